@@ -1,0 +1,67 @@
+/* arrays.h: the arrays' floor, and what its files share: operands, results, element types, shapes. */
+#ifndef TIDEI_ARRAYS_H
+#define TIDEI_ARRAYS_H
+
+#include "runtime/runtime.h"
+#include <tide/array.h>
+#include <tide/expr.h>
+#include <tide/ops.h>
+#include <tide/random.h>
+
+tide_status tidei_arrays_open(tide_runtime *rt); /* opens the expression, program and kernel caches */
+void tidei_arrays_close(tide_runtime *rt);
+/* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
+tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out);
+
+/* An operand for the time of one call: its storage is retained, so the array may die meanwhile. */
+typedef struct tidei_operand {
+    tide_runtime *rt;
+    tidei_storage *st;
+    tidei_layout lay;
+} tidei_operand;
+/* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
+void tidei_operand_put(tidei_operand *o);
+tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode); /* the extent it spans */
+
+/* A new array over a storage, whose reference it takes over (also on failure). */
+tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
+/* A new array with row-major storage of its own on the thread's current stream, contents undefined, also as an operand
+** (to be put). The array is dropped with tidei_array_drop if the operation fails. */
+tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_operand *o);
+void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, under any owner; keeps the error */
+
+/* ---- element types (dtype.c) ---- */
+typedef enum { TIDEI_KIND_BOOL, TIDEI_KIND_INT, TIDEI_KIND_UINT, TIDEI_KIND_FLOAT, TIDEI_KIND_COMPLEX } tidei_kind;
+bool tidei_dtype_valid(tide_dtype t);
+tidei_kind tidei_dtype_kind(tide_dtype t);
+/* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. */
+tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out);
+/* Whether `from` may be stored into `to` without leaving its kind (bool < integers < floats < complex): assignment rule. */
+bool tidei_can_store(tide_dtype from, tide_dtype to);
+/* Writes `v` as one element of t (16 bytes room). TIDE_E_DTYPE if t cannot represent it (range, fraction, kind). */
+tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
+/* The element at p as an argument: bool, int, uint, float or complex. */
+tide_arg tidei_decode(const void *p, tide_dtype t);
+/* f16 and bf16 <-> f32, round to nearest even. */
+float tidei_f16_to_f32(uint16_t h);
+uint16_t tidei_f32_to_f16(float f);
+float tidei_bf16_to_f32(uint16_t h);
+uint16_t tidei_f32_to_bf16(float f);
+
+/* ---- shapes (layout.c) ---- */
+/* Row-major strides. TIDE_E_SHAPE for a bad rank or a negative dimension, TIDE_E_NOMEM when the bytes overflow. */
+tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out);
+int64_t tidei_layout_size(const tidei_layout *l); /* elements; layouts are checked at birth, so it fits */
+bool tidei_layout_contiguous(const tidei_layout *l);
+void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi); /* element offsets touched: [lo, hi); equal if empty */
+/* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis. */
+tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);
+/* Strides of l against a broadcast shape: 0 where it stretches. */
+void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape, int64_t *strides);
+const char *tidei_shape_text(char *buf, size_t cap, int ndim, const int64_t *shape); /* "(3, 4)", "()", "(5,)" */
+tide_status tidei_axis(int axis, int ndim, const char *op, int *out);                 /* resolves negatives */
+/* Copies elements of any strides into any strides, one dtype: through the expression engine. */
+tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
+
+#endif

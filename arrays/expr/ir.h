@@ -1,0 +1,128 @@
+/* ir.h: the typed program of one fused pass, and how it is called: the contract between the front end (text, types, plan)
+** and the back ends (the host's blocked interpreter, CUDA text for NVRTC).
+**
+** A program is a list of SSA nodes in topological order. Every node has its dtype; operands of an operation have the
+** dtypes that the operation's rule in ops.def wants (the front end inserts CAST nodes), so that a back end only looks
+** nodes up. Scalars are run-time parameters, never part of a program. A program with a reduction has one body value, which
+** is folded over the reduced dimensions; a program without stores each of its results.
+** What must stay true: a program does not name shapes, strides, addresses or scalar values; so its kernels are few. */
+#ifndef TIDEI_IR_H
+#define TIDEI_IR_H
+
+#include "arrays/arrays.h"
+
+#define TIDEI_NODES_MAX 256
+#define TIDEI_INPUTS_MAX 32
+#define TIDEI_SCALARS_MAX 64
+#define TIDEI_OUTS_MAX TIDE_MAX_RESULTS
+
+/* Leaves and CAST first, then the operations of ops.def in its order. */
+typedef enum {
+    TIDEI_OP_INPUT,  /* a: input slot. dtype: the input's */
+    TIDEI_OP_SCALAR, /* a: scalar slot. dtype: the scalar's */
+    TIDEI_OP_LINEAR, /* row-major index in the iteration space; i64 */
+    TIDEI_OP_CAST,   /* a: value; the rule of tide_cast */
+#define TIDEI_OP(ident, ...) TIDEI_OP_##ident,
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+    TIDEI_OP_COUNT
+} tidei_op;
+
+typedef struct tidei_node {
+    uint8_t op;    /* tidei_op */
+    uint8_t dtype; /* tide_dtype of the value */
+    uint16_t a, b, c; /* operands: earlier nodes, or a slot */
+} tidei_node;
+
+typedef enum { /* folds; what they start from and what NaN does: ops.h */
+    TIDEI_FOLD_NONE, TIDEI_FOLD_SUM, TIDEI_FOLD_PROD, TIDEI_FOLD_MIN, TIDEI_FOLD_MAX, TIDEI_FOLD_ANY, TIDEI_FOLD_ALL,
+    TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX, TIDEI_FOLD_MEAN /* a sum divided at the end by the count */
+} tidei_fold;
+
+typedef struct tidei_program {
+    uint16_t nnodes, ninputs, nscalars, nouts;
+    tidei_node nodes[TIDEI_NODES_MAX];
+    uint8_t input_dtype[TIDEI_INPUTS_MAX];
+    uint8_t scalar_dtype[TIDEI_SCALARS_MAX];
+    uint16_t out_node[TIDEI_OUTS_MAX]; /* with a fold: out_node[0] is the body's value */
+    uint8_t out_dtype[TIDEI_OUTS_MAX]; /* without a fold: the node's own dtype; with one: the stored result's */
+    uint8_t fold;                      /* tidei_fold; nouts == 1 unless NONE */
+    uint8_t acc_dtype;                 /* the accumulator's; for arg folds the compared value's. bool for any, all */
+    uint64_t key[2];                   /* XXH3-128 of all the above (tidei_program_seal) */
+    /* What the back ends prepared for this program: each keeps a list of its own, freed by its forget(). */
+    _Atomic(void *) prepared[2];       /* [0]: host, [1]: text */
+} tidei_program;
+
+void tidei_program_seal(tidei_program *p); /* computes key over a canonical form; unused array entries are zero */
+bool tidei_program_valid(const tidei_program *p); /* order, dtypes against ops.def, slots; for assertions and fuzzers */
+
+/* One operand of a call. Offset and strides in elements; a stride of 0 stretches. */
+typedef struct tidei_view {
+    tidei_storage *st;
+    int64_t offset;
+    int64_t strides[TIDE_MAX_RANK];
+} tidei_view;
+
+/* A program with operands. The iteration space is `shape`, outermost first; its last `nred` dimensions are folded (the
+** front end permutes them there), outs have strides over the first ndim - nred ones. Every dimension is >= 1 and the views
+** lie inside their storages; empty cases never get here, but for a fold over nothing, which is a fill. Neighbouring
+** dimensions are already collapsed where all operands allow it (never across the border to the folded ones). An out may
+** be the very view of an input (same storage, offset, strides: in place); otherwise outs overlap nothing.
+** Arg folds give the row-major index within the folded dimensions *before* collapsing; collapsing keeps it. */
+typedef struct tidei_call {
+    tidei_program *prog;
+    int ndim, nred;
+    int64_t shape[TIDE_MAX_RANK];
+    tidei_view in[TIDEI_INPUTS_MAX];
+    tidei_view out[TIDEI_OUTS_MAX];
+    unsigned char scalars[TIDEI_SCALARS_MAX][16]; /* one element each, of scalar_dtype */
+} tidei_call;
+
+/* Merges dimensions in place (and drops those of length 1), as above. */
+void tidei_call_collapse(tidei_call *c);
+
+typedef struct tidei_backend {
+    const char *name;
+    /* Compiles if it must, allocates workspaces (may climb), submits to s. */
+    tide_status (*run)(tide_stream *s, tidei_call *c, const char *op);
+    void (*forget)(tide_runtime *rt, tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
+} tidei_backend;
+extern const tidei_backend tidei_backend_host, tidei_backend_text;
+static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {
+    return d->d->info.flags & TIDEI_DEV_RUNS_TEXT ? &tidei_backend_text : &tidei_backend_host;
+}
+
+/* Programs used from C (casts, copies, fills, named operations) are found by content in the runtime's table: returns the
+** sealed, shared program equal to *p, which lives as long as the runtime. NULL: host memory exhausted. */
+tidei_program *tidei_program_shared(tide_runtime *rt, const tidei_program *p);
+
+/* Static facts of an operation, from ops.def. */
+typedef struct tidei_op_info {
+    const char *name;  /* in expression text and in tide_<name> */
+    int arity;
+    int rule;          /* TIDEI_RULE_*: operand classes and result type */
+    const char *notes; /* special values, for the docs */
+} tidei_op_info;
+extern const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT];
+
+/* How an operation types (front end) and which element types a back end must offer for it. T: the promoted type of the
+** operands. */
+typedef enum {
+    TIDEI_RULE_ARITH,      /* any number T (not bool) -> T */
+    TIDEI_RULE_ARITH_BOOL, /* as ARITH, bool too */
+    TIDEI_RULE_REAL,       /* integers, floats (no bool, no complex) -> T */
+    TIDEI_RULE_ORDER,      /* bool, integers, floats -> T (maximum, minimum) */
+    TIDEI_RULE_FLOAT,      /* floats, complex -> T; integers and bool are cast to f64 first */
+    TIDEI_RULE_FLOAT_REAL, /* floats only -> T; integers and bool are cast to f64 first */
+    TIDEI_RULE_INT,        /* integers -> T */
+    TIDEI_RULE_BITS,       /* bool, integers -> T */
+    TIDEI_RULE_COMPARE_EQ, /* anything -> bool */
+    TIDEI_RULE_COMPARE,    /* bool, integers, floats -> bool */
+    TIDEI_RULE_LOGIC,      /* operands cast to bool -> bool */
+    TIDEI_RULE_TEST,       /* floats, complex: per element -> bool; integers and bool: operands cast to f64 */
+    TIDEI_RULE_SELECT,     /* (bool, T, T) -> T, any T */
+    TIDEI_RULE_ABS,        /* as ARITH; complex -> its real type */
+    TIDEI_RULE_KEEP_INT    /* floats -> T; integers and bool: identity, no node is made */
+} tidei_rule;
+
+#endif

@@ -1,0 +1,12 @@
+/* gc.h: the collectors' floor: opened on a runtime after its own half, closed before it. Fills rt->gc_ops. */
+#ifndef TIDEI_GC_H
+#define TIDEI_GC_H
+
+#include "runtime/runtime.h"
+
+/* Attaches the collector and the policy that the settings name. A name that this build lacks is TIDE_E_INVALID listing
+** what there is. */
+tide_status tidei_gc_open(tide_runtime *rt);
+void tidei_gc_close(tide_runtime *rt); /* every close accepts a floor that never opened */
+
+#endif

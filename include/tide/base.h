@@ -1,0 +1,121 @@
+/* base.h: what every other header of Tidepool needs: status codes, the error record, element types, tagged arguments.
+**
+** Conventions of the whole library:
+** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in `_ns`.
+** - A function that makes an array returns it, or NULL with the reason in the calling thread's error record. NULL in
+**   gives NULL out and leaves the earlier error standing, so a formula needs one check at its end.
+** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
+** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
+#ifndef TIDE_BASE_H
+#define TIDE_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define TIDE_VERSION_MAJOR 0
+#define TIDE_VERSION_MINOR 1
+#define TIDE_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TIDE_API __attribute__((visibility("default")))
+#define TIDE_NODISCARD __attribute__((warn_unused_result))
+#else
+#define TIDE_API
+#define TIDE_NODISCARD
+#endif
+
+typedef struct tide_runtime tide_runtime; /* one instance: devices, pools, collectors; several may live in a process */
+typedef struct tide_array tide_array;     /* an array as users hold it: a cell of one word */
+typedef struct tide_stream tide_stream;   /* an ordered queue of device work */
+typedef struct tide_expr tide_expr;       /* a parsed expression, reusable with any operands */
+
+typedef int32_t tide_status;
+enum {
+    TIDE_OK = 0,
+    /* the caller's input */
+    TIDE_E_INVALID = 1, /* an argument outside what the function accepts */
+    TIDE_E_SHAPE = 2,   /* shapes or axes that do not fit together */
+    TIDE_E_DTYPE = 3,   /* element types that do not fit together */
+    TIDE_E_BOUNDS = 4,  /* an index or axis out of range */
+    TIDE_E_EMPTY = 5,   /* a reduction without an identity over no elements */
+    TIDE_E_FREED = 6,   /* use of an array after tide_free */
+    TIDE_E_PARSE = 7,   /* a malformed expression; the message points at the column */
+    TIDE_E_FORMAT = 8,  /* a malformed file */
+    /* the machine */
+    TIDE_E_NOMEM = 20,       /* device memory is exhausted; the message is the out-of-memory report */
+    TIDE_E_HOST_NOMEM = 21,  /* host memory is exhausted */
+    TIDE_E_DEVICE = 22,      /* a driver or library call failed */
+    TIDE_E_LOST = 23,        /* the device is unusable since an earlier failure */
+    TIDE_E_NODEVICE = 24,    /* no such device here; the message says why */
+    TIDE_E_UNSUPPORTED = 25, /* not offered by this device or build */
+    TIDE_E_IO = 26,          /* reading or writing a file failed */
+    TIDE_E_FORKED = 27,      /* the process forked; a runtime stays with its parent */
+    TIDE_E_CLOSED = 28       /* the runtime was closed */
+};
+
+/* What went wrong last on this thread. Borrowed: valid until the next failing call on the thread. Success does not clear it. */
+typedef struct tide_error {
+    tide_status status;
+    const char *message;   /* one or more lines with the numbers a person needs; never NULL */
+    const char *operation; /* the public function, or the expression's text; never NULL */
+} tide_error;
+
+TIDE_API const tide_error *tide_last_error(void); /* never NULL; status TIDE_OK before the first failure */
+TIDE_API void tide_clear_error(void);
+TIDE_API const char *tide_status_name(tide_status s); /* "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown code; static */
+TIDE_API const char *tide_version(void);              /* "0.1.0"; static */
+
+/* Element types. The values are part of the ABI. */
+typedef int32_t tide_dtype;
+enum {
+    TIDE_BOOL = 0, /* one byte, 0 or 1 */
+    TIDE_I8 = 1,
+    TIDE_I16 = 2,
+    TIDE_I32 = 3,
+    TIDE_I64 = 4,
+    TIDE_U8 = 5,
+    TIDE_U16 = 6,
+    TIDE_U32 = 7,
+    TIDE_U64 = 8,
+    TIDE_F16 = 9,
+    TIDE_BF16 = 10,
+    TIDE_F32 = 11,
+    TIDE_F64 = 12,
+    TIDE_C64 = 13, /* two f32: real, imaginary */
+    TIDE_C128 = 14 /* two f64 */
+};
+#define TIDE_DTYPE_COUNT 15
+#define TIDE_MAX_RANK 8
+TIDE_API const char *tide_dtype_name(tide_dtype t); /* "f32"; "?" for an unknown one; static */
+TIDE_API size_t tide_dtype_size(tide_dtype t);      /* bytes of one element; 0 for an unknown one */
+
+/* A tagged argument of an expression. C numbers are weak: they take the kind of the arrays they meet
+** (bool < int < float < complex) and never widen them. */
+typedef struct tide_arg {
+    int32_t kind; /* TIDE_ARG_* */
+    int32_t reserved;
+    union {
+        tide_array *array;
+        int64_t i; /* TIDE_ARG_INT, TIDE_ARG_BOOL */
+        uint64_t u;
+        double f;
+        double c[2];
+    } value;
+} tide_arg;
+enum { TIDE_ARG_ARRAY = 0, TIDE_ARG_BOOL = 1, TIDE_ARG_INT = 2, TIDE_ARG_UINT = 3, TIDE_ARG_FLOAT = 4, TIDE_ARG_COMPLEX = 5 };
+
+TIDE_API tide_arg tide_arg_array(tide_array *a);
+TIDE_API tide_arg tide_arg_bool(int v);
+TIDE_API tide_arg tide_arg_int(int64_t v);
+TIDE_API tide_arg tide_arg_uint(uint64_t v);
+TIDE_API tide_arg tide_arg_float(double v);
+TIDE_API tide_arg tide_arg_complex(double re, double im);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

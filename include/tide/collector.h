@@ -1,0 +1,64 @@
+/* collector.h: for embedders: how a garbage collector of one's own looks after arrays.
+**
+** The runtime counts references; a collector only reports deaths. An embedder's object holds a tide_array; its finalizer
+** calls tide_release (or tide_free): one atomic step and one push on a lock-free list, legal in any finalizer, on any
+** thread. In return the runtime asks the collector for a collection when device memory makes it worth one. */
+#ifndef TIDE_COLLECTOR_H
+#define TIDE_COLLECTOR_H
+
+#include <tide/base.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+enum { TIDE_COLLECT_MINOR = 1, TIDE_COLLECT_FULL = 2 };
+enum {
+    TIDE_COLLECT_DONE = 0,       /* every array unreachable before the call has been reported (or, if not exact, most) */
+    TIDE_COLLECT_BUSY = 1,       /* not now: inside a finalizer, or a collection */
+    TIDE_COLLECT_UNSUPPORTED = 2 /* this collector knows no such collection */
+};
+enum {
+    TIDE_COLLECTOR_TRACING = 1, /* collect finds garbage; without it, only reference counts do */
+    TIDE_COLLECTOR_MINOR = 2,   /* offers TIDE_COLLECT_MINOR */
+    TIDE_COLLECTOR_BOUND = 4    /* collect may run on the attaching thread only; others ask it through a flag */
+};
+
+/* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. */
+typedef struct tide_collector {
+    size_t struct_size;
+    const char *name; /* for logs and reports; borrowed while attached */
+    uint32_t caps;
+    uint32_t reserved;
+    void *self;
+    /* Collects now, and returns how it went. Called at safe points only: allocation, sync points, tide_collect; by one
+    ** thread at a time; never from a finalizer of ours. May drop arrays, must make none. */
+    int (*collect)(void *self, int level);
+    /* (optional) False while a collection is out of the question (inside a finalizer). Cheap; any thread. */
+    int (*may_collect)(void *self);
+    /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive. Accounting only: must
+    ** not collect, must not block. */
+    void (*pressure)(void *self, int64_t delta_bytes);
+    /* (optional) Runs fn(arg), which touches no object of the collector: the thread may be treated as stopped meanwhile. */
+    void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
+    /* (optional) The runtime closes or the collector is detached: the last call. */
+    void (*detach)(void *self);
+} tide_collector;
+
+/* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker holds one reference,
+** as under "refcount"); other threads choose with tide_collector_use. At most 8 a runtime. `id` (may be NULL) names it. */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id);
+TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt, int id); /* arrays it owns stay reference-counted */
+/* Arrays this thread makes from now on belong to collector `id`; -1: the runtime's first. */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id);
+/* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to collect, asks the policy. */
+TIDE_API void tide_safepoint(tide_runtime *rt);
+
+/* For a binding's table: 1 if a data segment of this library (a path or base name) belongs to CUDA and should be kept out
+** of a conservative collector's roots. */
+TIDE_API int tide_is_device_library(const char *name);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

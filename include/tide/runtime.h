@@ -1,0 +1,160 @@
+/* runtime.h: opening and closing a runtime, its configuration, memory limits, statistics, streams and sync points. */
+#ifndef TIDE_RUNTIME_H
+#define TIDE_RUNTIME_H
+
+#include <tide/base.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+enum { TIDE_DEFAULT = 0, TIDE_ON = 1, TIDE_OFF = 2 }; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
+enum { TIDE_LOG_SILENT = 0, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
+
+/* Called with one line without its newline. May come from any thread; no lock of the runtime is held. It may call
+** tide_stats and tide_memory_status, nothing else of the library. */
+typedef void (*tide_log_fn)(void *user, int level, const char *line);
+
+/* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. */
+typedef struct tide_host_memory {
+    void *(*alloc)(void *user, size_t bytes);
+    void (*free)(void *user, void *p);
+    void *user;
+} tide_host_memory;
+
+/* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what matters. A field left zero
+** or NULL takes the environment variable named beside it, then the default. docs/environment.md lists them all. A bad
+** value in the environment is a warning with the default kept; a bad value here fails tide_open. */
+typedef struct tide_config {
+    size_t struct_size;
+    const char *device;           /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
+    const char *limit;            /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
+    const char *soft_limit;       /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
+    const char *collector;        /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
+    const char *policy;           /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
+    int gc_early;                 /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
+    const char *pool;             /* TIDE_POOL: "tide" (default), "none" */
+    const char *host_memory;      /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
+    int host_devices;             /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
+    int log_level;                /* TIDE_LOG (error, warning, info, debug). Default: silent */
+    tide_log_fn log;              /* default: stderr when a level is set */
+    void *log_user;
+    int debug;                    /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
+    int cache;                    /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
+    const char *cache_dir;        /* TIDE_CACHE_DIR. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
+    const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
+    const tide_host_memory *host; /* default: malloc and free */
+} tide_config;
+
+/* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s). */
+TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
+
+/* Closes it: waits for its device work, returns all its memory. Arrays still held become freed ones: using them is a
+** checked error, dropping them is legal at any later time. NULL is legal. No other thread may be inside the runtime. */
+TIDE_API void tide_close(tide_runtime *rt);
+
+/* "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that
+** the whole text has, like snprintf. */
+TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
+
+/* ---- memory ---- */
+
+/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. */
+typedef struct tide_statistics {
+    size_t struct_size;           /* set by the caller to sizeof(tide_statistics) */
+    size_t live;                  /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
+    size_t rounding;              /* lost to granules */
+    size_t cached;                /* free in the pool, ready for anyone */
+    size_t parked;                /* freed, with device work pending */
+    size_t backed;                /* taken from the driver */
+    size_t library;               /* held by library state (handles), as measured */
+    size_t peak_live, peak_backed; /* since open or tide_reset_peaks */
+    size_t limit, soft_limit;     /* effective; SIZE_MAX where there is none */
+    uint64_t allocations, frees;  /* device blocks handed out, returned */
+    uint64_t retries;             /* driver attempts after everything cached was given back */
+    uint64_t backings, droppings; /* driver calls that took memory, gave memory back */
+    uint64_t collections;         /* all collections asked for by the runtime */
+    uint64_t early_collections;   /* of these, asked for by the policy before memory ran out */
+    uint64_t collect_ns, collect_max_ns;
+    size_t collected;             /* bytes that came back in the drains after collections */
+    uint64_t climbs;              /* times the reclaim ladder was climbed */
+    size_t reclaimed;             /* bytes that came back in climbs */
+    uint64_t host_waits;          /* times the host blocked for device work */
+    uint64_t host_wait_ns;
+    uint64_t device_waits;        /* waits of one stream for another, on the device */
+    uint64_t launches, copies;    /* submitted to the device */
+    uint64_t kernels_compiled, kernels_loaded; /* compiled; found in the disk cache */
+    uint64_t kernels;             /* distinct kernels in memory */
+    uint64_t arrays;              /* handles whose array was not yet found dead */
+} tide_statistics;
+
+/* Drains first, so that arrays known dead no longer count. Never collects. */
+TIDE_API TIDE_NODISCARD tide_status tide_stats(tide_runtime *rt, tide_statistics *out);
+TIDE_API void tide_reset_peaks(tide_runtime *rt);
+
+/* Status text, for people:
+**   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
+**   tide pool usage: 8.000 KiB (8.000 KiB allocated, 0 bytes cached)
+** Returns the length the whole text has, like snprintf. Drains; never collects. */
+TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
+
+/* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A hard limit is rounded
+** up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it below what is backed gives back what can be;
+** TIDE_E_NOMEM if live data do not fit, and the limit is left as it was. */
+TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
+TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
+
+/* Gives memory back. Each level is complete at its strength and ends with the trim of what it freed. Never necessary
+** before an array operation. `freed` (may be NULL) receives the bytes returned to the driver. */
+enum {
+    TIDE_RECLAIM_PURGE = 0, /* idle caches, no wait, no collection */
+    TIDE_RECLAIM_SYNC = 1,  /* and wait for the streams */
+    TIDE_RECLAIM_GC = 2,    /* and collect */
+    TIDE_RECLAIM_DROP = 3   /* and drop library state */
+};
+TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed);
+
+/* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for the first one's. */
+TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
+
+/* ---- streams ----
+** Work on one stream runs in order. Every thread has a current stream, at first the device's default one. An array made
+** on one stream may be used on another without any call: the second stream waits on the device. */
+TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
+TIDE_API void tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; not the default stream */
+TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
+TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_stream *s); /* for this thread; NULL: default */
+TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */
+
+/* Blocks until the work queued on the stream (NULL: the current one; all streams of the device) is complete. The policy
+** may collect before the wait. */
+TIDE_API TIDE_NODISCARD tide_status tide_synchronize(tide_runtime *rt, tide_stream *s);
+TIDE_API TIDE_NODISCARD tide_status tide_device_synchronize(tide_runtime *rt);
+
+/* ---- one's own kernels and library calls ----
+** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything queued on the stream's
+** native handle in between is ordered after their earlier uses; later uses anywhere are ordered after it. A released
+** or freed array stays usable until end. One scope a thread and stream at a time. */
+enum { TIDE_READ = 1, TIDE_WRITE = 2 };
+typedef struct tide_use {
+    tide_array *array;
+    int32_t mode; /* TIDE_READ | TIDE_WRITE */
+    int32_t reserved;
+} tide_use;
+typedef struct tide_use_scope tide_use_scope;
+/* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current one. At most 64 uses. */
+TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n,
+                                                   void **ptrs, tide_use_scope **out);
+TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
+/* On a host device: queues `fn(arg)` on the scope's stream, to run when the work before it is done. */
+TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg), void *arg);
+
+/* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from elsewhere must be retained
+** by somebody (tide_retain), because a collector does not see its stack. */
+TIDE_API TIDE_NODISCARD tide_status tide_thread_attach(tide_runtime *rt);
+TIDE_API void tide_thread_detach(tide_runtime *rt); /* also done when the thread ends */
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

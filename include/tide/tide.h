@@ -1,0 +1,13 @@
+/* tide.h: all of Tidepool. GPU arrays whose memory a garbage collector looks after. */
+#ifndef TIDE_H
+#define TIDE_H
+
+#include <tide/base.h>
+#include <tide/runtime.h>
+#include <tide/array.h>
+#include <tide/expr.h>
+#include <tide/ops.h>
+#include <tide/random.h>
+#include <tide/collector.h>
+
+#endif

@@ -1,0 +1,42 @@
+/* open.c: puts the floors together: runtime, then collectors, libraries, arrays; and takes them apart in reverse. */
+#include "arrays/arrays.h"
+#include "gc/gc.h"
+#include "libs/libs.h"
+#include "runtime/runtime.h"
+
+/* Opens the upper floors on a runtime whose own half is open. Closes everything on failure. */
+static tide_status open_floors(tide_runtime *rt, tide_runtime **out) {
+    tide_status s = tidei_gc_open(rt);
+    if (s == TIDE_OK) s = tidei_libs_open(rt);
+    if (s == TIDE_OK) s = tidei_arrays_open(rt);
+    if (s != TIDE_OK) {
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        tide_close(rt);
+        tidei_error_restore(&e);
+        return s;
+    }
+    *out = rt;
+    return TIDE_OK;
+}
+
+tide_status tide_open(const tide_config *config, tide_runtime **out) {
+    tide_runtime *rt;
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
+    tide_status s = tidei_runtime_open(config, &rt);
+    return s == TIDE_OK ? open_floors(rt, out) : s;
+}
+
+tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out) {
+    tide_runtime *rt;
+    tide_status s = tidei_runtime_open_on(config, device, &rt);
+    return s == TIDE_OK ? open_floors(rt, out) : s;
+}
+
+void tide_close(tide_runtime *rt) {
+    if (!rt) return;
+    tidei_arrays_close(rt);
+    tidei_libs_close(rt);
+    tidei_gc_close(rt);
+    tidei_runtime_close(rt);
+}

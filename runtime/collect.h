@@ -1,0 +1,35 @@
+/* collect.h: what the runtime needs of the collectors, as a table that `gc` fills (gc/gc.c) when a runtime opens. */
+#ifndef TIDEI_COLLECT_H
+#define TIDEI_COLLECT_H
+
+#include "runtime/handle.h"
+
+typedef struct tidei_thread tidei_thread;
+
+typedef enum { TIDEI_AT_ALLOC, TIDEI_AT_SYNC, TIDEI_AT_SAFEPOINT } tidei_where;
+
+typedef struct tidei_gc_ops {
+    /* Asks the policy, and collects if it says so. At TIDEI_AT_ALLOC `request` bytes are wanted (they are not live yet); at
+    ** TIDEI_AT_SYNC the host is about to block. Single-flight: returns at once if another thread is at it. Drains after a
+    ** collection. Never from inside a drain, a collection or a finalizer. */
+    void (*ask)(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+    /* A collection now, at this level (TIDE_COLLECT_*), by all collectors that have it; drains; waits for another
+    ** thread's collection and counts that as its own. Returns bytes that came back. `why` is for the log. *ran (may be
+    ** NULL): whether any collector did. */
+    size_t (*collect)(tide_runtime *rt, int level, const char *why, bool *ran);
+    /* A cell for a new handle, of the thread's current collector: sets h->owner, h->home, h->refs. TIDE_E_HOST_NOMEM. */
+    tide_status (*new_cell)(tide_runtime *rt, tidei_thread *t, tidei_handle *h);
+    /* tide_retain / tide_release on a live handle. release on a tracing owner's array that was not retained: TIDE_E_INVALID. */
+    tide_status (*retain)(tidei_handle *h);
+    tide_status (*release)(tidei_handle *h);
+    /* A thread enters its first call / leaves. */
+    tide_status (*thread_attach)(tide_runtime *rt, tidei_thread *t);
+    void (*thread_detach)(tide_runtime *rt, tidei_thread *t);
+    /* Runs fn(arg) so that no collector waits for this thread meanwhile: it blocks for the device. */
+    void (*blocking)(tide_runtime *rt, void (*fn)(void *arg), void *arg);
+    /* Which collectors could not be reached by the last full collection; "" if all were. For the report. */
+    size_t (*unreached)(tide_runtime *rt, char *buf, size_t cap);
+    void (*close)(tide_runtime *rt); /* detaches every collector; no report of theirs comes later but through cells */
+} tidei_gc_ops;
+
+#endif

@@ -1,0 +1,172 @@
+/* device.h: the device table: what the runtime asks of a memory space with streams. One file (or folder) per back-end.
+**
+** Above this table, in the runtime: ticks, the seen vectors, hazards, pools, limits. Below it: addresses, pages, queues.
+** So what the `host` device tests is what `cuda` runs.
+**
+** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no call back into the
+** runtime but tidei_fail and tidei_log; failure sets the thread's error (tidei_fail) and returns its code; a failure that
+** leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every later slot but the releasing ones returns
+** TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is. Slots that queue work return without
+** waiting for it. */
+#ifndef TIDEI_DEVICE_H
+#define TIDEI_DEVICE_H
+
+#include "runtime/base.h"
+
+typedef uint64_t tidei_addr; /* an address in the device's space; 0 is none */
+
+typedef struct tidei_device tidei_device;
+typedef struct tidei_dstream tidei_dstream; /* the back-end's own structs */
+typedef struct tidei_devent tidei_devent;
+typedef struct tidei_dpage tidei_dpage;
+typedef struct tidei_dkernel tidei_dkernel;
+
+/* A stretch of device memory that an operation reads or writes: what the host device's checker and ThreadSanitizer are
+** told. Strided operands give the extent they span. */
+enum { TIDEI_READ = TIDE_READ, TIDEI_WRITE = TIDE_WRITE };
+typedef struct tidei_range {
+    tidei_addr addr;
+    size_t bytes;
+    unsigned mode;
+} tidei_range;
+
+typedef enum { TIDEI_MEM_DEVICE = 0, TIDEI_MEM_PINNED = 1 } tidei_mem_kind; /* pinned: host memory the device can read */
+
+enum {                        /* tidei_device_info.flags */
+    TIDEI_DEV_RUNS_TEXT = 1,  /* kernels are CUDA C text (kernel_new) */
+    TIDEI_DEV_RUNS_HOST = 2,  /* kernels are host functions */
+    TIDEI_DEV_PAGES = 4       /* reserve/page_* work; otherwise only raw_alloc */
+};
+
+typedef struct tidei_device_info {
+    char name[16];      /* "cuda:0" */
+    char model[96];     /* "NVIDIA H200" */
+    unsigned flags;
+    size_t page_bytes;  /* smallest page; others are multiples of it */
+    size_t align;       /* alignment of blocks: a power of two >= 16 */
+    size_t total_bytes; /* of the device; on host: its ceiling */
+    size_t va_bytes;    /* how much address space a pool should reserve */
+    int sm_major, sm_minor, sm_count, max_threads; /* cuda */
+} tidei_device_info;
+
+typedef enum { TIDEI_COPY_H2D, TIDEI_COPY_D2H, TIDEI_COPY_D2D } tidei_copy_kind;
+typedef struct tidei_copy {
+    tidei_copy_kind kind;
+    tidei_addr dst, src; /* device addresses; the host side is a pointer cast to uintptr_t */
+    size_t bytes;        /* > 0 */
+} tidei_copy;
+
+typedef void (*tidei_host_fn)(const void *params);
+typedef struct tidei_launch {
+    const char *name;             /* for errors and traces; static or outliving the work */
+    tidei_dkernel *kernel;        /* devices that run text */
+    tidei_host_fn host_fn;        /* devices that run host functions */
+    const void *params;           /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
+    size_t params_bytes;
+    unsigned grid[3], block[3];   /* text only; each >= 1 */
+    unsigned shared_bytes;
+    const tidei_range *ranges;    /* what it touches; copied by the call */
+    unsigned nranges;
+} tidei_launch;
+#define TIDEI_PARAMS_MAX 4096
+
+typedef struct tidei_kernel_text {
+    const char *name;   /* of the extern "C" __global__ function */
+    const char *source; /* CUDA C without includes */
+    const void *image;  /* a cubin to load instead of compiling, or NULL */
+    size_t image_bytes;
+} tidei_kernel_text;
+
+struct tidei_device_ops {
+    const char *name;
+
+    /* ---- memory ---- */
+    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. */
+    tide_status (*reserve)(tidei_device *d, size_t bytes, tidei_addr *out);
+    void (*unreserve)(tidei_device *d, tidei_addr addr, size_t bytes);
+    /* A page of device memory, mapped nowhere yet. bytes: a multiple of page_bytes. */
+    tide_status (*page_new)(tidei_device *d, size_t bytes, tidei_dpage **out);
+    void (*page_release)(tidei_device *d, tidei_dpage *p); /* must not be mapped */
+    /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one step where it can. On
+    ** failure nothing stays mapped. Contents survive unmapping and mapping elsewhere. */
+    tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+    /* The caller has made sure that no queued work touches the range. */
+    tide_status (*unmap)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+    /* Memory straight from the driver. raw_free may wait for the whole device. */
+    tide_status (*raw_alloc)(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
+    void (*raw_free)(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
+    /* What the driver says is free, all users counted. */
+    tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+
+    /* ---- streams, events, the completion word ---- */
+    tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
+    void (*stream_release)(tidei_device *d, tidei_dstream *s); /* its work is complete (or the device lost) */
+    tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
+    void *(*stream_native)(tidei_device *d, tidei_dstream *s);
+    tide_status (*event_new)(tidei_device *d, tidei_devent **out);
+    void (*event_release)(tidei_device *d, tidei_devent *e);
+    tide_status (*event_record)(tidei_device *d, tidei_devent *e, tidei_dstream *s); /* replaces an earlier record */
+    tide_status (*event_wait)(tidei_device *d, tidei_devent *e, tidei_dstream *s);   /* s waits, on the device */
+    /* Queues the write of `tick` to the stream's completion word, after the work queued so far. Ticks rise. */
+    tide_status (*publish)(tidei_device *d, tidei_dstream *s, uint64_t tick);
+    /* The last value written, a plain load where the device allows it; 0 at first. Never fails, never waits. */
+    uint64_t (*completed)(tidei_device *d, tidei_dstream *s);
+
+    /* ---- work ---- */
+    /* H2D: `src` may be reused on return. D2H: `dst` is complete once the stream's work is. */
+    tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+    /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
+    tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width, size_t count);
+    /* (text devices, else NULL) Compiles (or loads the image) and returns the kernel. Takes 50 ms to compile. When it
+    ** compiled, *image (malloc'ed, may be NULL if the caller passes NULL) receives the cubin. */
+    tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image, size_t *image_bytes);
+    void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
+    tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
+
+    void (*close)(tidei_device *d); /* streams, events, pages are released by now; frees d */
+};
+
+/* Every back-end's device begins with this. */
+struct tidei_device {
+    const struct tidei_device_ops *ops;
+    tidei_device_info info; /* fixed once open */
+    atomic_bool lost;
+    /* Kernels report a bad index by writing a TIDEI_FAULT_* code here (the address as kernels see it, and as the host
+    ** does: pinned memory). The runtime takes it at sync points. */
+    tidei_addr fault_addr;
+    _Atomic uint64_t *fault_word;
+};
+enum { TIDEI_FAULT_NONE = 0, TIDEI_FAULT_INDEX = 1 };
+
+typedef struct tidei_device_params {
+    int ordinal;
+    size_t host_memory;  /* host: ceiling; 0: half of min(RAM, cgroup limit) */
+    size_t host_page;    /* host: page_bytes; 0: 64 KiB */
+    bool host_checker;   /* host: check the order of accesses */
+    tide_runtime *rt;    /* for tidei_log and tidei_host_alloc; may be NULL */
+    struct tidei_device *inner; /* fault: the device it wraps */
+} tidei_device_params;
+
+tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);
+tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
+
+/* ---- host device: for tests and reports (runtime/device/host.c) ---- */
+uint64_t tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
+void tidei_host_lose(tidei_device *d, const char *why); /* from now on the device is lost, as after an illegal address */
+size_t tidei_host_default_memory(void);
+
+/* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */
+/* Wraps `inner`, which it owns from then on. */
+tide_status tidei_fault_open(tidei_device *inner, tidei_device **out);
+enum tidei_fault_slot {
+    TIDEI_FAULT_ANY, /* counts calls of all slots that can fail */
+    TIDEI_FAULT_RESERVE, TIDEI_FAULT_PAGE_NEW, TIDEI_FAULT_MAP, TIDEI_FAULT_UNMAP, TIDEI_FAULT_RAW_ALLOC, TIDEI_FAULT_STREAM_NEW,
+    TIDEI_FAULT_STREAM_SYNC, TIDEI_FAULT_EVENT_NEW, TIDEI_FAULT_EVENT_RECORD, TIDEI_FAULT_EVENT_WAIT, TIDEI_FAULT_PUBLISH,
+    TIDEI_FAULT_COPY, TIDEI_FAULT_FILL, TIDEI_FAULT_KERNEL_NEW, TIDEI_FAULT_LAUNCH, TIDEI_FAULT_SLOTS
+};
+/* The n-th call (1 is the next) of the slot fails with `status`; n = 0: none does. `sticky`: all later ones too. */
+void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status, bool sticky);
+uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot);
+tidei_device *tidei_fault_inner(tidei_device *d);
+
+#endif

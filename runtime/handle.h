@@ -1,0 +1,83 @@
+/* handle.h: handles and the death queue.
+**
+** A user holds a cell (`tide_array *`): one word, the inverted address of a handle, so that a conservative collector that
+** scans cells keeps nothing alive through it. The handle owns one reference on a storage.
+** A handle's word holds a generation (upper 56 bits) and four flags. Whoever finds the array dead sets DEAD (its memory
+** may go) or DEAD and GONE (and nobody will touch the cell again), and pushes the handle on its runtime's queue unless it
+** is QUEUED already. That is all a report does: no lock, no allocation, no device call; it is legal on any thread, in a
+** stopped world, twice, after tide_close, in a forked child. Drain, at a safe point, does the rest: releases the storage,
+** runs the death callbacks, and recycles the handle once it is GONE.
+** Handles lie in slabs that the process never gives back, so a late or repeated report reads valid memory, and the
+** generation tells it that it is late. */
+#ifndef TIDEI_HANDLE_H
+#define TIDEI_HANDLE_H
+
+#include "runtime/storage.h"
+
+struct tide_array {
+    uintptr_t hidden; /* ~address of the handle; 0: quarantined or recycled */
+};
+
+enum { TIDEI_DEAD = 1, TIDEI_GONE = 2, TIDEI_QUEUED = 4, TIDEI_DRAINED = 8, TIDEI_WORD_FLAGS = 255 };
+#define TIDEI_WORD_GENERATION ((uint64_t)256)
+
+/* How the elements lie in the storage: what `arrays` works with. Strides and offset in elements. */
+typedef struct tidei_layout {
+    tide_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TIDE_MAX_RANK];
+    int64_t strides[TIDE_MAX_RANK];
+    int64_t offset;
+} tidei_layout;
+
+typedef struct tidei_death_note { /* a callback of tide_on_death */
+    struct tidei_death_note *next;
+    void (*fn)(void *user);
+    void *user;
+} tidei_death_note;
+
+/* A runtime's death queue. Outlives the runtime: reports may come later. */
+typedef struct tidei_deaths {
+    _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
+    _Atomic(tide_runtime *) rt;          /* NULL once closed */
+    _Atomic uint64_t handles;            /* not yet recycled */
+    struct tidei_deaths *next;           /* in the process's list of queues, which only grows; reused when handles == 0 */
+} tidei_deaths;
+
+typedef struct tidei_handle {
+    _Atomic uint64_t word;
+    struct tidei_handle *next;    /* queue or free list */
+    tidei_deaths *deaths;
+    tide_array cell;              /* the cell, for owners that have none in a heap of their own */
+    tide_array *home;             /* where the cell is */
+    uint32_t owner;               /* index of the collector, fixed at birth */
+    _Atomic uint32_t refs;        /* tide_retain count; under reference-counted owners it starts at 1 */
+    void *root;                   /* the owner's: what keeps the cell while refs > 0 (boehm) */
+    size_t charged;               /* bytes counted as this handle's weight: the storage's, once a storage */
+    tidei_storage *st;            /* NULL once drained */
+    tidei_death_note *notes;
+    struct tidei_scope *scope;    /* refcount: the scope that will release it, or NULL; touched by its thread only */
+    uint32_t scope_index;
+    tidei_layout lay;
+} tidei_handle;
+
+/* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL: host memory exhausted. */
+tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay);
+static inline tidei_handle *tidei_cell_handle(const tide_array *cell) { return (tidei_handle *)~cell->hidden; }
+static inline uint64_t tidei_handle_generation(tidei_handle *h) {
+    return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;
+}
+
+/* The report. `generation` as read when the handle was live. flags: TIDEI_DEAD, perhaps | TIDEI_GONE. */
+void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags);
+
+/* Empties the queue: storages back to their pools, callbacks run. Returns bytes whose storages were released. At safe
+** points only; does nothing when called from inside itself. */
+size_t tidei_drain(tide_runtime *rt);
+static inline bool tidei_deaths_pending(tidei_deaths *q) {
+    return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
+}
+tidei_deaths *tidei_deaths_open(tide_runtime *rt);
+void tidei_deaths_close(tidei_deaths *q); /* every handle left loses its storage; late reports recycle it */
+
+#endif

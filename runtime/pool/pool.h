@@ -1,0 +1,64 @@
+/* pool.h: the pool table: who hands out device blocks and keeps freed ones for reuse.
+**
+** A pool serves one device and one kind of memory. A freed block carries the stamps of every stream's last use. `alloc`
+** hands a block to stream s only if each stamp is its own, seen or done (tidei_stamps_covered); with TIDEI_ALLOC_STEAL
+** also one with foreign, pending stamps: they travel with the block, and its first use waits for them on the device.
+** All slots are callable from any thread. A pool never climbs the ladder, never collects, never waits for a stream but
+** where a slot says so. It takes memory from the device only through tidei_back and returns it through tidei_unback,
+** which keep the limits.
+** What must stay true: live + rounding + cached + parked == backed, at any moment outside the pool's lock. */
+#ifndef TIDEI_POOL_H
+#define TIDEI_POOL_H
+
+#include "runtime/stream.h"
+
+typedef struct tidei_pool tidei_pool;
+
+/* A block as its owner holds it. `priv` is the pool's own. */
+typedef struct tidei_block {
+    tidei_addr addr;
+    size_t bytes;  /* as requested, > 0 */
+    void *priv;
+    tidei_stamps stamps; /* from alloc: history still pending (never needs waiting on the allocating stream unless stolen);
+                         ** to free: the last uses. Moved both ways. */
+} tidei_block;
+
+enum { TIDEI_ALLOC_STEAL = 1, /* foreign pending stamps are acceptable */
+       TIDEI_ALLOC_NO_GROW = 2 /* only from what the pool holds */ };
+
+typedef struct tidei_pool_stats {
+    size_t live;     /* requested by blocks handed out */
+    size_t rounding; /* lost to granules in those */
+    size_t cached;   /* free and done */
+    size_t parked;   /* free, with pending stamps as of the last settle */
+    size_t backed;
+    size_t largest;  /* largest request that would be served without growing, stamps aside */
+    uint64_t allocs, frees;
+} tidei_pool_stats;
+
+struct tidei_pool_ops {
+    const char *name;
+    tide_status (*open)(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out);
+    /* All blocks are back, or the device is lost or closing: everything is returned whatever its state. Work is complete. */
+    void (*close)(tidei_pool *p);
+    /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. */
+    tide_status (*alloc)(tidei_pool *p, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
+    /* Takes block and stamps. Cannot fail. `none` may wait for the stamps here. */
+    void (*free)(tidei_pool *p, tidei_block *b);
+    /* Looks which parked blocks are done, and joins them with their neighbours. Returns bytes that became cached. */
+    size_t (*settle)(tidei_pool *p);
+    /* Gives wholly free, done pages back to the device until at most `keep` bytes are backed beyond the blocks handed
+    ** out. Returns bytes given back. */
+    size_t (*trim)(tidei_pool *p, size_t keep);
+    void (*stats)(tidei_pool *p, tidei_pool_stats *out);
+    /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
+    bool (*valid)(tidei_pool *p);
+};
+
+struct tidei_pool { const struct tidei_pool_ops *ops; tidei_dev *dev; tidei_mem_kind kind; };
+
+extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_none;
+/* By name ("tide", "none"); NULL if there is none such. */
+const struct tidei_pool_ops *tidei_pool_find(const char *name);
+
+#endif

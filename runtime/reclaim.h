@@ -1,0 +1,34 @@
+/* reclaim.h: the reclaim ladder, and who can give memory back. */
+#ifndef TIDEI_RECLAIM_H
+#define TIDEI_RECLAIM_H
+
+#include "runtime/stream.h"
+
+/* A holder of memory that can give it back (a cache of library handles, say). Slots return the bytes given back. They are
+** called with no lock held, may call back into the library (a climb from inside does nothing), and report failure by
+** setting the thread's error and *failed: it is logged and does not stop the others. */
+typedef struct tidei_reclaimable {
+    const char *name;
+    size_t (*purge)(void *self, tidei_dev *d, size_t wanted, bool *failed); /* idle resources */
+    size_t (*drop)(void *self, tidei_dev *d, size_t wanted, bool *failed);  /* let go of live state too */
+    size_t (*held)(void *self, tidei_dev *d); /* bytes of library state as measured; counted against the limits */
+    void *self;
+    struct tidei_reclaimable *next; /* the registry's */
+} tidei_reclaimable;
+tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
+void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
+
+/* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and tries again; any other
+** result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is what is wanted, `what` names it in the report.
+** On the final TIDE_E_NOMEM the error is the out-of-memory report. One thread leads; others wait and try again. Never
+** climbs from inside itself, a drain or a collection: then one plain attempt is all. */
+typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
+tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
+
+/* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
+** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. Beyond the soft limit idle memory is given back
+** first, where that is possible without waiting. */
+tide_status tidei_back(tidei_dev *d, size_t bytes);
+void tidei_unback(tidei_dev *d, size_t bytes);
+
+#endif

@@ -1,0 +1,70 @@
+/* storage.h: tracked memory: a piece of device memory with its history, shared by the views on it; and submitting work.
+**
+** The way of an operation: *gather* (operands' storages are retained, results made: allocation, collections and the
+** ladder happen here), *submit* (tidei_submit_begin .. tidei_submit_end: waits inserted, a tick reserved, the uses
+** published, work queued; no allocation of device memory, no collection, no ladder), *leave* (storages are released).
+** What must stay true: a storage's stamps name every use that a later one may have to wait for; a reader waits for
+** writes only; waits happen on the device, never on the host. */
+#ifndef TIDEI_STORAGE_H
+#define TIDEI_STORAGE_H
+
+#include "runtime/pool/pool.h"
+
+typedef struct tidei_storage {
+    _Atomic uint32_t refs;
+    atomic_flag flag;     /* guards stamps; held for a few loads and stores */
+    uint16_t pins;        /* under flag: addresses lent out */
+    uint16_t reserved;
+    tidei_dev *dev;
+    tidei_pool *pool;
+    tidei_addr addr;      /* 0 when bytes is 0 */
+    size_t bytes;         /* as requested; 0: no block */
+    void *priv;           /* the pool's */
+    tidei_stamps stamps;
+} tidei_storage;
+
+/* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it does not fit. Zero bytes
+** are legal and take no block. `op` names the operation in the out-of-memory report. refs = 1. */
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out);
+void tidei_storage_retain(tidei_storage *st);
+void tidei_storage_release(tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
+
+/* What an operation does to one storage. */
+typedef struct tidei_use {
+    tidei_storage *st;
+    size_t offset, bytes; /* the extent touched, within the storage */
+    unsigned mode;        /* TIDEI_READ | TIDEI_WRITE */
+} tidei_use;
+
+#define TIDEI_USES_MAX 64
+typedef struct tidei_window {
+    tide_stream *s;
+    const tidei_use *uses; /* the caller's, valid until end */
+    unsigned n;
+    uint64_t tick;
+    const char *op;
+    tidei_range ranges[TIDEI_USES_MAX]; /* the uses as the device table wants them; addresses are valid until end */
+} tidei_window;
+
+/* Orders stream s after what the uses need and opens the window: its stream's lock is held from here to
+** tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of uses[i].offset. Queue work with the
+** device table on w->s->ds only. Storages of another device are TIDE_E_INVALID. */
+tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
+/* `result`: what queueing gave; returned (a lost device is reported with the stream's last operation). The uses count
+** as having happened either way. */
+tide_status tidei_submit_end(tidei_window *w, tide_status result);
+
+/* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. */
+tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset, void *host,
+                              tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
+tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
+                              size_t count, const char *op);
+/* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to write the addresses
+** (w->ranges[i].addr) into the parameters before the launch. */
+tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
+                                void (*patch)(const tidei_window *w, void *user), void *user, const char *op);
+
+/* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for. */
+tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);
+
+#endif

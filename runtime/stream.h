@@ -1,0 +1,83 @@
+/* stream.h: streams, ticks, and who has waited for whom.
+**
+** Model. Every piece of work submitted to a stream gets the stream's next tick; (stream, tick) names the moment when it
+** is complete. A stream keeps `seen`: for each other stream the last tick its own future work is ordered after; a wait
+** merges the other's whole row, so chains of any length count. A stamp that a stream has seen, or that is completed,
+** needs no wait.
+** What must stay true: ticks of one slot only rise, also when a slot is reused by a later stream, so an old stamp never
+** looks pending again. `seen` and `completed` only rise. A stream's lock orders its submissions; it is a leaf (no other
+** lock is taken under it but a storage's flag). */
+#ifndef TIDEI_STREAM_H
+#define TIDEI_STREAM_H
+
+#include "runtime/device/device.h"
+
+#define TIDEI_STREAMS_MAX 256 /* streams of one device alive or draining; a seen row is 2 KiB */
+
+typedef struct tidei_dev tidei_dev; /* a device as the runtime keeps it: runtime/runtime.h */
+
+/* A moment on a device. `write`: the use at that moment wrote (or its history is unknown), so that readers wait too. */
+typedef struct tidei_stamp {
+    uint64_t tick; /* 0: never pending */
+    uint16_t stream;
+    uint16_t write;
+    uint32_t reserved;
+} tidei_stamp;
+
+/* A small set of stamps: at most one reading and one writing stamp a stream. Moved, never copied by assignment. */
+#define TIDEI_STAMPS_INLINE 3
+typedef struct tidei_stamps {
+    uint16_t n, cap; /* cap 0: inline */
+    tidei_stamp *more; /* malloc'ed array of cap when cap > 0; else the inline ones count */
+    tidei_stamp few[TIDEI_STAMPS_INLINE];
+} tidei_stamps;
+
+static inline tidei_stamp *tidei_stamps_at(tidei_stamps *s) { return s->cap ? s->more : s->few; }
+void tidei_stamps_clear(tidei_stamps *s);                       /* frees; empty afterwards */
+bool tidei_stamps_reserve(tidei_stamps *s, unsigned room);      /* room for `room` more; false: host memory exhausted */
+/* Adds or raises; the caller has reserved one. */
+void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
+/* Adds all of `from` to `to` and clears `from`. When host memory is exhausted it waits for the overflowing moments on the
+** host instead (rare, correct). */
+void tidei_stamps_merge(tidei_dev *d, tidei_stamps *to, tidei_stamps *from);
+void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s);         /* drops completed ones */
+
+struct tide_stream {
+    tidei_dev *dev;
+    tidei_dstream *ds;
+    uint16_t slot;
+    atomic_bool released;
+    const char *last_op;      /* for the report when the device is lost; under lock */
+    pthread_mutex_t lock;
+    _Atomic uint64_t submitted; /* last tick given out */
+    _Atomic uint64_t published; /* a write of the word up to here is queued */
+    _Atomic uint64_t completed; /* last known; a reused slot starts where the earlier stream ended */
+    _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
+    /* The last event recorded here and the seen row at that moment; under lock. */
+    tidei_devent *event;
+    uint64_t event_tick;
+    uint64_t event_seen[TIDEI_STREAMS_MAX];
+};
+
+/* True when the moment is past: loads the word, and publishes first if the tick was not published yet. Never waits. */
+bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);
+/* True when work queued on `s` from now on is ordered after x: its own, seen, or done. `ask`: publish and look at the
+** word; otherwise only what is known. No driver call without `ask`. */
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask);
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask);
+/* The host waits until x is past (in the collector's blocking region; counts a host wait). */
+tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
+tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs);
+
+tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
+/* Marks it released; its struct and slot live on until its work is complete (tidei_streams_sweep). */
+void tidei_stream_drop(tide_stream *s);
+void tidei_streams_sweep(tidei_dev *d, bool all);
+/* All work submitted to s so far; publishes. The policy is asked before the wait unless `quiet`. */
+tide_status tidei_stream_wait(tide_stream *s, bool quiet);
+tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);
+tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
+/* Rough device time still queued on the device's streams, from past waits; for the policies. */
+uint64_t tidei_slack_ns(tidei_dev *d);
+
+#endif
