@@ -1,0 +1,58 @@
+/* tidetest.h: what the test programs share: cmocka, opening a runtime on the device under test, small helpers.
+**
+** TIDE_TEST_DEVICE names that device (default host). A case that needs what the device lacks calls skip(). */
+#ifndef TIDETEST_H
+#define TIDETEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "arrays/arrays.h"
+#include "runtime/runtime.h"
+#include <tide/tide.h>
+
+static inline const char *test_device(void) {
+    const char *d = getenv("TIDE_TEST_DEVICE");
+    return d && *d ? d : "host";
+}
+static inline int test_on_host(void) { return strncmp(test_device(), "host", 4) == 0; }
+
+/* Opens on the device under test with the fields of `c` (may be NULL); fails the case with the reason otherwise. */
+static inline tide_runtime *test_open(const tide_config *c) {
+    tide_config k = {.struct_size = sizeof k};
+    tide_runtime *rt = NULL;
+    if (c) k = *c;
+    k.struct_size = sizeof k;
+    if (!k.device) k.device = test_device();
+    if (tide_open(&k, &rt) != TIDE_OK) fail_msg("tide_open: %s", tide_last_error()->message);
+    return rt;
+}
+
+static inline tide_statistics test_stats(tide_runtime *rt) {
+    tide_statistics s = {.struct_size = sizeof s};
+    assert_int_equal(tide_stats(rt, &s), TIDE_OK);
+    return s;
+}
+
+#define assert_ok(call)                                                                                              \
+    do {                                                                                                             \
+        if ((call) != TIDE_OK) fail_msg("%s: %s", #call, tide_last_error()->message);                                \
+    } while (0)
+#define assert_array(a)                                                                                              \
+    do {                                                                                                             \
+        if (!(a)) fail_msg("%s: %s", #a, tide_last_error()->message);                                                \
+    } while (0)
+/* The call failed with `status`, and its message contains `part`. */
+#define assert_error(status_wanted, part)                                                                            \
+    do {                                                                                                             \
+        if (tide_last_error()->status != (status_wanted) || !strstr(tide_last_error()->message, (part)))             \
+            fail_msg("wanted %s with \"%s\", got %s: %s", tide_status_name(status_wanted), (part),                   \
+                     tide_status_name(tide_last_error()->status), tide_last_error()->message);                       \
+    } while (0)
+
+#endif
