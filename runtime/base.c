@@ -1,0 +1,162 @@
+/* base.c: errors, host memory, time, byte counts in text. Model: the error record is the thread's own; the message is
+** composed once, where the error is born. */
+#include "runtime/runtime.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500 */
+
+static _Thread_local char message[MESSAGE_MAX];
+static _Thread_local tide_error record = {TIDE_OK, "", ""};
+
+const tide_error *tide_last_error(void) { return &record; }
+
+void tide_clear_error(void) { record = (tide_error){TIDE_OK, "", ""}; }
+
+tide_status tidei_last_status(void) { return record.status; }
+
+tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
+    char text[MESSAGE_MAX]; /* composed aside: the arguments may point into the old message */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    memcpy(message, text, strlen(text) + 1);
+    record = (tide_error){s, message, op ? op : ""};
+    return s;
+}
+
+tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
+    return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted", bytes);
+}
+
+void tidei_error_save(tidei_saved_error *e) {
+    e->status = record.status;
+    e->operation = record.operation;
+    snprintf(e->text, sizeof e->text, "%s", record.message);
+}
+
+void tidei_error_restore(const tidei_saved_error *e) {
+    if (e->status == TIDE_OK)
+        tide_clear_error();
+    else
+        tidei_fail(e->status, e->operation, "%s", e->text);
+}
+
+const char *tide_status_name(tide_status s) {
+    static const struct {
+        tide_status status;
+        const char *name;
+    } names[] = {
+        {TIDE_OK, "TIDE_OK"},
+        {TIDE_E_INVALID, "TIDE_E_INVALID"},
+        {TIDE_E_SHAPE, "TIDE_E_SHAPE"},
+        {TIDE_E_DTYPE, "TIDE_E_DTYPE"},
+        {TIDE_E_BOUNDS, "TIDE_E_BOUNDS"},
+        {TIDE_E_EMPTY, "TIDE_E_EMPTY"},
+        {TIDE_E_FREED, "TIDE_E_FREED"},
+        {TIDE_E_PARSE, "TIDE_E_PARSE"},
+        {TIDE_E_FORMAT, "TIDE_E_FORMAT"},
+        {TIDE_E_NOMEM, "TIDE_E_NOMEM"},
+        {TIDE_E_HOST_NOMEM, "TIDE_E_HOST_NOMEM"},
+        {TIDE_E_DEVICE, "TIDE_E_DEVICE"},
+        {TIDE_E_LOST, "TIDE_E_LOST"},
+        {TIDE_E_NODEVICE, "TIDE_E_NODEVICE"},
+        {TIDE_E_UNSUPPORTED, "TIDE_E_UNSUPPORTED"},
+        {TIDE_E_IO, "TIDE_E_IO"},
+        {TIDE_E_FORKED, "TIDE_E_FORKED"},
+        {TIDE_E_CLOSED, "TIDE_E_CLOSED"},
+    };
+    for (size_t i = 0; i < TIDEI_COUNT(names); i++)
+        if (names[i].status == s) return names[i].name;
+    return "TIDE_E_?";
+}
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+const char *tide_version(void) {
+    return TEXT(TIDE_VERSION_MAJOR) "." TEXT(TIDE_VERSION_MINOR) "." TEXT(TIDE_VERSION_PATCH);
+}
+
+uint64_t tidei_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void *tidei_host_alloc(tide_runtime *rt, size_t bytes) {
+    if (!rt || !rt->host.alloc) return calloc(1, bytes ? bytes : 1);
+    void *p = rt->host.alloc(rt->host.user, bytes ? bytes : 1);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+void tidei_host_free(tide_runtime *rt, void *p) {
+    if (!p) return;
+    if (!rt || !rt->host.free)
+        free(p);
+    else
+        rt->host.free(rt->host.user, p);
+}
+
+bool tidei_log_wants(tide_runtime *rt, int level) { return rt && rt->log && level <= rt->set.log_level; }
+
+void tidei_log(tide_runtime *rt, int level, const char *fmt, ...) {
+    if (!tidei_log_wants(rt, level)) return;
+    char line[MESSAGE_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    rt->log(rt->log_user, level, line);
+}
+
+const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < TIDEI_KIB) {
+        snprintf(buf, cap, "%zu bytes", bytes);
+        return buf;
+    }
+    double v = (double)bytes / 1024;
+    size_t u = 0;
+    /* 1023.9996 KiB with three digits would read "1024.000 KiB": what rounds to 1024 takes the next unit. */
+    for (double half = 0.5 * pow(10, -digits); v + half >= 1024 && u + 1 < TIDEI_COUNT(units); u++) v /= 1024;
+    snprintf(buf, cap, "%.*f %s", digits, v, units[u]);
+    return buf;
+}
+
+/* The factor of a unit suffix; 0 if there is none such. Decimal for "MB", binary for "M" and "MiB". */
+static double unit_factor(const char *unit) {
+    static const char letters[] = "KMGTPE";
+    if (!*unit || !strcmp(unit, "B") || !strcmp(unit, "b")) return 1;
+    for (int i = 0; letters[i]; i++) {
+        if ((unit[0] & ~32) != letters[i]) continue;
+        if (!unit[1] || !strcmp(unit + 1, "iB")) return pow(1024, i + 1);
+        if (!strcmp(unit + 1, "B")) return pow(1000, i + 1);
+    }
+    return 0;
+}
+
+bool tidei_parse_bytes(const char *text, size_t whole, size_t *out) {
+    while (*text == ' ') text++;
+    if (*text < '0' || *text > '9') return false; /* also keeps out strtod's "inf", "nan", signs */
+    char *end;
+    if (text[0] == '0' && (text[1] | 32) == 'x') return false;
+    unsigned long long exact = strtoull(text, &end, 10);
+    if (!*end && exact != ULLONG_MAX) { /* plain bytes keep all their digits */
+        *out = (size_t)exact;
+        return true;
+    }
+    double v = strtod(text, &end);
+    while (*end == ' ') end++;
+    double factor = unit_factor(end);
+    if (!strcmp(end, "%")) {
+        if (!whole || v > 100) return false;
+        factor = (double)whole / 100;
+    }
+    if (factor == 0 || !(v * factor < 0x1p63)) return false;
+    *out = (size_t)(v * factor);
+    return true;
+}
