@@ -35,7 +35,8 @@ void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, un
 typedef enum { TIDEI_KIND_BOOL, TIDEI_KIND_INT, TIDEI_KIND_UINT, TIDEI_KIND_FLOAT, TIDEI_KIND_COMPLEX } tidei_kind;
 bool tidei_dtype_valid(tide_dtype t);
 tidei_kind tidei_dtype_kind(tide_dtype t);
-/* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. */
+/* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. Where the standard is silent: an integer
+** or bool with a float or complex takes that type. */
 tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out);
 /* Whether `from` may be stored into `to` without leaving its kind (bool < integers < floats < complex): assignment rule. */
 bool tidei_can_store(tide_dtype from, tide_dtype to);
@@ -43,19 +44,25 @@ bool tidei_can_store(tide_dtype from, tide_dtype to);
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
 /* The element at p as an argument: bool, int, uint, float or complex. */
 tide_arg tidei_decode(const void *p, tide_dtype t);
-/* f16 and bf16 <-> f32, round to nearest even. */
+/* f16 and bf16 <-> f32, f64: round once, to nearest even. */
 float tidei_f16_to_f32(uint16_t h);
 uint16_t tidei_f32_to_f16(float f);
 float tidei_bf16_to_f32(uint16_t h);
 uint16_t tidei_f32_to_bf16(float f);
+uint16_t tidei_f64_to_f16(double d);
+uint16_t tidei_f64_to_bf16(double d);
 
 /* ---- shapes (layout.c) ---- */
 /* Row-major strides. TIDE_E_SHAPE for a bad rank or a negative dimension, TIDE_E_NOMEM when the bytes overflow. */
 tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out);
+/* The rules of tidei_layout_make for a shape alone. */
+tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
+void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
 int64_t tidei_layout_size(const tidei_layout *l); /* elements; layouts are checked at birth, so it fits */
 bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi); /* element offsets touched: [lo, hi); equal if empty */
-/* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis. */
+/* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis;
+** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);
 /* Strides of l against a broadcast shape: 0 where it stretches. */
 void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape, int64_t *strides);
