@@ -101,9 +101,17 @@ typedef struct tidei_op_info {
     const char *name;  /* in expression text and in tide_<name> */
     int arity;
     int rule;          /* TIDEI_RULE_*: operand classes and result type */
+    unsigned classes;  /* TIDEI_CLASS_*: of the operands' type T, after the rule's casts, that have an expression */
+    int ulps;          /* how far the float results of the back ends may lie apart */
     const char *notes; /* special values, for the docs */
 } tidei_op_info;
 extern const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT];
+enum {
+    TIDEI_CLASS_BOOL = 1, TIDEI_CLASS_INT = 2, TIDEI_CLASS_FLOAT = 4, TIDEI_CLASS_COMPLEX = 8, TIDEI_CLASS_ANY = 15
+};
+
+/* prelude.h as a string: what the expressions of ops.def need, for text back ends. */
+extern const char tidei_prelude_text[];
 
 /* How an operation types (front end) and which element types a back end must offer for it. T: the promoted type of the
 ** operands. */
@@ -120,9 +128,12 @@ typedef enum {
     TIDEI_RULE_COMPARE,    /* bool, integers, floats -> bool */
     TIDEI_RULE_LOGIC,      /* operands cast to bool -> bool */
     TIDEI_RULE_TEST,       /* floats, complex: per element -> bool; integers and bool: operands cast to f64 */
+    TIDEI_RULE_TEST_REAL,  /* as TEST, no complex */
     TIDEI_RULE_SELECT,     /* (bool, T, T) -> T, any T */
     TIDEI_RULE_ABS,        /* as ARITH; complex -> its real type */
-    TIDEI_RULE_KEEP_INT    /* floats -> T; integers and bool: identity, no node is made */
+    TIDEI_RULE_KEEP_INT,   /* floats -> T; integers and bool: identity, no node is made */
+    TIDEI_RULE_LEAF,       /* INPUT, SCALAR, LINEAR */
+    TIDEI_RULE_CAST
 } tidei_rule;
 
 #endif

@@ -1,0 +1,21 @@
+/* ops.c: the static facts of the operations, from ops.def. */
+#include "arrays/expr/ir.h"
+
+#define CLASS(expr, bit) (sizeof #expr > 1 ? (bit) : 0)
+
+const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT] = {
+    [TIDEI_OP_INPUT] = {"input", 0, TIDEI_RULE_LEAF, TIDEI_CLASS_ANY, 0, ""},
+    [TIDEI_OP_SCALAR] = {"scalar", 0, TIDEI_RULE_LEAF, TIDEI_CLASS_ANY, 0, ""},
+    [TIDEI_OP_LINEAR] = {"linear", 0, TIDEI_RULE_LEAF, TIDEI_CLASS_INT, 0, ""},
+    [TIDEI_OP_CAST] = {"cast", 1, TIDEI_RULE_CAST, TIDEI_CLASS_ANY, 0, ""},
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+    [TIDEI_OP_##ident] = {#name,                                                                                   \
+                          arity,                                                                                   \
+                          TIDEI_RULE_##rule,                                                                       \
+                          CLASS(bool_expr, TIDEI_CLASS_BOOL) | CLASS(int_expr, TIDEI_CLASS_INT) |                  \
+                              CLASS(float_expr, TIDEI_CLASS_FLOAT) | CLASS(complex_expr, TIDEI_CLASS_COMPLEX),     \
+                          ulps,                                                                                    \
+                          notes},
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+};

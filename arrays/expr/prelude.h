@@ -1,0 +1,305 @@
+/* prelude.h: the functions that ops.def builds on, and the casts: one text for both back ends.
+**
+** The host's interpreter includes this file as C; the build also embeds it as a string (tidei_prelude_text), which goes
+** before the generated CUDA text. So it is written in the common subset of C17 and CUDA C++, includes nothing, and what
+** differs is confined to the first block. With NVRTC functions are overloaded (td_rem), in C they end in the type's name
+** (td_rem_f32). Complex functions are there where TD_COMPLEX is defined.
+**
+** Element types have a storage type, td_<name>, and a value type, in which expressions compute: the same but for f16 and
+** bf16, which are 16 bits in memory and a float that the type represents as a value. */
+#ifndef TIDEI_PRELUDE_H
+#define TIDEI_PRELUDE_H
+
+#ifdef __CUDACC_RTC__
+#pragma nv_diag_suppress 177 /* functions that a text does not use */
+typedef signed char td_i8;
+typedef short td_i16;
+typedef int td_i32;
+typedef long long td_i64;
+typedef unsigned char td_u8;
+typedef unsigned short td_u16;
+typedef unsigned td_u32;
+typedef unsigned long long td_u64;
+#define TD_FN               static __device__ __forceinline__
+#define TD_NAME(f, S)       td_##f
+#define TD_MATH_f32(f)      f
+#define TD_MATH_f64(f)      f
+#define td_bits_f32(x)      __float_as_uint(x)
+#define td_bits_f64(x)      ((td_u64)__double_as_longlong(x))
+#define td_from_bits_f32(x) __uint_as_float(x)
+#define F(f)                td_##f
+#define M(f)                f
+#else
+typedef int8_t td_i8;
+typedef int16_t td_i16;
+typedef int32_t td_i32;
+typedef int64_t td_i64;
+typedef uint8_t td_u8;
+typedef uint16_t td_u16;
+typedef uint32_t td_u32;
+typedef uint64_t td_u64;
+#define TD_FN          static inline
+#define TD_NAME(f, S)  td_##f##_##S
+#define TD_MATH_f32(g) g##f
+#define TD_MATH_f64(g) g
+static inline td_u32 td_bits_f32(float x) {
+    union {
+        float f;
+        td_u32 u;
+    } v = {x};
+    return v.u;
+}
+static inline td_u64 td_bits_f64(double x) {
+    union {
+        double f;
+        td_u64 u;
+    } v = {x};
+    return v.u;
+}
+static inline float td_from_bits_f32(td_u32 x) {
+    union {
+        td_u32 u;
+        float f;
+    } v = {x};
+    return v.f;
+}
+#endif
+
+typedef unsigned char td_bool;
+typedef unsigned short td_f16;
+typedef unsigned short td_bf16;
+typedef float td_f32;
+typedef double td_f64;
+
+/* ---- integers ---- Nothing traps: x/0 is 0, min/-1 is min; arithmetic wraps. TB: bits of T. */
+#define TD_INTEGER(T, U, S, TB)                                                                                    \
+    TD_FN T TD_NAME(shl, S)(T a, T b) { return (td_u64)b < TB ? (T)((U)a << b) : (T)0; }                           \
+    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                                    \
+        T x = a > lo ? a : lo;                                                                                     \
+        return x < hi ? x : hi;                                                                                    \
+    }
+#define TD_SIGNED(T, U, S, TB)                                                                                     \
+    TD_INTEGER(T, U, S, TB)                                                                                        \
+    TD_FN T TD_NAME(shr, S)(T a, T b) { return b < 0 ? (T)0 : b < TB ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0; }       \
+    TD_FN T TD_NAME(truncdiv, S)(T a, T b) { return b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b); }        \
+    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 || b == -1 ? (T)0 : (T)(a % b); }                           \
+    TD_FN T TD_NAME(floordiv, S)(T a, T b) {                                                                       \
+        if (b == 0) return 0;                                                                                      \
+        if (b == -1) return (T)(0 - (U)a);                                                                         \
+        return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                    \
+    }                                                                                                              \
+    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                                            \
+        T r = b == 0 || b == -1 ? (T)0 : (T)(a % b);                                                               \
+        return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                                      \
+    }                                                                                                              \
+    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                                            \
+        U x = (U)a, p = 1;                                                                                         \
+        if (b < 0) return 0;                                                                                       \
+        for (U n = (U)b; n; n >>= 1, x *= x)                                                                       \
+            if (n & 1) p *= x;                                                                                     \
+        return (T)p;                                                                                               \
+    }                                                                                                              \
+    TD_FN T TD_NAME(abs, S)(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                                             \
+    TD_FN T TD_NAME(sign, S)(T a) { return (T)((a > 0) - (a < 0)); }
+#define TD_UNSIGNED(T, U, S, TB)                                                                                   \
+    TD_INTEGER(T, U, S, TB)                                                                                        \
+    TD_FN T TD_NAME(shr, S)(T a, T b) { return b < TB ? (T)(a >> b) : (T)0; }                                      \
+    TD_FN T TD_NAME(truncdiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                                  \
+    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                                      \
+    TD_FN T TD_NAME(floordiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                                  \
+    TD_FN T TD_NAME(rem, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                                       \
+    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                                            \
+        U x = (U)a, p = 1;                                                                                         \
+        for (U n = (U)b; n; n >>= 1, x *= x)                                                                       \
+            if (n & 1) p *= x;                                                                                     \
+        return (T)p;                                                                                               \
+    }                                                                                                              \
+    TD_FN T TD_NAME(abs, S)(T a) { return a; }                                                                     \
+    TD_FN T TD_NAME(sign, S)(T a) { return (T)(a != 0); }
+TD_SIGNED(td_i8, td_u32, i8, 8)
+TD_SIGNED(td_i16, td_u32, i16, 16)
+TD_SIGNED(td_i32, td_u32, i32, 32)
+TD_SIGNED(td_i64, td_u64, i64, 64)
+TD_UNSIGNED(td_u8, td_u32, u8, 8)
+TD_UNSIGNED(td_u16, td_u32, u16, 16)
+TD_UNSIGNED(td_u32, td_u32, u32, 32)
+TD_UNSIGNED(td_u64, td_u64, u64, 64)
+
+/* ---- floats ---- */
+#define TD_FLOAT(T, S, TOP)                                                                                        \
+    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                                            \
+        T r = TD_MATH_##S(fmod)(a, b);                                                                             \
+        if (r == 0) return TD_MATH_##S(copysign)((T)0, b);                                                         \
+        return (r < 0) != (b < 0) ? r + b : r;                                                                     \
+    }                                                                                                              \
+    TD_FN T TD_NAME(sign, S)(T a) { return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a; }                     \
+    TD_FN td_bool TD_NAME(isinf, S)(T a) { return a == a && a - a != 0; }                                          \
+    TD_FN td_bool TD_NAME(signbit, S)(T a) { return (td_bool)(td_bits_##S(a) >> TOP); }                            \
+    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                                    \
+        T x = a > lo || a != a ? a : lo;                                                                           \
+        return x < hi || x != x ? x : hi;                                                                          \
+    }
+TD_FLOAT(td_f32, f32, 31)
+TD_FLOAT(td_f64, f64, 63)
+
+/* f16 and bf16: 16 bits <-> float, to nearest even. */
+TD_FN td_f32 td_load_f16(td_f16 h) {
+    td_u32 x = (td_u32)(h & 0x7fff) << 13, sign = (td_u32)(h & 0x8000) << 16;
+    td_u32 finite = td_bits_f32(td_from_bits_f32(x) * 0x1p112f); /* moves the exponent's bias, of denormals too */
+    return td_from_bits_f32(sign | (x >= 0x0f800000u ? x | 0x7f800000u : finite));
+}
+TD_FN td_f16 td_store_f16(td_f32 f) {
+    td_u32 x = td_bits_f32(f), a = x & 0x7fffffffu;
+    td_u32 normal = (a + 0xfffu + (a >> 13 & 1) - (112u << 23)) >> 13;
+    td_u32 tiny =
+        td_bits_f32(td_from_bits_f32(a) + 0.5f) - 0x3f000000u; /* 0.5's last place is f16's smallest number */
+    td_u32 nan = 0x7e00u | (a >> 13 & 0x3ffu);
+    td_u32 r = a > 0x7f800000u ? nan : a >= 0x477ff000u ? 0x7c00u : a < 0x38800000u ? tiny : normal;
+    return (td_f16)((x >> 16 & 0x8000u) | r);
+}
+TD_FN td_f32 td_load_bf16(td_bf16 h) { return td_from_bits_f32((td_u32)h << 16); }
+TD_FN td_bf16 td_store_bf16(td_f32 f) {
+    td_u32 x = td_bits_f32(f);
+    return (td_bf16)(f != f ? x >> 16 | 0x40u : (x + 0x7fffu + (x >> 16 & 1)) >> 16);
+}
+/* The value of the element type that is nearest to f: what ends every operation on f16 and bf16. */
+TD_FN td_f32 td_round_f16(td_f32 f) { return td_load_f16(td_store_f16(f)); }
+TD_FN td_f32 td_round_bf16(td_f32 f) { return td_load_bf16(td_store_bf16(f)); }
+
+/* ---- casts: TD_CAST(from, to, a) ---- The rule of tide_cast, from the value type of `from` to that of `to`. */
+
+/* Float to integer: towards zero, saturating, NaN is 0. LO and HI: min and max + 1 as floats. */
+#define TD_SAT(to, MIN, MAX, LO, HI)                                                                               \
+    TD_FN td_##to td_sat_f32_##to(td_f32 a) {                                                                      \
+        return a >= HI##f ? (td_##to)MAX : a > LO##f ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;            \
+    }                                                                                                              \
+    TD_FN td_##to td_sat_f64_##to(td_f64 a) {                                                                      \
+        return a >= HI ? (td_##to)MAX : a > LO ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;                  \
+    }
+TD_SAT(i8, -0x80, 0x7f, -0x1p7, 0x1p7)
+TD_SAT(i16, -0x8000, 0x7fff, -0x1p15, 0x1p15)
+TD_SAT(i32, (-0x7fffffff - 1), 0x7fffffff, -0x1p31, 0x1p31)
+TD_SAT(i64, (-0x7fffffffffffffffll - 1), 0x7fffffffffffffffll, -0x1p63, 0x1p63)
+TD_SAT(u8, 0, 0xff, 0x0p0, 0x1p8)
+TD_SAT(u16, 0, 0xffff, 0x0p0, 0x1p16)
+TD_SAT(u32, 0, 0xffffffffu, 0x0p0, 0x1p32)
+TD_SAT(u64, 0, 0xffffffffffffffffull, 0x0p0, 0x1p64)
+
+/* To a narrower type "to odd": cut off, with the last bit set if anything was lost. A further rounding to a type at least
+** two bits narrower then gives what one rounding would. */
+TD_FN td_f32 td_odd_f64(td_f64 d) {
+    td_f32 f = (td_f32)d;
+    td_u32 x = td_bits_f32(f);
+    if (d != d) return f;
+    if ((f < 0 ? -(td_f64)f : (td_f64)f) > (d < 0 ? -d : d)) x -= 1;
+    return td_from_bits_f32((td_f64)f == d ? x : x | 1u);
+}
+TD_FN td_f64 td_odd_u64(td_u64 v) {
+    return (td_f64)(v >> 53 ? (v & ~(td_u64)0x7ff) | ((v & 0x7ff) ? (td_u64)0x800 : (td_u64)0) : v);
+}
+TD_FN td_f64 td_odd_i64(td_i64 v) { return v < 0 ? -td_odd_u64(0 - (td_u64)v) : td_odd_u64((td_u64)v); }
+
+#ifdef TD_COMPLEX
+typedef struct td_c64 {
+    td_f32 re, im;
+} td_c64;
+typedef struct td_c128 {
+    td_f64 re, im;
+} td_c128;
+#define TD_COMPLEX_CASTS(T, S, R)                                                                                  \
+    TD_FN T td_make_##S(R re, R im) {                                                                              \
+        T z;                                                                                                       \
+        z.re = re;                                                                                                 \
+        z.im = im;                                                                                                 \
+        return z;                                                                                                  \
+    }
+TD_COMPLEX_CASTS(td_c64, c64, td_f32)
+TD_COMPLEX_CASTS(td_c128, c128, td_f64)
+TD_FN td_c128 td_widen_c64(td_c64 a) { return td_make_c128(a.re, a.im); }
+TD_FN td_c64 td_narrow_c128(td_c128 a) { return td_make_c64((td_f32)a.re, (td_f32)a.im); }
+TD_FN td_bool td_true_c64(td_c64 a) { return a.re != 0 || a.im != 0; }
+TD_FN td_bool td_true_c128(td_c128 a) { return a.re != 0 || a.im != 0; }
+#endif
+
+/* Kinds of casts' sides. B bool, I integers to 32 bits, L i64, V u64, H f16, G bf16, F f32, D f64, C c64, Z c128. */
+#define TD_KIND_bool kB
+#define TD_KIND_i8   kI
+#define TD_KIND_i16  kI
+#define TD_KIND_i32  kI
+#define TD_KIND_i64  kL
+#define TD_KIND_u8   kI
+#define TD_KIND_u16  kI
+#define TD_KIND_u32  kI
+#define TD_KIND_u64  kV
+#define TD_KIND_f16  kH
+#define TD_KIND_bf16 kG
+#define TD_KIND_f32  kF
+#define TD_KIND_f64  kD
+#define TD_KIND_c64  kC
+#define TD_KIND_c128 kZ
+
+#define TD_CAST(from, to, a)     TD_CAST_1(TD_KIND_##from, TD_KIND_##to, to, a)
+#define TD_CAST_1(kf, kt, to, a) TD_CAST_2(kf, kt, to, a)
+#define TD_CAST_2(kf, kt, to, a) TD_CAST_TO_##kt(kf, to, a)
+#define TD_CAST_TO_kB(kf, to, a) TD_CAST_##kf##_B(a)
+#define TD_CAST_TO_kI(kf, to, a) TD_CAST_##kf##_INT(to, a)
+#define TD_CAST_TO_kL(kf, to, a) TD_CAST_##kf##_INT(to, a)
+#define TD_CAST_TO_kV(kf, to, a) TD_CAST_##kf##_INT(to, a)
+#define TD_CAST_TO_kH(kf, to, a) td_round_f16(TD_CAST_##kf##_ODD(a))
+#define TD_CAST_TO_kG(kf, to, a) td_round_bf16(TD_CAST_##kf##_ODD(a))
+#define TD_CAST_TO_kF(kf, to, a) ((td_f32)(a))
+#define TD_CAST_TO_kD(kf, to, a) ((td_f64)(a))
+#define TD_CAST_TO_kC(kf, to, a) TD_CAST_##kf##_C(a)
+#define TD_CAST_TO_kZ(kf, to, a) TD_CAST_##kf##_Z(a)
+
+#define TD_CAST_kB_B(a) ((td_bool)(a))
+#define TD_CAST_kI_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kL_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kV_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kH_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kG_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kF_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kD_B(a) ((td_bool)((a) != 0))
+#define TD_CAST_kC_B(a) td_true_c64(a)
+#define TD_CAST_kZ_B(a) td_true_c128(a)
+
+#define TD_CAST_kB_INT(to, a) ((td_##to)(a))
+#define TD_CAST_kI_INT(to, a) ((td_##to)(a))
+#define TD_CAST_kL_INT(to, a) ((td_##to)(a))
+#define TD_CAST_kV_INT(to, a) ((td_##to)(a))
+#define TD_CAST_kH_INT(to, a) td_sat_f32_##to(a)
+#define TD_CAST_kG_INT(to, a) td_sat_f32_##to(a)
+#define TD_CAST_kF_INT(to, a) td_sat_f32_##to(a)
+#define TD_CAST_kD_INT(to, a) td_sat_f64_##to(a)
+
+#define TD_CAST_kB_ODD(a) ((td_f32)(a))
+#define TD_CAST_kI_ODD(a) td_odd_f64((td_f64)(a))
+#define TD_CAST_kL_ODD(a) td_odd_f64(td_odd_i64(a))
+#define TD_CAST_kV_ODD(a) td_odd_f64(td_odd_u64(a))
+#define TD_CAST_kH_ODD(a) (a)
+#define TD_CAST_kG_ODD(a) (a)
+#define TD_CAST_kF_ODD(a) (a)
+#define TD_CAST_kD_ODD(a) td_odd_f64(a)
+
+#define TD_CAST_kB_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kI_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kL_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kV_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kH_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kG_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kF_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kD_C(a) td_make_c64((td_f32)(a), 0)
+#define TD_CAST_kC_C(a) (a)
+#define TD_CAST_kZ_C(a) td_narrow_c128(a)
+#define TD_CAST_kB_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kI_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kL_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kV_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kH_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kG_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kF_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kD_Z(a) td_make_c128((td_f64)(a), 0)
+#define TD_CAST_kC_Z(a) td_widen_c64(a)
+#define TD_CAST_kZ_Z(a) (a)
+
+#endif
