@@ -8,8 +8,17 @@
 #include <tide/ops.h>
 #include <tide/random.h>
 
+/* What hangs off rt->arrays: each part's own state, made and freed by its own open and close. */
+typedef struct tidei_arrays {
+    struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
+    struct tidei_kernels *kernels; /* arrays/kernels.c */
+} tidei_arrays;
+static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
+
 tide_status tidei_arrays_open(tide_runtime *rt); /* opens the expression, program and kernel caches */
-void tidei_arrays_close(tide_runtime *rt);
+void tidei_arrays_close(tide_runtime *rt); /* waits for the devices first */
+tide_status tidei_exprs_open(tide_runtime *rt);
+void tidei_exprs_close(tide_runtime *rt); /* all work is complete; before the kernels' */
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out);
 

@@ -39,6 +39,12 @@ typedef enum { /* folds; what they start from and what NaN does: ops.h */
     TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX, TIDEI_FOLD_MEAN /* a sum divided at the end by the count */
 } tidei_fold;
 
+/* Folds and their types: the body's node has dtype acc, the stored result dtype out.
+**   sum, prod    acc i64, u64, f64, c64, c128: out = acc;  acc f32: out f32, f16 or bf16
+**   mean         acc f64, c64, c128: out = acc;            acc f32: out f32, f16 or bf16
+**   min, max     acc bool, any integer, f64: out = acc;    acc f32: out f32, f16 or bf16
+**   any, all     acc bool: out bool
+**   argmin, argmax  acc bool, any integer, f32, f64: out i64 */
 typedef struct tidei_program {
     uint16_t nnodes, ninputs, nscalars, nouts;
     tidei_node nodes[TIDEI_NODES_MAX];
@@ -47,7 +53,7 @@ typedef struct tidei_program {
     uint16_t out_node[TIDEI_OUTS_MAX]; /* with a fold: out_node[0] is the body's value */
     uint8_t out_dtype[TIDEI_OUTS_MAX]; /* without a fold: the node's own dtype; with one: the stored result's */
     uint8_t fold;                      /* tidei_fold; nouts == 1 unless NONE */
-    uint8_t acc_dtype;                 /* the accumulator's; for arg folds the compared value's. bool for any, all */
+    uint8_t acc_dtype;                 /* the accumulator's, and the body value's own: the front end casts. See below */
     uint64_t key[2];                   /* XXH3-128 of all the above (tidei_program_seal) */
     /* What the back ends prepared for this program: each keeps a list of its own, freed by its forget(). */
     _Atomic(void *) prepared[2];       /* [0]: host, [1]: text */
@@ -64,9 +70,9 @@ typedef struct tidei_view {
 } tidei_view;
 
 /* A program with operands. The iteration space is `shape`, outermost first; its last `nred` dimensions are folded (the
-** front end permutes them there), outs have strides over the first ndim - nred ones. Every dimension is >= 1 and the views
-** lie inside their storages; empty cases never get here, but for a fold over nothing, which is a fill. Neighbouring
-** dimensions are already collapsed where all operands allow it (never across the border to the folded ones). An out may
+** front end permutes them there; a fold has at least one, of length 1 if need be), outs have strides over the first
+** ndim - nred ones. Every dimension is >= 1 and the views lie inside their storages; empty cases never get here.
+** Neighbouring dimensions are already collapsed where all operands allow it (never across the border to the folded ones). An out may
 ** be the very view of an input (same storage, offset, strides: in place); otherwise outs overlap nothing.
 ** Arg folds give the row-major index within the folded dimensions *before* collapsing; collapsing keeps it. */
 typedef struct tidei_call {

@@ -1,0 +1,20 @@
+/* open.c: opens and closes the arrays' floor: the parts that keep state of their own in rt->arrays. */
+#include "arrays/arrays.h"
+#include "arrays/kernels.h"
+
+tide_status tidei_arrays_open(tide_runtime *rt) {
+    rt->arrays = tidei_host_alloc(rt, sizeof(tidei_arrays));
+    if (!rt->arrays) return tidei_fail_host_memory("tide_open", sizeof(tidei_arrays));
+    tide_status s = tidei_kernels_open(rt);
+    return s == TIDE_OK ? tidei_exprs_open(rt) : s;
+}
+
+void tidei_arrays_close(tide_runtime *rt) {
+    if (!rt->arrays) return;
+    for (unsigned i = 0; i < rt->ndevs; i++)
+        (void)tidei_streams_wait_all(&rt->devs[i], true); /* a lost device ends too */
+    tidei_exprs_close(rt);
+    tidei_kernels_close(rt);
+    tidei_host_free(rt, rt->arrays);
+    rt->arrays = NULL;
+}
