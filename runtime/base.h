@@ -17,9 +17,9 @@
 #include <tide/runtime.h>
 
 #define TIDEI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define TIDEI_KIB ((size_t)1 << 10)
-#define TIDEI_MIB ((size_t)1 << 20)
-#define TIDEI_GIB ((size_t)1 << 30)
+#define TIDEI_KIB      ((size_t)1 << 10)
+#define TIDEI_MIB      ((size_t)1 << 20)
+#define TIDEI_GIB      ((size_t)1 << 30)
 
 #define tidei_check(c) assert(c)
 #ifdef TIDEI_STRESS
@@ -28,13 +28,15 @@
 #define tidei_check_slow(c) ((void)0)
 #endif
 
-#define tidei_likely(c) __builtin_expect(!!(c), 1)
+#define tidei_likely(c)   __builtin_expect(!!(c), 1)
 #define tidei_unlikely(c) __builtin_expect(!!(c), 0)
 
 /* Keeps `p` in a register or on the stack up to here, so that a conservative collector sees it. */
 static inline void tidei_keep(const void *p) { __asm__ __volatile__("" : : "r"(p) : "memory"); }
 
-static inline size_t tidei_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; } /* n + to must not wrap */
+static inline size_t tidei_round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+} /* n + to must not wrap */
 static inline size_t tidei_min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t tidei_max_size(size_t a, size_t b) { return a > b ? a : b; }
 

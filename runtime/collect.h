@@ -3,6 +3,7 @@
 #define TIDEI_COLLECT_H
 
 #include "runtime/handle.h"
+#include <tide/collector.h>
 
 typedef struct tidei_thread tidei_thread;
 
@@ -29,7 +30,8 @@ typedef struct tidei_gc_ops {
     void (*blocking)(tide_runtime *rt, void (*fn)(void *arg), void *arg);
     /* Which collectors could not be reached by the last full collection; "" if all were. For the report. */
     size_t (*unreached)(tide_runtime *rt, char *buf, size_t cap);
-    void (*close)(tide_runtime *rt); /* detaches every collector; no report of theirs comes later but through cells */
+    void (*close)(
+        tide_runtime *rt); /* detaches every collector; no report of theirs comes later but through cells */
 } tidei_gc_ops;
 
 #endif

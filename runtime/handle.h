@@ -41,22 +41,22 @@ typedef struct tidei_deaths {
     _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
     _Atomic(tide_runtime *) rt;          /* NULL once closed */
     _Atomic uint64_t handles;            /* not yet recycled */
-    struct tidei_deaths *next;           /* in the process's list of queues, which only grows; reused when handles == 0 */
+    struct tidei_deaths *next; /* in the process's list of queues, which only grows; reused when handles == 0 */
 } tidei_deaths;
 
 typedef struct tidei_handle {
     _Atomic uint64_t word;
-    struct tidei_handle *next;    /* queue or free list */
+    struct tidei_handle *next; /* queue or free list */
     tidei_deaths *deaths;
-    tide_array cell;              /* the cell, for owners that have none in a heap of their own */
-    tide_array *home;             /* where the cell is */
-    uint32_t owner;               /* index of the collector, fixed at birth */
-    _Atomic uint32_t refs;        /* tide_retain count; under reference-counted owners it starts at 1 */
-    void *root;                   /* the owner's: what keeps the cell while refs > 0 (boehm) */
-    size_t charged;               /* bytes counted as this handle's weight: the storage's, once a storage */
-    tidei_storage *st;            /* NULL once drained */
+    tide_array cell;       /* the cell, for owners that have none in a heap of their own */
+    tide_array *home;      /* where the cell is */
+    uint32_t owner;        /* index of the collector, fixed at birth */
+    _Atomic uint32_t refs; /* tide_retain count; under reference-counted owners it starts at 1 */
+    void *root;            /* the owner's: what keeps the cell while refs > 0 (boehm) */
+    size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
+    tidei_storage *st;     /* NULL once drained */
     tidei_death_note *notes;
-    struct tidei_scope *scope;    /* refcount: the scope that will release it, or NULL; touched by its thread only */
+    struct tidei_scope *scope; /* refcount: the scope that will release it, or NULL; touched by its thread only */
     uint32_t scope_index;
     tidei_layout lay;
 } tidei_handle;
@@ -77,6 +77,9 @@ size_t tidei_drain(tide_runtime *rt);
 static inline bool tidei_deaths_pending(tidei_deaths *q) {
     return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
 }
+/* Calls fn for every handle of the queue whose storage is not yet returned. The process's lock of handles is held: fn may
+** read and report, nothing else. */
+void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
 tidei_deaths *tidei_deaths_open(tide_runtime *rt);
 void tidei_deaths_close(tidei_deaths *q); /* every handle left loses its storage; late reports recycle it */
 

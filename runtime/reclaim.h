@@ -11,9 +11,10 @@ typedef struct tidei_reclaimable {
     const char *name;
     size_t (*purge)(void *self, tidei_dev *d, size_t wanted, bool *failed); /* idle resources */
     size_t (*drop)(void *self, tidei_dev *d, size_t wanted, bool *failed);  /* let go of live state too */
-    size_t (*held)(void *self, tidei_dev *d); /* bytes of library state as measured; counted against the limits */
     void *self;
-    struct tidei_reclaimable *next; /* the registry's */
+    struct tidei_reclaimable *next; /* the registry's, like the two below */
+    uint64_t round;
+    unsigned busy;
 } tidei_reclaimable;
 tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
 void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
@@ -24,6 +25,9 @@ void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      
 ** climbs from inside itself, a drain or a collection: then one plain attempt is all. */
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
 tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
+
+/* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. */
+tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 
 /* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
 ** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. Beyond the soft limit idle memory is given back

@@ -1,7 +1,7 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks, all leaves unless said: rt->threads_lock, dev->streams_lock, stream->lock, the pools' own, reclaimables_lock.
-** The climb lock and the collection lock are held across callbacks by their leader only; nobody waits for them while
+** Locks: a stream's lock is a leaf; a pool's own and dev->streams_lock may take a stream's; reclaimables_lock and the
+** process's lock of threads are leaves. The climb lock and the collection lock are held across callbacks by their leader only; nobody waits for them while
 ** holding a leaf. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
@@ -14,7 +14,7 @@ typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
     char collector[32], policy[64], pool[32];
-    bool gc_early, pool_given;
+    bool gc_early;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level, debug;
@@ -23,7 +23,8 @@ typedef struct tidei_settings {
     size_t cache_max;
 } tidei_settings;
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
-tide_status tidei_settings_read(const tide_config *c, tidei_settings *out, void (*warn)(void *user, const char *line), void *user);
+tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
+                                void (*warn)(void *user, const char *line), void *user);
 
 /* A device of a runtime. */
 struct tidei_dev {
@@ -31,74 +32,79 @@ struct tidei_dev {
     tidei_device *d;
     unsigned index;
     /* fixed once open */
-    tidei_pool *pool;           /* device memory */
-    tide_stream *stream0;       /* the default stream */
+    tidei_pool *pool;     /* device memory */
+    tide_stream *stream0; /* the default stream */
     /* under streams_lock; entries are written once and never go away while the device is open */
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
-    _Atomic unsigned nstreams;  /* slots in use so far */
+    _Atomic unsigned nstreams; /* slots in use so far */
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t live, peak_live, peak_backed;
     _Atomic uint64_t allocations, frees, retries, backings, droppings;
     _Atomic uint64_t host_waits, host_wait_ns, device_waits, launches, copies;
-    _Atomic uint64_t wait_ewma_ns;   /* average wait at sync points */
-    _Atomic size_t wake_at;     /* live + request at which the policy wants to be asked at an allocation */
+    _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
+    _Atomic size_t wake_at;        /* live + request at which the policy wants to be asked at an allocation */
 };
 
-struct tidei_thread { /* per thread and runtime */
-    tide_runtime *rt;
+struct tidei_thread {           /* per thread and runtime */
+    _Atomic(tide_runtime *) rt; /* NULL once the runtime closed or the thread detached */
     uint64_t serial;            /* of the runtime */
     tidei_thread *next_of_thread;
-    tidei_thread *next_of_rt, **prev_of_rt; /* under rt->threads_lock */
-    tidei_dev *dev;             /* current device */
-    tide_stream *stream;        /* current stream; NULL: the device's default */
-    int collector;              /* of new arrays; -1: the runtime's first */
-    struct tidei_scope *scope;  /* innermost (refcount) */
-    tide_use_scope *use;        /* open tide_use_begin */
+    tidei_thread *next_of_rt, **prev_of_rt;
+    tidei_dev *dev;                              /* current device */
+    tide_stream *stream;                         /* current stream; NULL: the device's default */
+    int collector;                               /* of new arrays; -1: the runtime's first */
+    struct tidei_scope *scope;                   /* innermost (refcount) */
+    tide_use_scope *use;                         /* open tide_use_begin */
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
-    void *gc;                   /* gc's own per-thread state */
+    void *gc;                                    /* gc's own per-thread state */
 };
 
 struct tide_runtime {
-    uint64_t serial;            /* distinguishes runtimes at one address */
+    uint64_t serial; /* distinguishes runtimes at one address */
     tide_host_memory host;
     tide_log_fn log;
     void *log_user;
     tidei_settings set;
-    char device_note[512];      /* why not cuda; "" if it is */
+    char device_note[512]; /* why not cuda; "" if it is */
     unsigned ndevs;
     tidei_dev *devs;
     tidei_deaths *deaths;
     const tidei_gc_ops *gc_ops;
-    void *gc;                   /* gc/gc.c */
-    void *libs;                 /* libs/ */
-    void *arrays;               /* arrays/ */
-    pthread_mutex_t threads_lock;
-    tidei_thread *threads;
+    void *gc;              /* gc/gc.c */
+    void *libs;            /* libs/ */
+    void *arrays;          /* arrays/ */
+    tidei_thread *threads; /* under the process's lock of threads (thread.c) */
     pthread_mutex_t reclaimables_lock;
+    pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables;
+    _Atomic uint64_t reclaim_rounds;
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
     bool climbing;
-    _Atomic uint64_t climb_count;
+    uint64_t climb_count;
     _Atomic uint64_t climbs;
     _Atomic size_t reclaimed;
     _Atomic uint64_t collections, early_collections, collect_ns, collect_max_ns;
     _Atomic size_t collected;
     _Atomic uint64_t kernels_compiled, kernels_loaded, kernels;
     /* test doubles */
-    bool skip_waits;            /* plants missing waits: nothing is ordered across streams */
+    bool skip_waits; /* plants missing waits: nothing is ordered across streams */
 };
 
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public
 ** function that takes a runtime or finds one in an array begins here. */
 tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
-bool tidei_forked(void); /* this process is a fork's child and the runtimes are the parent's */
+void tidei_threads_prepare(void);         /* once a process, before the first record */
+void tidei_threads_cut(tide_runtime *rt); /* the runtime closes: its records lose it */
+bool tidei_forked(void);                  /* this process is a fork's child and the runtimes are the parent's */
 
-/* Blocks: runs fn(arg) in the collectors' blocking region. */
-void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg);
+/* The collectors' slots, which do nothing while no collector's floor is open. */
+void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg); /* runs fn in the blocking region */
+void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran);
 
 /* The parts tide_open puts together (open.c): the runtime's own half. */
 tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out);

@@ -12,14 +12,12 @@
 
 typedef struct tidei_storage {
     _Atomic uint32_t refs;
-    atomic_flag flag;     /* guards stamps; held for a few loads and stores */
-    uint16_t pins;        /* under flag: addresses lent out */
-    uint16_t reserved;
+    atomic_flag flag; /* guards stamps; held for a few loads and stores */
     tidei_dev *dev;
     tidei_pool *pool;
-    tidei_addr addr;      /* 0 when bytes is 0 */
-    size_t bytes;         /* as requested; 0: no block */
-    void *priv;           /* the pool's */
+    tidei_addr addr; /* 0 when bytes is 0 */
+    size_t bytes;    /* as requested; 0: no block */
+    void *priv;      /* the pool's */
     tidei_stamps stamps;
 } tidei_storage;
 
@@ -27,7 +25,8 @@ typedef struct tidei_storage {
 ** are legal and take no block. `op` names the operation in the out-of-memory report. refs = 1. */
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
-void tidei_storage_release(tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
+void tidei_storage_release(
+    tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
 
 /* What an operation does to one storage. */
 typedef struct tidei_use {
@@ -55,14 +54,19 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 tide_status tidei_submit_end(tidei_window *w, tide_status result);
 
 /* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. */
-tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset, void *host,
-                              tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
+tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
+                              void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
                               size_t count, const char *op);
 /* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to write the addresses
 ** (w->ranges[i].addr) into the parameters before the launch. */
 tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
                                 void (*patch)(const tidei_window *w, void *user), void *user, const char *op);
+
+/* The two halves of a window apart, for scopes in which others queue the work (tide_use_begin): order s after what the uses
+** need; afterwards write them into the storages' histories as having happened at `tick`. */
+tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
+void tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
 
 /* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);

@@ -27,27 +27,27 @@ typedef struct tidei_stamp {
 /* A small set of stamps: at most one reading and one writing stamp a stream. Moved, never copied by assignment. */
 #define TIDEI_STAMPS_INLINE 3
 typedef struct tidei_stamps {
-    uint16_t n, cap; /* cap 0: inline */
+    uint16_t n, cap;   /* cap 0: inline */
     tidei_stamp *more; /* malloc'ed array of cap when cap > 0; else the inline ones count */
     tidei_stamp few[TIDEI_STAMPS_INLINE];
 } tidei_stamps;
 
 static inline tidei_stamp *tidei_stamps_at(tidei_stamps *s) { return s->cap ? s->more : s->few; }
-void tidei_stamps_clear(tidei_stamps *s);                       /* frees; empty afterwards */
-bool tidei_stamps_reserve(tidei_stamps *s, unsigned room);      /* room for `room` more; false: host memory exhausted */
+void tidei_stamps_clear(tidei_stamps *s);                  /* frees; empty afterwards */
+bool tidei_stamps_reserve(tidei_stamps *s, unsigned room); /* room for `room` more; false: host memory exhausted */
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 /* Adds all of `from` to `to` and clears `from`. When host memory is exhausted it waits for the overflowing moments on the
 ** host instead (rare, correct). */
 void tidei_stamps_merge(tidei_dev *d, tidei_stamps *to, tidei_stamps *from);
-void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s);         /* drops completed ones */
+void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s); /* drops completed ones */
 
 struct tide_stream {
     tidei_dev *dev;
     tidei_dstream *ds;
     uint16_t slot;
     atomic_bool released;
-    const char *last_op;      /* for the report when the device is lost; under lock */
+    const char *last_op; /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted; /* last tick given out */
     _Atomic uint64_t published; /* a write of the word up to here is queued */
@@ -68,6 +68,12 @@ bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs);
+
+/* s waits on the device for (from, tick) and takes over what `from` had seen. */
+tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick);
+/* Under s->lock: the next tick; and, once its work is queued, a publication where one is due. */
+uint64_t tidei_stream_tick(tide_stream *s);
+void tidei_stream_after_work(tide_stream *s);
 
 tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
 /* Marks it released; its struct and slot live on until its work is complete (tidei_streams_sweep). */

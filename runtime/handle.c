@@ -1,0 +1,202 @@
+/* handle.c: handles, the death queue, drain. The model stands in handle.h.
+**
+** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
+** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
+#include "runtime/runtime.h"
+#include <stdlib.h>
+
+#define SLAB_HANDLES 64 /* about 22 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+
+struct slab {
+    struct slab *next;
+    tidei_handle handles[SLAB_HANDLES];
+};
+
+/* The process's: slabs are never given back, so that a late report reads valid memory; queues likewise. */
+static struct {
+    pthread_mutex_t lock;
+    struct slab *slabs;
+    tidei_handle *free;
+    tidei_deaths *queues;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A recycled handle looks dead to everyone, under a generation that no report was ever given. */
+#define WORD_FREE (TIDEI_DEAD | TIDEI_GONE | TIDEI_DRAINED)
+
+static bool grow_locked(void) {
+    struct slab *s = calloc(1, sizeof *s);
+    if (!s) return false;
+    s->next = all.slabs;
+    all.slabs = s;
+    for (unsigned i = 0; i < SLAB_HANDLES; i++) {
+        atomic_init(&s->handles[i].word, WORD_FREE);
+        s->handles[i].next = all.free;
+        all.free = &s->handles[i];
+    }
+    return true;
+}
+
+tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay) {
+    pthread_mutex_lock(&all.lock);
+    tidei_handle *h = all.free || grow_locked() ? all.free : NULL;
+    if (h) all.free = h->next;
+    pthread_mutex_unlock(&all.lock);
+    if (!h) return NULL;
+    uint64_t generation = (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
+                          TIDEI_WORD_GENERATION;
+    h->next = NULL;
+    h->deaths = rt->deaths;
+    h->home = NULL;
+    h->root = NULL;
+    h->st = st;
+    h->notes = NULL;
+    h->scope = NULL;
+    h->lay = *lay;
+    atomic_fetch_add_explicit(&rt->deaths->handles, 1, memory_order_relaxed);
+    atomic_store_explicit(&h->word, generation, memory_order_release);
+    return h;
+}
+
+/* The handle's last step: nobody holds the cell any more. At debug level 1 it stays out of use, so that a stale pointer to
+** it keeps failing as one. */
+static void recycle(tidei_handle *h) {
+    tidei_deaths *q = h->deaths;
+    tide_runtime *rt = atomic_load_explicit(&q->rt, memory_order_relaxed);
+    if (h->home == &h->cell && !(rt && rt->set.debug)) h->cell.hidden = 0;
+    atomic_fetch_and(&h->word, ~(uint64_t)TIDEI_QUEUED);
+    atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
+    if (rt && rt->set.debug) return;
+    pthread_mutex_lock(&all.lock);
+    h->next = all.free;
+    all.free = h;
+    pthread_mutex_unlock(&all.lock);
+}
+
+void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
+    do {
+        if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return;
+    } while (!atomic_compare_exchange_weak_explicit(&h->word, &w, w | flags | TIDEI_QUEUED, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (w & TIDEI_QUEUED) return;
+    tidei_deaths *q = h->deaths;
+    tidei_handle *head = atomic_load_explicit(&q->head, memory_order_relaxed);
+    do h->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&q->head, &head, h, memory_order_release, memory_order_relaxed));
+}
+
+static void run_notes(tide_runtime *rt, tidei_death_note *n) {
+    while (n) {
+        tidei_death_note *next = n->next;
+        n->fn(n->user);
+        tidei_host_free(rt, n);
+        n = next;
+    }
+}
+
+/* One dead handle; returns the bytes of the storage it let go. */
+static size_t bury(tide_runtime *rt, tidei_handle *h) {
+    size_t bytes = 0;
+    if (!(atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED)) {
+        tidei_storage *st = h->st;
+        tidei_death_note *notes = h->notes;
+        h->st = NULL;
+        h->notes = NULL;
+        if (st) {
+            if (atomic_load_explicit(&st->refs, memory_order_relaxed) == 1) bytes = st->bytes;
+            tidei_storage_release(st);
+        }
+        run_notes(rt, notes);
+    }
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
+    do {
+        if (w & TIDEI_GONE) {
+            atomic_fetch_or(&h->word, TIDEI_DRAINED);
+            recycle(h);
+            return bytes;
+        }
+    } while (!atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
+    return bytes;
+}
+
+/* The queue is a stack; callbacks and frees should come in the order of the deaths. */
+static tidei_handle *take_all(tidei_deaths *q) {
+    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acquire), *reversed = NULL;
+    while (list) {
+        tidei_handle *next = list->next;
+        list->next = reversed;
+        reversed = list;
+        list = next;
+    }
+    return reversed;
+}
+
+static size_t drain_queue(tide_runtime *rt, tidei_deaths *q) {
+    size_t bytes = 0;
+    for (tidei_handle *h = take_all(q), *next; h; h = next) {
+        next = h->next;
+        bytes += bury(rt, h);
+    }
+    return bytes;
+}
+
+size_t tidei_drain(tide_runtime *rt) {
+    if (!tidei_deaths_pending(rt->deaths)) return 0;
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t || t->depth_drain) return 0;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    t->depth_drain++;
+    size_t bytes = drain_queue(rt, rt->deaths);
+    t->depth_drain--;
+    tidei_error_restore(&e);
+    return bytes;
+}
+
+/* ---- queues ---- */
+
+/* A queue without handles and without a runtime may serve again; those with late reports are emptied on the way. */
+static tidei_deaths *idle_queue(void) {
+    for (tidei_deaths *q = all.queues; q; q = q->next) {
+        if (atomic_load(&q->rt)) continue;
+        pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
+        drain_queue(NULL, q);
+        pthread_mutex_lock(&all.lock);
+        if (!atomic_load(&q->rt) && atomic_load(&q->handles) == 0) return q;
+    }
+    return NULL;
+}
+
+tidei_deaths *tidei_deaths_open(tide_runtime *rt) {
+    pthread_mutex_lock(&all.lock);
+    tidei_deaths *q = idle_queue();
+    if (!q && (q = calloc(1, sizeof *q))) {
+        q->next = all.queues;
+        all.queues = q;
+    }
+    if (q) atomic_store(&q->rt, rt);
+    pthread_mutex_unlock(&all.lock);
+    return q;
+}
+
+void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
+    pthread_mutex_lock(&all.lock);
+    for (struct slab *s = all.slabs; s; s = s->next)
+        for (unsigned i = 0; i < SLAB_HANDLES; i++) {
+            uint64_t w = atomic_load_explicit(&s->handles[i].word, memory_order_acquire);
+            if (!(w & TIDEI_DRAINED) && s->handles[i].deaths == q) fn(&s->handles[i], user);
+        }
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void report_dead(tidei_handle *h, void *user) {
+    (void)user;
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+}
+
+void tidei_deaths_close(tidei_deaths *q) {
+    tide_runtime *rt = atomic_load(&q->rt);
+    tidei_each_handle(q, report_dead, NULL);
+    drain_queue(rt, q);
+    atomic_store(&q->rt, NULL);
+}

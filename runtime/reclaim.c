@@ -1,0 +1,363 @@
+/* reclaim.c: the reclaim ladder: what happens when a request for device memory does not fit.
+**
+** One thread leads the climb; the others wait for it and try again. Each rung gives back what it can, cheapest first; after
+** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
+** "Out of memory while memory is free" starts here. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+/* ---- what is counted against the limits ---- */
+
+static size_t library_bytes(tidei_dev *d) { return atomic_load_explicit(&d->library, memory_order_relaxed); }
+
+tide_status tidei_back(tidei_dev *d, size_t bytes) {
+    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed),
+           old = atomic_load_explicit(&d->backed, memory_order_relaxed), now;
+    do {
+        now = old + bytes;
+        if (now < old || now > limit || library_bytes(d) > limit - now)
+            return tidei_fail(TIDE_E_NOMEM, "tidei_back",
+                              "%zu bytes more would exceed the limit of %zu (%zu backed)", bytes, limit, old);
+    } while (!atomic_compare_exchange_weak(&d->backed, &old, now));
+    size_t peak = atomic_load_explicit(&d->peak_backed, memory_order_relaxed);
+    while (peak < now && !atomic_compare_exchange_weak(&d->peak_backed, &peak, now)) {}
+    atomic_fetch_add_explicit(&d->backings, 1, memory_order_relaxed);
+    return TIDE_OK;
+}
+
+void tidei_unback(tidei_dev *d, size_t bytes) {
+    atomic_fetch_sub_explicit(&d->backed, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
+}
+
+static bool above_soft(tidei_dev *d, size_t bytes) {
+    size_t soft = atomic_load_explicit(&d->soft_limit, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&d->backed, memory_order_relaxed) + library_bytes(d);
+    return used > soft || bytes > soft - used;
+}
+
+/* ---- reclaimables ---- */
+
+tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    r->busy = 0;
+    r->next = rt->reclaimables;
+    rt->reclaimables = r;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return TIDE_OK;
+}
+
+void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    for (tidei_reclaimable **p = &rt->reclaimables; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    while (r->busy) pthread_cond_wait(&rt->reclaimables_idle, &rt->reclaimables_lock);
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+}
+
+/* The first registered one that this round has not visited, marked busy; NULL at the end. */
+static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t round) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    tidei_reclaimable *r = rt->reclaimables;
+    while (r && r->round >= round) r = r->next;
+    if (r) {
+        r->round = round;
+        r->busy++;
+    }
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return r;
+}
+
+static void done_reclaimable(tide_runtime *rt, tidei_reclaimable *r) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    if (--r->busy == 0) pthread_cond_broadcast(&rt->reclaimables_idle);
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+}
+
+/* Calls purge or drop of every entry, each on its own: one that fails is logged, the rest still run. */
+static size_t each_reclaimable(tidei_dev *d, size_t wanted, bool drop) {
+    tide_runtime *rt = d->rt;
+    size_t given = 0;
+    uint64_t round = atomic_fetch_add(&rt->reclaim_rounds, 1) + 1;
+    for (tidei_reclaimable *r; (r = next_reclaimable(rt, round));) {
+        bool failed = false;
+        size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
+        if (slot) given += slot(r->self, d, wanted, &failed);
+        if (failed)
+            tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge", r->name,
+                      tide_last_error()->message);
+        done_reclaimable(rt, r);
+    }
+    return given;
+}
+
+/* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
+
+static size_t rung_drain(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_drain(d->rt); }
+static size_t rung_settle(tidei_dev *d, size_t wanted) { return (void)wanted, d->pool->ops->settle(d->pool); }
+static size_t rung_minor(tidei_dev *d, size_t wanted) {
+    return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
+}
+static size_t rung_steal(tidei_dev *d, size_t wanted) {
+    return (void)d, (void)wanted, (size_t)0;
+} /* its flag is what it does */
+static size_t rung_full(tidei_dev *d, size_t wanted) {
+    return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
+}
+static size_t rung_purge(tidei_dev *d, size_t wanted) { return each_reclaimable(d, wanted, false); }
+static size_t rung_wait(tidei_dev *d, size_t wanted) {
+    tidei_streams_wait_all(d, true);
+    return rung_settle(d, wanted);
+}
+static size_t rung_trim(tidei_dev *d, size_t wanted) { return (void)wanted, d->pool->ops->trim(d->pool, 0); }
+static size_t rung_drop(tidei_dev *d, size_t wanted) {
+    size_t given = each_reclaimable(d, wanted, true);
+    given += rung_full(d, wanted);
+    given += rung_purge(d, wanted);
+    rung_wait(d, wanted);
+    return given + rung_trim(d, wanted);
+}
+
+static const struct rung {
+    const char *name;
+    size_t (*climb)(tidei_dev *d, size_t wanted);
+    unsigned flags; /* of this and all higher attempts */
+} ladder[] = {
+    {"drain", rung_drain, 0},
+    {"settle", rung_settle, 0},
+    {"minor collection", rung_minor, 0},
+    {"steal", rung_steal, TIDEI_ALLOC_STEAL}, /* the block's first use waits, on the device */
+    {"full collection", rung_full, TIDEI_ALLOC_STEAL},
+    {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
+    {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
+    {"trim", rung_trim, TIDEI_ALLOC_STEAL},
+    {"drop library state", rung_drop, TIDEI_ALLOC_STEAL},
+};
+#define RUNGS TIDEI_COUNT(ladder)
+
+/* ---- the report ---- */
+
+struct climb {
+    tidei_dev *d;
+    size_t bytes;
+    const char *what;
+    size_t given[RUNGS];
+    unsigned climbed; /* rungs that ran */
+};
+
+#define HOLDERS 3
+struct holder {
+    size_t bytes;
+    tidei_layout lay;
+};
+struct holders {
+    tidei_dev *d;
+    struct holder top[HOLDERS];
+};
+
+static void note_holder(tidei_handle *h, void *user) {
+    struct holders *x = user;
+    tidei_storage *st = h->st;
+    if (!st || st->dev != x->d) return;
+    struct holder one = {st->bytes, h->lay};
+    for (unsigned i = 0; i < HOLDERS; i++)
+        if (one.bytes > x->top[i].bytes) {
+            struct holder swap = x->top[i];
+            x->top[i] = one;
+            one = swap;
+        }
+}
+
+struct text {
+    char *at;
+    size_t left;
+};
+__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->at, t->left, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= t->left) n = t->left ? (int)t->left - 1 : 0;
+    t->at += n;
+    t->left -= (size_t)n;
+}
+static const char *size_text(char buf[32], size_t bytes) {
+    return bytes == SIZE_MAX ? "none" : tidei_format_bytes(buf, 32, bytes, 3);
+}
+
+static void put_holders(struct text *t, tidei_dev *d) {
+    struct holders x = {.d = d};
+    char b[32];
+    tidei_each_handle(d->rt->deaths, note_holder, &x);
+    for (unsigned i = 0; i < HOLDERS && x.top[i].bytes; i++) {
+        put(t, "%s%s %s (", i ? ", " : "\n  largest holders: ", size_text(b, x.top[i].bytes),
+            tide_dtype_name(x.top[i].lay.dtype));
+        for (int k = 0; k < x.top[i].lay.ndim; k++) put(t, k ? ", %lld" : "%lld", (long long)x.top[i].lay.shape[k]);
+        put(t, ")");
+    }
+}
+
+/* A remedy only where one fits the figures. */
+static void put_remedy(struct text *t, const struct climb *c, size_t live, size_t limit, size_t total) {
+    char b[32];
+    if (c->bytes > total)
+        put(t, "\n  the device has less than that in all");
+    else if (limit < total && live + c->bytes <= total)
+        put(t, "\n  remedy: a limit of %s or more (TIDE_LIMIT, tide_set_limit)", size_text(b, live + c->bytes));
+}
+
+static tide_status report(const struct climb *c) {
+    tidei_dev *d = c->d;
+    char buf[2600], b[6][32];
+    struct text t = {buf, sizeof buf};
+    tidei_pool_stats ps;
+    size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
+    d->pool->ops->stats(d->pool, &ps);
+    bool known = d->d->ops->memory(d->d, &free_bytes, &driver_total) == TIDE_OK;
+    put(&t, "out of memory on %s: %s wanted by %s\n", d->d->info.name, size_text(b[0], c->bytes), c->what);
+    put(&t, "  total %s, free on the device %s, limit %s\n", size_text(b[0], total),
+        known ? size_text(b[1], free_bytes) : "unknown", size_text(b[2], limit));
+    put(&t, "  live %s, rounding %s, cached %s, parked %s, reserved %s, library state %s", size_text(b[0], ps.live),
+        size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.parked),
+        size_text(b[4], ps.backed), size_text(b[5], library_bytes(d)));
+    put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
+    for (unsigned i = 0; i < c->climbed; i++)
+        put(&t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b[0], c->given[i]));
+    put_holders(&t, d);
+    if (d->rt->gc_ops && c->climbed && d->rt->gc_ops->unreached(d->rt, b[0], sizeof b[0]))
+        put(&t, "\n  collectors not reached: %s", b[0]);
+    put_remedy(&t, c, ps.live, limit, total);
+    return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
+}
+
+tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what};
+    return report(&c);
+}
+
+/* ---- the climb ---- */
+
+struct waiter {
+    tide_runtime *rt;
+    uint64_t seen;
+};
+static void wait_for_leader(void *p) {
+    struct waiter *w = p;
+    pthread_mutex_lock(&w->rt->climb_lock);
+    while (w->rt->climbing && w->rt->climb_count == w->seen)
+        pthread_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
+    pthread_mutex_unlock(&w->rt->climb_lock);
+}
+
+/* Becomes the leader (true), or waits for the one there is (false). */
+static bool lead(tide_runtime *rt) {
+    struct waiter w = {rt, 0};
+    pthread_mutex_lock(&rt->climb_lock);
+    bool mine = !rt->climbing;
+    rt->climbing = true;
+    w.seen = rt->climb_count;
+    pthread_mutex_unlock(&rt->climb_lock);
+    if (!mine) tidei_blocking(rt, wait_for_leader, &w);
+    return mine;
+}
+
+static void stop_leading(tide_runtime *rt) {
+    pthread_mutex_lock(&rt->climb_lock);
+    rt->climbing = false;
+    rt->climb_count++;
+    pthread_cond_broadcast(&rt->climb_done);
+    pthread_mutex_unlock(&rt->climb_lock);
+}
+
+/* All rungs in turn until the attempt is decided. */
+static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
+    tide_runtime *rt = c->d->rt;
+    tide_status status = TIDE_E_NOMEM;
+    size_t freed = 0;
+    char b[32];
+    atomic_fetch_add(&rt->climbs, 1);
+    for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
+        freed += c->given[i] = ladder[i].climb(c->d, c->bytes);
+        c->climbed = i + 1;
+        if (i + 1 == RUNGS) atomic_fetch_add(&c->d->retries, 1);
+        status = attempt(arg, ladder[i].flags);
+        if (status == TIDE_OK)
+            tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
+                      ladder[i].name);
+    }
+    atomic_fetch_add(&rt->reclaimed, freed);
+    return status;
+}
+
+/* More than the device or the limit could ever hold: no rung can help. */
+static bool absurd(tidei_dev *d, size_t bytes) {
+    return bytes > d->d->info.total_bytes || bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+}
+
+/* Before the soft limit is passed: what can be had without waiting, then again. */
+static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
+    if (attempt(arg, TIDEI_ALLOC_NO_GROW) == TIDE_OK) return TIDE_OK;
+    rung_drain(d, bytes);
+    rung_settle(d, bytes);
+    rung_purge(d, bytes);
+    rung_trim(d, bytes);
+    return attempt(arg, 0);
+}
+
+tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
+    bool soft = tidei_unlikely(atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX) &&
+                above_soft(d, bytes);
+    tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
+    if (tidei_likely(status != TIDE_E_NOMEM)) return status;
+    struct climb c = {.d = d, .bytes = bytes, .what = what};
+    tidei_thread *t = tidei_thread_get(d->rt);
+    if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(d, bytes)) return report(&c);
+    while (!lead(d->rt)) {
+        status = attempt(arg, 0);
+        if (status != TIDE_E_NOMEM) return status;
+    }
+    t->depth_climb++;
+    status = climb(&c, attempt, arg);
+    t->depth_climb--;
+    stop_leading(d->rt);
+    return status == TIDE_E_NOMEM ? report(&c) : status;
+}
+
+/* ---- by hand ---- */
+
+static void reclaim_device(tidei_dev *d, int level) {
+    if (level >= TIDE_RECLAIM_DROP) each_reclaimable(d, SIZE_MAX, true);
+    if (level >= TIDE_RECLAIM_GC) tidei_collect(d->rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
+    tidei_drain(d->rt);
+    if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
+    each_reclaimable(d, SIZE_MAX, false);
+    tidei_drain(d->rt);
+    if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
+    d->pool->ops->settle(d->pool);
+    d->pool->ops->trim(d->pool, 0);
+}
+
+tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_reclaim", "the runtime is NULL");
+    if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_DROP)
+        return tidei_fail(TIDE_E_INVALID, "tide_reclaim",
+                          "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_DROP (3)", level);
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    size_t given = 0;
+    if (!t->depth_climb && !t->depth_drain && !t->depth_collect) { /* from inside a callback it does nothing */
+        t->depth_climb++;
+        for (unsigned i = 0; i < rt->ndevs; i++) {
+            size_t before = atomic_load(&rt->devs[i].backed) + library_bytes(&rt->devs[i]), after;
+            reclaim_device(&rt->devs[i], level);
+            after = atomic_load(&rt->devs[i].backed) + library_bytes(&rt->devs[i]);
+            given += before > after ? before - after : 0;
+        }
+        t->depth_climb--;
+    }
+    if (freed) *freed = given;
+    return TIDE_OK;
+}

@@ -1,0 +1,326 @@
+/* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Atomic uint64_t serials;
+
+/* ---- logging by default ---- */
+
+static void log_to_stderr(void *user, int level, const char *line) {
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    (void)user;
+    fprintf(stderr, "tidepool %s: %s\n", names[level], line);
+}
+
+/* Warnings met while the settings are read, before it is known where to log: the first few wait here. */
+#define EARLY_WARNINGS 8
+struct early {
+    unsigned n;
+    char line[EARLY_WARNINGS][512];
+};
+static void keep_warning(void *user, const char *line) {
+    struct early *e = user;
+    if (e->n < EARLY_WARNINGS) snprintf(e->line[e->n++], sizeof e->line[0], "%s", line);
+}
+
+/* ---- the collectors' slots ---- */
+
+void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg) {
+    if (rt->gc_ops)
+        rt->gc_ops->blocking(rt, fn, arg);
+    else
+        fn(arg);
+}
+
+void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+    if (rt->gc_ops) rt->gc_ops->ask(rt, d, where, request);
+}
+
+size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+    if (ran) *ran = false;
+    return rt->gc_ops ? rt->gc_ops->collect(rt, level, why, ran) : 0;
+}
+
+/* ---- errors of a device ---- */
+
+tide_status tidei_lost(tidei_dev *d, const char *op) {
+    if (tidei_last_status() == TIDE_E_LOST && *tide_last_error()->operation)
+        return TIDE_E_LOST; /* the first story stands */
+    const char *last = d->stream0 && d->stream0->last_op ? d->stream0->last_op : "";
+    return tidei_fail(TIDE_E_LOST, op,
+                      "%s is lost since an earlier failure%s%s; its arrays cannot be used any more",
+                      d->d->info.name, *last ? "; last operation of its default stream: " : "", last);
+}
+
+tide_status tidei_take_fault(tidei_dev *d, const char *op) {
+    if (!d->d->fault_word || !atomic_load_explicit(d->d->fault_word, memory_order_relaxed)) return TIDE_OK;
+    uint64_t fault = atomic_exchange(d->d->fault_word, TIDEI_FAULT_NONE);
+    if (fault == TIDEI_FAULT_NONE) return TIDE_OK;
+    return tidei_fail(
+        TIDE_E_BOUNDS, op,
+        "tide_take: an index was out of range in work done before this point; the nearest valid one was read");
+}
+
+/* ---- limits ---- */
+
+static size_t limit_of(tidei_dev *d, size_t bytes) {
+    size_t page = d->d->info.page_bytes;
+    return bytes > SIZE_MAX - page ? SIZE_MAX : tidei_round_up(bytes, page);
+}
+
+static void apply_limits(tidei_dev *d, const tidei_settings *s) {
+    size_t hard = SIZE_MAX, soft = SIZE_MAX;
+    if (*s->limit) tidei_parse_bytes(s->limit, d->d->info.total_bytes, &hard);
+    if (*s->soft_limit) tidei_parse_bytes(s->soft_limit, d->d->info.total_bytes, &soft);
+    atomic_store(&d->limit, limit_of(d, hard));
+    atomic_store(&d->soft_limit, soft);
+}
+
+/* Gives memory back, gently first, until the device keeps within `bytes`. */
+static bool shrink_to(tidei_dev *d, size_t bytes) {
+    for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_DROP; level++) {
+        if (atomic_load(&d->backed) + atomic_load(&d->library) <= bytes) return true;
+        if (tide_reclaim(d->rt, level, NULL) != TIDE_OK) return false;
+    }
+    return atomic_load(&d->backed) + atomic_load(&d->library) <= bytes;
+}
+
+tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_set_limit", "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tidei_dev *d = t->dev;
+    size_t wanted = limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
+    if (!shrink_to(d, wanted)) {
+        atomic_store(&d->limit, old);
+        return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
+                          "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu bytes are backed "
+                          "for %zu live ones",
+                          bytes, wanted, d->d->info.name, atomic_load(&d->backed), atomic_load(&d->live));
+    }
+    atomic_store(&d->wake_at, 0); /* the policy looks anew */
+    return TIDE_OK;
+}
+
+tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_set_soft_limit", "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    atomic_store(&t->dev->soft_limit, bytes);
+    atomic_store(&t->dev->wake_at, 0);
+    return tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL);
+}
+
+/* ---- opening ---- */
+
+static int ordinal_of(const char *device) {
+    const char *colon = strchr(device, ':');
+    return colon ? atoi(colon + 1) : 0;
+}
+
+static tide_status open_host(tide_runtime *rt, tidei_device **out) {
+    tidei_device_params p = {.ordinal = ordinal_of(rt->set.device),
+                             .host_memory = rt->set.host_memory,
+                             .host_checker = rt->set.debug > 0,
+                             .rt = rt};
+    if (p.ordinal >= rt->set.host_devices)
+        return tidei_fail(TIDE_E_NODEVICE, "tide_open", "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
+                          p.ordinal, rt->set.host_devices);
+    return tidei_host_open(&p, out);
+}
+
+/* The device that the settings name; by default cuda, and where that does not open, host, with the reason kept. */
+static tide_status open_device(tide_runtime *rt, tidei_device **out) {
+    bool cuda = !strncmp(rt->set.device, "cuda", 4);
+    if (!cuda && *rt->set.device) return open_host(rt, out);
+    tidei_device_params p = {.ordinal = ordinal_of(rt->set.device), .rt = rt};
+    tide_status status = tidei_cuda_open(&p, out);
+    if (status == TIDE_OK || cuda) return status;
+    snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
+    tide_clear_error();
+    return open_host(rt, out);
+}
+
+static tide_status open_pool(tidei_dev *d) {
+    const struct tidei_pool_ops *ops = tidei_pool_find(d->rt->set.pool);
+    if (!ops)
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: tide, none",
+                          d->rt->set.pool);
+    if (ops == &tidei_pool_tide && !(d->d->info.flags & TIDEI_DEV_PAGES)) ops = &tidei_pool_none;
+    return ops->open(d, TIDEI_MEM_DEVICE, &d->pool);
+}
+
+static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device) {
+    d->rt = rt;
+    d->d = device;
+    d->index = 0;
+    pthread_mutex_init(&d->streams_lock, NULL);
+    apply_limits(d, &rt->set);
+    tide_status status = open_pool(d);
+    return status == TIDE_OK ? tidei_stream_open(d, &d->stream0) : status;
+}
+
+static void close_dev(tidei_dev *d) {
+    if (!d->d) return;
+    tidei_streams_wait_all(d, true);
+    tidei_streams_sweep(d, true);
+    if (d->pool) d->pool->ops->close(d->pool);
+    unsigned n = atomic_load(&d->nstreams);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = tidei_stream_at(d, i);
+        pthread_mutex_destroy(&s->lock);
+        tidei_host_free(d->rt, s);
+    }
+    pthread_mutex_destroy(&d->streams_lock);
+    d->d->ops->close(d->d);
+    d->d = NULL;
+}
+
+static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
+    struct early early = {0};
+    tidei_settings set;
+    tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
+    if (status != TIDE_OK) return status;
+    const tide_config given = c ? *c : (tide_config){0};
+    const tide_host_memory *hook = c && c->struct_size > offsetof(tide_config, host) ? given.host : NULL;
+    tide_runtime *rt = hook ? hook->alloc(hook->user, sizeof *rt) : malloc(sizeof *rt);
+    if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
+    memset(rt, 0, sizeof *rt);
+    if (hook) rt->host = *hook;
+    rt->set = set;
+    rt->log = given.log ? given.log : log_to_stderr;
+    rt->log_user = given.log_user;
+    rt->serial = atomic_fetch_add(&serials, 1) + 1;
+    pthread_mutex_init(&rt->reclaimables_lock, NULL);
+    pthread_cond_init(&rt->reclaimables_idle, NULL);
+    pthread_mutex_init(&rt->climb_lock, NULL);
+    pthread_cond_init(&rt->climb_done, NULL);
+    tidei_threads_prepare();
+    for (unsigned i = 0; i < early.n; i++) tidei_log(rt, TIDE_LOG_WARNING, "%s", early.line[i]);
+    *out = rt;
+    return TIDE_OK;
+}
+
+/* Takes `device` over; NULL: opens the one that the settings name. */
+static tide_status open_half(tide_runtime *rt, tidei_device *device) {
+    tide_status status = TIDE_OK;
+    if (!device) status = open_device(rt, &device);
+    if (status != TIDE_OK) return status;
+    rt->devs = tidei_host_alloc(rt, sizeof *rt->devs);
+    rt->deaths = tidei_deaths_open(rt);
+    if (!rt->devs || !rt->deaths) {
+        device->ops->close(device);
+        return tidei_fail_host_memory("tide_open", sizeof *rt->devs);
+    }
+    rt->ndevs = 1;
+    status = open_dev(rt, &rt->devs[0], device);
+    if (status != TIDE_OK) return status;
+    char text[640];
+    tide_device_text(rt, text, sizeof text);
+    tidei_log(rt, TIDE_LOG_INFO, "runs on %s", text);
+    return TIDE_OK;
+}
+
+tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out) {
+    tide_runtime *rt;
+    tide_status status = new_runtime(c, &rt);
+    if (status != TIDE_OK) {
+        if (device) device->ops->close(device);
+        return status;
+    }
+    status = open_half(rt, device);
+    if (status != TIDE_OK) {
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        tidei_runtime_close(rt);
+        tidei_error_restore(&e);
+        return status;
+    }
+    *out = rt;
+    return TIDE_OK;
+}
+
+tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out) {
+    return tidei_runtime_open_on(c, NULL, out);
+}
+
+void tidei_runtime_close(tide_runtime *rt) {
+    if (rt->deaths) tidei_deaths_close(rt->deaths);
+    for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
+    tidei_threads_cut(rt);
+    tidei_host_free(rt, rt->devs);
+    pthread_mutex_destroy(&rt->reclaimables_lock);
+    pthread_cond_destroy(&rt->reclaimables_idle);
+    pthread_mutex_destroy(&rt->climb_lock);
+    pthread_cond_destroy(&rt->climb_done);
+    tide_host_memory host = rt->host;
+    if (host.free)
+        host.free(host.user, rt);
+    else
+        free(rt);
+}
+
+/* ---- streams, for users ---- */
+
+tide_status tide_stream_new(tide_runtime *rt, tide_stream **out) {
+    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stream_new", "the runtime or out is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    return t ? tidei_stream_open(t->dev, out) : tidei_last_status();
+}
+
+void tide_stream_release(tide_stream *s) {
+    if (s && s != s->dev->stream0 && !tidei_forked()) tidei_stream_drop(s);
+}
+
+tide_stream *tide_stream_current(tide_runtime *rt) {
+    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    return t ? tidei_thread_stream(t) : NULL;
+}
+
+tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_stream_set", "the runtime is NULL");
+    if (s && (s->dev->rt != rt || atomic_load(&s->released)))
+        return tidei_fail(TIDE_E_INVALID, "tide_stream_set", "the stream is another runtime's, or released");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    t->stream = s;
+    return TIDE_OK;
+}
+
+void *tide_stream_native(tide_stream *s) { return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL; }
+
+tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
+    if (!rt || (s && s->dev->rt != rt))
+        return tidei_fail(TIDE_E_INVALID, "tide_synchronize", "the runtime is NULL, or the stream another's");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tidei_drain(rt);
+    if (!s) s = tidei_thread_stream(t);
+    tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
+    return status == TIDE_OK ? tidei_take_fault(s->dev, "tide_synchronize") : status;
+}
+
+tide_status tide_device_synchronize(tide_runtime *rt) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_synchronize", "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tidei_drain(rt);
+    tide_status status = tidei_streams_wait_all(t->dev, false);
+    return status == TIDE_OK ? tidei_take_fault(t->dev, "tide_device_synchronize") : status;
+}
+
+/* ---- validity ---- */
+
+bool tidei_runtime_valid(tide_runtime *rt) {
+    for (unsigned i = 0; i < rt->ndevs; i++) {
+        tidei_dev *d = &rt->devs[i];
+        tidei_pool_stats ps;
+        if (!d->pool->ops->valid(d->pool)) return false;
+        d->pool->ops->stats(d->pool, &ps);
+        if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
+        if (ps.live != atomic_load(&d->live) || ps.backed != atomic_load(&d->backed)) return false;
+        if (atomic_load(&d->backed) > atomic_load(&d->limit)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,107 @@
+/* status.c: figures and texts about a runtime's memory. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+/* Sums over the runtime's devices. */
+static void add_device(tidei_dev *d, tide_statistics *s) {
+    tidei_pool_stats ps;
+    d->pool->ops->settle(d->pool);
+    d->pool->ops->stats(d->pool, &ps);
+    s->live += ps.live;
+    s->rounding += ps.rounding;
+    s->cached += ps.cached;
+    s->parked += ps.parked;
+    s->backed += ps.backed;
+    s->library += atomic_load(&d->library);
+    s->peak_live += atomic_load(&d->peak_live);
+    s->peak_backed += atomic_load(&d->peak_backed);
+    s->allocations += atomic_load(&d->allocations);
+    s->frees += atomic_load(&d->frees);
+    s->retries += atomic_load(&d->retries);
+    s->backings += atomic_load(&d->backings);
+    s->droppings += atomic_load(&d->droppings);
+    s->host_waits += atomic_load(&d->host_waits);
+    s->host_wait_ns += atomic_load(&d->host_wait_ns);
+    s->device_waits += atomic_load(&d->device_waits);
+    s->launches += atomic_load(&d->launches);
+    s->copies += atomic_load(&d->copies);
+}
+
+static void count_live(tidei_handle *h, void *user) {
+    if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
+}
+
+tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
+    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "the runtime or out is NULL");
+    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
+        return tidei_fail(TIDE_E_INVALID, "tide_stats", "struct_size is %zu; this library knows up to %zu",
+                          out->struct_size, sizeof *out);
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_drain(rt);
+    tide_statistics s = {.struct_size = out->struct_size};
+    for (unsigned i = 0; i < rt->ndevs; i++) add_device(&rt->devs[i], &s);
+    s.limit = atomic_load(&rt->devs[0].limit);
+    s.soft_limit = atomic_load(&rt->devs[0].soft_limit);
+    s.collections = atomic_load(&rt->collections);
+    s.early_collections = atomic_load(&rt->early_collections);
+    s.collect_ns = atomic_load(&rt->collect_ns);
+    s.collect_max_ns = atomic_load(&rt->collect_max_ns);
+    s.collected = atomic_load(&rt->collected);
+    s.climbs = atomic_load(&rt->climbs);
+    s.reclaimed = atomic_load(&rt->reclaimed);
+    s.kernels_compiled = atomic_load(&rt->kernels_compiled);
+    s.kernels_loaded = atomic_load(&rt->kernels_loaded);
+    s.kernels = atomic_load(&rt->kernels);
+    tidei_each_handle(rt->deaths, count_live, &s.arrays);
+    memcpy(out, &s, out->struct_size);
+    return TIDE_OK;
+}
+
+void tide_reset_peaks(tide_runtime *rt) {
+    for (unsigned i = 0; rt && i < rt->ndevs; i++) {
+        atomic_store(&rt->devs[i].peak_live, atomic_load(&rt->devs[i].live));
+        atomic_store(&rt->devs[i].peak_backed, atomic_load(&rt->devs[i].backed));
+    }
+}
+
+static size_t usage_line(tidei_dev *d, char *buf, size_t cap) {
+    size_t free_bytes, total;
+    char used[32], whole[32];
+    if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK)
+        return (size_t)snprintf(buf, cap, "Effective GPU memory usage: unknown\n");
+    return (size_t)snprintf(buf, cap, "Effective GPU memory usage: %.2f%% (%s/%s)\n",
+                            total ? 100.0 * (double)(total - free_bytes) / (double)total : 0,
+                            tidei_format_bytes(used, sizeof used, total - free_bytes, 3),
+                            tidei_format_bytes(whole, sizeof whole, total, 3));
+}
+
+static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
+    tidei_pool_stats ps;
+    char all[32], live[32], cached[32];
+    d->pool->ops->settle(d->pool);
+    d->pool->ops->stats(d->pool, &ps);
+    return (size_t)snprintf(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
+                            tidei_format_bytes(all, sizeof all, ps.backed, 3),
+                            tidei_format_bytes(live, sizeof live, ps.live, 3),
+                            tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
+}
+
+size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
+    if (!rt || !tidei_thread_get(rt)) return 0;
+    size_t n = 0;
+    tidei_drain(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++) {
+        n += usage_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+        n += pool_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+    }
+    return n;
+}
+
+size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap) {
+    if (!rt) return 0;
+    tidei_device *d = rt->devs[0].d;
+    char total[32];
+    tidei_format_bytes(total, sizeof total, d->info.total_bytes, 1);
+    return (size_t)snprintf(buf, cap, "%s (%s%s%s)%s%s", d->info.name, d->info.model, *d->info.model ? ", " : "",
+                            total, *rt->device_note ? "; no cuda: " : "", rt->device_note);
+}

@@ -1,0 +1,236 @@
+/* storage.c: tracked memory and submission. The model stands in storage.h.
+**
+** The common case, an operation whose operands were all used on its own stream, takes no lock but that stream's, makes no
+** driver call but the launch, and allocates nothing. */
+#include "runtime/runtime.h"
+
+/* ---- a storage's life ---- */
+
+static void note_alloc(tidei_dev *d, size_t bytes) {
+    size_t live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
+    size_t peak = atomic_load_explicit(&d->peak_live, memory_order_relaxed);
+    while (peak < live && !atomic_compare_exchange_weak(&d->peak_live, &peak, live)) {}
+    atomic_fetch_add_explicit(&d->allocations, 1, memory_order_relaxed);
+}
+
+static void note_free(tidei_dev *d, size_t bytes) {
+    atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->frees, 1, memory_order_relaxed);
+}
+
+struct alloc_args {
+    tidei_dev *d;
+    tide_stream *s;
+    size_t bytes;
+    tidei_block block;
+};
+
+static tide_status alloc_attempt(void *arg, unsigned flags) {
+    struct alloc_args *a = arg;
+    return a->d->pool->ops->alloc(a->d->pool, a->bytes, a->s, flags, &a->block);
+}
+
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out) {
+    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
+    if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
+    struct alloc_args a = {.d = d, .s = s, .bytes = bytes};
+    if (bytes) {
+        size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
+        if (want < bytes) return tidei_out_of_memory(d, bytes, op);
+        if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
+            tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
+        tide_status status = tidei_with_reclaim(d, bytes, op, alloc_attempt, &a);
+        if (status != TIDE_OK) return status;
+    }
+    tidei_storage *st = tidei_host_alloc(d->rt, sizeof *st);
+    if (!st) {
+        if (bytes) d->pool->ops->free(d->pool, &a.block);
+        return tidei_fail_host_memory(op, sizeof *st);
+    }
+    atomic_flag_clear(&st->flag);
+    atomic_init(&st->refs, 1);
+    st->dev = d;
+    st->pool = d->pool;
+    st->addr = a.block.addr;
+    st->bytes = bytes;
+    st->priv = a.block.priv;
+    st->stamps = a.block.stamps;
+    if (bytes) note_alloc(d, bytes);
+    *out = st;
+    return TIDE_OK;
+}
+
+void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed); }
+
+void tidei_storage_release(tidei_storage *st) {
+    if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
+    tidei_dev *d = st->dev;
+    if (st->bytes) {
+        tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = st->stamps};
+        st->pool->ops->free(st->pool, &b);
+        note_free(d, st->bytes);
+    }
+    tidei_host_free(d->rt, st);
+}
+
+static void lock_stamps(tidei_storage *st) {
+    while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) __builtin_ia32_pause();
+}
+static void unlock_stamps(tidei_storage *st) { atomic_flag_clear_explicit(&st->flag, memory_order_release); }
+
+/* ---- order ---- */
+
+/* The moments that an operation has to wait for, at most one a stream. */
+struct needs {
+    unsigned n;
+    tidei_stamp at[TIDEI_STREAMS_MAX];
+};
+
+static void need(struct needs *w, tidei_stamp x) {
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->at[i].stream == x.stream) {
+            if (w->at[i].tick < x.tick) w->at[i].tick = x.tick;
+            return;
+        }
+    w->at[w->n++] = x;
+}
+
+/* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
+static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs *w, const char *op) {
+    tidei_storage *st = u->st;
+    if (!st->bytes) return TIDE_OK;
+    if (st->dev != s->dev)
+        return tidei_fail(TIDE_E_INVALID, op, "an array of %s was used on %s; copy it there, or switch the stream",
+                          st->dev->d->info.name, s->dev->d->info.name);
+    lock_stamps(st);
+    tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    bool room = true;
+    for (unsigned i = 0; i < st->stamps.n; i++)
+        if ((a[i].write || (u->mode & TIDEI_WRITE)) && !tidei_stamp_covered(s, a[i], false)) need(w, a[i]);
+    room = tidei_stamps_reserve(&st->stamps, 1);
+    unlock_stamps(st);
+    return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
+}
+
+/* Makes s wait, on the device, for everything that the uses must come after. */
+tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    struct needs w;
+    w.n = 0;
+    for (unsigned i = 0; i < n; i++) {
+        tide_status status = look_at_use(&uses[i], s, &w, op);
+        if (status != TIDE_OK) return status;
+    }
+    if (s->dev->rt->skip_waits) return TIDE_OK;
+    for (unsigned i = 0; i < w.n; i++) {
+        tide_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
+        if (tidei_stamp_covered(s, w.at[i], false)) continue;
+        tide_status status = tidei_stream_follow(s, from, w.at[i].tick);
+        if (status != TIDE_OK) return status;
+    }
+    return TIDE_OK;
+}
+
+/* Writes the use into its storage's history. A write comes after all the others, which it therefore replaces. */
+static void publish_use(const tidei_use *u, tidei_stamp x) {
+    tidei_storage *st = u->st;
+    if (!st->bytes) return;
+    lock_stamps(st);
+    if (u->mode & TIDEI_WRITE) {
+        st->stamps.n = 0;
+        x.write = 1;
+    }
+    /* Room was made in tidei_order; several readers may have raced for it since. */
+    if (tidei_stamps_reserve(&st->stamps, 1)) {
+        tidei_stamps_add(&st->stamps, x);
+        unlock_stamps(st);
+        return;
+    }
+    unlock_stamps(st);
+    tidei_stamp_wait(st->dev, x);
+}
+
+void tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+    for (unsigned i = 0; i < n; i++) publish_use(&uses[i], (tidei_stamp){.tick = tick, .stream = s->slot});
+}
+
+/* ---- the window ---- */
+
+tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    tidei_check(n <= TIDEI_USES_MAX);
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
+    tide_status status = tidei_order(s, uses, n, op);
+    if (status != TIDE_OK) return status;
+    w->s = s;
+    w->uses = uses;
+    w->n = n;
+    w->op = op;
+    for (unsigned i = 0; i < n; i++)
+        w->ranges[i] =
+            (tidei_range){.addr = uses[i].st->addr + uses[i].offset, .bytes = uses[i].bytes, .mode = uses[i].mode};
+    pthread_mutex_lock(&s->lock);
+    w->tick = tidei_stream_tick(s);
+    s->last_op = op;
+    tidei_publish_uses(s, uses, n, w->tick);
+    return TIDE_OK;
+}
+
+tide_status tidei_submit_end(tidei_window *w, tide_status result) {
+    tidei_stream_after_work(w->s);
+    pthread_mutex_unlock(&w->s->lock);
+    return result == TIDE_E_LOST ? tidei_lost(w->s->dev, w->op) : result;
+}
+
+/* ---- one-operation helpers ---- */
+
+tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
+                              void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
+    if (!bytes) return TIDE_OK;
+    tidei_use uses[2];
+    unsigned n = 0;
+    if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
+    if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, s, uses, n, op);
+    if (status != TIDE_OK) return status;
+    tidei_copy c = {.kind = kind, .bytes = bytes};
+    c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
+    c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
+    atomic_fetch_add_explicit(&s->dev->copies, 1, memory_order_relaxed);
+    return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+}
+
+tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
+                              size_t count, const char *op) {
+    if (!count) return TIDE_OK;
+    tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
+    if (status != TIDE_OK) return status;
+    atomic_fetch_add_explicit(&s->dev->launches, 1, memory_order_relaxed);
+    return tidei_submit_end(&w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
+}
+
+tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
+                                void (*patch)(const tidei_window *w, void *user), void *user, const char *op) {
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, s, uses, n, op);
+    if (status != TIDE_OK) return status;
+    if (patch) patch(&w, user);
+    l->ranges = w.ranges;
+    l->nranges = n;
+    atomic_fetch_add_explicit(&s->dev->launches, 1, memory_order_relaxed);
+    return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
+}
+
+tide_status tidei_storage_wait(tidei_storage *st, unsigned mode) {
+    for (unsigned i = 0;; i++) {
+        lock_stamps(st);
+        bool more = i < st->stamps.n;
+        tidei_stamp x = more ? tidei_stamps_at(&st->stamps)[i] : (tidei_stamp){0};
+        unlock_stamps(st);
+        if (!more) return TIDE_OK;
+        if (!x.write && !(mode & TIDEI_WRITE)) continue;
+        tide_status status = tidei_stamp_wait(st->dev, x);
+        if (status != TIDE_OK) return status;
+    }
+}

@@ -1,0 +1,308 @@
+/* stream.c: streams, ticks, stamps. The model stands in stream.h.
+**
+** A stream's slot and struct are never given back while the device is open: a stamp that names a slot stays meaningful,
+** and the slot's ticks go on rising under its next stream. */
+#include "runtime/runtime.h"
+
+/* ---- stamps ---- */
+
+void tidei_stamps_clear(tidei_stamps *s) {
+    if (s->cap) tidei_host_free(NULL, s->more);
+    s->n = s->cap = 0;
+}
+
+bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
+    unsigned have = s->cap ? s->cap : TIDEI_STAMPS_INLINE, want = s->n + room;
+    if (want <= have) return true;
+    while (have < want) have *= 2;
+    /* Stamps move between storages and pools, so their memory is the process's, not a runtime's. */
+    tidei_stamp *more = tidei_host_alloc(NULL, have * sizeof *more);
+    if (!more) return false;
+    memcpy(more, tidei_stamps_at(s), s->n * sizeof *more);
+    if (s->cap) tidei_host_free(NULL, s->more);
+    s->more = more;
+    s->cap = (uint16_t)have;
+    return true;
+}
+
+void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
+    tidei_stamp *a = tidei_stamps_at(s);
+    for (unsigned i = 0; i < s->n; i++) {
+        if (a[i].stream != x.stream || a[i].write != x.write) continue;
+        if (a[i].tick < x.tick) a[i].tick = x.tick;
+        return;
+    }
+    tidei_check(s->n < (s->cap ? s->cap : TIDEI_STAMPS_INLINE));
+    a[s->n++] = x;
+}
+
+void tidei_stamps_merge(tidei_dev *d, tidei_stamps *to, tidei_stamps *from) {
+    tidei_stamp *a = tidei_stamps_at(from);
+    for (unsigned i = 0; i < from->n; i++) {
+        if (tidei_stamps_reserve(to, 1))
+            tidei_stamps_add(to, a[i]);
+        else
+            tidei_stamp_wait(d, a[i]);
+    }
+    tidei_stamps_clear(from);
+}
+
+void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
+    tidei_stamp *a = tidei_stamps_at(s);
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (!tidei_stamp_done(d, a[i])) a[n++] = a[i];
+    s->n = (uint16_t)n;
+    if (!n) tidei_stamps_clear(s);
+}
+
+/* ---- what is complete ---- */
+
+static void raise_to(_Atomic uint64_t *x, uint64_t v) {
+    uint64_t old = atomic_load_explicit(x, memory_order_relaxed);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
+}
+
+tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
+    return atomic_load_explicit(&d->streams[slot], memory_order_acquire);
+}
+
+static uint64_t known_completed(tide_stream *s) {
+    return atomic_load_explicit(&s->completed, memory_order_acquire);
+}
+
+/* Looks at the completion word. */
+static uint64_t look(tide_stream *s) {
+    tidei_device *dev = s->dev->d;
+    if (atomic_load_explicit(&dev->lost, memory_order_relaxed)) return UINT64_MAX;
+    uint64_t done = s->ds ? dev->ops->completed(dev, s->ds) : 0;
+    raise_to(&s->completed, done);
+    return known_completed(s);
+}
+
+/* Queues a write of the word for everything submitted so far; under s->lock. A failure only means that nobody learns of
+** completion this way: waits go through the stream itself. */
+static void publish_locked(tide_stream *s) {
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    if (!s->ds || atomic_load_explicit(&s->published, memory_order_relaxed) >= tick) return;
+    if (s->dev->d->ops->publish(s->dev->d, s->ds, tick) == TIDE_OK)
+        atomic_store_explicit(&s->published, tick, memory_order_relaxed);
+}
+
+static void publish(tide_stream *s) {
+    pthread_mutex_lock(&s->lock);
+    publish_locked(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
+    if (!x.tick) return true;
+    tide_stream *s = tidei_stream_at(d, x.stream);
+    if (known_completed(s) >= x.tick) return true;
+    if (atomic_load_explicit(&s->published, memory_order_relaxed) < x.tick) publish(s);
+    return look(s) >= x.tick;
+}
+
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask) {
+    if (!x.tick || x.stream == s->slot) return true;
+    if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
+    if (ask) return tidei_stamp_done(s->dev, x);
+    return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
+}
+
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
+    tidei_stamp *a = tidei_stamps_at(xs);
+    for (unsigned i = 0; i < xs->n; i++)
+        if (!tidei_stamp_covered(s, a[i], ask)) return false;
+    return true;
+}
+
+/* ---- the host waits ---- */
+
+struct sync_args {
+    tide_stream *s;
+    tide_status status;
+};
+static void sync_blocking(void *p) {
+    struct sync_args *a = p;
+    a->status = a->s->dev->d->ops->stream_sync(a->s->dev->d, a->s->ds);
+}
+
+/* Averages with a quarter weight on the newest, as the collection times are. */
+static void note_wait(tidei_dev *d, uint64_t ns) {
+    uint64_t old = atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed);
+    atomic_store_explicit(&d->wait_ewma_ns, old - old / 4 + ns / 4, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->host_waits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->host_wait_ns, ns, memory_order_relaxed);
+}
+
+/* Waits until everything submitted to s by now is complete. */
+tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
+    tidei_dev *d = s->dev;
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
+    if (atomic_load(&d->d->lost)) return tidei_lost(d, "wait");
+    if (tidei_stamp_done(d, (tidei_stamp){.tick = tick, .stream = s->slot})) return TIDE_OK;
+    if (!quiet) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
+    struct sync_args a = {s, TIDE_OK};
+    uint64_t start = tidei_now_ns();
+    tidei_blocking(d->rt, sync_blocking, &a);
+    note_wait(d, tidei_now_ns() - start);
+    if (a.status != TIDE_OK) return a.status == TIDE_E_LOST ? tidei_lost(d, s->last_op) : a.status;
+    raise_to(&s->completed, tick);
+    return TIDE_OK;
+}
+
+tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
+    tide_status status = TIDE_OK;
+    unsigned n = atomic_load(&d->nstreams);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = tidei_stream_at(d, i);
+        tide_status one = s && s->ds ? tidei_stream_wait(s, quiet) : TIDE_OK;
+        if (one != TIDE_OK) status = one;
+    }
+    return status;
+}
+
+tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
+    if (tidei_stamp_done(d, x)) return TIDE_OK;
+    return tidei_stream_wait(tidei_stream_at(d, x.stream), true);
+}
+
+tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
+    tide_status status = TIDE_OK;
+    tidei_stamp *a = tidei_stamps_at(xs);
+    for (unsigned i = 0; i < xs->n; i++) {
+        tide_status one = tidei_stamp_wait(d, a[i]);
+        if (one != TIDE_OK) status = one;
+    }
+    return status;
+}
+
+uint64_t tidei_slack_ns(tidei_dev *d) {
+    unsigned n = atomic_load(&d->nstreams);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = tidei_stream_at(d, i);
+        if (s && atomic_load_explicit(&s->submitted, memory_order_relaxed) > look(s))
+            return atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed);
+    }
+    return 0;
+}
+
+/* ---- waits on the device ---- */
+
+/* s waits for (from, tick) on the device; afterwards s has seen all that `from` had seen when the event was recorded. Takes
+** from->lock only: that two threads may queue waits on s in either order does not matter, both come before their work. */
+tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+    tidei_device *d = s->dev->d;
+    tide_status status = TIDE_OK;
+    unsigned n = atomic_load_explicit(&s->dev->nstreams, memory_order_acquire);
+    pthread_mutex_lock(&from->lock);
+    if (!from->ds) { /* retired meanwhile: all its work is complete */
+        pthread_mutex_unlock(&from->lock);
+        return TIDE_OK;
+    }
+    if (!from->event) status = d->ops->event_new(d, &from->event);
+    if (status == TIDE_OK && from->event_tick < tick) {
+        status = d->ops->event_record(d, from->event, from->ds);
+        if (status == TIDE_OK) {
+            from->event_tick = atomic_load_explicit(&from->submitted, memory_order_relaxed);
+            for (unsigned i = 0; i < n; i++)
+                from->event_seen[i] = atomic_load_explicit(&from->seen[i], memory_order_relaxed);
+        }
+    }
+    if (status == TIDE_OK) status = d->ops->event_wait(d, from->event, s->ds);
+    if (status == TIDE_OK) {
+        for (unsigned i = 0; i < n; i++) raise_to(&s->seen[i], from->event_seen[i]);
+        raise_to(&s->seen[from->slot], from->event_tick);
+        atomic_fetch_add_explicit(&s->dev->device_waits, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&from->lock);
+    return status;
+}
+
+/* Under s->lock. One write of the word serves this many ticks: it costs about a third of a launch (1.1 us measured). */
+#define PUBLISH_EVERY 64
+uint64_t tidei_stream_tick(tide_stream *s) {
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1;
+    atomic_store_explicit(&s->submitted, tick, memory_order_release);
+    return tick;
+}
+void tidei_stream_after_work(tide_stream *s) {
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    if (tick - atomic_load_explicit(&s->published, memory_order_relaxed) >= PUBLISH_EVERY) publish_locked(s);
+}
+
+/* ---- a stream's life ---- */
+
+/* Gives back the device's half of a released stream whose work is complete; under streams_lock. */
+static void retire(tide_stream *s) {
+    tidei_device *d = s->dev->d;
+    pthread_mutex_lock(&s->lock);
+    if (s->event) d->ops->event_release(d, s->event);
+    if (s->ds) d->ops->stream_release(d, s->ds);
+    s->event = NULL;
+    s->ds = NULL;
+    s->event_tick = 0;
+    raise_to(&s->completed, atomic_load(&s->submitted));
+    atomic_store(&s->published, atomic_load(&s->submitted));
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool idle(tide_stream *s) { return look(s) >= atomic_load(&s->submitted); }
+
+void tidei_streams_sweep(tidei_dev *d, bool all) {
+    pthread_mutex_lock(&d->streams_lock);
+    unsigned n = atomic_load(&d->nstreams);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = tidei_stream_at(d, i);
+        if (s->ds && (all || (atomic_load(&s->released) && idle(s)))) retire(s);
+    }
+    pthread_mutex_unlock(&d->streams_lock);
+}
+
+/* A slot without a stream: a retired one, or a fresh one; under streams_lock. NULL: host memory or slots exhausted. */
+static tide_stream *free_slot(tidei_dev *d) {
+    unsigned n = atomic_load(&d->nstreams);
+    for (unsigned i = 0; i < n; i++)
+        if (!tidei_stream_at(d, i)->ds) return tidei_stream_at(d, i);
+    if (n == TIDEI_STREAMS_MAX) return NULL;
+    tide_stream *s = tidei_host_alloc(d->rt, sizeof *s);
+    if (!s) return NULL;
+    s->dev = d;
+    s->slot = (uint16_t)n;
+    pthread_mutex_init(&s->lock, NULL);
+    atomic_store_explicit(&d->streams[n], s, memory_order_release);
+    atomic_store_explicit(&d->nstreams, n + 1, memory_order_release);
+    return s;
+}
+
+tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) {
+    tidei_streams_sweep(d, false);
+    pthread_mutex_lock(&d->streams_lock);
+    tide_status status = TIDE_OK;
+    tide_stream *s = free_slot(d);
+    if (!s)
+        status = atomic_load(&d->nstreams) == TIDEI_STREAMS_MAX
+                     ? tidei_fail(TIDE_E_INVALID, "tide_stream_new",
+                                  "%s has %d streams, the most there can be; release some", d->d->info.name,
+                                  TIDEI_STREAMS_MAX)
+                     : tidei_fail_host_memory("tide_stream_new", sizeof *s);
+    tidei_dstream *ds = NULL;
+    if (status == TIDE_OK) status = d->d->ops->stream_new(d->d, &ds);
+    if (status == TIDE_OK) {
+        for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
+            atomic_store_explicit(&s->seen[i], 0, memory_order_relaxed);
+        s->last_op = "";
+        atomic_store(&s->released, false);
+        s->ds = ds;
+        *out = s;
+    }
+    pthread_mutex_unlock(&d->streams_lock);
+    return status;
+}
+
+void tidei_stream_drop(tide_stream *s) {
+    publish(s);
+    atomic_store(&s->released, true);
+    tidei_streams_sweep(s->dev, false);
+}

@@ -1,0 +1,149 @@
+/* thread.c: a thread's record in a runtime, made at its first call there.
+**
+** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie (record->rt = NULL). So a
+** thread's look-up reads memory of its own, and a runtime that reuses the address of a closed one is told apart by its
+** serial number. */
+#include "runtime/runtime.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t at_exit;
+static _Thread_local tidei_thread *records; /* this thread's, most recently used first */
+
+/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the process. */
+static _Atomic int *parent_mark;
+
+/* Ends the tie of `t`, whose runtime is open; under all_lock. */
+static void untie_locked(tidei_thread *t) {
+    if (t->next_of_rt) t->next_of_rt->prev_of_rt = t->prev_of_rt;
+    *t->prev_of_rt = t->next_of_rt;
+    atomic_store(&t->rt, NULL);
+}
+
+/* Detaches from the collectors, outside the lock: they may call back. */
+static void detach(tidei_thread *t) {
+    tide_runtime *rt = atomic_load(&t->rt);
+    if (!rt || tidei_forked()) return;
+    if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
+    pthread_mutex_lock(&all_lock);
+    if (atomic_load(&t->rt)) untie_locked(t);
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void thread_ends(void *list) {
+    for (tidei_thread *t = list, *next; t; t = next) {
+        next = t->next_of_thread;
+        detach(t);
+        free(t);
+    }
+    records = NULL;
+}
+
+static void prepare(void) {
+    pthread_key_create(&at_exit, thread_ends);
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return;
+    if (madvise(page, 4096, MADV_WIPEONFORK) == 0) {
+        parent_mark = page;
+        atomic_store(parent_mark, 1);
+    }
+}
+
+void tidei_threads_prepare(void) { pthread_once(&once, prepare); }
+
+bool tidei_forked(void) { return parent_mark && !atomic_load_explicit(parent_mark, memory_order_relaxed); }
+
+/* Unlinks records whose runtime is gone from this thread's list. */
+static void sweep_records(void) {
+    for (tidei_thread **p = &records; *p;) {
+        tidei_thread *t = *p;
+        if (atomic_load(&t->rt)) {
+            p = &t->next_of_thread;
+        } else {
+            *p = t->next_of_thread;
+            free(t);
+        }
+    }
+}
+
+static tidei_thread *new_record(tide_runtime *rt) {
+    tidei_thread *t = calloc(1, sizeof *t);
+    if (!t) {
+        tidei_fail_host_memory("tide_thread_attach", sizeof *t);
+        return NULL;
+    }
+    t->serial = rt->serial;
+    t->dev = &rt->devs[0];
+    t->collector = -1;
+    if (rt->gc_ops && rt->gc_ops->thread_attach(rt, t) != TIDE_OK) {
+        free(t);
+        return NULL;
+    }
+    sweep_records();
+    pthread_mutex_lock(&all_lock);
+    atomic_store(&t->rt, rt);
+    t->next_of_rt = rt->threads;
+    t->prev_of_rt = &rt->threads;
+    if (rt->threads) rt->threads->prev_of_rt = &t->next_of_rt;
+    rt->threads = t;
+    pthread_mutex_unlock(&all_lock);
+    t->next_of_thread = records;
+    records = t;
+    pthread_setspecific(at_exit, records);
+    return t;
+}
+
+static tidei_thread *find(tide_runtime *rt) {
+    for (tidei_thread **p = &records; *p; p = &(*p)->next_of_thread) {
+        tidei_thread *t = *p;
+        if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial) continue;
+        *p = t->next_of_thread; /* to the front */
+        t->next_of_thread = records;
+        records = t;
+        pthread_setspecific(at_exit, records);
+        return t;
+    }
+    return NULL;
+}
+
+tidei_thread *tidei_thread_get(tide_runtime *rt) {
+    tidei_thread *t = records;
+    if (tidei_unlikely(tidei_forked())) {
+        tidei_fail(TIDE_E_FORKED, "tide_thread_attach",
+                   "this process is a fork's child; its parent's runtime cannot be used here");
+        return NULL;
+    }
+    if (tidei_likely(t && atomic_load_explicit(&t->rt, memory_order_relaxed) == rt && t->serial == rt->serial))
+        return t;
+    t = find(rt);
+    return t ? t : new_record(rt);
+}
+
+tide_stream *tidei_thread_stream(tidei_thread *t) {
+    tide_stream *s = t->stream;
+    if (tidei_likely(!s)) return t->dev->stream0;
+    if (!atomic_load_explicit(&s->released, memory_order_relaxed)) return s;
+    t->stream = NULL; /* released by somebody: back to the default */
+    return t->dev->stream0;
+}
+
+tide_status tide_thread_attach(tide_runtime *rt) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_thread_attach", "the runtime is NULL");
+    return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
+}
+
+void tide_thread_detach(tide_runtime *rt) {
+    tidei_thread *t = rt ? find(rt) : NULL;
+    if (!t) return;
+    detach(t);
+    sweep_records();
+    pthread_setspecific(at_exit, records);
+}
+
+void tidei_threads_cut(tide_runtime *rt) {
+    pthread_mutex_lock(&all_lock);
+    while (rt->threads) untie_locked(rt->threads);
+    pthread_mutex_unlock(&all_lock);
+}
