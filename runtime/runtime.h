@@ -56,7 +56,7 @@ struct tidei_thread {           /* per thread and runtime */
     tide_stream *stream;                         /* current stream; NULL: the device's default */
     int collector;                               /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope;                   /* innermost (refcount) */
-    tide_use_scope *use;                         /* open tide_use_begin */
+
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     void *gc;                                    /* gc's own per-thread state */
 };

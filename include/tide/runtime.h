@@ -134,7 +134,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_device_synchronize(tide_runtime *rt);
 /* ---- one's own kernels and library calls ----
 ** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything queued on the stream's
 ** native handle in between is ordered after their earlier uses; later uses anywhere are ordered after it. A released
-** or freed array stays usable until end. One scope a thread and stream at a time. */
+** or freed array stays usable until end. Scopes whose arrays overlap end in the order in which they began. */
 enum { TIDE_READ = 1, TIDE_WRITE = 2 };
 typedef struct tide_use {
     tide_array *array;

@@ -1,0 +1,108 @@
+/* use.c: lending addresses to other people's kernels and library calls (tide_use_begin .. tide_use_end).
+**
+** At begin the stream is ordered, on the device, after what the uses need; at end one tick is taken that covers everything
+** queued in between, and the uses are written into the storages' histories at that tick. The scope holds a reference on
+** every storage, so nothing can go or be reused meanwhile. */
+#include "arrays/arrays.h"
+
+struct tide_use_scope {
+    tide_runtime *rt;
+    tide_stream *s;
+    size_t n;
+    tidei_operand operands[TIDEI_USES_MAX];
+    tidei_use uses[TIDEI_USES_MAX];
+};
+
+static void let_go(tide_use_scope *u) {
+    for (size_t i = 0; i < u->n; i++) tidei_operand_put(&u->operands[i]);
+    tidei_host_free(u->rt, u);
+}
+
+static tide_status gather(tide_use_scope *u, const tide_use *uses, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
+            return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
+                              "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
+        tide_status status = tidei_operand_get(uses[i].array, "tide_use_begin", &u->operands[i]);
+        if (status != TIDE_OK) return status;
+        u->n = i + 1;
+        u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);
+    }
+    return TIDE_OK;
+}
+
+/* The address of element [0, 0, ...], which with negative strides is not the lowest. */
+static void *first_element(const tidei_operand *o) {
+    if (!o->st->bytes) return NULL;
+    return (void *)(uintptr_t)(o->st->addr + (tidei_addr)o->lay.offset * tide_dtype_size(o->lay.dtype));
+}
+
+tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n, void **ptrs,
+                           tide_use_scope **out) {
+    if (!rt || !out || (n && (!uses || !ptrs)))
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "an argument is NULL");
+    if (n > TIDEI_USES_MAX)
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "%zu uses; at most %d can be had at once", n,
+                          TIDEI_USES_MAX);
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    if (!s) s = tidei_thread_stream(t);
+    if (s->dev->rt != rt) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream is another runtime's");
+    tide_use_scope *u = tidei_host_alloc(rt, sizeof *u);
+    if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
+    u->rt = rt;
+    u->s = s;
+    tide_status status = gather(u, uses, n);
+    if (status == TIDE_OK) status = tidei_order(s, u->uses, (unsigned)n, "tide_use_begin");
+    if (status != TIDE_OK) {
+        let_go(u);
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) ptrs[i] = first_element(&u->operands[i]);
+    *out = u;
+    return TIDE_OK;
+}
+
+tide_status tide_use_end(tide_use_scope *u) {
+    if (!u) return tidei_fail(TIDE_E_INVALID, "tide_use_end", "the scope is NULL");
+    pthread_mutex_lock(&u->s->lock);
+    uint64_t tick = tidei_stream_tick(u->s);
+    u->s->last_op = "tide_use_end";
+    tidei_publish_uses(u->s, u->uses, (unsigned)u->n, tick);
+    tidei_stream_after_work(u->s);
+    pthread_mutex_unlock(&u->s->lock);
+    bool lost = atomic_load(&u->s->dev->d->lost);
+    tidei_dev *d = u->s->dev;
+    let_go(u);
+    return lost ? tidei_lost(d, "tide_use_end") : TIDE_OK;
+}
+
+struct call {
+    void (*fn)(void *arg);
+    void *arg;
+};
+static void run_call(const void *params) {
+    const struct call *c = params;
+    c->fn(c->arg);
+}
+
+tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg) {
+    if (!u || !fn) return tidei_fail(TIDE_E_INVALID, "tide_host_launch", "the scope or the function is NULL");
+    tidei_device *d = u->s->dev->d;
+    if (!(d->info.flags & TIDEI_DEV_RUNS_HOST))
+        return tidei_fail(TIDE_E_UNSUPPORTED, "tide_host_launch",
+                          "%s runs no host functions; launch a kernel on tide_stream_native", d->info.name);
+    struct call c = {fn, arg};
+    tidei_range ranges[TIDEI_USES_MAX];
+    for (size_t i = 0; i < u->n; i++)
+        ranges[i] = (tidei_range){
+            .addr = u->uses[i].st->addr + u->uses[i].offset, .bytes = u->uses[i].bytes, .mode = u->uses[i].mode};
+    tidei_launch l = {.name = "tide_host_launch",
+                      .host_fn = run_call,
+                      .params = &c,
+                      .params_bytes = sizeof c,
+                      .ranges = ranges,
+                      .nranges = (unsigned)u->n};
+    atomic_fetch_add_explicit(&u->s->dev->launches, 1, memory_order_relaxed);
+    return d->ops->launch(d, u->s->ds, &l);
+}
