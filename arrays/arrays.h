@@ -77,6 +77,17 @@ tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, co
 void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape, int64_t *strides);
 const char *tidei_shape_text(char *buf, size_t cap, int ndim, const int64_t *shape); /* "(3, 4)", "()", "(5,)" */
 tide_status tidei_axis(int axis, int ndim, const char *op, int *out);                 /* resolves negatives */
+
+/* ---- views as arithmetic (slice.c) ---- */
+#define TIDEI_RANGES_MAX 32 /* items of a slice's text */
+/* TIDE_E_PARSE points at the column. */
+tide_status tidei_slice_parse(const char *text, const char *op, tide_range *ranges, size_t *n);
+tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range *ranges, const char *op, tidei_layout *out);
+/* Checks a new shape for l's elements and resolves its -1. */
+tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *shape, const char *op, int64_t *out);
+/* The same elements in a resolved shape; false where no strides give that. */
+bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out);
+
 /* Copies elements of any strides into any strides, one dtype: through the expression engine. */
 tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
 
