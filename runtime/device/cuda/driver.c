@@ -1,0 +1,132 @@
+/* driver.c: finds libcuda and fills the table of its functions. */
+#include "runtime/device/cuda/driver.h"
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tidei_cu table; /* complete once `opened` */
+static bool opened;
+static const tidei_cu *replaced; /* by a test */
+
+typedef struct finder {
+    void *lib;
+    tidei_cu_get_proc_v2 v2;
+    tidei_cu_get_proc v1;
+} finder;
+
+static void *find(const finder *f, const char *name, const char *exported, int version) {
+    void *p = NULL;
+    unsigned int status = 0; /* CU_GET_PROC_ADDRESS_SUCCESS */
+    if (f->v2) return f->v2(name, &p, version, 0, &status) == TIDEI_CU_SUCCESS && status == 0 ? p : NULL;
+    if (f->v1) return f->v1(name, &p, version, 0) == TIDEI_CU_SUCCESS ? p : NULL;
+    return dlsym(f->lib, exported);
+}
+
+/* The name of a needed symbol that the driver lacks, or NULL. */
+static const char *fill(const finder *f, tidei_cu *t) {
+#define FILL(name, exported, version, needed, params)                                                              \
+    t->name = (tidei_cu_result(*) params)find(f, #name, #exported, version);                                       \
+    if (needed && !t->name) return #exported;
+    TIDEI_CU_FUNCTIONS(FILL)
+#undef FILL
+    return NULL;
+}
+
+const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r) {
+    const char *name = NULL;
+    return cu->cuGetErrorName(r, &name) == TIDEI_CU_SUCCESS && name ? name : "unknown error";
+}
+
+/* What the loader says, but for "not here", which is no news. */
+static void note(const char *name, char *why, size_t cap) {
+    const char *e = dlerror();
+    if (e && !(strstr(e, "No such file") && strncmp(e, name, strlen(name)) == 0)) snprintf(why, cap, "%s", e);
+}
+
+static tide_status init_failed(const tidei_cu *t, tidei_cu_result r) {
+    const char *text = NULL;
+    switch (r) {
+    case TIDEI_CU_NO_DEVICE: return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuInit: no device (100)");
+    case TIDEI_CU_STUB_LIBRARY:
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "libcuda.so.1 is the CUDA toolkit's stub, not a driver (34): install the NVIDIA driver");
+    case TIDEI_CU_SYSTEM_DRIVER_MISMATCH:
+    case TIDEI_CU_COMPAT_NOT_SUPPORTED:
+        return tidei_fail(
+            TIDE_E_NODEVICE, "cuda",
+            "cuInit: libcuda.so.1 and the kernel's NVIDIA driver are of different versions (%u): reboot, or "
+            "install matching ones",
+            r);
+    default:
+        if (t->cuGetErrorString(r, &text) != TIDEI_CU_SUCCESS || !text) text = "unknown error";
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuInit: %s (%u)", text, r);
+    }
+}
+
+/* Under the lock. A library that was opened is never closed: its threads and handlers live on in the process. */
+static tide_status open_table(void) {
+    tidei_cu t = {0};
+    finder f = {0};
+    const char *missing;
+    tidei_cu_result r;
+    f.lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!f.lib) {
+        char why[256] = "";
+        note("libcuda.so.1", why, sizeof why);
+        if (!*why) return tidei_fail(TIDE_E_NODEVICE, "cuda", "libcuda.so.1 not found");
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "libcuda.so.1 does not load: %s", why);
+    }
+    f.v2 = (tidei_cu_get_proc_v2)dlsym(f.lib, "cuGetProcAddress_v2");
+    f.v1 = (tidei_cu_get_proc)dlsym(f.lib, "cuGetProcAddress");
+    if ((missing = fill(&f, &t)))
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "the NVIDIA driver is too old: its libcuda.so.1 has no %s",
+                          missing);
+    if ((r = t.cuInit(0)) != TIDEI_CU_SUCCESS) return init_failed(&t, r);
+    if (t.cuDriverGetVersion(&t.version) != TIDEI_CU_SUCCESS) t.version = 0;
+    table = t;
+    opened = true;
+    return TIDE_OK;
+}
+
+tide_status tidei_cu_open(const tidei_cu **out) {
+    tide_status s = TIDE_OK;
+    if (tidei_forked())
+        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; the GPU stays with its parent");
+    pthread_mutex_lock(&lock);
+    if (!replaced && !opened) s = open_table();
+    if (s == TIDE_OK) *out = replaced ? replaced : &table;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void tidei_cu_use(const tidei_cu *t) {
+    pthread_mutex_lock(&lock);
+    replaced = t;
+    pthread_mutex_unlock(&lock);
+}
+
+static void *open_in(const char *folder, const char *sub, const char *name, char *why, size_t cap) {
+    char path[4096];
+    void *lib;
+    if (!folder || folder[0] != '/') return NULL;
+    if (snprintf(path, sizeof path, "%s%s/%s", folder, sub, name) >= (int)sizeof path) return NULL;
+    if (access(path, F_OK)) return NULL;
+    if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL))) note(path, why, cap);
+    return lib;
+}
+
+void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap) {
+    void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (cap) why[0] = 0;
+    if (!lib && !(lib = dlopen(name, RTLD_NOW | RTLD_LOCAL))) note(name, why, cap);
+    if (!lib) lib = open_in(beside, "", name, why, cap);
+    if (!lib) lib = open_in(secure_getenv("CUDA_HOME"), "/lib64", name, why, cap);
+    if (!lib) lib = open_in(secure_getenv("CUDA_PATH"), "/lib64", name, why, cap);
+    if (!lib) lib = open_in("/usr/local/cuda", "/lib64", name, why, cap);
+    return lib;
+}

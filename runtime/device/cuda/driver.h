@@ -1,0 +1,193 @@
+/* driver.h: our own declarations of NVIDIA's driver, and the table of its functions, opened at run time.
+**
+** No CUDA header is needed to build. Tags of opaque structs are the driver's own, so that the types stay compatible;
+** enums are the unsigned integers they are in its ABI. tests/test_cuda_decl.c compares all of it with a toolkit's headers
+** where there are any. Every symbol is asked for by a literal version, never by that of a header: a rebuild must not change
+** a signature. */
+#ifndef TIDEI_CUDA_DRIVER_H
+#define TIDEI_CUDA_DRIVER_H
+
+#include "runtime/base.h"
+
+typedef unsigned int tidei_cu_result; /* CUresult */
+typedef int tidei_cu_device;
+typedef unsigned long long tidei_cu_addr;   /* CUdeviceptr */
+typedef unsigned long long tidei_cu_handle; /* CUmemGenericAllocationHandle */
+typedef struct CUctx_st *tidei_cu_ctx;
+typedef struct CUstream_st *tidei_cu_stream;
+typedef struct CUevent_st *tidei_cu_event;
+typedef struct CUmod_st *tidei_cu_module;
+typedef struct CUfunc_st *tidei_cu_function;
+
+typedef struct tidei_cu_location {
+    unsigned int type;
+    int id;
+} tidei_cu_location;
+
+typedef struct tidei_cu_alloc_prop { /* CUmemAllocationProp */
+    unsigned int type;
+    unsigned int requested_handle_types;
+    tidei_cu_location location;
+    void *win32_handle_metadata;
+    struct {
+        unsigned char compression_type;
+        unsigned char gpu_direct_rdma_capable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } flags;
+} tidei_cu_alloc_prop;
+
+typedef struct tidei_cu_access { /* CUmemAccessDesc */
+    tidei_cu_location location;
+    unsigned int flags;
+} tidei_cu_access;
+
+enum { /* CUresult, as far as we tell them apart */
+       TIDEI_CU_SUCCESS = 0,
+       TIDEI_CU_INVALID_VALUE = 1,
+       TIDEI_CU_OUT_OF_MEMORY = 2,
+       TIDEI_CU_DEINITIALIZED = 4,
+       TIDEI_CU_STUB_LIBRARY = 34,
+       TIDEI_CU_DEVICE_UNAVAILABLE = 46,
+       TIDEI_CU_NO_DEVICE = 100,
+       TIDEI_CU_INVALID_IMAGE = 200,
+       TIDEI_CU_NO_BINARY_FOR_GPU = 209,
+       TIDEI_CU_ECC_UNCORRECTABLE = 214,
+       TIDEI_CU_INVALID_PTX = 218,
+       TIDEI_CU_NVLINK_UNCORRECTABLE = 220,
+       TIDEI_CU_UNSUPPORTED_PTX_VERSION = 222,
+       TIDEI_CU_NOT_FOUND = 500,
+       TIDEI_CU_NOT_READY = 600,
+       TIDEI_CU_ILLEGAL_ADDRESS = 700,
+       TIDEI_CU_LAUNCH_TIMEOUT = 702,
+       TIDEI_CU_CONTEXT_IS_DESTROYED = 709,
+       TIDEI_CU_ASSERT = 710,
+       TIDEI_CU_HARDWARE_STACK_ERROR = 714,
+       TIDEI_CU_ILLEGAL_INSTRUCTION = 715,
+       TIDEI_CU_MISALIGNED_ADDRESS = 716,
+       TIDEI_CU_INVALID_ADDRESS_SPACE = 717,
+       TIDEI_CU_INVALID_PC = 718,
+       TIDEI_CU_LAUNCH_FAILED = 719,
+       TIDEI_CU_TENSOR_MEMORY_LEAK = 721,
+       TIDEI_CU_SYSTEM_DRIVER_MISMATCH = 803,
+       TIDEI_CU_COMPAT_NOT_SUPPORTED = 804
+};
+
+enum { /* CUdevice_attribute */
+       TIDEI_CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
+       TIDEI_CU_ATTR_MULTIPROCESSOR_COUNT = 16,
+       TIDEI_CU_ATTR_UNIFIED_ADDRESSING = 41,
+       TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
+       TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+       TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT = 102,
+       TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS = 122
+};
+
+enum { /* flags and choices of single calls */
+       TIDEI_CU_STREAM_NON_BLOCKING = 1,
+       TIDEI_CU_EVENT_DISABLE_TIMING = 2,
+       TIDEI_CU_MEMHOSTALLOC_PORTABLE = 1,
+       TIDEI_CU_MEMHOSTALLOC_DEVICEMAP = 2,
+       TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+       TIDEI_CU_MEM_LOCATION_TYPE_DEVICE = 1,
+       TIDEI_CU_MEM_ACCESS_READWRITE = 3,
+       TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
+       TIDEI_CU_POINTER_MEMORY_TYPE = 2,
+       TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED = 8,
+       TIDEI_CU_LAUNCH_PARAM_END = 0,
+       TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
+       TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE = 2
+};
+
+/* X(name, exported, version, needed, parameters): the name to ask cuGetProcAddress for, the symbol that dlsym knows it by,
+** the version whose signature this is, whether the device is refused without it. All return a CUresult. */
+#define TIDEI_CU_FUNCTIONS(X)                                                                                      \
+    X(cuGetErrorName, cuGetErrorName, 6000, 1, (tidei_cu_result, const char **))                                   \
+    X(cuGetErrorString, cuGetErrorString, 6000, 1, (tidei_cu_result, const char **))                               \
+    X(cuInit, cuInit, 2000, 1, (unsigned int))                                                                     \
+    X(cuDriverGetVersion, cuDriverGetVersion, 2020, 1, (int *))                                                    \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000, 1, (int *))                                                        \
+    X(cuDeviceGet, cuDeviceGet, 2000, 1, (tidei_cu_device *, int))                                                 \
+    X(cuDeviceGetName, cuDeviceGetName, 2000, 1, (char *, int, tidei_cu_device))                                   \
+    X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, 1, (int *, tidei_cu_attribute, tidei_cu_device))           \
+    X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, 1, (size_t *, tidei_cu_device))                                 \
+    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, 1, (tidei_cu_ctx *, tidei_cu_device))              \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, 1, (tidei_cu_device))                        \
+    X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, 1, (tidei_cu_ctx *))                                                 \
+    X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, 1, (tidei_cu_ctx))                                                   \
+    X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, 1, (tidei_cu_ctx))                                              \
+    X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, 1, (tidei_cu_ctx *))                                              \
+    X(cuMemGetInfo, cuMemGetInfo_v2, 3020, 1, (size_t *, size_t *))                                                \
+    X(cuMemAlloc, cuMemAlloc_v2, 3020, 1, (tidei_cu_addr *, size_t))                                               \
+    X(cuMemFree, cuMemFree_v2, 3020, 1, (tidei_cu_addr))                                                           \
+    X(cuMemHostAlloc, cuMemHostAlloc, 2020, 1, (void **, size_t, unsigned int))                                    \
+    X(cuMemFreeHost, cuMemFreeHost, 2000, 1, (void *))                                                             \
+    X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, 1, (tidei_cu_addr *, void *, unsigned int))   \
+    X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, 1, (void *, tidei_cu_pointer_attribute, tidei_cu_addr))  \
+    X(cuMemAddressReserve, cuMemAddressReserve, 10020, 0,                                                          \
+      (tidei_cu_addr *, size_t, size_t, tidei_cu_addr, unsigned long long))                                        \
+    X(cuMemAddressFree, cuMemAddressFree, 10020, 0, (tidei_cu_addr, size_t))                                       \
+    X(cuMemCreate, cuMemCreate, 10020, 0,                                                                          \
+      (tidei_cu_handle *, size_t, const tidei_cu_alloc_prop *, unsigned long long))                                \
+    X(cuMemRelease, cuMemRelease, 10020, 0, (tidei_cu_handle))                                                     \
+    X(cuMemMap, cuMemMap, 10020, 0, (tidei_cu_addr, size_t, size_t, tidei_cu_handle, unsigned long long))          \
+    X(cuMemUnmap, cuMemUnmap, 10020, 0, (tidei_cu_addr, size_t))                                                   \
+    X(cuMemSetAccess, cuMemSetAccess, 10020, 0, (tidei_cu_addr, size_t, const tidei_cu_access *, size_t))          \
+    X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, 0,                                      \
+      (size_t *, const tidei_cu_alloc_prop *, tidei_cu_granularity))                                               \
+    X(cuStreamCreate, cuStreamCreate, 2000, 1, (tidei_cu_stream *, unsigned int))                                  \
+    X(cuStreamDestroy, cuStreamDestroy_v2, 4000, 1, (tidei_cu_stream))                                             \
+    X(cuStreamSynchronize, cuStreamSynchronize, 2000, 1, (tidei_cu_stream))                                        \
+    X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, 1, (tidei_cu_stream, tidei_cu_event, unsigned int))              \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020, 1, (tidei_cu_stream, tidei_cu_ctx *))                                  \
+    X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, 0,                                                     \
+      (tidei_cu_stream, tidei_cu_addr, tidei_cu_u64, unsigned int))                                                \
+    X(cuEventCreate, cuEventCreate, 2000, 1, (tidei_cu_event *, unsigned int))                                     \
+    X(cuEventDestroy, cuEventDestroy_v2, 4000, 1, (tidei_cu_event))                                                \
+    X(cuEventRecord, cuEventRecord, 2000, 1, (tidei_cu_event, tidei_cu_stream))                                    \
+    X(cuEventQuery, cuEventQuery, 2000, 1, (tidei_cu_event))                                                       \
+    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, 1, (tidei_cu_addr, const void *, size_t, tidei_cu_stream))    \
+    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, 1, (void *, tidei_cu_addr, size_t, tidei_cu_stream))          \
+    X(cuMemcpyAsync, cuMemcpyAsync, 4000, 1, (tidei_cu_addr, tidei_cu_addr, size_t, tidei_cu_stream))              \
+    X(cuMemsetD8Async, cuMemsetD8Async, 3020, 1, (tidei_cu_addr, unsigned char, size_t, tidei_cu_stream))          \
+    X(cuMemsetD16Async, cuMemsetD16Async, 3020, 1, (tidei_cu_addr, unsigned short, size_t, tidei_cu_stream))       \
+    X(cuMemsetD32Async, cuMemsetD32Async, 3020, 1, (tidei_cu_addr, unsigned int, size_t, tidei_cu_stream))         \
+    X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, 1,                                                             \
+      (tidei_cu_addr, size_t, unsigned int, size_t, size_t, tidei_cu_stream))                                      \
+    X(cuModuleLoadData, cuModuleLoadData, 2000, 1, (tidei_cu_module *, const void *))                              \
+    X(cuModuleUnload, cuModuleUnload, 2000, 1, (tidei_cu_module))                                                  \
+    X(cuModuleGetFunction, cuModuleGetFunction, 2000, 1, (tidei_cu_function *, tidei_cu_module, const char *))     \
+    X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, 1, (tidei_cu_function, tidei_cu_function_attribute, int))      \
+    X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                                     \
+      (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,      \
+       unsigned int, tidei_cu_stream, void **, void **))
+
+/* Enums that only appear as parameters. */
+typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity,
+    tidei_cu_function_attribute;
+typedef uint64_t tidei_cu_u64; /* cuuint64_t */
+
+typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64, unsigned int *);
+typedef tidei_cu_result (*tidei_cu_get_proc)(const char *, void **, int, tidei_cu_u64);
+
+typedef struct tidei_cu {
+    int version; /* of the driver: 13000 for CUDA 13.0 */
+#define TIDEI_CU_MEMBER(name, exported, version, needed, params) tidei_cu_result(*name) params;
+    TIDEI_CU_FUNCTIONS(TIDEI_CU_MEMBER)
+#undef TIDEI_CU_MEMBER
+} tidei_cu;
+
+/* The driver, opened and initialised at the first call that succeeds; the process keeps it. TIDE_E_NODEVICE with a message
+** that stands by itself ("libcuda.so.1 not found", "cuInit: no device (100)"). Never in a forked child. */
+tide_status tidei_cu_open(const tidei_cu **out);
+/* "CUDA_ERROR_OUT_OF_MEMORY"; static. */
+const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r);
+/* Tests: from now on tidei_cu_open gives this table; NULL: the real one again. */
+void tidei_cu_use(const tidei_cu *table);
+
+/* Opens a library of the CUDA toolkit by its versioned name: what the process has already, else where the loader looks,
+** else in the folder `beside` (may be NULL), $CUDA_HOME, $CUDA_PATH, /usr/local/cuda. NULL when it is nowhere; `why` then
+** says what the loader said about a file that is there but does not open, else "". */
+void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap);
+
+#endif

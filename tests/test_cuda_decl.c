@@ -1,0 +1,119 @@
+/* test_cuda_decl.c: our declarations of driver, NVRTC and cuBLAS against a toolkit's headers. The proof is that this file
+** compiles; it is built where there is a toolkit. */
+#include <cuda.h>
+#include <nvrtc.h>
+#include "tests/tidetest.h"
+#include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/nvrtc.h"
+
+#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
+
+SAME(TIDEI_CU_SUCCESS, CUDA_SUCCESS);
+SAME(TIDEI_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+SAME(TIDEI_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(TIDEI_CU_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
+SAME(TIDEI_CU_STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY);
+SAME(TIDEI_CU_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE);
+SAME(TIDEI_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(TIDEI_CU_INVALID_IMAGE, CUDA_ERROR_INVALID_IMAGE);
+SAME(TIDEI_CU_NO_BINARY_FOR_GPU, CUDA_ERROR_NO_BINARY_FOR_GPU);
+SAME(TIDEI_CU_ECC_UNCORRECTABLE, CUDA_ERROR_ECC_UNCORRECTABLE);
+SAME(TIDEI_CU_INVALID_PTX, CUDA_ERROR_INVALID_PTX);
+SAME(TIDEI_CU_NVLINK_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE);
+SAME(TIDEI_CU_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+SAME(TIDEI_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND);
+SAME(TIDEI_CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(TIDEI_CU_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS);
+SAME(TIDEI_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT);
+SAME(TIDEI_CU_CONTEXT_IS_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SAME(TIDEI_CU_ASSERT, CUDA_ERROR_ASSERT);
+SAME(TIDEI_CU_HARDWARE_STACK_ERROR, CUDA_ERROR_HARDWARE_STACK_ERROR);
+SAME(TIDEI_CU_ILLEGAL_INSTRUCTION, CUDA_ERROR_ILLEGAL_INSTRUCTION);
+SAME(TIDEI_CU_MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS);
+SAME(TIDEI_CU_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_ADDRESS_SPACE);
+SAME(TIDEI_CU_INVALID_PC, CUDA_ERROR_INVALID_PC);
+SAME(TIDEI_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
+SAME(TIDEI_CU_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+SAME(TIDEI_CU_COMPAT_NOT_SUPPORTED, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+#if CUDA_VERSION >= 12030
+SAME(TIDEI_CU_TENSOR_MEMORY_LEAK, CUDA_ERROR_TENSOR_MEMORY_LEAK);
+#endif
+
+SAME(TIDEI_CU_ATTR_MAX_THREADS_PER_BLOCK, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+SAME(TIDEI_CU_ATTR_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(TIDEI_CU_ATTR_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+#if CUDA_VERSION >= 12000
+SAME(TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+#endif
+
+SAME(TIDEI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(TIDEI_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(TIDEI_CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+SAME(TIDEI_CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(TIDEI_CU_MEM_ACCESS_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(TIDEI_CU_MEM_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+SAME(TIDEI_CU_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+SAME(TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(TIDEI_CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT);
+SAME(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
+SAME(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
+
+SAME(TIDEI_NVRTC_SUCCESS, NVRTC_SUCCESS);
+SAME(TIDEI_NVRTC_OUT_OF_MEMORY, NVRTC_ERROR_OUT_OF_MEMORY);
+SAME(TIDEI_NVRTC_COMPILATION, NVRTC_ERROR_COMPILATION);
+
+#define SAME_FIELD(ours, f, theirs, g)                                                                             \
+    SAME(offsetof(ours, f), offsetof(theirs, g));                                                                  \
+    SAME(sizeof((ours *)0)->f, sizeof((theirs *)0)->g)
+SAME(sizeof(tidei_cu_location), sizeof(CUmemLocation));
+SAME_FIELD(tidei_cu_location, type, CUmemLocation, type);
+SAME_FIELD(tidei_cu_location, id, CUmemLocation, id);
+SAME(sizeof(tidei_cu_alloc_prop), sizeof(CUmemAllocationProp));
+SAME_FIELD(tidei_cu_alloc_prop, type, CUmemAllocationProp, type);
+SAME_FIELD(tidei_cu_alloc_prop, requested_handle_types, CUmemAllocationProp, requestedHandleTypes);
+SAME_FIELD(tidei_cu_alloc_prop, location, CUmemAllocationProp, location);
+SAME_FIELD(tidei_cu_alloc_prop, win32_handle_metadata, CUmemAllocationProp, win32HandleMetaData);
+SAME_FIELD(tidei_cu_alloc_prop, flags.compression_type, CUmemAllocationProp, allocFlags.compressionType);
+SAME_FIELD(tidei_cu_alloc_prop, flags.gpu_direct_rdma_capable, CUmemAllocationProp,
+           allocFlags.gpuDirectRDMACapable);
+SAME_FIELD(tidei_cu_alloc_prop, flags.usage, CUmemAllocationProp, allocFlags.usage);
+SAME(sizeof(tidei_cu_access), sizeof(CUmemAccessDesc));
+SAME_FIELD(tidei_cu_access, location, CUmemAccessDesc, location);
+SAME_FIELD(tidei_cu_access, flags, CUmemAccessDesc, flags);
+
+/* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes were compared above, so
+** that whole function types can be. */
+SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
+SAME(sizeof(tidei_cu_result), sizeof(CUresult));
+#define tidei_cu_alloc_prop         CUmemAllocationProp
+#define tidei_cu_access             CUmemAccessDesc
+#define tidei_cu_result             CUresult
+#define tidei_cu_attribute          CUdevice_attribute
+#define tidei_cu_pointer_attribute  CUpointer_attribute
+#define tidei_cu_function_attribute CUfunction_attribute
+#define tidei_cu_granularity        CUmemAllocationGranularity_flags
+#define tidei_nvrtc_result          nvrtcResult
+
+#define CHECK_CU(name, exported, version, needed, params)                                                          \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(exported), CUresult params), #exported);
+TIDEI_CU_FUNCTIONS(CHECK_CU)
+#define CHECK_NVRTC(name, params)                                                                                  \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), nvrtcResult params), #name);
+TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
+
+/* What the assertions cannot see: that the versions asked for are not above the headers', which carry each signature. */
+static void test_versions(void **state) {
+    (void)state;
+#define CHECK_VERSION(name, exported, version, needed, params) assert_in_range(version, 2000, CUDA_VERSION);
+    TIDEI_CU_FUNCTIONS(CHECK_VERSION)
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_versions)};
+    return cmocka_run_group_tests_name("cuda_decl", tests, NULL, NULL);
+}
