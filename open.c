@@ -21,14 +21,14 @@ static tide_status open_floors(tide_runtime *rt, tide_runtime **out) {
 }
 
 tide_status tide_open(const tide_config *config, tide_runtime **out) {
-    tide_runtime *rt;
+    tide_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
     tide_status s = tidei_runtime_open(config, &rt);
     return s == TIDE_OK ? open_floors(rt, out) : s;
 }
 
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out) {
-    tide_runtime *rt;
+    tide_runtime *rt = NULL;
     tide_status s = tidei_runtime_open_on(config, device, &rt);
     return s == TIDE_OK ? open_floors(rt, out) : s;
 }

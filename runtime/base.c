@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 
 #define MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500 */
@@ -130,11 +131,11 @@ const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits) 
 /* The factor of a unit suffix; 0 if there is none such. Decimal for "MB", binary for "M" and "MiB". */
 static double unit_factor(const char *unit) {
     static const char letters[] = "KMGTPE";
-    if (!*unit || !strcmp(unit, "B") || !strcmp(unit, "b")) return 1;
+    if (!*unit || !strcasecmp(unit, "b")) return 1;
     for (int i = 0; letters[i]; i++) {
         if ((unit[0] & ~32) != letters[i]) continue;
-        if (!unit[1] || !strcmp(unit + 1, "iB")) return pow(1024, i + 1);
-        if (!strcmp(unit + 1, "B")) return pow(1000, i + 1);
+        if (!unit[1] || !strcasecmp(unit + 1, "ib")) return pow(1024, i + 1);
+        if (!strcasecmp(unit + 1, "b")) return pow(1000, i + 1);
     }
     return 0;
 }

@@ -223,7 +223,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
 }
 
 tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out) {
-    tide_runtime *rt;
+    tide_runtime *rt = NULL;
     tide_status status = new_runtime(c, &rt);
     if (status != TIDE_OK) {
         if (device) device->ops->close(device);
