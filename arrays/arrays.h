@@ -12,6 +12,7 @@
 typedef struct tidei_arrays {
     struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
     struct tidei_kernels *kernels; /* arrays/kernels.c */
+    pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
 
@@ -33,12 +34,23 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out)
 void tidei_operand_put(tidei_operand *o);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode); /* the extent it spans */
 
+/* Memory for elements without an array: row-major, on the thread's current stream, contents undefined; to be put. */
+tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+                               tidei_operand *out);
+/* The elements as row-major host memory, after all work queued on them: a sync point. */
+tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op);
+
 /* A new array over a storage, whose reference it takes over (also on failure). */
 tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
 /* A new array with row-major storage of its own on the thread's current stream, contents undefined, also as an operand
 ** (to be put). The array is dropped with tidei_array_drop if the operation fails. */
 tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_operand *o);
 void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, under any owner; keeps the error */
+/* The end of an operation that made `a`: puts the operand; drops the array where the operation failed. */
+tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);
+
+/* The calling thread's current stream; the thread has entered (tidei_operand_get, tidei_operand_make). */
+static inline tide_stream *tidei_stream_here(tide_runtime *rt) { return tidei_thread_stream(tidei_thread_get(rt)); }
 
 /* ---- element types (dtype.c) ---- */
 typedef enum { TIDEI_KIND_BOOL, TIDEI_KIND_INT, TIDEI_KIND_UINT, TIDEI_KIND_FLOAT, TIDEI_KIND_COMPLEX } tidei_kind;
@@ -88,7 +100,10 @@ tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *
 /* The same elements in a resolved shape; false where no strides give that. */
 bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out);
 
+/* ---- moving elements (copy.c) ---- The two operands overlap nothing, or are the same view. */
 /* Copies elements of any strides into any strides, one dtype: through the expression engine. */
 tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
+/* The same with src broadcast to dst's shape and cast to its dtype. Complex to real is TIDE_E_DTYPE. */
+tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
 
 #endif

@@ -5,6 +5,7 @@
 tide_status tidei_arrays_open(tide_runtime *rt) {
     rt->arrays = tidei_host_alloc(rt, sizeof(tidei_arrays));
     if (!rt->arrays) return tidei_fail_host_memory("tide_open", sizeof(tidei_arrays));
+    pthread_mutex_init(&tidei_arrays_of(rt)->notes_lock, NULL);
     tide_status s = tidei_kernels_open(rt);
     return s == TIDE_OK ? tidei_exprs_open(rt) : s;
 }
@@ -15,6 +16,7 @@ void tidei_arrays_close(tide_runtime *rt) {
         (void)tidei_streams_wait_all(&rt->devs[i], true); /* a lost device ends too */
     tidei_exprs_close(rt);
     tidei_kernels_close(rt);
+    pthread_mutex_destroy(&tidei_arrays_of(rt)->notes_lock);
     tidei_host_free(rt, rt->arrays);
     rt->arrays = NULL;
 }

@@ -1,0 +1,212 @@
+/* copy.c: moving elements: copies, casts, assignment into views, fills.
+**
+** One dtype and no gaps is a plain device copy or fill; all else is a program of one or two nodes run by the expression
+** engine, so strides, broadcasting and casts have one implementation. What the engine wants: operands overlap nothing, or
+** are the same view; overlapping assignments go through a temporary. */
+#include "arrays/arrays.h"
+#include "arrays/expr/ir.h"
+
+/* ---- programs ---- */
+
+/* out = cast(in), or out = scalar. */
+static void one_value_program(tidei_op leaf, tide_dtype from, tide_dtype to, tidei_program *p) {
+    memset(p, 0, sizeof *p);
+    p->nodes[p->nnodes++] = (tidei_node){.op = (uint8_t)leaf, .dtype = (uint8_t)from};
+    if (leaf == TIDEI_OP_INPUT) {
+        p->ninputs = 1;
+        p->input_dtype[0] = (uint8_t)from;
+    } else {
+        p->nscalars = 1;
+        p->scalar_dtype[0] = (uint8_t)from;
+    }
+    if (from != to) p->nodes[p->nnodes++] = (tidei_node){.op = TIDEI_OP_CAST, .dtype = (uint8_t)to};
+    p->nouts = 1;
+    p->out_node[0] = p->nnodes - 1;
+    p->out_dtype[0] = (uint8_t)to;
+}
+
+/* The iteration space is dst's; dst is not empty. */
+static void call_over(const tidei_operand *dst, tidei_call *c) {
+    const tidei_layout *l = &dst->lay;
+    *c = (tidei_call){.ndim = l->ndim, .out[0] = {.st = dst->st, .offset = l->offset}};
+    memcpy(c->shape, l->shape, sizeof c->shape);
+    memcpy(c->out[0].strides, l->strides, sizeof l->strides);
+}
+
+static tide_status run(tide_runtime *rt, tidei_call *c, const tidei_program *p, const char *op) {
+    c->prog = tidei_program_shared(rt, p);
+    if (!c->prog) return tidei_fail_host_memory(op, sizeof *p);
+    tidei_call_collapse(c);
+    return tidei_backend_of(c->out[0].st->dev)->run(tidei_stream_here(rt), c, op);
+}
+
+/* ---- elements ---- */
+
+static bool same_shape(const tidei_layout *a, const tidei_layout *b) {
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+                                 const char *op) {
+    tide_dtype from = src->lay.dtype, to = dst->lay.dtype;
+    size_t size = tide_dtype_size(to), n = (size_t)tidei_layout_size(&dst->lay);
+    tidei_program p;
+    tidei_call c;
+    if (tidei_dtype_kind(from) == TIDEI_KIND_COMPLEX && tidei_dtype_kind(to) != TIDEI_KIND_COMPLEX &&
+        to != TIDE_BOOL)
+        return tidei_fail(TIDE_E_DTYPE, op, "%s has no cast to %s: take the real part, or the modulus",
+                          tide_dtype_name(from), tide_dtype_name(to));
+    if (n == 0) return TIDE_OK;
+    if (from == to && same_shape(&dst->lay, &src->lay) && tidei_layout_contiguous(&dst->lay) &&
+        tidei_layout_contiguous(&src->lay))
+        return tidei_submit_copy(tidei_stream_here(rt), TIDEI_COPY_D2D, dst->st, (size_t)dst->lay.offset * size,
+                                 NULL, src->st, (size_t)src->lay.offset * size, n * size, op);
+    one_value_program(TIDEI_OP_INPUT, from, to, &p);
+    call_over(dst, &c);
+    c.in[0] = (tidei_view){.st = src->st, .offset = src->lay.offset};
+    tidei_broadcast_strides(&src->lay, dst->lay.ndim, dst->lay.shape, c.in[0].strides);
+    return run(rt, &c, &p, op);
+}
+
+tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+                                const char *op) {
+    tidei_check(dst->lay.dtype == src->lay.dtype && same_shape(&dst->lay, &src->lay));
+    return tidei_store_elements(rt, dst, src, op);
+}
+
+/* ---- fresh copies ---- */
+
+static tide_array *store_new(const tidei_operand *src, tide_dtype t, const char *op) {
+    tidei_operand dst;
+    tide_array *a = tidei_array_make(src->rt, t, src->lay.ndim, src->lay.shape, op, &dst);
+    return a ? tidei_array_done(a, &dst, tidei_store_elements(src->rt, &dst, src, op)) : NULL;
+}
+
+tide_array *tide_cast(tide_array *a, tide_dtype t) {
+    tidei_operand src;
+    if (tidei_operand_get(a, "tide_cast", &src) != TIDE_OK) return NULL;
+    tide_array *made = store_new(&src, t, "tide_cast");
+    tidei_operand_put(&src);
+    return made;
+}
+
+tide_array *tide_copy(tide_array *a) {
+    tidei_operand src;
+    if (tidei_operand_get(a, "tide_copy", &src) != TIDE_OK) return NULL;
+    tide_array *made = store_new(&src, src.lay.dtype, "tide_copy");
+    tidei_operand_put(&src);
+    return made;
+}
+
+tide_array *tide_contiguous(tide_array *a) {
+    tidei_operand src;
+    if (tidei_operand_get(a, "tide_contiguous", &src) != TIDE_OK) return NULL;
+    if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
+    tide_array *made = store_new(&src, src.lay.dtype, "tide_contiguous");
+    tidei_operand_put(&src);
+    return made;
+}
+
+/* ---- assignment ---- */
+
+/* Several elements of a stretched view lie in one place. */
+static bool repeats_elements(const tidei_layout *l) {
+    for (int i = 0; i < l->ndim; i++) {
+        if (l->shape[i] > 1 && l->strides[i] == 0) return true;
+    }
+    return false;
+}
+
+static bool overlap(const tidei_operand *a, const tidei_operand *b) {
+    int64_t a_lo, a_hi, b_lo, b_hi;
+    tidei_layout_extent(&a->lay, &a_lo, &a_hi);
+    tidei_layout_extent(&b->lay, &b_lo, &b_hi);
+    return a->st == b->st && a_lo < b_hi && b_lo < a_hi;
+}
+
+/* Every element of dst is the element of src that would be stored there. */
+static bool same_view(const tidei_layout *dst, const tidei_layout *src) {
+    if (dst->offset != src->offset || !same_shape(dst, src)) return false;
+    for (int i = 0; i < dst->ndim; i++) {
+        if (dst->shape[i] > 1 && dst->strides[i] != src->strides[i]) return false;
+    }
+    return true;
+}
+
+static tide_status check_target(const tidei_layout *dst, const tidei_layout *src, const char *op) {
+    int64_t shape[TIDE_MAX_RANK];
+    int ndim = dst->ndim;
+    char to[192], from[192];
+    memcpy(shape, dst->shape, sizeof shape);
+    tide_status s = tidei_broadcast(&ndim, shape, src, op);
+    if (s != TIDE_OK) return s;
+    if (ndim != dst->ndim || memcmp(shape, dst->shape, (size_t)ndim * sizeof *shape) != 0)
+        return tidei_fail(TIDE_E_SHAPE, op, "shape %s does not stretch to the destination's %s",
+                          tidei_shape_text(from, sizeof from, src->ndim, src->shape),
+                          tidei_shape_text(to, sizeof to, dst->ndim, dst->shape));
+    if (!tidei_can_store(src->dtype, dst->dtype))
+        return tidei_fail(TIDE_E_DTYPE, op, "%s elements are not assigned to %s ones; cast them first",
+                          tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype));
+    if (repeats_elements(dst))
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "the destination repeats elements (it was made by tide_broadcast_to)");
+    return TIDE_OK;
+}
+
+static tide_status assign(const tidei_operand *dst, const tidei_operand *src, const char *op) {
+    tidei_operand temporary;
+    tide_status s = check_target(&dst->lay, &src->lay, op);
+    if (s != TIDE_OK) return s;
+    if (!overlap(dst, src)) return tidei_store_elements(dst->rt, dst, src, op);
+    if (same_view(&dst->lay, &src->lay)) return TIDE_OK; /* one storage has one dtype: nothing would change */
+    s = tidei_operand_make(src->rt, src->lay.dtype, src->lay.ndim, src->lay.shape, op, &temporary);
+    if (s != TIDE_OK) return s;
+    s = tidei_copy_elements(src->rt, &temporary, src, op);
+    if (s == TIDE_OK) s = tidei_store_elements(dst->rt, dst, &temporary, op);
+    tidei_operand_put(&temporary);
+    return s;
+}
+
+tide_status tide_assign(tide_array *dst, tide_array *src) {
+    tidei_operand d, o;
+    tide_status s = tidei_operand_get(dst, "tide_assign", &d);
+    if (s != TIDE_OK) return s;
+    s = tidei_operand_get(src, "tide_assign", &o);
+    if (s == TIDE_OK) {
+        s = assign(&d, &o, "tide_assign");
+        tidei_operand_put(&o);
+    }
+    tidei_operand_put(&d);
+    return s;
+}
+
+/* ---- fills ---- */
+
+static tide_status fill(const tidei_operand *dst, const void *element, const char *op) {
+    tide_dtype t = dst->lay.dtype;
+    size_t size = tide_dtype_size(t);
+    tidei_program p;
+    tidei_call c;
+    if (tidei_layout_size(&dst->lay) == 0) return TIDE_OK;
+    if (tidei_layout_contiguous(&dst->lay))
+        return tidei_submit_fill(tidei_stream_here(dst->rt), dst->st, (size_t)dst->lay.offset * size, element, size,
+                                 (size_t)tidei_layout_size(&dst->lay), op);
+    one_value_program(TIDEI_OP_SCALAR, t, t, &p);
+    call_over(dst, &c);
+    for (int i = 0; i < c.ndim; i++) {
+        if (c.out[0].strides[i] == 0) c.shape[i] = 1; /* stretched: once is enough */
+    }
+    memcpy(c.scalars[0], element, size);
+    return run(dst->rt, &c, &p, op);
+}
+
+tide_status tide_fill(tide_array *dst, tide_arg value) {
+    unsigned char element[16];
+    tidei_operand d;
+    tide_status s = tidei_operand_get(dst, "tide_fill", &d);
+    if (s != TIDE_OK) return s;
+    s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
+    if (s == TIDE_OK) s = fill(&d, element, "tide_fill");
+    tidei_operand_put(&d);
+    return s;
+}

@@ -1,0 +1,101 @@
+/* operand.c: from the cells that users hold to storages and layouts, and back: gather and leave of every operation.
+**
+** A compiler may drop the caller's last pointer to an array while the call still runs, and a collector that then finds
+** the cell dead ends the array. So an operand retains the storage while the cell is kept alive, and needs the cell no more
+** afterwards. */
+#include "arrays/arrays.h"
+
+/* ---- gather ---- */
+
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
+    if (!a) {
+        tide_status earlier = tidei_last_status();
+        return earlier != TIDE_OK ? earlier : tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
+    }
+    if (!a->hidden)
+        return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
+    tidei_handle *h = tidei_cell_handle(a);
+    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_acquire);
+    if (!rt) return tidei_fail(TIDE_E_FREED, op, "the array's runtime was closed");
+    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DEAD)
+        return tidei_fail(TIDE_E_FREED, op, "the array was freed");
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_storage_retain(h->st);
+    *out = (tidei_operand){.rt = rt, .st = h->st, .lay = h->lay};
+    tidei_keep(a);
+    return TIDE_OK;
+}
+
+void tidei_operand_put(tidei_operand *o) { tidei_storage_release(o->st); }
+
+tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {
+    int64_t lo, hi, size = (int64_t)tide_dtype_size(o->lay.dtype);
+    tidei_layout_extent(&o->lay, &lo, &hi);
+    return (tidei_use){
+        .st = o->st, .offset = (size_t)(lo * size), .bytes = (size_t)((hi - lo) * size), .mode = mode};
+}
+
+/* ---- results ---- */
+
+tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+                               tidei_operand *out) {
+    tidei_operand o = {.rt = rt};
+    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
+    tide_status s = tidei_layout_make(t, ndim, shape, op, &o.lay);
+    if (s != TIDE_OK) return s;
+    tidei_thread *thread = tidei_thread_get(rt);
+    if (!thread) return tidei_last_status();
+    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tide_dtype_size(t);
+    s = tidei_storage_new(thread->dev, bytes, tidei_thread_stream(thread), op, &o.st);
+    if (s == TIDE_OK) *out = o;
+    return s;
+}
+
+tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_handle *h = t ? tidei_handle_new(rt, st, lay) : NULL;
+    if (!h) {
+        if (t) tidei_fail_host_memory(op, sizeof *h);
+        tidei_storage_release(st);
+        return NULL;
+    }
+    /* A storage weighs on the first handle alone, not on views of it. */
+    h->charged = atomic_load_explicit(&st->refs, memory_order_relaxed) == 1 ? st->bytes : 0;
+    if (rt->gc_ops->new_cell(rt, t, h) != TIDE_OK) {
+        tidei_report(h, tidei_handle_generation(h),
+                     TIDEI_DEAD | TIDEI_GONE); /* the storage goes with it, at a drain */
+        return NULL;
+    }
+    return h->home;
+}
+
+tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+                             tidei_operand *o) {
+    tidei_operand made;
+    if (tidei_operand_make(rt, t, ndim, shape, op, &made) != TIDE_OK) return NULL;
+    tide_array *a = tidei_array_over(rt, made.st, &made.lay, op);
+    if (!a) return NULL;
+    tidei_storage_retain(made.st);
+    tidei_keep(a);
+    *o = made;
+    return a;
+}
+
+void tidei_array_drop(tide_array *a) {
+    tidei_handle *h = tidei_cell_handle(a);
+    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_relaxed);
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    /* A tracing owner holds no reference: there the cell stays until its collector finds it. */
+    if (atomic_load_explicit(&h->refs, memory_order_relaxed) == 0 || rt->gc_ops->release(h) != TIDE_OK)
+        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    tidei_keep(a);
+    tidei_error_restore(&e);
+}
+
+tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s) {
+    tidei_operand_put(o);
+    if (s == TIDE_OK) return a;
+    tidei_array_drop(a);
+    return NULL;
+}
