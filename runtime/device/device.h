@@ -113,12 +113,13 @@ struct tidei_device_ops {
     uint64_t (*completed)(tidei_device *d, tidei_dstream *s);
 
     /* ---- work ---- */
-    /* H2D: `src` may be reused on return. D2H: `dst` is complete once the stream's work is. */
+    /* H2D: `src` may be reused on return. D2H: `dst` is complete once the stream's work is; on cuda the call itself waits for
+    ** that unless `dst` is pinned, so a caller that has something to do before a wait does it first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width, size_t count);
     /* (text devices, else NULL) Compiles (or loads the image) and returns the kernel. Takes 50 ms to compile. When it
-    ** compiled, *image (malloc'ed, may be NULL if the caller passes NULL) receives the cubin. */
+    ** compiled, *image (malloc'ed, may be NULL if the caller passes NULL) receives the cubin, also if loading it failed. */
     tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image, size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);

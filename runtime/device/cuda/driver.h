@@ -93,6 +93,7 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_MEM_ACCESS_READWRITE = 3,
        TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
        TIDEI_CU_POINTER_MEMORY_TYPE = 2,
+       TIDEI_CU_MEMORYTYPE_HOST = 1,
        TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED = 8,
        TIDEI_CU_LAUNCH_PARAM_END = 0,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
@@ -123,7 +124,8 @@ enum { /* flags and choices of single calls */
     X(cuMemHostAlloc, cuMemHostAlloc, 2020, 1, (void **, size_t, unsigned int))                                    \
     X(cuMemFreeHost, cuMemFreeHost, 2000, 1, (void *))                                                             \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, 1, (tidei_cu_addr *, void *, unsigned int))   \
-    X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, 1, (void *, tidei_cu_pointer_attribute, tidei_cu_addr))  \
+    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, 1,                                                     \
+      (unsigned int, tidei_cu_pointer_attribute *, void **, tidei_cu_addr))                                        \
     X(cuMemAddressReserve, cuMemAddressReserve, 10020, 0,                                                          \
       (tidei_cu_addr *, size_t, size_t, tidei_cu_addr, unsigned long long))                                        \
     X(cuMemAddressFree, cuMemAddressFree, 10020, 0, (tidei_cu_addr, size_t))                                       \

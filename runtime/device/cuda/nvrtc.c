@@ -139,6 +139,13 @@ static tide_status choose(int sm, char *option, size_t cap, bool *ptx) {
     return TIDE_OK;
 }
 
+tide_status tidei_nvrtc_serves(int sm) {
+    char arch[32];
+    bool ptx;
+    tide_status s = tidei_nvrtc_open(0);
+    return s == TIDE_OK ? choose(sm, arch, sizeof arch, &ptx) : s;
+}
+
 static tide_status out_of_memory(const char *name) {
     return tidei_fail(TIDE_E_HOST_NOMEM, "cuda", "host memory was exhausted while NVRTC compiled %s", name);
 }

@@ -32,6 +32,8 @@ tide_status tidei_nvrtc_open(int driver);
 int tidei_nvrtc_version(void);
 /* The folder it was opened from; "" if the loader knows alone. Static. */
 const char *tidei_nvrtc_folder(void);
+/* Whether it can compile for this compute capability (90 for 9.0): TIDE_E_UNSUPPORTED with what to do otherwise. */
+tide_status tidei_nvrtc_serves(int sm);
 /* What every kernel is compiled with, besides the architecture; part of a cached kernel's key. Static. */
 const char *tidei_nvrtc_options(void);
 

@@ -1,0 +1,237 @@
+/* cuda.c: opening and closing the `cuda` device, and what the driver's errors mean. */
+#include "runtime/device/cuda/device.h"
+#include "runtime/device/cuda/nvrtc.h"
+
+#include <stdio.h>
+
+/* ---- errors ---- */
+
+/* Errors after which the context answers nothing else any more. */
+static bool is_fatal(tidei_cu_result r) {
+    switch (r) {
+    case TIDEI_CU_DEINITIALIZED: /* the process is ending */
+    case TIDEI_CU_DEVICE_UNAVAILABLE:
+    case TIDEI_CU_ECC_UNCORRECTABLE:
+    case TIDEI_CU_NVLINK_UNCORRECTABLE:
+    case TIDEI_CU_ILLEGAL_ADDRESS:
+    case TIDEI_CU_LAUNCH_TIMEOUT:
+    case TIDEI_CU_CONTEXT_IS_DESTROYED:
+    case TIDEI_CU_ASSERT:
+    case TIDEI_CU_HARDWARE_STACK_ERROR:
+    case TIDEI_CU_ILLEGAL_INSTRUCTION:
+    case TIDEI_CU_MISALIGNED_ADDRESS:
+    case TIDEI_CU_INVALID_ADDRESS_SPACE:
+    case TIDEI_CU_INVALID_PC:
+    case TIDEI_CU_LAUNCH_FAILED:
+    case TIDEI_CU_TENSOR_MEMORY_LEAK: return true;
+    default: return false;
+    }
+}
+
+tide_status tidei_cuda_refuse(tidei_cuda *c) {
+    const char *since = atomic_load(&c->lost_since);
+    if (tidei_forked())
+        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; %s stays with its parent",
+                          c->d.info.name);
+    return tidei_fail(TIDE_E_LOST, "cuda", "%s is unusable since %s", c->d.info.name,
+                      since ? since : "an earlier failure");
+}
+
+tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what, ...) {
+    char call[256];
+    const char *name = tidei_cu_name(c->cu, r), *text = NULL;
+    va_list args;
+    va_start(args, what);
+    vsnprintf(call, sizeof call, what, args);
+    va_end(args);
+    if (r == TIDEI_CU_OUT_OF_MEMORY)
+        return tidei_fail(TIDE_E_NOMEM, "cuda", "%s: %s: out of memory", c->d.info.name, call);
+    if (c->cu->cuGetErrorString(r, &text) != TIDEI_CU_SUCCESS || !text) text = "";
+    if (!is_fatal(r))
+        return tidei_fail(TIDE_E_DEVICE, "cuda", "%s: %s: %s (%u): %s", c->d.info.name, call, name, r, text);
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&c->lost_since, &none, name);
+    atomic_store(&c->d.lost, true);
+    return tidei_fail(
+        TIDE_E_LOST, "cuda",
+        "%s reported %s (%u: %s) at %s, caused by this work or some queued before it; the device cannot be "
+        "used any more",
+        c->d.info.name, name, r, text, call);
+}
+
+/* ---- closing ---- */
+
+static void cuda_close(tidei_device *d) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (c->ctx && tidei_cuda_enter_release(c, &pushed)) {
+        for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
+            for (unsigned j = 0; j < TIDEI_CUDA_PENDING; j++)
+                if (c->streams[i].pending[j].event) c->cu->cuEventDestroy(c->streams[i].pending[j].event);
+        if (c->words) c->cu->cuMemFreeHost(c->words);
+        tidei_cuda_leave(c, pushed);
+        tidei_cu_ctx now = NULL; /* not left current: it may be the last reference that goes */
+        if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx) c->cu->cuCtxSetCurrent(NULL);
+        c->cu->cuDevicePrimaryCtxRelease(c->dev);
+    }
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_destroy(&c->streams[i].lock);
+    pthread_mutex_destroy(&c->lock);
+    tidei_host_free(c->rt, c);
+}
+
+static const struct tidei_device_ops ops = {
+    .name = "cuda",
+    .reserve = tidei_cuda_reserve,
+    .unreserve = tidei_cuda_unreserve,
+    .page_new = tidei_cuda_page_new,
+    .page_release = tidei_cuda_page_release,
+    .map = tidei_cuda_map,
+    .unmap = tidei_cuda_unmap,
+    .raw_alloc = tidei_cuda_raw_alloc,
+    .raw_free = tidei_cuda_raw_free,
+    .memory = tidei_cuda_memory,
+    .stream_new = tidei_cuda_stream_new,
+    .stream_release = tidei_cuda_stream_release,
+    .stream_sync = tidei_cuda_stream_sync,
+    .stream_native = tidei_cuda_stream_native,
+    .event_new = tidei_cuda_event_new,
+    .event_release = tidei_cuda_event_release,
+    .event_record = tidei_cuda_event_record,
+    .event_wait = tidei_cuda_event_wait,
+    .publish = tidei_cuda_publish,
+    .completed = tidei_cuda_completed,
+    .copy = tidei_cuda_copy,
+    .fill = tidei_cuda_fill,
+    .kernel_new = tidei_cuda_kernel_new,
+    .kernel_release = tidei_cuda_kernel_release,
+    .launch = tidei_cuda_launch,
+    .close = cuda_close,
+};
+
+/* ---- opening ---- */
+
+#define ALIGN       256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
+#define VA_MULTIPLE 8   /* addresses to reserve, in device memories: a pool's range has holes between pins */
+
+static tide_status find_device(tidei_cuda *c, int ordinal) {
+    int n = 0;
+    tidei_cu_result r = c->cu->cuDeviceGetCount(&n);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetCount");
+    if (ordinal < 0 || ordinal >= n)
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "there is no cuda:%d: the driver shows %d GPU%s", ordinal, n,
+                          n == 1 ? "" : "s");
+    return tidei_cuda_status(c, c->cu->cuDeviceGet(&c->dev, ordinal), "cuDeviceGet(%d)", ordinal);
+}
+
+static int attribute(tidei_cuda *c, unsigned which) {
+    int v = 0;
+    return c->cu->cuDeviceGetAttribute(&v, which, c->dev) == TIDEI_CU_SUCCESS ? v : 0;
+}
+
+static tide_status read_info(tidei_cuda *c, int ordinal) {
+    tidei_device_info *info = &c->d.info;
+    size_t total = 0;
+    tidei_cu_result r = c->cu->cuDeviceTotalMem(&total, c->dev);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceTotalMem");
+    r = c->cu->cuDeviceGetName(info->model, (int)sizeof info->model, c->dev);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetName");
+    info->flags = TIDEI_DEV_RUNS_TEXT;
+    info->align = ALIGN;
+    info->total_bytes = total;
+    info->va_bytes = total > SIZE_MAX / VA_MULTIPLE ? total : total * VA_MULTIPLE;
+    info->sm_major = attribute(c, TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR);
+    info->sm_minor = attribute(c, TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR);
+    info->sm_count = attribute(c, TIDEI_CU_ATTR_MULTIPROCESSOR_COUNT);
+    info->max_threads = attribute(c, TIDEI_CU_ATTR_MAX_THREADS_PER_BLOCK);
+    c->sm = info->sm_major * 10 + info->sm_minor;
+    c->write_value = c->cu->cuStreamWriteValue64 && attribute(c, TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS);
+    if (!attribute(c, TIDEI_CU_ATTR_UNIFIED_ADDRESSING))
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuda:%d (%s) shares no address space with the host", ordinal,
+                          info->model);
+    return TIDE_OK;
+}
+
+/* Pages of device memory that can be mapped anywhere, where the driver has them. */
+static tide_status read_pages(tidei_cuda *c) {
+    const tidei_cu *cu = c->cu;
+    size_t granule = 0;
+    c->d.info.page_bytes = 2 * TIDEI_MIB; /* also what limits are rounded to where there are no pages */
+    c->page_prop.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED;
+    c->page_prop.location = (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
+    c->page_access = (tidei_cu_access){c->page_prop.location, TIDEI_CU_MEM_ACCESS_READWRITE};
+    if (!attribute(c, TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT) || !cu->cuMemAddressReserve ||
+        !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap || !cu->cuMemUnmap ||
+        !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
+        return TIDE_OK;
+    tidei_cu_result r =
+        cu->cuMemGetAllocationGranularity(&granule, &c->page_prop, TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetAllocationGranularity");
+    if (granule) c->d.info.page_bytes = granule;
+    c->d.info.va_bytes = tidei_round_up(c->d.info.va_bytes, c->d.info.page_bytes);
+    c->d.info.flags |= TIDEI_DEV_PAGES;
+    return TIDE_OK;
+}
+
+static tide_status make_words(tidei_cuda *c) {
+    size_t bytes = (1 + TIDEI_STREAMS_MAX) * TIDEI_CUDA_LINE;
+    tidei_cu_addr addr = 0;
+    void *p = NULL;
+    tidei_cu_result r =
+        c->cu->cuMemHostAlloc(&p, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemHostAlloc(%zu bytes)", bytes);
+    c->words = p;
+    memset(c->words, 0, bytes);
+    r = c->cu->cuMemHostGetDevicePointer(&addr, c->words, 0);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemHostGetDevicePointer");
+    c->d.fault_word = (_Atomic uint64_t *)(void *)c->words;
+    c->d.fault_addr = addr;
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
+        size_t at = (i + 1) * TIDEI_CUDA_LINE;
+        c->streams[i].word = (_Atomic uint64_t *)(void *)(c->words + at);
+        c->streams[i].word_addr = addr + at;
+    }
+    return TIDE_OK;
+}
+
+static tide_status open_context(tidei_cuda *c) {
+    bool pushed;
+    tidei_cu_result r = c->cu->cuDevicePrimaryCtxRetain(&c->ctx, c->dev);
+    if (r != TIDEI_CU_SUCCESS) {
+        c->ctx = NULL;
+        return tidei_cuda_failed(c, r, "cuDevicePrimaryCtxRetain");
+    }
+    tide_status s = tidei_cuda_enter(c, &pushed);
+    if (s != TIDE_OK) return s;
+    s = read_pages(c);
+    if (s == TIDE_OK) s = make_words(c);
+    tidei_cuda_leave(c, pushed);
+    return s;
+}
+
+tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
+    const tidei_cu *cu;
+    tide_status s = tidei_cu_open(&cu);
+    if (s != TIDE_OK) return s;
+    tidei_cuda *c = tidei_host_alloc(p->rt, sizeof *c);
+    if (!c) return tidei_fail_host_memory("tide_open", sizeof *c);
+    c->d.ops = &ops;
+    c->cu = cu;
+    c->rt = p->rt;
+    snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
+    pthread_mutex_init(&c->lock, NULL);
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
+    s = find_device(c, p->ordinal);
+    if (s == TIDE_OK) s = read_info(c, p->ordinal);
+    if (s == TIDE_OK) s = tidei_nvrtc_open(cu->version);
+    if (s == TIDE_OK) s = tidei_nvrtc_serves(c->sm);
+    if (s == TIDE_OK) s = open_context(c);
+    if (s != TIDE_OK) {
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        cuda_close(&c->d);
+        tidei_error_restore(&e);
+        return s;
+    }
+    *out = &c->d;
+    return TIDE_OK;
+}

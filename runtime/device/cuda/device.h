@@ -1,0 +1,115 @@
+/* device.h: what the files of the `cuda` device share.
+**
+** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's primary one, which
+** cuBLAS, the CUDA runtime and other libraries of the process use too. */
+#ifndef TIDEI_CUDA_DEVICE_H
+#define TIDEI_CUDA_DEVICE_H
+
+#include "runtime/device/cuda/driver.h"
+#include "runtime/runtime.h"
+
+#define TIDEI_CUDA_LINE 64 /* bytes; words that different parties write lie this far apart */
+#define TIDEI_CUDA_PENDING                                                                                         \
+    32 /* events in flight a stream where streams cannot write words; then the last is moved on */
+
+/* Structs of streams stay with the device, so that whoever looks at a completion word may be late. */
+struct tidei_dstream {
+    tidei_cu_stream s; /* NULL: free; under the device's lock */
+    _Atomic uint64_t *word;
+    tidei_cu_addr word_addr; /* as the GPU sees it */
+    /* where streams cannot write words: published ticks with their events, oldest first */
+    pthread_mutex_t lock;
+    unsigned first, n;
+    struct {
+        tidei_cu_event event;
+        uint64_t tick;
+    } pending[TIDEI_CUDA_PENDING];
+};
+
+typedef struct tidei_cuda {
+    tidei_device d;
+    const tidei_cu *cu;
+    tide_runtime *rt;
+    tidei_cu_device dev;
+    tidei_cu_ctx ctx;
+    int sm;           /* 90 for 9.0 */
+    bool write_value; /* streams can write words */
+    tidei_cu_alloc_prop page_prop;
+    tidei_cu_access page_access;
+    _Atomic(const char *) lost_since; /* the driver's name of the error; static */
+    char *words;                      /* pinned: a line for the fault word, then one a stream */
+    pthread_mutex_t lock;             /* which streams are taken */
+    struct tidei_dstream streams[TIDEI_STREAMS_MAX];
+} tidei_cuda;
+
+static inline tidei_cuda *tidei_cuda_of(tidei_device *d) { return (tidei_cuda *)d; }
+
+/* Makes the context current for the calls of one slot. Another one, set by the program that embeds us, is put back by
+** leave; where there was none, ours stays: asking costs 20 ns, setting and putting back twice as much. */
+static inline void tidei_cuda_switch(tidei_cuda *c, bool *pushed) {
+    tidei_cu_ctx now = NULL;
+    if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)) return;
+    if (now)
+        *pushed = c->cu->cuCtxPushCurrent(c->ctx) == TIDEI_CU_SUCCESS;
+    else
+        c->cu->cuCtxSetCurrent(c->ctx);
+}
+static inline void tidei_cuda_leave(tidei_cuda *c, bool pushed) {
+    tidei_cu_ctx ours;
+    if (tidei_unlikely(pushed)) c->cu->cuCtxPopCurrent(&ours);
+}
+
+/* Before the calls of a slot that can fail; leave must follow on success. TIDE_E_LOST, TIDE_E_FORKED. */
+tide_status tidei_cuda_refuse(tidei_cuda *c);
+static inline tide_status tidei_cuda_enter(tidei_cuda *c, bool *pushed) {
+    *pushed = false;
+    if (tidei_unlikely(atomic_load_explicit(&c->d.lost, memory_order_relaxed) || tidei_forked()))
+        return tidei_cuda_refuse(c);
+    tidei_cuda_switch(c, pushed);
+    return TIDE_OK;
+}
+/* Before the calls of a releasing slot: also on a lost device. False in a fork's child, where nothing may be called. */
+static inline bool tidei_cuda_enter_release(tidei_cuda *c, bool *pushed) {
+    *pushed = false;
+    if (tidei_forked()) return false;
+    tidei_cuda_switch(c, pushed);
+    return true;
+}
+
+/* The status of a driver call, and its error: `what` names the call and its figures. */
+__attribute__((format(printf, 3, 4))) tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r,
+                                                                    const char *what, ...);
+#define tidei_cuda_status(c, r, ...)                                                                               \
+    (tidei_likely((r) == TIDEI_CU_SUCCESS) ? TIDE_OK : tidei_cuda_failed((c), (r), __VA_ARGS__))
+
+/* The slots, by file. */
+tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
+void tidei_cuda_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
+tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out);
+void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p);
+tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
+void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
+tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+
+tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out);
+void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s);
+tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s);
+void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s);
+tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out);
+void tidei_cuda_event_release(tidei_device *d, tidei_devent *e);
+tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s);
+tide_status tidei_cuda_event_wait(tidei_device *d, tidei_devent *e, tidei_dstream *s);
+tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick);
+uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
+
+tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                            size_t count);
+tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
+                                  size_t *image_bytes);
+void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
+tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
+
+#endif

@@ -1,0 +1,156 @@
+/* stream.c: streams, events and completion words of the `cuda` device.
+**
+** A stream's completion word lies in pinned host memory; the stream itself writes it (cuStreamWriteValue64), so asking how
+** far it is costs a load. Where the GPU or its driver cannot do that, a published tick is an event, and asking queries it. */
+#include "runtime/device/cuda/device.h"
+
+tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_dstream *s = NULL;
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    pthread_mutex_lock(&c->lock);
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX && !s; i++)
+        if (!c->streams[i].s) s = &c->streams[i];
+    if (!s)
+        status = tidei_fail(TIDE_E_DEVICE, "cuda", "%s has %d streams, the most there can be", d->info.name,
+                            TIDEI_STREAMS_MAX);
+    else
+        status = tidei_cuda_status(c, c->cu->cuStreamCreate(&s->s, TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    if (status == TIDE_OK) {
+        atomic_store(s->word, 0);
+        *out = s;
+    }
+    pthread_mutex_unlock(&c->lock);
+    tidei_cuda_leave(c, pushed);
+    return status;
+}
+
+void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    pthread_mutex_lock(&s->lock);
+    s->n = 0; /* the events stay, for the next stream here */
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&c->lock);
+    c->cu->cuStreamDestroy(s->s);
+    s->s = NULL;
+    pthread_mutex_unlock(&c->lock);
+    tidei_cuda_leave(c, pushed);
+}
+
+tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuStreamSynchronize(s->s);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuStreamSynchronize");
+}
+
+void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
+    (void)d;
+    return s->s;
+}
+
+/* An event of the table is the driver's itself. */
+
+tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_event e = NULL;
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuEventCreate(&e, TIDEI_CU_EVENT_DISABLE_TIMING);
+    tidei_cuda_leave(c, pushed);
+    if (r == TIDEI_CU_SUCCESS) *out = (tidei_devent *)e;
+    return tidei_cuda_status(c, r, "cuEventCreate");
+}
+
+void tidei_cuda_event_release(tidei_device *d, tidei_devent *e) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    c->cu->cuEventDestroy((tidei_cu_event)e);
+    tidei_cuda_leave(c, pushed);
+}
+
+tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuEventRecord((tidei_cu_event)e, s->s);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuEventRecord");
+}
+
+tide_status tidei_cuda_event_wait(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuStreamWaitEvent(s->s, (tidei_cu_event)e, 0);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuStreamWaitEvent");
+}
+
+/* ---- published ticks as events ---- */
+
+/* Takes completed events off the front; under s->lock, the context current. */
+static void settle(tidei_cuda *c, tidei_dstream *s) {
+    while (s->n) {
+        unsigned at = s->first % TIDEI_CUDA_PENDING;
+        if (c->cu->cuEventQuery(s->pending[at].event) != TIDEI_CU_SUCCESS) return;
+        atomic_store_explicit(s->word, s->pending[at].tick, memory_order_release);
+        s->first++;
+        s->n--;
+    }
+}
+
+/* When no place is free, the newest event moves on to this tick: what it stood for is then learnt of a little later. */
+static tidei_cu_result publish_event(tidei_cuda *c, tidei_dstream *s, uint64_t tick) {
+    tidei_cu_result r = TIDEI_CU_SUCCESS;
+    pthread_mutex_lock(&s->lock);
+    settle(c, s);
+    bool full = s->n == TIDEI_CUDA_PENDING;
+    unsigned at = (s->first + s->n - full) % TIDEI_CUDA_PENDING;
+    if (!s->pending[at].event) r = c->cu->cuEventCreate(&s->pending[at].event, TIDEI_CU_EVENT_DISABLE_TIMING);
+    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuEventRecord(s->pending[at].event, s->s);
+    if (r == TIDEI_CU_SUCCESS) {
+        s->pending[at].tick = tick;
+        if (!full) s->n++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_result r;
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    if (tidei_likely(c->write_value))
+        r = c->cu->cuStreamWriteValue64(s->s, s->word_addr, tick, 0);
+    else
+        r = publish_event(c, s, tick);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "publishing a tick");
+}
+
+uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (!c->write_value && !atomic_load_explicit(&d->lost, memory_order_relaxed) &&
+        tidei_cuda_enter_release(c, &pushed)) {
+        pthread_mutex_lock(&s->lock);
+        settle(c, s);
+        pthread_mutex_unlock(&s->lock);
+        tidei_cuda_leave(c, pushed);
+    }
+    return atomic_load_explicit(s->word, memory_order_acquire);
+}

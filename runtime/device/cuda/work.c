@@ -1,0 +1,186 @@
+/* work.c: copies, fills and kernels of the `cuda` device. */
+#include "runtime/device/cuda/device.h"
+#include "runtime/device/cuda/nvrtc.h"
+
+#include <stdlib.h>
+
+/* ---- copies ---- */
+
+/* Host memory known to the driver (pinned, registered, managed) is read by the GPU whenever it gets there; any other the
+** driver has copied away when its call returns. */
+static bool is_pinned(tidei_cuda *c, tidei_addr p) {
+    unsigned int type = 0;
+    tidei_cu_pointer_attribute which = TIDEI_CU_POINTER_MEMORY_TYPE;
+    void *where = &type;
+    return c->cu->cuPointerGetAttributes(1, &which, &where, p) == TIDEI_CU_SUCCESS && type != 0;
+}
+
+static tidei_cu_result copy_in(tidei_cuda *c, tidei_dstream *s, const tidei_copy *k) {
+    tidei_cu_result r = c->cu->cuMemcpyHtoDAsync(k->dst, (const void *)(uintptr_t)k->src, k->bytes, s->s);
+    if (r == TIDEI_CU_SUCCESS && is_pinned(c, k->src)) r = c->cu->cuStreamSynchronize(s->s);
+    return r;
+}
+
+tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *k) {
+    static const char *const names[] = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"};
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_result r;
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    switch (k->kind) {
+    case TIDEI_COPY_H2D: r = copy_in(c, s, k); break;
+    case TIDEI_COPY_D2H: r = c->cu->cuMemcpyDtoHAsync((void *)(uintptr_t)k->dst, k->src, k->bytes, s->s); break;
+    default: r = c->cu->cuMemcpyAsync(k->dst, k->src, k->bytes, s->s); break;
+    }
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "%s(%zu bytes)", names[k->kind], k->bytes);
+}
+
+/* ---- fills ---- */
+
+#define FILL_SEED  4096             /* elements written a 32-bit column at a time; the rest is copied from them */
+#define FILL_CHUNK (32 * TIDEI_MIB) /* bytes of one copy; larger ones would not be read from the cache any more */
+
+/* The driver fills with up to 32 bits. Wider patterns: the first elements column by column, then copies of what already
+** stands, twice as much each time. */
+static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                                 size_t count) {
+    size_t seed = tidei_min_size(count, FILL_SEED), total = count * width;
+    tidei_cu_result r = TIDEI_CU_SUCCESS;
+    for (size_t at = 0; at < width && r == TIDEI_CU_SUCCESS; at += 4) {
+        unsigned int column;
+        memcpy(&column, (const char *)pattern + at, 4);
+        r = c->cu->cuMemsetD2D32Async(dst + at, width, column, 1, seed, s->s);
+    }
+    for (size_t done = seed * width, n; done < total && r == TIDEI_CU_SUCCESS; done += n) {
+        n = tidei_min_size(tidei_min_size(done, FILL_CHUNK), total - done);
+        r = c->cu->cuMemcpyAsync(dst + done, dst, n, s->s);
+    }
+    return r;
+}
+
+/* The shortest pattern that repeats to the same bytes: zeros of any type are bytes. */
+static size_t narrow(const void *pattern, size_t width) {
+    const char *p = pattern;
+    while (width > 1 && memcmp(p, p + width / 2, width / 2) == 0) width /= 2;
+    return width;
+}
+
+static tidei_cu_result fill(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                            size_t count) {
+    size_t w = narrow(pattern, width);
+    unsigned short half;
+    unsigned int word;
+    count *= width / w;
+    switch (w) {
+    case 1: return c->cu->cuMemsetD8Async(dst, *(const unsigned char *)pattern, count, s->s);
+    case 2: memcpy(&half, pattern, 2); return c->cu->cuMemsetD16Async(dst, half, count, s->s);
+    case 4: memcpy(&word, pattern, 4); return c->cu->cuMemsetD32Async(dst, word, count, s->s);
+    default: return fill_wide(c, s, dst, pattern, w, count);
+    }
+}
+
+tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                            size_t count) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK || count == 0) return status;
+    tidei_cu_result r = fill(c, s, dst, pattern, width, count);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "filling %zu elements of %zu bytes", count, width);
+}
+
+/* ---- kernels ---- */
+
+#define SHARED_BY_DEFAULT (48 * TIDEI_KIB) /* dynamic shared memory that a kernel may use without being told so */
+
+struct tidei_dkernel {
+    tidei_cu_module module;
+    tidei_cu_function function;
+    atomic_uint shared; /* bytes it may use */
+};
+
+static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei_dkernel **out) {
+    tidei_cu_result r;
+    bool pushed;
+    tidei_dkernel *k = tidei_host_alloc(c->rt, sizeof *k);
+    if (!k) return tidei_fail_host_memory("cuda", sizeof *k);
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) {
+        tidei_host_free(c->rt, k);
+        return status;
+    }
+    atomic_init(&k->shared, SHARED_BY_DEFAULT);
+    r = c->cu->cuModuleLoadData(&k->module, code);
+    status = tidei_cuda_status(c, r, "cuModuleLoadData(%s)", name);
+    if (status == TIDE_OK) {
+        r = c->cu->cuModuleGetFunction(&k->function, k->module, name);
+        status = tidei_cuda_status(c, r, "cuModuleGetFunction(%s)", name);
+        if (status != TIDE_OK) c->cu->cuModuleUnload(k->module);
+    }
+    tidei_cuda_leave(c, pushed);
+    if (status == TIDE_OK)
+        *out = k;
+    else
+        tidei_host_free(c->rt, k);
+    return status;
+}
+
+tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
+                                  size_t *image_bytes) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    void *made = NULL;
+    size_t bytes = 0;
+    if (tidei_unlikely(atomic_load(&d->lost) || tidei_forked())) return tidei_cuda_refuse(c);
+    tide_status status = t->image ? TIDE_OK : tidei_nvrtc_compile(t->source, t->name, c->sm, &made, &bytes);
+    if (status == TIDE_OK) status = load(c, t->name, t->image ? t->image : made, out);
+    if (made && image) {
+        *image = made;
+        *image_bytes = bytes;
+    } else
+        free(made);
+    return status;
+}
+
+void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (tidei_cuda_enter_release(c, &pushed)) {
+        c->cu->cuModuleUnload(k->module);
+        tidei_cuda_leave(c, pushed);
+    }
+    tidei_host_free(c->rt, k);
+}
+
+/* More dynamic shared memory than a kernel has by default must be asked for, once. */
+static tidei_cu_result allow_shared(tidei_cuda *c, tidei_dkernel *k, unsigned bytes) {
+    tidei_cu_result r = c->cu->cuFuncSetAttribute(k->function, TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED, (int)bytes);
+    if (r == TIDEI_CU_SUCCESS) atomic_store_explicit(&k->shared, bytes, memory_order_relaxed);
+    return r;
+}
+
+tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_dkernel *k = l->kernel;
+    size_t bytes = l->params_bytes;
+    void *extra[] = {(void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
+                     (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_END};
+    tidei_cu_result r = TIDEI_CU_SUCCESS;
+    bool pushed;
+    if (tidei_unlikely(!k))
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)", d->info.name, l->name);
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    if (tidei_unlikely(l->shared_bytes > atomic_load_explicit(&k->shared, memory_order_relaxed)))
+        r = allow_shared(c, k, l->shared_bytes);
+    if (tidei_likely(r == TIDEI_CU_SUCCESS))
+        r = c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                                  l->block[2], l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "launching %s (grid %u, %u, %u, block %u, %u, %u, shared %u bytes)", l->name,
+                             l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+                             l->shared_bytes);
+}

@@ -1,0 +1,704 @@
+/* test_cuda_device.c: the `cuda` device over a double of the driver that keeps everything in host memory and does all work at
+** once: what the device asks for, in which order, what it does with refusals, and that it gives everything back. */
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/nvrtc.h"
+#include "tests/tidetest.h"
+
+#define PAGE ((size_t)2 << 20)
+
+/* ---- the double ---- */
+
+static struct {
+    int contexts, pinned, allocs, streams, events, handles, modules, reservations; /* alive */
+    int maps, accesses, syncs, pushes, attributes, calls;                          /* asked for so far */
+    struct CUctx_st *current, *stacked;
+    const char *failing; /* the call that fails, after `skip` more that do not */
+    int skip;
+    tidei_cu_result error;
+    bool pinned_source, event_pending;
+    int write_value;
+    int memory; /* memfd behind the pages */
+    size_t memory_bytes;
+    unsigned grid[3], block[3], shared;
+    char params[64];
+    size_t params_bytes;
+} fake;
+static char context_storage[2], stream_storage[TIDEI_STREAMS_MAX], one_event[64];
+#define CONTEXT ((struct CUctx_st *)(void *)&context_storage[0])
+#define FOREIGN ((struct CUctx_st *)(void *)&context_storage[1])
+
+static tidei_cu_result try(const char *call) {
+    fake.calls++;
+    if (!fake.failing || strcmp(fake.failing, call) != 0) return TIDEI_CU_SUCCESS;
+    return fake.skip-- > 0 ? TIDEI_CU_SUCCESS : fake.error;
+}
+/* As `try`, for a call that needs our context current; returns from the caller on failure. */
+#define TRY(call)                                                                                                  \
+    do {                                                                                                           \
+        assert_ptr_equal(fake.current, CONTEXT);                                                                   \
+        tidei_cu_result tried = try(call);                                                                         \
+        if (tried != TIDEI_CU_SUCCESS) return tried;                                                               \
+    } while (0)
+#define PTR(addr) ((void *)(uintptr_t)(addr))
+
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    *out = r == TIDEI_CU_OUT_OF_MEMORY
+               ? "CUDA_ERROR_OUT_OF_MEMORY"
+               : (r == TIDEI_CU_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_X");
+    return 0;
+}
+static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
+    (void)r;
+    *out = "said in words";
+    return 0;
+}
+static tidei_cu_result f_count(int *n) { return *n = 1, try("cuDeviceGetCount"); }
+static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, 0; }
+static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
+    return (void)d, snprintf(s, (size_t)n, "Double"), 0;
+}
+static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
+    (void)d;
+    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR   ? 9
+         : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR ? 0
+         : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS    ? fake.write_value
+                                                       : 1;
+    return 0;
+}
+static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
+static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
+    tidei_cu_result r = try("cuDevicePrimaryCtxRetain");
+    (void)d;
+    if (r) return r;
+    fake.contexts++;
+    *c = CONTEXT;
+    return 0;
+}
+static tidei_cu_result f_release(tidei_cu_device d) { return (void)d, fake.calls++, fake.contexts--, 0; }
+static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.current, 0; }
+static tidei_cu_result f_set(tidei_cu_ctx c) { return fake.current = c, 0; }
+static tidei_cu_result f_push(tidei_cu_ctx c) {
+    return fake.pushes++, fake.stacked = fake.current, fake.current = c, 0;
+}
+static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.current, fake.current = fake.stacked, 0; }
+static tidei_cu_result f_info(size_t *f, size_t *t) {
+    TRY("cuMemGetInfo");
+    return *f = 7, *t = 9, 0;
+}
+static tidei_cu_result f_alloc(tidei_cu_addr *a, size_t n) {
+    TRY("cuMemAlloc");
+    fake.allocs++;
+    return *a = (uintptr_t)malloc(n), 0;
+}
+static tidei_cu_result f_free(tidei_cu_addr a) { return fake.allocs--, free(PTR(a)), 0; }
+static tidei_cu_result f_host(void **p, size_t n, unsigned flags) {
+    (void)flags;
+    TRY("cuMemHostAlloc");
+    fake.pinned++;
+    return *p = malloc(n), 0;
+}
+static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; }
+static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
+    return (void)f, *a = (uintptr_t)p, 0;
+}
+static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out, tidei_cu_addr p) {
+    (void)p;
+    assert_int_equal(n, 1);
+    assert_int_equal(a[0], TIDEI_CU_POINTER_MEMORY_TYPE);
+    *(unsigned *)out[0] = fake.pinned_source ? TIDEI_CU_MEMORYTYPE_HOST : 0;
+    return 0;
+}
+static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei_cu_addr hint,
+                                 unsigned long long f) {
+    (void)align, (void)hint, (void)f;
+    TRY("cuMemAddressReserve");
+    void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    fake.reservations++;
+    return *a = (uintptr_t)p, 0;
+}
+static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) { return fake.reservations--, munmap(PTR(a), n), 0; }
+static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, tidei_cu_granularity o) {
+    return (void)p, (void)o, *g = PAGE, 0;
+}
+static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
+    (void)f;
+    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    TRY("cuMemCreate");
+    *h = fake.memory_bytes;
+    fake.memory_bytes += n;
+    assert_int_equal(ftruncate(fake.memory, (off_t)fake.memory_bytes), 0);
+    return fake.handles++, 0;
+}
+static tidei_cu_result f_destroy_handle(tidei_cu_handle h) { return (void)h, fake.handles--, 0; }
+static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h, unsigned long long f) {
+    (void)f;
+    TRY("cuMemMap");
+    fake.maps++;
+    void *p = mmap(PTR(a), n, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.memory, (off_t)(h + off));
+    assert_ptr_equal(p, PTR(a));
+    return 0;
+}
+static tidei_cu_result f_access(tidei_cu_addr a, size_t n, const tidei_cu_access *d, size_t count) {
+    TRY("cuMemSetAccess");
+    assert_int_equal(count, 1);
+    assert_int_equal(d->flags, TIDEI_CU_MEM_ACCESS_READWRITE);
+    assert_int_equal(mprotect(PTR(a), n, PROT_READ | PROT_WRITE), 0);
+    return fake.accesses++, 0;
+}
+static tidei_cu_result f_unmap(tidei_cu_addr a, size_t n) {
+    TRY("cuMemUnmap");
+    fake.maps -= (int)(n / PAGE);
+    void *p = mmap(PTR(a), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    assert_ptr_equal(p, PTR(a));
+    return 0;
+}
+static tidei_cu_result f_stream(tidei_cu_stream *s, unsigned flags) {
+    TRY("cuStreamCreate");
+    assert_int_equal(flags, TIDEI_CU_STREAM_NON_BLOCKING);
+    return *s = (struct CUstream_st *)(void *)&stream_storage[fake.streams++], 0;
+}
+static tidei_cu_result f_stream_destroy(tidei_cu_stream s) { return (void)s, fake.calls++, fake.streams--, 0; }
+static tidei_cu_result f_sync(tidei_cu_stream s) {
+    (void)s;
+    TRY("cuStreamSynchronize");
+    return fake.syncs++, 0;
+}
+static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
+    (void)s, (void)e, (void)f;
+    TRY("cuStreamWaitEvent");
+    return 0;
+}
+static tidei_cu_result f_write(tidei_cu_stream s, tidei_cu_addr a, tidei_cu_u64 v, unsigned f) {
+    (void)s, (void)f;
+    TRY("cuStreamWriteValue64");
+    *(uint64_t *)PTR(a) = v;
+    return 0;
+}
+static tidei_cu_result f_event(tidei_cu_event *e, unsigned flags) {
+    TRY("cuEventCreate");
+    assert_int_equal(flags, TIDEI_CU_EVENT_DISABLE_TIMING);
+    return *e = (struct CUevent_st *)(void *)&one_event[fake.events++], 0;
+}
+static tidei_cu_result f_event_destroy(tidei_cu_event e) { return (void)e, fake.calls++, fake.events--, 0; }
+static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
+    (void)e, (void)s;
+    TRY("cuEventRecord");
+    return 0;
+}
+static tidei_cu_result f_query(tidei_cu_event e) { return (void)e, fake.event_pending ? TIDEI_CU_NOT_READY : 0; }
+static tidei_cu_result f_in(tidei_cu_addr d, const void *h, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyHtoDAsync");
+    return memcpy(PTR(d), h, n), 0;
+}
+static tidei_cu_result f_out(void *h, tidei_cu_addr d, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyDtoHAsync");
+    return memcpy(h, PTR(d), n), 0;
+}
+static tidei_cu_result f_copy(tidei_cu_addr d, tidei_cu_addr a, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyAsync");
+    return memcpy(PTR(d), PTR(a), n), 0; /* as on the GPU, the two must not overlap: ASan would say so */
+}
+static tidei_cu_result f_set8(tidei_cu_addr d, unsigned char v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD8Async");
+    return memset(PTR(d), v, n), 0;
+}
+static tidei_cu_result f_set16(tidei_cu_addr d, unsigned short v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD16Async");
+    for (size_t i = 0; i < n; i++) ((unsigned short *)PTR(d))[i] = v;
+    return 0;
+}
+static tidei_cu_result f_set32(tidei_cu_addr d, unsigned v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD32Async");
+    for (size_t i = 0; i < n; i++) ((unsigned *)PTR(d))[i] = v;
+    return 0;
+}
+static tidei_cu_result f_set2d(tidei_cu_addr d, size_t pitch, unsigned v, size_t w, size_t h, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD2D32Async");
+    for (size_t y = 0; y < h; y++)
+        for (size_t x = 0; x < w; x++) *(unsigned *)PTR(d + y * pitch + x * 4) = v;
+    return 0;
+}
+static tidei_cu_result f_load(tidei_cu_module *m, const void *image) {
+    TRY("cuModuleLoadData");
+    assert_memory_equal(image, "\177ELF", 4);
+    fake.modules++;
+    return *m = (struct CUmod_st *)(void *)&fake, 0;
+}
+static tidei_cu_result f_unload(tidei_cu_module m) { return (void)m, fake.modules--, 0; }
+static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const char *name) {
+    (void)m;
+    TRY("cuModuleGetFunction");
+    assert_string_equal(name, "nothing");
+    return *f = (struct CUfunc_st *)(void *)&fake, 0;
+}
+static tidei_cu_result f_func_attr(tidei_cu_function f, tidei_cu_function_attribute a, int v) {
+    (void)f;
+    TRY("cuFuncSetAttribute");
+    assert_int_equal(a, TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED);
+    return fake.attributes = v, 0;
+}
+static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                unsigned by, unsigned bz, unsigned shared, tidei_cu_stream s, void **params,
+                                void **extra) {
+    (void)f, (void)s;
+    TRY("cuLaunchKernel");
+    assert_null(params);
+    fake.grid[0] = gx, fake.grid[1] = gy, fake.grid[2] = gz;
+    fake.block[0] = bx, fake.block[1] = by, fake.block[2] = bz;
+    fake.shared = shared;
+    assert_ptr_equal(extra[0], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER));
+    assert_ptr_equal(extra[2], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE));
+    assert_ptr_equal(extra[4], PTR(TIDEI_CU_LAUNCH_PARAM_END));
+    fake.params_bytes = *(size_t *)extra[3];
+    return memcpy(fake.params, extra[1], fake.params_bytes), 0;
+}
+
+static const tidei_cu driver = {.version = 13000,
+                                .cuGetErrorName = f_name,
+                                .cuGetErrorString = f_string,
+                                .cuDeviceGetCount = f_count,
+                                .cuDeviceGet = f_get,
+                                .cuDeviceGetName = f_devname,
+                                .cuDeviceGetAttribute = f_attr,
+                                .cuDeviceTotalMem = f_total,
+                                .cuDevicePrimaryCtxRetain = f_retain,
+                                .cuDevicePrimaryCtxRelease = f_release,
+                                .cuCtxGetCurrent = f_current,
+                                .cuCtxSetCurrent = f_set,
+                                .cuCtxPushCurrent = f_push,
+                                .cuCtxPopCurrent = f_pop,
+                                .cuMemGetInfo = f_info,
+                                .cuMemAlloc = f_alloc,
+                                .cuMemFree = f_free,
+                                .cuMemHostAlloc = f_host,
+                                .cuMemFreeHost = f_free_host,
+                                .cuMemHostGetDevicePointer = f_device_pointer,
+                                .cuPointerGetAttributes = f_attributes,
+                                .cuMemAddressReserve = f_reserve,
+                                .cuMemAddressFree = f_unreserve,
+                                .cuMemCreate = f_create,
+                                .cuMemRelease = f_destroy_handle,
+                                .cuMemMap = f_map,
+                                .cuMemUnmap = f_unmap,
+                                .cuMemSetAccess = f_access,
+                                .cuMemGetAllocationGranularity = f_granularity,
+                                .cuStreamCreate = f_stream,
+                                .cuStreamDestroy = f_stream_destroy,
+                                .cuStreamSynchronize = f_sync,
+                                .cuStreamWaitEvent = f_wait,
+                                .cuStreamWriteValue64 = f_write,
+                                .cuEventCreate = f_event,
+                                .cuEventDestroy = f_event_destroy,
+                                .cuEventRecord = f_record,
+                                .cuEventQuery = f_query,
+                                .cuMemcpyHtoDAsync = f_in,
+                                .cuMemcpyDtoHAsync = f_out,
+                                .cuMemcpyAsync = f_copy,
+                                .cuMemsetD8Async = f_set8,
+                                .cuMemsetD16Async = f_set16,
+                                .cuMemsetD32Async = f_set32,
+                                .cuMemsetD2D32Async = f_set2d,
+                                .cuModuleLoadData = f_load,
+                                .cuModuleUnload = f_unload,
+                                .cuModuleGetFunction = f_function,
+                                .cuFuncSetAttribute = f_func_attr,
+                                .cuLaunchKernel = f_launch};
+
+/* ---- around every case ---- */
+
+static int setup(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    fake.write_value = 1;
+    fake.memory = memfd_create("pages", 0);
+    tidei_cu_use(&driver);
+    return fake.memory < 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tidei_cu_use(NULL);
+    close(fake.memory);
+    return 0;
+}
+
+static void assert_nothing_left(void) {
+    assert_int_equal(fake.contexts, 0);
+    assert_int_equal(fake.pinned, 0);
+    assert_int_equal(fake.allocs, 0);
+    assert_int_equal(fake.streams, 0);
+    assert_int_equal(fake.events, 0);
+    assert_int_equal(fake.handles, 0);
+    assert_int_equal(fake.modules, 0);
+    assert_int_equal(fake.maps, 0);
+    assert_int_equal(fake.reservations, 0);
+    assert_ptr_not_equal(fake.current, CONTEXT);
+}
+
+static tidei_device *open_double(void) {
+    tidei_device *d = NULL;
+    tidei_device_params p = {0};
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip(); /* the device is refused without a compiler */
+    assert_ok(tidei_cuda_open(&p, &d));
+    return d;
+}
+
+static void fail_at(const char *call, int skipped, tidei_cu_result r) {
+    fake.failing = call;
+    fake.skip = skipped;
+    fake.error = r;
+}
+
+/* ---- cases ---- */
+
+static void test_opens_and_closes(void **state) {
+    (void)state;
+    tidei_device *d = open_double();
+    assert_string_equal(d->info.name, "cuda:0");
+    assert_string_equal(d->info.model, "Double");
+    assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES);
+    assert_int_equal(d->info.page_bytes, PAGE);
+    assert_int_equal(d->info.va_bytes % PAGE, 0);
+    assert_true(d->info.va_bytes >= d->info.total_bytes);
+    assert_int_equal(*d->fault_word, 0);
+    assert_int_equal(fake.contexts, 1);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_refuses_with_a_reason(void **state) {
+    tidei_device *d = NULL;
+    tidei_device_params p = {.ordinal = 3};
+    (void)state;
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+    assert_int_equal(tidei_cuda_open(&p, &d), TIDE_E_NODEVICE);
+    assert_error(TIDE_E_NODEVICE, "there is no cuda:3: the driver shows 1 GPU");
+    p.ordinal = 0;
+    static const char *const calls[] = {"cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuMemHostAlloc"};
+    for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
+        fail_at(calls[i], 0, TIDEI_CU_OUT_OF_MEMORY);
+        assert_int_equal(tidei_cuda_open(&p, &d), TIDE_E_NOMEM);
+        assert_error(TIDE_E_NOMEM, calls[i]);
+        assert_null(d);
+        assert_nothing_left();
+    }
+}
+
+/* Without a driver (or a device) the answer says which it is. Where there is a GPU, it opens. */
+static void test_the_real_driver(void **state) {
+    tidei_device *d = NULL;
+    tidei_device_params p = {0};
+    (void)state;
+    tidei_cu_use(NULL);
+    if (tidei_cuda_open(&p, &d) == TIDE_OK) {
+        assert_true(d->info.sm_count > 0);
+        d->ops->close(d);
+        return;
+    }
+    assert_int_equal(tide_last_error()->status, TIDE_E_NODEVICE);
+    assert_true(strlen(tide_last_error()->message) > 10);
+}
+
+static void test_another_context_is_put_back(void **state) {
+    size_t f, t;
+    (void)state;
+    tidei_device *d = open_double();
+    fake.current = NULL;
+    assert_ok(d->ops->memory(d, &f, &t));
+    assert_ptr_equal(fake.current, CONTEXT); /* nobody's before: ours stays */
+    fake.current = FOREIGN;
+    assert_ok(d->ops->memory(d, &f, &t));
+    assert_ptr_equal(fake.current, FOREIGN);
+    assert_int_equal(fake.pushes, 1);
+    fail_at("cuMemGetInfo", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->memory(d, &f, &t), TIDE_E_DEVICE);
+    assert_ptr_equal(fake.current, FOREIGN);
+    d->ops->close(d);
+    assert_ptr_equal(fake.current, FOREIGN);
+    assert_nothing_left();
+}
+
+static void test_pages(void **state) {
+    tidei_addr range;
+    tidei_dpage *p[3];
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->reserve(d, 8 * PAGE, &range));
+    for (int i = 0; i < 3; i++) assert_ok(d->ops->page_new(d, PAGE, &p[i]));
+    assert_ok(d->ops->map(d, range, p, 3));
+    assert_int_equal(fake.maps, 3);
+    assert_int_equal(fake.accesses, 1); /* once a run, whatever its length */
+    for (int i = 0; i < 3; i++) *(int *)PTR(range + (size_t)i * PAGE) = 40 + i;
+    assert_ok(d->ops->unmap(d, range, p, 3));
+    tidei_dpage *turned[] = {p[2], p[0]}; /* contents stay with the page */
+    assert_ok(d->ops->map(d, range + PAGE, turned, 2));
+    assert_int_equal(*(int *)PTR(range + PAGE), 42);
+    assert_int_equal(*(int *)PTR(range + 2 * PAGE), 40);
+    assert_ok(d->ops->unmap(d, range + PAGE, turned, 2));
+    for (int fail = 0; fail < 4; fail++) { /* nothing stays mapped */
+        fail_at(fail == 3 ? "cuMemSetAccess" : "cuMemMap", fail == 3 ? 0 : fail, TIDEI_CU_OUT_OF_MEMORY);
+        assert_int_equal(d->ops->map(d, range, p, 3), TIDE_E_NOMEM);
+        assert_int_equal(fake.maps, 0);
+    }
+    tidei_dpage *none = NULL;
+    fail_at("cuMemCreate", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->page_new(d, PAGE, &none), TIDE_E_NOMEM);
+    assert_null(none);
+    for (int i = 0; i < 3; i++) d->ops->page_release(d, p[i]);
+    d->ops->unreserve(d, range, 8 * PAGE);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_raw_memory(void **state) {
+    tidei_addr a = 0, b = 0;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 100, &a));
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_PINNED, 100, &b));
+    fail_at("cuMemAlloc", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 100, &a), TIDE_E_NOMEM);
+    fail_at("cuMemHostAlloc", 0,
+            TIDEI_CU_OUT_OF_MEMORY); /* no device memory is missing: the ladder could not help */
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_PINNED, 100, &b), TIDE_E_HOST_NOMEM);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, a, 100);
+    d->ops->raw_free(d, TIDEI_MEM_PINNED, b, 100);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_words(void **state) {
+    tidei_dstream *a, *b, *again;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &a));
+    assert_ok(d->ops->stream_new(d, &b));
+    assert_int_equal(d->ops->completed(d, a), 0);
+    assert_ok(d->ops->publish(d, a, 5));
+    assert_int_equal(d->ops->completed(d, a), 5);
+    assert_int_equal(d->ops->completed(d, b), 0);
+    d->ops->stream_release(d, a);
+    assert_ok(d->ops->stream_new(d, &again)); /* in the same place, from the start */
+    assert_ptr_equal(again, a);
+    assert_int_equal(d->ops->completed(d, again), 0);
+    d->ops->stream_release(d, again);
+    d->ops->stream_release(d, b);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_words_by_events(void **state) {
+    tidei_dstream *s;
+    (void)state;
+    fake.write_value = 0;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    fake.event_pending = true;
+    for (uint64_t tick = 1; tick <= 100; tick++) assert_ok(d->ops->publish(d, s, tick * 10));
+    assert_int_equal(d->ops->completed(d, s), 0);
+    assert_int_equal(fake.events, 32); /* bounded: the newest moves on */
+    fake.event_pending = false;
+    assert_int_equal(d->ops->completed(d, s), 1000);
+    assert_ok(d->ops->publish(d, s, 1010));
+    assert_int_equal(d->ops->completed(d, s), 1010);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_copies(void **state) {
+    char buf[64] = "there and back", back[64] = "";
+    tidei_dstream *s;
+    tidei_addr m;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 128, &m));
+    tidei_copy in = {TIDEI_COPY_H2D, m, (uintptr_t)buf, 64}, across = {TIDEI_COPY_D2D, m + 64, m, 64},
+               out = {TIDEI_COPY_D2H, (uintptr_t)back, m + 64, 64};
+    assert_ok(d->ops->copy(d, s, &in));
+    assert_int_equal(fake.syncs, 0);
+    assert_ok(d->ops->copy(d, s, &across));
+    assert_ok(d->ops->copy(d, s, &out));
+    assert_string_equal(back, "there and back");
+    fake.pinned_source = true; /* the GPU reads it later, but the caller may reuse it now */
+    assert_ok(d->ops->copy(d, s, &in));
+    assert_int_equal(fake.syncs, 1);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, m, 128);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+/* Every width, patterns that repeat at every shorter width and none, counts around the seed and the chunk. */
+static void test_fills(void **state) {
+    static const size_t counts[] = {1, 2, 3, 100, 4095, 4096, 4097, 10000, (5u << 20) + 3};
+    tidei_dstream *s;
+    tidei_addr m;
+    size_t room = 16 * ((5u << 20) + 4);
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, room, &m));
+    for (size_t width = 1; width <= 16; width *= 2)
+        for (size_t repeats = 1; repeats <= width; repeats *= 2)
+            for (size_t i = 0; i < TIDEI_COUNT(counts); i++) {
+                unsigned char pattern[16], *p = PTR(m);
+                size_t bytes = width * counts[i];
+                if (i + 1 == TIDEI_COUNT(counts) && (width != 16 || repeats < 8))
+                    continue; /* a large one is slow */
+                for (size_t j = 0; j < width; j++) pattern[j] = (unsigned char)(j % repeats * 37 + 11);
+                memset(p, 0xee, bytes + 16);
+                assert_ok(d->ops->fill(d, s, m, pattern, width, counts[i]));
+                for (size_t j = 0; j < bytes; j++)
+                    if (p[j] != pattern[j % width]) fail_msg("width %zu, byte %zu of %zu", width, j, bytes);
+                for (size_t j = bytes; j < bytes + 16; j++) assert_int_equal(p[j], 0xee);
+            }
+    fail_at("cuMemcpyAsync", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->fill(d, s, m, "0123456789abcdef", 16, 5000), TIDE_E_DEVICE);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, m, room);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_kernels(void **state) {
+    tidei_kernel_text t = {.name = "nothing", .source = "extern \"C\" __global__ void nothing(int i) {}"};
+    tidei_dkernel *k = NULL, *again = NULL;
+    tidei_dstream *s;
+    void *image = NULL, *kept = NULL;
+    size_t bytes = 0;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    /* Loading fails: what was compiled is not lost. */
+    fail_at("cuModuleLoadData", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->kernel_new(d, &t, &k, &image, &bytes), TIDE_E_NOMEM);
+    assert_null(k);
+    assert_non_null(image);
+    fail_at(NULL, 0, 0);
+    t.image = image;
+    t.image_bytes = bytes;
+    assert_ok(d->ops->kernel_new(d, &t, &k, &kept, &bytes));
+    assert_null(kept); /* nothing was compiled */
+    t.image = NULL;
+    assert_ok(d->ops->kernel_new(d, &t, &again, NULL, NULL));
+    fail_at("cuModuleGetFunction", 0, TIDEI_CU_NOT_FOUND);
+    tidei_dkernel *none = NULL;
+    assert_int_equal(d->ops->kernel_new(d, &t, &none, NULL, NULL), TIDE_E_DEVICE);
+    assert_int_equal(fake.modules, 2);
+    t.source = "nonsense";
+    assert_int_equal(d->ops->kernel_new(d, &t, &none, NULL, NULL), TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "nothing(1): error");
+
+    int params[3] = {1, 2, 3};
+    tidei_launch l = {.name = "nothing",
+                      .kernel = k,
+                      .params = params,
+                      .params_bytes = sizeof params,
+                      .grid = {1, 2, 3},
+                      .block = {4, 5, 6},
+                      .shared_bytes = 100};
+    assert_ok(d->ops->launch(d, s, &l));
+    assert_memory_equal(fake.params, params, sizeof params);
+    assert_int_equal(fake.params_bytes, sizeof params);
+    assert_memory_equal(fake.grid, l.grid, sizeof l.grid);
+    assert_memory_equal(fake.block, l.block, sizeof l.block);
+    assert_int_equal(fake.shared, 100);
+    assert_int_equal(fake.attributes, 0);
+    l.shared_bytes = 100000; /* above what every kernel may use */
+    assert_ok(d->ops->launch(d, s, &l));
+    assert_int_equal(fake.attributes, 100000);
+    fail_at("cuLaunchKernel", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->launch(d, s, &l), TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "launching nothing (grid 1, 2, 3, block 4, 5, 6");
+    l.kernel = NULL;
+    assert_int_equal(d->ops->launch(d, s, &l), TIDE_E_UNSUPPORTED);
+    free(image);
+    d->ops->kernel_release(d, k);
+    d->ops->kernel_release(d, again);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_a_lost_device(void **state) {
+    tidei_dstream *s;
+    tidei_devent *e;
+    tidei_addr a = 17;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->event_new(d, &e));
+    assert_ok(d->ops->event_record(d, e, s));
+    assert_ok(d->ops->event_wait(d, e, s));
+    fail_at("cuStreamSynchronize", 0, TIDEI_CU_ILLEGAL_ADDRESS);
+    assert_int_equal(d->ops->stream_sync(d, s), TIDE_E_LOST);
+    assert_error(TIDE_E_LOST, "CUDA_ERROR_ILLEGAL_ADDRESS (700: said in words)");
+    assert_true(d->lost);
+    int calls = fake.calls;
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 100, &a), TIDE_E_LOST);
+    assert_error(TIDE_E_LOST, "cuda:0 is unusable since CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_int_equal(d->ops->publish(d, s, 1), TIDE_E_LOST);
+    assert_int_equal(d->ops->stream_sync(d, s), TIDE_E_LOST);
+    assert_int_equal(a, 17);
+    assert_int_equal(fake.calls, calls); /* the driver is not asked any more */
+    d->ops->event_release(d, e);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_in_a_forks_child(void **state) {
+    tidei_dstream *s;
+    int status;
+    (void)state;
+    tidei_threads_prepare(); /* as opening a runtime does */
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    pid_t child = fork();
+    if (child == 0) {
+        int calls = fake.calls;
+        if (d->ops->stream_sync(d, s) != TIDE_E_FORKED) _exit(1);
+        d->ops->stream_release(d, s);
+        d->ops->close(d);
+        if (fake.calls != calls) _exit(2);
+        _exit(fake.streams == 1 && fake.contexts == 1 ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_opens_and_closes),
+        CASE(test_refuses_with_a_reason),
+        CASE(test_the_real_driver),
+        CASE(test_another_context_is_put_back),
+        CASE(test_pages),
+        CASE(test_raw_memory),
+        CASE(test_words),
+        CASE(test_words_by_events),
+        CASE(test_copies),
+        CASE(test_fills),
+        CASE(test_kernels),
+        CASE(test_a_lost_device),
+        CASE(test_in_a_forks_child),
+    };
+    return cmocka_run_group_tests_name("cuda_device", tests, NULL, NULL);
+}
