@@ -4,6 +4,12 @@
 
 #include "runtime/runtime.h"
 
+/* What hangs off rt->libs: each library's own state. */
+typedef struct tidei_libs {
+    struct tidei_cublas *cublas;
+} tidei_libs;
+static inline tidei_libs *tidei_libs_of(tide_runtime *rt) { return rt->libs; }
+
 tide_status tidei_libs_open(tide_runtime *rt); /* opens nothing yet: libraries are loaded at their first use */
 void tidei_libs_close(tide_runtime *rt);
 

@@ -1,9 +1,11 @@
 /* test_cuda_decl.c: our declarations of driver, NVRTC and cuBLAS against a toolkit's headers. The proof is that this file
 ** compiles; it is built where there is a toolkit. */
+#include <cublas_v2.h>
 #include <cuda.h>
 #include <nvrtc.h>
 #include "tests/tidetest.h"
 #include "runtime/device/cuda/driver.h"
+#include "libs/cublas.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
@@ -69,6 +71,23 @@ SAME(TIDEI_NVRTC_SUCCESS, NVRTC_SUCCESS);
 SAME(TIDEI_NVRTC_OUT_OF_MEMORY, NVRTC_ERROR_OUT_OF_MEMORY);
 SAME(TIDEI_NVRTC_COMPILATION, NVRTC_ERROR_COMPILATION);
 
+SAME(TIDEI_CUBLAS_SUCCESS, CUBLAS_STATUS_SUCCESS);
+SAME(TIDEI_CUBLAS_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED);
+SAME(TIDEI_CUBLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
+SAME(TIDEI_CUBLAS_OP_N, CUBLAS_OP_N);
+SAME(TIDEI_CUBLAS_OP_T, CUBLAS_OP_T);
+SAME(TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION,
+     CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+SAME(TIDEI_CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F);
+SAME(TIDEI_CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_64F);
+SAME(TIDEI_CUBLAS_GEMM_DEFAULT, CUBLAS_GEMM_DEFAULT);
+SAME(TIDEI_CUDA_R_32F, CUDA_R_32F);
+SAME(TIDEI_CUDA_R_64F, CUDA_R_64F);
+SAME(TIDEI_CUDA_R_16F, CUDA_R_16F);
+SAME(TIDEI_CUDA_C_32F, CUDA_C_32F);
+SAME(TIDEI_CUDA_C_64F, CUDA_C_64F);
+SAME(TIDEI_CUDA_R_16BF, CUDA_R_16BF);
+
 #define SAME_FIELD(ours, f, theirs, g)                                                                             \
     SAME(offsetof(ours, f), offsetof(theirs, g));                                                                  \
     SAME(sizeof((ours *)0)->f, sizeof((theirs *)0)->g)
@@ -100,6 +119,11 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_function_attribute CUfunction_attribute
 #define tidei_cu_granularity        CUmemAllocationGranularity_flags
 #define tidei_nvrtc_result          nvrtcResult
+#define tidei_cublas_operation      cublasOperation_t
+#define tidei_cublas_math           cublasMath_t
+#define tidei_cublas_compute        cublasComputeType_t
+#define tidei_cublas_algo           cublasGemmAlgo_t
+#define tidei_cuda_data_type        cudaDataType
 
 #define CHECK_CU(name, exported, version, needed, params)                                                          \
     _Static_assert(__builtin_types_compatible_p(__typeof__(exported), CUresult params), #exported);
@@ -107,6 +131,9 @@ TIDEI_CU_FUNCTIONS(CHECK_CU)
 #define CHECK_NVRTC(name, params)                                                                                  \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), nvrtcResult params), #name);
 TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
+#define CHECK_CUBLAS(name, params)                                                                                 \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), cublasStatus_t params), #name);
+TIDEI_CUBLAS_FUNCTIONS(CHECK_CUBLAS)
 
 /* What the assertions cannot see: that the versions asked for are not above the headers', which carry each signature. */
 static void test_versions(void **state) {

@@ -1,0 +1,100 @@
+/* blas_host.c: matrix products by OpenBLAS, in a function that the host device's stream runs. */
+#include "libs/blas.h"
+
+#include <cblas.h>
+#include <limits.h>
+
+/* OpenBLAS counts in int: larger products are done in pieces of this many rows, columns, and terms. */
+#define PIECE ((int64_t)1 << 30)
+
+/* The call as the stream runs it: addresses instead of storages. */
+typedef struct call {
+    tidei_gemm g;
+    const char *a, *b;
+    char *c;
+} call;
+
+/* One product of a piece. */
+static void product(const tidei_gemm *g, const void *a, const void *b, void *c, int m, int n, int k, double beta) {
+    CBLAS_TRANSPOSE ta = g->a.trans ? CblasTrans : CblasNoTrans, tb = g->b.trans ? CblasTrans : CblasNoTrans;
+    int lda = (int)g->a.ld, ldb = (int)g->b.ld, ldc = (int)g->c.ld;
+    switch (g->dtype) {
+    case TIDE_F32:
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)g->alpha, a, lda, b, ldb, (float)beta, c, ldc);
+        break;
+    case TIDE_F64: cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, g->alpha, a, lda, b, ldb, beta, c, ldc); break;
+    case TIDE_C64: {
+        float one[2] = {(float)g->alpha, 0}, other[2] = {(float)beta, 0};
+        cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, other, c, ldc);
+        break;
+    }
+    default: {
+        double one[2] = {g->alpha, 0}, other[2] = {beta, 0};
+        cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, other, c, ldc);
+    }
+    }
+}
+
+static int piece(int64_t whole, int64_t at) { return (int)(whole - at < PIECE ? whole - at : PIECE); }
+
+static void one_matrix(const tidei_gemm *g, const char *a, const char *b, char *c) {
+    int64_t size = (int64_t)tide_dtype_size(g->dtype);
+    int64_t a_row = g->a.trans ? 1 : g->a.ld, a_col = g->a.trans ? g->a.ld : 1;
+    int64_t b_row = g->b.trans ? 1 : g->b.ld, b_col = g->b.trans ? g->b.ld : 1;
+    for (int64_t i = 0; i < g->m; i += PIECE)
+        for (int64_t j = 0; j < g->n; j += PIECE)
+            for (int64_t p = 0; p < g->k; p += PIECE)
+                product(g, a + (i * a_row + p * a_col) * size, b + (p * b_row + j * b_col) * size,
+                        c + (i * g->c.ld + j) * size, piece(g->m, i), piece(g->n, j), piece(g->k, p),
+                        p == 0 ? g->beta : 1);
+}
+
+/* All indices of the batch, the last dimension fastest. */
+static void run(const void *params) {
+    const call *x = params;
+    const tidei_gemm *g = &x->g;
+    int64_t size = (int64_t)tide_dtype_size(g->dtype), index[TIDE_MAX_RANK] = {0};
+    const char *a = x->a, *b = x->b;
+    char *c = x->c;
+    for (;;) {
+        one_matrix(g, a, b, c);
+        int i = g->nbatch - 1;
+        for (; i >= 0; i--) {
+            a += g->a.batch[i] * size;
+            b += g->b.batch[i] * size;
+            c += g->c.batch[i] * size;
+            if (++index[i] < g->batch[i]) break;
+            a -= g->a.batch[i] * size * g->batch[i];
+            b -= g->b.batch[i] * size * g->batch[i];
+            c -= g->c.batch[i] * size * g->batch[i];
+            index[i] = 0;
+        }
+        if (i < 0) return;
+    }
+}
+
+static void patch(const tidei_window *w, void *user) {
+    call *x = user;
+    size_t size = tide_dtype_size(x->g.dtype);
+    /* a range begins at the lowest element that its matrices touch, which with negative strides is not the first */
+    x->a = (const char *)(uintptr_t)w->ranges[0].addr + (size_t)x->g.a.offset * size - w->uses[0].offset;
+    x->b = (const char *)(uintptr_t)w->ranges[1].addr + (size_t)x->g.b.offset * size - w->uses[1].offset;
+    x->c = (char *)(uintptr_t)w->ranges[2].addr + (size_t)x->g.c.offset * size - w->uses[2].offset;
+}
+
+/* A single row or column has no stride between rows that would count; it may be any number, also one beyond int. */
+static bool fit_ld(tidei_matrix *x, int64_t rows, int64_t cols) {
+    int64_t stored_rows = x->trans ? cols : rows, stored_cols = x->trans ? rows : cols;
+    if (stored_rows == 1) x->ld = stored_cols < PIECE ? stored_cols : PIECE;
+    return x->ld <= INT_MAX;
+}
+
+_Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are bounded");
+
+tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+    call x = {.g = *g};
+    if (!fit_ld(&x.g.a, g->m, g->k) || !fit_ld(&x.g.b, g->k, g->n) || !fit_ld(&x.g.c, g->m, g->n))
+        return tidei_fail(TIDE_E_UNSUPPORTED, op, "OpenBLAS takes rows of less than 2^31 elements");
+    tidei_launch l = {.name = "gemm", .host_fn = run, .params = &x, .params_bytes = sizeof x};
+    return tidei_submit_launch(s, uses, 3, &l, patch, &x, op);
+}

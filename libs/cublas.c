@@ -1,0 +1,74 @@
+/* cublas.c: finds libcublas and fills the table of its functions. */
+#include "libs/cublas.h"
+#include "runtime/device/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tidei_cublas_table table; /* complete once `opened` */
+static bool opened;
+static const tidei_cublas_table *replaced; /* by a test */
+
+static const char *fill(void *lib, tidei_cublas_table *t) {
+#define FILL(name, params)                                                                                         \
+    t->name = (tidei_cublas_status(*) params)dlsym(lib, #name);                                                    \
+    if (!t->name) return #name;
+    TIDEI_CUBLAS_FUNCTIONS(FILL)
+#undef FILL
+    return NULL;
+}
+
+/* Beside NVRTC, or where NVIDIA's Python packages put it, a folder beside NVRTC's. */
+static void *open_version(int version, char *why, size_t cap) {
+    char name[32], beside[1200];
+    const char *nvrtc = tidei_nvrtc_folder();
+    snprintf(name, sizeof name, "libcublas.so.%d", version);
+    void *lib = tidei_cuda_library(name, nvrtc, why, cap);
+    if (lib || !*nvrtc) return lib;
+    snprintf(beside, sizeof beside, "%s/../../cublas/lib", nvrtc);
+    return tidei_cuda_library(name, beside, why, cap);
+}
+
+static tide_status open_table(const char *op) {
+    static const int versions[] = {13, 12};
+    char why[512] = "", said[512];
+    int family = tidei_nvrtc_version() / 1000;
+    void *lib = family >= 12 ? open_version(family, why, sizeof why) : NULL;
+    for (size_t i = 0; i < TIDEI_COUNT(versions) && !lib; i++) {
+        lib = open_version(versions[i], said, sizeof said);
+        if (!lib && *said) snprintf(why, sizeof why, "%s", said);
+    }
+    if (!lib)
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, op,
+            "matrix products on cuda need cuBLAS, and libcublas.so.%d was not found: install it with the CUDA "
+            "toolkit (NVIDIA's package libcublas-13-0; pip install nvidia-cublas), or put its folder into "
+            "LD_LIBRARY_PATH%s%s%s",
+            family >= 12 ? family : versions[0], *why ? " (" : "", why, *why ? ")" : "");
+    tidei_cublas_table t = {0};
+    const char *missing = fill(lib, &t);
+    if (missing) {
+        dlclose(lib);
+        return tidei_fail(TIDE_E_UNSUPPORTED, op, "matrix products need cuBLAS 12 or later: this one has no %s",
+                          missing);
+    }
+    table = t;
+    opened = true;
+    return TIDE_OK;
+}
+
+tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out) {
+    tide_status s = TIDE_OK;
+    pthread_mutex_lock(&lock);
+    if (!replaced && !opened) s = open_table(op);
+    if (s == TIDE_OK) *out = replaced ? replaced : &table;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void tidei_cublas_use(const tidei_cublas_table *t) {
+    pthread_mutex_lock(&lock);
+    replaced = t;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,62 @@
+/* cublas.h: our own declarations of cuBLAS, as driver.h's of the driver. Calls with 64-bit sizes: cuBLAS 12 and later. */
+#ifndef TIDEI_CUBLAS_H
+#define TIDEI_CUBLAS_H
+
+#include "runtime/device/cuda/driver.h"
+
+typedef unsigned int tidei_cublas_status; /* cublasStatus_t */
+typedef struct cublasContext *tidei_cublas_handle;
+/* Enums that only appear as parameters. */
+typedef unsigned int tidei_cublas_operation, tidei_cublas_math, tidei_cublas_compute, tidei_cuda_data_type;
+typedef int tidei_cublas_algo;
+
+enum {
+    TIDEI_CUBLAS_SUCCESS = 0,
+    TIDEI_CUBLAS_NOT_INITIALIZED = 1,
+    TIDEI_CUBLAS_ALLOC_FAILED = 3,
+    TIDEI_CUBLAS_OP_N = 0,
+    TIDEI_CUBLAS_OP_T = 1,
+    TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION =
+        16, /* with the default: no TF32, and sums in the wide type */
+    TIDEI_CUBLAS_COMPUTE_32F = 68,
+    TIDEI_CUBLAS_COMPUTE_64F = 70,
+    TIDEI_CUBLAS_GEMM_DEFAULT = -1,
+    TIDEI_CUDA_R_32F = 0,
+    TIDEI_CUDA_R_64F = 1,
+    TIDEI_CUDA_R_16F = 2,
+    TIDEI_CUDA_C_32F = 4,
+    TIDEI_CUDA_C_64F = 5,
+    TIDEI_CUDA_R_16BF = 14
+};
+
+/* X(name, parameters): all return a cublasStatus_t. */
+#define TIDEI_CUBLAS_FUNCTIONS(X)                                                                                  \
+    X(cublasCreate_v2, (tidei_cublas_handle *))                                                                    \
+    X(cublasDestroy_v2, (tidei_cublas_handle))                                                                     \
+    X(cublasGetVersion_v2, (tidei_cublas_handle, int *))                                                           \
+    X(cublasSetStream_v2, (tidei_cublas_handle, tidei_cu_stream))                                                  \
+    X(cublasSetWorkspace_v2, (tidei_cublas_handle, void *, size_t))                                                \
+    X(cublasSetMathMode, (tidei_cublas_handle, tidei_cublas_math))                                                 \
+    X(cublasGemmStridedBatchedEx_64,                                                                               \
+      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t, int64_t,             \
+       const void *, const void *, tidei_cuda_data_type, int64_t, long long, const void *, tidei_cuda_data_type,   \
+       int64_t, long long, const void *, void *, tidei_cuda_data_type, int64_t, long long, int64_t,                \
+       tidei_cublas_compute, tidei_cublas_algo))                                                                   \
+    X(cublasGemmEx_64,                                                                                             \
+      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t, int64_t,             \
+       const void *, const void *, tidei_cuda_data_type, int64_t, const void *, tidei_cuda_data_type, int64_t,     \
+       const void *, void *, tidei_cuda_data_type, int64_t, tidei_cublas_compute, tidei_cublas_algo))
+
+typedef struct tidei_cublas_table {
+#define TIDEI_CUBLAS_MEMBER(name, params) tidei_cublas_status(*name) params;
+    TIDEI_CUBLAS_FUNCTIONS(TIDEI_CUBLAS_MEMBER)
+#undef TIDEI_CUBLAS_MEMBER
+} tidei_cublas_table;
+
+/* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the process keeps it.
+** TIDE_E_UNSUPPORTED that says how to get it. */
+tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out);
+/* Tests: from now on tidei_cublas_load gives this table; NULL: the real one again. */
+void tidei_cublas_use(const tidei_cublas_table *table);
+
+#endif

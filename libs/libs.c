@@ -1,0 +1,18 @@
+/* libs.c: opens and closes the libraries' floor. */
+#include "libs/libs.h"
+#include "libs/blas.h"
+
+tide_status tidei_libs_open(tide_runtime *rt) {
+    tidei_libs *l = tidei_host_alloc(rt, sizeof *l);
+    if (!l) return tidei_fail_host_memory("tide_open", sizeof *l);
+    rt->libs = l;
+    return tidei_cublas_open(rt, &l->cublas);
+}
+
+void tidei_libs_close(tide_runtime *rt) {
+    tidei_libs *l = tidei_libs_of(rt);
+    if (!l) return;
+    tidei_cublas_close(l->cublas);
+    tidei_host_free(rt, l);
+    rt->libs = NULL;
+}
