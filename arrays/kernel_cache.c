@@ -1,0 +1,306 @@
+/* kernel_cache.c: compiled kernels on disk.
+**
+** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key, which only finds it: the
+** stored key is compared, so a collision is a miss. The image's XXH3-64 is checked. Entries are written to a file of another
+** name and renamed, so no lock is needed between threads or processes, and a killed writer leaves nothing but its own file.
+** What must stay true: code is run only from files that nobody but this user could have written. The folder must be the
+** user's own and writable by none else, else the cache is off. Any failure is silent: a kernel is then compiled. */
+#include "arrays/kernel_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define NAME_BYTES         64               /* room for a file's name */
+#define ENTRY_MAX          (64 * TIDEI_MIB) /* a file beyond this is not ours */
+#define TOUCH_AFTER        (24 * 60 * 60)   /* seconds; an entry in use is marked so at most this often */
+#define ABANDONED          (60 * 60)        /* seconds; an unfinished file this old has lost its writer */
+#define KEEP_OF_BOUND(max) ((max) / 4 * 3)  /* pruning goes this far, so that not every new entry prunes */
+
+static const char suffix[] = ".kernel", part_suffix[] = ".part";
+
+typedef struct header { /* host byte order: the folder serves one machine */
+    char magic[8];
+    uint32_t version;
+    uint32_t reserved;
+    uint64_t key_bytes, image_bytes;
+    uint64_t checksum; /* XXH3-64 of the image */
+} header;
+static const char magic[8] = "TIDEKRN";
+#define VERSION 1
+
+struct tidei_kernel_cache {
+    tide_runtime *rt;
+    atomic_uint parts;    /* unfinished files so far, for their names */
+    pthread_mutex_t lock; /* what follows */
+    bool looked;          /* at the folder */
+    int folder;           /* -1: the cache is off */
+    size_t bytes;         /* about how much it holds; SIZE_MAX: not counted yet */
+};
+
+/* ---- the folder ---- */
+
+/* Makes the folder and its missing parents, each for this user alone. */
+static bool make_folders(const char *path) {
+    char p[sizeof((tidei_settings *)0)->cache_dir];
+    if (snprintf(p, sizeof p, "%s", path) >= (int)sizeof p) return false;
+    for (char *at = strchr(p + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        if (mkdir(p, 0700) && errno != EEXIST) return false;
+        *at = '/';
+    }
+    return mkdir(p, 0700) == 0 || errno == EEXIST;
+}
+
+/* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
+static int open_folder(tide_runtime *rt) {
+    const char *path = rt->set.cache_dir;
+    struct stat st;
+    if (!rt->set.cache || !*path || rt->set.cache_max == 0) return -1;
+    int fd = make_folders(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &st)) {
+        tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s; the cache is off", path, strerror(errno));
+        if (fd >= 0) close(fd);
+        return -1;
+    }
+    if (st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) return fd;
+    tidei_log(rt, TIDE_LOG_WARNING, "kernel cache: others can write to %s; the cache is off", path);
+    close(fd);
+    return -1;
+}
+
+static int folder_of(tidei_kernel_cache *c) {
+    pthread_mutex_lock(&c->lock);
+    if (!c->looked) {
+        c->looked = true;
+        c->folder = open_folder(c->rt);
+    }
+    int fd = c->folder;
+    pthread_mutex_unlock(&c->lock);
+    return fd;
+}
+
+tidei_kernel_cache *tidei_kernel_cache_open(tide_runtime *rt) {
+    tidei_kernel_cache *c = tidei_host_alloc(rt, sizeof *c);
+    if (!c) return NULL;
+    c->rt = rt;
+    c->folder = -1;
+    c->bytes = SIZE_MAX;
+    pthread_mutex_init(&c->lock, NULL);
+    return c;
+}
+
+void tidei_kernel_cache_close(tidei_kernel_cache *c) {
+    if (!c) return;
+    if (c->folder >= 0) close(c->folder);
+    pthread_mutex_destroy(&c->lock);
+    tidei_host_free(c->rt, c);
+}
+
+static void entry_name(char name[NAME_BYTES], const char *key, size_t key_bytes) {
+    XXH128_hash_t h = XXH3_128bits(key, key_bytes);
+    snprintf(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h.high64, (unsigned long long)h.low64,
+             suffix);
+}
+
+/* ---- reading ---- */
+
+static bool read_all(int fd, void *to, size_t bytes) {
+    char *p = to;
+    while (bytes) {
+        ssize_t n = read(fd, p, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* The image of an open entry; NULL if anything in it is not as it was written. */
+static void *read_entry(int fd, size_t file_bytes, const char *key, size_t key_bytes, size_t *bytes) {
+    header h;
+    void *image = NULL;
+    if (!read_all(fd, &h, sizeof h)) return NULL;
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.version != VERSION || h.reserved ||
+        h.key_bytes != key_bytes || h.image_bytes == 0 || h.image_bytes != file_bytes - sizeof h - key_bytes)
+        return NULL;
+    char *stored = malloc(key_bytes);
+    if (stored && read_all(fd, stored, key_bytes) && memcmp(stored, key, key_bytes) == 0) {
+        image = malloc(h.image_bytes);
+        if (image && (!read_all(fd, image, h.image_bytes) || XXH3_64bits(image, h.image_bytes) != h.checksum)) {
+            free(image);
+            image = NULL;
+        }
+    }
+    free(stored);
+    *bytes = h.image_bytes;
+    return image;
+}
+
+bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_bytes, void **image,
+                             size_t *bytes) {
+    char name[NAME_BYTES];
+    struct stat st;
+    int folder = folder_of(c);
+    if (folder < 0) return false;
+    entry_name(name, key, key_bytes);
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return false;
+    void *found = NULL;
+    size_t n = 0;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size > sizeof(header) + key_bytes &&
+        (size_t)st.st_size <= ENTRY_MAX)
+        found = read_entry(fd, (size_t)st.st_size, key, key_bytes, &n);
+    if (found && time(NULL) - st.st_mtime > TOUCH_AFTER) futimens(fd, NULL);
+    close(fd);
+    if (!found) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s is damaged or of another kernel; removed", name);
+        unlinkat(folder, name, 0);
+        return false;
+    }
+    *image = found;
+    *bytes = n;
+    return true;
+}
+
+void tidei_kernel_cache_forget(tidei_kernel_cache *c, const char *key, size_t key_bytes) {
+    char name[NAME_BYTES];
+    int folder = folder_of(c);
+    if (folder < 0) return;
+    entry_name(name, key, key_bytes);
+    unlinkat(folder, name, 0);
+}
+
+/* ---- the bound ---- */
+
+typedef struct entry {
+    char name[NAME_BYTES];
+    size_t bytes;
+    struct timespec used;
+} entry;
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* The cache's own files by their form: anything else in the folder is somebody else's, and stays. */
+static bool is_ours(const char *name, const char *end) {
+    return strlen(name) < NAME_BYTES && ends_with(name, end) && strspn(name, "0123456789abcdef") == 32;
+}
+
+/* All entries; the caller frees. Unfinished files whose writer must be gone are removed on the way. */
+static entry *list_entries(int folder, size_t *count) {
+    entry *list = NULL;
+    size_t n = 0, room = 0;
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0) close(fd);
+        return NULL;
+    }
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct stat st;
+        bool part = is_ours(e->d_name, part_suffix);
+        if ((!part && !is_ours(e->d_name, suffix)) || fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (part) {
+            if (time(NULL) - st.st_mtime > ABANDONED) unlinkat(folder, e->d_name, 0);
+            continue;
+        }
+        if (n == room) {
+            entry *more = realloc(list, (room = room ? room * 2 : 256) * sizeof *list);
+            if (!more) break;
+            list = more;
+        }
+        snprintf(list[n].name, NAME_BYTES, "%.*s", NAME_BYTES - 1, e->d_name);
+        list[n].bytes = (size_t)st.st_size;
+        list[n++].used = st.st_mtim;
+    }
+    closedir(dir);
+    *count = n;
+    return list;
+}
+
+static int by_age(const void *x, const void *y) {
+    const entry *a = x, *b = y;
+    if (a->used.tv_sec != b->used.tv_sec) return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
+    if (a->used.tv_nsec != b->used.tv_nsec) return a->used.tv_nsec < b->used.tv_nsec ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* Counts the folder, and where it is beyond its bound removes what was used longest ago. Returns what it holds then. */
+static size_t count_and_prune(tidei_kernel_cache *c, int folder) {
+    size_t n = 0, total = 0, max = c->rt->set.cache_max;
+    entry *list = list_entries(folder, &n);
+    for (size_t i = 0; i < n; i++) total += list[i].bytes;
+    if (total > max) {
+        size_t before = total;
+        qsort(list, n, sizeof *list, by_age);
+        for (size_t i = 0; i < n && total > KEEP_OF_BOUND(max); i++)
+            if (unlinkat(folder, list[i].name, 0) == 0) total -= list[i].bytes;
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: pruned from %zu to %zu bytes", before, total);
+    }
+    free(list);
+    return total;
+}
+
+static void note_new(tidei_kernel_cache *c, int folder, size_t bytes) {
+    pthread_mutex_lock(&c->lock);
+    bool look = c->bytes == SIZE_MAX || c->bytes > c->rt->set.cache_max - bytes;
+    c->bytes = look ? SIZE_MAX : c->bytes + bytes;
+    pthread_mutex_unlock(&c->lock);
+    if (!look) return;
+    size_t now = count_and_prune(c, folder);
+    pthread_mutex_lock(&c->lock);
+    c->bytes = now;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- writing ---- */
+
+static bool write_all(int fd, const void *from, size_t bytes) {
+    const char *p = from;
+    while (bytes) {
+        ssize_t n = write(fd, p, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_bytes, const void *image,
+                             size_t bytes) {
+    char name[NAME_BYTES], part[2 * NAME_BYTES];
+    header h = {.version = VERSION, .key_bytes = key_bytes, .image_bytes = bytes};
+    size_t total = sizeof h + key_bytes + bytes;
+    int folder = folder_of(c);
+    if (folder < 0 || bytes == 0 || total > ENTRY_MAX || total > c->rt->set.cache_max) return;
+    memcpy(h.magic, magic, sizeof magic);
+    h.checksum = XXH3_64bits(image, bytes);
+    entry_name(name, key, key_bytes);
+    snprintf(part, sizeof part, "%.32s-%lx-%x%s", name, (unsigned long)getpid(), atomic_fetch_add(&c->parts, 1),
+             part_suffix);
+    int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", part, strerror(errno));
+        return;
+    }
+    bool whole = write_all(fd, &h, sizeof h) && write_all(fd, key, key_bytes) && write_all(fd, image, bytes);
+    if (close(fd)) whole = false;
+    if (!whole || renameat(folder, part, folder, name)) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", name, strerror(errno));
+        unlinkat(folder, part, 0);
+        return;
+    }
+    note_new(c, folder, total);
+}
