@@ -4,6 +4,7 @@
 
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
+#include "gc/gc.h"
 
 /* ---- making ---- */
 
@@ -228,23 +229,9 @@ tide_array *tide_retain(tide_array *a) {
     return a;
 }
 
-/* After its runtime's close nobody looks after an array but its references. A cell in a collected heap stays that
-** collector's. */
-static void release_orphan(tidei_handle *h) {
-    uint32_t refs = atomic_load_explicit(&h->refs, memory_order_relaxed);
-    while (refs && !atomic_compare_exchange_weak_explicit(&h->refs, &refs, refs - 1, memory_order_acq_rel,
-                                                          memory_order_relaxed)) {}
-    if (refs == 1 && h->home == &h->cell) tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
-}
-
 void tide_release(tide_array *a) {
     if (!a || !a->hidden) return;
-    tidei_handle *h = tidei_cell_handle(a);
-    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_acquire);
-    if (rt)
-        (void)rt->gc_ops->release(h);
-    else
-        release_orphan(h);
+    (void)tidei_gc_release(tidei_cell_handle(a));
     tidei_keep(a);
 }
 

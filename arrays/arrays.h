@@ -33,6 +33,7 @@ typedef struct tidei_operand {
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode); /* the extent it spans */
+bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
 /* Memory for elements without an array: row-major, on the thread's current stream, contents undefined; to be put. */
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
@@ -82,6 +83,8 @@ void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
 int64_t tidei_layout_size(const tidei_layout *l); /* elements; layouts are checked at birth, so it fits */
 bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi); /* element offsets touched: [lo, hi); equal if empty */
+bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
+bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b); /* every element lies where the other's does */
 /* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis;
 ** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);

@@ -109,30 +109,6 @@ tide_array *tide_contiguous(tide_array *a) {
 
 /* ---- assignment ---- */
 
-/* Several elements of a stretched view lie in one place. */
-static bool repeats_elements(const tidei_layout *l) {
-    for (int i = 0; i < l->ndim; i++) {
-        if (l->shape[i] > 1 && l->strides[i] == 0) return true;
-    }
-    return false;
-}
-
-static bool overlap(const tidei_operand *a, const tidei_operand *b) {
-    int64_t a_lo, a_hi, b_lo, b_hi;
-    tidei_layout_extent(&a->lay, &a_lo, &a_hi);
-    tidei_layout_extent(&b->lay, &b_lo, &b_hi);
-    return a->st == b->st && a_lo < b_hi && b_lo < a_hi;
-}
-
-/* Every element of dst is the element of src that would be stored there. */
-static bool same_view(const tidei_layout *dst, const tidei_layout *src) {
-    if (dst->offset != src->offset || !same_shape(dst, src)) return false;
-    for (int i = 0; i < dst->ndim; i++) {
-        if (dst->shape[i] > 1 && dst->strides[i] != src->strides[i]) return false;
-    }
-    return true;
-}
-
 static tide_status check_target(const tidei_layout *dst, const tidei_layout *src, const char *op) {
     int64_t shape[TIDE_MAX_RANK];
     int ndim = dst->ndim;
@@ -147,7 +123,7 @@ static tide_status check_target(const tidei_layout *dst, const tidei_layout *src
     if (!tidei_can_store(src->dtype, dst->dtype))
         return tidei_fail(TIDE_E_DTYPE, op, "%s elements are not assigned to %s ones; cast them first",
                           tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype));
-    if (repeats_elements(dst))
+    if (tidei_layout_repeats(dst))
         return tidei_fail(TIDE_E_INVALID, op,
                           "the destination repeats elements (it was made by tide_broadcast_to)");
     return TIDE_OK;
@@ -157,8 +133,8 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
     tidei_operand temporary;
     tide_status s = check_target(&dst->lay, &src->lay, op);
     if (s != TIDE_OK) return s;
-    if (!overlap(dst, src)) return tidei_store_elements(dst->rt, dst, src, op);
-    if (same_view(&dst->lay, &src->lay)) return TIDE_OK; /* one storage has one dtype: nothing would change */
+    if (!tidei_operands_overlap(dst, src)) return tidei_store_elements(dst->rt, dst, src, op);
+    if (tidei_layout_same(&dst->lay, &src->lay)) return TIDE_OK; /* one storage has one dtype: nothing would change */
     s = tidei_operand_make(src->rt, src->lay.dtype, src->lay.ndim, src->lay.shape, op, &temporary);
     if (s != TIDE_OK) return s;
     s = tidei_copy_elements(src->rt, &temporary, src, op);

@@ -77,6 +77,21 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi) {
     ++*hi;
 }
 
+bool tidei_layout_repeats(const tidei_layout *l) {
+    for (int i = 0; i < l->ndim; i++) {
+        if (l->shape[i] > 1 && l->strides[i] == 0) return true;
+    }
+    return false;
+}
+
+bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {
+    if (a->offset != b->offset || a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++) {
+        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i])) return false;
+    }
+    return true;
+}
+
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op) {
     int64_t joined[TIDE_MAX_RANK], count = 1;
     char left[SHAPE_TEXT], right[SHAPE_TEXT];

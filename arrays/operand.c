@@ -35,6 +35,13 @@ tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {
         .st = o->st, .offset = (size_t)(lo * size), .bytes = (size_t)((hi - lo) * size), .mode = mode};
 }
 
+bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b) {
+    int64_t a_lo, a_hi, b_lo, b_hi;
+    tidei_layout_extent(&a->lay, &a_lo, &a_hi);
+    tidei_layout_extent(&b->lay, &b_lo, &b_hi);
+    return a->st == b->st && a_lo < b_hi && b_lo < a_hi;
+}
+
 /* ---- results ---- */
 
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,

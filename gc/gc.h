@@ -9,4 +9,7 @@
 tide_status tidei_gc_open(tide_runtime *rt);
 void tidei_gc_close(tide_runtime *rt); /* every close accepts a floor that never opened */
 
+/* As tide_release. A reference may be given back at any time, also after tide_close. */
+tide_status tidei_gc_release(tidei_handle *h);
+
 #endif

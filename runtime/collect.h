@@ -20,6 +20,8 @@ typedef struct tidei_gc_ops {
     size_t (*collect)(tide_runtime *rt, int level, const char *why, bool *ran);
     /* A cell for a new handle, of the thread's current collector: sets h->owner, h->home, h->refs. TIDE_E_HOST_NOMEM. */
     tide_status (*new_cell)(tide_runtime *rt, tidei_thread *t, tidei_handle *h);
+    /* Drain took the memory of an array of collector `owner`, which was charged with `bytes`. */
+    void (*discharge)(tide_runtime *rt, uint32_t owner, size_t bytes);
     /* tide_retain / tide_release on a live handle. release on a tracing owner's array that was not retained: TIDE_E_INVALID. */
     tide_status (*retain)(tidei_handle *h);
     tide_status (*release)(tidei_handle *h);

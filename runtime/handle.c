@@ -48,6 +48,7 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_
     h->deaths = rt->deaths;
     h->home = NULL;
     h->root = NULL;
+    h->charged = 0;
     h->st = st;
     h->notes = NULL;
     h->scope = NULL;
@@ -106,6 +107,7 @@ static size_t bury(tide_runtime *rt, tidei_handle *h) {
             if (atomic_load_explicit(&st->refs, memory_order_relaxed) == 1) bytes = st->bytes;
             tidei_storage_release(st);
         }
+        if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
         run_notes(rt, notes);
     }
     uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);

@@ -72,8 +72,9 @@ typedef struct tidei_view {
 /* A program with operands. The iteration space is `shape`, outermost first; its last `nred` dimensions are folded (the
 ** front end permutes them there; a fold has at least one, of length 1 if need be), outs have strides over the first
 ** ndim - nred ones. Every dimension is >= 1 and the views lie inside their storages; empty cases never get here.
-** Neighbouring dimensions are already collapsed where all operands allow it (never across the border to the folded ones). An out may
-** be the very view of an input (same storage, offset, strides: in place); otherwise outs overlap nothing.
+** Neighbouring dimensions are already collapsed where all operands allow it (never across the border to the folded ones).
+** An out may be the very view of an input (same storage, offset, strides: in place); otherwise outs overlap nothing. So
+** for each element all inputs are read before any out is written: (x, y) -> (y, x) over (x, y) swaps.
 ** Arg folds give the row-major index within the folded dimensions *before* collapsing; collapsing keeps it. */
 typedef struct tidei_call {
     tidei_program *prog;

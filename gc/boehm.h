@@ -1,0 +1,36 @@
+/* boehm.h: the process-wide adapter to bdwgc (boehm.c), or its absence (no_boehm.c). */
+#ifndef TIDEI_BOEHM_H
+#define TIDEI_BOEHM_H
+
+#include "runtime/handle.h"
+
+/* Installs the adapter at the first call; TIDE_E_INVALID where this build has none. */
+tide_status tidei_boehm_open(tide_runtime *rt);
+
+/* The calling thread comes and goes; pairs nest. Registers it with bdwgc if nobody did. */
+tide_status tidei_boehm_enter(void);
+void tidei_boehm_leave(void);
+
+/* A watched cell for the handle: h->home. `quarantine`: its memory stays out of use for a while after death. */
+tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine);
+tide_status tidei_boehm_retain(tidei_handle *h);
+tide_status tidei_boehm_release(tidei_handle *h);
+
+/* Slots of tide_collector. */
+int tidei_boehm_collect(void *self, int level);
+int tidei_boehm_may_collect(void *self);
+void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg);
+
+/* ---- for reports and tests ---- */
+size_t tidei_boehm_root_bytes(void);  /* accepted as static roots at the last collection */
+size_t tidei_boehm_watched(void);     /* cells in the table */
+bool tidei_boehm_by_finalizers(void); /* the fallback is in use */
+/* Switches that a test sets; read whenever they matter. */
+typedef struct tidei_boehm_switches {
+    _Atomic bool scan_device_libraries; /* the roots filter lets everything through */
+    _Atomic bool fail_self_test;
+    _Atomic bool fail_growth; /* host memory is exhausted when the table grows */
+} tidei_boehm_switches;
+extern tidei_boehm_switches tidei_boehm_test;
+
+#endif

@@ -1,0 +1,418 @@
+/* collect.c: collecting: who leads, whom it reaches, what it brought; and the question whether to.
+**
+** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others that want a collection
+** wait for the round and count it as theirs, in the blocking region, or go on with their work if they only asked the
+** policy. A collector bound to another thread is asked by a flag: if its thread waits for this very round it answers at
+** once, and the leader waits for that; otherwise it answers at its thread's next allocation, wait or safe point, and the
+** round's report says that it was not reached.
+** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread inside any of these starts
+** nothing (depth_collect, depth_drain). */
+#include "gc/boehm.h"
+#include "gc/collector.h"
+#include <stdio.h>
+
+#define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
+#define LOOK_AGAIN                                                                                                 \
+    64 /* parts of a device: growth by one of them without a limit, since others' use moves the budget */
+#define RETRY_BYTES TIDEI_MIB /* of growth, before collectors that were busy are tried again */
+
+/* ---- what the policy sees ---- */
+
+static uint64_t limit_of(_Atomic size_t *limit) {
+    size_t n = atomic_load_explicit(limit, memory_order_relaxed);
+    return n == SIZE_MAX ? TIDEI_NO_LIMIT : n;
+}
+
+/* What the device could give us, free and backed by us; looked up now and then. */
+static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
+    uint64_t asked = atomic_load_explicit(&g->available_ns, memory_order_relaxed);
+    if (!asked || now - asked > BUDGET_AGE_NS) {
+        size_t free_bytes, total, backed = atomic_load_explicit(&d->backed, memory_order_relaxed);
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        bool known = d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK;
+        tidei_error_restore(&e);
+        atomic_store_explicit(&g->available, known ? free_bytes + backed : d->d->info.total_bytes,
+                              memory_order_relaxed);
+        atomic_store_explicit(&g->available_ns, now, memory_order_relaxed);
+    }
+    return atomic_load_explicit(&g->available, memory_order_relaxed);
+}
+
+static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request, tidei_policy_in *in) {
+    tidei_pool_stats ps;
+    d->pool->ops->stats(d->pool, &ps);
+    in->now_ns = tidei_now_ns();
+    in->where = where;
+    in->levels = atomic_load_explicit(&gc->offers, memory_order_relaxed);
+    in->threads = atomic_load_explicit(&gc->threads, memory_order_relaxed);
+    in->live = atomic_load_explicit(&d->live, memory_order_relaxed);
+    in->rounding = ps.rounding;
+    in->request = request;
+    in->hard = limit_of(&d->limit);
+    in->soft = limit_of(&d->soft_limit);
+    in->library = atomic_load_explicit(&d->library, memory_order_relaxed);
+    in->total = d->d->info.total_bytes;
+    in->available = available(&gc->devs[d->index], d, in->now_ns);
+    in->slack_ns = tidei_slack_ns(d);
+}
+
+/* ---- who is where ---- */
+
+static bool offers(const tidei_collector *c, int level) {
+    uint32_t caps = c->table.caps;
+    return (caps & TIDE_COLLECTOR_TRACING) && (level == TIDE_COLLECT_FULL || (caps & TIDE_COLLECTOR_MINOR));
+}
+
+static bool bound_elsewhere(const tidei_collector *c) {
+    return (c->table.caps & TIDE_COLLECTOR_BOUND) && !pthread_equal(c->thread, pthread_self());
+}
+
+static bool attached(const tidei_collector *c) { return atomic_load_explicit(&c->id, memory_order_acquire) >= 0; }
+
+/* The policy is asked at the next allocation, or never where nobody could collect. */
+static void wake_all(tidei_gc *gc) {
+    bool any = gc->rt->set.gc_early && atomic_load(&gc->offers);
+    for (unsigned i = 0; i < gc->rt->ndevs; i++)
+        atomic_store(&gc->rt->devs[i].wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
+}
+
+static void count_asked_locked(tidei_gc *gc) {
+    bool any = false;
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) any |= attached(&gc->at[i]) && gc->at[i].asked;
+    atomic_store(&gc->asked, any);
+}
+
+void tidei_gc_changed(tidei_gc *gc) {
+    unsigned levels = 0;
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
+        if (!attached(&gc->at[i])) continue;
+        if (offers(&gc->at[i], TIDE_COLLECT_MINOR)) levels |= TIDEI_OFFERS_MINOR;
+        if (offers(&gc->at[i], TIDE_COLLECT_FULL)) levels |= TIDEI_OFFERS_FULL;
+    }
+    atomic_store(&gc->offers, levels);
+    count_asked_locked(gc);
+    pthread_mutex_unlock(&gc->lock);
+    wake_all(gc);
+}
+
+/* ---- one collector ---- */
+
+/* A collector's own code may set the thread's error, and may be refused: a full collection that it does not know is tried
+** as a minor one. True if it collected. */
+static bool run_collector(tidei_collector *c, int level) {
+    if (c->table.may_collect && !c->table.may_collect(c->table.self)) return false;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    int outcome = c->table.collect(c->table.self, level);
+    if (outcome == TIDE_COLLECT_UNSUPPORTED && level == TIDE_COLLECT_FULL && (c->table.caps & TIDE_COLLECTOR_MINOR))
+        outcome = c->table.collect(c->table.self, TIDE_COLLECT_MINOR);
+    tidei_error_restore(&e);
+    return outcome == TIDE_COLLECT_DONE;
+}
+
+/* ---- bound collectors ---- */
+
+/* A collector bound to this thread that is asked for something, or NULL. */
+static tidei_collector *mine_asked_locked(tidei_gc *gc) {
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
+        if (gc->at[i].asked && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i])) return &gc->at[i];
+    return NULL;
+}
+
+static tidei_collector *take_asked(tidei_gc *gc, int *level) {
+    pthread_mutex_lock(&gc->lock);
+    tidei_collector *c = mine_asked_locked(gc);
+    if (c) {
+        *level = c->asked;
+        c->asked = 0;
+        c->answers = true;
+        c->users++;
+        count_asked_locked(gc);
+    }
+    pthread_mutex_unlock(&gc->lock);
+    return c;
+}
+
+/* Does what this thread's collectors were asked for; true if any of them collected. */
+static bool answer(tidei_gc *gc, tidei_thread *t) {
+    int level;
+    bool ran = false;
+    for (tidei_collector *c; (c = take_asked(gc, &level));) {
+        t->depth_collect++;
+        ran |= run_collector(c, level);
+        t->depth_collect--;
+        pthread_mutex_lock(&gc->lock);
+        c->answers = false;
+        pthread_mutex_unlock(&gc->lock);
+        tidei_collector_leave(gc, c);
+    }
+    return ran;
+}
+
+struct wait { /* for a round to end, or for a bound collector's answer */
+    tidei_gc *gc;
+    tidei_collector *c; /* the leader's: whose answer; NULL: a follower's */
+    uint64_t round;
+    bool asked; /* the follower has something to answer */
+    size_t bytes;
+    int level;
+    bool ran;
+};
+
+static void count_waits_locked(tidei_gc *gc, int by) {
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
+        if ((gc->at[i].table.caps & TIDE_COLLECTOR_BOUND) && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i]))
+            gc->at[i].waits += (unsigned)by;
+}
+
+static void wait_for_round(void *p) {
+    struct wait *w = p;
+    tidei_gc *gc = w->gc;
+    pthread_mutex_lock(&gc->lock);
+    count_waits_locked(gc, 1);
+    while (gc->running && gc->rounds == w->round && !mine_asked_locked(gc))
+        pthread_cond_wait(&gc->changed, &gc->lock);
+    count_waits_locked(gc, -1);
+    w->asked = mine_asked_locked(gc);
+    w->bytes = gc->round_bytes;
+    w->level = gc->round_level;
+    w->ran = gc->round_ran;
+    pthread_mutex_unlock(&gc->lock);
+}
+
+/* The leader waits until the bound collector's thread has taken its request and is done with it. */
+static void wait_for_answer(void *p) {
+    struct wait *w = p;
+    pthread_mutex_lock(&w->gc->lock);
+    while (w->c->asked || w->c->answers) pthread_cond_wait(&w->gc->changed, &w->gc->lock);
+    pthread_mutex_unlock(&w->gc->lock);
+}
+
+/* True if the collector's thread was waiting for this round, and so has answered. */
+static bool ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
+    pthread_mutex_lock(&gc->lock);
+    if (c->asked < level) c->asked = level;
+    atomic_store(&gc->asked, true);
+    bool there = c->waits > 0;
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
+    wake_all(gc);
+    if (!there) return false;
+    struct wait w = {.gc = gc, .c = c};
+    tidei_blocking(gc->rt, wait_for_answer, &w);
+    return true;
+}
+
+/* ---- a round ---- */
+
+/* Becomes the leader, or says which round there is. */
+static bool lead(tidei_gc *gc, int level, uint64_t *round) {
+    pthread_mutex_lock(&gc->lock);
+    bool mine = !gc->running;
+    *round = gc->rounds;
+    if (mine) {
+        gc->running = true;
+        gc->round_level = level;
+    }
+    pthread_mutex_unlock(&gc->lock);
+    return mine;
+}
+
+static void add_name(char *list, size_t cap, const char *name, const char *why) {
+    size_t n = strlen(list);
+    snprintf(list + n, cap - n, "%s%s (%s)", n ? ", " : "", name, why);
+}
+
+/* Calls everybody; true if anybody collected. */
+static bool run_collectors(tidei_gc *gc, int level) {
+    char unreached[sizeof gc->unreached] = "";
+    bool ran = false;
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
+        tidei_collector *c = &gc->at[i];
+        if (!attached(c) || !offers(c, level)) continue;
+        if (bound_elsewhere(c)) {
+            if (ask_bound(gc, c, level))
+                ran = true;
+            else
+                add_name(unreached, sizeof unreached, c->table.name, "its thread is elsewhere");
+        } else if (run_collector(c, level)) {
+            ran = true;
+        } else {
+            add_name(unreached, sizeof unreached, c->table.name, "busy");
+        }
+    }
+    if (level == TIDE_COLLECT_FULL) {
+        pthread_mutex_lock(&gc->lock);
+        memcpy(gc->unreached, unreached, sizeof unreached);
+        pthread_mutex_unlock(&gc->lock);
+    }
+    return ran;
+}
+
+static void raise_to(_Atomic uint64_t *x, uint64_t v) {
+    uint64_t old = atomic_load_explicit(x, memory_order_relaxed);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
+}
+
+static void count(tide_runtime *rt, const tidei_collection *c, size_t bytes) {
+    atomic_fetch_add(&rt->collections, 1);
+    if (c->early) atomic_fetch_add(&rt->early_collections, 1);
+    atomic_fetch_add(&rt->collect_ns, c->pause_ns);
+    raise_to(&rt->collect_max_ns, c->pause_ns);
+    atomic_fetch_add(&rt->collected, bytes);
+}
+
+static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
+    for (unsigned i = 0; i < gc->rt->ndevs; i++) {
+        tidei_dev *d = &gc->rt->devs[i];
+        tidei_policy_in after;
+        snapshot(gc, d, gc->devs[i].before.where, 0, &after);
+        pthread_mutex_lock(&gc->lock);
+        tidei_policy_told(&gc->devs[i].run, &gc->devs[i].before, &after, c);
+        pthread_mutex_unlock(&gc->lock);
+    }
+    wake_all(gc);
+}
+
+static void log_round(tidei_gc *gc, const tidei_collection *c, size_t bytes, const char *why, bool climbing) {
+    char b[32];
+    int level = climbing || (c->early && !bytes) ? TIDE_LOG_DEBUG : TIDE_LOG_INFO;
+    if (tidei_log_wants(gc->rt, level))
+        tidei_log(gc->rt, level, "%s: collected %s in %.1f ms", why, tidei_format_bytes(b, sizeof b, bytes, 1),
+                  (double)c->pause_ns / 1e6);
+}
+
+static void finish_round(tidei_gc *gc, size_t bytes, bool ran) {
+    pthread_mutex_lock(&gc->lock);
+    gc->running = false;
+    gc->rounds++;
+    gc->round_bytes = bytes;
+    gc->round_ran = ran;
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
+}
+
+struct round {
+    int level;
+    tidei_where where;
+    bool early, answers; /* only collectors bound to this thread, as they were asked to */
+    const char *why;
+};
+
+/* The leader's part. What was dead before is drained first, so that what comes back is what the collection found. */
+static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
+    tide_runtime *rt = gc->rt;
+    tidei_collection c = {.level = r->level, .early = r->early};
+    t->depth_collect++;
+    tidei_drain(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++) snapshot(gc, &rt->devs[i], r->where, 0, &gc->devs[i].before);
+    c.start_ns = tidei_now_ns();
+    *ran = r->answers ? answer(gc, t) : run_collectors(gc, r->level);
+    size_t bytes = tidei_drain(rt);
+    c.pause_ns = tidei_now_ns() - c.start_ns;
+    if (*ran) {
+        count(rt, &c, bytes);
+        tell_policies(gc, &c);
+        log_round(gc, &c, bytes, r->why, t->depth_climb > 0);
+    }
+    tidei_tell_weights(gc);
+    finish_round(gc, bytes, *ran);
+    t->depth_collect--;
+    return bytes;
+}
+
+/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own, unless one runs. */
+static void answer_late(tidei_gc *gc, tidei_thread *t) {
+    if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
+    pthread_mutex_lock(&gc->lock);
+    tidei_collector *c = mine_asked_locked(gc);
+    struct round r = {.level = c ? c->asked : 0, .where = TIDEI_AT_SAFEPOINT, .answers = true, .why = "collect"};
+    pthread_mutex_unlock(&gc->lock);
+    uint64_t round;
+    bool ran;
+    if (!c) return;
+    if (lead(gc, r.level, &round))
+        run_round(gc, t, &r, &ran);
+    else
+        answer(gc, t);
+}
+
+/* ---- the slots ---- */
+
+size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    bool unused;
+    if (!ran) ran = &unused;
+    *ran = false;
+    if (!t || t->depth_collect || t->depth_drain) return 0;
+    answer_late(gc, t);
+    struct wait w = {.gc = gc};
+    while (!lead(gc, level, &w.round)) {
+        do {
+            tidei_blocking(rt, wait_for_round, &w);
+            if (w.asked) answer(gc, t);
+        } while (w.asked);
+        if (w.level >= level) {
+            *ran = w.ran;
+            return w.bytes;
+        }
+    }
+    return run_round(gc, t, &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .why = why}, ran);
+}
+
+size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    pthread_mutex_lock(&gc->lock);
+    int n = snprintf(buf, cap, "%s", gc->unreached);
+    pthread_mutex_unlock(&gc->lock);
+    return (size_t)n;
+}
+
+/* The policy's word; sets when to ask again. */
+static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request) {
+    tidei_gc_dev *g = &gc->devs[d->index];
+    tidei_policy_in in;
+    snapshot(gc, d, where, request, &in);
+    pthread_mutex_lock(&gc->lock);
+    bool running = gc->running;
+    tidei_decision x = running ? (tidei_decision){0, in.live + RETRY_BYTES, ""} : tidei_policy_ask(&g->run, &in);
+    pthread_mutex_unlock(&gc->lock);
+#ifdef TIDEI_STRESS
+    if (!running && in.levels) x = (tidei_decision){tidei_policy_level(&g->run.history, in.levels), 0, "stress"};
+#endif
+    size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
+    if (in.hard == TIDEI_NO_LIMIT && in.soft == TIDEI_NO_LIMIT && wake != SIZE_MAX)
+        wake = tidei_min_size(wake, in.live + in.total / LOOK_AGAIN);
+    atomic_store(&d->wake_at, atomic_load(&gc->asked) ? 0 : wake);
+    return x.level;
+}
+
+void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
+    answer_late(gc, t);
+    if (where != TIDEI_AT_ALLOC) tidei_tell_weights(gc);
+    if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
+        if (!atomic_load(&gc->asked)) atomic_store(&d->wake_at, SIZE_MAX);
+        return;
+    }
+    if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
+    int level = decide(gc, d, where, request);
+    uint64_t round;
+    bool ran = false;
+    if (!level || !lead(gc, level, &round)) return;
+    run_round(gc, t, &(struct round){.level = level, .where = where, .early = true, .why = "maybe_collect"}, &ran);
+    if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
+}
+
+tide_status tide_collect(tide_runtime *rt) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collect", "the runtime is NULL");
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_drain(rt);
+    tidei_gc_collect(rt, TIDE_COLLECT_FULL, "tide_collect", NULL);
+    return TIDE_OK;
+}

@@ -1,0 +1,82 @@
+/* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards: runtime/collect.h (what the runtime asks
+** of the collectors) and tide/collector.h (an embedder's collector).
+**
+** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's owner is a
+** collector's id, fixed at birth; ids are never used twice, so an owner that is gone is nobody, not somebody else.
+** Locks: gc->lock guards what stands under it below and is never held across a slot of a collector, a policy's log line or
+** a drain. `running` makes collections single-flight: who sets it leads a round. */
+#ifndef TIDEI_COLLECTOR_H
+#define TIDEI_COLLECTOR_H
+
+#include "gc/policy.h"
+#include "runtime/runtime.h"
+
+#define TIDEI_FOREIGN_MAX 8
+#define TIDEI_COLLECTORS  (1 + TIDEI_FOREIGN_MAX)
+
+typedef struct tidei_collector {
+    tide_collector table;   /* the runtime's own: caps 0 for "refcount" */
+    _Atomic int id;         /* -1: the place is free */
+    pthread_t thread;       /* that attached it, and where a bound one runs */
+    _Atomic bool weighs;    /* wants to know of weight */
+    _Atomic int64_t weight; /* bytes that its arrays keep alive more than it was told of */
+    /* under gc->lock */
+    unsigned users; /* threads inside one of its slots */
+    unsigned waits; /* bound: its thread waits for a round to end, and answers meanwhile */
+    int asked;      /* bound: the level wanted of it; 0: nothing */
+    bool answers;   /* bound: its thread collects as it was asked to */
+} tidei_collector;
+
+typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the leader's */
+    tidei_policy_run run;
+    tidei_policy_in before;
+    _Atomic uint64_t available, available_ns; /* the budget without limits, and when the driver was asked for it */
+} tidei_gc_dev;
+
+typedef struct tidei_gc {
+    tide_runtime *rt;
+    bool boehm; /* the runtime's own collector is boehm */
+    const tidei_policy *policy;
+    tidei_gc_dev *devs;
+    tidei_collector at[TIDEI_COLLECTORS];
+    _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are attached */
+    _Atomic bool asked;      /* some bound collector is */
+    _Atomic unsigned threads;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under lock */
+    int next_id;
+    bool running;
+    uint64_t rounds; /* finished */
+    size_t round_bytes;
+    int round_level; /* of the one that runs, or the last */
+    bool round_ran;
+    char unreached[256]; /* by the last full round; names */
+    struct tidei_scope *scopes;
+} tidei_gc;
+static inline tidei_gc *tidei_gc_of(tide_runtime *rt) { return rt->gc; }
+
+/* ---- collect.c ---- */
+void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran);
+size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap);
+/* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
+void tidei_gc_changed(tidei_gc *gc);
+
+/* ---- foreign.c ---- */
+/* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */
+tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
+void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
+/* The thread's collector for new arrays; never NULL, not counted. */
+tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);
+/* Tells every collector that wants to know what weight has come and gone. */
+void tidei_tell_weights(tidei_gc *gc);
+void tidei_foreign_close(tidei_gc *gc);
+
+/* ---- scope.c ---- */
+tide_status tidei_scope_add(tidei_thread *t,
+                            tidei_handle *h); /* takes the creation reference; no scope: does nothing */
+void tidei_scopes_end(tidei_thread *t);       /* all of the thread's */
+void tidei_scopes_close(tidei_gc *gc);        /* all there are */
+
+#endif

@@ -1,0 +1,157 @@
+/* foreign.c: an embedder's collectors: attaching, detaching, choosing, its own safe points.
+**
+** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
+** run in, `running` covers collect. */
+#include "gc/collector.h"
+
+#define OP_ATTACH "tide_collector_attach"
+#define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
+enum { PLACE_FREE = -1, PLACE_LEAVING = -2 };
+
+static tidei_collector *find(tidei_gc *gc, int id) {
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++)
+        if (atomic_load_explicit(&gc->at[i].id, memory_order_acquire) == id) return &gc->at[i];
+    return NULL;
+}
+
+tidei_collector *tidei_collector_enter(tidei_gc *gc, int id) {
+    pthread_mutex_lock(&gc->lock);
+    tidei_collector *c = find(gc, id);
+    if (c) c->users++;
+    pthread_mutex_unlock(&gc->lock);
+    return c;
+}
+
+void tidei_collector_leave(tidei_gc *gc, tidei_collector *c) {
+    pthread_mutex_lock(&gc->lock);
+    c->users--;
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
+}
+
+tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
+    tidei_collector *c = t->collector > 0 ? find(gc, t->collector) : NULL;
+    return c ? c : &gc->at[0];
+}
+
+void tidei_tell_weights(tidei_gc *gc) {
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+        tidei_collector *c = &gc->at[i];
+        if (atomic_load_explicit(&c->weight, memory_order_relaxed) == 0) continue;
+        int id = atomic_load_explicit(&c->id, memory_order_acquire);
+        if (id < 0 || !tidei_collector_enter(gc, id)) continue;
+        bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || pthread_equal(c->thread, pthread_self());
+        if (c->table.pressure && here) {
+            int64_t delta = atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed);
+            if (delta) c->table.pressure(c->table.self, delta);
+        }
+        tidei_collector_leave(gc, c);
+    }
+}
+
+static tide_status check(const tide_collector *c) {
+    if (c->struct_size < offsetof(tide_collector, may_collect) || c->struct_size > sizeof *c)
+        return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "struct_size is %zu; this library knows %zu to %zu",
+                          c->struct_size, offsetof(tide_collector, may_collect), sizeof *c);
+    if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "collect is NULL");
+    if (c->caps & ~(uint32_t)ALL_CAPS)
+        return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "caps has bits that this library does not know: 0x%x",
+                          (unsigned)(c->caps & ~(uint32_t)ALL_CAPS));
+    return TIDE_OK;
+}
+
+static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
+    tidei_collector *c = NULL;
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 1; i < TIDEI_COLLECTORS && !c; i++)
+        if (atomic_load(&gc->at[i].id) == PLACE_FREE) c = &gc->at[i];
+    if (c) {
+        memset(&c->table, 0, sizeof c->table); /* slots that an older caller lacks */
+        memcpy(&c->table, table, table->struct_size);
+        if (!c->table.name) c->table.name = "unnamed";
+        c->thread = pthread_self();
+        c->users = c->waits = 0;
+        c->asked = 0;
+        atomic_store(&c->weight, 0);
+        atomic_store(&c->weighs, c->table.pressure != NULL);
+        *id = gc->next_id++;
+        atomic_store_explicit(&c->id, *id, memory_order_release);
+    }
+    pthread_mutex_unlock(&gc->lock);
+    return c ? TIDE_OK
+             : tidei_fail(TIDE_E_INVALID, OP_ATTACH, "%d collectors are attached, the most there can be",
+                          TIDEI_FOREIGN_MAX);
+}
+
+tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id) {
+    int given = -1;
+    if (!rt || !c) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "the runtime or the collector is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tide_status status = check(c);
+    if (status == TIDE_OK) status = place(tidei_gc_of(rt), c, &given);
+    if (status != TIDE_OK) return status;
+    t->collector = given;
+    if (id) *id = given;
+    tidei_gc_changed(tidei_gc_of(rt));
+    return TIDE_OK;
+}
+
+struct leaving {
+    tidei_gc *gc;
+    tidei_collector *c;
+    unsigned own; /* uses of the waiting thread itself, inside the blocking region */
+};
+static void wait_until_unused(void *p) {
+    struct leaving *l = p;
+    pthread_mutex_lock(&l->gc->lock);
+    while (l->gc->running || l->c->users > l->own) pthread_cond_wait(&l->gc->changed, &l->gc->lock);
+    atomic_store(&l->c->id, PLACE_LEAVING);
+    pthread_mutex_unlock(&l->gc->lock);
+}
+
+/* The collector's last moments: its place is nobody's meanwhile. */
+static void evict(tidei_gc *gc, tidei_collector *c) {
+    tidei_gc_changed(gc);
+    if (c->table.detach) c->table.detach(c->table.self);
+    atomic_store(&c->id, PLACE_FREE);
+}
+
+tide_status tide_collector_detach(tide_runtime *rt, int id) {
+    static const char op[] = "tide_collector_detach";
+    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    if (t->depth_collect || t->depth_drain)
+        return tidei_fail(TIDE_E_INVALID, op, "called from inside a collection or a death callback");
+    if (id == 0) return tidei_fail(TIDE_E_INVALID, op, "collector 0 is the runtime's own; it leaves with it");
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_collector *c = id > 0 ? find(gc, id) : NULL;
+    if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %d is attached", id);
+    struct leaving l = {gc, c, c->table.blocking != NULL};
+    tidei_blocking(rt, wait_until_unused, &l);
+    evict(gc, c);
+    return TIDE_OK;
+}
+
+tide_status tide_collector_use(tide_runtime *rt, int id) {
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collector_use", "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    if (id < -1 || (id >= 0 && !find(tidei_gc_of(rt), id)))
+        return tidei_fail(TIDE_E_INVALID, "tide_collector_use", "no collector %d is attached", id);
+    t->collector = id;
+    return TIDE_OK;
+}
+
+void tide_safepoint(tide_runtime *rt) {
+    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    if (!t) return;
+    tidei_drain(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++) tidei_ask(rt, &rt->devs[i], TIDEI_AT_SAFEPOINT, 0);
+}
+
+void tidei_foreign_close(tidei_gc *gc) {
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
+        if (atomic_load(&gc->at[i].id) >= 0) evict(gc, &gc->at[i]);
+}

@@ -1,0 +1,211 @@
+/* gc.c: opens the collectors' floor on a runtime, and what every array needs of it: a cell, references, a thread's coming
+** and going. When to collect, and doing it: collect.c. An embedder's collectors: foreign.c. */
+#include "gc/gc.h"
+#include "gc/boehm.h"
+#include "gc/collector.h"
+
+/* ---- references under reference counting: one word, any thread, any time ---- */
+
+static tide_status count_up(tidei_handle *h) {
+    uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
+    do {
+        if (n == 0 || n == UINT32_MAX)
+            return tidei_fail(TIDE_E_INVALID, "tide_retain",
+                              n ? "the array has been retained too often" : "the array was released before");
+    } while (
+        !atomic_compare_exchange_weak_explicit(&h->refs, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
+    return TIDE_OK;
+}
+
+/* The last one reports the death. The generation is read while the reference still keeps the handle from being born
+** again. */
+static tide_status count_down(tidei_handle *h) {
+    uint64_t generation = tidei_handle_generation(h);
+    uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
+    do {
+        if (n == 0)
+            return tidei_fail(TIDE_E_INVALID, "tide_release", "the array was released more often than retained");
+    } while (
+        !atomic_compare_exchange_weak_explicit(&h->refs, &n, n - 1, memory_order_acq_rel, memory_order_relaxed));
+    if (n == 1) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
+    return TIDE_OK;
+}
+
+/* An array of "boehm" has its cell in that heap; all others have it in the handle. */
+static bool counted(const tidei_handle *h) { return h->home == &h->cell; }
+
+static tide_status retain(tidei_handle *h) { return counted(h) ? count_up(h) : tidei_boehm_retain(h); }
+tide_status tidei_gc_release(tidei_handle *h) { return counted(h) ? count_down(h) : tidei_boehm_release(h); }
+
+/* ---- cells ---- */
+
+#define WEIGHT_STEP (1 << 20) /* bytes of growth before a collector hears of it at once */
+
+static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
+    atomic_store_explicit(&h->refs, 1, memory_order_relaxed);
+    h->cell.hidden = ~(uintptr_t)h;
+    h->home = &h->cell;
+    tide_status status = tidei_scope_add(t, h);
+    if (status != TIDE_OK || !atomic_load_explicit(&c->weighs, memory_order_relaxed)) h->charged = 0;
+    if (!h->charged) return status;
+    int64_t more = (int64_t)h->charged, told = atomic_fetch_add_explicit(&c->weight, more, memory_order_relaxed);
+    if (told + more >= WEIGHT_STEP) tidei_tell_weights(tidei_gc_of(atomic_load(&t->rt)));
+    return TIDE_OK;
+}
+
+static tide_status new_cell(tide_runtime *rt, tidei_thread *t, tidei_handle *h) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_collector *c = tidei_collector_current(gc, t);
+    h->owner = (uint32_t)atomic_load_explicit(&c->id, memory_order_relaxed);
+    h->root = NULL;
+    h->scope = NULL;
+    if (c != &gc->at[0] || !gc->boehm) return new_counted_cell(t, c, h);
+    h->charged = 0; /* bdwgc is not told of weight: that is never coupled to its own trigger */
+    return tidei_boehm_cell(h, rt->set.debug > 0);
+}
+
+static void discharge(tide_runtime *rt, uint32_t owner, size_t bytes) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
+        if (atomic_load_explicit(&gc->at[i].id, memory_order_acquire) == (int)owner)
+            atomic_fetch_sub_explicit(&gc->at[i].weight, (int64_t)bytes, memory_order_relaxed);
+}
+
+/* ---- threads ---- */
+
+static tide_status thread_attach(tide_runtime *rt, tidei_thread *t) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    (void)t;
+    tide_status status = gc->boehm ? tidei_boehm_enter() : TIDE_OK;
+    if (status == TIDE_OK) atomic_fetch_add(&gc->threads, 1);
+    return status;
+}
+
+static void thread_detach(tide_runtime *rt, tidei_thread *t) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_scopes_end(t);
+    atomic_fetch_sub(&gc->threads, 1);
+    if (gc->boehm) tidei_boehm_leave();
+}
+
+/* ---- blocking ---- */
+
+struct regions { /* what is still to be entered around fn */
+    tidei_gc *gc;
+    unsigned next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+/* Enters the regions one inside the other, then runs fn. */
+static void enter_regions(void *p) {
+    struct regions *r = p;
+    while (r->next < TIDEI_COLLECTORS) {
+        int id = atomic_load_explicit(&r->gc->at[r->next++].id, memory_order_acquire);
+        tidei_collector *c = id < 0 ? NULL : tidei_collector_enter(r->gc, id);
+        if (!c) continue;
+        if (c->table.blocking) {
+            c->table.blocking(c->table.self, enter_regions, r);
+            tidei_collector_leave(r->gc, c);
+            return;
+        }
+        tidei_collector_leave(r->gc, c);
+    }
+    r->fn(r->arg);
+}
+
+static void blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg) {
+    struct regions r = {tidei_gc_of(rt), 0, fn, arg};
+    enter_regions(&r);
+}
+
+/* ---- opening and closing ---- */
+
+static void close_floor(tide_runtime *rt) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_scopes_close(gc);
+    tidei_foreign_close(gc);
+    rt->gc_ops = NULL;
+    rt->gc = NULL;
+    pthread_mutex_destroy(&gc->lock);
+    pthread_cond_destroy(&gc->changed);
+    tidei_host_free(rt, gc->devs);
+    tidei_host_free(rt, gc);
+}
+
+static const tidei_gc_ops ops = {
+    .ask = tidei_gc_ask,
+    .collect = tidei_gc_collect,
+    .new_cell = new_cell,
+    .discharge = discharge,
+    .retain = retain,
+    .release = tidei_gc_release,
+    .thread_attach = thread_attach,
+    .thread_detach = thread_detach,
+    .blocking = blocking,
+    .unreached = tidei_gc_unreached,
+    .close = close_floor,
+};
+
+/* The runtime's own collector, by the name in the settings; "": the best that this build has. */
+static tide_status open_own(tidei_gc *gc) {
+    const char *name = gc->rt->set.collector;
+    tidei_collector *c = &gc->at[0];
+#ifdef TIDEI_HAVE_BOEHM
+    if (!*name) name = "boehm";
+#endif
+    atomic_store(&c->id, 0);
+    c->table = (tide_collector){.struct_size = sizeof c->table, .name = "refcount"};
+    if (!*name || !strcmp(name, "refcount")) return TIDE_OK;
+    if (strcmp(name, "boehm"))
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no collector \"%s\"; there are: boehm, refcount",
+                          name);
+    tide_status status = tidei_boehm_open(gc->rt);
+    if (status != TIDE_OK) return status;
+    gc->boehm = true;
+    c->table.name = "boehm";
+    c->table.caps = TIDE_COLLECTOR_TRACING;
+    c->table.self = gc->rt;
+    c->table.collect = tidei_boehm_collect;
+    c->table.may_collect = tidei_boehm_may_collect;
+    c->table.blocking = tidei_boehm_blocking;
+    return TIDE_OK;
+}
+
+static tide_status open_policy(tidei_gc *gc) {
+    char names[128];
+    gc->policy = tidei_policy_find(gc->rt->set.policy);
+    if (!gc->policy)
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s",
+                          gc->rt->set.policy, tidei_policy_names(names, sizeof names));
+    for (unsigned i = 0; i < gc->rt->ndevs; i++) tidei_policy_start(&gc->devs[i].run, gc->policy);
+    return TIDE_OK;
+}
+
+tide_status tidei_gc_open(tide_runtime *rt) {
+    tidei_gc *gc = tidei_host_alloc(rt, sizeof *gc);
+    if (!gc) return tidei_fail_host_memory("tide_open", sizeof *gc);
+    gc->rt = rt;
+    gc->next_id = 1;
+    pthread_mutex_init(&gc->lock, NULL);
+    pthread_cond_init(&gc->changed, NULL);
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) atomic_init(&gc->at[i].id, -1);
+    rt->gc = gc;
+    gc->devs = tidei_host_alloc(rt, rt->ndevs * sizeof *gc->devs);
+    tide_status status = gc->devs ? open_policy(gc) : tidei_fail_host_memory("tide_open", sizeof *gc->devs);
+    if (status == TIDE_OK) status = open_own(gc);
+    if (status != TIDE_OK) {
+        tidei_saved_error e;
+        tidei_error_save(&e);
+        close_floor(rt);
+        tidei_error_restore(&e);
+        return status;
+    }
+    rt->gc_ops = &ops;
+    tidei_gc_changed(gc);
+    return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
+}
+
+void tidei_gc_close(tide_runtime *rt) {
+    if (rt->gc_ops) rt->gc_ops->close(rt);
+}

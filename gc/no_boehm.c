@@ -1,0 +1,27 @@
+/* no_boehm.c: the answer of a build without bdwgc. Only tidei_boehm_open can be reached, and it fails. */
+#include "gc/boehm.h"
+
+tidei_boehm_switches tidei_boehm_test;
+
+tide_status tidei_boehm_open(tide_runtime *rt) {
+    (void)rt;
+    return tidei_fail(TIDE_E_INVALID, "tide_open",
+                      "this build has no collector \"boehm\" (bdw-gc was not there when it was built); there are: "
+                      "refcount");
+}
+tide_status tidei_boehm_enter(void) { return TIDE_OK; }
+void tidei_boehm_leave(void) {}
+tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine) {
+    return (void)h, (void)quarantine, TIDE_E_UNSUPPORTED;
+}
+tide_status tidei_boehm_retain(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
+tide_status tidei_boehm_release(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
+int tidei_boehm_collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_UNSUPPORTED; }
+int tidei_boehm_may_collect(void *self) { return (void)self, 0; }
+void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    fn(arg);
+}
+size_t tidei_boehm_root_bytes(void) { return 0; }
+size_t tidei_boehm_watched(void) { return 0; }
+bool tidei_boehm_by_finalizers(void) { return false; }

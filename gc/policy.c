@@ -1,0 +1,81 @@
+/* policy.c: the registry of policies, and what they share.
+**
+** What must stay true: `base` is what was in use after the drain of the last collection, or less if the program gave back
+** more since, so use - base bounds the garbage that a collection can find; a dear collection that freed nothing is not
+** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed. */
+#include "gc/policy.h"
+#include <stdio.h>
+
+#define EWMA_OLD       0.75 /* weight of the past in the averages */
+#define MINOR_POOR     0.25 /* a minor collection that freed less of the growth: the rest is old, look at all of it */
+#define FRUITLESS      0.02 /* of the growth freed, and ... */
+#define FRUITLESS_DUTY 0.05 /* ... of the time spent: such a collection is not worth repeating soon */
+#define FRUITLESS_STEP 0.10 /* of the remaining room must be used before the next one, ... */
+#define FORGIVEN       0.01 /* ... or so little of the time since then is what another one would take */
+
+static const tidei_policy *const policies[] = {&tidei_policy_reserve, &tidei_policy_cudajl, &tidei_policy_never};
+
+const tidei_policy *tidei_policy_find(const char *name) {
+    for (size_t i = 0; i < TIDEI_COUNT(policies); i++)
+        if (strcmp(policies[i]->name, name) == 0) return policies[i];
+    return NULL;
+}
+
+const char *tidei_policy_names(char *buf, size_t cap) {
+    size_t n = 0;
+    if (cap) buf[0] = 0;
+    for (size_t i = 0; i < TIDEI_COUNT(policies) && n < cap; i++)
+        n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? ", " : "", policies[i]->name);
+    return buf;
+}
+
+uint64_t tidei_policy_room_end(const tidei_policy_in *in) {
+    uint64_t end = in->hard != TIDEI_NO_LIMIT ? in->hard : in->soft != TIDEI_NO_LIMIT ? in->soft : in->total;
+    return end > in->library ? end - in->library : 0;
+}
+
+int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
+    if (!(levels & TIDEI_OFFERS_FULL)) return levels & TIDEI_OFFERS_MINOR ? TIDE_COLLECT_MINOR : 0;
+    if (!(levels & TIDEI_OFFERS_MINOR) || h->minor_was_poor) return TIDE_COLLECT_FULL;
+    if (h->gc_ns[0] == 0 || h->gc_ns[1] == 0) return TIDE_COLLECT_MINOR; /* a minor one tells most for its time */
+    return h->per_ns[1] > h->per_ns[0] ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
+}
+
+void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p) {
+    memset(r, 0, sizeof *r);
+    r->policy = p;
+}
+
+tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) {
+    tidei_policy_history *h = &r->history;
+    uint64_t used = tidei_policy_used(in);
+    if (!h->opened_ns) h->opened_ns = in->now_ns;
+    if (used < h->base) h->base = used;
+    if (!in->levels) return (tidei_decision){0, UINT64_MAX, "no collector can be asked"};
+    tidei_decision d = r->policy->decide(r->state, h, in);
+    if (d.level && used + in->request < h->guard &&
+        h->gc_ns[d.level == TIDE_COLLECT_FULL] > FORGIVEN * (double)(in->now_ns - h->end_ns))
+        return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
+    return d;
+}
+
+static double average(double old, double now) { return old == 0 ? now : EWMA_OLD * old + (1 - EWMA_OLD) * now; }
+
+void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before, const tidei_policy_in *after,
+                       const tidei_collection *c) {
+    tidei_policy_history *h = &r->history;
+    uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after), end = tidei_policy_room_end(after);
+    double freed = used > left ? (double)(used - left) : 0, growth = used > h->base ? (double)(used - h->base) : 0;
+    double pause = c->pause_ns ? (double)c->pause_ns : 1; /* a clock's tick may be longer than the pause */
+    uint64_t last = h->end_ns ? h->end_ns : h->opened_ns;
+    double since = after->now_ns > last ? (double)(after->now_ns - last) : 1;
+    int k = c->level == TIDE_COLLECT_FULL;
+    h->gc_ns[k] = average(h->gc_ns[k], pause);
+    h->per_ns[k] = average(h->per_ns[k], freed / pause);
+    h->minor_was_poor = k == 0 && freed < MINOR_POOR * growth;
+    bool fruitless = freed <= FRUITLESS * growth && pause > FRUITLESS_DUTY * since;
+    h->guard = fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
+    h->base = left;
+    h->end_ns = after->now_ns;
+    if (r->policy->observe) r->policy->observe(r->state, before, after, c);
+}

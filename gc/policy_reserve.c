@@ -1,0 +1,76 @@
+/* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is used.
+**
+** Room is what the last collection left below the limit in sight. While less than X0 of it is used, nothing happens. From
+** there to X1 each question is an offer with a price, the part of the pause that no queued device work hides; prices
+** lie between FLOOR (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is at most
+** sqrt(M/m) times the cheapest: no online rule promises more. From X1 on any price is. So voluntary collections number at
+** most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they die out. No term grows with live
+** data, since a pause does not.
+** Without a limit below the device's size, garbage also has a price for its neighbours: once it may exceed what is live
+** (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the time. */
+#include "gc/policy.h"
+#include <math.h>
+
+#define X0          0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
+#define X1          0.97 /* of the room: what remains lets requests of 3 % in without a climb */
+#define WORTH       0.10 /* of the room must be garbage, perhaps, before a request that does not fit is a reason */
+#define FLOOR_NS    50e3 /* m: below this a pause does not matter */
+#define STALL_NS    20e6 /* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
+#define STOPPED     0.5 /* share of its time that another stopped thread would have used well; unknown */
+#define GARBAGE_MIN ((double)(256 << 20))
+#define CHEAP       0.01       /* of the time since the last collection */
+#define STEP        (1.0 / 64) /* of the room, between questions while offers are too dear */
+
+typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
+    double used, base, room, x;
+    double gc_ns, price_ns, price_max_ns;
+    int level;
+} view;
+
+static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
+    view v = {
+        .used = (double)tidei_policy_used(in), .base = (double)h->base, .level = tidei_policy_level(h, in->levels)};
+    double end = (double)tidei_policy_room_end(in);
+    v.room = end > v.base ? end - v.base : 0;
+    double growth = v.used - v.base;
+    double wanted = growth >= WORTH * v.room ? (double)in->request : 0;
+    v.x = v.room > 0 ? (growth + wanted) / v.room : growth > 0;
+    v.gc_ns = h->gc_ns[v.level == TIDE_COLLECT_FULL];
+    v.price_ns = fmax(FLOOR_NS, v.gc_ns - (double)in->slack_ns);
+    if (in->threads > 1) v.price_ns += (double)(in->threads - 1) * v.gc_ns * STOPPED;
+    v.price_max_ns = sqrt(FLOOR_NS * (v.gc_ns + STALL_NS));
+    return v;
+}
+
+/* Garbage that nobody's limit forbids. `at`: the use from which the rule looks. */
+static bool neighbourly(const view *v, const tidei_policy_history *h, const tidei_policy_in *in, double *at) {
+    if (in->hard < in->total || in->soft < in->total) {
+        *at = INFINITY;
+        return false;
+    }
+    *at = v->base + fmax(GARBAGE_MIN, v->base);
+    double since = (double)(in->now_ns - (h->end_ns ? h->end_ns : h->opened_ns));
+    return v->used > *at && v->gc_ns < CHEAP * since;
+}
+
+/* The growth of use to `at` as live + request: granules are lost at today's rate. */
+static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
+    double more = at > v->used ? at - v->used : 0;
+    if (more >= (double)(UINT64_MAX / 2)) return UINT64_MAX;
+    return in->live + (uint64_t)(v->used > 0 ? more * (double)in->live / v->used : more);
+}
+
+static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
+    view v = look(h, in);
+    double neighbours_at;
+    (void)state;
+    if (v.x >= X1) return (tidei_decision){v.level, 0, "the room is used up"};
+    if (v.x >= X0 && v.price_ns <= v.price_max_ns)
+        return (tidei_decision){v.level, 0, "a third of the room is used"};
+    if (neighbourly(&v, h, in, &neighbours_at)) return (tidei_decision){v.level, 0, "much may be garbage"};
+    double first = v.base + X0 * v.room, next = v.used + STEP * v.room, last = v.base + X1 * v.room;
+    double at = fmin(v.used < first ? first : fmin(next, last), v.used < neighbours_at ? neighbours_at : next);
+    return (tidei_decision){0, wake(in, &v, at), "it is too early"};
+}
+
+const tidei_policy tidei_policy_reserve = {"reserve", decide, NULL};

@@ -1,0 +1,125 @@
+/* shelf.h: free stretches of a pool's address range, found by size: the index behind the pool `tide`.
+**
+** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A shelf holds free ones in
+** bins, 16 to a doubling of size, with a bitmap over the bins; a bin is a treap ordered by (size, address). So the best
+** fit, lowest address first, is exact and does not depend on the order in which extents came, and bins are small enough
+** that a step costs a few instructions.
+** What must stay true: an extent is on one shelf at most; its place depends on its size and offset, so they change only
+** off the shelf or through tidei_shelf_reshape; a bit is set exactly where a bin is not empty. */
+#ifndef TIDEI_SHELF_H
+#define TIDEI_SHELF_H
+
+#include "runtime/stream.h"
+
+typedef struct tidei_extent tidei_extent;
+struct tidei_page;
+
+typedef enum {
+    TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
+    TIDEI_EXTENT_LIVE,    /* handed out */
+    TIDEI_EXTENT_FREE,    /* on a shelf */
+    TIDEI_EXTENT_HOLE,    /* addresses without memory */
+    TIDEI_EXTENT_MAPPING, /* addresses that a thread is getting memory for */
+    TIDEI_EXTENT_CLAIMED  /* backed, free, and off the shelves while a thread works on it without the lock */
+} tidei_extent_state;
+
+/* `slot` of an extent: the stream whose work is pending on it, or one of these. */
+enum { TIDEI_SLOT_READY = 0xffff, /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* see `many` */ };
+
+/* Two cache lines; only stretches with several streams' work pending touch the second. */
+struct tidei_extent {
+    size_t off, size;          /* within the range; multiples of the granule */
+    tidei_extent *prev, *next; /* by address */
+    tidei_extent *left;        /* FREE: in its bin; HOLE: the hole before; CLAIMED and SPARE: a chain */
+    union {
+        tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
+        struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
+    };
+    union {
+        uint64_t tick; /* pending on `slot` up to here */
+        size_t bytes;  /* LIVE: as requested */
+    };
+    uint32_t rank; /* in the treap; fixed with the descriptor */
+    uint16_t slot;
+    uint8_t state;
+    tidei_stamps many; /* slot TIDEI_SLOT_MANY */
+};
+
+enum { TIDEI_SHELF_WORDS = 10, TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64 };
+
+typedef struct tidei_shelf {
+    size_t bytes;   /* in all its extents */
+    unsigned shift; /* the granule's, in bits */
+    uint64_t words; /* which words of `bins` are not zero */
+    uint64_t bins[TIDEI_SHELF_WORDS];
+    tidei_extent *roots[TIDEI_SHELF_BINS];
+} tidei_shelf;
+
+/* Sizes below 32 granules have bins of their own; above, a doubling has 16. */
+static inline unsigned tidei_shelf_bin(const tidei_shelf *sh, size_t size) {
+    uint64_t g = (uint64_t)size >> sh->shift;
+    unsigned e = 63 - (unsigned)__builtin_clzll(g | 16);
+    return (e - 4) * 16 + (unsigned)(g >> (e - 4));
+}
+
+static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_t off) {
+    return a->size != size ? a->size < size : a->off < off;
+}
+
+static inline void tidei_shelf_mark(tidei_shelf *sh, unsigned bin) {
+    sh->bins[bin / 64] |= (uint64_t)1 << bin % 64;
+    sh->words |= (uint64_t)1 << bin / 64;
+}
+static inline void tidei_shelf_unmark(tidei_shelf *sh, unsigned bin) {
+    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64))) sh->words &= ~((uint64_t)1 << bin / 64);
+}
+
+/* The way of the treap's nodes where a bin holds others too. */
+void tidei_shelf_put_among(tidei_extent **root, tidei_extent *x);
+void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x);
+
+static inline void tidei_shelf_put(tidei_shelf *sh, tidei_extent *x) {
+    unsigned bin = tidei_shelf_bin(sh, x->size);
+    sh->bytes += x->size;
+    if (sh->roots[bin]) {
+        tidei_shelf_put_among(&sh->roots[bin], x);
+    } else {
+        x->left = x->right = NULL;
+        sh->roots[bin] = x;
+        tidei_shelf_mark(sh, bin);
+    }
+}
+
+static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
+    unsigned bin = tidei_shelf_bin(sh, x->size);
+    sh->bytes -= x->size;
+    if (sh->roots[bin] == x && !x->left && !x->right) {
+        sh->roots[bin] = NULL;
+        tidei_shelf_unmark(sh, bin);
+    } else {
+        tidei_shelf_take_among(&sh->roots[bin], x);
+    }
+}
+
+/* Gives an extent on the shelf other ends: where it is alone in its bin and stays there, nothing else is touched. */
+static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t off, size_t size) {
+    unsigned bin = tidei_shelf_bin(sh, size);
+    if (sh->roots[bin] == x && !x->left && !x->right) {
+        sh->bytes += size - x->size;
+        x->off = off, x->size = size;
+        return;
+    }
+    tidei_shelf_take(sh, x);
+    x->off = off, x->size = size;
+    tidei_shelf_put(sh, x);
+}
+
+/* The smallest of at least `size`, of those the lowest; NULL if there is none. */
+tidei_extent *tidei_shelf_fit(const tidei_shelf *sh, size_t size);
+/* The next one in the order (size, address); x is on the shelf. */
+tidei_extent *tidei_shelf_next(const tidei_shelf *sh, const tidei_extent *x);
+tidei_extent *tidei_shelf_largest(const tidei_shelf *sh);
+/* Order, ranks, bitmaps and sums; *count receives how many extents there are. */
+bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count);
+
+#endif

@@ -1,0 +1,434 @@
+/* tide_pages.c: memory for the pool `tide`: growing into holes, and giving whole pages back.
+**
+** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth fills the low or the high
+** end of a hole, or all of it, so that with the free stretches beside it the request fits; of all holes it takes the one
+** that needs the least new memory, and of those the lowest. Trim takes pages that lie wholly in ready extents, the highest
+** first, and leaves holes. The lock is never held across a call of the device or of the limits.
+** What must stay true: pages lie in address order, exactly where extents are backed. */
+#include "runtime/pool/tide_pool.h"
+
+/* The largest page made. One costs about what a small one does (create, set access, unmap, release: 100 us together), and
+** larger ones could hardly be given back. */
+#define PAGE_MAX (32 * TIDEI_MIB)
+/* Pages a device call: bounds the array on the stack. */
+#define BATCH 64
+
+/* ---- pages ---- */
+
+static size_t page_end(const tidei_page *pg) { return pg->off + pg->bytes; }
+
+static void pages_free(tidei_tide *p, tidei_page *first) {
+    for (tidei_page *next; first; first = next) {
+        next = first->next;
+        tidei_host_free(p->base.dev->rt, first);
+    }
+}
+
+/* Pages without memory for a stretch, chained; NULL when host memory is exhausted. */
+static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes) {
+    tidei_page *first = NULL, *last = NULL;
+    size_t most = tidei_max_size(PAGE_MAX / p->page_bytes * p->page_bytes, p->page_bytes);
+    while (bytes) {
+        tidei_page *pg = tidei_host_alloc(p->base.dev->rt, sizeof *pg);
+        if (!pg) {
+            pages_free(p, first);
+            return NULL;
+        }
+        *pg = (tidei_page){.off = off, .bytes = tidei_min_size(bytes, most), .prev = last};
+        off += pg->bytes, bytes -= pg->bytes;
+        if (last)
+            last->next = pg;
+        else
+            first = pg;
+        last = pg;
+    }
+    return first;
+}
+
+/* The memory of the pages from `pg` on up to the address `end`, at most BATCH. Returns the last one looked at. */
+static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
+    for (*n = 0;; pg = pg->next) {
+        mem[(*n)++] = pg->mem;
+        if (page_end(pg) >= end || *n == BATCH) return pg;
+    }
+}
+
+/* Unmaps the stretch [pg->off, end), whole pages. The links at its outer ends are not read: they may change meanwhile. */
+static tide_status unmap(tidei_tide *p, tidei_page *pg, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[BATCH];
+    for (;; pg = pg->next) {
+        size_t off = pg->off, n;
+        pg = batch(pg, end, mem, &n);
+        tide_status st = d->ops->unmap(d, p->addr + off, mem, n);
+        if (st != TIDE_OK || page_end(pg) >= end) return st;
+    }
+}
+
+static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[BATCH];
+    for (tidei_page *pg = first;; pg = pg->next) {
+        size_t off = pg->off, n;
+        pg = batch(pg, end, mem, &n);
+        tide_status st = d->ops->map(d, p->addr + off, mem, n);
+        if (st != TIDE_OK && off > first->off) unmap(p, first, off);
+        if (st != TIDE_OK || page_end(pg) >= end) return st;
+    }
+}
+
+static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
+    tidei_device *d = p->base.dev->d;
+    for (;; pg = pg->next) {
+        if (pg->mem) d->ops->page_release(d, pg->mem);
+        if (page_end(pg) >= end) return;
+    }
+}
+
+/* Memory for [off, off + bytes), counted against the limits, mapped; *out the chained pages. Without the lock. */
+static tide_status back(tidei_tide *p, size_t off, size_t bytes, tidei_page **out) {
+    tidei_device *d = p->base.dev->d;
+    tidei_page *first = pages_new(p, off, bytes);
+    if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
+    tide_status st = tidei_back(p->base.dev, bytes);
+    if (st == TIDE_OK) {
+        for (tidei_page *pg = first; pg && st == TIDE_OK; pg = pg->next)
+            st = d->ops->page_new(d, pg->bytes, &pg->mem);
+        if (st == TIDE_OK) st = map(p, first, off + bytes);
+        if (st == TIDE_OK) {
+            tidei_tide_poison(p, off, bytes);
+            *out = first;
+            return TIDE_OK;
+        }
+        pages_release(p, first, off + bytes);
+        tidei_unback(p->base.dev, bytes);
+    }
+    pages_free(p, first);
+    return st;
+}
+
+static void pages_link(tidei_tide *p, tidei_page *first) {
+    tidei_page *last = first, *at = p->last_page;
+    while (last->next) last = last->next;
+    while (at && at->off > first->off) at = at->prev;
+    first->prev = at;
+    last->next = at ? at->next : p->first_page;
+    if (last->next)
+        last->next->prev = last;
+    else
+        p->last_page = last;
+    if (at)
+        at->next = first;
+    else
+        p->first_page = first;
+}
+
+/* Takes the pages of [first->off, end) out and returns them as a chain. */
+static tidei_page *pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
+    tidei_page *last = first;
+    while (page_end(last) < end) last = last->next;
+    if (first->prev)
+        first->prev->next = last->next;
+    else
+        p->first_page = last->next;
+    if (last->next)
+        last->next->prev = first->prev;
+    else
+        p->last_page = first->prev;
+    last->next = NULL;
+    return first;
+}
+
+/* ---- holes ---- */
+
+static void hole_unlink(tidei_tide *p, tidei_extent *x) {
+    if (x->left)
+        x->left->right = x->right;
+    else
+        p->holes = x->right;
+    if (x->right) x->right->left = x->left;
+}
+
+static void hole_link(tidei_tide *p, tidei_extent *x) {
+    tidei_extent *before = NULL, *behind = p->holes;
+    while (behind && behind->off < x->off) before = behind, behind = behind->right;
+    x->left = before;
+    x->right = behind;
+    if (behind) behind->left = x;
+    if (before)
+        before->right = x;
+    else
+        p->holes = x;
+}
+
+void tidei_tide_hole(tidei_tide *p, tidei_extent *x) {
+    tidei_extent *sides[] = {x->prev, x->next};
+    x->slot = TIDEI_SLOT_READY;
+    for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
+        if (!sides[i] || sides[i]->state != TIDEI_EXTENT_HOLE) continue;
+        hole_unlink(p, sides[i]);
+        tidei_tide_absorb(p, x, sides[i]);
+    }
+    x->state = TIDEI_EXTENT_HOLE;
+    hole_link(p, x);
+}
+
+/* ---- growing ---- */
+
+/* Where to grow: the memory goes to the hole's low end (beside `left`) or its high end (beside `right`), or fills it. */
+typedef struct plan {
+    tidei_extent *hole;
+    tidei_extent *left, *right; /* free neighbours that become part of the piece, or NULL */
+    size_t bytes;               /* to get; whole pages */
+    bool high;
+} plan;
+
+static tidei_extent *usable(tidei_extent *x, tide_stream *s) {
+    if (!x || x->state != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
+    return tidei_tide_covered(s, x) ? x : NULL;
+}
+
+/* The least new memory that makes `size` bytes at this hole; false if it is too small. */
+static bool plan_hole(const tidei_tide *p, tidei_extent *hole, size_t size, tide_stream *s, plan *out) {
+    tidei_extent *left = usable(hole->prev, s), *right = usable(hole->next, s);
+    size_t l = left ? left->size : 0, r = right ? right->size : 0;
+    size_t low = l < size ? tidei_round_up(size - l, p->page_bytes) : p->page_bytes;
+    size_t high = r < size ? tidei_round_up(size - r, p->page_bytes) : p->page_bytes;
+    if (low <= hole->size && low <= high)
+        *out = (plan){.hole = hole, .left = left, .bytes = low};
+    else if (high <= hole->size)
+        *out = (plan){.hole = hole, .right = right, .bytes = high, .high = true};
+    else if (left && right && tidei_tide_joinable(left, right) && l + hole->size + r >= size)
+        *out = (plan){.hole = hole, .left = left, .right = right, .bytes = hole->size};
+    else
+        return false;
+    return true;
+}
+
+static bool plan_growth(const tidei_tide *p, size_t size, size_t step, tide_stream *s, plan *best) {
+    plan a;
+    best->hole = NULL;
+    for (tidei_extent *hole = p->holes; hole; hole = hole->right)
+        if (plan_hole(p, hole, size, s, &a) && (!best->hole || a.bytes < best->bytes)) *best = a;
+    if (!best->hole) return false;
+    best->bytes =
+        tidei_min_size(tidei_max_size(best->bytes, step / p->page_bytes * p->page_bytes), best->hole->size);
+    return true;
+}
+
+/* Cuts the plan's part off its hole, with the descriptor `spare` where the rest stays a hole. */
+static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare) {
+    tidei_extent *hole = g->hole, *x = hole;
+    if (g->bytes == hole->size) {
+        hole_unlink(p, hole);
+        tidei_tide_drop(p, spare);
+    } else {
+        x = spare;
+        x->slot = TIDEI_SLOT_READY;
+        x->size = g->bytes;
+        hole->size -= g->bytes;
+        if (g->high) {
+            x->off = tidei_extent_end(hole);
+            tidei_tide_link_behind(p, x, hole);
+        } else {
+            x->off = hole->off;
+            hole->off += g->bytes;
+            tidei_tide_link_before(p, x, hole);
+        }
+    }
+    x->state = TIDEI_EXTENT_MAPPING;
+    return x;
+}
+
+static void unclaim(tidei_tide *p, tidei_extent *x) {
+    if (!x) return;
+    p->claimed -= x->size;
+    tidei_tide_release(p, x);
+}
+
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
+    plan g;
+    tidei_page *pages = NULL;
+    tide_status st = tidei_tide_restock(p);
+    if (st != TIDE_OK) return st;
+    if (!plan_growth(p, size, step, s, &g)) return TIDE_E_NOMEM;
+    if (g.left) tidei_tide_claim(p, g.left);
+    if (g.right) tidei_tide_claim(p, g.right);
+    tidei_extent *x = cut_hole(p, &g, tidei_tide_spare(p));
+    pthread_mutex_unlock(&p->lock);
+    st = back(p, x->off, x->size, &pages);
+    pthread_mutex_lock(&p->lock);
+    if (st != TIDE_OK) {
+        tidei_tide_hole(p, x);
+        unclaim(p, g.left);
+        unclaim(p, g.right);
+        return st;
+    }
+    pages_link(p, pages);
+    p->backed += x->size;
+    p->claimed += x->size;
+    x->state = TIDEI_EXTENT_CLAIMED;
+    if (g.left) tidei_tide_absorb(p, x, g.left);
+    if (g.right) tidei_tide_absorb(p, x, g.right);
+    *out = x;
+    return TIDE_OK;
+}
+
+/* ---- giving back ---- */
+
+/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares for the rests. */
+static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+    size_t off = x->off, end = tidei_extent_end(x);
+    tidei_extent *rest[2] = {NULL, NULL};
+    tidei_shelf_take(&p->ready, x);
+    x->off = low;
+    x->size = high - low;
+    x->state = TIDEI_EXTENT_CLAIMED;
+    p->claimed += x->size;
+    if (off < low) {
+        rest[0] = tidei_tide_spare(p);
+        rest[0]->off = off;
+        rest[0]->size = low - off;
+        tidei_tide_link_before(p, rest[0], x);
+    }
+    if (high < end) {
+        rest[1] = tidei_tide_spare(p);
+        rest[1]->off = high;
+        rest[1]->size = end - high;
+        tidei_tide_link_behind(p, rest[1], x);
+    }
+    for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
+        if (!rest[i]) continue;
+        rest[i]->slot = TIDEI_SLOT_READY;
+        rest[i]->state = TIDEI_EXTENT_FREE;
+        tidei_shelf_put(&p->ready, rest[i]);
+    }
+}
+
+/* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one batch an extent, so that
+** the device refuses all of it or nothing. Stops early when spare descriptors run out: *more. */
+static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
+    tidei_extent *chain = NULL;
+    tidei_page *pg = p->last_page;
+    size_t got = 0;
+    *more = false;
+    for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
+        if (x->state != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes) continue;
+        while (pg && page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
+        size_t high = pg ? page_end(pg) : 0, low = high;
+        tidei_page *first = NULL;
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < BATCH; pg = pg->prev, n++) {
+            first = pg;
+            low = pg->off;
+            got += pg->bytes;
+        }
+        if (!first) continue;
+        if (!p->spares || !p->spares->left) {
+            *more = true;
+            break;
+        }
+        claim_part(p, x, low, high);
+        x->pages = first;
+        x->left = chain;
+        chain = x;
+    }
+    return chain;
+}
+
+/* Unmaps and releases the pages of a claimed extent. Without the lock. Returns false where the device refuses. */
+static bool unback(tidei_tide *p, tidei_extent *x) {
+    size_t end = tidei_extent_end(x);
+    tidei_tide_unpoison(p, x->off, x->size);
+    if (unmap(p, x->pages, end) != TIDE_OK) {
+        tidei_tide_poison(p, x->off, x->size);
+        return false;
+    }
+    pages_release(p, x->pages, end);
+    tidei_unback(p->base.dev, x->size);
+    return true;
+}
+
+/* Makes holes of the extents that were given back and free ones of the others. Returns the pages to free. */
+static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent *kept) {
+    tidei_page *gone = NULL;
+    for (tidei_extent *x = given, *next; x; x = next) {
+        next = x->left;
+        tidei_page *pg = pages_unlink(p, x->pages, tidei_extent_end(x)), *last = pg;
+        while (last->next) last = last->next;
+        last->next = gone;
+        gone = pg;
+        p->backed -= x->size;
+        p->claimed -= x->size;
+        tidei_tide_hole(p, x);
+    }
+    for (tidei_extent *x = kept, *next; x; x = next) {
+        next = x->left;
+        unclaim(p, x);
+    }
+    return gone;
+}
+
+size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
+    size_t given_bytes = 0, round_bytes;
+    bool more;
+    do {
+        tidei_extent *given = NULL, *kept = NULL, *chain, *next;
+        round_bytes = 0;
+        pthread_mutex_lock(&p->lock);
+        size_t excess = p->backed - p->used > keep ? p->backed - p->used - keep : 0;
+        if (tidei_tide_restock(p) != TIDE_OK) excess = 0;
+        chain = claim_pages(p, excess, &more);
+        pthread_mutex_unlock(&p->lock);
+        for (; chain; chain = next) {
+            bool ok = unback(p, chain);
+            next = chain->left;
+            chain->left = ok ? given : kept;
+            if (ok) {
+                round_bytes += chain->size;
+                given = chain;
+            } else {
+                kept = chain;
+            }
+        }
+        pthread_mutex_lock(&p->lock);
+        tidei_page *gone = commit_trim(p, given, kept);
+        pthread_mutex_unlock(&p->lock);
+        pages_free(p, gone);
+        given_bytes += round_bytes;
+    } while (more && round_bytes);
+    return given_bytes;
+}
+
+void tidei_tide_unmap_all(tidei_tide *p) {
+    tidei_device *d = p->base.dev->d;
+    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
+        for (last = pg; last->next && last->next->off == page_end(last);) last = last->next;
+        tidei_tide_unpoison(p, pg->off, page_end(last) - pg->off);
+        unmap(p, pg, page_end(last));
+    }
+    for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
+        d->ops->page_release(d, pg->mem);
+        tidei_unback(p->base.dev, pg->bytes);
+    }
+    pages_free(p, p->first_page);
+    p->first_page = p->last_page = NULL;
+}
+
+bool tidei_tide_pages_valid(tidei_tide *p) {
+    const tidei_page *pg = p->first_page, *prev = NULL;
+    const tidei_extent *x = p->first;
+    size_t sum = 0;
+    for (; pg; prev = pg, pg = pg->next) {
+        if (!pg->mem || !pg->bytes || pg->bytes % p->page_bytes || pg->off % p->page_bytes || pg->prev != prev)
+            return false;
+        if (prev && pg->off < page_end(prev)) return false;
+        sum += pg->bytes;
+        for (; x && x->off < page_end(pg); x = x->next) { /* what the page covers is backed */
+            if (tidei_extent_end(x) > pg->off &&
+                (x->state == TIDEI_EXTENT_HOLE || x->state == TIDEI_EXTENT_MAPPING))
+                return false;
+            if (tidei_extent_end(x) > page_end(pg)) break;
+        }
+    }
+    return sum == p->backed && p->last_page == prev; /* and as the sums agree, what is backed is covered */
+}

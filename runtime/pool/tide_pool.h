@@ -1,0 +1,97 @@
+/* tide_pool.h: the pool `tide` inside: its state, and what tide.c (blocks) and tide_pages.c (memory) ask of each other.
+**
+** Model. One address range, reserved once, tiled by extents in address order: blocks handed out, free stretches, holes
+** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
+** extent is no hole. Descriptors live in host memory; device memory is never touched.
+** A free extent is `ready` (nothing pending), on the shelf of the one stream whose work is pending on it, or among
+** `mixed`. Free neighbours are one extent wherever at most one stream's work is pending on the whole.
+** What must stay true: nothing is called with the lock held: neither the device, nor the limits (tidei_back may come back
+** here to trim), nor host memory. A thread that needs one of these claims the extents it works on (CLAIMED, MAPPING),
+** lets go of the lock, and settles the matter under the lock again. Claimed bytes count as cached. */
+#ifndef TIDEI_TIDE_POOL_H
+#define TIDEI_TIDE_POOL_H
+
+#include "runtime/pool/pool.h"
+#include "runtime/pool/shelf.h"
+#include "runtime/runtime.h"
+
+/* Device memory as the device hands it out, mapped at `off`. The unit that trim gives back. */
+typedef struct tidei_page {
+    size_t off, bytes;
+    tidei_dpage *mem;
+    struct tidei_page *prev, *next; /* by address */
+} tidei_page;
+
+typedef struct tidei_slab tidei_slab; /* of descriptors */
+
+typedef struct tidei_tide {
+    tidei_pool base;
+    /* fixed once open */
+    tidei_addr addr;
+    size_t span;                                   /* of the address range */
+    size_t page_bytes;                             /* page_bytes of the device */
+    size_t granule;                                /* sizes of blocks are multiples of it; a power of two */
+    bool poison;                                   /* AddressSanitizer is told what is free */
+    _Atomic(tidei_shelf *) own[TIDEI_STREAMS_MAX]; /* made once */
+    pthread_mutex_t lock;
+    /* under lock */
+    tidei_extent *first, *last; /* by address */
+    tidei_extent *holes;        /* by address */
+    tidei_page *first_page, *last_page;
+    tidei_shelf ready, mixed;
+    size_t live, used, backed, claimed; /* used: live and rounding */
+    uint64_t allocs, frees;
+    tidei_extent *spares;
+    tidei_slab *slabs;
+} tidei_tide;
+
+static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
+
+/* Makes sure that there are two spare descriptors; may let go of the lock in between. TIDE_E_HOST_NOMEM. */
+tide_status tidei_tide_restock(tidei_tide *p);
+tidei_extent *tidei_tide_spare(tidei_tide *p); /* there is one */
+void tidei_tide_drop(tidei_tide *p, tidei_extent *x);
+/* Links x in before or behind `at`. */
+void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at);
+void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at);
+void tidei_tide_unlink(tidei_tide *p, tidei_extent *x);
+
+/* The shelf that a free extent lies on, from its slot. */
+tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x);
+/* x, off every shelf, becomes free with its slot and tick, joined with its neighbours where that may be. */
+void tidei_tide_release(tidei_tide *p, tidei_extent *x);
+/* Takes x off its shelf: CLAIMED. */
+void tidei_tide_claim(tidei_tide *p, tidei_extent *x);
+/* May neighbours with these become one? */
+bool tidei_tide_joinable(const tidei_extent *a, const tidei_extent *b);
+/* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the shelves. */
+void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
+/* Will work queued on s be ordered after what is pending on x, as far as is known without asking? */
+bool tidei_tide_covered(tide_stream *s, tidei_extent *x);
+
+/* tide_pages.c; both let go of the lock meanwhile */
+/* Gets memory for `size` bytes in one piece that s may use, rather `step` more than needed. *out is CLAIMED. */
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out);
+size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
+void tidei_tide_unmap_all(tidei_tide *p);           /* at close */
+bool tidei_tide_pages_valid(tidei_tide *p); /* they lie exactly where extents are backed; their sum is `backed` */
+void tidei_tide_hole(tidei_tide *p, tidei_extent *x); /* x becomes a hole, joined with holes beside it */
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define TIDEI_TIDE_POISONS 1
+#else
+#define TIDEI_TIDE_POISONS                0
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+/* Nobody may touch these bytes, or the first of them may be used. Only where the host can: a host device. */
+static inline void tidei_tide_poison(tidei_tide *p, size_t off, size_t bytes) {
+    if (p->poison) ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
+}
+static inline void tidei_tide_unpoison(tidei_tide *p, size_t off, size_t bytes) {
+    if (p->poison) ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
+}
+
+#endif
