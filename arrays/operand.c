@@ -66,8 +66,6 @@ tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_la
         tidei_storage_release(st);
         return NULL;
     }
-    /* A storage weighs on the first handle alone, not on views of it. */
-    h->charged = atomic_load_explicit(&st->refs, memory_order_relaxed) == 1 ? st->bytes : 0;
     if (rt->gc_ops->new_cell(rt, t, h) != TIDE_OK) {
         tidei_report(h, tidei_handle_generation(h),
                      TIDEI_DEAD | TIDEI_GONE); /* the storage goes with it, at a drain */
@@ -80,7 +78,8 @@ tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int
                              tidei_operand *o) {
     tidei_operand made;
     if (tidei_operand_make(rt, t, ndim, shape, op, &made) != TIDE_OK) return NULL;
-    tide_array *a = tidei_array_over(rt, made.st, &made.lay, op);
+    tide_array *a =
+        tidei_array_over(rt, made.st, &made.lay, op); /* while it alone refers to the storage, which it weighs */
     if (!a) return NULL;
     tidei_storage_retain(made.st);
     tidei_keep(a);

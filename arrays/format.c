@@ -1,0 +1,422 @@
+/* format.c: arrays as text, laid out as NumPy prints them.
+**
+** Floats show the fewest digits that tell them from their neighbours, at most eight after the point; a column of them has
+** one form, plain or with exponents, chosen from the largest and smallest magnitude. Above 1000 elements only the first and
+** last three along each axis are shown, and only those leave the device. A 0-d array prints as its element, in full. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "arrays/arrays.h"
+
+#define SUMMARY_ABOVE 1000 /* elements */
+#define EDGE          3    /* elements shown at each end of a summarised axis */
+#define PLACES        8    /* digits after the point, at most */
+#define LINE          75   /* columns; longer rows wrap */
+#define WORD          160  /* bytes: two floats of 17 digits, a point, an exponent, padding */
+
+/* ---- where text goes ---- */
+
+typedef struct sink {
+    char *buf;
+    size_t cap, len; /* len counts what did not fit too */
+    size_t blanks;   /* held back: they are dropped where a line ends */
+} sink;
+
+static void put(sink *s, const char *text, size_t n) {
+    for (; s->blanks; s->blanks--, s->len++) {
+        if (s->len + 1 < s->cap) s->buf[s->len] = ' ';
+    }
+    for (size_t i = 0; i < n; i++, s->len++) {
+        if (s->len + 1 < s->cap) s->buf[s->len] = text[i];
+    }
+}
+static void put_lines(sink *s, int lines, int indent) {
+    s->blanks = 0;
+    while (lines-- > 0) put(s, "\n", 1);
+    s->blanks = (size_t)indent;
+}
+static void put_word(sink *s, const char *word) {
+    size_t n = strlen(word), inked = n;
+    while (inked && word[inked - 1] == ' ') inked--;
+    put(s, word, inked);
+    s->blanks += n - inked;
+}
+
+/* ---- decimal digits ---- */
+
+typedef struct digits { /* d[0].d[1]d[2]... * 10^exponent, without trailing zeros */
+    int n, exponent;
+    char d[20];
+} digits;
+
+/* The nearest decimal with `n` digits, n <= 17. The locale's point may be any text. */
+static digits round_digits(double magnitude, int n) {
+    char text[40];
+    digits out = {0};
+    snprintf(text, sizeof text, "%.*e", n - 1, magnitude);
+    const char *p = text;
+    for (; *p != 'e'; p++) {
+        if (*p >= '0' && *p <= '9') out.d[out.n++] = *p;
+    }
+    out.exponent = atoi(p + 1);
+    while (out.n > 1 && out.d[out.n - 1] == '0') out.n--;
+    return out;
+}
+
+static double round_to(double v, tide_dtype t) {
+    switch (t) {
+    case TIDE_F16: return tidei_f16_to_f32(tidei_f64_to_f16(v));
+    case TIDE_BF16: return tidei_bf16_to_f32(tidei_f64_to_bf16(v));
+    case TIDE_F32: return (float)v;
+    default: return v;
+    }
+}
+
+static double digits_value(const digits *d) {
+    char text[40];
+    snprintf(text, sizeof text, "%.*se%d", d->n, d->d, d->exponent - d->n + 1);
+    return strtod(text, NULL);
+}
+
+/* Decimals of so many digits survive a trip through the type, denormal numbers apart. */
+static int digits_kept(tide_dtype t) { return t == TIDE_BF16 ? 2 : t == TIDE_F16 ? 3 : t == TIDE_F32 ? 6 : 15; }
+static double least_normal(tide_dtype t) { return t == TIDE_F64 ? 0x1p-1022 : t == TIDE_F16 ? 0x1p-14 : 0x1p-126; }
+
+static digits shortest_digits(double magnitude, tide_dtype t) {
+    digits d;
+    for (int n = magnitude < least_normal(t) ? 1 : digits_kept(t);; n++) {
+        d = round_digits(magnitude, n);
+        if (n == 17 || round_to(digits_value(&d), t) == magnitude) return d;
+    }
+}
+
+/* Plain form, a point always: "12.5", "3.", "0.001". More than `places` digits after the point are rounded off. */
+static int plain_text(double magnitude, tide_dtype t, int places, char *out) {
+    digits d = shortest_digits(magnitude, t);
+    int n = 0, whole = d.exponent >= 0 ? d.exponent + 1 : 1, after = d.n - 1 - d.exponent;
+    if (after > places) { /* the digits before the point, the locale's point, the digits after it */
+        char text[64];
+        int all = snprintf(text, sizeof text, "%.*f", places, magnitude);
+        while (text[n] >= '0' && text[n] <= '9') out[n] = text[n], n++;
+        out[n++] = '.';
+        memcpy(out + n, text + all - places, (size_t)places);
+        n += places;
+        while (out[n - 1] == '0') n--;
+        out[n] = 0;
+        return n;
+    }
+    for (int i = 0; i < whole; i++) out[n++] = d.exponent >= 0 && i < d.n ? d.d[i] : '0';
+    out[n++] = '.';
+    for (int i = 0; i < after; i++) {
+        int at = d.exponent + 1 + i;
+        out[n++] = at >= 0 ? d.d[at] : '0';
+    }
+    out[n] = 0;
+    return n;
+}
+
+/* Digits for the form with an exponent, at most `places` after the point. */
+static digits exponent_digits(double magnitude, tide_dtype t, int places) {
+    digits d = shortest_digits(magnitude, t);
+    return d.n - 1 > places ? round_digits(magnitude, places + 1) : d;
+}
+
+static int exponent_size(int exponent) { return abs(exponent) >= 100 ? 3 : 2; }
+
+/* ---- a column of floats ---- */
+
+typedef struct float_form {
+    tide_dtype t;    /* of the component: f16, bf16, f32, f64 */
+    bool exponent;   /* the form with an exponent */
+    bool plus;       /* a sign always: imaginary parts */
+    int left, right; /* columns before and after the point */
+    int places;      /* exponent form: digits after the point */
+    int exponent_size;
+} float_form;
+
+typedef struct column { /* the elements that are shown, in order, as they were read */
+    const unsigned char *data;
+    size_t n, size;
+    tide_dtype t;
+} column;
+
+static double part_of(const column *c, size_t i, int part) {
+    tide_arg v = tidei_decode(c->data + i * c->size, c->t);
+    return v.kind == TIDE_ARG_COMPLEX ? v.value.c[part] : v.value.f;
+}
+
+static bool wants_exponent(const column *c, int part, tide_dtype t) {
+    double most = 0, least = INFINITY;
+    for (size_t i = 0; i < c->n; i++) {
+        double v = fabs(part_of(c, i, part));
+        if (!isfinite(v) || v == 0) continue;
+        if (v > most) most = v;
+        if (v < least) least = v;
+    }
+    if (most == 0) return false;
+    int kept = digits_kept(t) < PLACES ? digits_kept(t) : PLACES;
+    return most >= round_to(pow(10, kept), t) || least < round_to(1e-4, t) || round_to(most / least, t) > 1000;
+}
+
+static int at_least(int a, int b) { return a > b ? a : b; }
+
+static void measure_finite(float_form *f, double v) {
+    char text[WORD];
+    int sign = f->plus || signbit(v);
+    if (f->exponent) {
+        digits d = exponent_digits(fabs(v), f->t, PLACES);
+        f->left = at_least(f->left, 1 + sign);
+        f->places = at_least(f->places, d.n - 1);
+        f->exponent_size = at_least(f->exponent_size, exponent_size(d.exponent));
+    } else {
+        int n = plain_text(fabs(v), f->t, PLACES, text), point = (int)(strchr(text, '.') - text);
+        f->left = at_least(f->left, point + sign);
+        f->right = at_least(f->right, n - 1 - point);
+    }
+}
+
+static float_form measure_floats(const column *c, int part, tide_dtype t) {
+    float_form f = {.t = t, .exponent = wants_exponent(c, part, t), .plus = part == 1};
+    int widest = 0; /* of nan and inf, with their signs */
+    for (size_t i = 0; i < c->n; i++) {
+        double v = part_of(c, i, part);
+        if (isfinite(v))
+            measure_finite(&f, v);
+        else
+            widest = at_least(widest, 3 + (isnan(v) ? f.plus : f.plus || v < 0));
+    }
+    if (f.exponent) f.right = f.places + 2 + f.exponent_size;
+    f.left = at_least(f.left, widest - (f.right + 1));
+    return f;
+}
+
+/* One float padded to its column; returns the length. */
+static int float_text(const float_form *f, double v, char *out) {
+    char text[WORD];
+    const char *sign = signbit(v) && !isnan(v) ? "-" : f->plus ? "+" : "";
+    if (!isfinite(v)) {
+        snprintf(text, sizeof text, "%s%s", sign, isnan(v) ? "nan" : "inf");
+        return snprintf(out, WORD, "%*s", f->left + f->right + 1, text);
+    }
+    if (f->exponent) {
+        digits d = round_digits(fabs(v), f->places + 1); /* further digits than the fewest are true ones too */
+        int n = snprintf(text, sizeof text, "%s%c.%.*s", sign, d.d[0], d.n - 1, d.d + 1);
+        for (int zeros = f->places - (d.n - 1); zeros > 0; zeros--) text[n++] = '0';
+        snprintf(text + n, sizeof text - (size_t)n, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exponent_size,
+                 abs(d.exponent));
+        return snprintf(out, WORD, "%*s", f->left + 1 + f->right, text);
+    }
+    int n = snprintf(text, sizeof text, "%s", sign);
+    plain_text(fabs(v), f->t, PLACES, text + n);
+    int point = (int)(strchr(text, '.') - text);
+    return snprintf(out, WORD, "%*s%-*s", f->left - point > 0 ? f->left - point : 0, "", f->right + 1 + point,
+                    text);
+}
+
+/* ---- words ---- */
+
+typedef struct form {
+    tidei_kind kind;
+    float_form re, im;
+    int width; /* integers */
+} form;
+
+static int integer_text(tide_arg v, char *out) {
+    if (v.kind == TIDE_ARG_UINT) return snprintf(out, WORD, "%llu", (unsigned long long)v.value.u);
+    return snprintf(out, WORD, "%lld", (long long)v.value.i);
+}
+
+static form measure(const column *c) {
+    form f = {.kind = tidei_dtype_kind(c->t)};
+    char text[WORD];
+    if (f.kind == TIDEI_KIND_FLOAT) f.re = measure_floats(c, 0, c->t);
+    if (f.kind == TIDEI_KIND_COMPLEX) {
+        f.re = measure_floats(c, 0, c->t == TIDE_C64 ? TIDE_F32 : TIDE_F64);
+        f.im = measure_floats(c, 1, f.re.t);
+    }
+    if (f.kind == TIDEI_KIND_INT || f.kind == TIDEI_KIND_UINT) {
+        for (size_t i = 0; i < c->n; i++)
+            f.width = at_least(f.width, integer_text(tidei_decode(c->data + i * c->size, c->t), text));
+    }
+    return f;
+}
+
+static void word_text(const form *f, const column *c, size_t i, char *out) {
+    char text[WORD], imaginary[WORD];
+    tide_arg v = tidei_decode(c->data + i * c->size, c->t);
+    switch (f->kind) {
+    case TIDEI_KIND_BOOL: snprintf(out, WORD, "%5s", v.value.i ? "True" : "False"); break;
+    case TIDEI_KIND_FLOAT: float_text(&f->re, v.value.f, out); break;
+    case TIDEI_KIND_COMPLEX: { /* the j comes before the padding */
+        float_text(&f->re, v.value.c[0], text);
+        int n = float_text(&f->im, v.value.c[1], imaginary), inked = n;
+        while (imaginary[inked - 1] == ' ') inked--;
+        snprintf(out, WORD, "%.*s%.*sj%*s", WORD / 2, text, inked, imaginary, n - inked, "");
+        break;
+    }
+    default: integer_text(v, text); snprintf(out, WORD, "%*.*s", f->width, WORD - 1, text);
+    }
+}
+
+/* A float by itself: "0.1", "1e+16"; inside a complex number without ".0" (point = false). */
+static void lone_float(double v, tide_dtype t, bool point, char *out) {
+    double magnitude = fabs(v);
+    int n = snprintf(out, WORD, "%s", signbit(v) && !isnan(v) ? "-" : "");
+    if (!isfinite(v)) {
+        snprintf(out + n, (size_t)(WORD - n), "%s", isnan(v) ? "nan" : "inf");
+    } else if (magnitude != 0 &&
+               (magnitude < 1e-4 || magnitude >= (t == TIDE_F64 ? 1e16 : pow(10, digits_kept(t))))) {
+        digits d = shortest_digits(magnitude, t);
+        snprintf(out + n, (size_t)(WORD - n), "%c%s%.*se%c%02d", d.d[0], d.n > 1 ? "." : "", d.n - 1, d.d + 1,
+                 d.exponent < 0 ? '-' : '+', abs(d.exponent));
+    } else {
+        n += plain_text(magnitude, t, 30, out + n);
+        if (out[n - 1] == '.' && point)
+            out[n++] = '0';
+        else if (out[n - 1] == '.')
+            n--;
+        out[n] = 0;
+    }
+}
+
+static void lone_text(const column *c, char *out) {
+    char re[WORD], im[WORD];
+    tide_arg v = tidei_decode(c->data, c->t);
+    tide_dtype part = c->t == TIDE_C64 ? TIDE_F32 : TIDE_F64;
+    switch (v.kind) {
+    case TIDE_ARG_BOOL: snprintf(out, WORD, "%s", v.value.i ? "True" : "False"); break;
+    case TIDE_ARG_FLOAT: lone_float(v.value.f, c->t, true, out); break;
+    case TIDE_ARG_COMPLEX:
+        lone_float(v.value.c[0], part, false, re);
+        lone_float(v.value.c[1], part, false, im);
+        if (v.value.c[0] == 0 && !signbit(v.value.c[0]))
+            snprintf(out, WORD, "%.*sj", WORD / 2, im);
+        else
+            snprintf(out, WORD, "(%.*s%s%.*sj)", WORD / 3, re, im[0] == '-' ? "" : "+", WORD / 3, im);
+        break;
+    default: integer_text(v, out);
+    }
+}
+
+/* ---- rows and brackets ---- */
+
+typedef struct picture {
+    form form;
+    column column;
+    int ndim;
+    int64_t shape[TIDE_MAX_RANK]; /* the array's */
+    int64_t shown[TIDE_MAX_RANK]; /* how many of each axis are in the column: all, or 2 * EDGE */
+    sink out;
+} picture;
+
+/* One row. A word that would pass the end of the line starts a new one. */
+static void draw_row(picture *p, size_t *next) {
+    int axis = p->ndim - 1, indent = p->ndim, width = LINE - axis - 1, at = indent;
+    bool gap = p->shown[axis] < p->shape[axis];
+    char word[WORD];
+    for (int64_t i = 0; i < p->shown[axis] + gap; i++) {
+        if (gap && i == EDGE)
+            snprintf(word, sizeof word, "...");
+        else
+            word_text(&p->form, &p->column, (*next)++, word);
+        int n = (int)strlen(word);
+        if (i > 0 && at + n > width) {
+            put_lines(&p->out, 1, indent);
+            at = indent;
+        } else if (i > 0)
+            p->out.blanks++;
+        put_word(&p->out, word);
+        at += n + 1;
+    }
+}
+
+static void draw(picture *p, int axis, size_t *next) {
+    put(&p->out, "[", 1);
+    if (axis == p->ndim - 1) draw_row(p, next);
+    for (int64_t i = 0; axis < p->ndim - 1 && i < p->shown[axis]; i++) {
+        int lines = p->ndim - 1 - axis;
+        if (i > 0) put_lines(&p->out, lines, axis + 1);
+        if (i == EDGE && p->shown[axis] < p->shape[axis]) {
+            put(&p->out, "...", 3);
+            put_lines(&p->out, lines, axis + 1);
+        }
+        draw(p, axis + 1, next);
+    }
+    put(&p->out, "]", 1);
+}
+
+static void draw_all(picture *p) {
+    char word[WORD];
+    size_t next = 0;
+    if (p->column.n == 0) {
+        put(&p->out, "[]", 2);
+    } else if (p->ndim == 0) {
+        lone_text(&p->column, word);
+        put(&p->out, word, strlen(word));
+    } else {
+        p->form = measure(&p->column);
+        draw(p, 0, &next);
+    }
+    if (p->out.cap) p->out.buf[p->out.len < p->out.cap ? p->out.len : p->out.cap - 1] = 0;
+}
+
+/* ---- what is shown, from the device ---- */
+
+/* One corner of a summarised array: bit i of `corner` says which end of axis i. False: axis i has one part only. */
+static bool corner_of(const tidei_layout *l, const bool *cut, unsigned corner, tidei_layout *out) {
+    *out = *l;
+    for (int i = 0; i < l->ndim; i++) {
+        bool far = corner >> i & 1;
+        if (far && !cut[i]) return false;
+        if (far) out->offset += (l->shape[i] - EDGE) * l->strides[i];
+        if (cut[i]) out->shape[i] = EDGE;
+    }
+    return true;
+}
+
+/* Brings the corners together on the device, then to the host in one piece. */
+static tide_status read_corners(const tidei_operand *o, const picture *p, void *data, const char *op) {
+    bool cut[TIDE_MAX_RANK];
+    tidei_operand dense, from = *o, to;
+    tide_status s = tidei_operand_make(o->rt, o->lay.dtype, o->lay.ndim, p->shown, op, &dense);
+    if (s != TIDE_OK) return s;
+    to = dense;
+    for (int i = 0; i < o->lay.ndim; i++) cut[i] = p->shown[i] < o->lay.shape[i];
+    for (unsigned corner = 0; corner < 1u << o->lay.ndim && s == TIDE_OK; corner++) {
+        if (corner_of(&o->lay, cut, corner, &from.lay) && corner_of(&dense.lay, cut, corner, &to.lay))
+            s = tidei_copy_elements(o->rt, &to, &from, op);
+    }
+    if (s == TIDE_OK) s = tidei_operand_read(&dense, data, op);
+    tidei_operand_put(&dense);
+    return s;
+}
+
+static tide_status draw_operand(const tidei_operand *o, picture *p, const char *op) {
+    size_t n = (size_t)tidei_layout_size(&o->lay), size = tide_dtype_size(o->lay.dtype);
+    bool summary = n > SUMMARY_ABOVE;
+    p->ndim = o->lay.ndim;
+    memcpy(p->shape, o->lay.shape, sizeof p->shape);
+    for (int i = 0; i < p->ndim; i++) {
+        p->shown[i] = summary && p->shape[i] > 2 * EDGE ? 2 * EDGE : p->shape[i];
+        if (summary) n = (i ? n : 1) * (size_t)p->shown[i];
+    }
+    void *data = tidei_host_alloc(o->rt, n * size + 1);
+    if (!data) return tidei_fail_host_memory(op, n * size + 1);
+    tide_status s = summary ? read_corners(o, p, data, op) : tidei_operand_read(o, data, op);
+    if (s == TIDE_OK) {
+        p->column = (column){.data = data, .n = n, .size = size, .t = o->lay.dtype};
+        draw_all(p);
+    }
+    tidei_host_free(o->rt, data);
+    return s;
+}
+
+size_t tide_format(tide_array *a, char *buf, size_t cap) {
+    tidei_operand o;
+    picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
+    if (tidei_operand_get(a, "tide_format", &o) != TIDE_OK) return 0;
+    tide_status s = draw_operand(&o, &p, "tide_format");
+    tidei_operand_put(&o);
+    return s == TIDE_OK ? p.out.len : 0;
+}
