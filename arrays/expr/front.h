@@ -1,0 +1,224 @@
+/* front.h: what the files of the front end share: the parsed expression, its typed graph, its plan.
+**
+**   parse.c    text -> tidei_ast        once an expression; knows nothing of types
+**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers
+**   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
+**   run.c      plan -> calls            every time: shapes, results, temporaries
+**   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table of them
+**
+** Each list is in topological order: operands come before their users. So no pass but the parser recurses, and the
+** parser's depth is bounded. What must stay true: nothing here depends on shapes before run.c, so an expression has one
+** plan a signature, and few programs. */
+#ifndef TIDEI_FRONT_H
+#define TIDEI_FRONT_H
+
+#include "arrays/expr/ir.h"
+
+/* ---- the parsed expression (parse.c) ---- */
+
+#define TIDEI_DEPTH_MAX 256  /* nested parentheses, calls, signs; bounds the parser's stack */
+#define TIDEI_AST_MAX   4096 /* nodes of one expression */
+
+enum {
+    TIDEI_AST_PARAM,  /* a: parameter */
+    TIDEI_AST_NUMBER, /* a: index into numbers */
+    TIDEI_AST_OP,     /* what: tidei_op; a, b, c: operands */
+    TIDEI_AST_CAST,   /* what: tide_dtype; a: operand */
+    TIDEI_AST_FOLD    /* what: tidei_fold; a: body, b: index into folds */
+};
+typedef struct tidei_ast_node {
+    uint8_t kind, what;
+    uint16_t a, b, c;
+    uint32_t at; /* where it stands in the text, in bytes: for errors */
+} tidei_ast_node;
+
+enum { TIDEI_AXES_ALL = -1, TIDEI_AXES_GIVEN = -2 };
+typedef struct tidei_axes {
+    int8_t n; /* TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    int8_t keepdims;
+    int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
+} tidei_axes;
+
+typedef struct tidei_ast {
+    const char *op;   /* the public function, for errors; static */
+    const char *text; /* NULL: a named function, made without text */
+    uint32_t nparams, nresults, nnodes, nnumbers, nfolds;
+    tidei_ast_node *nodes; /* one block of memory with the next two */
+    tide_arg *numbers;
+    tidei_axes *folds; /* distinct ones */
+    uint16_t results[TIDE_MAX_RESULTS];
+    uint32_t param_at[TIDE_MAX_ARGS];
+} tidei_ast;
+
+/* Parses; the text is borrowed and stays with the ast. Memory by tidei_host_alloc(rt); ends with tidei_ast_free. */
+tide_status tidei_ast_parse(tide_runtime *rt, const char *text, const char *op, tidei_ast *out);
+void tidei_ast_free(tide_runtime *rt, tidei_ast *ast);
+/* The error with its column, the text and a caret; the operation is the text. Named functions: the plain message. */
+__attribute__((format(printf, 4, 5))) tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s,
+                                                                 const char *fmt, ...);
+/* Gives the thread's error the text as its operation. */
+void tidei_ast_name_error(const tidei_ast *ast);
+const char *tidei_fold_name(int fold); /* "sum" */
+
+/* ---- weak numbers (weak.c) ----
+** Numbers compute among themselves as i64, f64 and c128 would, on the host, and stay weak. */
+enum { TIDEI_WEAK = 16 }; /* in a signature: TIDEI_WEAK + one of the next; below: a tide_dtype */
+#define TIDEI_SIG_MAX (TIDE_MAX_ARGS + TIDE_MAX_RESULTS)
+/* The type a weak argument computes in: bool, i64, f64 or c128. */
+tide_dtype tidei_weak_dtype(const tide_arg *v);
+bool tidei_weak_offers(int op, tide_dtype t); /* whether numbers of type t compute op */
+/* out = op(in[0..2]) for operands of type t. False when an integer does not fit i64. POW of integers: in[1] >= 0 is the
+** caller's to check. */
+bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out);
+
+/* ---- the typed graph (types.c) ---- */
+
+/* Kinds in their order: bool 0, integers 1, floats 2, complex 3. */
+static inline int tidei_rank(tide_dtype t) {
+    tidei_kind k = tidei_dtype_kind(t);
+    return k <= TIDEI_KIND_INT ? (int)k : (int)k - 1;
+}
+static inline unsigned tidei_class(tide_dtype t) { return 1u << tidei_rank(t); } /* TIDEI_CLASS_* */
+_Static_assert(TIDEI_CLASS_BOOL == 1 && TIDEI_CLASS_INT == 2 && TIDEI_CLASS_FLOAT == 4 && TIDEI_CLASS_COMPLEX == 8,
+               "classes are bits by rank");
+tide_dtype tidei_op_result(int op, tide_dtype t); /* the type of op's result for operands of type t */
+
+enum { TIDEI_OP_FOLD = 255 }; /* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
+_Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
+
+typedef struct tidei_gnode { /* as tidei_node; INPUT: a is the parameter, SCALAR: a is the weak number */
+    uint8_t op, dtype;
+    uint16_t a, b, c;
+    uint32_t at;
+} tidei_gnode;
+
+typedef struct tidei_weak {
+    uint8_t op;      /* TIDEI_OP_INPUT: parameter a. TIDEI_OP_SCALAR: a constant. Else computed from a, b, c */
+    uint8_t operand; /* the type it computes in */
+    uint8_t dtype;   /* its own: bool, i64, f64, c128 */
+    bool constant;   /* value holds */
+    bool natural;    /* the exponent of integers: must not be negative */
+    uint16_t a, b, c;
+    uint16_t slot; /* among the values of one call, unless constant */
+    uint32_t at;
+    tide_arg value;
+} tidei_weak;
+
+#define TIDEI_WEAK_SLOTS_MAX 256 /* numbers computed at each call; they live on the stack, 6 KiB */
+
+/* Only what the results need; one node a distinct value. */
+typedef struct tidei_graph {
+    uint32_t nnodes, nweaks, nslots;
+    tidei_gnode *nodes;
+    tidei_weak *weaks;
+    uint16_t results[TIDE_MAX_RESULTS]; /* nodes */
+} tidei_graph;
+
+/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as. */
+tide_status tidei_graph_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
+                              tidei_graph *out);
+void tidei_graph_free(tide_runtime *rt, tidei_graph *g);
+int tidei_gnode_operands(const tidei_gnode *n); /* how many of a, b, c are nodes */
+
+/* ---- the plan (plan.c) ----
+** A *stored* value is written to memory by a pass of its own: every fold, and what splits an expression that is too large
+** for one program. All else is fused. The passes of stored values run in their order; then the results that are no stored
+** value themselves are written, those of one shape by one pass. */
+
+#define TIDEI_STORED_MAX 64 /* values stored by one expression; their layouts live on the stack, 10 KiB */
+enum { TIDEI_SOURCE_STORED = TIDE_MAX_ARGS }; /* a source: a parameter, or from here on a stored value */
+
+typedef struct tidei_pass {
+    tidei_program *prog;
+    uint8_t in[TIDEI_INPUTS_MAX];                /* the sources of its inputs */
+    uint16_t scalar[TIDEI_SCALARS_MAX];          /* the weak numbers of its scalars */
+    unsigned char values[TIDEI_SCALARS_MAX][16]; /* of the constant ones, encoded */
+} tidei_pass;
+
+typedef struct tidei_stored {
+    tidei_pass pass;
+    uint8_t dtype, fold;
+    int8_t result;    /* which result it is; -1: a temporary */
+    uint8_t last_use; /* the last stored value whose pass reads it; TIDEI_STORED_MAX: the results do */
+    uint16_t axes;    /* of a fold: index into the ast's folds */
+    uint16_t node;
+} tidei_stored;
+
+/* A pass that writes several results of one shape, made when first needed. */
+typedef struct tidei_group {
+    struct tidei_group *next;
+    unsigned results; /* bits */
+    tidei_pass pass;
+} tidei_group;
+
+typedef struct tidei_plan {
+    struct tidei_plan *next;
+    bool into;
+    uint8_t sig[TIDEI_SIG_MAX]; /* of the parameters; with `into` then those of the destinations */
+    tidei_graph graph;
+    uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
+    uint32_t nstored;
+    tidei_stored *stored;
+    struct {
+        uint8_t dtype;
+        bool is_stored; /* a stored value is written straight to it */
+        uint8_t bundle; /* results of different bundles do not fit one program */
+        uint8_t nsources;
+        uint8_t sources[TIDEI_INPUTS_MAX]; /* they give its shape */
+    } results[TIDE_MAX_RESULTS];
+    _Atomic(tidei_group *) groups;
+} tidei_plan;
+
+/* `into`: sig goes on with the destinations' types. */
+tide_status tidei_plan_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
+                             tidei_plan **out);
+void tidei_plan_free(tide_runtime *rt, tidei_plan *p);
+/* The pass for these results (bits). Lock-free when it exists. */
+tide_status tidei_plan_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
+                             const tidei_pass **out);
+
+/* ---- running (run.c) ---- */
+
+/* Where a runtime keeps expressions and programs: they live as long as it does, but for released expressions. Lists are
+** pushed by CAS and only grow, so that looking something up takes no lock. */
+#define TIDEI_BUCKETS 1024 /* of each table; a power of two */
+#define TIDEI_TEXTS_MAX                                                                                            \
+    4096 /* texts remembered; more are parsed at each call, so generated texts do not fill memory */
+struct tidei_exprs {
+    _Atomic(struct tidei_program_entry *) programs[TIDEI_BUCKETS];
+    _Atomic uint32_t nprograms;
+    _Atomic(tide_expr *) texts[TIDEI_BUCKETS];
+    _Atomic uint32_t ntexts;
+    _Atomic(tide_expr *) ops[TIDEI_OP_COUNT];
+    _Atomic(tide_expr *) folds[TIDEI_FOLD_MEAN + 1];
+    pthread_mutex_t lock;
+    tide_expr *all; /* under lock */
+};
+void tidei_programs_close(tide_runtime *rt, struct tidei_exprs *x);
+static inline struct tidei_exprs *tidei_exprs_of(tide_runtime *rt) { return tidei_arrays_of(rt)->exprs; }
+
+struct tide_expr {
+    tide_runtime *rt;
+    tidei_ast ast;
+    char *text; /* NULL: a named function */
+    uint64_t hash;
+    _Atomic(tidei_plan *) plans;
+    tide_expr *next_text;    /* in its bucket */
+    tide_expr *next, **prev; /* under the lock of exprs */
+};
+/* The expression op(a, b, ..), or fold(a) over axes that the call brings; made once. `name`: "tide_add". NULL on failure. */
+tide_expr *tidei_expr_named_op(tide_runtime *rt, int op, const char *name);
+tide_expr *tidei_expr_named_fold(tide_runtime *rt, int fold, const char *name);
+
+/* The axes of a named reduction. */
+typedef struct tidei_given_axes {
+    const int *axes; /* NULL: all */
+    int n, keepdims;
+} tidei_given_axes;
+
+/* Runs e over n arguments: makes m arrays, or writes into m existing ones (dsts, else NULL). `op` names the public function.
+** Nothing is left behind on failure. */
+tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
+                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);
+
+#endif

@@ -1,0 +1,497 @@
+/* run.c: a plan over operands: numbers encoded, shapes inferred, results and temporaries made, calls built and run.
+**
+** Operands are held from the first step to the last. Passes run in the plan's order on the caller's current stream; a
+** temporary is let go as soon as the last pass that reads it is submitted, for the stream's order keeps its memory until
+** then. When warm nothing here allocates host memory, takes a lock or looks at text.
+** Destinations: a pass writes straight into one where nothing that is still read lies under it, else into a temporary that
+** is copied at the end, in the order of the results. */
+#include "arrays/expr/front.h"
+
+typedef struct run {
+    tide_expr *e;
+    tide_runtime *rt;
+    const tidei_ast *ast;
+    tidei_plan *plan;
+    const char *op;
+    tide_stream *stream;
+    const tide_arg *args;
+    const tidei_given_axes *given;
+    tide_array *const *dsts;
+    uint64_t used;        /* parameters (bits) whose operand is held */
+    uint64_t stored_held; /* stored values (bits) whose operand is held */
+    unsigned out_held, dst_held,
+        copied; /* results (bits): operand held; its destination held; to be copied there */
+    uint8_t sig[TIDEI_SIG_MAX];
+    tidei_operand arg[TIDE_MAX_ARGS];
+    tidei_operand stored[TIDEI_STORED_MAX]; /* a result's own is borrowed from out */
+    tidei_operand out[TIDE_MAX_RESULTS]; /* where result r is written: its array, its destination, or a temporary */
+    tidei_operand dst[TIDE_MAX_RESULTS];
+    tide_array *made[TIDE_MAX_RESULTS];
+    tide_arg numbers[TIDEI_WEAK_SLOTS_MAX];
+} run;
+
+typedef struct shape {
+    int ndim;
+    int64_t dim[TIDE_MAX_RANK];
+} shape;
+
+static int64_t elements(const shape *s) {
+    int64_t n = 1;
+    for (int i = 0; i < s->ndim; i++) n *= s->dim[i];
+    return n;
+}
+
+static bool same_shape(const shape *a, int ndim, const int64_t *dim) {
+    return a->ndim == ndim && !memcmp(a->dim, dim, (size_t)ndim * sizeof *dim);
+}
+
+static const tidei_operand *source(const run *r, unsigned s) {
+    return s < TIDEI_SOURCE_STORED ? &r->arg[s] : &r->stored[s - TIDEI_SOURCE_STORED];
+}
+
+/* What all sources broadcast to. */
+static tide_status broadcast(const run *r, const uint8_t *sources, unsigned n, shape *out) {
+    tide_status s = TIDE_OK;
+    out->ndim = 0;
+    for (unsigned i = 0; i < n && s == TIDE_OK; i++)
+        s = tidei_broadcast(&out->ndim, out->dim, &source(r, sources[i])->lay, r->op);
+    return s;
+}
+
+/* ---- numbers ---- */
+
+static const tide_arg *number(const run *r, uint16_t id) {
+    const tidei_weak *w = &r->plan->graph.weaks[id];
+    return w->constant ? &w->value : &r->numbers[w->slot];
+}
+
+static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
+    const tide_arg zero = tide_arg_bool(0);
+    tide_arg in[3] = {zero, zero, zero};
+    if (w->op == TIDEI_OP_INPUT)
+        *out = r->args[w->a];
+    else {
+        const uint16_t operands[3] = {w->a, w->b, w->c};
+        for (int i = 0; i < tidei_op_infos[w->op].arity; i++) in[i] = *number(r, operands[i]);
+        if (!tidei_weak_eval(w->op, w->operand, in, out))
+            return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE,
+                                  "numbers compute as i64, which one of these does not fit");
+    }
+    if (w->natural && out->kind == TIDE_ARG_INT && out->value.i < 0)
+        return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE, "integers have no power %lld: make the base a float",
+                              (long long)out->value.i);
+    return TIDE_OK;
+}
+
+static tide_status compute_numbers(run *r) {
+    const tidei_graph *g = &r->plan->graph;
+    tide_status s = TIDE_OK;
+    for (uint32_t i = 0; i < g->nweaks && g->nslots && s == TIDE_OK; i++)
+        if (!g->weaks[i].constant) s = compute_number(r, &g->weaks[i], &r->numbers[g->weaks[i].slot]);
+    return s;
+}
+
+static tide_status encode_scalars(const run *r, const tidei_pass *pass, tidei_call *c) {
+    memcpy(c->scalars, pass->values, pass->prog->nscalars * sizeof *c->scalars);
+    for (unsigned i = 0; i < pass->prog->nscalars; i++) {
+        const tidei_weak *w = &r->plan->graph.weaks[pass->scalar[i]];
+        if (w->constant) continue;
+        tide_status s = tidei_encode(r->numbers[w->slot], pass->prog->scalar_dtype[i], r->op, c->scalars[i]);
+        if (s != TIDE_OK) return tidei_ast_fail(r->ast, w->at, s, "%s", tide_last_error()->message);
+    }
+    return TIDE_OK;
+}
+
+/* ---- calls ---- */
+
+static tide_status submit(const run *r, tidei_call *c) {
+    tidei_call_collapse(c);
+    return tidei_backend_of(r->stream->dev)->run(r->stream, c, r->op);
+}
+
+static void put_view(tidei_view *v, const tidei_operand *o) {
+    v->st = o->st;
+    v->offset = o->lay.offset;
+    memcpy(v->strides, o->lay.strides, sizeof v->strides);
+}
+
+/* A pass over the shape s; outs[i] has that very shape. Nothing to do where it is empty. */
+static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s, const tidei_operand *const *outs) {
+    tidei_call c;
+    c.prog = pass->prog;
+    c.ndim = s->ndim;
+    c.nred = 0;
+    memcpy(c.shape, s->dim, sizeof c.shape);
+    if (!elements(s)) return TIDE_OK;
+    for (unsigned i = 0; i < pass->prog->ninputs; i++) {
+        const tidei_operand *o = source(r, pass->in[i]);
+        put_view(&c.in[i], o);
+        tidei_broadcast_strides(&o->lay, s->ndim, s->dim, c.in[i].strides);
+    }
+    for (unsigned i = 0; i < pass->prog->nouts; i++) put_view(&c.out[i], outs[i]);
+    tide_status status = encode_scalars(r, pass, &c);
+    return status == TIDE_OK ? submit(r, &c) : status;
+}
+
+/* out = one value everywhere: what a fold over nothing gives. */
+static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
+    tidei_program p = {.nnodes = 1, .nscalars = 1, .nouts = 1};
+    uint8_t t = (uint8_t)out->lay.dtype;
+    tidei_call c;
+    p.nodes[0] = (tidei_node){.op = TIDEI_OP_SCALAR, .dtype = t};
+    p.scalar_dtype[0] = p.out_dtype[0] = t;
+    c.prog = tidei_program_shared(r->rt, &p);
+    if (!c.prog) return tidei_fail_host_memory(r->op, sizeof p);
+    c.ndim = out->lay.ndim;
+    c.nred = 0;
+    memcpy(c.shape, out->lay.shape, sizeof c.shape);
+    put_view(&c.out[0], out);
+    tide_status s = tidei_encode(v, t, r->op, c.scalars[0]);
+    return s == TIDE_OK ? submit(r, &c) : s;
+}
+
+/* ---- folds ---- */
+
+static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int ndim, unsigned *folded) {
+    uint32_t at = r->plan->graph.nodes[v->node].at;
+    int i;
+    tide_status s = tidei_axis(axis, ndim, r->op, &i);
+    if (s != TIDE_OK) return tidei_ast_fail(r->ast, at, s, "%s", tide_last_error()->message);
+    if (*folded >> i & 1) return tidei_ast_fail(r->ast, at, TIDE_E_SHAPE, "axis %d stands twice", i);
+    *folded |= 1u << i;
+    return TIDE_OK;
+}
+
+/* Which dimensions (bits) a fold folds, and whether they stay with length 1. */
+static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsigned *folded, bool *keepdims) {
+    const tidei_axes *x = &r->ast->folds[v->axes];
+    tide_status s = TIDE_OK;
+    *folded = 0;
+    *keepdims = x->keepdims;
+    if (x->n >= 0) {
+        for (int i = 0; i < x->n && s == TIDE_OK; i++) s = fold_axis(r, v, x->axis[i], ndim, folded);
+        return s;
+    }
+    if (x->n == TIDEI_AXES_GIVEN) {
+        *keepdims = r->given->keepdims != 0;
+        if (r->given->axes) {
+            if (r->given->n <= 0)
+                return tidei_fail(TIDE_E_INVALID, r->op, "%d axes are given: NULL stands for all of them",
+                                  r->given->n);
+            for (int i = 0; i < r->given->n && s == TIDE_OK; i++)
+                s = fold_axis(r, v, r->given->axes[i], ndim, folded);
+            return s;
+        }
+    }
+    *folded = (1u << ndim) - 1;
+    return TIDE_OK;
+}
+
+static void fold_shape(const shape *body, unsigned folded, bool keepdims, shape *out) {
+    out->ndim = 0;
+    for (int i = 0; i < body->ndim; i++) {
+        bool gone = folded >> i & 1;
+        if (!gone || keepdims) out->dim[out->ndim++] = gone ? 1 : body->dim[i];
+    }
+}
+
+static tide_status fold_nothing(const run *r, const tidei_stored *v, const tidei_operand *out) {
+    switch (v->fold) {
+    case TIDEI_FOLD_SUM: return fill(r, tide_arg_int(0), out);
+    case TIDEI_FOLD_PROD: return fill(r, tide_arg_int(1), out);
+    case TIDEI_FOLD_MEAN: return fill(r, tide_arg_float(__builtin_nan("")), out);
+    case TIDEI_FOLD_ANY: return fill(r, tide_arg_bool(0), out);
+    case TIDEI_FOLD_ALL: return fill(r, tide_arg_bool(1), out);
+    default:
+        return tidei_ast_fail(r->ast, r->plan->graph.nodes[v->node].at, TIDE_E_EMPTY,
+                              "%s of no elements has no value", tidei_fold_name(v->fold));
+    }
+}
+
+/* The order of dimensions in the call: kept ones, then folded ones; returns how many are kept. */
+static int fold_order(int ndim, unsigned folded, int *order) {
+    int n = 0, kept;
+    for (int i = 0; i < ndim; i++)
+        if (!(folded >> i & 1)) order[n++] = i;
+    kept = n;
+    for (int i = 0; i < ndim; i++)
+        if (folded >> i & 1) order[n++] = i;
+    return kept;
+}
+
+static tide_status run_fold(const run *r, const tidei_stored *v, const shape *body, unsigned folded, bool keepdims,
+                            const tidei_operand *out) {
+    int order[TIDE_MAX_RANK], kept = fold_order(body->ndim, folded, order);
+    int64_t strides[TIDE_MAX_RANK];
+    tidei_call c;
+    c.prog = v->pass.prog;
+    c.ndim = body->ndim;
+    c.nred = body->ndim - kept;
+    for (int i = 0; i < c.ndim; i++) c.shape[i] = body->dim[order[i]];
+    for (unsigned k = 0; k < c.prog->ninputs; k++) {
+        const tidei_operand *o = source(r, v->pass.in[k]);
+        tidei_broadcast_strides(&o->lay, body->ndim, body->dim, strides);
+        c.in[k].st = o->st;
+        c.in[k].offset = o->lay.offset;
+        for (int i = 0; i < c.ndim; i++) c.in[k].strides[i] = strides[order[i]];
+    }
+    c.out[0].st = out->st;
+    c.out[0].offset = out->lay.offset;
+    for (int i = 0; i < kept; i++) c.out[0].strides[i] = out->lay.strides[keepdims ? order[i] : i];
+    if (!c.nred) { /* a 0-d body: one dimension stands for all of them */
+        c.nred = 1;
+        c.shape[c.ndim++] = 1;
+        for (unsigned k = 0; k < c.prog->ninputs; k++) c.in[k].strides[0] = 0;
+    }
+    tide_status s = encode_scalars(r, &v->pass, &c);
+    return s == TIDE_OK ? submit(r, &c) : s;
+}
+
+/* ---- where results go ---- */
+
+static tide_status check_destination(const run *r, unsigned i, const shape *s) {
+    const tidei_layout *l = &r->dst[i].lay;
+    char want[192], got[192];
+    if (!same_shape(s, l->ndim, l->shape))
+        return tidei_fail(TIDE_E_SHAPE, r->op, "result %u has shape %s, its destination %s", i + 1,
+                          tidei_shape_text(want, sizeof want, s->ndim, s->dim),
+                          tidei_shape_text(got, sizeof got, l->ndim, l->shape));
+    if (tidei_layout_repeats(l))
+        return tidei_fail(TIDE_E_INVALID, r->op,
+                          "destination %u is a stretched view: several of its elements lie in one place", i + 1);
+    return TIDE_OK;
+}
+
+/* Whether writing destination i early could be seen: by an operand still to be read, or by an earlier destination. `group`:
+** all results are written by one map, which may write over the very view that it reads. */
+static bool is_read_under(const run *r, unsigned i, bool group) {
+    for (unsigned k = 0; k < i; k++)
+        if (tidei_operands_overlap(&r->dst[k], &r->dst[i])) return true;
+    for (unsigned k = 0; k < r->ast->nparams; k++)
+        if (r->used >> k & 1 && tidei_operands_overlap(&r->arg[k], &r->dst[i]) &&
+            !(group && tidei_layout_same(&r->arg[k].lay, &r->dst[i].lay)))
+            return true;
+    return false;
+}
+
+/* Decides where result i, of shape s, is written. */
+static tide_status place_result(run *r, unsigned i, const shape *s, bool group) {
+    tide_dtype t = r->plan->results[i].dtype;
+    tide_status status;
+    if (!r->dsts) {
+        r->made[i] = tidei_array_make(r->rt, t, s->ndim, s->dim, r->op, &r->out[i]);
+        if (!r->made[i]) return tidei_last_status();
+    } else {
+        if ((status = check_destination(r, i, s)) != TIDE_OK) return status;
+        if (!is_read_under(r, i, group)) return r->out[i] = r->dst[i], TIDE_OK;
+        status = tidei_operand_make(r->rt, t, s->ndim, s->dim, r->op, &r->out[i]);
+        if (status != TIDE_OK) return status;
+        r->copied |= 1u << i;
+    }
+    r->out_held |= 1u << i;
+    return TIDE_OK;
+}
+
+/* ---- passes ---- */
+
+static tide_status place_stored(run *r, unsigned k, const shape *s) {
+    const tidei_stored *v = &r->plan->stored[k];
+    if (v->result >= 0) {
+        tide_status status = place_result(r, (unsigned)v->result, s, false);
+        r->stored[k] = r->out[v->result];
+        return status;
+    }
+    tide_status status = tidei_operand_make(r->rt, v->dtype, s->ndim, s->dim, r->op, &r->stored[k]);
+    if (status == TIDE_OK) r->stored_held |= (uint64_t)1 << k;
+    return status;
+}
+
+static tide_status run_stored(run *r, unsigned k) {
+    const tidei_stored *v = &r->plan->stored[k];
+    const tidei_operand *out = &r->stored[k];
+    shape body, s;
+    unsigned folded;
+    bool keepdims;
+    tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
+    if (status != TIDE_OK) return status;
+    if (v->fold == TIDEI_FOLD_NONE) {
+        status = place_stored(r, k, &body);
+        return status == TIDE_OK ? run_map(r, &v->pass, &body, &out) : status;
+    }
+    if ((status = fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK) return status;
+    fold_shape(&body, folded, keepdims, &s);
+    if ((status = place_stored(r, k, &s)) != TIDE_OK || !elements(&s)) return status;
+    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out) : fold_nothing(r, v, out);
+}
+
+static void release_stored(run *r, unsigned k) {
+    if (r->stored_held >> k & 1) tidei_operand_put(&r->stored[k]);
+    r->stored_held &= ~((uint64_t)1 << k);
+}
+
+static tide_status run_all_stored(run *r) {
+    tide_status s = TIDE_OK;
+    for (unsigned k = 0; k < r->plan->nstored && s == TIDE_OK; k++) {
+        s = run_stored(r, k);
+        for (unsigned j = 0; j < k; j++)
+            if (r->plan->stored[j].last_use == k) release_stored(r, j);
+    }
+    return s;
+}
+
+/* The results (bits) from r on that one pass can write with result `first`. */
+static unsigned fellows(const run *r, const shape *shapes, unsigned first) {
+    unsigned set = 0;
+    for (unsigned i = first; i < r->ast->nresults; i++)
+        if (!r->plan->results[i].is_stored && r->plan->results[i].bundle == r->plan->results[first].bundle &&
+            same_shape(&shapes[first], shapes[i].ndim, shapes[i].dim))
+            set |= 1u << i;
+    return set;
+}
+
+static tide_status run_group(run *r, unsigned set, const shape *s) {
+    const tidei_operand *outs[TIDE_MAX_RESULTS];
+    const tidei_pass *pass;
+    unsigned n = 0;
+    for (unsigned i = 0; i < r->ast->nresults; i++)
+        if (set >> i & 1) outs[n++] = &r->out[i];
+    tide_status status = tidei_plan_group(r->rt, r->ast, r->plan, set, &pass);
+    return status == TIDE_OK ? run_map(r, pass, s, outs) : status;
+}
+
+/* The results that are no stored values. */
+static tide_status run_results(run *r) {
+    shape shapes[TIDE_MAX_RESULTS];
+    unsigned sets[TIDE_MAX_RESULTS], all = 0, n = 0, m = r->ast->nresults;
+    tide_status s = TIDE_OK;
+    for (unsigned i = 0; i < m && s == TIDE_OK; i++)
+        if (!r->plan->results[i].is_stored)
+            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources, &shapes[i]);
+    for (unsigned i = 0; i < m && s == TIDE_OK; i++)
+        if (!r->plan->results[i].is_stored && !(all >> i & 1)) all |= sets[n++] = fellows(r, shapes, i);
+    for (unsigned i = 0; i < m && s == TIDE_OK; i++)
+        if (all >> i & 1) s = place_result(r, i, &shapes[i], n == 1);
+    for (unsigned i = 0; i < n && s == TIDE_OK; i++) s = run_group(r, sets[i], &shapes[__builtin_ctz(sets[i])]);
+    for (unsigned i = 0; i < m && s == TIDE_OK; i++)
+        if (r->copied >> i & 1) s = tidei_copy_elements(r->rt, &r->dst[i], &r->out[i], r->op);
+    return s;
+}
+
+/* ---- the whole ---- */
+
+static tide_status hold(run *r, tide_array *a, tidei_operand *o) {
+    tide_status s = tidei_operand_get(a, r->op, o);
+    if (s != TIDE_OK || o->rt == r->rt) return s;
+    tidei_operand_put(o);
+    return tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
+}
+
+/* Holds the operands and writes the signature. */
+static tide_status gather(run *r, size_t n, size_t m) {
+    tide_status s;
+    for (unsigned i = 0; i < n; i++) {
+        const tide_arg *v = &r->args[i];
+        if (v->kind < TIDE_ARG_ARRAY || v->kind > TIDE_ARG_COMPLEX)
+            return tidei_fail(TIDE_E_INVALID, r->op, "argument %u: %d is no kind of argument", i + 1, (int)v->kind);
+        if (v->kind != TIDE_ARG_ARRAY) {
+            r->sig[i] = (uint8_t)(TIDEI_WEAK + tidei_weak_dtype(v));
+            continue;
+        }
+        if ((s = hold(r, v->value.array, &r->arg[i])) != TIDE_OK) return s;
+        r->used |= (uint64_t)1 << i;
+        r->sig[i] = (uint8_t)r->arg[i].lay.dtype;
+    }
+    for (unsigned i = 0; r->dsts && i < m; i++) {
+        if ((s = hold(r, r->dsts[i], &r->dst[i])) != TIDE_OK) return s;
+        r->dst_held |= 1u << i;
+        r->sig[n + i] = (uint8_t)r->dst[i].lay.dtype;
+    }
+    return TIDE_OK;
+}
+
+static void leave(run *r) {
+    for (unsigned i = 0; i < r->ast->nparams; i++)
+        if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
+    for (unsigned k = 0; r->stored_held && k < TIDEI_STORED_MAX; k++) release_stored(r, k);
+    for (unsigned i = 0; i < r->ast->nresults; i++) {
+        if (r->out_held >> i & 1) tidei_operand_put(&r->out[i]);
+        if (r->dst_held >> i & 1) tidei_operand_put(&r->dst[i]);
+    }
+}
+
+static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {
+    while (p && (p->into != into || memcmp(p->sig, sig, n) != 0)) p = p->next;
+    return p;
+}
+
+/* The plan for the signature; made at its first use. */
+static tide_status get_plan(run *r) {
+    bool into = r->dsts != NULL;
+    size_t n = r->ast->nparams + (into ? r->ast->nresults : 0);
+    tidei_plan *head = atomic_load_explicit(&r->e->plans, memory_order_acquire), *mine;
+    r->plan = find_plan(head, r->sig, into, n);
+    if (r->plan) return TIDE_OK;
+    tide_status s = tidei_plan_build(r->rt, r->ast, r->sig, into, &mine);
+    if (s != TIDE_OK) return s;
+    for (;;) { /* another thread may have made it meanwhile */
+        mine->next = head;
+        if (atomic_compare_exchange_weak(&r->e->plans, &head, mine)) return r->plan = mine, TIDE_OK;
+        if (!(r->plan = find_plan(head, r->sig, into, n))) continue;
+        tidei_plan_free(r->rt, mine);
+        return TIDE_OK;
+    }
+}
+
+static tide_status steps(run *r, size_t n, size_t m) {
+    tide_status s = gather(r, n, m);
+    if (s == TIDE_OK) s = get_plan(r);
+    if (s == TIDE_OK) s = compute_numbers(r);
+    if (s == TIDE_OK) s = run_all_stored(r);
+    return s == TIDE_OK ? run_results(r) : s;
+}
+
+static bool any_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+    for (size_t i = 0; i < n; i++)
+        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return true;
+    for (size_t i = 0; dsts && i < m; i++)
+        if (!dsts[i]) return true;
+    return false;
+}
+
+static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
+    if (n != r->ast->nparams)
+        return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u parameters; %zu arguments are given",
+                          r->ast->nparams, n);
+    if (m != r->ast->nresults)
+        return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u results; %zu are wanted", r->ast->nresults,
+                          m);
+    if ((n && !r->args) || !outs) return tidei_fail(TIDE_E_INVALID, r->op, "a list is NULL");
+    return TIDE_OK;
+}
+
+tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
+                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m) {
+    run r; /* 35 KiB, of which little is touched */
+    tidei_thread *t = tidei_thread_get(e->rt);
+    if (!t) return tidei_last_status();
+    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op, r.stream = tidei_thread_stream(t);
+    r.args = args, r.given = axes, r.dsts = dsts;
+    r.used = r.stored_held = 0;
+    r.out_held = r.dst_held = r.copied = 0;
+    memset(r.made, 0, sizeof r.made);
+    tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
+    if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
+    if (any_null(args, n, dsts, m)) { /* an earlier error is left standing */
+        tidei_operand ignored;
+        return tidei_operand_get(NULL, op, &ignored);
+    }
+    s = steps(&r, n, m);
+    leave(&r);
+    if (s != TIDE_OK) {
+        for (size_t i = 0; i < m; i++)
+            if (r.made[i]) tidei_array_drop(r.made[i]);
+        tidei_ast_name_error(r.ast);
+    } else
+        for (size_t i = 0; !dsts && i < m; i++) outs[i] = r.made[i];
+    return s;
+}

@@ -1,0 +1,439 @@
+/* types.c: tidei_ast -> tidei_graph: every value gets its element type, casts become nodes.
+**
+** A value is *strong* (a node of the graph, with an element type) or *weak* (a number computed on the host, see weak.c). A
+** weak value that meets a strong one becomes a run-time scalar of the type that the rules of promotion give; so numbers
+** never widen arrays. Equal nodes are one node; what no result needs is dropped at the end. No arithmetic is rewritten but
+** x**2, x**3, x**4 with a written exponent. */
+#include "arrays/expr/front.h"
+#include <stdio.h>
+
+#define NONE          UINT16_MAX
+#define NODES_PER_AST 5 /* an operation, a cast for each of three operands, one more for a power */
+#define WEAKS_PER_AST 4
+
+typedef struct value {
+    bool weak;
+    uint8_t dtype; /* weak: bool, i64, f64 or c128; what it becomes where no array is */
+    uint16_t id;   /* of the node or weak number */
+} value;
+
+typedef struct builder {
+    const tidei_ast *ast;
+    tidei_graph g;
+    value *values; /* of the ast's nodes */
+    uint16_t *table;
+    uint32_t slots; /* of the table; a power of two */
+    uint32_t node_cap, weak_cap;
+} builder;
+
+/* ---- nodes and weak numbers, each distinct one once ---- */
+
+static uint32_t hash_node(const tidei_gnode *n) {
+    uint64_t h = (uint64_t)n->op | (uint64_t)n->dtype << 8 | (uint64_t)n->a << 16 | (uint64_t)n->b << 32 |
+                 (uint64_t)n->c << 48;
+    h *= 0x9E3779B97F4A7C15u; /* Fibonacci hashing: 2^64 over the golden ratio */
+    return (uint32_t)(h >> 32);
+}
+
+static bool same_node(const tidei_gnode *x, const tidei_gnode *y) {
+    return x->op == y->op && x->dtype == y->dtype && x->a == y->a && x->b == y->b && x->c == y->c;
+}
+
+static uint16_t node(builder *b, tidei_gnode n) {
+    uint32_t i = hash_node(&n) & (b->slots - 1);
+    for (; b->table[i] != NONE; i = (i + 1) & (b->slots - 1))
+        if (same_node(&b->g.nodes[b->table[i]], &n)) return b->table[i];
+    tidei_check(b->g.nnodes < b->node_cap);
+    b->g.nodes[b->g.nnodes] = n;
+    return b->table[i] = (uint16_t)b->g.nnodes++;
+}
+
+static bool same_number(const tide_arg *x, const tide_arg *y) {
+    return x->kind == y->kind && !memcmp(&x->value, &y->value, x->kind == TIDE_ARG_COMPLEX ? 16 : 8);
+}
+
+static uint16_t weak(builder *b, const tidei_weak *w) {
+    for (uint32_t i = 0; i < b->g.nweaks; i++) {
+        const tidei_weak *o = &b->g.weaks[i];
+        if (w->constant != o->constant || w->dtype != o->dtype) continue;
+        if (w->constant
+                ? same_number(&w->value, &o->value)
+                : w->op == o->op && w->operand == o->operand && w->a == o->a && w->b == o->b && w->c == o->c)
+            return (uint16_t)i;
+    }
+    tidei_check(b->g.nweaks < b->weak_cap);
+    b->g.weaks[b->g.nweaks] = *w;
+    return (uint16_t)b->g.nweaks++;
+}
+
+static value strong(builder *b, tidei_gnode n) { return (value){false, n.dtype, node(b, n)}; }
+
+static value constant(builder *b, tide_arg v, uint32_t at) {
+    tidei_weak w = {
+        .op = TIDEI_OP_SCALAR, .dtype = (uint8_t)tidei_weak_dtype(&v), .constant = true, .at = at, .value = v};
+    return (value){true, w.dtype, weak(b, &w)};
+}
+
+static tide_status check_natural(builder *b, const tidei_weak *w, uint32_t at) {
+    if (w->value.kind != TIDE_ARG_INT || w->value.value.i >= 0) return TIDE_OK;
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "integers have no power %lld: make the base a float",
+                          (long long)w->value.value.i);
+}
+
+/* The exponent of integers. */
+static tide_status natural(builder *b, value v, uint32_t at) {
+    tidei_weak *w = &b->g.weaks[v.id];
+    if (v.dtype != TIDE_I64) return TIDE_OK;
+    if (w->constant) return check_natural(b, w, at);
+    w->natural = true;
+    w->at = at;
+    return TIDE_OK;
+}
+
+/* ---- casts ---- */
+
+/* "!= 0" */
+static value weak_truth(builder *b, value v, uint32_t at) {
+    const tidei_weak *in = &b->g.weaks[v.id];
+    tidei_weak w = {.op = TIDEI_OP_CAST, .operand = v.dtype, .dtype = TIDE_BOOL, .a = v.id, .at = at};
+    if (v.dtype == TIDE_BOOL) return v;
+    if (in->constant) {
+        tide_arg zero = tide_arg_bool(0), args[3] = {in->value, zero, zero}, r;
+        (void)tidei_weak_eval(TIDEI_OP_CAST, v.dtype, args, &r); /* cannot fail */
+        return constant(b, r, at);
+    }
+    return (value){true, TIDE_BOOL, weak(b, &w)};
+}
+
+/* v as a node of type t: promotion's cast, or the user's. A complex number has no real form. */
+static tide_status to_node(builder *b, value v, tide_dtype t, uint32_t at, uint16_t *out) {
+    if (tidei_rank(v.dtype) == 3 && (tidei_rank(t) == 1 || tidei_rank(t) == 2))
+        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is complex and does not become %s",
+                              tide_dtype_name(v.dtype), tide_dtype_name(t));
+    if (v.weak && t == TIDE_BOOL) v = weak_truth(b, v, at);
+    if (v.weak) { /* within a kind or upwards the number is taken as t; downwards it is cut off as an array would be */
+        tide_dtype own = tidei_rank(v.dtype) <= tidei_rank(t) ? t : v.dtype;
+        v = strong(b, (tidei_gnode){.op = TIDEI_OP_SCALAR, .dtype = (uint8_t)own, .a = v.id, .at = at});
+    }
+    if (v.dtype != t) v = strong(b, (tidei_gnode){.op = TIDEI_OP_CAST, .dtype = (uint8_t)t, .a = v.id, .at = at});
+    *out = v.id;
+    return TIDE_OK;
+}
+
+/* ---- operations ---- */
+
+tide_dtype tidei_op_result(int op, tide_dtype t) {
+    switch (tidei_op_infos[op].rule) {
+    case TIDEI_RULE_COMPARE_EQ:
+    case TIDEI_RULE_COMPARE:
+    case TIDEI_RULE_LOGIC:
+    case TIDEI_RULE_TEST:
+    case TIDEI_RULE_TEST_REAL: return TIDE_BOOL;
+    case TIDEI_RULE_ABS: return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+    default: return t;
+    }
+}
+
+/* What type `t` (of arrays) becomes beside a number that computes in w. */
+static tide_dtype beside_number(tide_dtype t, tide_dtype w) {
+    if (tidei_rank(t) >= tidei_rank(w)) return t;
+    if (w != TIDE_C128) return w;
+    return tidei_rank(t) == 2 && t != TIDE_F64 ? TIDE_C64 : TIDE_C128;
+}
+
+/* The common type of operands [from, n): arrays first, then the widest number. */
+static tide_status common(builder *b, const value *in, int from, int n, uint32_t at, tide_dtype *out) {
+    tide_dtype t = -1, w = -1;
+    for (int i = from; i < n; i++) {
+        if (in[i].weak) {
+            if (w < 0 || tidei_rank(in[i].dtype) > tidei_rank(w)) w = in[i].dtype;
+        } else if (t < 0)
+            t = in[i].dtype;
+        else if (tidei_promote(t, in[i].dtype, b->ast->op, &t) != TIDE_OK)
+            return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s", tide_last_error()->message);
+    }
+    *out = t < 0 ? w : w < 0 ? t : beside_number(t, w);
+    return TIDE_OK;
+}
+
+static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
+    static const char *const names[] = {"bool", "integers", "floats", "complex"};
+    const tidei_op_info *info = &tidei_op_infos[op];
+    char list[64] = "";
+    size_t used = 0;
+    for (int i = 0; i < 4; i++)
+        if (info->classes >> i & 1)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s", info->name, list,
+                          tide_dtype_name(t));
+}
+
+/* The type T that the operation computes in, by its rule. *identity: it is its operand. */
+static tide_status operand_type(builder *b, int op, const value *in, uint32_t at, tide_dtype *t, bool *identity) {
+    const tidei_op_info *info = &tidei_op_infos[op];
+    if (info->rule == TIDEI_RULE_LOGIC)
+        *t = TIDE_BOOL;
+    else {
+        tide_status s = common(b, in, info->rule == TIDEI_RULE_SELECT, info->arity, at, t);
+        if (s != TIDE_OK) return s;
+    }
+    if (tidei_rank(*t) < 2) switch (info->rule) {
+        case TIDEI_RULE_FLOAT:
+        case TIDEI_RULE_FLOAT_REAL:
+        case TIDEI_RULE_TEST:
+        case TIDEI_RULE_TEST_REAL: *t = TIDE_F64; break;
+        case TIDEI_RULE_KEEP_INT: *identity = true; return TIDE_OK;
+        default: break;
+        }
+    return info->classes & tidei_class(*t) ? TIDE_OK : fail_class(b, op, *t, at);
+}
+
+static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t at, value *out) {
+    const tidei_op_info *info = &tidei_op_infos[op];
+    tidei_weak w = {.op = (uint8_t)op,
+                    .operand = (uint8_t)t,
+                    .dtype = (uint8_t)tidei_op_result(op, t),
+                    .constant = true,
+                    .at = at};
+    tide_arg args[3] = {tide_arg_bool(0), tide_arg_bool(0), tide_arg_bool(0)};
+    uint16_t ids[3] = {0};
+    if (!tidei_weak_offers(op, t))
+        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is not offered for complex numbers", info->name);
+    if (info->rule == TIDEI_RULE_SELECT) in[0] = weak_truth(b, in[0], at);
+    if (op == TIDEI_OP_POW && t == TIDE_I64) {
+        tide_status s = natural(b, in[1], at);
+        if (s != TIDE_OK) return s;
+    }
+    for (int i = 0; i < info->arity; i++) {
+        const tidei_weak *x = &b->g.weaks[in[i].id];
+        ids[i] = in[i].id;
+        args[i] = x->value;
+        w.constant &= x->constant;
+    }
+    w.a = ids[0], w.b = ids[1], w.c = ids[2];
+    if (w.constant) {
+        if (!tidei_weak_eval(op, t, args, &w.value))
+            return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE,
+                                  "numbers compute as i64, which one of these does not fit");
+        *out = constant(b, w.value, at);
+    } else
+        *out = (value){true, w.dtype, weak(b, &w)};
+    return TIDE_OK;
+}
+
+/* x**2, x**3, x**4 with a constant exponent: products. */
+static bool small_power(builder *b, int op, const value *in, tide_dtype t, uint16_t x, uint32_t at, value *out) {
+    const tidei_weak *w = &b->g.weaks[in[1].id];
+    tidei_gnode square = {.op = TIDEI_OP_SQUARE, .dtype = (uint8_t)t, .a = x, .at = at};
+    if (op != TIDEI_OP_POW || !in[1].weak || !w->constant || w->value.kind != TIDE_ARG_INT) return false;
+    int64_t n = w->value.value.i;
+    if (n < 2 || n > 4) return false;
+    *out = strong(b, square);
+    if (n == 3) *out = strong(b, (tidei_gnode){TIDEI_OP_MUL, (uint8_t)t, out->id, x, 0, at});
+    if (n == 4) square.a = out->id, *out = strong(b, square);
+    return true;
+}
+
+static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_t at, value *out) {
+    const tidei_op_info *info = &tidei_op_infos[op];
+    value in[3];
+    uint16_t ids[3] = {0};
+    bool all_weak = true, identity = false;
+    tide_dtype t = TIDE_BOOL;
+    for (int i = 0; i < info->arity; i++) {
+        in[i] = b->values[operands[i]];
+        all_weak &= in[i].weak;
+    }
+    tide_status s = operand_type(b, op, in, at, &t, &identity);
+    if (s != TIDE_OK) return s;
+    if (identity) return *out = in[0], TIDE_OK;
+    if (all_weak) return weak_op(b, op, in, t, at, out);
+    if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1 && (s = natural(b, in[1], at)) != TIDE_OK) return s;
+    for (int i = 0; i < info->arity; i++) {
+        tide_dtype want = info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t;
+        if (i == 1 && small_power(b, op, in, t, ids[0], at, out)) return TIDE_OK;
+        if ((s = to_node(b, in[i], want, at, &ids[i])) != TIDE_OK) return s;
+    }
+    *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
+    return TIDE_OK;
+}
+
+/* ---- folds ---- */
+
+/* The accumulator's and the result's type for a body of type t; false where the fold is not offered. */
+static bool fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) {
+    int rank = tidei_rank(t);
+    bool half = t == TIDE_F16 || t == TIDE_BF16;
+    *acc = half ? TIDE_F32 : t;
+    *out = t;
+    switch (fold) {
+    case TIDEI_FOLD_SUM:
+    case TIDEI_FOLD_PROD:
+        if (rank < 2) *acc = *out = tidei_dtype_kind(t) == TIDEI_KIND_UINT ? TIDE_U64 : TIDE_I64;
+        return true;
+    case TIDEI_FOLD_MEAN:
+        if (rank < 2) *acc = *out = TIDE_F64;
+        return true;
+    case TIDEI_FOLD_ANY:
+    case TIDEI_FOLD_ALL: *acc = *out = TIDE_BOOL; return true;
+    case TIDEI_FOLD_ARGMIN:
+    case TIDEI_FOLD_ARGMAX: *out = TIDE_I64; return rank < 3;
+    default: return rank < 3;
+    }
+}
+
+static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
+    value body = b->values[n->a];
+    tide_dtype acc, res;
+    uint16_t id;
+    if (!fold_types(n->what, body.dtype, &acc, &res))
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, "%s is offered for bool, integers, floats, not for %s",
+                              tidei_fold_name(n->what), tide_dtype_name(body.dtype));
+    tide_status s = to_node(b, body, acc, n->at, &id);
+    if (s == TIDE_OK) *out = strong(b, (tidei_gnode){TIDEI_OP_FOLD, (uint8_t)res, id, n->b, n->what, n->at});
+    return s;
+}
+
+/* ---- the whole ---- */
+
+static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_node *n, value *out) {
+    uint16_t operands[3] = {n->a, n->b, n->c}, id;
+    tide_status s = TIDE_OK;
+    switch (n->kind) {
+    case TIDEI_AST_PARAM:
+        if (sig[n->a] < TIDEI_WEAK)
+            *out = strong(b, (tidei_gnode){.op = TIDEI_OP_INPUT, .dtype = sig[n->a], .a = n->a, .at = n->at});
+        else {
+            tidei_weak w = {
+                .op = TIDEI_OP_INPUT, .dtype = (uint8_t)(sig[n->a] - TIDEI_WEAK), .a = n->a, .at = n->at};
+            *out = (value){true, w.dtype, weak(b, &w)};
+        }
+        return TIDE_OK;
+    case TIDEI_AST_NUMBER: *out = constant(b, b->ast->numbers[n->a], n->at); return TIDE_OK;
+    case TIDEI_AST_OP: return type_op(b, n->what, operands, n->at, out);
+    case TIDEI_AST_CAST:
+        s = to_node(b, b->values[n->a], n->what, n->at, &id);
+        if (s == TIDE_OK) *out = (value){false, n->what, id};
+        return s;
+    default: return type_fold(b, n, out);
+    }
+}
+
+static tide_status type_result(builder *b, uint32_t i, const uint8_t *dst) {
+    uint16_t n = b->ast->results[i];
+    value v = b->values[n];
+    uint32_t at = b->ast->nodes[n].at;
+    tide_dtype t = dst ? dst[i] : v.dtype;
+    if (!tidei_can_store(v.dtype, t))
+        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "result %u is %s, which is not stored as %s without a cast",
+                              i + 1, tide_dtype_name(v.dtype), tide_dtype_name(t));
+    return to_node(b, v, t, at, &b->g.results[i]);
+}
+
+int tidei_gnode_operands(const tidei_gnode *n) {
+    if (n->op == TIDEI_OP_INPUT || n->op == TIDEI_OP_SCALAR || n->op == TIDEI_OP_LINEAR) return 0;
+    return n->op == TIDEI_OP_FOLD ? 1 : tidei_op_infos[n->op].arity;
+}
+
+/* Drops nodes that no result needs, and renumbers; `map` has room for all. */
+static void keep_live_nodes(tidei_graph *g, uint32_t nresults, uint16_t *map) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->nnodes; i++) map[i] = NONE;
+    for (uint32_t i = 0; i < nresults; i++) map[g->results[i]] = 0;
+    for (uint32_t i = g->nnodes; i-- > 0;) {
+        const uint16_t operands[3] = {g->nodes[i].a, g->nodes[i].b, g->nodes[i].c};
+        for (int k = 0; map[i] != NONE && k < tidei_gnode_operands(&g->nodes[i]); k++) map[operands[k]] = 0;
+    }
+    for (uint32_t i = 0; i < g->nnodes; i++) {
+        if (map[i] == NONE) continue;
+        tidei_gnode n = g->nodes[i];
+        uint16_t *operands[3] = {&n.a, &n.b, &n.c};
+        for (int k = 0; k < tidei_gnode_operands(&n); k++) *operands[k] = map[*operands[k]];
+        map[i] = (uint16_t)kept;
+        g->nodes[kept++] = n;
+    }
+    g->nnodes = kept;
+    for (uint32_t i = 0; i < nresults; i++) g->results[i] = map[g->results[i]];
+}
+
+static int weak_operands_of(const tidei_weak *w) {
+    return w->constant || w->op == TIDEI_OP_INPUT ? 0 : tidei_op_infos[w->op].arity;
+}
+
+/* The same for weak numbers, which SCALAR nodes need; computed ones get their slots. */
+static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->nweaks; i++) map[i] = NONE;
+    for (uint32_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i].op == TIDEI_OP_SCALAR) map[g->nodes[i].a] = 0;
+    for (uint32_t i = g->nweaks; i-- > 0;) {
+        const uint16_t operands[3] = {g->weaks[i].a, g->weaks[i].b, g->weaks[i].c};
+        for (int k = 0; map[i] != NONE && k < weak_operands_of(&g->weaks[i]); k++) map[operands[k]] = 0;
+    }
+    for (uint32_t i = 0; i < g->nweaks; i++) {
+        if (map[i] == NONE) continue;
+        tidei_weak w = g->weaks[i];
+        uint16_t *operands[3] = {&w.a, &w.b, &w.c};
+        for (int k = 0; k < weak_operands_of(&w); k++) *operands[k] = map[*operands[k]];
+        if (!w.constant) w.slot = (uint16_t)g->nslots++;
+        map[i] = (uint16_t)kept;
+        g->weaks[kept++] = w;
+    }
+    g->nweaks = kept;
+    for (uint32_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i].op == TIDEI_OP_SCALAR) g->nodes[i].a = map[g->nodes[i].a];
+}
+
+static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
+    const tidei_ast *ast = b->ast;
+    tide_status s = TIDE_OK;
+    for (uint32_t i = 0; i < ast->nnodes && s == TIDE_OK; i++) s = type_node(b, sig, &ast->nodes[i], &b->values[i]);
+    for (uint32_t i = 0; i < ast->nresults && s == TIDE_OK; i++) s = type_result(b, i, dst);
+    if (s != TIDE_OK) return s;
+    keep_live_nodes(&b->g, ast->nresults, b->table); /* the table has served */
+    keep_live_weaks(&b->g, b->table);
+    if (b->g.nslots > TIDEI_WEAK_SLOTS_MAX)
+        return tidei_ast_fail(ast, 0, TIDE_E_UNSUPPORTED,
+                              "more than %d computations with numbers alone: do them before the call",
+                              TIDEI_WEAK_SLOTS_MAX);
+    return TIDE_OK;
+}
+
+/* The graph alone, in a block of its own size. */
+static tide_status keep_graph(tide_runtime *rt, const builder *b, tidei_graph *out) {
+    size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode);
+    char *block = tidei_host_alloc(rt, weaks + nodes);
+    if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes);
+    *out = b->g;
+    out->weaks = (tidei_weak *)block;
+    out->nodes = (tidei_gnode *)(block + weaks);
+    if (weaks) memcpy(out->weaks, b->g.weaks, weaks);
+    memcpy(out->nodes, b->g.nodes, nodes);
+    return TIDE_OK;
+}
+
+tide_status tidei_graph_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
+                              tidei_graph *out) {
+    builder b = {.ast = ast, .slots = 64};
+    b.node_cap = ast->nnodes * NODES_PER_AST + 2 * TIDE_MAX_RESULTS;
+    b.weak_cap = ast->nnodes * WEAKS_PER_AST + 2 * TIDE_MAX_RESULTS;
+    while (b.slots < 2 * b.node_cap) b.slots *= 2; /* at most half full */
+    size_t bytes = b.weak_cap * sizeof *b.g.weaks + b.node_cap * sizeof *b.g.nodes +
+                   ast->nnodes * sizeof *b.values + b.slots * sizeof *b.table;
+    char *block = tidei_host_alloc(rt, bytes);
+    if (!block) return tidei_fail_host_memory(ast->op, bytes);
+    b.g.weaks = (tidei_weak *)block;
+    b.g.nodes = (tidei_gnode *)(b.g.weaks + b.weak_cap);
+    b.values = (value *)(b.g.nodes + b.node_cap);
+    b.table = (uint16_t *)(b.values + ast->nnodes);
+    memset(b.table, 0xff, b.slots * sizeof *b.table); /* NONE */
+    tide_status s = build(&b, sig, dst);
+    if (s == TIDE_OK) s = keep_graph(rt, &b, out);
+    tidei_host_free(rt, block);
+    return s;
+}
+
+void tidei_graph_free(tide_runtime *rt, tidei_graph *g) {
+    tidei_host_free(rt, g->weaks);
+    g->weaks = NULL;
+}

@@ -1,0 +1,132 @@
+/* weak.c: computing with numbers alone, on the host, by the expressions of ops.def. A number is a bool, an i64, an f64 or
+** a c128; what comes out is one again. */
+#include "arrays/expr/front.h"
+#include <complex.h>
+#include <math.h>
+#undef I
+#include "arrays/expr/prelude.h"
+
+tide_dtype tidei_weak_dtype(const tide_arg *v) {
+    switch (v->kind) {
+    case TIDE_ARG_BOOL: return TIDE_BOOL;
+    case TIDE_ARG_FLOAT: return TIDE_F64;
+    case TIDE_ARG_COMPLEX: return TIDE_C128;
+    default: return TIDE_I64;
+    }
+}
+
+static double to_f64(const tide_arg *v) {
+    switch (v->kind) {
+    case TIDE_ARG_FLOAT: return v->value.f;
+    case TIDE_ARG_UINT: return (double)v->value.u;
+    default: return (double)v->value.i;
+    }
+}
+
+static double complex to_c128(const tide_arg *v) {
+    return v->kind == TIDE_ARG_COMPLEX ? CMPLX(v->value.c[0], v->value.c[1]) : CMPLX(to_f64(v), 0);
+}
+
+static bool to_bool(const tide_arg *v) {
+    switch (v->kind) {
+    case TIDE_ARG_FLOAT: return v->value.f != 0;
+    case TIDE_ARG_UINT: return v->value.u != 0;
+    case TIDE_ARG_COMPLEX: return v->value.c[0] != 0 || v->value.c[1] != 0;
+    default: return v->value.i != 0;
+    }
+}
+
+static bool gives_bool(int op) {
+    switch (tidei_op_infos[op].rule) {
+    case TIDEI_RULE_COMPARE_EQ:
+    case TIDEI_RULE_COMPARE:
+    case TIDEI_RULE_LOGIC:
+    case TIDEI_RULE_TEST:
+    case TIDEI_RULE_TEST_REAL: return true;
+    default: return false;
+    }
+}
+
+/* The expression, or 0 where the class is not offered (which typing has ruled out). */
+#define OR_ZERO(...) (__VA_OPT__(1 ? (__VA_ARGS__) :) 0)
+
+#define F(f) td_##f##_f64
+#define M(f) f
+static double eval_f64(int op, double a, double b, double c) {
+    typedef double T;
+    switch (op) {
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+    case TIDEI_OP_##ident:                                                                                         \
+        return OR_ZERO(float_expr);
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+    default: return (T)0;
+    }
+}
+#undef F
+
+#define F(f) td_##f##_i64
+static int64_t eval_i64(int op, int64_t a, int64_t b, int64_t c) {
+    typedef int64_t T;
+    typedef uint64_t U;
+    switch (op) {
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+    case TIDEI_OP_##ident:                                                                                         \
+        return OR_ZERO(int_expr);
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+    default: return (T)(U)0;
+    }
+}
+#undef F
+#undef M
+
+static bool eval_bool(int op, bool a, bool b, bool c) {
+    switch (op) {
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+    case TIDEI_OP_##ident:                                                                                         \
+        return OR_ZERO(bool_expr);
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+    default: return false;
+    }
+}
+
+/* Complex numbers: the four operations, equality and choice. Others are for arrays. */
+static bool eval_c128(int op, const tide_arg *in, tide_arg *out) {
+    double complex a = to_c128(&in[0]), b = to_c128(&in[1]), r;
+    switch (op) {
+    case TIDEI_OP_ADD: r = a + b; break;
+    case TIDEI_OP_SUB: r = a - b; break;
+    case TIDEI_OP_MUL: r = a * b; break;
+    case TIDEI_OP_DIV: r = a / b; break;
+    case TIDEI_OP_NEG: r = -a; break;
+    case TIDEI_OP_EQ: return *out = tide_arg_bool(a == b), true;
+    case TIDEI_OP_NE: return *out = tide_arg_bool(a != b), true;
+    case TIDEI_OP_WHERE: r = to_bool(&in[0]) ? b : to_c128(&in[2]); break;
+    default: return false;
+    }
+    *out = tide_arg_complex(creal(r), cimag(r));
+    return true;
+}
+
+bool tidei_weak_offers(int op, tide_dtype t) {
+    tide_arg zero[3] = {tide_arg_bool(0), tide_arg_bool(0), tide_arg_bool(0)}, ignored;
+    return t != TIDE_C128 || eval_c128(op, zero, &ignored);
+}
+
+bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out) {
+    if (op == TIDEI_OP_CAST) return *out = tide_arg_bool(to_bool(&in[0])), true;
+    if (t == TIDE_C128) return eval_c128(op, in, out);
+    if (t == TIDE_F64) {
+        double v = eval_f64(op, to_f64(&in[0]), to_f64(&in[1]), to_f64(&in[2]));
+        *out = gives_bool(op) ? tide_arg_bool(v != 0) : tide_arg_float(v);
+    } else if (t == TIDE_I64) {
+        for (int i = 0; i < tidei_op_infos[op].arity; i++)
+            if (in[i].kind == TIDE_ARG_UINT && in[i].value.u > INT64_MAX) return false;
+        int64_t v = eval_i64(op, in[0].value.i, in[1].value.i, in[2].value.i);
+        *out = gives_bool(op) ? tide_arg_bool(v != 0) : tide_arg_int(v);
+    } else
+        *out = tide_arg_bool(eval_bool(op, to_bool(&in[0]), to_bool(&in[1]), to_bool(&in[2])));
+    return true;
+}
