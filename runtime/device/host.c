@@ -1,0 +1,411 @@
+/* host.c: the host device: an asynchronous device made of threads, for machines without a GPU and for tests.
+**
+** Model. Device memory is the process's own, counted against a ceiling. A stream is a queue of commands and a thread that
+** runs them (host_queue.c); kernels are host functions. An event names a record in a stream's queue; waiting for it is a
+** command that holds the waiting stream until that record has passed. The completion word is a word.
+** With the checker on, every operation is entered in it as it is submitted, under its stream's lock, so both see the
+** same order.
+** A lost device: workers finish the command they are in and end; what is queued is dropped, waits end. Memory is given
+** back only after the workers ended, as a running command may still touch it. */
+#include "runtime/device/host.h"
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define DEFAULT_PAGE (64 * TIDEI_KIB)
+/* Address space a pool reserves: room to remap fragmented pages, but well inside what ThreadSanitizer's shadow covers. */
+#define VA_FACTOR 4
+#define VA_MAX    (256 * TIDEI_GIB)
+#define VA_LIMIT  (64 * 1024 * TIDEI_GIB) /* half of what x86-64 user space has */
+
+static tidei_host *host_of(tidei_device *d) { return (tidei_host *)d; }
+static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
+
+/* ---- loss, and forks ---- */
+
+tide_status tidei_host_lost(tidei_host *h, const char *op) {
+    return tidei_fail(TIDE_E_LOST, op, "%s is lost: %s", h->base.info.name, h->why);
+}
+
+bool tidei_host_forked(const tidei_host *h) { return getpid() != h->pid; }
+
+static tide_status forked(tidei_host *h, const char *op) {
+    return tidei_fail(TIDE_E_FORKED, op, "%s belongs to the process that opened it", h->base.info.name);
+}
+
+void tidei_host_settle(tidei_host *h) {
+    if (!tidei_host_is_lost(h)) return;
+    pthread_mutex_lock(&h->streams_lock);
+    for (tidei_dstream *s = h->streams; s; s = s->next)
+        if (s->open) tidei_bell_wait(&s->gone, 1, 0);
+    pthread_mutex_unlock(&h->streams_lock);
+}
+
+/* A copy that was running when the device was lost still touches the host's memory; it ends soon. */
+static void wait_for_copy(tidei_dstream *s) {
+    while (atomic_load(&s->copying)) sched_yield();
+}
+
+/* ---- the checker ---- */
+
+static tide_status no_memory(const char *op) {
+    return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory for the record of queued work is exhausted");
+}
+
+/* Enters an operation; under s->lock. Reports go through the queue: the worker, which holds no lock, logs them. */
+static tide_status check(tidei_dstream *s, const char *slot, const char *op, const tidei_range *ranges,
+                         unsigned n) {
+    tidei_finding reports[TIDEI_FINDINGS_MAX];
+    unsigned found;
+    if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found)) return no_memory(slot);
+    for (unsigned i = 0; i < found; i++)
+        if (!tidei_hqueue_report(s, &reports[i])) return no_memory(slot);
+    return TIDE_OK;
+}
+
+void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
+    tidei_finding r;
+    if (!h->checker || tidei_host_is_lost(h) || !tidei_checker_forget(h->checker, addr, bytes, &r)) return;
+    pthread_mutex_lock(&h->streams_lock);
+    tidei_dstream *s = h->streams;
+    while (s->id != r.earlier_stream) s = s->next;
+    pthread_mutex_unlock(&h->streams_lock);
+    pthread_mutex_lock(&s->lock);
+    tidei_hqueue_report(s, &r); /* without memory for the line it is only counted */
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- streams ---- */
+
+/* A closed one, or a fresh one at the list's end; under streams_lock. */
+static tidei_dstream *free_stream(tidei_host *h) {
+    tidei_dstream **end = &h->streams;
+    unsigned id = 0;
+    for (; *end; end = &(*end)->next, id++)
+        if (!(*end)->open) return *end;
+    tidei_dstream *s = tidei_host_alloc(h->rt, sizeof *s);
+    if (!s) return NULL;
+    s->host = h;
+    s->id = id;
+    pthread_mutex_init(&s->lock, NULL);
+    *end = s;
+    return s;
+}
+
+static tide_status stream_new_locked(tidei_host *h, tidei_dstream **out) {
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "stream_new");
+    tidei_dstream *s = free_stream(h);
+    if (!s) return tidei_fail_host_memory("stream_new", sizeof *s);
+    if (h->checker && !tidei_checker_stream_new(h->checker, s->id)) return no_memory("stream_new");
+    tide_status status = tidei_hqueue_open(s);
+    if (status != TIDE_OK) return status;
+    s->open = true;
+    *out = s;
+    return TIDE_OK;
+}
+
+static tide_status host_stream_new(tidei_device *d, tidei_dstream **out) {
+    tidei_host *h = host_of(d);
+    pthread_mutex_lock(&h->streams_lock);
+    tide_status status = stream_new_locked(h, out);
+    pthread_mutex_unlock(&h->streams_lock);
+    return status;
+}
+
+static void host_stream_release(tidei_device *d, tidei_dstream *s) {
+    tidei_host *h = host_of(d);
+    if (!s) return;
+    if (tidei_host_forked(h)) {
+        tidei_hqueue_close(s, true);
+        s->open = false;
+        return;
+    }
+    tidei_hqueue_close(s, false);
+    if (h->checker) tidei_checker_stream_release(h->checker, s->id);
+    pthread_mutex_lock(&h->streams_lock);
+    s->open = false;
+    pthread_mutex_unlock(&h->streams_lock);
+}
+
+/* Waits for a record of the stream's. */
+static tide_status wait_record(tidei_dstream *s, const char *op, uint64_t record) {
+    tidei_bell_wait(&s->recorded, record, TIDEI_BELL_LOST);
+    if (!tidei_host_is_lost(s->host)) return TIDE_OK;
+    wait_for_copy(s);
+    return tidei_host_lost(s->host, op);
+}
+
+static tide_status host_stream_sync(tidei_device *d, tidei_dstream *s) {
+    tidei_host *h = host_of(d);
+    tidei_moment now = {0};
+    uint64_t record;
+    if (tidei_host_forked(h)) return forked(h, "stream_sync");
+    if (tidei_host_is_lost(h)) return wait_record(s, "stream_sync", 0);
+    pthread_mutex_lock(&s->lock);
+    bool ok = tidei_hqueue_record(s, &record);
+    if (ok && h->checker) tidei_checker_moment(h->checker, s->id, &now);
+    pthread_mutex_unlock(&s->lock);
+    if (!ok) return no_memory("stream_sync");
+    tide_status status = wait_record(s, "stream_sync", record);
+    if (h->checker && status == TIDE_OK) tidei_checker_known(h->checker, &now);
+    if (now.row) tidei_checker_moment_drop(h->checker, &now);
+    return status;
+}
+
+static void *host_stream_native(tidei_device *d, tidei_dstream *s) {
+    (void)d;
+    (void)s;
+    return NULL;
+}
+
+static tide_status host_publish(tidei_device *d, tidei_dstream *s, uint64_t tick) {
+    tidei_host *h = host_of(d);
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "publish");
+    pthread_mutex_lock(&s->lock);
+    bool ok = !h->checker ||
+              tidei_checker_publish(h->checker, s->id, tick, atomic_load_explicit(&s->word, memory_order_relaxed));
+    ok = ok && tidei_hqueue_publish(s, tick);
+    pthread_mutex_unlock(&s->lock);
+    return ok ? TIDE_OK : no_memory("publish");
+}
+
+static uint64_t host_completed(tidei_device *d, tidei_dstream *s) {
+    tidei_host *h = host_of(d);
+    uint64_t done = atomic_load_explicit(&s->word, memory_order_acquire);
+    if (h->checker && !tidei_host_forked(h)) tidei_checker_completed(h->checker, s->id, done);
+    return done;
+}
+
+/* ---- events ---- */
+
+static tide_status host_event_new(tidei_device *d, tidei_devent **out) {
+    tidei_host *h = host_of(d);
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "event_new");
+    tidei_devent *e = tidei_host_alloc(h->rt, sizeof *e);
+    if (!e) return tidei_fail_host_memory("event_new", sizeof *e);
+    pthread_mutex_init(&e->lock, NULL);
+    *out = e;
+    return TIDE_OK;
+}
+
+static void host_event_release(tidei_device *d, tidei_devent *e) {
+    tidei_host *h = host_of(d);
+    if (!e) return;
+    if (e->moment.row && !tidei_host_forked(h)) tidei_checker_moment_drop(h->checker, &e->moment);
+    pthread_mutex_destroy(&e->lock);
+    tidei_host_free(h->rt, e);
+}
+
+static tide_status host_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
+    tidei_host *h = host_of(d);
+    tidei_moment now = {0};
+    uint64_t record;
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "event_record");
+    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&s->lock);
+    bool ok = tidei_hqueue_record(s, &record);
+    if (ok && h->checker) tidei_checker_moment(h->checker, s->id, &now);
+    pthread_mutex_unlock(&s->lock);
+    if (ok) {
+        if (e->moment.row) tidei_checker_moment_drop(h->checker, &e->moment);
+        e->stream = s;
+        e->record = record;
+        e->moment = now;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ok ? TIDE_OK : no_memory("event_record");
+}
+
+/* Under e->lock. */
+static bool queue_wait(tidei_host *h, tidei_devent *e, tidei_dstream *s) {
+    if (!e->stream || e->stream == s) return true; /* nothing recorded yet; or in order anyway */
+    pthread_mutex_lock(&s->lock);
+    bool ok = tidei_hqueue_wait(s, e->stream, e->record);
+    if (ok && h->checker) ok = tidei_checker_wait(h->checker, s->id, &e->moment);
+    pthread_mutex_unlock(&s->lock);
+    return ok;
+}
+
+static tide_status host_event_wait(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
+    tidei_host *h = host_of(d);
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "event_wait");
+    pthread_mutex_lock(&e->lock);
+    bool ok = queue_wait(h, e, s);
+    pthread_mutex_unlock(&e->lock);
+    return ok ? TIDE_OK : no_memory("event_wait");
+}
+
+/* ---- work ---- */
+
+static tide_status host_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
+    tidei_host *h = host_of(d);
+    const char *name = l->name ? l->name : "a kernel";
+    tide_status status = TIDE_OK;
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "launch");
+    if (!l->host_fn || l->params_bytes > TIDEI_PARAMS_MAX)
+        return tidei_fail(TIDE_E_INVALID, "launch", "%s: %s has %s and %zu bytes of parameters (at most %d)",
+                          d->info.name, name, l->host_fn ? "a host function" : "no host function", l->params_bytes,
+                          TIDEI_PARAMS_MAX);
+    pthread_mutex_lock(&s->lock);
+    if (h->checker) status = check(s, "launch", name, l->ranges, l->nranges);
+    if (status == TIDE_OK && !tidei_hqueue_launch(s, l)) status = no_memory("launch");
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* The device's side of a copy, as the checker wants it. Returns how many ranges. */
+static unsigned copy_ranges(const tidei_copy *c, tidei_range out[2]) {
+    unsigned n = 0;
+    if (c->kind != TIDEI_COPY_H2D) out[n++] = (tidei_range){c->src, c->bytes, TIDEI_READ};
+    if (c->kind != TIDEI_COPY_D2H) out[n++] = (tidei_range){c->dst, c->bytes, TIDEI_WRITE};
+    return n;
+}
+
+static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged, uint64_t *record) {
+    static const char *const names[] = {"copy from the host", "copy to the host", "copy on the device"};
+    tide_status status = TIDE_OK;
+    if (s->host->checker) {
+        tidei_range r[2];
+        status = check(s, "copy", names[c->kind], r, copy_ranges(c, r));
+    }
+    if (status != TIDE_OK) return status;
+    bool ok = tidei_hqueue_copy(s, at(c->dst), at(c->src), c->bytes, staged);
+    if (ok && record) ok = tidei_hqueue_record(s, record);
+    return ok ? TIDE_OK : no_memory("copy");
+}
+
+/* The host does not learn from a long copy's end that the work before it is complete: elsewhere it might not be. */
+static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c) {
+    tidei_host *h = host_of(d);
+    bool staged = c->kind == TIDEI_COPY_H2D && c->bytes <= TIDEI_STAGED_MAX;
+    bool waits = c->kind == TIDEI_COPY_H2D && !staged;
+    uint64_t record = 0;
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "copy");
+    if (waits && tidei_host_forked(h)) return forked(h, "copy");
+    pthread_mutex_lock(&s->lock);
+    tide_status status = queue_copy(s, c, staged, waits ? &record : NULL);
+    pthread_mutex_unlock(&s->lock);
+    return status == TIDE_OK && waits ? wait_record(s, "copy", record) : status;
+}
+
+static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                             size_t count) {
+    tidei_host *h = host_of(d);
+    tide_status status = TIDE_OK;
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "fill");
+    if (!width || width > 16 || (width & (width - 1)) || count > SIZE_MAX / width)
+        return tidei_fail(TIDE_E_INVALID, "fill", "%s: %zu elements of %zu bytes", d->info.name, count, width);
+    if (!count) return TIDE_OK;
+    pthread_mutex_lock(&s->lock);
+    if (h->checker) status = check(s, "fill", "fill", &(tidei_range){dst, width * count, TIDEI_WRITE}, 1);
+    if (status == TIDE_OK && !tidei_hqueue_fill(s, at(dst), pattern, width, count)) status = no_memory("fill");
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+/* Streams left open end with what they have queued; all are told before the first is waited for. */
+static void host_close(tidei_device *d) {
+    tidei_host *h = host_of(d);
+    bool child = tidei_host_forked(h);
+    for (tidei_dstream *s = h->streams; s; s = s->next)
+        if (s->open) tidei_bell_signal(&s->work, TIDEI_BELL_STOP);
+    for (tidei_dstream *s = h->streams; s; s = s->next)
+        if (s->open) tidei_hqueue_close(s, child);
+    for (tidei_dstream *s = h->streams, *next; s; s = next) {
+        next = s->next;
+        pthread_mutex_destroy(&s->lock);
+        tidei_host_free(h->rt, s);
+    }
+    tidei_checker_close(h->checker);
+    pthread_mutex_destroy(&h->streams_lock);
+    pthread_mutex_destroy(&h->memory_lock);
+    tidei_host_free(h->rt, h);
+}
+
+static const struct tidei_device_ops host_ops = {
+    .name = "host",
+    .reserve = tidei_host_reserve,
+    .unreserve = tidei_host_unreserve,
+    .page_new = tidei_host_page_new,
+    .page_release = tidei_host_page_release,
+    .map = tidei_host_map,
+    .unmap = tidei_host_unmap,
+    .raw_alloc = tidei_host_raw_alloc,
+    .raw_free = tidei_host_raw_free,
+    .memory = tidei_host_memory,
+    .stream_new = host_stream_new,
+    .stream_release = host_stream_release,
+    .stream_sync = host_stream_sync,
+    .stream_native = host_stream_native,
+    .event_new = host_event_new,
+    .event_release = host_event_release,
+    .event_record = host_event_record,
+    .event_wait = host_event_wait,
+    .publish = host_publish,
+    .completed = host_completed,
+    .copy = host_copy,
+    .fill = host_fill,
+    .launch = host_launch,
+    .close = host_close,
+};
+
+static size_t address_space(size_t ceiling, size_t page) {
+    size_t bytes = ceiling > VA_MAX ? ceiling : ceiling > VA_MAX / VA_FACTOR ? VA_MAX : VA_FACTOR * ceiling;
+    return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
+}
+
+static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
+    info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES;
+    info->page_bytes = page;
+    info->align = TIDEI_HOST_ALIGN;
+    info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
+    info->va_bytes = address_space(info->total_bytes, page);
+    snprintf(info->name, sizeof info->name, "host:%d", p->ordinal);
+    snprintf(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
+    size_t page = p->host_page ? p->host_page : DEFAULT_PAGE, system_page = (size_t)sysconf(_SC_PAGESIZE);
+    if (page % system_page || page > VA_MAX)
+        return tidei_fail(TIDE_E_INVALID, "host_open", "a page of %zu bytes: it must be a multiple of %zu", page,
+                          system_page);
+    tidei_host *h = tidei_host_alloc(p->rt, sizeof *h);
+    if (!h) return tidei_fail_host_memory("host_open", sizeof *h);
+    h->base.ops = &host_ops;
+    h->rt = p->rt;
+    h->pid = getpid();
+    h->base.fault_word = &h->fault;
+    h->base.fault_addr = (uintptr_t)&h->fault;
+    describe(&h->base.info, p, page);
+    if (p->host_checker && !(h->checker = tidei_checker_open(p->rt))) {
+        tidei_host_free(p->rt, h);
+        return no_memory("host_open");
+    }
+    pthread_mutex_init(&h->memory_lock, NULL);
+    pthread_mutex_init(&h->streams_lock, NULL);
+    *out = &h->base;
+    return TIDE_OK;
+}
+
+/* ---- for tests and reports ---- */
+
+uint64_t tidei_host_checker_reports(tidei_device *d) {
+    tidei_host *h = host_of(d);
+    return h->checker ? tidei_checker_reports(h->checker) : 0;
+}
+
+void tidei_host_lose(tidei_device *d, const char *why) {
+    tidei_host *h = host_of(d);
+    pthread_mutex_lock(&h->streams_lock);
+    if (!tidei_host_is_lost(h)) {
+        snprintf(h->why, sizeof h->why, "%s", why);
+        atomic_store(&d->lost, true);
+        for (tidei_dstream *s = h->streams; s; s = s->next) {
+            tidei_bell_signal(&s->work, TIDEI_BELL_LOST);
+            tidei_bell_signal(&s->recorded, TIDEI_BELL_LOST);
+        }
+    }
+    pthread_mutex_unlock(&h->streams_lock);
+}

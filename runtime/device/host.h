@@ -1,0 +1,203 @@
+/* host.h: the host device's own structs, and what its files share.
+**
+**   host.c         the table: opening, streams, events, work, loss
+**   host_queue.c   a stream's command queue and the worker thread that empties it
+**   host_memory.c  reservations, pages, the ceiling
+**   host_check.c   the checker of the order of accesses
+**
+** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the program asked for: a
+** submission orders its worker after the submitter, an event's wait orders one worker after another, a completion word,
+** a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker back to a
+** submitter, or a missing wait would hide behind the queue's own bookkeeping.
+** Locks: an event's, then a stream's, then the checker's; the memory's and the list of streams' stand alone. Workers take
+** none of them. */
+#ifndef TIDEI_HOST_H
+#define TIDEI_HOST_H
+
+#include "runtime/device/device.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define TIDEI_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TIDEI_TSAN 1
+#endif
+#endif
+#ifndef TIDEI_TSAN
+#define TIDEI_TSAN 0
+#endif
+
+typedef struct tidei_host tidei_host;
+
+/* ---- bells: a counter that threads wait for (host_queue.c) ---- */
+
+/* Counts in units of TIDEI_BELL_ONE; the bits below say who listens and what ended. One word, so that a ring and the
+** decision to sleep cannot miss each other and neither orders the ringer after the sleeper. */
+enum { TIDEI_BELL_WAITING = 1, TIDEI_BELL_LOST = 2, TIDEI_BELL_STOP = 4, TIDEI_BELL_BITS = 7, TIDEI_BELL_ONE = 8 };
+typedef struct tidei_bell {
+    _Atomic uint64_t word;
+} tidei_bell;
+static inline uint64_t tidei_bell_count(uint64_t word) { return word / TIDEI_BELL_ONE; }
+void tidei_bell_ring(tidei_bell *b);                  /* count + 1 */
+void tidei_bell_signal(tidei_bell *b, uint64_t bits); /* LOST, STOP */
+/* Returns the word once its count has reached `count` or one of `bits` is set. */
+uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits);
+
+/* ---- the checker (host_check.c) ---- */
+
+typedef struct tidei_checker tidei_checker;
+typedef struct tidei_row tidei_row; /* what a stream knows of the others: shared, never written while shared */
+
+/* A moment of a stream: its own clock, and what it was ordered after then. */
+typedef struct tidei_moment {
+    unsigned stream;
+    uint64_t clock;
+    tidei_row *row; /* one reference */
+} tidei_moment;
+
+typedef struct tidei_finding {
+    const char *op, *earlier_op; /* valid until the checker closes; op NULL: memory was given back */
+    unsigned stream, earlier_stream;
+    unsigned mode, earlier_mode; /* TIDEI_READ, TIDEI_WRITE */
+    tidei_addr addr;             /* of the operation's range */
+    size_t bytes;
+} tidei_finding;
+void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r);
+
+#define TIDEI_FINDINGS_MAX 64 /* lines one operation logs; more are counted only */
+
+/* Every function locks by itself. One that returns false found host memory exhausted; an operation may be remembered in
+** part then. */
+tidei_checker *tidei_checker_open(tide_runtime *rt);
+void tidei_checker_close(tidei_checker *c);
+uint64_t tidei_checker_reports(tidei_checker *c);
+bool tidei_checker_stream_new(tidei_checker *c, unsigned stream);
+void tidei_checker_stream_release(tidei_checker *c, unsigned stream); /* its work is complete and the host knows */
+/* An operation enters the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their number to *n. */
+bool tidei_checker_use(tidei_checker *c, unsigned stream, const char *op, const tidei_range *ranges,
+                       unsigned nranges, tidei_finding *reports, unsigned *n);
+void tidei_checker_moment(tidei_checker *c, unsigned stream,
+                          tidei_moment *out); /* now, with all submitted so far */
+void tidei_checker_moment_drop(tidei_checker *c, tidei_moment *m);
+bool tidei_checker_wait(tidei_checker *c, unsigned stream, const tidei_moment *m); /* the stream waits for it */
+void tidei_checker_known(tidei_checker *c, tidei_moment *m); /* the host knows that it is past; drops m */
+/* `tick` will be the completion word's value once everything submitted so far is complete; it is `done` now. */
+bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done);
+void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done); /* the host read that value */
+/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there that it is past. */
+bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r);
+bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properties; for tests */
+
+/* ---- streams (host_queue.c) ---- */
+
+struct tidei_chunk;
+#define TIDEI_CACHE_LINE 64
+
+/* Lives until the device closes: a released one is used again, and its count of records goes on rising, so an event that
+** names (stream, record) stays meaningful. */
+struct tidei_dstream {
+    tidei_host *host;
+    tidei_dstream *next; /* in host->streams, oldest first */
+    unsigned id;
+    bool open; /* under host->streams_lock */
+    pthread_t worker;
+    /* submitters, under lock */
+    pthread_mutex_t lock;
+    struct tidei_chunk *tail, *oldest; /* being filled; the first one not taken back yet */
+    size_t tail_at;
+    uint64_t chunks_taken;
+    uint64_t submitted, records;
+    uint64_t recorded_at; /* `submitted` after the last record */
+    char pad0[TIDEI_CACHE_LINE];
+    /* the worker's own */
+    struct tidei_chunk *run;
+    size_t run_at;
+    char pad1[TIDEI_CACHE_LINE];
+    /* shared */
+    tidei_bell work;              /* commands submitted; STOP, LOST */
+    tidei_bell recorded;          /* records passed; LOST */
+    tidei_bell gone;              /* 1: the worker has run its last command */
+    _Atomic uint64_t chunks_left; /* chunks that the worker is through with */
+    _Atomic uint64_t word;        /* the completion word */
+    _Atomic bool copying;         /* the worker is in a copy, which may touch the host's memory */
+};
+
+/* A copy from the host up to this size travels in the command; a larger one is waited for. */
+#define TIDEI_STAGED_MAX (64 * TIDEI_KIB)
+
+/* Starts the worker; false with the error set. */
+tide_status tidei_hqueue_open(tidei_dstream *s);
+/* Lets the worker finish what is queued (nothing, once lost) and ends it. In a forked child, where it does not exist, only
+** memory is returned. */
+void tidei_hqueue_close(tidei_dstream *s, bool forked);
+/* All of these: under s->lock; false: host memory is exhausted and nothing was queued. */
+bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l);
+bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged);
+bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count);
+bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
+bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
+bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r); /* the worker logs it: no lock is held there */
+bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record);       /* one that covers all queued so far */
+
+/* ---- the device ---- */
+
+struct tidei_devent {
+    pthread_mutex_t lock;
+    tidei_dstream *stream; /* of the last record; NULL: none yet */
+    uint64_t record;
+    tidei_moment moment; /* with the checker: row is NULL before the first record */
+};
+
+struct tidei_dpage {
+    size_t bytes;
+    tidei_addr at;   /* where its bytes are; 0: nowhere yet, they are zero */
+    tidei_addr goal; /* during a map: where it goes; else 0 */
+    bool mapped;
+    bool exiled;               /* `at` is a mapping of its own, outside the reservations */
+    tidei_dpage *next, **prev; /* unmapped ones that have bytes, under memory_lock */
+};
+
+struct tidei_host {
+    tidei_device base;
+    tide_runtime *rt;
+    tidei_checker *checker; /* NULL: off */
+    pid_t pid;              /* of the process that opened it */
+    _Atomic uint64_t fault;
+    _Atomic size_t used; /* bytes of pages and raw device memory */
+    pthread_mutex_t memory_lock;
+    tidei_dpage *parked;       /* unmapped pages that have bytes */
+    _Atomic bool move_by_copy; /* the kernel lacks MREMAP_DONTUNMAP; tests set it */
+    pthread_mutex_t streams_lock;
+    tidei_dstream *streams;
+    char why[256]; /* written once, before `lost` */
+};
+
+bool tidei_host_forked(const tidei_host *h);
+tide_status tidei_host_lost(tidei_host *h, const char *op);
+static inline bool tidei_host_is_lost(const tidei_host *h) {
+    return tidei_unlikely(atomic_load_explicit(&h->base.lost, memory_order_acquire));
+}
+/* On a lost device: waits until no worker runs any more, so that memory can go. */
+void tidei_host_settle(tidei_host *h);
+/* Range given back: the checker forgets it, and reports it if it may still be in use. */
+void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes);
+
+/* ---- memory (host_memory.c): slots of the table ---- */
+
+tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
+void tidei_host_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
+tide_status tidei_host_page_new(tidei_device *d, size_t bytes, tidei_dpage **out);
+void tidei_host_page_release(tidei_device *d, tidei_dpage *p);
+tide_status tidei_host_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
+tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
+void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
+tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+/* The memory limit that control groups set on this process, as /proc/self/cgroup (`self`) and the hierarchy's mount point
+** say; SIZE_MAX if there is none. */
+size_t tidei_host_cgroup_limit(const char *self, const char *mount);
+
+#define TIDEI_HOST_ALIGN                                                                                           \
+    256 /* bytes; of blocks: as cuda's, so that code tested here meets the same addresses there */
+
+#endif

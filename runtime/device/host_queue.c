@@ -1,0 +1,398 @@
+/* host_queue.c: a host stream's command queue, and the worker thread that empties it.
+**
+** Model. Commands lie one after the other in chunks; a jump at a chunk's end leads to the next. Submitters, who take turns
+** under the stream's lock, write behind the tail and then ring the `work` bell; the worker runs commands up to the bell's
+** count. A chunk the worker has left is taken back by the submitters for reuse, so a steady stream allocates nothing.
+** Under ThreadSanitizer the worker frees it instead: handing it back would order submitters after the worker's work.
+** What must stay true: a command is whole before the bell counts it; the worker touches no chunk after counting it left;
+** every wait ends when the device is lost. */
+#include "runtime/device/host.h"
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if TIDEI_TSAN
+void __tsan_read_range(void *addr, unsigned long bytes);
+void __tsan_write_range(void *addr, unsigned long bytes);
+#endif
+
+/* ---- bells ---- */
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "futex() looks at the low half of a bell's word");
+
+static void futex_wait(_Atomic uint64_t *word, uint64_t seen) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, (uint32_t)seen, NULL, NULL, 0);
+}
+
+static void wake_all(tidei_bell *b) {
+    atomic_fetch_and_explicit(&b->word, ~(uint64_t)TIDEI_BELL_WAITING, memory_order_relaxed);
+    syscall(SYS_futex, &b->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Release only, and the sleeper marks itself relaxed: the ringer learns nothing of what the sleeper did. */
+void tidei_bell_ring(tidei_bell *b) {
+    uint64_t old = atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_release);
+    if (old & TIDEI_BELL_WAITING) wake_all(b);
+}
+
+void tidei_bell_signal(tidei_bell *b, uint64_t bits) {
+    uint64_t old = atomic_fetch_or_explicit(&b->word, bits, memory_order_release);
+    if (old & TIDEI_BELL_WAITING) wake_all(b);
+}
+
+/* Looks at the word before sleeping: a wake-up costs the ringer a system call (about 2 us), and in a burst of small
+** commands the next one is that near. With a single processor there is nobody to look out for. */
+#define SPINS 400 /* pauses; about 5 to 20 us */
+static int spins(void) {
+    static _Atomic int known = -1; /* a fact of the machine */
+    int n = atomic_load_explicit(&known, memory_order_relaxed);
+    if (n < 0) {
+        n = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPINS : 0;
+        atomic_store_explicit(&known, n, memory_order_relaxed);
+    }
+    return n;
+}
+
+static void spin_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
+    int left = spins();
+    for (;;) {
+        uint64_t w = atomic_load_explicit(&b->word, memory_order_relaxed);
+        if (tidei_bell_count(w) >= count || (w & bits)) return atomic_load_explicit(&b->word, memory_order_acquire);
+        if (left-- > 0) {
+            spin_pause();
+        } else if ((w & TIDEI_BELL_WAITING) ||
+                   atomic_compare_exchange_weak_explicit(&b->word, &w, w | TIDEI_BELL_WAITING, memory_order_relaxed,
+                                                         memory_order_relaxed)) {
+            futex_wait(&b->word, w | TIDEI_BELL_WAITING);
+        }
+    }
+}
+
+/* ---- commands ---- */
+
+enum command_kind { JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH, REPORT };
+
+typedef struct command {
+    alignas(16) uint32_t kind;
+    uint32_t bytes; /* to the next command */
+    union {
+        struct tidei_chunk *jump;
+        struct {
+            tidei_host_fn fn;
+            uint32_t params, ranges; /* bytes of parameters behind the command; ranges behind them (TSan only) */
+        } launch;
+        struct {
+            void *dst;
+            const void *src; /* STAGED: behind the command */
+            size_t bytes;
+        } copy;
+        struct {
+            void *dst;
+            size_t width, count;
+            unsigned char pattern[16];
+        } fill;
+        struct {
+            tidei_dstream *of;
+            uint64_t record;
+        } wait;
+        uint64_t tick;
+    };
+} command;
+
+struct tidei_chunk {
+    struct tidei_chunk *next;
+    size_t cap; /* bytes of commands */
+    alignas(16) unsigned char bytes[];
+};
+#define CHUNK_BYTES                                                                                                \
+    (TIDEI_STAGED_MAX + 4 * TIDEI_KIB) /* one staged copy of the largest size and some small commands */
+#define SPARE_CHUNKS 4                 /* left behind by the worker and kept; a burst's others are freed */
+
+static struct tidei_chunk *chunk_new(tidei_dstream *s, size_t cap) {
+    struct tidei_chunk *c = tidei_host_alloc(s->host->rt, sizeof *c + cap);
+    if (c) c->cap = cap;
+    return c;
+}
+
+/* A chunk that the worker has left, or a new one. */
+static struct tidei_chunk *chunk_take(tidei_dstream *s, size_t cap) {
+    if (!TIDEI_TSAN) {
+        uint64_t left = atomic_load_explicit(&s->chunks_left, memory_order_acquire);
+        while (s->chunks_taken < left) {
+            struct tidei_chunk *c = s->oldest;
+            uint64_t spare = left - s->chunks_taken++;
+            s->oldest = c->next;
+            if (spare <= SPARE_CHUNKS && c->cap >= cap) {
+                c->next = NULL;
+                return c;
+            }
+            tidei_host_free(s->host->rt, c);
+        }
+    }
+    return chunk_new(s, tidei_max_size(cap, CHUNK_BYTES));
+}
+
+static bool next_chunk(tidei_dstream *s, size_t need) {
+    struct tidei_chunk *c = chunk_take(s, need);
+    if (!c) return false;
+    command *jump = (command *)(s->tail->bytes + s->tail_at);
+    jump->kind = JUMP;
+    jump->jump = c;
+    s->tail->next = c;
+    s->tail = c;
+    s->tail_at = 0;
+    return true;
+}
+
+/* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or the stream closed. */
+static command *begin(tidei_dstream *s, enum command_kind kind, size_t payload) {
+    size_t need = sizeof(command) + tidei_round_up(payload, alignof(command));
+    if (!s->tail) return NULL;
+    if (s->tail_at + need + sizeof(command) > s->tail->cap && !next_chunk(s, need + sizeof(command))) return NULL;
+    command *c = (command *)(s->tail->bytes + s->tail_at);
+    c->kind = kind;
+    c->bytes = (uint32_t)need;
+    return c;
+}
+
+static void commit(tidei_dstream *s, const command *c) {
+    s->tail_at += c->bytes;
+    s->submitted++;
+    tidei_bell_ring(&s->work);
+}
+
+bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l) {
+    size_t params = tidei_round_up(l->params_bytes, alignof(command));
+    size_t ranges = TIDEI_TSAN ? l->nranges : 0;
+    command *c = begin(s, LAUNCH, params + ranges * sizeof *l->ranges);
+    if (!c) return false;
+    c->launch.fn = l->host_fn;
+    c->launch.params = (uint32_t)params;
+    c->launch.ranges = (uint32_t)ranges;
+    if (l->params_bytes) memcpy(c + 1, l->params, l->params_bytes);
+    if (ranges) memcpy((char *)(c + 1) + params, l->ranges, ranges * sizeof *l->ranges);
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged) {
+    command *c = begin(s, staged ? STAGED : COPY, staged ? bytes : 0);
+    if (!c) return false;
+    c->copy.dst = dst;
+    c->copy.src = src;
+    c->copy.bytes = bytes;
+    if (staged) memcpy(c + 1, src, bytes);
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count) {
+    command *c = begin(s, FILL, 0);
+    if (!c) return false;
+    c->fill.dst = dst;
+    c->fill.width = width;
+    c->fill.count = count;
+    memcpy(c->fill.pattern, pattern, width);
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick) {
+    command *c = begin(s, PUBLISH, 0);
+    if (!c) return false;
+    c->tick = tick;
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record) {
+    command *c = begin(s, WAIT, 0);
+    if (!c) return false;
+    c->wait.of = of;
+    c->wait.record = record;
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r) {
+    command *c = begin(s, REPORT, sizeof *r);
+    if (!c) return false;
+    memcpy(c + 1, r, sizeof *r);
+    commit(s, c);
+    return true;
+}
+
+bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
+    if (s->recorded_at != s->submitted) {
+        command *c = begin(s, RECORD, 0);
+        if (!c) return false;
+        commit(s, c);
+        s->records++;
+        s->recorded_at = s->submitted;
+    }
+    *record = s->records;
+    return true;
+}
+
+/* ---- the worker ---- */
+
+static void run_launch(const command *c) {
+    const unsigned char *params = (const unsigned char *)(c + 1);
+#if TIDEI_TSAN
+    /* Library code is not instrumented: what it touches is announced for it. */
+    const tidei_range *r = (const tidei_range *)(params + c->launch.params);
+    for (uint32_t i = 0; i < c->launch.ranges; i++) {
+        void *p = (void *)(uintptr_t)r[i].addr;
+        if (r[i].mode & TIDEI_WRITE)
+            __tsan_write_range(p, r[i].bytes);
+        else
+            __tsan_read_range(p, r[i].bytes);
+    }
+#endif
+    c->launch.fn(c->launch.params ? params : NULL);
+}
+
+/* On a lost device whoever saw `lost` and then `copying` false may free the host's side: so it is marked first. */
+static void run_copy(tidei_dstream *s, const command *c, const void *src) {
+    atomic_store(&s->copying, true);
+    if (!atomic_load(&s->host->base.lost)) memmove(c->copy.dst, src, c->copy.bytes);
+    atomic_store(&s->copying, false);
+}
+
+/* Writes the pattern once, then copies what is there, from a stretch that stays in the first-level cache. */
+static void run_fill(const command *c) {
+    size_t width = c->fill.width, total = width * c->fill.count, block = 8 * TIDEI_KIB;
+    const unsigned char *pattern = c->fill.pattern;
+    unsigned char *dst = c->fill.dst;
+    if (memcmp(pattern, pattern + 1, width - 1) == 0) { /* all bytes alike */
+        memset(dst, pattern[0], total);
+        return;
+    }
+    memcpy(dst, pattern, width);
+    for (size_t done = width, n; done < total; done += n) {
+        n = tidei_min_size(tidei_min_size(done, block), total - done);
+        memcpy(dst + done, dst, n);
+    }
+}
+
+static void run_report(tidei_dstream *s, const command *c) {
+    tidei_finding r;
+    memcpy(&r, c + 1, sizeof r);
+    tidei_finding_log(s->host->rt, s->host->base.info.name, &r);
+}
+
+static void run(tidei_dstream *s, const command *c) {
+    switch ((enum command_kind)c->kind) {
+    case LAUNCH: run_launch(c); break;
+    case COPY: run_copy(s, c, c->copy.src); break;
+    case STAGED: run_copy(s, c, c + 1); break;
+    case FILL: run_fill(c); break;
+    case WAIT: tidei_bell_wait(&c->wait.of->recorded, c->wait.record, TIDEI_BELL_LOST); break;
+    case RECORD: tidei_bell_ring(&s->recorded); break;
+    case PUBLISH: atomic_store_explicit(&s->word, c->tick, memory_order_release); break;
+    case REPORT: run_report(s, c); break;
+    case JUMP: break;
+    }
+}
+
+static const command *next_command(tidei_dstream *s) {
+    const command *c = (const command *)(s->run->bytes + s->run_at);
+    if (c->kind == JUMP) {
+        struct tidei_chunk *left = s->run;
+        s->run = c->jump;
+        s->run_at = 0;
+        if (TIDEI_TSAN)
+            tidei_host_free(s->host->rt, left);
+        else
+            atomic_fetch_add_explicit(&s->chunks_left, 1, memory_order_release);
+        c = (const command *)s->run->bytes;
+    }
+    s->run_at += c->bytes;
+    return c;
+}
+
+static void *work(void *arg) {
+    tidei_dstream *s = arg;
+    for (uint64_t done = 0;;) {
+        uint64_t w = tidei_bell_wait(&s->work, done + 1, TIDEI_BELL_LOST | TIDEI_BELL_STOP);
+        uint64_t count = tidei_bell_count(w);
+        if (done == count) break; /* stopped or lost with nothing left */
+        for (; done < count && !tidei_host_is_lost(s->host); done++) run(s, next_command(s));
+        if (done < count) break;
+    }
+    tidei_bell_ring(&s->gone);
+    return NULL;
+}
+
+/* ---- a queue's life ---- */
+
+/* With every signal blocked: the program's handlers run on the program's threads. */
+static int start_worker(tidei_dstream *s) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&s->worker, NULL, work, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0) {
+        char name[16]; /* the kernel's limit */
+        snprintf(name, sizeof name, "tide stream %u", s->id % 1000);
+        pthread_setname_np(s->worker, name);
+    }
+    return rc;
+}
+
+static void free_chunks(tidei_dstream *s) {
+    struct tidei_chunk *c = TIDEI_TSAN ? s->run : s->oldest;
+    while (c) {
+        struct tidei_chunk *next = c->next;
+        tidei_host_free(s->host->rt, c);
+        c = next;
+    }
+    s->tail = s->oldest = s->run = NULL;
+}
+
+tide_status tidei_hqueue_open(tidei_dstream *s) {
+    struct tidei_chunk *c = chunk_new(s, CHUNK_BYTES);
+    if (!c) return tidei_fail_host_memory("stream_new", sizeof *c + CHUNK_BYTES);
+    s->oldest = s->run = c;
+    s->tail_at = s->run_at = 0;
+    s->submitted = s->recorded_at = s->chunks_taken = 0;
+    atomic_store_explicit(&s->work.word, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->gone.word, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->chunks_left, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->word, 0, memory_order_relaxed);
+    int rc = start_worker(s);
+    if (rc != 0) {
+        free_chunks(s);
+        return tidei_fail(TIDE_E_DEVICE, "stream_new", "%s: a thread for stream %u could not be started: %s",
+                          s->host->base.info.name, s->id, strerror(rc));
+    }
+    pthread_mutex_lock(&s->lock);
+    s->tail = c;
+    pthread_mutex_unlock(&s->lock);
+    return TIDE_OK;
+}
+
+void tidei_hqueue_close(tidei_dstream *s, bool forked) {
+    if (forked) { /* another thread of the parent may have held the lock */
+        free_chunks(s);
+        return;
+    }
+    tidei_bell_signal(&s->work, TIDEI_BELL_STOP);
+    pthread_join(s->worker, NULL);
+    pthread_mutex_lock(&s->lock);
+    free_chunks(s);
+    pthread_mutex_unlock(&s->lock);
+}
