@@ -1,0 +1,256 @@
+/* pool_double.h: what stands in for the runtime and the device under a pool: memory that can be counted, made to fail,
+** and streams whose progress the test decides.
+**
+** Included by programs that compile the pools' sources themselves instead of linking the library. Addresses are plain
+** numbers unless a test asks for real memory. A stream's word (what the device would have written) is `word`; the pool
+** learns of it only by asking, as it does from a device. */
+#ifndef POOL_DOUBLE_H
+#define POOL_DOUBLE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "runtime/pool/pool.h"
+#include "runtime/runtime.h"
+
+typedef struct tidei_dpage {
+    size_t bytes;
+    bool mapped;
+} double_page;
+
+/* Counts down at each call of one kind; the call that finds 0 fails. -1: none does. */
+enum double_call { CALL_HOST, CALL_BACK, CALL_PAGE_NEW, CALL_MAP, CALL_UNMAP, CALL_RAW, CALL_RESERVE, CALLS };
+
+static struct doubles {
+    tidei_device device;
+    tidei_dev dev;
+    tide_runtime rt;
+    tide_stream streams[TIDEI_STREAMS_MAX];
+    uint64_t word[TIDEI_STREAMS_MAX];
+    _Atomic long fail_after[CALLS];
+    tide_status fail_with; /* of the device's calls */
+    _Atomic long host_blocks, pages, raw_blocks, waits, asks, calls[CALLS];
+    double_page **table; /* by page_bytes from `base` */
+    tidei_addr base;
+    size_t span;
+    bool real; /* memory behind the addresses */
+    void (*on_back)(size_t bytes);
+    size_t peak;
+    pthread_mutex_t lock;
+    tide_status error;
+} dbl;
+
+static bool double_fails(enum double_call c) {
+    atomic_fetch_add(&dbl.calls[c], 1);
+    return atomic_load(&dbl.fail_after[c]) >= 0 && atomic_fetch_sub(&dbl.fail_after[c], 1) == 0;
+}
+
+/* ---- the runtime ---- */
+
+void *tidei_host_alloc(tide_runtime *rt, size_t bytes) {
+    (void)rt;
+    if (double_fails(CALL_HOST)) return NULL;
+    atomic_fetch_add(&dbl.host_blocks, 1);
+    return calloc(1, bytes);
+}
+void tidei_host_free(tide_runtime *rt, void *p) {
+    (void)rt;
+    if (p) atomic_fetch_sub(&dbl.host_blocks, 1);
+    free(p);
+}
+tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
+    (void)op, (void)fmt;
+    return s;
+}
+tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
+    (void)op, (void)bytes;
+    return TIDE_E_HOST_NOMEM;
+}
+void tidei_error_save(tidei_saved_error *e) { memset(e, 0, sizeof *e); }
+void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
+
+tide_status tidei_back(tidei_dev *d, size_t bytes) {
+    if (dbl.on_back) dbl.on_back(bytes);
+    if (double_fails(CALL_BACK)) return TIDE_E_NOMEM;
+    pthread_mutex_lock(&dbl.lock);
+    size_t backed = atomic_load(&d->backed), limit = atomic_load(&d->limit);
+    bool ok = backed <= limit && bytes <= limit - backed;
+    if (ok) {
+        atomic_fetch_add(&d->backed, bytes);
+        dbl.peak = tidei_max_size(dbl.peak, backed + bytes);
+    }
+    pthread_mutex_unlock(&dbl.lock);
+    return ok ? TIDE_OK : TIDE_E_NOMEM;
+}
+void tidei_unback(tidei_dev *d, size_t bytes) {
+    size_t before = atomic_fetch_sub(&d->backed, bytes);
+    if (before < bytes) abort();
+}
+
+/* ---- streams and stamps ---- */
+
+bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
+    tide_stream *s = &dbl.streams[x.stream];
+    (void)d;
+    atomic_fetch_add(&dbl.asks, 1);
+    pthread_mutex_lock(&dbl.lock);
+    if (dbl.word[x.stream] > atomic_load(&s->completed)) atomic_store(&s->completed, dbl.word[x.stream]);
+    pthread_mutex_unlock(&dbl.lock);
+    return x.tick <= atomic_load(&s->completed);
+}
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask) {
+    if (ask) abort(); /* never under the pool's lock */
+    return x.stream == s->slot || x.tick <= atomic_load(&s->seen[x.stream]) ||
+           x.tick <= atomic_load(&dbl.streams[x.stream].completed);
+}
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
+    for (unsigned i = 0; i < xs->n; i++)
+        if (!tidei_stamp_covered(s, tidei_stamps_at(xs)[i], ask)) return false;
+    return true;
+}
+void tidei_stamps_clear(tidei_stamps *s) {
+    if (s->cap) free(s->more);
+    *s = (tidei_stamps){0};
+}
+bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
+    unsigned wanted = s->n + room, cap = s->cap ? s->cap : TIDEI_STAMPS_INLINE;
+    if (wanted <= cap) return true;
+    if (double_fails(CALL_HOST)) return false;
+    tidei_stamp *more = malloc(wanted * sizeof *more);
+    memcpy(more, tidei_stamps_at(s), s->n * sizeof *more);
+    if (s->cap) free(s->more);
+    s->more = more;
+    s->cap = (uint16_t)wanted;
+    return true;
+}
+void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
+    tidei_stamp *at = tidei_stamps_at(s);
+    for (unsigned i = 0; i < s->n; i++)
+        if (at[i].stream == x.stream && at[i].write == x.write) {
+            if (x.tick > at[i].tick) at[i].tick = x.tick;
+            return;
+        }
+    at[s->n++] = x;
+}
+tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
+    for (unsigned i = 0; i < xs->n; i++) {
+        tidei_stamp x = tidei_stamps_at(xs)[i];
+        if (tidei_stamp_done(d, x)) continue;
+        atomic_fetch_add(&dbl.waits, 1);
+        dbl.word[x.stream] = x.tick;
+        tidei_stamp_done(d, x);
+    }
+    return TIDE_OK;
+}
+
+/* ---- the device ---- */
+
+static tide_status double_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
+    if (double_fails(CALL_RESERVE)) return dbl.fail_with;
+    dbl.span = bytes;
+    dbl.base = (tidei_addr)1 << 40;
+    if (dbl.real)
+        dbl.base = (tidei_addr)mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    dbl.table = calloc(bytes / d->info.page_bytes, sizeof *dbl.table);
+    *out = dbl.base;
+    return TIDE_OK;
+}
+static void double_unreserve(tidei_device *d, tidei_addr addr, size_t bytes) {
+    if (addr != dbl.base || bytes != dbl.span) abort();
+    for (size_t i = 0; i < bytes / d->info.page_bytes; i++)
+        if (dbl.table[i]) abort();
+    free(dbl.table);
+    if (dbl.real) munmap((void *)(uintptr_t)addr, bytes);
+    dbl.span = 0;
+}
+static tide_status double_page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
+    if (bytes == 0 || bytes % d->info.page_bytes) abort();
+    if (double_fails(CALL_PAGE_NEW)) return dbl.fail_with;
+    atomic_fetch_add(&dbl.pages, 1);
+    *out = calloc(1, sizeof **out);
+    (*out)->bytes = bytes;
+    return TIDE_OK;
+}
+static void double_page_release(tidei_device *d, tidei_dpage *p) {
+    (void)d;
+    if (p->mapped) abort();
+    atomic_fetch_sub(&dbl.pages, 1);
+    free(p);
+}
+/* Sets the table of what is mapped where from `from` to `to`, page by page. */
+static void double_remap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n, bool on) {
+    for (size_t i = 0; i < n; addr += pages[i++]->bytes) {
+        size_t first = (addr - dbl.base) / d->info.page_bytes;
+        if (addr < dbl.base || addr + pages[i]->bytes > dbl.base + dbl.span || pages[i]->mapped == on) abort();
+        for (size_t k = 0; k < pages[i]->bytes / d->info.page_bytes; k++) {
+            if (dbl.table[first + k] != (on ? NULL : pages[i])) abort();
+            dbl.table[first + k] = on ? pages[i] : NULL;
+        }
+        pages[i]->mapped = on;
+        if (dbl.real) mprotect((void *)(uintptr_t)addr, pages[i]->bytes, on ? PROT_READ | PROT_WRITE : PROT_NONE);
+    }
+}
+static tide_status double_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+    if (double_fails(CALL_MAP)) return dbl.fail_with;
+    double_remap(d, addr, pages, n, true);
+    return TIDE_OK;
+}
+static tide_status double_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+    if (double_fails(CALL_UNMAP)) return dbl.fail_with;
+    double_remap(d, addr, pages, n, false);
+    return TIDE_OK;
+}
+static tide_status double_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+    (void)kind;
+    if (double_fails(CALL_RAW)) return dbl.fail_with;
+    atomic_fetch_add(&dbl.raw_blocks, 1);
+    *out = (tidei_addr)aligned_alloc(d->info.align, bytes);
+    return TIDE_OK;
+}
+static void double_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
+    (void)d, (void)kind, (void)bytes;
+    atomic_fetch_sub(&dbl.raw_blocks, 1);
+    free((void *)(uintptr_t)addr);
+}
+
+/* Everything as at the start: nothing fails, nothing pending, no limit. */
+static tidei_dev *double_open(size_t page_bytes, size_t total) {
+    static const struct tidei_device_ops ops = {.name = "double",
+                                                .reserve = double_reserve,
+                                                .unreserve = double_unreserve,
+                                                .page_new = double_page_new,
+                                                .page_release = double_page_release,
+                                                .map = double_map,
+                                                .unmap = double_unmap,
+                                                .raw_alloc = double_raw_alloc,
+                                                .raw_free = double_raw_free};
+    memset(&dbl, 0, sizeof dbl);
+    pthread_mutex_init(&dbl.lock, NULL);
+    for (unsigned c = 0; c < CALLS; c++) dbl.fail_after[c] = -1;
+    dbl.fail_with = TIDE_E_DEVICE;
+    dbl.device.ops = &ops;
+    dbl.device.info = (tidei_device_info){.name = "double:0",
+                                          .flags = TIDEI_DEV_PAGES,
+                                          .page_bytes = page_bytes,
+                                          .align = 256,
+                                          .total_bytes = total,
+                                          .va_bytes = 4 * total};
+    dbl.dev.rt = &dbl.rt;
+    dbl.dev.d = &dbl.device;
+    dbl.dev.limit = dbl.dev.soft_limit = SIZE_MAX;
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
+        dbl.streams[i].dev = &dbl.dev;
+        dbl.streams[i].slot = (uint16_t)i;
+        dbl.dev.streams[i] = &dbl.streams[i];
+    }
+    return &dbl.dev;
+}
+
+/* The stream has done all work up to `tick`, though nobody knows yet. */
+static inline void double_complete(unsigned stream, uint64_t tick) {
+    pthread_mutex_lock(&dbl.lock);
+    if (tick > dbl.word[stream]) dbl.word[stream] = tick;
+    pthread_mutex_unlock(&dbl.lock);
+}
+
+#endif
