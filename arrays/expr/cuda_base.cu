@@ -1,0 +1,45 @@
+/* cuda_base.cu: what every generated kernel begins with, after prelude.h: vectors, scalars, division by launch constants.
+** Embedded as text (tidei_cuda_base_text). Blocks have 256 threads. */
+
+/* N elements that move together: one load or store of up to 16 bytes. */
+template <class E, int N> struct alignas(sizeof(E) * N) tide_vec { E v[N]; };
+template <int N, class E> TD_FN tide_vec<E, N> tide_get(const E *p) {
+    return *reinterpret_cast<const tide_vec<E, N> *>(p);
+}
+/* `flat`: the operand stretches along the vector, one element serves it all. */
+template <int N, class E> TD_FN tide_vec<E, N> tide_get(const E *p, bool flat) {
+    if (N == 1 || !flat) return tide_get<N>(p);
+    tide_vec<E, N> x;
+    const E e = *p;
+#pragma unroll
+    for (int k = 0; k < N; k++) x.v[k] = e;
+    return x;
+}
+template <int N, class E> TD_FN void tide_put(E *p, const tide_vec<E, N> &x) {
+    *reinterpret_cast<tide_vec<E, N> *>(p) = x;
+}
+
+/* A scalar parameter. */
+union tide_slot {
+    td_i8 i8;
+    td_i16 i16;
+    td_i32 i32;
+    td_i64 i64;
+    td_u8 u8;
+    td_u16 u16;
+    td_u32 u32;
+    td_u64 u64;
+    td_bool b;
+    td_f16 f16;
+    td_bf16 bf16;
+    td_f32 f32;
+    td_f64 f64;
+    td_f32 c64[2];
+    td_f64 c128[2];
+};
+
+/* Division of n < 2^31 by a d < 2^31 that the host has prepared: a high product, an addition and a shift. */
+struct tide_div {
+    td_u32 d, mul, shift;
+};
+TD_FN td_u32 tide_quotient(const tide_div &d, td_u32 n) { return (__umulhi(n, d.mul) + n) >> d.shift; }

@@ -1,0 +1,480 @@
+/* cuda_plan.c: from a call to a launch: which class of kernel, how many blocks, which parameters.
+**
+** Model: pure arithmetic on shapes and strides; no device, no memory. A map's offsets fit 32 bits, as too large calls are cut
+** before; a fold's are 64-bit. Alignments follow from offsets, since storages begin on 16-byte boundaries.
+** What must stay true: every element is visited once, and how a fold is divided among threads depends on the call and the
+** device's size only, so that results do not change from run to run. */
+#include "arrays/expr/cuda_text.h"
+
+/* ---- writing parameters ---- Fields in the order of struct tide_p (cuda_text.c: say_params). */
+typedef struct writer {
+    unsigned char *at;
+} writer;
+
+static void *take(writer *w, size_t bytes) {
+    void *p = w->at;
+    w->at += bytes;
+    return p;
+}
+static void put_i64(writer *w, int64_t v) { memcpy(take(w, 8), &v, 8); }
+static void put_u32(writer *w, uint32_t v) { memcpy(take(w, 4), &v, 4); }
+
+static void begin(writer *w, tidei_cuda_plan *out, unsigned noperands) {
+    w->at = out->params.bytes + 8 * (size_t)noperands; /* addresses come at the launch */
+    out->noperands = noperands;
+}
+
+static void end(const writer *w, tidei_cuda_plan *out) {
+    out->params_bytes = (size_t)(w->at - out->params.bytes + 7) / 8 * 8;
+    tidei_check(out->params_bytes <= sizeof out->params);
+}
+
+static void put_scalars(writer *w, const tidei_call *c) {
+    memcpy(take(w, 16 * (size_t)c->prog->nscalars), c->scalars, 16 * (size_t)c->prog->nscalars);
+}
+
+/* n < 2^31 divided by 1 <= d < 2^31: the high half of n * mul, plus n, shifted. */
+static void put_divisor(writer *w, int64_t dim) {
+    uint32_t d = (uint32_t)dim, shift = d > 1 ? 32u - (uint32_t)__builtin_clz(d - 1) : 0;
+    put_u32(w, d);
+    put_u32(w, (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << shift) - d)) / d + 1));
+    put_u32(w, shift);
+}
+
+static int64_t size_of(int n, const int64_t *shape) {
+    int64_t size = 1;
+    for (int d = 0; d < n; d++) size *= shape[d];
+    return size;
+}
+
+static int64_t quotient_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
+/* ---- the operands of a call, inputs first ---- */
+static unsigned operands(const tidei_call *c) { return c->prog->ninputs + (unsigned)c->prog->nouts; }
+static const tidei_view *operand(const tidei_call *c, unsigned i) {
+    return i < c->prog->ninputs ? &c->in[i] : &c->out[i - c->prog->ninputs];
+}
+static tidei_view *operand_of(tidei_call *c, unsigned i) {
+    return i < c->prog->ninputs ? &c->in[i] : &c->out[i - c->prog->ninputs];
+}
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+/* ---- the order of dimensions ---- */
+
+static void swap_dims(tidei_call *c, int a, int b) {
+    int64_t t = c->shape[a];
+    c->shape[a] = c->shape[b];
+    c->shape[b] = t;
+    for (unsigned i = 0; i < operands(c); i++) {
+        tidei_view *v = operand_of(c, i);
+        t = v->strides[a];
+        v->strides[a] = v->strides[b];
+        v->strides[b] = t;
+    }
+}
+
+/* Sorts dimensions [from, to) by falling strides of `lead`; true if anything moved. */
+static bool sort_dims(tidei_call *c, int from, int to, const tidei_view *lead) {
+    bool moved = false;
+    for (int i = from + 1; i < to; i++)
+        for (int d = i; d > from; d--) {
+            int64_t outer = magnitude(lead->strides[d - 1]), inner = magnitude(lead->strides[d]);
+            if (outer == 0 || outer >= inner) break;
+            swap_dims(c, d - 1, d);
+            moved = true;
+        }
+    return moved;
+}
+
+/* The input that moves the most bytes. */
+static const tidei_view *lead_of(const tidei_call *c) {
+    const tidei_view *lead = &c->out[0];
+    int64_t most = 0;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) {
+        int64_t bytes = (int64_t)tide_dtype_size(c->prog->input_dtype[i]);
+        for (int d = 0; d < c->ndim; d++)
+            if (c->in[i].strides[d]) bytes *= c->shape[d];
+        if (bytes > most) {
+            most = bytes;
+            lead = &c->in[i];
+        }
+    }
+    return lead;
+}
+
+void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k) {
+    if (c->ndim < 2 || k->linear) return;
+    bool moved;
+    if (c->prog->fold == TIDEI_FOLD_NONE)
+        moved = sort_dims(c, 0, c->ndim, &c->out[0]);
+    else {
+        const tidei_view *lead = lead_of(c);
+        int kept = c->ndim - c->nred;
+        moved = sort_dims(c, 0, kept, lead);
+        if (c->prog->fold != TIDEI_FOLD_ARGMIN && c->prog->fold != TIDEI_FOLD_ARGMAX)
+            moved |= sort_dims(c, kept, c->ndim, lead);
+    }
+    if (moved) tidei_call_collapse(c);
+}
+
+/* ---- maps ---- */
+
+static bool is_flat(const tidei_call *c) {
+    if (c->ndim == 0) return true;
+    if (c->ndim > 1) return false;
+    for (unsigned i = 0; i < operands(c); i++)
+        if (operand(c, i)->strides[0] != 1) return false;
+    return true;
+}
+
+/* Offsets and element numbers below this fit the 32-bit arithmetic of kernels, with room for a block beyond the end. */
+#define LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
+
+bool tidei_cuda_too_large(const tidei_call *c, int *dim) {
+    if (c->prog->fold != TIDEI_FOLD_NONE || is_flat(c)) return false;
+    int64_t most = 0;
+    bool large = size_of(c->ndim, c->shape) >= LARGE;
+    for (unsigned i = 0; i < operands(c); i++) {
+        int64_t span = 0;
+        for (int d = 0; d < c->ndim; d++) span += (c->shape[d] - 1) * magnitude(operand(c, i)->strides[d]);
+        large |= span >= LARGE;
+    }
+    if (!large) return false;
+    for (int d = 0; d < c->ndim; d++) {
+        int64_t weight = c->shape[d];
+        for (unsigned i = 0; i < operands(c); i++) {
+            int64_t span = (c->shape[d] - 1) * magnitude(operand(c, i)->strides[d]);
+            if (span > weight) weight = span;
+        }
+        if (c->shape[d] > 1 && weight > most) {
+            most = weight;
+            *dim = d;
+        }
+    }
+    return true;
+}
+
+/* Whether the first n operands move as vectors of v elements along a dimension: their strides there are 1 (an input's may
+** be 0: a bit in *flat), everything else they depend on is a multiple of v. */
+static bool vectors_fit(const tidei_call *c, int v, int along, unsigned n, uint32_t *flat) {
+    bool any = false;
+    *flat = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const tidei_view *o = operand(c, i);
+        if (o->strides[along] == 0 && i < c->prog->ninputs) {
+            *flat |= 1u << i;
+            continue;
+        }
+        if (o->strides[along] != 1 || o->offset % v) return false;
+        for (int d = 0; d < c->ndim; d++)
+            if (d != along && o->strides[d] % v) return false;
+        any = true;
+    }
+    return any && v > 1;
+}
+
+static void put_linear(writer *w, const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
+                       int v, int along, const int *order) {
+    if (!k->linear) return;
+    put_i64(w, lin->base);
+    put_i64(w, v > 1 ? lin->steps[along] : 0);
+    int64_t *steps = take(w, 8 * TIDE_MAX_RANK);
+    for (int d = 0; d < c->ndim; d++) steps[d] = lin->steps[order[d]] * (order[d] == along ? v : 1);
+}
+
+static void plan_flat(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
+                      tidei_cuda_plan *out) {
+    const int v = k->vec[TIDEI_CUDA_FLAT];
+    int64_t n = size_of(c->ndim, c->shape);
+    out->cls = TIDEI_CUDA_FLAT;
+    for (unsigned i = 0; i < operands(c); i++)
+        if (operand(c, i)->offset % v) out->cls = TIDEI_CUDA_FLAT_ONE;
+    int64_t groups = n / k->vec[out->cls];
+    writer w;
+    begin(&w, out, operands(c));
+    put_scalars(&w, c);
+    const int order[TIDE_MAX_RANK] = {0};
+    put_linear(&w, c, k, lin, 1, 0, order);
+    put_i64(&w, groups);
+    put_i64(&w, n);
+    end(&w, out);
+    out->grid[0] = (unsigned)quotient_up(groups ? groups : 1, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
+}
+
+/* Rows of vectors, or elements of any strides. */
+static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
+                         tidei_cuda_plan *out) {
+    const unsigned n = operands(c);
+    const int inner = c->ndim - 1;
+    int v = k->vec[TIDEI_CUDA_ROWS], order[TIDE_MAX_RANK];
+    uint32_t flat = 0;
+    out->cls = TIDEI_CUDA_ROWS;
+    if (c->shape[inner] % v || !vectors_fit(c, v, inner, n, &flat)) {
+        out->cls = TIDEI_CUDA_STRIDED;
+        v = 1;
+        flat = 0;
+    }
+    int64_t groups = size_of(c->ndim, c->shape) / v;
+    for (int d = 0; d < c->ndim; d++) order[d] = inner - d;
+    writer w;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_linear(&w, c, k, lin, v, inner, order);
+    put_i64(&w, groups);
+    put_u32(&w, (uint32_t)inner);
+    put_u32(&w, flat);
+    int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++)
+        for (unsigned i = 0; i < n; i++)
+            strides[(unsigned)d * n + i] = (int32_t)(operand(c, i)->strides[order[d]] * (d == 0 ? v : 1));
+    for (int d = 0; d < c->ndim; d++) put_divisor(&w, c->shape[order[d]] / (d == 0 ? v : 1));
+    take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    end(&w, out);
+    out->grid[0] = (unsigned)quotient_up(groups, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
+}
+
+/* Tiles pay from this side length on: below, most of a tile is empty. */
+#define TILED_MIN 16
+
+static unsigned room_of(size_t element, unsigned tile) { /* as cuda_tile.cu's tide_pitch says */
+    return (unsigned)(tile * (tile + (element < 4 ? 4 / element : 1)) * element + 15) / 16 * 16;
+}
+
+/* Finds the dimension along which inputs are contiguous that are not so along the last, where the results are. */
+static bool tiles_fit(const tidei_call *c, const tidei_cuda_traits *k, int *side, uint32_t *turned,
+                      unsigned *shared) {
+    const int inner = c->ndim - 1;
+    if (c->ndim < 2 || c->prog->ninputs > TIDEI_CUDA_TILED_INPUTS || c->shape[inner] < TILED_MIN) return false;
+    for (unsigned i = 0; i < c->prog->nouts; i++)
+        if (c->out[i].strides[inner] != 1) return false;
+    *side = -1;
+    *turned = 0;
+    *shared = 0;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) {
+        if (magnitude(c->in[i].strides[inner]) <= 1) continue;
+        for (int d = 0; d < inner && *side < 0; d++)
+            if (magnitude(c->in[i].strides[d]) == 1 && c->shape[d] >= TILED_MIN) *side = d;
+        if (*side < 0 || magnitude(c->in[i].strides[*side]) != 1) continue;
+        *turned |= 1u << i;
+        *shared += room_of(tide_dtype_size(c->prog->input_dtype[i]), k->tile);
+    }
+    return *turned && *shared <= TIDEI_CUDA_SHARED_MAX;
+}
+
+static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin, int side,
+                       uint32_t turned, tidei_cuda_plan *out) {
+    const unsigned n = operands(c), nin = c->prog->ninputs;
+    const int inner = c->ndim - 1, tile = k->tile;
+    int order[TIDE_MAX_RANK] = {inner, side}, nd = 2;
+    int64_t blocks = 1, dims[TIDE_MAX_RANK];
+    for (int d = inner - 1; d >= 0; d--)
+        if (d != side) order[nd++] = d;
+    for (int d = 0; d < c->ndim; d++) {
+        dims[d] = d < 2 ? quotient_up(c->shape[order[d]], tile) : c->shape[order[d]];
+        blocks *= dims[d];
+    }
+    writer w;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    if (k->linear) {
+        put_i64(&w, lin->base);
+        put_i64(&w, 0);
+        int64_t *steps = take(&w, 8 * TIDE_MAX_RANK);
+        for (int d = 0; d < c->ndim; d++) steps[d] = lin->steps[order[d]] * (d < 2 ? tile : 1);
+    }
+    put_i64(&w, blocks);
+    put_i64(&w, k->linear ? lin->steps[side] : 0);
+    put_i64(&w, k->linear ? lin->steps[inner] : 0);
+    put_u32(&w, (uint32_t)(c->ndim - 1));
+    put_u32(&w, turned);
+    put_u32(&w, (uint32_t)c->shape[side]);
+    put_u32(&w, (uint32_t)c->shape[inner]);
+    for (unsigned i = 0, at = 0; i < nin; i++) {
+        put_u32(&w, at);
+        if (turned >> i & 1) at += room_of(tide_dtype_size(c->prog->input_dtype[i]), k->tile);
+    }
+    for (unsigned i = 0; i < n; i++) put_u32(&w, (uint32_t)operand(c, i)->strides[side]);
+    for (unsigned i = 0; i < n; i++) put_u32(&w, (uint32_t)operand(c, i)->strides[inner]);
+    int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++)
+        for (unsigned i = 0; i < n; i++)
+            strides[(unsigned)d * n + i] = (int32_t)(operand(c, i)->strides[order[d]] * (d < 2 ? tile : 1));
+    for (int d = 0; d < c->ndim; d++) put_divisor(&w, dims[d]);
+    take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    end(&w, out);
+    out->cls = TIDEI_CUDA_TILED;
+    out->grid[0] = (unsigned)blocks;
+}
+
+void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
+                         tidei_cuda_plan *out) {
+    int side;
+    uint32_t turned;
+    out->grid[1] = 1;
+    out->shared = 0;
+    out->splits = 1;
+    if (is_flat(c))
+        plan_flat(c, k, lin, out);
+    else if (tiles_fit(c, k, &side, &turned, &out->shared))
+        plan_tiled(c, k, lin, side, turned, out);
+    else {
+        out->shared = 0;
+        plan_strided(c, k, lin, out);
+    }
+}
+
+/* ---- folds ---- */
+
+/* Blocks for each multiprocessor before reduced elements are divided among more: several waves, so that the last one, in
+** which some multiprocessors idle, weighs little. */
+#define FOLD_BLOCKS        32
+#define FOLD_ROUNDS        4  /* of a block at least, when reduced elements are divided: joining has its price */
+#define FOLD_COLUMNS_SHIFT 5u /* 32 threads across neighbouring results read whole lines */
+
+static unsigned shift_up(int64_t n, unsigned max) { /* least s with 2^s >= n, at most max */
+    unsigned s = 0;
+    while (s < max && ((int64_t)1 << s) < n) s++;
+    return s;
+}
+
+typedef struct fold_shape { /* of a launch: groups of results, groups of reduced elements, and who works on what */
+    int64_t outs, groups, chunk, splits;
+    unsigned cshift; /* log2 of a block's columns */
+    bool across;     /* neighbouring threads on neighbouring results, else on neighbouring reduced elements */
+} fold_shape;
+
+static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_split) {
+    if (f->across) {
+        f->cshift = shift_up(f->outs, FOLD_COLUMNS_SHIFT);
+        while (f->cshift < 8 && f->groups <= (256 >> f->cshift) / 2) f->cshift++; /* no more lanes than groups */
+    } else
+        f->cshift = 8 - shift_up(quotient_up(f->groups, unroll), 8);
+    while (f->cshift < 8 && quotient_up(f->outs, (int64_t)1 << f->cshift) > INT32_MAX) f->cshift++;
+    int64_t tiles = quotient_up(f->outs, (int64_t)1 << f->cshift),
+            least = FOLD_ROUNDS * (256 >> f->cshift) * unroll;
+    int64_t wanted = (int64_t)sm_count * FOLD_BLOCKS / tiles, possible = f->groups / least;
+    int64_t splits = may_split && wanted > 1 ? (wanted < possible ? wanted : possible) : 1;
+    if (splits < 1) splits = 1;
+    if (f->groups / splits >= (int64_t)1 << 30) splits = quotient_up(f->groups, (int64_t)1 << 30);
+    f->chunk = quotient_up(f->groups, splits);
+    f->splits = quotient_up(f->groups, f->chunk);
+}
+
+static void put_fold(writer *w, const fold_shape *f, int64_t count, int64_t lift) {
+    put_i64(w, f->groups);
+    put_i64(w, f->chunk);
+    put_i64(w, f->outs);
+    put_i64(w, count);
+    put_i64(w, lift);
+}
+
+/* floor(2^64 / d): the high half of a product with it is a quotient, or one less. */
+static void put_wide_divisor(writer *w, int64_t d) {
+    put_i64(w, d);
+    put_i64(w, d > 1 ? (int64_t)(UINT64_MAX / (uint64_t)d + ((d & (d - 1)) == 0)) : -1);
+}
+
+static void put_fold_ends(writer *w, const fold_shape *f, int kept, int ndim, uint32_t flat, uint32_t tail) {
+    put_u32(w, (uint32_t)kept);
+    put_u32(w, (uint32_t)(ndim - 1));
+    put_u32(w, flat);
+    put_u32(w, f->cshift);
+    put_u32(w, f->across);
+    put_u32(w, tail);
+    put_u32(w, f->splits > 1); /* leaves accumulators */
+    put_u32(w, 0);
+}
+
+static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t results) {
+    out->grid[0] = (unsigned)quotient_up(f->outs, (int64_t)1 << f->cshift);
+    out->grid[1] = (unsigned)f->splits;
+    out->shared = 0;
+    out->splits = f->splits;
+    out->results = results;
+}
+
+/* Which way memory runs: true if neighbouring results lie closer than neighbouring reduced elements. */
+static bool runs_across(const tidei_call *c, int kept) {
+    const tidei_view *lead = lead_of(c);
+    if (kept == 0) return false;
+    int64_t a = magnitude(lead->strides[kept - 1]), b = magnitude(lead->strides[c->ndim - 1]);
+    return b == 0 ? c->shape[c->ndim - 1] == 1 || a != 0 : a != 0 && a < b;
+}
+
+/* The class, and how results and reduced elements are grouped. */
+static tidei_cuda_class fold_class(const tidei_call *c, const tidei_cuda_traits *k, fold_shape *f, uint32_t *flat) {
+    const int kept = c->ndim - c->nred, last = c->ndim - 1;
+    const unsigned nin = c->prog->ninputs;
+    f->across = runs_across(c, kept);
+    if (f->across) {
+        const int v = k->vec[TIDEI_CUDA_FOLD_COLUMN];
+        if (c->nred == 1 && c->shape[kept - 1] % v == 0 && vectors_fit(c, v, kept - 1, nin, flat)) {
+            f->outs /= v;
+            return TIDEI_CUDA_FOLD_COLUMN;
+        }
+    } else {
+        const int v = k->vec[TIDEI_CUDA_FOLD_ROW];
+        if (c->nred == 1 && f->groups >= v && vectors_fit(c, v, last, nin, flat)) {
+            f->groups /= v;
+            return TIDEI_CUDA_FOLD_ROW;
+        }
+    }
+    *flat = 0;
+    return TIDEI_CUDA_FOLD_ANY;
+}
+
+void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
+                          unsigned sm_count, tidei_cuda_plan *out) {
+    const unsigned nin = c->prog->ninputs, n = nin + 1;
+    const int kept = c->ndim - c->nred, last = c->ndim - 1;
+    const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
+    fold_shape f = {.outs = results, .groups = count};
+    uint32_t flat;
+    out->cls = fold_class(c, k, &f, &flat);
+    divide(&f, k->unroll[out->cls], sm_count, true);
+
+    /* Dimensions innermost first, the kept ones before the reduced ones. */
+    const int v = k->vec[out->cls], along = out->cls == TIDEI_CUDA_FOLD_COLUMN ? kept - 1 : last;
+    int order[TIDE_MAX_RANK];
+    for (int d = 0; d < c->ndim; d++) order[d] = d < kept ? kept - 1 - d : last - (d - kept);
+    writer w;
+    begin(&w, out, n);
+    put_scalars(&w, c);
+    put_linear(&w, c, k, lin, v, along, order);
+    put_fold(&w, &f, count, kept ? c->out[0].strides[kept - 1] : 0);
+    int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
+    for (int d = 0; d < c->ndim; d++) {
+        const int scale = order[d] == along ? v : 1;
+        for (unsigned i = 0; i < nin; i++) strides[(unsigned)d * n + i] = c->in[i].strides[order[d]] * scale;
+        strides[(unsigned)d * n + nin] = d < kept ? c->out[0].strides[order[d]] * scale : 0;
+    }
+    for (int d = 0; d < c->ndim; d++) put_wide_divisor(&w, c->shape[order[d]] / (order[d] == along ? v : 1));
+    take(&w, 16 * (size_t)(TIDE_MAX_RANK - c->ndim));
+    put_fold_ends(&w, &f, kept, c->ndim, flat, out->cls == TIDEI_CUDA_FOLD_ROW ? (uint32_t)(count % v) : 0);
+    end(&w, out);
+    finish_fold(out, &f, results);
+}
+
+void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_plan *first,
+                          tidei_cuda_plan *out) {
+    const int kept = c->ndim - c->nred;
+    fold_shape f = {.outs = first->results, .groups = first->splits, .across = first->results > 1};
+    divide(&f, k->unroll[TIDEI_CUDA_FOLD_JOIN], 1, false);
+    writer w;
+    begin(&w, out, 2);
+    put_fold(&w, &f, size_of(c->nred, c->shape + kept), 0);
+    int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * 2), step = 1;
+    for (int d = 0; d < kept; d++) {
+        strides[2 * d] = step;
+        strides[2 * d + 1] = c->out[0].strides[kept - 1 - d];
+        step *= c->shape[kept - 1 - d];
+    }
+    strides[2 * kept] = first->results;
+    strides[2 * kept + 1] = 0;
+    for (int d = 0; d < kept; d++) put_wide_divisor(&w, c->shape[kept - 1 - d]);
+    take(&w, 16 * (size_t)(TIDE_MAX_RANK - kept));
+    put_fold_ends(&w, &f, kept, kept + 1, 0, 0);
+    end(&w, out);
+    finish_fold(out, &f, first->results);
+    out->cls = TIDEI_CUDA_FOLD_JOIN;
+}

@@ -1,0 +1,229 @@
+/* cuda_run.c: the back end of devices that run CUDA text: finds or makes the kernel of a call's class, launches it.
+**
+** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, that only grows; a warm call
+** walks it without a lock and touches neither text nor heap. Folds that several blocks share a result of take two
+** launches, with the accumulators between them in a workspace on the stream.
+** What must stay true: everything that may collect or climb (compiling, workspaces) comes before the first launch. */
+#include "arrays/expr/cuda_text.h"
+#include "arrays/kernels.h"
+
+typedef struct variant {
+    struct variant *next;
+    tidei_dkernel *kernel; /* of the kernel cache, which outlives programs */
+    unsigned dev;
+    tidei_cuda_class cls;
+} variant;
+
+typedef struct prepared {
+    tidei_cuda_traits traits;
+    _Atomic(variant *) variants;
+} prepared;
+
+static prepared *prepared_of(tide_runtime *rt, tidei_program *p) {
+    void *there = atomic_load_explicit(&p->prepared[1], memory_order_acquire);
+    if (tidei_likely(there != NULL)) return there;
+    prepared *mine = tidei_host_alloc(rt, sizeof *mine);
+    if (!mine) return NULL;
+    tidei_cuda_traits_of(p, &mine->traits);
+    if (atomic_compare_exchange_strong_explicit(&p->prepared[1], &there, mine, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return mine;
+    tidei_host_free(rt, mine); /* another thread was faster */
+    return there;
+}
+
+static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
+    for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire); v; v = v->next)
+        if (v->cls == cls && v->dev == dev) return v->kernel;
+    return NULL;
+}
+
+/* The cold path: text, compiler or cache, and a new entry of the list. Two threads may both come here; both get the same
+** kernel, and the second entry is never looked at. */
+static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls, const char *op,
+                        tidei_dkernel **out) {
+    tide_runtime *rt = d->rt;
+    variant *v = tidei_host_alloc(rt, sizeof *v);
+    if (!v) return tidei_fail_host_memory(op, sizeof *v);
+    char *text = tidei_cuda_text(rt, p, &k->traits, cls, NULL);
+    if (!text) {
+        tidei_host_free(rt, v);
+        return tidei_fail_host_memory(op, strlen(tidei_prelude_text));
+    }
+    tide_status s = tidei_kernel_get(d, "tide_k", text, op, &v->kernel);
+    tidei_host_free(rt, text);
+    if (s != TIDE_OK) {
+        tidei_host_free(rt, v);
+        return s;
+    }
+    v->dev = d->index;
+    v->cls = cls;
+    *out = v->kernel;
+    v->next = atomic_load_explicit(&k->variants, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&k->variants, &v->next, v, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    return TIDE_OK;
+}
+
+static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
+                             const char *op, tidei_dkernel **out) {
+    *out = find(k, d->index, cls);
+    return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, cls, op, out);
+}
+
+/* ---- launching ---- */
+
+typedef struct operand_uses { /* what a launch touches, and where in each extent its operand's offset lies */
+    tidei_use uses[TIDEI_CUDA_OPERANDS_MAX];
+    size_t origin[TIDEI_CUDA_OPERANDS_MAX];
+    unsigned n;
+    uint64_t *addresses;
+} operand_uses;
+
+static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64_t *shape, tide_dtype t,
+                     unsigned mode) {
+    int64_t lo = v->offset, hi = v->offset;
+    for (int d = 0; d < ndim; d++) {
+        int64_t span = (shape[d] - 1) * v->strides[d];
+        if (span < 0)
+            lo += span;
+        else
+            hi += span;
+    }
+    size_t bytes = tide_dtype_size(t);
+    u->uses[u->n] = (tidei_use){v->st, (size_t)lo * bytes, (size_t)(hi - lo + 1) * bytes, mode};
+    u->origin[u->n++] = (size_t)(v->offset - lo) * bytes;
+}
+
+static void add_workspace(operand_uses *u, tidei_storage *st, unsigned mode) {
+    u->uses[u->n] = (tidei_use){st, 0, st->bytes, mode};
+    u->origin[u->n++] = 0;
+}
+
+static void add_inputs(operand_uses *u, const tidei_call *c) {
+    for (unsigned i = 0; i < c->prog->ninputs; i++)
+        add_view(u, &c->in[i], c->ndim, c->shape, c->prog->input_dtype[i], TIDEI_READ);
+}
+
+static void write_addresses(const tidei_window *w, void *user) {
+    operand_uses *u = user;
+    for (unsigned i = 0; i < u->n; i++) u->addresses[i] = w->ranges[i].addr + u->origin[i];
+}
+
+static tide_status launch(tide_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel, operand_uses *u,
+                          const char *op) {
+    static const char *const names[TIDEI_CUDA_CLASSES] = {"flat map",        "flat map by element", "map of rows",
+                                                          "strided map",     "tiled map",           "fold of rows",
+                                                          "fold of columns", "strided fold",        "joining fold"};
+    tidei_launch l = {.name = names[plan->cls],
+                      .kernel = kernel,
+                      .params = plan->params.bytes,
+                      .params_bytes = plan->params_bytes,
+                      .grid = {plan->grid[0], plan->grid[1], 1},
+                      .block = {TIDEI_CUDA_THREADS, 1, 1},
+                      .shared_bytes = plan->shared};
+    u->addresses = plan->params.addresses;
+    return tidei_submit_launch(s, u->uses, u->n, &l, write_addresses, u, op);
+}
+
+static tide_status run_map(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+                           const char *op);
+
+/* Both halves along dimension d, one after the other. */
+static tide_status run_halves(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin, int d,
+                              const char *op) {
+    tidei_call half = *c;
+    tidei_cuda_linear from = *lin;
+    const int64_t at = c->shape[d] / 2;
+    half.shape[d] = at;
+    tide_status status = run_map(s, &half, k, &from, op);
+    if (status != TIDE_OK) return status;
+    half.shape[d] = c->shape[d] - at;
+    for (unsigned i = 0; i < c->prog->ninputs; i++) half.in[i].offset += at * half.in[i].strides[d];
+    for (unsigned i = 0; i < c->prog->nouts; i++) half.out[i].offset += at * half.out[i].strides[d];
+    from.base += at * from.steps[d];
+    return run_map(s, &half, k, &from, op);
+}
+
+static tide_status run_map(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+                           const char *op) {
+    int dim;
+    if (tidei_unlikely(tidei_cuda_too_large(c, &dim))) return run_halves(s, c, k, lin, dim, op);
+    tidei_cuda_plan plan;
+    tidei_dkernel *kernel;
+    operand_uses u;
+    tidei_cuda_plan_map(c, &k->traits, lin, &plan);
+    tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
+    if (status != TIDE_OK) return status;
+    u.n = 0;
+    add_inputs(&u, c);
+    for (unsigned i = 0; i < c->prog->nouts; i++)
+        add_view(&u, &c->out[i], c->ndim, c->shape, c->prog->out_dtype[i], TIDEI_WRITE);
+    return launch(s, &plan, kernel, &u, op);
+}
+
+/* The second launch of a fold: from the accumulators in `space` to the result. */
+static tide_status join(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_plan *first,
+                        tidei_dkernel *kernel, tidei_storage *space, const char *op) {
+    tidei_cuda_plan plan;
+    operand_uses u;
+    tidei_cuda_plan_join(c, &k->traits, first, &plan);
+    u.n = 0;
+    add_workspace(&u, space, TIDEI_READ);
+    add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
+    return launch(s, &plan, kernel, &u, op);
+}
+
+static tide_status run_fold(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+                            const char *op) {
+    tidei_cuda_plan plan;
+    tidei_dkernel *kernel, *joiner = NULL;
+    tidei_storage *space = NULL;
+    operand_uses u;
+    tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
+    const bool split = plan.splits > 1;
+    tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
+    if (status == TIDE_OK && split) status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
+    if (status == TIDE_OK && split)
+        status =
+            tidei_storage_new(s->dev, (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s, op, &space);
+    if (status != TIDE_OK) return status;
+    u.n = 0;
+    add_inputs(&u, c);
+    if (split)
+        add_workspace(&u, space, TIDEI_WRITE);
+    else
+        add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
+    status = launch(s, &plan, kernel, &u, op);
+    if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op);
+    if (space) tidei_storage_release(space);
+    return status;
+}
+
+static tide_status run(tide_stream *s, tidei_call *c, const char *op) {
+    prepared *k = prepared_of(s->dev->rt, c->prog);
+    if (!k) return tidei_fail_host_memory(op, sizeof *k);
+    tidei_cuda_linear lin = {0};
+    tidei_cuda_order(c, &k->traits);
+    if (k->traits.linear) {
+        int64_t step = 1;
+        for (int d = c->ndim - 1; d >= 0; d--) {
+            lin.steps[d] = step;
+            step *= c->shape[d];
+        }
+    }
+    return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op) : run_fold(s, c, k, &lin, op);
+}
+
+static void forget(tide_runtime *rt, tidei_program *p) {
+    prepared *k = atomic_exchange_explicit(&p->prepared[1], NULL, memory_order_acq_rel);
+    if (!k) return;
+    for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire), *next; v; v = next) {
+        next = v->next;
+        tidei_host_free(rt, v);
+    }
+    tidei_host_free(rt, k);
+}
+
+const tidei_backend tidei_backend_text = {"cuda text", run, forget};

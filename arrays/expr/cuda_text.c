@@ -1,0 +1,540 @@
+/* cuda_text.c: writes the CUDA text of a program's kernels.
+**
+** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one element's body, how
+** operands are found and loaded); then the loop, one of cuda_map.cu, cuda_tile.cu, cuda_fold.cu.
+** What must stay true: the text depends on the program and the class alone, so it can be a cache's key; scalars, shapes and
+** strides are parameters. */
+#include "arrays/expr/cuda_text.h"
+
+#include <stdio.h>
+
+extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[], tidei_cuda_fold_text[];
+
+static const struct {
+    const char *expr[4]; /* by class: bool, integer, float, complex */
+    int arity;
+} op_texts[TIDEI_OP_COUNT] = {
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+    [TIDEI_OP_##ident] = {{#bool_expr, #int_expr, #float_expr, #complex_expr}, arity},
+#include "arrays/expr/ops.def"
+#undef TIDEI_OP
+};
+
+/* A text that grows. After a failed allocation it takes nothing any more. */
+typedef struct text {
+    tide_runtime *rt;
+    char *at;
+    size_t n, cap;
+    bool failed;
+} text;
+
+static bool text_room(text *t, size_t more) {
+    if (t->failed) return false;
+    if (t->cap - t->n > more) return true;
+    size_t cap = tidei_max_size(2 * t->cap, t->n + more + 1);
+    char *to = tidei_host_alloc(t->rt, cap);
+    if (!to) {
+        t->failed = true;
+        return false;
+    }
+    if (t->n) memcpy(to, t->at, t->n);
+    tidei_host_free(t->rt, t->at);
+    t->at = to;
+    t->cap = cap;
+    return true;
+}
+
+static void say(text *t, const char *words) {
+    size_t n = strlen(words);
+    if (!text_room(t, n)) return;
+    memcpy(t->at + t->n, words, n + 1);
+    t->n += n;
+}
+
+__attribute__((format(printf, 2, 3))) static void sayf(text *t, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (!text_room(t, (size_t)n)) return;
+    va_start(args, fmt);
+    vsnprintf(t->at + t->n, (size_t)n + 1, fmt, args);
+    va_end(args);
+    t->n += (size_t)n;
+}
+
+/* ---- element types ---- Values of f16 and bf16 are floats; everything else is computed as it is stored. */
+static bool is_half(int t) { return t == TIDE_F16 || t == TIDE_BF16; }
+static const char *value_name(int t) { return is_half(t) ? "f32" : tide_dtype_name(t); }
+static int class_of(int t) {
+    switch (tidei_dtype_kind(t)) {
+    case TIDEI_KIND_BOOL: return 0;
+    case TIDEI_KIND_FLOAT: return 2;
+    case TIDEI_KIND_COMPLEX: return 3;
+    default: return 1;
+    }
+}
+static const char *wrap_name(int t) { return class_of(t) == 1 && tide_dtype_size(t) == 8 ? "u64" : "u32"; }
+
+/* ---- traits ---- */
+
+/* Instructions of a node, roughly. */
+static unsigned node_cost(const tidei_program *p, const tidei_node *n) {
+    if (n->op == TIDEI_OP_CAST) return is_half(n->dtype) ? 16 : 2;
+    if (n->op < TIDEI_OP_CAST) return is_half(n->dtype) ? 4 : 0;
+    int t = p->nodes[op_texts[n->op].arity == 3 ? n->b : n->a].dtype;
+    const char *e = op_texts[n->op].expr[class_of(t)];
+    unsigned cost = tidei_op_infos[n->op].ulps ? 20 : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8 : 1;
+    if (t == TIDE_F64 || t == TIDE_C128) cost *= cost > 1 ? 3 : 1;
+    return (class_of(t) == 3 ? 4 * cost : cost) + (is_half(n->dtype) ? 16 : 0);
+}
+
+static unsigned floor_pow2(unsigned n, unsigned lo, unsigned hi) {
+    unsigned p = lo;
+    while (2 * p <= n && 2 * p <= hi) p *= 2;
+    return p;
+}
+
+/* Code that unrolling would multiply beyond this makes compiling slow and the loop no faster. */
+#define COST_UNROLL 512u
+#define COST_INLINE 2048u
+
+void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
+    unsigned cost = 1, in = 0, in_max = 1, all_max = 1, outs = 0;
+    memset(out, 0, sizeof *out);
+    for (unsigned i = 0; i < p->nnodes; i++) {
+        out->linear |= p->nodes[i].op == TIDEI_OP_LINEAR;
+        out->complex |= tidei_dtype_kind(p->nodes[i].dtype) == TIDEI_KIND_COMPLEX;
+        cost += node_cost(p, &p->nodes[i]);
+    }
+    for (unsigned i = 0; i < p->ninputs; i++) {
+        unsigned b = (unsigned)tide_dtype_size(p->input_dtype[i]);
+        in += b;
+        if (b > in_max) in_max = b;
+    }
+    all_max = in_max;
+    for (unsigned i = 0; i < p->nouts; i++) {
+        unsigned b = (unsigned)tide_dtype_size(p->out_dtype[i]);
+        outs += b;
+        if (b > all_max) all_max = b;
+    }
+    const bool fold = p->fold != TIDEI_FOLD_NONE;
+    if (fold) {
+        bool arg = p->fold == TIDEI_FOLD_ARGMIN || p->fold == TIDEI_FOLD_ARGMAX;
+        out->acc_bytes = arg ? 16 : (uint16_t)tide_dtype_size(p->acc_dtype);
+    }
+    for (int c = 0; c < TIDEI_CUDA_CLASSES; c++) {
+        /* Bytes that a thread has under way: 64 to 96 fill the memory's pipes at the occupancy that is left. A fold's vectors
+        ** are bounded by its accumulators' registers. */
+        bool vectors =
+            c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_ROWS || c == TIDEI_CUDA_FOLD_ROW || c == TIDEI_CUDA_FOLD_COLUMN;
+        unsigned v = !vectors ? 1 : fold ? floor_pow2(16 / in_max, 1, 8) : 16 / all_max;
+        unsigned moved = v * (in ? in : outs ? outs : 1), room = p->ninputs > 3 ? 24u / p->ninputs : 8;
+        unsigned u = floor_pow2(96 / moved, 1, vectors && !fold ? 4 : 8);
+        if (!vectors) u = floor_pow2(room, 1, u);
+        if (c == TIDEI_CUDA_STRIDED && u > 4) u = 4; /* each carries its offsets along */
+        while (u > 1 && cost * u * v > COST_UNROLL) u /= 2;
+        out->vec[c] = (uint8_t)v;
+        out->unroll[c] = (uint8_t)u;
+        if (cost * u * v > COST_INLINE) out->outline = true;
+    }
+    out->vec[TIDEI_CUDA_FOLD_JOIN] = 1;
+    out->unroll[TIDEI_CUDA_FOLD_JOIN] = 4;
+    out->tile = in_max <= 4 ? 64 : 32;
+}
+
+/* ---- parameters ---- */
+
+static bool is_fold(tidei_cuda_class c) { return c >= TIDEI_CUDA_FOLD_ROW; }
+static bool is_flat(tidei_cuda_class c) { return c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_FLAT_ONE; }
+static unsigned inputs_of(const tidei_program *p, tidei_cuda_class c) {
+    return c == TIDEI_CUDA_FOLD_JOIN ? 1 : p->ninputs;
+}
+static bool linear_of(const tidei_cuda_traits *k, tidei_cuda_class c) {
+    return k->linear && c != TIDEI_CUDA_FOLD_JOIN;
+}
+
+size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    size_t ops = inputs_of(p, cls) + (size_t)p->nouts;
+    size_t n = 8 * ops + (cls == TIDEI_CUDA_FOLD_JOIN ? 0 : 16 * (size_t)p->nscalars);
+    if (linear_of(k, cls)) n += 8 * (2 + TIDE_MAX_RANK);
+    if (is_flat(cls)) return n + 8 * 2;
+    if (is_fold(cls)) return n + 8 * 5 + 8 * TIDE_MAX_RANK * (2 + ops) + 4 * 8;
+    n += 12 * TIDE_MAX_RANK + 8 + 4 * TIDE_MAX_RANK * ops + 4 * 2;
+    if (cls == TIDEI_CUDA_TILED) n += 8 * 2 + 4 * 2 + 4 * 2 * ops + 4 * (size_t)p->ninputs;
+    return (n + 7) / 8 * 8;
+}
+
+static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    unsigned nin = inputs_of(p, cls), ops = nin + p->nouts;
+    say(t, "struct tide_p {\n");
+    for (unsigned i = 0; i < nin; i++) {
+        if (cls == TIDEI_CUDA_FOLD_JOIN)
+            say(t, "    const tide_acc *i0;\n");
+        else
+            sayf(t, "    const td_%s *i%u;\n", tide_dtype_name(p->input_dtype[i]), i);
+    }
+    for (unsigned i = 0; i < p->nouts; i++) {
+        if (is_fold(cls)) say(t, "    union {\n    ");
+        sayf(t, "    td_%s *o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+        if (is_fold(cls)) say(t, "        tide_acc *accs;\n    };\n");
+    }
+    if (p->nscalars && cls != TIDEI_CUDA_FOLD_JOIN) sayf(t, "    tide_slot s[%u];\n", p->nscalars);
+    if (linear_of(k, cls)) say(t, "    td_i64 linear, linear_v, linears[8];\n");
+    if (is_flat(cls))
+        say(t, "    td_i64 groups, n;\n");
+    else if (is_fold(cls))
+        sayf(t,
+             "    td_i64 groups, chunk, outs, count, lift, strides[8][%u];\n"
+             "    struct {\n        td_u64 d, mul;\n    } div[8];\n"
+             "    td_u32 kept, last, flat, cshift, across, tail, part, unused;\n",
+             ops);
+    else if (cls == TIDEI_CUDA_TILED)
+        sayf(t,
+             "    td_i64 groups, linear_i, linear_j;\n"
+             "    td_u32 last, turned, ni, nj, room[%u];\n"
+             "    td_i32 si[%u], sj[%u], strides[8][%u];\n",
+             nin ? nin : 1, ops, ops, ops);
+    else
+        sayf(t, "    td_i64 groups;\n    td_u32 last, flat;\n    td_i32 strides[8][%u];\n", ops);
+    if (!is_flat(cls) && !is_fold(cls)) say(t, "    tide_div div[8];\n");
+    sayf(t, "};\nstatic_assert(sizeof(tide_p) == %zu, \"the host packs the same parameters\");\n",
+         tidei_cuda_params_bytes(p, k, cls));
+}
+
+/* ---- the body: one element ---- */
+
+/* The value of operation `op` on names a, b, c of type t, as a statement that sets n. */
+static void say_operation(text *t, int op, int type, int result, const char *n, const char *const *operands) {
+    static const char *const names[3] = {"a", "b", "c"};
+    sayf(t, "    td_%s %s;\n    {\n        typedef td_%s T;\n        typedef td_%s U;\n", value_name(result), n,
+         value_name(type), wrap_name(type));
+    for (int i = 0; i < op_texts[op].arity; i++) {
+        if (tidei_op_infos[op].rule == TIDEI_RULE_SELECT && i == 0)
+            sayf(t, "        const td_bool a = %s;\n", operands[0]);
+        else
+            sayf(t, "        const T %s = %s;\n", names[i], operands[i]);
+    }
+    sayf(t, "        %s = ", n);
+    const char *expr = op_texts[op].expr[class_of(type)];
+    if (is_half(result))
+        sayf(t, "td_round_%s(%s);\n    }\n", tide_dtype_name(result), expr);
+    else if (class_of(result) == 3)
+        sayf(t, "%s;\n    }\n", expr);
+    else
+        sayf(t, "(td_%s)(%s);\n    }\n", value_name(result), expr);
+}
+
+static void say_node(text *t, const tidei_program *p, unsigned i) {
+    const tidei_node *n = &p->nodes[i];
+    const char *name = tide_dtype_name(n->dtype), *value = value_name(n->dtype);
+    char self[8], operand[3][8];
+    switch (n->op) {
+    case TIDEI_OP_INPUT:
+        if (is_half(n->dtype))
+            sayf(t, "    const td_f32 n%u = td_load_%s(x%u);\n", i, name, n->a);
+        else
+            sayf(t, "    const td_%s n%u = x%u;\n", value, i, n->a);
+        return;
+    case TIDEI_OP_SCALAR:
+        if (class_of(n->dtype) == 3)
+            sayf(t, "    const td_%s n%u = td_make_%s(p.s[%u].%s[0], p.s[%u].%s[1]);\n", value, i, name, n->a, name,
+                 n->a, name);
+        else if (is_half(n->dtype))
+            sayf(t, "    const td_%s n%u = td_load_%s(p.s[%u].%s);\n", value, i, name, n->a, name);
+        else
+            sayf(t, "    const td_%s n%u = p.s[%u].%s;\n", value, i, n->a, n->dtype == TIDE_BOOL ? "b" : name);
+        return;
+    case TIDEI_OP_LINEAR: sayf(t, "    const td_i64 n%u = linear;\n", i); return;
+    case TIDEI_OP_CAST:
+        sayf(t, "    const td_%s n%u = TD_CAST(%s, %s, n%u);\n", value, i, tide_dtype_name(p->nodes[n->a].dtype),
+             name, n->a);
+        return;
+    default: break;
+    }
+    const uint16_t slots[3] = {n->a, n->b, n->c};
+    for (int k = 0; k < 3; k++) snprintf(operand[k], sizeof operand[k], "n%u", slots[k]);
+    snprintf(self, sizeof self, "n%u", i);
+    int type = p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
+    say_operation(t, n->op, type, n->dtype, self, (const char *const[]){operand[0], operand[1], operand[2]});
+}
+
+/* struct tide_r and tide_f: from one element of each input, its linear index and the scalars, one of each result. With a
+** fold tide_r is the accumulator's type. */
+static void say_body(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    if (p->fold)
+        sayf(t, "typedef td_%s tide_r;\n", value_name(p->acc_dtype));
+    else {
+        say(t, "struct tide_r {\n");
+        for (unsigned i = 0; i < p->nouts; i++) sayf(t, "    td_%s o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+        say(t, "};\n");
+    }
+    sayf(t, "%s tide_r tide_f(const tide_p &p, td_i64 linear",
+         k->outline ? "static __device__ __noinline__" : "TD_FN");
+    for (unsigned i = 0; i < p->ninputs; i++) sayf(t, ", td_%s x%u", tide_dtype_name(p->input_dtype[i]), i);
+    say(t, ") {\n");
+    for (unsigned i = 0; i < p->nnodes; i++) say_node(t, p, i);
+    if (p->fold)
+        sayf(t, "    return n%u;\n}\n", p->out_node[0]);
+    else {
+        say(t, "    tide_r r;\n");
+        for (unsigned i = 0; i < p->nouts; i++) {
+            int d = p->out_dtype[i];
+            if (is_half(d))
+                sayf(t, "    r.o%u = td_store_%s(n%u);\n", i, tide_dtype_name(d), p->out_node[i]);
+            else
+                sayf(t, "    r.o%u = n%u;\n", i, p->out_node[i]);
+        }
+        say(t, "    return r;\n}\n");
+    }
+}
+
+/* "(p, linear, x.i0.v[k], x.i1.v[k])": a call of tide_f for element k of a group. */
+static void say_call(text *t, const tidei_program *p, const char *linear, const char *k) {
+    sayf(t, "tide_f(p, %s", linear);
+    for (unsigned i = 0; i < p->ninputs; i++) sayf(t, ", x.i%u.v[%s]", i, k);
+    say(t, ")");
+}
+
+/* ---- finding and moving operands ---- */
+
+/* tide_at, tide_step, tide_x, tide_load: `offset` is the type of offsets. */
+static void say_operands(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    unsigned nin = inputs_of(p, cls);
+    const bool lin = linear_of(k, cls), flat = is_flat(cls),
+               splats = !flat && k->vec[cls] > 1 && !(is_fold(cls) && nin == 1);
+    const char *offset = is_fold(cls) ? "td_i64" : "td_i32";
+    say(t, "struct tide_at {\n");
+    if (flat)
+        say(t, "    td_i64 all;\n");
+    else {
+        for (unsigned i = 0; i < nin; i++) sayf(t, "    %s i%u;\n", offset, i);
+        for (unsigned i = 0; i < p->nouts; i++) sayf(t, "    %s o%u;\n", offset, i);
+        if (lin) say(t, "    td_i64 linear;\n");
+    }
+    say(t, "};\n");
+    if (!flat) {
+        sayf(t, "TD_FN void tide_step(const tide_p &p, int d, %s k, tide_at &at) {\n", offset);
+        for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += k * p.strides[d][%u];\n", i, i);
+        for (unsigned i = 0; i < p->nouts; i++) sayf(t, "    at.o%u += k * p.strides[d][%u];\n", i, nin + i);
+        if (lin) say(t, "    at.linear += k * p.linears[d];\n");
+        say(t, "}\n");
+    }
+    sayf(t, "TD_FN bool tide_stretches(const tide_p &p) { return %s; }\n", splats ? "p.flat" : "false");
+    say(t, "template <int N> struct tide_x {\n");
+    for (unsigned i = 0; i < nin; i++)
+        sayf(t, "    tide_vec<%s%s, N> i%u;\n", cls == TIDEI_CUDA_FOLD_JOIN ? "tide_acc" : "td_",
+             cls == TIDEI_CUDA_FOLD_JOIN ? "" : tide_dtype_name(p->input_dtype[i]), i);
+    say(t, "};\ntemplate <int N> TD_FN void tide_load(const tide_p &p, const tide_at &at, tide_x<N> &x, bool flat) "
+           "{\n");
+    for (unsigned i = 0; i < nin; i++) {
+        if (flat)
+            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.all);\n", i, i);
+        else if (!splats)
+            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u);\n", i, i, i);
+        else
+            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n", i, i, i, i);
+    }
+    say(t, "}\n");
+}
+
+/* tide_y, tide_apply, tide_store: for programs without a fold. */
+static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    const char *linear = !k->linear ? "0" : is_flat(cls) ? "p.linear + at.all + k" : "p.linear + at.linear + k";
+    say(t, "template <int N> struct tide_y {\n");
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t, "    tide_vec<td_%s, N> o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+    say(t, "};\ntemplate <int N>\n"
+           "TD_FN void tide_apply(const tide_p &p, const tide_at &at, const tide_x<N> &x, tide_y<N> &y) {\n"
+           "#pragma unroll\n    for (int k = 0; k < N; k++) {\n        const tide_r r = ");
+    say_call(t, p, linear, "k");
+    say(t, ";\n");
+    for (unsigned i = 0; i < p->nouts; i++) sayf(t, "        y.o%u.v[k] = r.o%u;\n", i, i);
+    say(t, "    }\n}\ntemplate <int N> TD_FN void tide_store(const tide_p &p, const tide_at &at, const tide_y<N> "
+           "&y) {\n");
+    for (unsigned i = 0; i < p->nouts; i++) {
+        if (is_flat(cls))
+            sayf(t, "    tide_put(p.o%u + at.all, y.o%u);\n", i, i);
+        else
+            sayf(t, "    tide_put(p.o%u + at.o%u, y.o%u);\n", i, i, i);
+    }
+    say(t, "}\n");
+}
+
+static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
+    say_params(t, p, k, cls);
+    say_body(t, p, k);
+    say_operands(t, p, k, cls);
+    say_results(t, p, k, cls);
+    sayf(t, "#undef TIDE_FLAT\n#define TIDE_FLAT %d\n", is_flat(cls));
+    say(t, tidei_cuda_map_text);
+}
+
+/* The pieces of cuda_tile.cu that name operands come before it; templates they use are declared here. */
+static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
+    const tidei_cuda_class cls = TIDEI_CUDA_TILED;
+    sayf(t, "constexpr int tide_T = %d;\n", k->tile);
+    say_params(t, p, k, cls);
+    say_body(t, p, k);
+    say_operands(t, p, k, cls);
+    say_results(t, p, k, cls);
+    say(t, "template <class E>\n"
+           "TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_u32 ni, td_u32 nj, char *room);\n"
+           "template <class E>\n"
+           "TD_FN E tide_one(const E *from, td_i32 offset, const char *room, td_u32 i, td_u32 j, bool turned);\n"
+           "TD_FN void tide_fill(const tide_p &p, const tide_at &at, td_u32 ni, td_u32 nj, char *room) {\n");
+    for (unsigned i = 0; i < p->ninputs; i++)
+        sayf(t,
+             "    if (p.turned >> %u & 1) tide_turn(p.i%u + at.i%u, p.si[%u], p.sj[%u], ni, nj, room + "
+             "p.room[%u]);\n",
+             i, i, i, i, i, i);
+    say(t, "}\nTD_FN void tide_pick(const tide_p &p, const tide_at &at, const char *room, td_u32 i, td_u32 j,\n"
+           "                     tide_x<1> &x) {\n");
+    for (unsigned i = 0; i < p->ninputs; i++)
+        sayf(t,
+             "    x.i%u.v[0] = tide_one(p.i%u + at.i%u, (td_i32)i * p.si[%u] + (td_i32)j * p.sj[%u],\n"
+             "                         room + p.room[%u], i, j, p.turned >> %u & 1);\n",
+             i, i, i, i, i, i, i);
+    say(t, "}\nTD_FN void tide_move(const tide_p &p, td_u32 i, td_u32 j, tide_at &at) {\n");
+    for (unsigned i = 0; i < p->nouts; i++)
+        sayf(t, "    at.o%u += (td_i32)i * p.si[%u] + (td_i32)j * p.sj[%u];\n", i, p->ninputs + i, p->ninputs + i);
+    if (k->linear) say(t, "    at.linear += i * p.linear_i + j * p.linear_j;\n");
+    say(t, "}\n");
+    say(t, tidei_cuda_tile_text);
+}
+
+/* ---- folds ---- */
+
+static bool is_arg(int fold) { return fold == TIDEI_FOLD_ARGMIN || fold == TIDEI_FOLD_ARGMAX; }
+
+/* What an accumulator starts from: the operation's identity. Sums of floats start at -0.0, so that a sum of -0.0 is one. */
+static const char *start_of(int fold, int t) {
+    static const char *const least[] = {
+        "0", "-0x80", "-0x8000", "-0x7fffffff - 1", "-0x7fffffffffffffffll - 1", "0", "0", "0", "0"};
+    static const char *const greatest[] = {
+        "1",    "0x7f",   "0x7fff",      "0x7fffffff",           "0x7fffffffffffffffll",
+        "0xff", "0xffff", "0xffffffffu", "0xffffffffffffffffull"};
+    bool is_float = class_of(t) >= 2;
+    switch (fold) {
+    case TIDEI_FOLD_SUM:
+    case TIDEI_FOLD_MEAN: return is_float ? "td_from_bits_f32(0x80000000u)" : "0";
+    case TIDEI_FOLD_MIN: return is_float ? "td_from_bits_f32(0x7f800000u)" : greatest[t];
+    case TIDEI_FOLD_MAX: return is_float ? "td_from_bits_f32(0xff800000u)" : least[t];
+    case TIDEI_FOLD_ANY: return "0";
+    default: return "1"; /* prod, all */
+    }
+}
+
+static int operation_of(int fold) {
+    switch (fold) {
+    case TIDEI_FOLD_PROD: return TIDEI_OP_MUL;
+    case TIDEI_FOLD_MIN: return TIDEI_OP_MINIMUM;
+    case TIDEI_FOLD_MAX: return TIDEI_OP_MAXIMUM;
+    case TIDEI_FOLD_ANY: return TIDEI_OP_LOGICAL_OR;
+    case TIDEI_FOLD_ALL: return TIDEI_OP_LOGICAL_AND;
+    default: return TIDEI_OP_ADD;
+    }
+}
+
+/* The accumulator: a value, or for arg folds the best value with its index (-1: none yet). */
+static void say_accumulator(text *t, const tidei_program *p) {
+    const int acc = p->acc_dtype;
+    const char *value = value_name(acc);
+    if (is_arg(p->fold)) {
+        const char *before = p->fold == TIDEI_FOLD_ARGMIN ? "<" : ">";
+        sayf(t, "struct tide_acc {\n    td_%s v;\n    td_i64 i;\n};\n", value);
+        say(t, "TD_FN tide_acc tide_start() {\n    tide_acc a;\n    a.v = 0;\n    a.i = -1;\n    return a;\n}\n");
+        sayf(t,
+             "TD_FN void tide_join(tide_acc &a, const tide_acc &b) {\n"
+             "    const bool better = b.v != b.v ? a.v == a.v : b.v %s a.v && a.v == a.v;\n"
+             "    const bool equal = b.v == a.v || (b.v != b.v && a.v != a.v);\n"
+             "    if (b.i >= 0 && (a.i < 0 || better || (equal && b.i < a.i))) a = b;\n}\n",
+             before);
+        sayf(t,
+             "TD_FN void tide_add(tide_acc &a, td_%s v, td_i64 i) {\n"
+             "    tide_acc b;\n    b.v = v;\n    b.i = i;\n    tide_join(a, b);\n}\n",
+             value);
+        return;
+    }
+    sayf(t, "typedef td_%s tide_acc;\nTD_FN tide_acc tide_start() { return ", value);
+    const char *start = start_of(p->fold, acc);
+    if (class_of(acc) == 3) {
+        const char *zero = p->fold == TIDEI_FOLD_PROD ? "0" : start;
+        sayf(t, "td_make_%s(%s, %s); }\n", value, start, zero);
+    } else
+        sayf(t, "(td_%s)(%s); }\n", value, start);
+    sayf(t, "TD_FN void tide_add(tide_acc &x, td_%s y, td_i64) {\n", value);
+    say_operation(t, operation_of(p->fold), acc, acc, "n", (const char *const[]){"x", "y"});
+    say(t, "    x = n;\n}\nTD_FN void tide_join(tide_acc &x, const tide_acc &y) { tide_add(x, y, 0); }\n");
+}
+
+/* tide_end: stores a finished accumulator. */
+static void say_end(text *t, const tidei_program *p) {
+    const int acc = p->acc_dtype, out = p->out_dtype[0];
+    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc a) {\n");
+    if (p->fold == TIDEI_FOLD_MEAN) {
+        if (class_of(acc) == 3)
+            sayf(t, "    a.re /= (td_%s)p.count;\n    a.im /= (td_%s)p.count;\n", acc == TIDE_C64 ? "f32" : "f64",
+                 acc == TIDE_C64 ? "f32" : "f64");
+        else
+            say(t, "    a /= (tide_acc)p.count;\n");
+    }
+    if (is_arg(p->fold))
+        say(t, "    p.o0[at.o0 + w * p.lift] = a.i;\n}\n");
+    else if (is_half(out))
+        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(a);\n}\n", tide_dtype_name(out));
+    else
+        say(t, "    p.o0[at.o0 + w * p.lift] = a;\n}\n");
+}
+
+static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+    const int mode = cls == TIDEI_CUDA_FOLD_ROW ? 0 : cls == TIDEI_CUDA_FOLD_COLUMN ? 1 : 2;
+    sayf(t, "constexpr int tide_V = %d, tide_U = %d, tide_W = %d, tide_mode = %d;\n", k->vec[cls], k->unroll[cls],
+         mode == 1 ? k->vec[cls] : 1, mode);
+    say_accumulator(t, p);
+    say_params(t, p, k, cls);
+    if (cls != TIDEI_CUDA_FOLD_JOIN) say_body(t, p, k);
+    say_operands(t, p, k, cls);
+    const bool lin = linear_of(k, cls);
+    unsigned nin = inputs_of(p, cls);
+    say(t, "TD_FN void tide_hop(tide_at &at, const tide_at &by) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += by.i%u;\n", i, i);
+    if (lin) say(t, "    at.linear += by.linear;\n");
+    say(t, "}\nTD_FN void tide_single(const tide_p &p, td_i64 e, tide_at &at) {\n");
+    for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += p.flat >> %u & 1 ? 0 : e;\n", i, i);
+    if (lin) say(t, "    at.linear += e * p.linear_v;\n");
+    sayf(t, "}\nTD_FN td_i64 tide_linear(const tide_p &p, const tide_at &at) { return %s; }\n",
+         lin ? "p.linear + at.linear" : "0");
+    say(t, "template <int N>\n"
+           "TD_FN void tide_take(tide_acc &a, const tide_p &p, const tide_x<N> &x, int v, td_i64 linear, td_i64 "
+           "index) {\n");
+    if (cls == TIDEI_CUDA_FOLD_JOIN)
+        say(t, "    tide_join(a, x.i0.v[v]);\n");
+    else {
+        say(t, "    tide_add(a, ");
+        say_call(t, p, lin ? "linear + v * p.linear_v" : "0", "v");
+        say(t, ", index);\n");
+    }
+    say(t, "}\n");
+    say_end(t, p);
+    say(t, tidei_cuda_fold_text);
+}
+
+char *tidei_cuda_text(tide_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
+                      size_t *body) {
+    text t = {.rt = rt};
+    if (k->complex) say(&t, "#define TD_COMPLEX\n");
+    say(&t, tidei_prelude_text);
+    say(&t, tidei_cuda_base_text);
+    if (body) *body = t.n;
+    if (cls == TIDEI_CUDA_TILED)
+        say_tiled(&t, p, k);
+    else if (is_fold(cls))
+        say_fold(&t, p, k, cls);
+    else
+        say_map(&t, p, k, cls);
+    if (!t.failed) return t.at;
+    tidei_host_free(rt, t.at);
+    return NULL;
+}

@@ -1,0 +1,645 @@
+/* test_cuda_text.c: generated CUDA text: it compiles for a GPU, and it computes what it should, in every class of layouts.
+**
+** Numbers are checked without a GPU: the text runs emulated (emulate.h), driven by the very plans that a launch would take,
+** against sums and products of small integers, which every element type holds exactly. */
+#include "arrays/expr/cuda_text.h"
+#include "runtime/device/cuda/nvrtc.h"
+#include "tests/emulate.h"
+#include <complex.h>
+#include <math.h>
+
+/* ---- programs ---- */
+
+static uint16_t node(tidei_program *p, int op, int t, int a, int b, int c) {
+    assert_true(p->nnodes < TIDEI_NODES_MAX);
+    p->nodes[p->nnodes] = (tidei_node){(uint8_t)op, (uint8_t)t, (uint16_t)a, (uint16_t)b, (uint16_t)c};
+    return p->nnodes++;
+}
+static uint16_t input(tidei_program *p, int t) {
+    p->input_dtype[p->ninputs] = (uint8_t)t;
+    return node(p, TIDEI_OP_INPUT, t, p->ninputs++, 0, 0);
+}
+static uint16_t scalar(tidei_program *p, int t) {
+    p->scalar_dtype[p->nscalars] = (uint8_t)t;
+    return node(p, TIDEI_OP_SCALAR, t, p->nscalars++, 0, 0);
+}
+static uint16_t cast(tidei_program *p, int t, uint16_t a) {
+    return p->nodes[a].dtype == t ? a : node(p, TIDEI_OP_CAST, t, a, 0, 0);
+}
+static void result(tidei_program *p, uint16_t a) {
+    p->out_node[p->nouts] = a;
+    p->out_dtype[p->nouts++] = p->nodes[a].dtype;
+}
+static void fold(tidei_program *p, int fold_kind, uint16_t a, int acc, int out) {
+    p->fold = (uint8_t)fold_kind;
+    p->acc_dtype = (uint8_t)acc;
+    p->out_node[0] = cast(p, acc, a);
+    p->out_dtype[0] = (uint8_t)out;
+    p->nouts = 1;
+}
+
+/* ---- elements ---- as complex double, which holds small values of every type */
+
+static double complex element(const void *at, int t) {
+    float f[2];
+    double d[2];
+    switch (t) {
+    case TIDE_BOOL:
+    case TIDE_U8: return *(const uint8_t *)at;
+    case TIDE_I8: return *(const int8_t *)at;
+    case TIDE_I16: return *(const int16_t *)at;
+    case TIDE_U16: return *(const uint16_t *)at;
+    case TIDE_I32: return *(const int32_t *)at;
+    case TIDE_U32: return *(const uint32_t *)at;
+    case TIDE_I64: return (double)*(const int64_t *)at;
+    case TIDE_U64: return (double)*(const uint64_t *)at;
+    case TIDE_F16: return tidei_f16_to_f32(*(const uint16_t *)at);
+    case TIDE_BF16: return tidei_bf16_to_f32(*(const uint16_t *)at);
+    case TIDE_F32: return *(const float *)at;
+    case TIDE_F64: return *(const double *)at;
+    case TIDE_C64: memcpy(f, at, 8); return CMPLX(f[0], f[1]);
+    default: memcpy(d, at, 16); return CMPLX(d[0], d[1]);
+    }
+}
+
+static void set_element(void *at, int t, double complex v) {
+    double x = creal(v);
+    float f[2] = {(float)x, (float)cimag(v)};
+    double d[2] = {x, cimag(v)};
+    switch (t) {
+    case TIDE_BOOL: *(uint8_t *)at = x != 0; break;
+    case TIDE_U8: *(uint8_t *)at = (uint8_t)x; break;
+    case TIDE_I8: *(int8_t *)at = (int8_t)x; break;
+    case TIDE_I16: *(int16_t *)at = (int16_t)x; break;
+    case TIDE_U16: *(uint16_t *)at = (uint16_t)x; break;
+    case TIDE_I32: *(int32_t *)at = (int32_t)x; break;
+    case TIDE_U32: *(uint32_t *)at = (uint32_t)x; break;
+    case TIDE_I64: *(int64_t *)at = (int64_t)x; break;
+    case TIDE_U64: *(uint64_t *)at = (uint64_t)x; break;
+    case TIDE_F16: *(uint16_t *)at = tidei_f32_to_f16(f[0]); break;
+    case TIDE_BF16: *(uint16_t *)at = tidei_f32_to_bf16(f[0]); break;
+    case TIDE_F32: *(float *)at = f[0]; break;
+    case TIDE_F64: *(double *)at = x; break;
+    case TIDE_C64: memcpy(at, f, 8); break;
+    default: memcpy(at, d, 16); break;
+    }
+}
+
+static uint64_t random_state = 1;
+static unsigned pick(unsigned n) { /* 0 .. n - 1 */
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)((random_state >> 33) % n);
+}
+
+/* ---- a call on plain memory ---- */
+
+#define POISON 0xA5
+typedef struct job {
+    tidei_program *p;
+    tidei_call c;
+    unsigned char *memory[TIDEI_CUDA_OPERANDS_MAX]; /* 16-byte aligned, like storages */
+    size_t bytes[TIDEI_CUDA_OPERANDS_MAX];
+    tidei_cuda_class cls;
+    unsigned kernel, joiner;
+    bool joins;
+} job;
+
+#define SM_COUNT 2 /* so small that splitting sets in early */
+#define JOBS_MAX 1200
+static job *jobs[JOBS_MAX];
+static unsigned njobs;
+
+static tidei_view *view_of(job *j, unsigned i) {
+    return i < j->p->ninputs ? &j->c.in[i] : &j->c.out[i - j->p->ninputs];
+}
+static int dtype_of(const job *j, unsigned i) {
+    return i < j->p->ninputs ? j->p->input_dtype[i] : j->p->out_dtype[i - j->p->ninputs];
+}
+static unsigned operands_of(const job *j) { return j->p->ninputs + (unsigned)j->p->nouts; }
+
+/* Memory for operand i, which its view (offset unset) spans, `before` elements in; inputs get small integers, results poison. */
+static void furnish(job *j, unsigned i, int64_t before) {
+    tidei_view *v = view_of(j, i);
+    int ndim = i < j->p->ninputs ? j->c.ndim : j->c.ndim - j->c.nred;
+    int64_t lo = 0, hi = 0;
+    for (int d = 0; d < ndim; d++) {
+        int64_t span = (j->c.shape[d] - 1) * v->strides[d];
+        *(span < 0 ? &lo : &hi) += span;
+    }
+    size_t size = tide_dtype_size(dtype_of(j, i)), n = (size_t)(before + hi - lo + 1);
+    v->offset = before - lo;
+    j->bytes[i] = n * size;
+    j->memory[i] = aligned_alloc(16, tidei_round_up(n * size, 16));
+    if (!j->memory[i]) fail_msg("no memory");
+    memset(j->memory[i], POISON, j->bytes[i]);
+    if (i >= j->p->ninputs) return;
+    int kind = tidei_dtype_kind(dtype_of(j, i));
+    for (size_t k = 0; k < n; k++) {
+        double v0 = kind == TIDEI_KIND_BOOL ? pick(2) : kind == TIDEI_KIND_UINT ? pick(5) : (double)pick(9) - 4;
+        set_element(j->memory[i] + k * size, dtype_of(j, i), CMPLX(v0, kind == TIDEI_KIND_COMPLEX ? pick(7) : 0));
+    }
+}
+
+static void *at(job *j, unsigned i, const int64_t *index, int ndim) {
+    const tidei_view *v = view_of(j, i);
+    int64_t offset = v->offset;
+    for (int d = 0; d < ndim; d++) offset += index[d] * v->strides[d];
+    return j->memory[i] + offset * (int64_t)tide_dtype_size(dtype_of(j, i));
+}
+
+static bool next_index(int64_t *index, const int64_t *shape, int ndim) {
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (++index[d] < shape[d]) return true;
+        index[d] = 0;
+    }
+    return false;
+}
+
+/* ---- the reference ---- */
+
+static double complex body_value(job *j, unsigned out, const int64_t *index, int64_t linear) {
+    double complex v[TIDEI_NODES_MAX];
+    for (unsigned i = 0; i <= j->p->out_node[out]; i++) {
+        const tidei_node *n = &j->p->nodes[i];
+        switch (n->op) {
+        case TIDEI_OP_INPUT: v[i] = element(at(j, n->a, index, j->c.ndim), n->dtype); break;
+        case TIDEI_OP_SCALAR: v[i] = element(j->c.scalars[n->a], n->dtype); break;
+        case TIDEI_OP_LINEAR: v[i] = (double)linear; break;
+        case TIDEI_OP_CAST: v[i] = n->dtype == TIDE_BOOL ? v[n->a] != 0 : v[n->a]; break;
+        case TIDEI_OP_ADD: v[i] = v[n->a] + v[n->b]; break;
+        case TIDEI_OP_MUL: v[i] = v[n->a] * v[n->b]; break;
+        case TIDEI_OP_LT: v[i] = creal(v[n->a]) < creal(v[n->b]); break;
+        case TIDEI_OP_WHERE: v[i] = v[n->a] != 0 ? v[n->b] : v[n->c]; break;
+        default: fail_msg("the reference has no operation %d", n->op);
+        }
+    }
+    return v[j->p->out_node[out]];
+}
+
+static void check_equal(const job *j, const char *what, const void *got, int t, double complex want) {
+    double complex g = element(got, t);
+    if (creal(g) != creal(want) || cimag(g) != cimag(want))
+        fail_msg("class %d, %s: got %g%+gi, want %g%+gi", j->cls, what, creal(g), cimag(g), creal(want),
+                 cimag(want));
+}
+
+/* Compares results, then poisons them and looks that nothing else was written. */
+static void check_poison(job *j) {
+    for (unsigned i = j->p->ninputs; i < operands_of(j); i++)
+        for (size_t k = 0; k < j->bytes[i]; k++)
+            if (j->memory[i][k] != POISON) fail_msg("class %d: byte %zu of result %u was written", j->cls, k, i);
+}
+
+static void check_map(job *j) {
+    int64_t index[TIDE_MAX_RANK] = {0}, linear = 0;
+    do {
+        for (unsigned k = 0; k < j->p->nouts; k++)
+            check_equal(j, "map", at(j, j->p->ninputs + k, index, j->c.ndim), j->p->out_dtype[k],
+                        body_value(j, k, index, linear));
+        linear++;
+    } while (next_index(index, j->c.shape, j->c.ndim));
+    memset(index, 0, sizeof index);
+    do
+        for (unsigned k = 0; k < j->p->nouts; k++)
+            memset(at(j, j->p->ninputs + k, index, j->c.ndim), POISON, tide_dtype_size(j->p->out_dtype[k]));
+    while (next_index(index, j->c.shape, j->c.ndim));
+    check_poison(j);
+}
+
+static double complex fold_step(int kind, double complex a, double complex x, int64_t r, int64_t *best) {
+    switch (kind) {
+    case TIDEI_FOLD_SUM:
+    case TIDEI_FOLD_MEAN: return a + x;
+    case TIDEI_FOLD_PROD: return a * x;
+    case TIDEI_FOLD_MIN: return creal(x) < creal(a) ? x : a;
+    case TIDEI_FOLD_MAX: return creal(x) > creal(a) ? x : a;
+    case TIDEI_FOLD_ANY: return a != 0 || x != 0;
+    case TIDEI_FOLD_ALL: return a != 0 && x != 0;
+    default:
+        if (kind == TIDEI_FOLD_ARGMIN ? creal(x) >= creal(a) : creal(x) <= creal(a)) return a;
+        *best = r;
+        return x;
+    }
+}
+
+static void check_fold(job *j) {
+    const int kept = j->c.ndim - j->c.nred, kind = j->p->fold;
+    const bool arg = kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX;
+    int64_t index[TIDE_MAX_RANK] = {0}, count = 1, outer = 0;
+    for (int d = kept; d < j->c.ndim; d++) count *= j->c.shape[d];
+    do {
+        double complex a = 0;
+        int64_t r = 0, best = 0;
+        do {
+            double complex x = body_value(j, 0, index, outer * count + r);
+            a = r ? fold_step(kind, a, x, r, &best) : kind == TIDEI_FOLD_ANY || kind == TIDEI_FOLD_ALL ? x != 0 : x;
+            r++;
+        } while (next_index(index + kept, j->c.shape + kept, j->c.nred));
+        if (kind == TIDEI_FOLD_MEAN)
+            a = j->p->acc_dtype == TIDE_F32 ? (float)creal(a) / (float)count : a / (double)count;
+        void *got = at(j, j->p->ninputs, index, kept);
+        char rounded[16];
+        set_element(rounded, j->p->out_dtype[0], arg ? (double)best : a);
+        check_equal(j, "fold", got, j->p->out_dtype[0], element(rounded, j->p->out_dtype[0]));
+        memset(got, POISON, tide_dtype_size(j->p->out_dtype[0]));
+        outer++;
+    } while (next_index(index, j->c.shape, kept));
+    check_poison(j);
+}
+
+/* ---- running jobs ---- all kernels of a test in one module */
+
+typedef struct known {
+    const tidei_program *p;
+    tidei_cuda_class cls;
+    unsigned kernel;
+} known;
+static known knowns[512];
+static unsigned nknowns;
+static unsigned classes_seen[TIDEI_CUDA_CLASSES];
+
+static unsigned kernel_number(emu_module *m, const tidei_program *p, tidei_cuda_class cls) {
+    for (unsigned i = 0; i < nknowns; i++)
+        if (knowns[i].p == p && knowns[i].cls == cls) return knowns[i].kernel;
+    tidei_cuda_traits k;
+    size_t body;
+    tidei_cuda_traits_of(p, &k);
+    char *text = tidei_cuda_text(NULL, p, &k, cls, &body);
+    assert_non_null(text);
+    assert_true(nknowns < TIDEI_COUNT(knowns));
+    knowns[nknowns] = (known){p, cls, emu_add(m, text, body)};
+    tidei_host_free(NULL, text);
+    return knowns[nknowns++].kernel;
+}
+
+static void plan_job(job *j, tidei_call *c, tidei_cuda_plan *plan) {
+    tidei_cuda_traits k;
+    tidei_cuda_linear lin = {0};
+    tidei_cuda_traits_of(j->p, &k);
+    *c = j->c;
+    tidei_call_collapse(c);
+    tidei_cuda_order(c, &k);
+    for (int64_t d = c->ndim - 1, step = 1; d >= 0; d--) {
+        lin.steps[d] = step;
+        step *= c->shape[d];
+    }
+    memset(plan, 0xEE, sizeof *plan);
+    if (j->p->fold)
+        tidei_cuda_plan_fold(c, &k, &lin, SM_COUNT, plan);
+    else
+        tidei_cuda_plan_map(c, &k, &lin, plan);
+    assert_int_equal(plan->params_bytes, tidei_cuda_params_bytes(j->p, &k, plan->cls));
+}
+
+static void run_job(job *j, emu_module *m) {
+    tidei_call c;
+    tidei_cuda_plan plan, second;
+    tidei_cuda_traits k;
+    plan_job(j, &c, &plan);
+    tidei_cuda_traits_of(j->p, &k);
+    for (unsigned i = 0; i < operands_of(j); i++) {
+        const tidei_view *v = i < j->p->ninputs ? &c.in[i] : &c.out[i - j->p->ninputs];
+        plan.params.addresses[i] = (uintptr_t)(j->memory[i] + v->offset * (int64_t)tide_dtype_size(dtype_of(j, i)));
+    }
+    unsigned char *space = NULL;
+    const unsigned out = j->p->ninputs;
+    if (plan.splits > 1) {
+        space = aligned_alloc(16, tidei_round_up((size_t)(plan.splits * plan.results) * k.acc_bytes, 16));
+        assert_non_null(space);
+        tidei_cuda_plan_join(&c, &k, &plan, &second);
+        assert_int_equal(second.params_bytes, tidei_cuda_params_bytes(j->p, &k, second.cls));
+        second.params.addresses[0] = (uintptr_t)space;
+        second.params.addresses[1] = plan.params.addresses[out];
+        plan.params.addresses[out] = (uintptr_t)space;
+    }
+    emu_launch(m, j->kernel, plan.grid[0], plan.grid[1], plan.params.bytes,
+               j->p->fold || j->cls == TIDEI_CUDA_TILED);
+    if (space) emu_launch(m, j->joiner, second.grid[0], second.grid[1], second.params.bytes, true);
+    free(space);
+}
+
+static void finish_jobs(void) {
+    for (unsigned i = 0; i < njobs; i++) {
+        for (unsigned k = 0; k < operands_of(jobs[i]); k++) {
+            bool again = false; /* in place: two operands, one memory */
+            for (unsigned l = 0; l < k; l++) again |= jobs[i]->memory[l] == jobs[i]->memory[k];
+            if (!again) free(jobs[i]->memory[k]);
+        }
+        free(jobs[i]);
+    }
+    njobs = nknowns = 0;
+}
+
+static void run_jobs(void) {
+    emu_module m = {0};
+    memset(classes_seen, 0, sizeof classes_seen);
+    for (unsigned i = 0; i < njobs; i++) {
+        tidei_call c;
+        tidei_cuda_plan plan;
+        plan_job(jobs[i], &c, &plan);
+        jobs[i]->cls = plan.cls;
+        jobs[i]->kernel = kernel_number(&m, jobs[i]->p, plan.cls);
+        jobs[i]->joins = plan.splits > 1;
+        classes_seen[plan.cls]++;
+        classes_seen[TIDEI_CUDA_FOLD_JOIN] += jobs[i]->joins;
+        if (jobs[i]->joins) jobs[i]->joiner = kernel_number(&m, jobs[i]->p, TIDEI_CUDA_FOLD_JOIN);
+    }
+    emu_build(&m);
+    for (unsigned i = 0; i < njobs; i++) {
+        run_job(jobs[i], &m);
+        if (jobs[i]->p->fold)
+            check_fold(jobs[i]);
+        else
+            check_map(jobs[i]);
+    }
+    emu_close(&m);
+    finish_jobs();
+}
+
+static job *new_job(tidei_program *p, int ndim, int nred, const int64_t *shape) {
+    job *j = calloc(1, sizeof *j);
+    if (!j || njobs == JOBS_MAX) fail_msg("no room for a job");
+    j->p = p;
+    j->c = (tidei_call){.prog = p, .ndim = ndim, .nred = nred};
+    memcpy(j->c.shape, shape, sizeof(int64_t) * (size_t)ndim);
+    for (unsigned i = 0; i < p->nscalars; i++) set_element(j->c.scalars[i], p->scalar_dtype[i], 3);
+    jobs[njobs++] = j;
+    return j;
+}
+
+/* Row-major strides over dimensions [from, to), times `step`. */
+static void row_major(job *j, unsigned i, int from, int to, int64_t step) {
+    for (int d = to - 1; d >= from; d--) {
+        view_of(j, i)->strides[d] = step;
+        step *= j->c.shape[d];
+    }
+}
+
+/* Any legal view: dimensions in any order in memory, gaps, negative strides; inputs stretch here and there. */
+static void random_view(job *j, unsigned i, int ndim, bool may_stretch) {
+    int order[TIDE_MAX_RANK];
+    tidei_view *v = view_of(j, i);
+    int64_t step = pick(4) ? 1 : 1 + pick(3);
+    for (int d = 0; d < ndim; d++) order[d] = d;
+    if (pick(2))
+        for (int d = ndim - 1; d > 0; d--) {
+            int other = (int)pick((unsigned)d + 1), t = order[d];
+            order[d] = order[other];
+            order[other] = t;
+        }
+    for (int k = ndim - 1; k >= 0; k--) {
+        int d = order[k];
+        if (may_stretch && pick(5) == 0) {
+            v->strides[d] = 0;
+            continue;
+        }
+        v->strides[d] = pick(8) ? step : -step;
+        step *= j->c.shape[d];
+        if (pick(4) == 0) step = (step + 3) / 4 * 4 + (pick(2) ? 4 : 0);
+    }
+    furnish(j, i, pick(3) ? 0 : pick(5));
+}
+
+static void need_emulation(void) {
+    if (!emu_compiler()) skip();
+}
+
+/* ---- maps ---- */
+
+static void build_maps(tidei_program p[6]) {
+    memset(p, 0, 6 * sizeof *p);
+    uint16_t a = input(&p[0], TIDE_F32), b = input(&p[0], TIDE_F32), c = input(&p[0], TIDE_F32);
+    result(&p[0], node(&p[0], TIDEI_OP_ADD, TIDE_F32, node(&p[0], TIDEI_OP_MUL, TIDE_F32, a, b, 0), c, 0));
+    result(&p[0], node(&p[0], TIDEI_OP_LT, TIDE_BOOL, a, b, 0));
+    result(&p[1], cast(&p[1], TIDE_F64, input(&p[1], TIDE_U8)));
+    a = input(&p[2], TIDE_I64);
+    result(&p[2], node(&p[2], TIDEI_OP_ADD, TIDE_I64, a, node(&p[2], TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0), 0));
+    a = input(&p[3], TIDE_F16);
+    result(&p[3], node(&p[3], TIDEI_OP_ADD, TIDE_F16, a, scalar(&p[3], TIDE_F16), 0));
+    a = input(&p[4], TIDE_BOOL);
+    b = input(&p[4], TIDE_C64);
+    c = scalar(&p[4], TIDE_C128);
+    result(&p[4], node(&p[4], TIDEI_OP_WHERE, TIDE_C128, a, cast(&p[4], TIDE_C128, b), c));
+    result(&p[4], b);
+    result(&p[5], input(&p[5], TIDE_I8)); /* a copy */
+}
+
+static void test_maps_of_any_layout(void **state) {
+    tidei_program p[6];
+    (void)state;
+    need_emulation();
+    build_maps(p);
+    for (unsigned n = 0; n < 240; n++) {
+        int64_t shape[4];
+        int ndim = (int)pick(5);
+        for (int d = 0; d < ndim; d++) shape[d] = pick(3) == 0 ? 4 * (1 + pick(5)) : 1 + pick(ndim == 2 ? 40 : 12);
+        job *j = new_job(&p[n % 6], ndim, 0, shape);
+        for (unsigned i = 0; i < operands_of(j); i++) random_view(j, i, ndim, i < j->p->ninputs);
+    }
+    run_jobs();
+    assert_true(classes_seen[TIDEI_CUDA_FLAT] > 0 && classes_seen[TIDEI_CUDA_STRIDED] > 0);
+}
+
+/* The classes that random views seldom meet, at sizes with more than a block and with a rest. */
+static void test_maps_of_each_class(void **state) {
+    static const struct {
+        int64_t shape[3];
+        int ndim, kind;
+    } cases[] = {{{5003}, 1, 0},    {{4096}, 1, 0},    {{3}, 1, 0},         {{5003}, 1, 1},
+                 {{70, 64}, 2, 2},  {{64, 70}, 2, 2},  {{33, 48}, 2, 3},    {{100, 100}, 2, 4},
+                 {{130, 67}, 2, 4}, {{64, 128}, 2, 4}, {{3, 40, 50}, 3, 4}, {{20, 3, 50}, 3, 5},
+                 {{1}, 1, 0},       {{16, 16}, 2, 4},  {{2, 3, 1024}, 3, 3}};
+    tidei_program p[6];
+    (void)state;
+    need_emulation();
+    build_maps(p);
+    for (unsigned n = 0; n < TIDEI_COUNT(cases) * 6; n++) {
+        const int64_t *s = cases[n / 6].shape;
+        const int ndim = cases[n / 6].ndim;
+        job *j = new_job(&p[n % 6], ndim, 0, s);
+        for (unsigned i = 0; i < operands_of(j); i++) {
+            const bool in = i < j->p->ninputs, first = i == 0;
+            int64_t before = 0;
+            row_major(j, i, 0, ndim, 1);
+            tidei_view *v = view_of(j, i);
+            switch (cases[n / 6].kind) {
+            case 1: before = 1; break; /* off its boundary */
+            case 2:
+                if (in && !first) v->strides[0] = 0;
+                break; /* a row for all rows */
+            case 3:
+                if (in && first) memset(v->strides, 0, sizeof v->strides);
+                break; /* one element for all */
+            case 4:    /* the last two dimensions turned */
+                if (in && first) {
+                    v->strides[ndim - 2] = 1;
+                    v->strides[ndim - 1] = s[ndim - 2];
+                }
+                break;
+            case 5: /* the outermost dimension contiguous */
+                if (in && first) {
+                    v->strides[0] = 1;
+                    v->strides[1] = s[0] * s[2];
+                    v->strides[2] = s[0];
+                }
+                break;
+            default: break;
+            }
+            furnish(j, i, before);
+        }
+    }
+    run_jobs();
+    for (int c = 0; c <= TIDEI_CUDA_TILED; c++)
+        if (!classes_seen[c]) fail_msg("no case of class %d", c);
+}
+
+/* A result may be the very view of an input. */
+static void test_in_place(void **state) {
+    static const int64_t flat[] = {3001}, rows[] = {30, 44};
+    tidei_program p = {0};
+    (void)state;
+    need_emulation();
+    uint16_t a = input(&p, TIDE_I32), b = input(&p, TIDE_I32);
+    result(&p, node(&p, TIDEI_OP_ADD, TIDE_I32, a, b, 0));
+    result(&p, node(&p, TIDEI_OP_MUL, TIDE_I32, a, b, 0));
+    emu_module m = {0};
+    for (int n = 0; n < 3; n++) {
+        job *j = new_job(&p, n == 0 ? 1 : 2, 0, n == 0 ? flat : rows);
+        for (unsigned i = 0; i < 4; i++) row_major(j, i, 0, j->c.ndim, 1);
+        if (n == 2) {
+            j->c.in[1].strides[0] = 1;
+            j->c.in[1].strides[1] = rows[0];
+        }
+        for (unsigned i = 0; i < 4; i++) furnish(j, i, 0);
+        tidei_call c;
+        tidei_cuda_plan plan;
+        plan_job(j, &c, &plan);
+        j->cls = plan.cls;
+        j->kernel = kernel_number(&m, &p, plan.cls);
+    }
+    emu_build(&m);
+    for (int n = 0; n < 3; n++) {
+        job *j = jobs[n];
+        const size_t bytes = j->bytes[0];
+        unsigned char *before = malloc(bytes);
+        assert_non_null(before);
+        memcpy(before, j->memory[0], bytes);
+        free(j->memory[2]);
+        j->memory[2] = j->memory[0]; /* a + b goes where a is, and a * b elsewhere */
+        run_job(j, &m);
+        unsigned char *sums = j->memory[0];
+        j->memory[2] = malloc(bytes);
+        assert_non_null(j->memory[2]);
+        memcpy(j->memory[2], sums, bytes);
+        memcpy(sums, before, bytes);
+        free(before);
+        check_map(j);
+    }
+    emu_close(&m);
+    finish_jobs();
+}
+
+/* ---- folds ---- */
+
+static const struct {
+    uint8_t kind, in, acc, out;
+} folds[] = {{TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, TIDE_F32},    {TIDEI_FOLD_SUM, TIDE_U8, TIDE_U64, TIDE_U64},
+             {TIDEI_FOLD_SUM, TIDE_F16, TIDE_F32, TIDE_F16},    {TIDEI_FOLD_PROD, TIDE_I16, TIDE_I64, TIDE_I64},
+             {TIDEI_FOLD_MIN, TIDE_I32, TIDE_I32, TIDE_I32},    {TIDEI_FOLD_MAX, TIDE_BF16, TIDE_F32, TIDE_BF16},
+             {TIDEI_FOLD_MIN, TIDE_BOOL, TIDE_BOOL, TIDE_BOOL}, {TIDEI_FOLD_ANY, TIDE_I8, TIDE_BOOL, TIDE_BOOL},
+             {TIDEI_FOLD_ALL, TIDE_F64, TIDE_BOOL, TIDE_BOOL},  {TIDEI_FOLD_ARGMIN, TIDE_F32, TIDE_F32, TIDE_I64},
+             {TIDEI_FOLD_ARGMAX, TIDE_U8, TIDE_U8, TIDE_I64},   {TIDEI_FOLD_MEAN, TIDE_F32, TIDE_F32, TIDE_F32},
+             {TIDEI_FOLD_MEAN, TIDE_I64, TIDE_F64, TIDE_F64}};
+#define NFOLDS TIDEI_COUNT(folds)
+
+/* `two`: the body is a product of two inputs. */
+static void build_fold(tidei_program *p, unsigned f, bool two) {
+    memset(p, 0, sizeof *p);
+    uint16_t a = cast(p, folds[f].acc, input(p, folds[f].in));
+    if (two && folds[f].acc != TIDE_BOOL)
+        a = node(p, TIDEI_OP_MUL, folds[f].acc, a, cast(p, folds[f].acc, input(p, folds[f].in)), 0);
+    fold(p, folds[f].kind, a, folds[f].acc, folds[f].out);
+}
+
+static void test_folds_of_any_layout(void **state) {
+    tidei_program p[NFOLDS];
+    (void)state;
+    need_emulation();
+    for (unsigned f = 0; f < NFOLDS; f++) build_fold(&p[f], f, f % 2);
+    for (unsigned n = 0; n < 20 * NFOLDS; n++) {
+        int64_t shape[4];
+        int ndim = 1 + (int)pick(4), nred = 1 + (int)pick((unsigned)ndim);
+        for (int d = 0; d < ndim; d++) shape[d] = pick(3) == 0 ? 4 * (1 + pick(4)) : 1 + pick(9);
+        job *j = new_job(&p[n % NFOLDS], ndim, nred, shape);
+        for (unsigned i = 0; i < j->p->ninputs; i++) random_view(j, i, ndim, true);
+        random_view(j, j->p->ninputs, ndim - nred, false);
+    }
+    run_jobs();
+    assert_true(classes_seen[TIDEI_CUDA_FOLD_ANY] > 0);
+}
+
+/* Sizes at which results are shared among blocks, vectors have a rest, and columns are more than a block's. */
+static void test_folds_of_each_class(void **state) {
+    static const struct {
+        int64_t shape[3];
+        int ndim, nred, kind;
+    } cases[] = {{{1}, 1, 1, 0},       {{20011}, 1, 1, 0},      {{40000}, 1, 1, 1},     {{5, 3001}, 2, 1, 0},
+                 {{5, 3008}, 2, 1, 0}, {{300, 12}, 2, 1, 0},    {{64, 2000}, 2, 1, 2},  {{9, 3000}, 2, 1, 2},
+                 {{520, 8}, 2, 1, 2},  {{7, 6, 900}, 3, 2, 0},  {{4, 64, 50}, 3, 1, 3}, {{8, 1500}, 2, 1, 4},
+                 {{9000, 2}, 2, 2, 2}, {{3, 40, 100}, 3, 2, 2}, {{2000, 1}, 2, 1, 0}};
+    tidei_program p[2 * NFOLDS];
+    (void)state;
+    need_emulation();
+    for (unsigned f = 0; f < 2 * NFOLDS; f++) build_fold(&p[f], f / 2, f % 2);
+    for (unsigned n = 0; n < TIDEI_COUNT(cases) * NFOLDS; n++) {
+        const int64_t *s = cases[n / NFOLDS].shape;
+        const int ndim = cases[n / NFOLDS].ndim, kept = ndim - cases[n / NFOLDS].nred;
+        job *j = new_job(&p[2 * (n % NFOLDS) + (n / NFOLDS) % 2], ndim, cases[n / NFOLDS].nred, s);
+        for (unsigned i = 0; i < j->p->ninputs; i++) {
+            int64_t before = 0;
+            tidei_view *v = view_of(j, i);
+            row_major(j, i, 0, ndim, 1);
+            switch (cases[n / NFOLDS].kind) {
+            case 1: before = 1; break; /* off its boundary */
+            case 2:                    /* reduced dimensions outside */
+                row_major(j, i, 0, kept, 1);
+                row_major(j, i, kept, ndim, kept ? s[0] : 1);
+                if (ndim - kept > 1) v->strides[kept] *= 1;
+                break;
+            case 3: /* the middle one reduced: memory runs (first, reduced, second) */
+                v->strides[0] = s[1] * s[2];
+                v->strides[2] = s[1];
+                v->strides[1] = 1;
+                break;
+            case 4: /* the second input: one element a row */
+                if (i == 1) v->strides[1] = 0;
+                break;
+            default: break;
+            }
+            furnish(j, i, before);
+        }
+        row_major(j, j->p->ninputs, 0, kept, 1);
+        furnish(j, j->p->ninputs, 0);
+    }
+    run_jobs();
+    for (int c = TIDEI_CUDA_FOLD_ROW; c < TIDEI_CUDA_CLASSES; c++)
+        if (!classes_seen[c]) fail_msg("no case of class %d", c);
+}
+
+static int fresh(void **state) { /* a case that failed leaves its jobs behind */
+    (void)state;
+    njobs = nknowns = 0;
+    random_state = 1;
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_maps_of_any_layout, fresh),
+        cmocka_unit_test_setup(test_maps_of_each_class, fresh),
+        cmocka_unit_test_setup(test_in_place, fresh),
+        cmocka_unit_test_setup(test_folds_of_any_layout, fresh),
+        cmocka_unit_test_setup(test_folds_of_each_class, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
