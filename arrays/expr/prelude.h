@@ -136,8 +136,8 @@ TD_UNSIGNED(td_u64, td_u64, u64, 64)
     TD_FN td_bool TD_NAME(isinf, S)(T a) { return a == a && a - a != 0; }                                          \
     TD_FN td_bool TD_NAME(signbit, S)(T a) { return (td_bool)(td_bits_##S(a) >> TOP); }                            \
     TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                                    \
-        T x = a > lo || a != a ? a : lo;                                                                           \
-        return x < hi || x != x ? x : hi;                                                                          \
+        T x = a > lo ? a : lo, y = x < hi ? x : hi;                                                                \
+        return a != a ? a : lo != lo ? lo : y;                                                                     \
     }
 TD_FLOAT(td_f32, f32, 31)
 TD_FLOAT(td_f64, f64, 63)
@@ -206,19 +206,48 @@ typedef struct td_c64 {
 typedef struct td_c128 {
     td_f64 re, im;
 } td_c128;
-#define TD_COMPLEX_CASTS(T, S, R)                                                                                  \
+/* S: the complex type's name, R: its parts', RS: theirs. */
+#define TD_COMPLEX_TYPE(T, S, R, RS)                                                                               \
     TD_FN T td_make_##S(R re, R im) {                                                                              \
         T z;                                                                                                       \
         z.re = re;                                                                                                 \
         z.im = im;                                                                                                 \
         return z;                                                                                                  \
-    }
-TD_COMPLEX_CASTS(td_c64, c64, td_f32)
-TD_COMPLEX_CASTS(td_c128, c128, td_f64)
+    }                                                                                                              \
+    TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }                            \
+    TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }                            \
+    TD_FN T TD_NAME(mul, S)(T a, T b) {                                                                            \
+        return td_make_##S(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);                                  \
+    }                                                                                                              \
+    /* Smith's: no overflow but the result's own. By 0: each part by 0. */                                         \
+    TD_FN T TD_NAME(div, S)(T a, T b) {                                                                            \
+        R q, d;                                                                                                    \
+        if (b.re == 0 && b.im == 0) return td_make_##S(a.re / b.re, a.im / b.re);                                  \
+        if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                                \
+            q = b.im / b.re;                                                                                       \
+            d = b.re + b.im * q;                                                                                   \
+            return td_make_##S((a.re + a.im * q) / d, (a.im - a.re * q) / d);                                      \
+        }                                                                                                          \
+        q = b.re / b.im;                                                                                           \
+        d = b.re * q + b.im;                                                                                       \
+        return td_make_##S((a.re * q + a.im) / d, (a.im * q - a.re) / d);                                          \
+    }                                                                                                              \
+    TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }                          \
+    TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                                             \
+    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                                       \
+    TD_FN T TD_NAME(sign, S)(T a) {                                                                                \
+        R r = TD_NAME(abs, S)(a);                                                                                  \
+        return r == 0 ? td_make_##S(0, 0) : td_make_##S(a.re / r, a.im / r);                                       \
+    }                                                                                                              \
+    TD_FN td_bool TD_NAME(eq, S)(T a, T b) { return a.re == b.re && a.im == b.im; }                                \
+    TD_FN td_bool TD_NAME(isnan, S)(T a) { return a.re != a.re || a.im != a.im; }                                  \
+    TD_FN td_bool TD_NAME(isinf, S)(T a) { return TD_NAME(isinf, RS)(a.re) || TD_NAME(isinf, RS)(a.im); }          \
+    TD_FN td_bool TD_NAME(isfinite, S)(T a) { return a.re - a.re == 0 && a.im - a.im == 0; }                       \
+    TD_FN td_bool td_true_##S(T a) { return a.re != 0 || a.im != 0; }
+TD_COMPLEX_TYPE(td_c64, c64, td_f32, f32)
+TD_COMPLEX_TYPE(td_c128, c128, td_f64, f64)
 TD_FN td_c128 td_widen_c64(td_c64 a) { return td_make_c128(a.re, a.im); }
 TD_FN td_c64 td_narrow_c128(td_c128 a) { return td_make_c64((td_f32)a.re, (td_f32)a.im); }
-TD_FN td_bool td_true_c64(td_c64 a) { return a.re != 0 || a.im != 0; }
-TD_FN td_bool td_true_c128(td_c128 a) { return a.re != 0 || a.im != 0; }
 #endif
 
 /* Kinds of casts' sides. B bool, I integers to 32 bits, L i64, V u64, H f16, G bf16, F f32, D f64, C c64, Z c128. */
