@@ -204,7 +204,7 @@ static tide_status double_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t
     (void)kind;
     if (double_fails(CALL_RAW)) return dbl.fail_with;
     atomic_fetch_add(&dbl.raw_blocks, 1);
-    *out = (tidei_addr)aligned_alloc(d->info.align, bytes);
+    *out = (tidei_addr)aligned_alloc(d->info.align, tidei_round_up(bytes, d->info.align));
     return TIDE_OK;
 }
 static void double_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {

@@ -1,8 +1,9 @@
 /* none.c: the pool `none`: every block straight from the driver and straight back. For checkers that see the driver's
 ** allocations only, for memory that has no pages, and to compare with.
 **
-** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached or parked: backed = live + rounding. Since
-** the driver may reuse what it gets back at once, `free` waits until the block's last uses are done. */
+** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached or parked: backed = live + rounding. The
+** driver is asked for the exact size, so that a checker sees the first byte too many; the figures round up to the device's
+** alignment. Since the driver may reuse what it gets back at once, `free` waits until the block's last uses are done. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -35,7 +36,7 @@ static tide_status none_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
 
 static void give_back(none *p, record *r) {
     tidei_dev *dev = p->base.dev;
-    dev->d->ops->raw_free(dev->d, p->base.kind, r->addr, r->rounded);
+    dev->d->ops->raw_free(dev->d, p->base.kind, r->addr, r->bytes);
     tidei_unback(dev, r->rounded);
     tidei_host_free(dev->rt, r);
 }
@@ -61,7 +62,7 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align)};
     tide_status st = tidei_back(dev, r->rounded);
     if (st == TIDE_OK) {
-        st = dev->d->ops->raw_alloc(dev->d, pool->kind, r->rounded, &r->addr);
+        st = dev->d->ops->raw_alloc(dev->d, pool->kind, bytes, &r->addr);
         if (st != TIDE_OK) tidei_unback(dev, r->rounded);
     }
     if (st != TIDE_OK) {
