@@ -39,20 +39,20 @@ static inline tide_statistics test_stats(tide_runtime *rt) {
     return s;
 }
 
-#define assert_ok(call)                                                                                              \
-    do {                                                                                                             \
-        if ((call) != TIDE_OK) fail_msg("%s: %s", #call, tide_last_error()->message);                                \
+#define assert_ok(call)                                                                                            \
+    do {                                                                                                           \
+        if ((call) != TIDE_OK) fail_msg("%s: %s", #call, tide_last_error()->message);                              \
     } while (0)
-#define assert_array(a)                                                                                              \
-    do {                                                                                                             \
-        if (!(a)) fail_msg("%s: %s", #a, tide_last_error()->message);                                                \
+#define assert_array(a)                                                                                            \
+    do {                                                                                                           \
+        if (!(a)) fail_msg("%s: %s", #a, tide_last_error()->message);                                              \
     } while (0)
 /* The call failed with `status`, and its message contains `part`. */
-#define assert_error(status_wanted, part)                                                                            \
-    do {                                                                                                             \
-        if (tide_last_error()->status != (status_wanted) || !strstr(tide_last_error()->message, (part)))             \
-            fail_msg("wanted %s with \"%s\", got %s: %s", tide_status_name(status_wanted), (part),                   \
-                     tide_status_name(tide_last_error()->status), tide_last_error()->message);                       \
+#define assert_error(status_wanted, part)                                                                          \
+    do {                                                                                                           \
+        if (tide_last_error()->status != (status_wanted) || !strstr(tide_last_error()->message, (part)))           \
+            fail_msg("wanted %s with \"%s\", got %s: %s", tide_status_name(status_wanted), (part),                 \
+                     tide_status_name(tide_last_error()->status), tide_last_error()->message);                     \
     } while (0)
 
 #endif

@@ -1,0 +1,45 @@
+#!/bin/sh
+# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and in C++, built against the
+# installed copy by pkg-config and run, with the shared library and with the static one.
+set -eu
+build=$1 work=$2/prefix
+rm -rf "$work"
+meson install -C "$build" --no-rebuild --quiet --destdir "$work"
+pc=$(find "$work" -name tidepool.pc)
+[ -n "$pc" ] || { echo "no tidepool.pc was installed"; exit 1; }
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH="$(dirname "$pc")" PKG_CONFIG_SYSROOT_DIR=
+flags() { pkg-config --define-prefix --cflags --libs "$@" tidepool; }
+cat >"$work/user.c" <<'END'
+#include <stdio.h>
+#include <tide/tide.h>
+int main(void) {
+    tide_runtime *rt;
+    const float x[] = {1, 2, 3};
+    const int64_t shape[] = {3};
+    tide_config c = {0};
+    c.struct_size = sizeof c;
+    c.device = "host";
+    if (tide_open(&c, &rt) != TIDE_OK) return 1;
+    tide_array *a = tide_from_host(rt, TIDE_F32, 1, shape, x);
+    tide_array *b = tide_map(rt, "(a, s) -> sum(a * s)", a, 2.0);
+    if (!b) { fprintf(stderr, "%s\n", tide_last_error()->message); return 1; }
+    printf("%g %s\n", tide_item_f64(b), tide_version());
+    tide_close(rt);
+    return 0;
+}
+END
+cp "$work/user.c" "$work/user.cpp"
+sed -i 's/tide_config c = {0};/tide_config c{};/' "$work/user.cpp"
+${CC:-cc} -std=c11 -Wall -Wextra -Werror "$work/user.c" -o "$work/user_c" $(flags)
+${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/user.cpp" -o "$work/user_cpp" $(flags)
+rm -rf "$work/static"
+mkdir "$work/static"
+cp "$libdir"/libtidepool.a "$work/static/"
+${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --define-prefix --cflags tidepool) "$work/static/libtidepool.a" \
+    $(pkg-config --define-prefix --static --libs tidepool | tr ' ' '\n' | grep -v -e tidepool -e '^-L' | tr '\n' ' ')
+for u in user_c user_cpp user_static; do
+    got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
+    [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
+done
+rm -rf "$work"

@@ -1,0 +1,244 @@
+/* test_handle.c: reports of death in every order, on every thread, twice, late, after close, in a forked child. */
+#include "runtime_half.h"
+#include <sys/wait.h>
+
+static const tidei_layout vector = {.dtype = TIDE_F32, .ndim = 1, .shape = {4}, .strides = {1}};
+
+static tidei_handle *handle(tide_runtime *rt, size_t bytes) {
+    tidei_storage *st;
+    assert_ok(tidei_storage_new(&rt->devs[0], bytes, rt->devs[0].stream0, "test", &st));
+    tidei_handle *h = tidei_handle_new(rt, st, &vector);
+    assert_non_null(h);
+    h->home = &h->cell;
+    h->cell.hidden = ~(uintptr_t)h;
+    return h;
+}
+
+static void one_report_frees(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 1000);
+    (void)state;
+    assert_ptr_equal(tidei_cell_handle(&h->cell), h);
+    assert_int_equal(tidei_drain(rt), 0);
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(atomic_load(&rt->devs[0].live), 1000); /* a report frees nothing itself */
+    assert_int_equal(tidei_drain(rt), 1000);
+    assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+    assert_int_equal(h->cell.hidden, 0);
+    half_close(rt);
+}
+
+/* tide_free first: the memory goes, the handle stays for the cell that still points to it. */
+static void dead_then_gone(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 1000);
+    uint64_t g = tidei_handle_generation(h);
+    (void)state;
+    tidei_report(h, g, TIDEI_DEAD);
+    tidei_report(h, g, TIDEI_DEAD);
+    assert_int_equal(tidei_drain(rt), 1000);
+    assert_true(h->cell.hidden != 0);
+    tidei_report(h, g, TIDEI_DEAD);
+    assert_int_equal(tidei_drain(rt), 0);
+    tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(tidei_drain(rt), 0);
+    assert_int_equal(h->cell.hidden, 0);
+    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    half_close(rt);
+}
+
+/* A report that repeats an earlier life's must not touch the handle's next life. */
+static void late_reports_are_ignored(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 100), *again;
+    uint64_t g = tidei_handle_generation(h);
+    (void)state;
+    tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
+    tidei_drain(rt);
+    again = handle(rt, 200);
+    assert_ptr_equal(again, h); /* the free list is a stack */
+    tidei_report(h, g, TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(tidei_drain(rt), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].live), 200);
+    tidei_report(again, tidei_handle_generation(again), TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(tidei_drain(rt), 200);
+    half_close(rt);
+}
+
+static void reports_after_close(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h[3];
+    uint64_t g[3];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        h[i] = handle(rt, 100);
+        g[i] = tidei_handle_generation(h[i]);
+    }
+    tidei_deaths *q = rt->deaths;
+    half_close(rt);
+    for (int i = 0; i < 3; i++) assert_true(atomic_load(&h[i]->word) & TIDEI_DEAD);
+    for (int twice = 0; twice < 2; twice++)
+        for (int i = 0; i < 3; i++) tidei_report(h[i], g[i], TIDEI_DEAD | TIDEI_GONE);
+    rt = half_open(NULL, TIDEI_MIB); /* finds them, and may take the queue over */
+    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    assert_ptr_equal(rt->deaths, q);
+    for (int i = 0; i < 3; i++) tidei_report(h[i], g[i], TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(tidei_drain(rt), 0);
+    half_close(rt);
+}
+
+static void reports_in_a_forked_child(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 100);
+    int status = 0;
+    (void)state;
+    pid_t child = fork();
+    if (!child) {
+        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+        bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt) == TIDE_E_FORKED;
+        _exit(ok ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_false(tidei_forked());
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(tidei_drain(rt), 100);
+    half_close(rt);
+}
+
+/* ---- callbacks ---- */
+
+struct journal {
+    tide_runtime *rt;
+    int n, order[16];
+    size_t live[16];
+};
+struct entry {
+    struct journal *j;
+    int name;
+};
+static void write_entry(void *user) {
+    struct entry *e = user;
+    e->j->live[e->j->n] = atomic_load(&e->j->rt->devs[0].live);
+    e->j->order[e->j->n++] = e->name;
+    assert_int_equal(tidei_drain(e->j->rt), 0); /* from inside itself it does nothing */
+}
+static void note(tide_runtime *rt, tidei_handle *h, struct entry *e) {
+    tidei_death_note *n = tidei_host_alloc(rt, sizeof *n), **at = &h->notes;
+    *n = (tidei_death_note){.fn = write_entry, .user = e};
+    while (*at) at = &(*at)->next;
+    *at = n;
+}
+
+/* In the order of the deaths, and of the attachments; once; with the memory already back. */
+static void callbacks_run_in_drain(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    struct journal j = {.rt = rt};
+    struct entry e[4] = {{&j, 0}, {&j, 1}, {&j, 2}, {&j, 3}};
+    tidei_handle *a = handle(rt, 100), *b = handle(rt, 10);
+    (void)state;
+    note(rt, a, &e[0]);
+    note(rt, a, &e[1]);
+    note(rt, b, &e[2]);
+    tidei_report(b, tidei_handle_generation(b), TIDEI_DEAD);
+    tidei_report(a, tidei_handle_generation(a), TIDEI_DEAD | TIDEI_GONE);
+    tidei_report(b, tidei_handle_generation(b), TIDEI_DEAD | TIDEI_GONE);
+    assert_int_equal(j.n, 0);
+    assert_int_equal(tidei_drain(rt), 110);
+    assert_int_equal(j.n, 3);
+    assert_int_equal(j.order[0], 2);
+    assert_int_equal(j.order[1], 0);
+    assert_int_equal(j.order[2], 1);
+    assert_int_equal(j.live[0], 100);
+    assert_int_equal(j.live[1], 0);
+    a = handle(rt, 50); /* close runs what is left */
+    note(rt, a, &e[3]);
+    half_close(rt);
+    assert_int_equal(j.n, 4);
+}
+
+/* ---- many threads report the same handles while others drain: each storage is freed once ---- */
+
+#define HANDLES 400
+struct crowd {
+    tide_runtime *rt;
+    tidei_handle *h[HANDLES];
+    uint64_t g[HANDLES];
+    unsigned seed;
+};
+static void *report_all(void *p) {
+    struct crowd *c = p;
+    unsigned r = atomic_fetch_add((_Atomic unsigned *)&c->seed, 77) | 1;
+    for (int i = 0; i < 3 * HANDLES; i++) {
+        r = r * 1664525u + 1013904223u;
+        unsigned k = (r >> 8) % HANDLES;
+        tidei_report(c->h[k], c->g[k], r & 1 ? TIDEI_DEAD : TIDEI_DEAD | TIDEI_GONE);
+        if (i % 50 == 0) tidei_drain(c->rt);
+    }
+    return NULL;
+}
+static void a_crowd_reports(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    static struct crowd c;
+    pthread_t t[4];
+    (void)state;
+    c.rt = rt;
+    for (int i = 0; i < HANDLES; i++) {
+        c.h[i] = handle(rt, 64);
+        c.g[i] = tidei_handle_generation(c.h[i]);
+    }
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, report_all, &c);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    for (int i = 0; i < HANDLES; i++) tidei_report(c.h[i], c.g[i], TIDEI_DEAD | TIDEI_GONE);
+    tidei_drain(rt);
+    assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].frees), HANDLES);
+    assert_int_equal(atomic_load(&rt->deaths->handles), 0);
+    half_close(rt);
+}
+
+/* ---- threads' records ---- */
+
+static void *attach_and_leave(void *rt) {
+    if (tide_thread_attach(rt) != TIDE_OK) return (void *)1;
+    if (tide_thread_attach(rt) != TIDE_OK) return (void *)2;
+    tide_thread_detach(rt);
+    tide_thread_detach(rt);
+    return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)3; /* detached again when the thread ends */
+}
+static void *use_both(void *p) {
+    tide_runtime **rts = p;
+    for (int i = 0; i < 100; i++)
+        if (!tide_stream_current(rts[i & 1])) return (void *)1;
+    return NULL;
+}
+static void threads_come_and_go(void **state) {
+    tide_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
+    pthread_t t;
+    void *result;
+    (void)state;
+    pthread_create(&t, NULL, attach_and_leave, rt[0]);
+    pthread_join(t, &result);
+    assert_null(result);
+    pthread_create(&t, NULL, use_both, rt);
+    pthread_join(t, &result);
+    assert_null(result);
+    assert_ok(tide_thread_attach(rt[0]));
+    half_close(rt[0]);
+    tide_runtime *next =
+        half_open(NULL, TIDEI_MIB); /* perhaps at the closed one's address: its record must not serve */
+    tidei_thread *record = tidei_thread_get(next);
+    assert_int_equal(record->serial, next->serial);
+    half_close(next);
+    half_close(rt[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_report_frees),          cmocka_unit_test(dead_then_gone),
+        cmocka_unit_test(late_reports_are_ignored),  cmocka_unit_test(reports_after_close),
+        cmocka_unit_test(reports_in_a_forked_child), cmocka_unit_test(callbacks_run_in_drain),
+        cmocka_unit_test(a_crowd_reports),           cmocka_unit_test(threads_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

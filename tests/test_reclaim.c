@@ -1,0 +1,400 @@
+/* test_reclaim.c: the ladder: which rung helps, when it stops, who leads, what the report says. */
+#include "runtime_half.h"
+
+#define MIB TIDEI_MIB
+
+/* ---- a collector's floor of our own: `collect` lets go of what the test says ---- */
+
+static struct {
+    tidei_storage *garbage[8]; /* released by a full collection */
+    int n, minors, fulls, asks;
+    tide_runtime *reenter; /* asks for memory from inside the collection */
+    tide_status inside;
+} gc;
+
+static size_t collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+    (void)why;
+    size_t before = atomic_load(&rt->devs[0].live);
+    if (ran) *ran = level == TIDE_COLLECT_FULL;
+    if (level == TIDE_COLLECT_MINOR) return gc.minors++, (size_t)0;
+    gc.fulls++;
+    if (gc.reenter) {
+        tidei_storage *st;
+        gc.inside = tidei_storage_new(&rt->devs[0], 4 * MIB, rt->devs[0].stream0, "inside", &st);
+        if (gc.inside == TIDE_OK) tidei_storage_release(st);
+    }
+    while (gc.n) tidei_storage_release(gc.garbage[--gc.n]);
+    return before - atomic_load(&rt->devs[0].live);
+}
+static void ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+    (void)rt, (void)d, (void)where, (void)request;
+    gc.asks++;
+}
+static tide_status attach(tide_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
+static void leave(tide_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
+static void blocking(tide_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
+static size_t unreached(tide_runtime *rt, char *buf, size_t cap) {
+    return (void)rt, (size_t)snprintf(buf, cap, "the Lua state");
+}
+static const tidei_gc_ops gc_ops = {.ask = ask,
+                                    .collect = collect,
+                                    .thread_attach = attach,
+                                    .thread_detach = leave,
+                                    .blocking = blocking,
+                                    .unreached = unreached};
+
+static char lines[16][300];
+static int nlines;
+static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
+static void keep_line(void *user, int level, const char *line) {
+    (void)user, (void)level;
+    pthread_mutex_lock(&lines_lock);
+    if (nlines < 16) snprintf(lines[nlines++], sizeof lines[0], "%s", line);
+    pthread_mutex_unlock(&lines_lock);
+}
+static int logged(const char *part) {
+    int n = 0;
+    for (int i = 0; i < nlines; i++) n += strstr(lines[i], part) != NULL;
+    return n;
+}
+
+static tide_runtime *open_limited(size_t limit) {
+    tide_config c = {.struct_size = sizeof c, .log = keep_line, .log_level = TIDE_LOG_INFO};
+    tide_runtime *rt = half_open(&c, 64 * MIB);
+    memset(&gc, 0, sizeof gc);
+    nlines = 0;
+    rt->gc_ops = &gc_ops;
+    assert_ok(tide_set_limit(rt, limit));
+    return rt;
+}
+static tide_status take(tide_runtime *rt, tide_stream *s, size_t bytes, tidei_storage **st) {
+    return tidei_storage_new(&rt->devs[0], bytes, s ? s : rt->devs[0].stream0, "tide_add", st);
+}
+static void close_checked(tide_runtime *rt) {
+    rt->gc_ops = NULL;
+    half_close(rt);
+}
+
+/* ---- */
+
+/* Nothing is climbed while the pool can grow or reuse. */
+static void no_climb_without_need(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_storage *st;
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        assert_ok(take(rt, NULL, 7 * MIB, &st));
+        tidei_storage_release(st);
+    }
+    assert_int_equal(atomic_load(&rt->climbs), 0);
+    close_checked(rt);
+}
+
+static void a_full_collection_helps(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_storage *st;
+    (void)state;
+    for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
+    assert_ok(take(rt, NULL, 6 * MIB, &st));
+    assert_int_equal(atomic_load(&rt->climbs), 1);
+    assert_int_equal(gc.minors, 1);
+    assert_int_equal(gc.fulls, 1);
+    assert_int_equal(logged("reclaim: freed 8.000 MiB at rung full collection"), 1);
+    assert_int_equal(atomic_load(&rt->reclaimed), 8 * MIB);
+    assert_true(atomic_load(&rt->devs[0].peak_backed) <= 8 * MIB);
+    tidei_storage_release(st);
+    close_checked(rt);
+}
+
+/* Memory whose last use is pending on another stream: the steal rung hands it out, and the first use waits on the device. */
+static void stealing_comes_before_collecting(void **state) {
+    tide_runtime *rt = open_limited(4 * MIB);
+    tide_stream *other;
+    tidei_storage *st;
+    atomic_int gate = 0;
+    (void)state;
+    assert_ok(tide_stream_new(rt, &other));
+    assert_ok(take(rt, other, 4 * MIB, &st));
+    assert_ok(submit_work(other, st, NULL, 1, &gate));
+    tidei_storage_release(st);
+    assert_ok(take(rt, NULL, 4 * MIB, &st));
+    assert_int_equal(gc.fulls, 0);
+    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
+    assert_int_equal(logged("at rung steal"), 1);
+    assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 2, NULL));
+    assert_int_equal(atomic_load(&rt->devs[0].device_waits), 1);
+    atomic_store(&gate, 1);
+    assert_int_equal(first_byte(st), 2);
+    tidei_storage_release(st);
+    close_checked(rt);
+}
+
+/* ---- reclaimables ---- */
+
+struct cache {
+    tide_runtime *rt;
+    tidei_storage *idle, *live; /* what purge and drop let go */
+    int purges, drops;
+    bool fails, reenters;
+};
+static size_t let_go(tidei_storage **st) {
+    size_t bytes = *st ? (*st)->bytes : 0;
+    if (*st) tidei_storage_release(*st);
+    *st = NULL;
+    return bytes;
+}
+static size_t purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct cache *c = self;
+    (void)d, (void)wanted;
+    c->purges++;
+    if (c->fails) {
+        *failed = true;
+        tidei_fail(TIDE_E_DEVICE, "purge", "the handle would not go");
+        return 0;
+    }
+    if (c->reenters) {
+        tidei_storage *st;
+        assert_int_equal(tide_reclaim(c->rt, TIDE_RECLAIM_DROP, NULL), TIDE_OK);
+        assert_int_equal(take(c->rt, NULL, 60 * MIB, &st), TIDE_E_NOMEM);
+    }
+    return let_go(&c->idle);
+}
+static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct cache *c = self;
+    (void)d, (void)wanted, (void)failed;
+    c->drops++;
+    return let_go(&c->live);
+}
+static tidei_reclaimable entry(struct cache *c, const char *name) {
+    return (tidei_reclaimable){.name = name, .purge = purge, .drop = drop, .self = c};
+}
+
+static void purge_then_drop(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    struct cache c = {.rt = rt};
+    tidei_reclaimable r = entry(&c, "handles");
+    tidei_storage *st;
+    (void)state;
+    assert_ok(tidei_reclaimable_register(rt, &r));
+    assert_ok(take(rt, NULL, 3 * MIB, &c.idle));
+    assert_ok(take(rt, NULL, 3 * MIB, &c.live));
+    assert_ok(take(rt, NULL, 4 * MIB, &st)); /* idle handles suffice */
+    assert_int_equal(c.purges, 1);
+    assert_int_equal(c.drops, 0);
+    assert_int_equal(logged("at rung purge idle handles"), 1);
+    tidei_storage_release(st);
+    assert_ok(take(rt, NULL, 7 * MIB, &st)); /* live state has to go */
+    assert_int_equal(c.drops, 1);
+    assert_int_equal(logged("at rung drop library state"), 1);
+    tidei_storage_release(st);
+    tidei_reclaimable_unregister(rt, &r);
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(c.drops, 1);
+    close_checked(rt);
+}
+
+static void one_that_fails_or_reenters_does_not_stop_the_rest(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    struct cache c[3] = {{.rt = rt}, {.rt = rt, .reenters = true}, {.rt = rt, .fails = true}};
+    tidei_reclaimable r[3];
+    tidei_storage *st;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        r[i] = entry(&c[i], i == 2 ? "stubborn" : "other");
+        assert_ok(tidei_reclaimable_register(rt, &r[i]));
+    }
+    assert_ok(take(rt, NULL, 6 * MIB, &c[0].idle)); /* the last to be called */
+    assert_ok(take(rt, NULL, 6 * MIB, &st));
+    for (int i = 0; i < 3; i++) assert_int_equal(c[i].purges, 1);
+    assert_int_equal(logged("purge of stubborn failed: the handle would not go"), 1);
+    tidei_storage_release(st);
+    for (int i = 0; i < 3; i++) tidei_reclaimable_unregister(rt, &r[i]);
+    close_checked(rt);
+}
+
+/* ---- never from inside itself ---- */
+
+static void not_from_inside_a_collection(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_storage *st;
+    (void)state;
+    for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
+    gc.reenter = rt;
+    assert_ok(take(rt, NULL, 6 * MIB, &st));
+    assert_int_equal(gc.inside, TIDE_E_NOMEM);
+    assert_int_equal(gc.fulls, 1);
+    assert_int_equal(atomic_load(&rt->climbs), 1);
+    tidei_storage_release(st);
+    close_checked(rt);
+}
+
+/* ---- single-flight ---- */
+
+struct taker {
+    tide_runtime *rt;
+    tide_stream *s;
+    tidei_storage *st;
+    tide_status status;
+    pthread_barrier_t *start;
+};
+static void *take_one(void *p) {
+    struct taker *t = p;
+    pthread_barrier_wait(t->start);
+    t->status = take(t->rt, t->s, MIB, &t->st);
+    return NULL;
+}
+static void eight_threads_climb_once(void **state) {
+    tide_runtime *rt = open_limited(16 * MIB);
+    struct taker t[8];
+    pthread_t thread[8];
+    pthread_barrier_t start;
+    (void)state;
+    for (int i = 0; i < 8; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
+    pthread_barrier_init(&start, NULL, 8);
+    for (int i = 0; i < 8; i++) {
+        t[i] = (struct taker){rt, rt->devs[0].stream0, NULL, TIDE_OK, &start};
+        pthread_create(&thread[i], NULL, take_one, &t[i]);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(t[i].status, TIDE_OK);
+        tidei_storage_release(t[i].st);
+    }
+    assert_int_equal(atomic_load(&rt->climbs), 1);
+    assert_int_equal(gc.fulls, 1);
+    pthread_barrier_destroy(&start);
+    close_checked(rt);
+}
+
+/* ---- the report ---- */
+
+static void the_report_names_everything(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_storage *st, *more;
+    (void)state;
+    assert_ok(take(rt, NULL, 5 * MIB, &st));
+    assert_int_equal(take(rt, NULL, 6 * MIB, &more), TIDE_E_NOMEM);
+    const char *m = tide_last_error()->message;
+    static const char *const parts[] = {"out of memory on host:0",
+                                        "6.000 MiB wanted by tide_add",
+                                        "total 64.000 MiB",
+                                        "free on the device",
+                                        "limit 8.000 MiB",
+                                        "live 5.000 MiB",
+                                        "cached",
+                                        "parked",
+                                        "reserved 5.000 MiB",
+                                        "library state 0 bytes",
+                                        "given by rung: drain 0 bytes",
+                                        "full collection 0 bytes",
+                                        "drop library state 0 bytes",
+                                        "collectors not reached: the Lua state",
+                                        "remedy: a limit of 11.000 MiB or more"};
+    for (size_t i = 0; i < TIDEI_COUNT(parts); i++)
+        if (!strstr(m, parts[i])) fail_msg("\"%s\" is not in: %s", parts[i], m);
+    assert_string_equal(tide_last_error()->operation, "tide_add");
+    assert_true(tidei_runtime_valid(rt));
+    tidei_storage_release(st);
+    assert_ok(take(rt, NULL, 6 * MIB, &more)); /* nothing was lost */
+    tidei_storage_release(more);
+    close_checked(rt);
+}
+
+/* No rung can help: the report comes at once, and nothing is collected for it. */
+static void absurd_requests_fail_at_once(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    static const size_t sizes[] = {9 * MIB, 65 * MIB, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX};
+    tidei_storage *st;
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
+        assert_int_equal(take(rt, NULL, sizes[i], &st), TIDE_E_NOMEM);
+        assert_non_null(strstr(tide_last_error()->message, "out of memory"));
+    }
+    assert_non_null(strstr(tide_last_error()->message, "the device has less than that in all"));
+    assert_int_equal(gc.fulls, 0);
+    assert_int_equal(atomic_load(&rt->climbs), 0);
+    assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
+    close_checked(rt);
+}
+
+/* ---- limits ---- */
+
+static void the_soft_limit_purges(void **state) {
+    tide_runtime *rt = open_limited(32 * MIB);
+    struct cache c = {.rt = rt};
+    tidei_reclaimable r = entry(&c, "handles");
+    tidei_storage *a, *b;
+    (void)state;
+    assert_ok(tide_set_soft_limit(rt, 8 * MIB));
+    assert_ok(tidei_reclaimable_register(rt, &r));
+    assert_ok(take(rt, NULL, 6 * MIB, &a));
+    assert_int_equal(c.purges, 0);
+    assert_ok(
+        take(rt, NULL, 6 * MIB, &b)); /* beyond it: idle memory goes first, then the pool grows all the same */
+    assert_int_equal(c.purges, 1);
+    assert_int_equal(gc.fulls, 0);
+    tidei_storage_release(a);
+    tidei_storage_release(b);
+    tidei_reclaimable_unregister(rt, &r);
+    close_checked(rt);
+}
+
+static void limits_change_at_run_time(void **state) {
+    tide_runtime *rt = open_limited(SIZE_MAX);
+    tidei_storage *a, *b;
+    (void)state;
+    assert_ok(take(rt, NULL, 4 * MIB, &a));
+    assert_ok(take(rt, NULL, 4 * MIB, &b));
+    tidei_storage_release(b);
+    assert_ok(tide_set_limit(rt, 5 * MIB)); /* cached memory is given back for it */
+    assert_true(atomic_load(&rt->devs[0].backed) <= 5 * MIB);
+    assert_int_equal(tide_set_limit(rt, 3 * MIB), TIDE_E_NOMEM);
+    assert_error(TIDE_E_NOMEM, "below what host:0 needs");
+    assert_int_equal(atomic_load(&rt->devs[0].limit), 5 * MIB);
+    assert_ok(tide_set_limit(rt, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
+    assert_int_equal(atomic_load(&rt->devs[0].limit), 4 * MIB + 64 * TIDEI_KIB);
+    tidei_storage_release(a);
+    close_checked(rt);
+}
+
+static void levels_of_reclaim(void **state) {
+    tide_runtime *rt = open_limited(SIZE_MAX);
+    tidei_storage *st;
+    atomic_int gate = 1;
+    size_t freed;
+    (void)state;
+    assert_ok(take(rt, NULL, 4 * MIB, &st));
+    tidei_storage_release(st);
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, &freed));
+    assert_int_equal(freed, 4 * MIB);
+    assert_ok(take(rt, NULL, 4 * MIB, &st));
+    assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 1, &gate));
+    tidei_storage_release(st);
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, &freed));
+    assert_int_equal(freed, 4 * MIB);
+    assert_int_equal(gc.fulls, 0);
+    assert_ok(take(rt, NULL, 4 * MIB, &gc.garbage[gc.n++]));
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_GC, &freed));
+    assert_int_equal(freed, 4 * MIB);
+    assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
+    assert_int_equal(tide_reclaim(rt, 9, &freed), TIDE_E_INVALID);
+    close_checked(rt);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_climb_without_need),
+        cmocka_unit_test(a_full_collection_helps),
+        cmocka_unit_test(stealing_comes_before_collecting),
+        cmocka_unit_test(purge_then_drop),
+        cmocka_unit_test(one_that_fails_or_reenters_does_not_stop_the_rest),
+        cmocka_unit_test(not_from_inside_a_collection),
+        cmocka_unit_test(eight_threads_climb_once),
+        cmocka_unit_test(the_report_names_everything),
+        cmocka_unit_test(absurd_requests_fail_at_once),
+        cmocka_unit_test(the_soft_limit_purges),
+        cmocka_unit_test(limits_change_at_run_time),
+        cmocka_unit_test(levels_of_reclaim),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,345 @@
+/* test_stream.c: ticks, who has seen whom, hazards between streams; storages' lives and reuse. */
+#include "runtime_half.h"
+
+#define BYTES ((size_t)4096)
+
+static tidei_storage *storage(tide_runtime *rt, tide_stream *s, size_t bytes) {
+    tidei_storage *st;
+    assert_ok(tidei_storage_new(&rt->devs[0], bytes, s, "test", &st));
+    return st;
+}
+static tide_stream *stream(tide_runtime *rt) {
+    tide_stream *s;
+    assert_ok(tide_stream_new(rt, &s));
+    return s;
+}
+
+/* The second stream waits on the device: the host goes on although the first one's work cannot finish yet. */
+static void hand_over_does_not_block(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tide_stream *a = stream(rt), *b = stream(rt);
+    tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
+    atomic_int gate = 0;
+    (void)state;
+    assert_ok(submit_work(a, x, NULL, 3, &gate));
+    assert_ok(submit_work(b, y, x, 4, NULL));
+    assert_int_equal(atomic_load(&d->device_waits), 1);
+    assert_int_equal(atomic_load(&d->host_waits), 0);
+    assert_false(tidei_stamps_covered(a, &y->stamps, true));
+    atomic_store(&gate, 1);
+    assert_int_equal(first_byte(y), 7);
+    tidei_storage_release(x);
+    tidei_storage_release(y);
+    half_close(rt);
+}
+
+static void readers_do_not_wait_for_readers(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tide_stream *s[4];
+    tidei_storage *x = storage(rt, d->stream0, BYTES), *out[4];
+    (void)state;
+    assert_ok(submit_work(d->stream0, x, NULL, 1, NULL));
+    assert_ok(tidei_stream_wait(d->stream0, true));
+    for (int i = 0; i < 4; i++) {
+        s[i] = stream(rt);
+        out[i] = storage(rt, s[i], BYTES);
+        assert_ok(submit_work(s[i], out[i], x, i, NULL));
+    }
+    assert_int_equal(atomic_load(&d->device_waits), 0);
+    /* A writer waits for each of the four, unless they are done by now. */
+    atomic_int gate = 0;
+    for (int i = 0; i < 4; i++) assert_ok(submit_work(s[i], out[i], x, i, &gate));
+    assert_ok(submit_work(d->stream0, x, NULL, 9, NULL));
+    assert_int_equal(atomic_load(&d->device_waits), 4);
+    atomic_store(&gate, 1);
+    assert_int_equal(first_byte(x), 9);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(first_byte(out[i]), 1 + i);
+        tidei_storage_release(out[i]);
+    }
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+/* a -> b -> c: c has waited for b, which had waited for a, so a use of a's result on c needs no wait of its own. */
+static void waits_are_transitive(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    enum { CHAIN = 8 };
+    tide_stream *s[CHAIN];
+    tidei_storage *x[CHAIN];
+    atomic_int gate = 0;
+    (void)state;
+    for (int i = 0; i < CHAIN; i++) {
+        s[i] = stream(rt);
+        x[i] = storage(rt, s[i], BYTES);
+        assert_ok(submit_work(s[i], x[i], i ? x[i - 1] : NULL, 1, i ? NULL : &gate));
+    }
+    assert_int_equal(atomic_load(&d->device_waits), CHAIN - 1);
+    assert_ok(submit_work(s[CHAIN - 1], x[CHAIN - 1], x[0], 5, NULL));
+    assert_int_equal(atomic_load(&d->device_waits), CHAIN - 1);
+    atomic_store(&gate, 1);
+    assert_int_equal(first_byte(x[CHAIN - 1]), 6);
+    for (int i = 0; i < CHAIN; i++) tidei_storage_release(x[i]);
+    half_close(rt);
+}
+
+/* Completion becomes known without any wait of the host: whoever asks publishes. */
+static void asking_publishes(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tidei_storage *x = storage(rt, d->stream0, BYTES);
+    (void)state;
+    assert_ok(submit_work(d->stream0, x, NULL, 1, NULL));
+    tidei_stamp last = {.tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot};
+    while (!tidei_stamp_done(d, last)) sched_yield();
+    assert_int_equal(atomic_load(&d->host_waits), 0);
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+static void released_slots_serve_again(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tidei_storage *x = storage(rt, d->stream0, BYTES);
+    uint64_t top = 0;
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        tide_stream *s = stream(rt);
+        assert_true(atomic_load(&s->submitted) >= (s->slot == 1 ? top : 0));
+        assert_ok(submit_work(s, x, x, 1, NULL));
+        if (s->slot == 1) top = atomic_load(&s->submitted);
+        tide_stream_release(s);
+        if (i % 16 == 0) assert_ok(tidei_streams_wait_all(d, true));
+    }
+    assert_ok(tidei_streams_wait_all(d, true));
+    assert_true(atomic_load(&d->nstreams) <= 40);
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+static void too_many_streams(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tide_stream *s;
+    (void)state;
+    for (int i = 1; i < TIDEI_STREAMS_MAX; i++) assert_ok(tide_stream_new(rt, &s));
+    assert_int_equal(tide_stream_new(rt, &s), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "256 streams");
+    tide_stream_release(s);
+    assert_ok(tide_stream_new(rt, &s));
+    half_close(rt);
+}
+
+static void current_stream(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
+    tide_stream *s = stream(rt);
+    (void)state;
+    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
+    assert_ok(tide_stream_set(rt, s));
+    assert_ptr_equal(tide_stream_current(rt), s);
+    assert_ptr_equal(tide_stream_current(other), other->devs[0].stream0);
+    assert_int_equal(tide_stream_set(other, s), TIDE_E_INVALID);
+    tide_stream_release(s); /* the thread falls back to the default */
+    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
+    half_close(rt);
+    half_close(other);
+}
+
+/* A block freed with work pending goes at once to its own stream, to another only when it is done or ordered after. */
+static void reuse_follows_the_order(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tide_stream *a = stream(rt), *b = stream(rt);
+    atomic_int gate = 0;
+    (void)state;
+    tidei_storage *x = storage(rt, a, BYTES);
+    tidei_addr first = x->addr;
+    assert_ok(submit_work(a, x, NULL, 1, &gate));
+    tidei_storage_release(x);
+    tidei_storage *y = storage(rt, b, BYTES); /* not the block that a still writes */
+    assert_true(y->addr != first);
+    x = storage(rt, a, BYTES);
+    assert_int_equal(x->addr, first);
+    assert_ok(submit_work(b, y, x, 1, NULL)); /* b waits for a, and has then seen the work on the block */
+    tidei_storage_release(x);
+    x = storage(rt, b, BYTES);
+    assert_int_equal(x->addr, first);
+    assert_ok(submit_work(b, x, NULL, 2, NULL));
+    atomic_store(&gate, 1);
+    assert_int_equal(first_byte(x), 2);
+    tidei_storage_release(x);
+    tidei_storage_release(y);
+    half_close(rt);
+    (void)d;
+}
+
+static void storages_count(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    (void)state;
+    tidei_storage *none = storage(rt, d->stream0, 0), *x = storage(rt, d->stream0, 100),
+                  *y = storage(rt, d->stream0, 1000);
+    assert_int_equal(none->addr, 0);
+    assert_int_equal(atomic_load(&d->live), 1100);
+    tidei_storage_retain(x);
+    tidei_storage_release(x);
+    assert_int_equal(atomic_load(&d->live), 1100);
+    tidei_storage_release(x);
+    tidei_storage_release(none);
+    assert_int_equal(atomic_load(&d->live), 1000);
+    assert_int_equal(atomic_load(&d->peak_live), 1100);
+    tidei_storage_release(y);
+    assert_int_equal(atomic_load(&d->live), 0);
+    assert_int_equal(atomic_load(&d->allocations), 2);
+    assert_int_equal(atomic_load(&d->frees), 2);
+    half_close(rt);
+}
+
+/* The double that plants a missing wait: the host device's checker sees it every time, whatever the schedule. */
+static void a_missing_wait_is_reported(void **state) {
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+        tide_stream *a = stream(rt), *b = stream(rt);
+        tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
+        assert_ok(submit_work(a, x, NULL, 3, NULL));
+        rt->skip_waits = true;
+        assert_ok(tidei_submit_copy(b, TIDEI_COPY_D2D, y, 0, NULL, x, 0, BYTES, "test"));
+        assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 1);
+        tidei_storage_release(x);
+        tidei_storage_release(y);
+        tidei_runtime_close(rt);
+    }
+}
+
+/* ---- sets of stamps against a plain model ---- */
+
+static void stamps_match_a_model(void **state) {
+    uint64_t model[8][2] = {{0}}, seed = 1;
+    tidei_stamps s = {0};
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        tidei_stamp x = {.tick = 1 + (seed >> 40) % 100,
+                         .stream = (uint16_t)(seed >> 33 & 7),
+                         .write = (uint16_t)(seed >> 37 & 1)};
+        assert_true(tidei_stamps_reserve(&s, 1));
+        tidei_stamps_add(&s, x);
+        uint64_t *m = &model[x.stream][x.write];
+        *m = *m < x.tick ? x.tick : *m;
+        unsigned n = 0;
+        for (int k = 0; k < 16; k++) n += model[k / 2][k % 2] != 0;
+        assert_int_equal(s.n, n);
+        for (unsigned k = 0; k < s.n; k++) {
+            tidei_stamp at = tidei_stamps_at(&s)[k];
+            assert_int_equal(at.tick, model[at.stream][at.write]);
+        }
+        if (seed >> 50 < 20) {
+            tidei_stamps_clear(&s);
+            memset(model, 0, sizeof model);
+        }
+    }
+    tidei_stamps_clear(&s);
+}
+
+/* ---- random programs: the values are those of a sequential run, and the checker has nothing to say ---- */
+
+#define POOL 6
+static void random_programs(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+        tide_stream *s[4];
+        tidei_storage *x[POOL];
+        unsigned char model[POOL] = {0};
+        uint64_t r = seed * 0x9e3779b97f4a7c15u;
+        for (int i = 0; i < 4; i++) s[i] = stream(rt);
+        for (int i = 0; i < POOL; i++) {
+            x[i] = storage(rt, s[i % 4], 512);
+            assert_ok(submit_work(s[i % 4], x[i], NULL, 0, NULL));
+        }
+        for (int i = 0; i < 120; i++) {
+            r = r * 6364136223846793005u + 1442695040888963407u;
+            unsigned to = (r >> 20) % POOL, from = (r >> 30) % POOL, on = (r >> 40) % 4, add = (r >> 50) % 9;
+            if (to == from) {
+                tidei_storage_release(x[to]); /* and make it anew on another stream */
+                x[to] = storage(rt, s[on], 512);
+                assert_ok(submit_work(s[on], x[to], NULL, (int)add, NULL));
+                model[to] = (unsigned char)add;
+                continue;
+            }
+            assert_ok(submit_work(s[on], x[to], x[from], (int)add, NULL));
+            model[to] = (unsigned char)(model[from] + add);
+        }
+        for (int i = 0; i < POOL; i++) {
+            assert_int_equal(first_byte(x[i]), model[i]);
+            tidei_storage_release(x[i]);
+        }
+        assert_int_equal(atomic_load(&rt->devs[0].live), 0);
+        half_close(rt);
+    }
+}
+
+/* Several threads read one array and write their own, each on its own stream. */
+struct reader {
+    tide_runtime *rt;
+    tidei_storage *shared;
+    int wrong;
+};
+static void *read_on_own_stream(void *p) {
+    struct reader *r = p;
+    tide_stream *s;
+    if (tide_stream_new(r->rt, &s) != TIDE_OK) return r->wrong = 1, NULL;
+    for (int i = 0; i < 200; i++) {
+        tidei_storage *mine;
+        if (tidei_storage_new(&r->rt->devs[0], 256, s, "test", &mine) != TIDE_OK) return r->wrong = 2, NULL;
+        if (submit_work(s, mine, r->shared, i, NULL) != TIDE_OK) r->wrong = 3;
+        if (i % 20 == 0 && (tidei_storage_wait(mine, TIDEI_READ) != TIDE_OK ||
+                            *(unsigned char *)(uintptr_t)mine->addr != (unsigned char)(5 + i)))
+            r->wrong = 4;
+        tidei_storage_release(mine);
+    }
+    tide_stream_release(s);
+    return NULL;
+}
+static void many_threads_read(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_storage *x = storage(rt, rt->devs[0].stream0, 256);
+    pthread_t t[4];
+    struct reader r[4];
+    (void)state;
+    assert_ok(submit_work(rt->devs[0].stream0, x, NULL, 5, NULL));
+    for (int i = 0; i < 4; i++) {
+        r[i] = (struct reader){rt, x, 0};
+        pthread_create(&t[i], NULL, read_on_own_stream, &r[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], NULL);
+        assert_int_equal(r[i].wrong, 0);
+    }
+    assert_ok(submit_work(rt->devs[0].stream0, x, NULL, 6, NULL)); /* after all of them */
+    assert_int_equal(first_byte(x), 6);
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hand_over_does_not_block),
+        cmocka_unit_test(readers_do_not_wait_for_readers),
+        cmocka_unit_test(waits_are_transitive),
+        cmocka_unit_test(asking_publishes),
+        cmocka_unit_test(released_slots_serve_again),
+        cmocka_unit_test(too_many_streams),
+        cmocka_unit_test(current_stream),
+        cmocka_unit_test(reuse_follows_the_order),
+        cmocka_unit_test(storages_count),
+        cmocka_unit_test(a_missing_wait_is_reported),
+        cmocka_unit_test(stamps_match_a_model),
+        cmocka_unit_test(random_programs),
+        cmocka_unit_test(many_threads_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
