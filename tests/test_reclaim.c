@@ -176,8 +176,8 @@ static void purge_then_drop(void **state) {
     tidei_storage *st;
     (void)state;
     assert_ok(tidei_reclaimable_register(rt, &r));
-    assert_ok(take(rt, NULL, 3 * MIB, &c.idle));
     assert_ok(take(rt, NULL, 3 * MIB, &c.live));
+    assert_ok(take(rt, NULL, 3 * MIB, &c.idle));
     assert_ok(take(rt, NULL, 4 * MIB, &st)); /* idle handles suffice */
     assert_int_equal(c.purges, 1);
     assert_int_equal(c.drops, 0);

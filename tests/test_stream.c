@@ -149,22 +149,23 @@ static void current_stream(void **state) {
 
 /* A block freed with work pending goes at once to its own stream, to another only when it is done or ordered after. */
 static void reuse_follows_the_order(void **state) {
+    const size_t page = 64 * TIDEI_KIB; /* whole pages, so that no free neighbour joins in */
     tide_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tide_stream *a = stream(rt), *b = stream(rt);
     atomic_int gate = 0;
     (void)state;
-    tidei_storage *x = storage(rt, a, BYTES);
+    tidei_storage *x = storage(rt, a, page);
     tidei_addr first = x->addr;
     assert_ok(submit_work(a, x, NULL, 1, &gate));
     tidei_storage_release(x);
-    tidei_storage *y = storage(rt, b, BYTES); /* not the block that a still writes */
+    tidei_storage *y = storage(rt, b, page); /* not the block that a still writes */
     assert_true(y->addr != first);
-    x = storage(rt, a, BYTES);
+    x = storage(rt, a, page);
     assert_int_equal(x->addr, first);
     assert_ok(submit_work(b, y, x, 1, NULL)); /* b waits for a, and has then seen the work on the block */
     tidei_storage_release(x);
-    x = storage(rt, b, BYTES);
+    x = storage(rt, b, page);
     assert_int_equal(x->addr, first);
     assert_ok(submit_work(b, x, NULL, 2, NULL));
     atomic_store(&gate, 1);
