@@ -626,6 +626,340 @@ static void test_folds_of_each_class(void **state) {
         if (!classes_seen[c]) fail_msg("no case of class %d", c);
 }
 
+/* ---- special values ---- */
+
+static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const void *data, int64_t n) {
+    memset(p, 0, sizeof *p);
+    fold(p, kind, input(p, t), t, kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? TIDE_I64 : t);
+    job *j = new_job(p, 1, 1, &n);
+    row_major(j, 0, 0, 1, 1);
+    furnish(j, 0, 0);
+    memcpy(j->memory[0], data, j->bytes[0]);
+    furnish(j, 1, 0);
+    tidei_call c;
+    tidei_cuda_plan plan;
+    plan_job(j, &c, &plan);
+    j->kernel = kernel_number(m, p, plan.cls);
+    j->cls = plan.cls;
+    assert_int_equal(plan.splits, 1);
+}
+
+/* NaN wins in min and max, and its first place in the arg forms; of equals the first; a sum of -0.0 is -0.0; infinities
+** are extremes like others. */
+static void test_special_values_of_folds(void **state) {
+    double x[1000], zeros[600], infs[300];
+    (void)state;
+    need_emulation();
+    for (int i = 0; i < 1000; i++) x[i] = i % 100;
+    x[70] = x[71] = x[900] = NAN;
+    for (int i = 0; i < 600; i++) zeros[i] = -0.0;
+    for (int i = 0; i < 300; i++) infs[i] = INFINITY;
+    double ties[1000];
+    for (int i = 0; i < 1000; i++) ties[i] = i >= 333 && i % 3 == 0 ? 5 : 4; /* 333 is the first 5, 0 the first 4 */
+    const struct {
+        const double *data;
+        int64_t n;
+        int kind;
+        double want;
+    } cases[] = {{x, 1000, TIDEI_FOLD_MIN, NAN},     {x, 1000, TIDEI_FOLD_MAX, NAN},
+                 {x, 1000, TIDEI_FOLD_ARGMIN, 70},   {x, 1000, TIDEI_FOLD_ARGMAX, 70},
+                 {x, 1000, TIDEI_FOLD_SUM, NAN},     {ties, 1000, TIDEI_FOLD_ARGMAX, 333},
+                 {ties, 1000, TIDEI_FOLD_ARGMIN, 0}, {zeros, 600, TIDEI_FOLD_SUM, -0.0},
+                 {zeros, 1, TIDEI_FOLD_MEAN, -0.0},  {infs, 300, TIDEI_FOLD_MIN, INFINITY},
+                 {infs, 300, TIDEI_FOLD_ARGMIN, 0},  {x, 70, TIDEI_FOLD_ARGMAX, 69},
+                 {x + 70, 1, TIDEI_FOLD_ARGMIN, 0},  {x + 71, 1, TIDEI_FOLD_MAX, NAN}};
+    tidei_program p[TIDEI_COUNT(cases)];
+    emu_module m = {0};
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++)
+        one_fold(&m, &p[i], cases[i].kind, TIDE_F64, cases[i].data, cases[i].n);
+    emu_build(&m);
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        run_job(jobs[i], &m);
+        double complex got = element(jobs[i]->memory[1], p[i].out_dtype[0]);
+        double g = creal(got), w = cases[i].want;
+        if (!(g == w || (g != g && w != w)) || (w == 0 && signbit(g) != signbit(w)))
+            fail_msg("case %u: got %g, want %g", i, g, w);
+    }
+    emu_close(&m);
+    finish_jobs();
+}
+
+/* ---- plans of what no test could run ---- */
+
+/* A call beyond 32-bit offsets is cut until its pieces fit, and the pieces are all of it. */
+static int64_t cut(const tidei_call *c, unsigned *pieces, int depth) {
+    int d;
+    if (!tidei_cuda_too_large(c, &d)) {
+        int64_t n = 1;
+        for (int i = 0; i < c->ndim; i++) n *= c->shape[i];
+        ++*pieces;
+        return n;
+    }
+    assert_in_range(d, 0, c->ndim - 1);
+    assert_true(depth < 64);
+    tidei_call half = *c;
+    half.shape[d] = c->shape[d] / 2;
+    int64_t n = cut(&half, pieces, depth + 1);
+    half.shape[d] = c->shape[d] - c->shape[d] / 2;
+    return n + cut(&half, pieces, depth + 1);
+}
+
+static void test_large_calls_are_cut(void **state) {
+    static const struct {
+        int64_t shape[3], in[3];
+        unsigned least, most;
+    } cases[] = {{{70000, 70000, 1}, {1, 70000, 0}, 3, 16}, /* a transpose of 4.9e9 elements */
+                 {{1, 1000, 1000}, {0, 5000, 1}, 1, 1},    /* fits */
+                 {{4, 1 << 20, 1000}, {(int64_t)1 << 35, -1000, 1}, 4, 8},
+                 {{2, 3, 5}, {0, (int64_t)1 << 40, 1}, 3, 3}};
+    tidei_program p = {0};
+    (void)state;
+    result(&p, input(&p, TIDE_I8));
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_call c = {.prog = &p, .ndim = 3};
+        unsigned pieces = 0;
+        int64_t n = 1, step = 1;
+        for (int d = 2; d >= 0; d--) {
+            c.shape[d] = cases[i].shape[d];
+            c.in[0].strides[d] = cases[i].in[d];
+            c.out[0].strides[d] = step;
+            step *= c.shape[d];
+            n *= c.shape[d];
+        }
+        assert_int_equal(cut(&c, &pieces, 0), n);
+        assert_in_range(pieces, cases[i].least, cases[i].most);
+    }
+}
+
+/* Contiguous calls and folds need no cutting: their grids stay within what a launch takes, and cover everything. */
+static void test_grids_of_large_calls(void **state) {
+    tidei_program map = {0}, sum = {0};
+    tidei_cuda_traits k;
+    tidei_cuda_linear lin = {0};
+    tidei_cuda_plan plan;
+    int dim;
+    (void)state;
+    result(&map, input(&map, TIDE_U8));
+    fold(&sum, TIDEI_FOLD_SUM, input(&sum, TIDE_F32), TIDE_F32, TIDE_F32);
+    tidei_call c = {.prog = &map, .ndim = 1, .shape = {(int64_t)1 << 37}};
+    c.in[0].strides[0] = c.out[0].strides[0] = 1;
+    c.in[0].offset = 1;
+    assert_false(tidei_cuda_too_large(&c, &dim));
+    tidei_cuda_traits_of(&map, &k);
+    tidei_cuda_plan_map(&c, &k, &lin, &plan);
+    assert_int_equal(plan.cls, TIDEI_CUDA_FLAT_ONE);
+    assert_int_equal((int64_t)plan.grid[0] * 256 * k.unroll[plan.cls], (int64_t)1 << 37);
+
+    tidei_cuda_traits_of(&sum, &k);
+    const int64_t shapes[][2] = {
+        {1, (int64_t)1 << 36}, {(int64_t)1 << 36, 1}, {1 << 18, 1 << 18}, {3, (int64_t)1 << 34}};
+    for (unsigned i = 0; i < TIDEI_COUNT(shapes); i++)
+        for (int columns = 0; columns < 2; columns++) {
+            c = (tidei_call){.prog = &sum, .ndim = 2, .nred = 1, .shape = {shapes[i][0], shapes[i][1]}};
+            c.in[0].strides[0] = columns ? 1 : shapes[i][1];
+            c.in[0].strides[1] = columns ? shapes[i][0] : 1;
+            c.out[0].strides[0] = 1;
+            tidei_call_collapse(&c);
+            tidei_cuda_plan_fold(&c, &k, &lin, 132, &plan);
+            assert_in_range(plan.grid[0], 1, INT32_MAX);
+            assert_in_range(plan.grid[1], 1, 65535);
+            assert_int_equal(plan.grid[1], plan.splits);
+            assert_int_equal(plan.results, shapes[i][0]);
+            assert_true(plan.splits == 1 ||
+                        plan.splits * plan.results <= (int64_t)1 << 24); /* the workspace stays small */
+        }
+}
+
+/* ---- the text ---- */
+
+/* A program that uses every operation on elements of type t once. */
+static void build_operations(tidei_program *p, int t) {
+    static const unsigned bits[] = {TIDEI_CLASS_BOOL, TIDEI_CLASS_INT, TIDEI_CLASS_INT, TIDEI_CLASS_FLOAT,
+                                    TIDEI_CLASS_COMPLEX};
+    const int kind = tidei_dtype_kind(t);
+    memset(p, 0, sizeof *p);
+    uint16_t a = input(p, t), b = input(p, t), c = scalar(p, t), truth = input(p, TIDE_BOOL), all = truth;
+    for (int op = TIDEI_OP_CAST + 1; op < TIDEI_OP_COUNT; op++) {
+        const tidei_op_info *info = &tidei_op_infos[op];
+        if (!(info->classes & bits[kind])) continue;
+        int r = t;
+        switch (info->rule) {
+        case TIDEI_RULE_COMPARE_EQ:
+        case TIDEI_RULE_COMPARE:
+        case TIDEI_RULE_LOGIC:
+        case TIDEI_RULE_TEST:
+        case TIDEI_RULE_TEST_REAL: r = TIDE_BOOL; break;
+        case TIDEI_RULE_ABS: r = t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t; break;
+        default: break;
+        }
+        uint16_t x = info->rule == TIDEI_RULE_SELECT ? node(p, op, r, truth, a, b) : node(p, op, r, a, b, c);
+        all = node(p, TIDEI_OP_LOGICAL_XOR, TIDE_BOOL, all, cast(p, TIDE_BOOL, x), 0);
+    }
+    result(p, all);
+}
+
+/* All casts from t; complex ones go to bool and complex only. */
+static void build_casts(tidei_program *p, int t) {
+    memset(p, 0, sizeof *p);
+    uint16_t a = input(p, t), all = cast(p, TIDE_BOOL, a);
+    for (int to = 0; to < TIDE_DTYPE_COUNT; to++) {
+        bool from_complex = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX,
+             to_complex = tidei_dtype_kind(to) == TIDEI_KIND_COMPLEX;
+        if (to == t || (from_complex && !to_complex && to != TIDE_BOOL)) continue;
+        all = node(p, TIDEI_OP_LOGICAL_XOR, TIDE_BOOL, all, cast(p, TIDE_BOOL, cast(p, to, a)), 0);
+    }
+    result(p, all);
+}
+
+static bool long_run(void) {
+    const char *e = getenv("TIDE_TEST_LONG");
+    return e && strcmp(e, "0") != 0;
+}
+
+static void add_text(emu_module *m, const tidei_program *p, tidei_cuda_class cls) {
+    tidei_cuda_traits k;
+    size_t body;
+    tidei_cuda_traits_of(p, &k);
+    char *text = tidei_cuda_text(NULL, p, &k, cls, &body);
+    assert_non_null(text);
+    emu_add(m, text, body);
+    tidei_host_free(NULL, text);
+}
+
+/* Compiles what has been added, and starts afresh. */
+static void compile(emu_module *m) {
+    void *image;
+    size_t bytes;
+    char *source = emu_nvrtc_source(m);
+    tide_status s = tidei_nvrtc_compile(source, "kernels", 90, &image, &bytes);
+    free(source);
+    if (s != TIDE_OK) fail_msg("%s", tide_last_error()->message);
+    assert_true(bytes > 1000);
+    free(image);
+    emu_close(m);
+}
+
+static void need_nvrtc(void) {
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
+}
+
+static void test_operations_compile(void **state) {
+    emu_module m = {0};
+    tidei_program p;
+    (void)state;
+    need_nvrtc();
+    for (int t = 0; t < TIDE_DTYPE_COUNT; t++) {
+        build_operations(&p, t);
+        add_text(&m, &p, t % 2 && !long_run() ? TIDEI_CUDA_STRIDED : TIDEI_CUDA_FLAT);
+        if (long_run())
+            for (int c = TIDEI_CUDA_FLAT_ONE; c <= TIDEI_CUDA_TILED; c++) add_text(&m, &p, (tidei_cuda_class)c);
+    }
+    compile(&m);
+}
+
+static void test_casts_compile(void **state) {
+    emu_module m = {0};
+    tidei_program p;
+    (void)state;
+    need_nvrtc();
+    for (int t = 0; t < TIDE_DTYPE_COUNT; t++) {
+        build_casts(&p, t);
+        add_text(&m, &p, TIDEI_CUDA_FLAT_ONE);
+    }
+    compile(&m);
+}
+
+/* Every fold with every accumulator and result it has; all classes in a long run, else one in turn and the joining one. */
+static void test_folds_compile(void **state) {
+    static const uint8_t sums[][2] = {{TIDE_I64, TIDE_I64}, {TIDE_U64, TIDE_U64},  {TIDE_F64, TIDE_F64},
+                                      {TIDE_F32, TIDE_F32}, {TIDE_F32, TIDE_F16},  {TIDE_F32, TIDE_BF16},
+                                      {TIDE_C64, TIDE_C64}, {TIDE_C128, TIDE_C128}};
+    static const uint8_t orders[][2] = {{TIDE_BOOL, TIDE_BOOL}, {TIDE_I8, TIDE_I8},   {TIDE_I16, TIDE_I16},
+                                        {TIDE_I32, TIDE_I32},   {TIDE_I64, TIDE_I64}, {TIDE_U8, TIDE_U8},
+                                        {TIDE_U16, TIDE_U16},   {TIDE_U32, TIDE_U32}, {TIDE_U64, TIDE_U64},
+                                        {TIDE_F64, TIDE_F64},   {TIDE_F32, TIDE_F32}, {TIDE_F32, TIDE_F16},
+                                        {TIDE_F32, TIDE_BF16}};
+    emu_module m = {0};
+    unsigned turn = 0;
+    (void)state;
+    need_nvrtc();
+    for (int kind = TIDEI_FOLD_SUM; kind <= TIDEI_FOLD_MEAN; kind++) {
+        const bool sum = kind == TIDEI_FOLD_SUM || kind == TIDEI_FOLD_PROD || kind == TIDEI_FOLD_MEAN;
+        const bool logic = kind == TIDEI_FOLD_ANY || kind == TIDEI_FOLD_ALL;
+        const bool arg = kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX;
+        unsigned n = logic ? 1 : sum ? TIDEI_COUNT(sums) : TIDEI_COUNT(orders) - (arg ? 2 : 0);
+        for (unsigned i = kind == TIDEI_FOLD_MEAN ? 2 : 0; i < n; i++) {
+            const uint8_t *t = sum ? sums[i] : orders[i];
+            tidei_program p = {0};
+            int in = tidei_dtype_kind(t[1]) == TIDEI_KIND_INT && sum ? TIDE_I16 : t[1];
+            fold(&p, kind, input(&p, in), t[0], arg ? TIDE_I64 : t[1]);
+            for (int c = TIDEI_CUDA_FOLD_ROW; c <= TIDEI_CUDA_FOLD_ANY; c++)
+                if (long_run() || c - TIDEI_CUDA_FOLD_ROW == (int)(turn % 3)) add_text(&m, &p, (tidei_cuda_class)c);
+            if (long_run() || turn % 4 == 0) add_text(&m, &p, TIDEI_CUDA_FOLD_JOIN);
+            turn++;
+        }
+    }
+    compile(&m);
+}
+
+/* The largest program there may be: its parameters fit, its text compiles. */
+static void test_the_largest_program(void **state) {
+    tidei_program map = {0}, sum = {0};
+    tidei_cuda_traits k;
+    emu_module m = {0};
+    (void)state;
+    for (tidei_program *p = &map; p; p = p == &map ? &sum : NULL) {
+        uint16_t x = 0;
+        for (int i = 0; i < TIDEI_INPUTS_MAX; i++) {
+            uint16_t a = input(p, i % 3 ? TIDE_F32 : TIDE_C128);
+            a = i % 3 ? a : cast(p, TIDE_BOOL, a);
+            x = i ? node(p, TIDEI_OP_ADD, TIDE_F32, x, cast(p, TIDE_F32, a), 0) : cast(p, TIDE_F32, a);
+        }
+        for (int i = 0; i < TIDEI_SCALARS_MAX; i++) x = node(p, TIDEI_OP_MUL, TIDE_F32, x, scalar(p, TIDE_F32), 0);
+        x = node(p, TIDEI_OP_ADD, TIDE_F32, x, cast(p, TIDE_F32, node(p, TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0)), 0);
+        if (p == &map)
+            for (int i = 0; i < TIDEI_OUTS_MAX; i++) result(p, x);
+        else
+            fold(p, TIDEI_FOLD_SUM, x, TIDE_F32, TIDE_F32);
+        tidei_cuda_traits_of(p, &k);
+        for (int c = p == &map ? 0 : TIDEI_CUDA_FOLD_ROW;
+             c < (p == &map ? TIDEI_CUDA_FOLD_ROW : TIDEI_CUDA_CLASSES); c++)
+            assert_in_range(tidei_cuda_params_bytes(p, &k, (tidei_cuda_class)c), 1, TIDEI_PARAMS_MAX);
+    }
+    need_nvrtc();
+    add_text(&m, &map, TIDEI_CUDA_STRIDED);
+    add_text(&m, &sum, TIDEI_CUDA_FOLD_ROW);
+    compile(&m);
+}
+
+/* The text is a cache's key: the same program gives the same one, another one another; classes are few. */
+static void test_text_is_the_programs(void **state) {
+    tidei_program p[6], q[6];
+    (void)state;
+    build_maps(p);
+    build_maps(q);
+    char *first = NULL;
+    for (unsigned i = 0; i < 6; i++) {
+        tidei_cuda_traits k;
+        size_t body, other;
+        tidei_cuda_traits_of(&p[i], &k);
+        char *a = tidei_cuda_text(NULL, &p[i], &k, TIDEI_CUDA_STRIDED, &body);
+        char *b = tidei_cuda_text(NULL, &q[i], &k, TIDEI_CUDA_STRIDED, &other);
+        char *c = tidei_cuda_text(NULL, &p[i], &k, TIDEI_CUDA_FLAT, NULL);
+        assert_string_equal(a, b);
+        assert_int_equal(body, other);
+        assert_string_not_equal(a, c);
+        assert_null(strstr(a, "#include"));
+        if (first) assert_string_not_equal(a, first);
+        tidei_host_free(NULL, first);
+        first = a;
+        tidei_host_free(NULL, b);
+        tidei_host_free(NULL, c);
+    }
+    tidei_host_free(NULL, first);
+    assert_true(TIDEI_CUDA_FOLD_ROW <= 6 && TIDEI_CUDA_CLASSES - TIDEI_CUDA_FOLD_ROW <= 6);
+}
+
 static int fresh(void **state) { /* a case that failed leaves its jobs behind */
     (void)state;
     njobs = nknowns = 0;
@@ -640,6 +974,14 @@ int main(void) {
         cmocka_unit_test_setup(test_in_place, fresh),
         cmocka_unit_test_setup(test_folds_of_any_layout, fresh),
         cmocka_unit_test_setup(test_folds_of_each_class, fresh),
+        cmocka_unit_test_setup(test_special_values_of_folds, fresh),
+        cmocka_unit_test_setup(test_large_calls_are_cut, fresh),
+        cmocka_unit_test_setup(test_grids_of_large_calls, fresh),
+        cmocka_unit_test_setup(test_text_is_the_programs, fresh),
+        cmocka_unit_test_setup(test_operations_compile, fresh),
+        cmocka_unit_test_setup(test_casts_compile, fresh),
+        cmocka_unit_test_setup(test_folds_compile, fresh),
+        cmocka_unit_test_setup(test_the_largest_program, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
