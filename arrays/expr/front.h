@@ -66,7 +66,6 @@ enum { TIDEI_WEAK = 16 }; /* in a signature: TIDEI_WEAK + one of the next; below
 #define TIDEI_SIG_MAX (TIDE_MAX_ARGS + TIDE_MAX_RESULTS)
 /* The type a weak argument computes in: bool, i64, f64 or c128. */
 tide_dtype tidei_weak_dtype(const tide_arg *v);
-bool tidei_weak_offers(int op, tide_dtype t); /* whether numbers of type t compute op */
 /* out = op(in[0..2]) for operands of type t. False when an integer does not fit i64. POW of integers: in[1] >= 0 is the
 ** caller's to check. */
 bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out);

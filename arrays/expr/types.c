@@ -197,8 +197,6 @@ static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t
                     .at = at};
     tide_arg args[3] = {tide_arg_bool(0), tide_arg_bool(0), tide_arg_bool(0)};
     uint16_t ids[3] = {0};
-    if (!tidei_weak_offers(op, t))
-        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is not offered for complex numbers", info->name);
     if (info->rule == TIDEI_RULE_SELECT) in[0] = weak_truth(b, in[0], at);
     if (op == TIDEI_OP_POW && t == TIDE_I64) {
         tide_status s = natural(b, in[1], at);
