@@ -1,0 +1,265 @@
+/* matmul.c: matrix products: shapes, types, and which way the elements go.
+**
+** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns have no gaps between their
+** elements; others are copied first. Integers go to kernels of our own (product.h), which take any strides. An operand of
+** another type is cast on the same way. */
+#include "arrays/arrays.h"
+#include "arrays/launch.h"
+#include "arrays/product.h"
+#include "libs/blas.h"
+
+static const char op[] = "tide_matmul";
+
+_Static_assert(PR_RANK == TIDE_MAX_RANK, "one rank for both back ends");
+
+extern const char tidei_product_text[];
+
+/* An operand as matrices: strides in elements. */
+typedef struct side {
+    int64_t rows, cols, row, col;
+    int nbatch;
+    int64_t batch_shape[TIDE_MAX_RANK]; /* of its own */
+    int64_t batch[TIDE_MAX_RANK];       /* against the product's batch; 0 where it stretches */
+} side;
+
+typedef struct plan {
+    tide_dtype dtype; /* of the result */
+    int64_t m, n, k;
+    int nbatch;
+    int64_t batch[TIDE_MAX_RANK];
+    int ndim; /* of the result */
+    int64_t shape[TIDE_MAX_RANK];
+} plan;
+
+/* ---- shapes ---- */
+
+/* A vector is a row on the left, a column on the right; its missing stride is never used. */
+static side side_of(const tidei_layout *l, bool left) {
+    side x = {0};
+    int last = l->ndim - 1;
+    if (l->ndim == 1) {
+        x.rows = left ? 1 : l->shape[0];
+        x.cols = left ? l->shape[0] : 1;
+        x.row = left ? 0 : l->strides[0];
+        x.col = left ? l->strides[0] : 0;
+        return x;
+    }
+    x.rows = l->shape[last - 1];
+    x.cols = l->shape[last];
+    x.row = l->strides[last - 1];
+    x.col = l->strides[last];
+    x.nbatch = l->ndim - 2;
+    memcpy(x.batch_shape, l->shape, (size_t)x.nbatch * sizeof *l->shape);
+    return x;
+}
+
+static tidei_layout batch_of(const tidei_layout *l) {
+    tidei_layout b = *l;
+    b.ndim = l->ndim > 2 ? l->ndim - 2 : 0;
+    return b;
+}
+
+static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    char left[192], right[192];
+    tidei_shape_text(left, sizeof left, a->ndim, a->shape);
+    tidei_shape_text(right, sizeof right, b->ndim, b->shape);
+    if (a->ndim == 0 || b->ndim == 0)
+        return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
+                          left, right);
+    side x = side_of(a, true), y = side_of(b, false);
+    if (x.cols != y.rows)
+        return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left,
+                          right, (long long)x.cols, (long long)y.rows);
+    p->m = x.rows;
+    p->n = y.cols;
+    p->k = x.cols;
+    tidei_layout ba = batch_of(a), bb = batch_of(b);
+    tide_status s = tidei_broadcast(&p->nbatch, p->batch, &ba, op);
+    if (s == TIDE_OK) s = tidei_broadcast(&p->nbatch, p->batch, &bb, op);
+    if (s != TIDE_OK) return s;
+    p->ndim = p->nbatch;
+    memcpy(p->shape, p->batch, (size_t)p->nbatch * sizeof *p->shape);
+    if (a->ndim > 1) p->shape[p->ndim++] = p->m;
+    if (b->ndim > 1) p->shape[p->ndim++] = p->n;
+    return TIDE_OK;
+}
+
+static tide_status plan_types(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    tide_status s = tidei_promote(a->dtype, b->dtype, op, &p->dtype);
+    if (s == TIDE_OK && p->dtype == TIDE_BOOL)
+        return tidei_fail(TIDE_E_DTYPE, op, "bool has no product; cast one of the operands to a number type");
+    return s;
+}
+
+/* ---- operands ---- */
+
+/* How BLAS would read it: rows without gaps, or columns without gaps (`trans`), `ld` apart. False: not as it is. */
+static bool as_stored(const side *x, bool *trans, int64_t *ld) {
+    if ((x->col == 1 || x->cols == 1) && (x->rows == 1 || x->row >= x->cols)) {
+        *trans = false;
+        *ld = x->rows == 1 ? x->cols : x->row;
+        return true;
+    }
+    if ((x->row == 1 || x->rows == 1) && (x->cols == 1 || x->col >= x->rows)) {
+        *trans = true;
+        *ld = x->cols == 1 ? x->rows : x->col;
+        return true;
+    }
+    return false;
+}
+
+/* The operand with elements of type t, its own where that will do, else a row-major copy. Dimensions of the batch that only
+** repeat are not copied out. To be put. */
+static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas, tidei_operand *out) {
+    side x = side_of(&o->lay, left);
+    tidei_operand from = *o;
+    bool trans;
+    int64_t ld;
+    if (o->lay.dtype == t && (!for_blas || as_stored(&x, &trans, &ld))) {
+        tidei_storage_retain(o->st);
+        *out = *o;
+        return TIDE_OK;
+    }
+    for (int i = 0; i < x.nbatch; i++)
+        if (from.lay.strides[i] == 0) from.lay.shape[i] = 1;
+    tide_status s = tidei_operand_make(o->rt, t, from.lay.ndim, from.lay.shape, op, out);
+    if (s != TIDE_OK) return s;
+    s = tidei_store_elements(o->rt, out, &from, op);
+    if (s != TIDE_OK) tidei_operand_put(out);
+    return s;
+}
+
+static side side_in(const plan *p, const tidei_operand *o, bool left) {
+    side x = side_of(&o->lay, left);
+    tidei_layout batch = batch_of(&o->lay);
+    tidei_broadcast_strides(&batch, p->nbatch, p->batch, x.batch);
+    return x;
+}
+
+/* ---- the ways ---- */
+
+static tidei_matrix matrix_of(const plan *p, const tidei_operand *o, bool left) {
+    side x = side_in(p, o, left);
+    tidei_matrix m = {.st = o->st, .offset = o->lay.offset};
+    bool stored = as_stored(&x, &m.trans, &m.ld);
+    tidei_check(stored);
+    (void)stored;
+    memcpy(m.batch, x.batch, sizeof m.batch);
+    return m;
+}
+
+/* Elements of c, row-major, of the type that BLAS computes in. */
+static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+    tidei_gemm g = {.dtype = c->lay.dtype, .m = p->m, .n = p->n, .k = p->k, .nbatch = p->nbatch, .alpha = 1};
+    memcpy(g.batch, p->batch, sizeof g.batch);
+    g.a = matrix_of(p, a, true);
+    g.b = matrix_of(p, b, false);
+    g.c = (tidei_matrix){.st = c->st, .offset = c->lay.offset, .ld = p->n};
+    int64_t step = p->m * p->n;
+    for (int i = p->nbatch; i-- > 0; step *= p->batch[i]) g.c.batch[i] = step;
+    return tidei_gemm_batched(tidei_stream_here(c->rt), &g, op);
+}
+
+static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
+    return (uint64_t)o->lay.offset * tide_dtype_size(o->lay.dtype) - use->offset;
+}
+
+static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                             const tidei_operand *c) {
+#define KERNEL(name)                                                                                               \
+    { #name, tidei_product_text, name }
+    static const tidei_own_kernel by_log2[] = {KERNEL(product_1), KERNEL(product_2), KERNEL(product_4),
+                                               KERNEL(product_8)};
+#undef KERNEL
+    static const size_t at[] = {offsetof(pr_product, out), offsetof(pr_product, a), offsetof(pr_product, b)};
+    const tidei_use uses[] = {tidei_operand_use(c, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
+                              tidei_operand_use(b, TIDEI_READ)};
+    side x = side_in(p, a, true), y = side_in(p, b, false);
+    pr_product k = {.out = first_element(c, &uses[0]),
+                    .a = first_element(a, &uses[1]),
+                    .b = first_element(b, &uses[2]),
+                    .m = p->m,
+                    .n = p->n,
+                    .k = p->k,
+                    .count = 1,
+                    .a_row = x.row,
+                    .a_col = x.col,
+                    .b_row = y.row,
+                    .b_col = y.col,
+                    .nbatch = p->nbatch};
+    for (int i = 0; i < p->nbatch; i++) {
+        k.count *= p->batch[i];
+        k.shape[i] = p->batch[i];
+        k.a_batch[i] = x.batch[i];
+        k.b_batch[i] = y.batch[i];
+    }
+    uint64_t tiles =
+        (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) * (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
+    return tidei_run_own(c->rt, &by_log2[__builtin_ctzll(tide_dtype_size(p->dtype))], uses, 3, &k, sizeof k, at,
+                         tiles * PR_TILE * PR_TILE, op);
+}
+
+/* ---- products ---- */
+
+/* Both operands in type t, then the product into c, which has that type. */
+static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+    tide_dtype t = c->lay.dtype;
+    tidei_kind kind = tidei_dtype_kind(t);
+    bool blas = kind == TIDEI_KIND_FLOAT || kind == TIDEI_KIND_COMPLEX;
+    tidei_operand x, y;
+    tide_status s = prepare(a, true, t, blas, &x);
+    if (s != TIDE_OK) return s;
+    s = prepare(b, false, t, blas, &y);
+    if (s == TIDE_OK) {
+        s = blas ? by_blas(p, &x, &y, c) : by_kernel(p, &x, &y, c);
+        tidei_operand_put(&y);
+    }
+    tidei_operand_put(&x);
+    return s;
+}
+
+/* f16 and bf16 where no BLAS takes them: in f32, rounded once at the end. */
+static tide_status multiply_wider(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                                  const tidei_operand *c) {
+    tidei_operand wide;
+    tide_status s = tidei_operand_make(c->rt, TIDE_F32, p->ndim, p->shape, op, &wide);
+    if (s != TIDE_OK) return s;
+    s = multiply(p, a, b, &wide);
+    if (s == TIDE_OK) s = tidei_store_elements(c->rt, c, &wide, op);
+    tidei_operand_put(&wide);
+    return s;
+}
+
+static tide_status compute(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+    static const char zeros[16];
+    size_t size = tide_dtype_size(p->dtype);
+    int64_t n = tidei_layout_size(&c->lay);
+    bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
+    if (n == 0) return TIDE_OK;
+    if (p->k == 0) return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
+    return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c) : multiply(p, a, b, c);
+}
+
+static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
+    plan p = {0};
+    tidei_operand c;
+    if (a->rt != b->rt) {
+        tidei_fail(TIDE_E_INVALID, op, "the operands belong to different runtimes");
+        return NULL;
+    }
+    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK) return NULL;
+    tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
+    return made ? tidei_array_done(made, &c, compute(&p, a, b, &c)) : NULL;
+}
+
+tide_array *tide_matmul(tide_array *a, tide_array *b) {
+    tidei_operand x, y;
+    tide_array *made = NULL;
+    if (tidei_operand_get(a, op, &x) != TIDE_OK) return NULL;
+    if (tidei_operand_get(b, op, &y) == TIDE_OK) {
+        made = matmul(&x, &y);
+        tidei_operand_put(&y);
+    }
+    tidei_operand_put(&x);
+    return made;
+}
