@@ -29,7 +29,7 @@ static struct doubles {
     uint64_t word[TIDEI_STREAMS_MAX];
     _Atomic long fail_after[CALLS];
     tide_status fail_with; /* of the device's calls */
-    _Atomic long host_blocks, pages, raw_blocks, waits, asks, calls[CALLS];
+    _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, waits, asks, calls[CALLS];
     double_page **table; /* by page_bytes from `base` */
     tidei_addr base;
     size_t span;
@@ -109,7 +109,10 @@ bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
     return true;
 }
 void tidei_stamps_clear(tidei_stamps *s) {
-    if (s->cap) free(s->more);
+    if (s->cap) {
+        free(s->more);
+        atomic_fetch_sub(&dbl.stamp_blocks, 1);
+    }
     *s = (tidei_stamps){0};
 }
 bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
@@ -118,7 +121,10 @@ bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
     if (double_fails(CALL_HOST)) return false;
     tidei_stamp *more = malloc(wanted * sizeof *more);
     memcpy(more, tidei_stamps_at(s), s->n * sizeof *more);
-    if (s->cap) free(s->more);
+    if (s->cap)
+        free(s->more);
+    else
+        atomic_fetch_add(&dbl.stamp_blocks, 1);
     s->more = more;
     s->cap = (uint16_t)wanted;
     return true;

@@ -59,6 +59,7 @@ static void close_clean(tidei_pool *p) {
     assert_true(balanced(p));
     p->ops->close(p);
     assert_int_equal(dbl.host_blocks, 0);
+    assert_int_equal(dbl.stamp_blocks, 0);
     assert_int_equal(dbl.pages, 0);
     assert_int_equal(dbl.raw_blocks, 0);
     assert_int_equal(dbl.dev.backed, 0);
@@ -115,7 +116,7 @@ static void takes_the_best_fit(void **state) {
 
 static void refuses_the_absurd(void **state) {
     (void)state;
-    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 255, SIZE_MAX / 2, 257 * MIB};
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 255, SIZE_MAX / 2, 257 * MIB, 64 * MIB + 1};
     for (unsigned k = 0; k < 2; k++) {
         tidei_pool *p = open_pool(k ? &tidei_pool_none : &tidei_pool_tide, PAGE, 64 * MIB);
         tidei_block kept = must(p, 5000, 0), b;
@@ -226,6 +227,11 @@ static void stealing_hands_out_the_stamps(void **state) {
         for (unsigned s = 1; s <= streams; s++) used_by(&a, s, 10 + s);
         put(p, &a, 0, 0);
         assert_int_equal(get(p, 1000, 7, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
+        if (streams > TIDEI_STAMPS_INLINE) {
+            dbl.fail_after[CALL_HOST] = 0; /* for the stamps of the rest */
+            assert_int_equal(get(p, 1000, 7, TIDEI_ALLOC_STEAL, &b), TIDE_E_HOST_NOMEM);
+            assert_true(balanced(p));
+        }
         assert_int_equal(get(p, 1000, 7, TIDEI_ALLOC_STEAL, &b), TIDE_OK); /* rather than growing */
         assert_int_equal(get(p, PAGE - 1024, 7, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_NO_GROW, &c), TIDE_OK);
         assert_int_equal(figures(p).backed, PAGE);
@@ -246,6 +252,16 @@ static void stealing_hands_out_the_stamps(void **state) {
         assert_int_equal(figures(p).largest, PAGE);
         close_clean(p);
     }
+}
+
+static void closes_whatever_is_pending(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_block a = must(p, 1000, 0), b = must(p, 1000, 0);
+    for (unsigned s = 0; s < 6; s++) used_by(&a, s, 1);
+    put(p, &a, 0, 0);
+    (void)b; /* never comes back */
+    close_clean(p);
 }
 
 static void neighbours_join_when_one_stream_is_pending(void **state) {
@@ -301,10 +317,13 @@ static void grows_by_little(void **state) {
     must(p, 8 * MIB, 0);
     assert_true(figures(p).backed <= 8 * MIB + 2 * PAGE);
     close_clean(p);
-    p = open_pool(&tidei_pool_tide, 2 * MIB, 1024 * MIB);
-    must(p, 70 * MIB, 0); /* pages of at most 32 MiB */
-    assert_int_equal(dbl.calls[CALL_PAGE_NEW], 3);
+    p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)16 << 30);
+    must(p, 60 * MIB, 0); /* small pages while little is backed */
+    assert_int_equal(dbl.calls[CALL_PAGE_NEW], 30);
     assert_int_equal(dbl.calls[CALL_MAP], 1);
+    must(p, 3072 * MIB, 0); /* pages of at most 32 MiB, 64 of them a call */
+    assert_int_equal(dbl.calls[CALL_PAGE_NEW], 30 + 96);
+    assert_int_equal(dbl.calls[CALL_MAP], 1 + 2);
     close_clean(p);
 }
 
@@ -326,6 +345,24 @@ static void fills_holes_first(void **state) {
     c = must(p, 3 * PAGE, 0); /* b[5], b[6] and b[7]: holes with a free page between them; or b[6] up to the end */
     assert_int_equal(c.addr, b[6].addr);
     assert_int_equal(figures(p).backed, 8 * PAGE);
+    close_clean(p);
+}
+
+/* The lower hole would do too, with more new memory. */
+static void takes_the_cheapest_hole(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_block b[8], c;
+    for (unsigned i = 0; i < 8; i++) b[i] = must(p, PAGE, 0);
+    put(p, &b[1], 0, 0);
+    put(p, &b[2], 0, 0);
+    put(p, &b[4], 0, 0);
+    put(p, &b[6], 0, 0);
+    assert_int_equal(p->ops->trim(p, 0), 4 * PAGE);
+    put(p, &b[5], 0, 0);
+    c = must(p, 2 * PAGE, 0);
+    assert_int_equal(c.addr, b[4].addr);
+    assert_int_equal(figures(p).backed, 5 * PAGE);
     close_clean(p);
 }
 
@@ -510,6 +547,20 @@ static void every_failure_leaves_order(void **state) {
             }
         }
     }
+}
+
+/* More pages than one call maps: what was mapped before the refusal is unmapped again. */
+static void mapping_may_fail_half_way(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_block b;
+    dbl.fail_after[CALL_MAP] = 1;
+    assert_int_equal(get(p, 100 * PAGE, 0, 0, &b), TIDE_E_DEVICE);
+    assert_int_equal(dbl.calls[CALL_MAP], 2);
+    assert_int_equal(figures(p).backed, 0);
+    assert_true(balanced(p));
+    assert_int_equal(get(p, 100 * PAGE, 0, 0, &b), TIDE_OK);
+    close_clean(p);
 }
 
 static void opening_may_fail(void **state) {
@@ -834,10 +885,12 @@ int main(void) {
         cmocka_unit_test(own_work_needs_no_waiting),
         cmocka_unit_test(pending_work_of_others_refuses),
         cmocka_unit_test(stealing_hands_out_the_stamps),
+        cmocka_unit_test(closes_whatever_is_pending),
         cmocka_unit_test(neighbours_join_when_one_stream_is_pending),
         cmocka_unit_test(looks_at_all_before_growing),
         cmocka_unit_test(grows_by_little),
         cmocka_unit_test(fills_holes_first),
+        cmocka_unit_test(takes_the_cheapest_hole),
         cmocka_unit_test(closes_a_gap),
         cmocka_unit_test(falls_back_to_what_is_needed),
         cmocka_unit_test(moves_pages_to_fresh_addresses),
@@ -845,6 +898,7 @@ int main(void) {
         cmocka_unit_test(trims_much),
         cmocka_unit_test(may_be_trimmed_while_growing),
         cmocka_unit_test(every_failure_leaves_order),
+        cmocka_unit_test(mapping_may_fail_half_way),
         cmocka_unit_test(opening_may_fail),
         cmocka_unit_test(random_against_a_model),
         cmocka_unit_test(many_threads),

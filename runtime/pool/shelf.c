@@ -109,7 +109,6 @@ static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x
 
 bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
     size_t bytes = 0;
-    *count = 0;
     for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
         if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != !!sh->roots[bin]) return false;
         if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;

@@ -119,7 +119,7 @@ tidei_extent *tidei_shelf_fit(const tidei_shelf *sh, size_t size);
 /* The next one in the order (size, address); x is on the shelf. */
 tidei_extent *tidei_shelf_next(const tidei_shelf *sh, const tidei_extent *x);
 tidei_extent *tidei_shelf_largest(const tidei_shelf *sh);
-/* Order, ranks, bitmaps and sums; *count receives how many extents there are. */
+/* Order, ranks, bitmaps and sums. *count is raised by the number of extents. */
 bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count);
 
 #endif

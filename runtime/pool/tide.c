@@ -9,14 +9,13 @@
 /* Sizes are rounded to this, or to the device's alignment if that is more. Coarser wastes (16 classes a doubling cost 1
 ** to 4 % on recorded traces), finer only makes more extents. */
 #define GRANULE ((size_t)256)
-/* Descriptors a slab: 8 KiB. */
-#define SLAB_EXTENTS 63
-/* How many pieces of others' shelves an allocation looks at before it asks the device what is done. */
-#define FOREIGN_LOOKS 32
-/* Growth takes this part of what is backed, up to a page of 32 MiB: few steps, at most 1.6 % too much. */
-#define GROWTH_PART 64
-#define GROWTH_MAX  (32 * TIDEI_MIB)
-
+#ifndef TIDEI_STRESS
+#define SLAB_EXTENTS  63 /* descriptors a slab: 8 KiB */
+#define FOREIGN_LOOKS 32 /* pieces on each of others' shelves looked at before the device is asked what is done */
+#else
+#define SLAB_EXTENTS  2
+#define FOREIGN_LOOKS 1
+#endif
 struct tidei_slab {
     tidei_slab *next;
     tidei_extent extents[SLAB_EXTENTS];
@@ -146,6 +145,13 @@ tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x) {
     return own_known(p, x->slot);
 }
 
+/* All of them by number; NULL where a stream has none. */
+enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
+static const tidei_shelf *any_shelf(const tidei_tide *p, unsigned i) {
+    if (i < TIDEI_STREAMS_MAX) return own_known(p, i);
+    return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
+}
+
 bool tidei_tide_joinable(const tidei_extent *a, const tidei_extent *b) {
     if (a->slot == TIDEI_SLOT_MANY || b->slot == TIDEI_SLOT_MANY) return false;
     return a->slot == b->slot || a->slot == TIDEI_SLOT_READY || b->slot == TIDEI_SLOT_READY;
@@ -240,6 +246,7 @@ static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t 
 }
 
 static size_t settle(tidei_tide *p);
+static bool valid_locked(tidei_tide *p);
 
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not. *out is on a shelf, or
 ** CLAIMED. */
@@ -258,11 +265,7 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
         if (steal && (*out = best_foreign(p, own, size, s, true, SIZE_MAX))) return TIDE_OK;
     }
     if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
-    size_t step = tidei_min_size(p->backed / GROWTH_PART, GROWTH_MAX);
-    tide_status st = tidei_tide_grow(p, size, step, s, out);
-    if (st != TIDE_E_NOMEM || step < p->page_bytes) return st;
-    if ((*out = best_own(p, own, size))) return TIDE_OK; /* freed by another thread meanwhile */
-    return tidei_tide_grow(p, size, 0, s, out);
+    return tidei_tide_grow(p, size, s, out);
 }
 
 /* The same for `take`, which wants a spare descriptor afterwards as there is one now. */
@@ -318,6 +321,7 @@ static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
 /* The history that goes with a block: what is not known to be done. */
 static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
+    out->more = NULL;
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
         *out = x->many;
@@ -353,12 +357,13 @@ static tide_status tide_pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *
                                    tidei_block *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_check(bytes > 0);
-    if (bytes > p->span) return TIDE_E_NOMEM;
+    if (bytes > p->most) return TIDE_E_NOMEM;
     const tidei_shelf *own = own_known(p, s->slot);
     if (tidei_unlikely(!own) && !(own = own_made(p, s->slot)))
         return tidei_fail_host_memory("pool tide", sizeof *own);
     pthread_mutex_lock(&p->lock);
     tide_status st = take(p, own, bytes, s, flags, out);
+    tidei_check_slow(valid_locked(p));
     pthread_mutex_unlock(&p->lock);
     if (TIDEI_TIDE_POISONS && st == TIDE_OK) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
     return st;
@@ -385,6 +390,7 @@ static void tide_pool_free(tidei_pool *pool, tidei_block *b) {
     x->slot = slot;
     x->tick = tick;
     tidei_tide_release(p, x);
+    tidei_check_slow(valid_locked(p));
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -422,7 +428,8 @@ static bool refresh(tidei_tide *p, tidei_extent *x) {
     return true;
 }
 
-/* Takes off the shelf what waits for less than it did, chained before `chain`. */
+/* Takes off the shelf what waits for less than it did, chained before `chain`. CLAIMED only until the lock is let go, so
+** not counted as such. */
 static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *chain) {
     for (tidei_extent *x = tidei_shelf_fit(sh, 1), *next; x; x = next) {
         next = tidei_shelf_next(sh, x);
@@ -473,9 +480,8 @@ static size_t tide_pool_trim(tidei_pool *pool, size_t keep) {
 
 static size_t largest(const tidei_tide *p) {
     size_t most = 0;
-    for (unsigned i = 0; i < TIDEI_STREAMS_MAX + 2; i++) {
-        const tidei_shelf *sh =
-            i < TIDEI_STREAMS_MAX ? own_known(p, i) : (i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed);
+    for (unsigned i = 0; i < SHELVES; i++) {
+        const tidei_shelf *sh = any_shelf(p, i);
         const tidei_extent *x = sh ? tidei_shelf_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
     }
@@ -555,17 +561,13 @@ static bool holes_valid(const tidei_tide *p) {
 static bool valid_locked(tidei_tide *p) {
     census c = {0};
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_tide_pages_valid(p)) return false;
-    size_t bytes = p->ready.bytes + p->mixed.bytes, count, n;
-    if (!tidei_shelf_valid(&p->ready, &count) || !tidei_shelf_valid(&p->mixed, &n)) return false;
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
-        const tidei_shelf *sh = own_known(p, slot);
-        count += n;
-        n = 0;
-        if (!sh) continue;
-        if (!tidei_shelf_valid(sh, &n)) return false;
-        bytes += sh->bytes;
+    size_t bytes = 0, count = 0;
+    for (unsigned i = 0; i < SHELVES; i++) {
+        const tidei_shelf *sh = any_shelf(p, i);
+        if (sh && !tidei_shelf_valid(sh, &count)) return false;
+        if (sh) bytes += sh->bytes;
     }
-    return bytes == c.free_bytes && count + n == c.free_count && c.live == p->live && c.used == p->used &&
+    return bytes == c.free_bytes && count == c.free_count && c.live == p->live && c.used == p->used &&
            c.claimed == p->claimed && c.backed == p->backed && c.blocks == p->allocs - p->frees;
 }
 
@@ -590,6 +592,7 @@ static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_poo
     p->page_bytes = info->page_bytes;
     p->granule = tidei_max_size(GRANULE, info->align);
     p->span = tidei_max_size(info->va_bytes, info->page_bytes) / p->page_bytes * p->page_bytes;
+    p->most = tidei_min_size(p->span, info->total_bytes);
     p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
     shelf_open(p, &p->ready);

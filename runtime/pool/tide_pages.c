@@ -7,8 +7,11 @@
 ** What must stay true: pages lie in address order, exactly where extents are backed. */
 #include "runtime/pool/tide_pool.h"
 
-/* The largest page made. One costs about what a small one does (create, set access, unmap, release: 100 us together), and
-** larger ones could hardly be given back. */
+/* A page is this part of what is backed with it, within bounds, and so is a step of growth: a page that one small block
+** holds back is a small part of the whole, there are few of them for their number to matter, and a step takes little that
+** may never be needed (1/16 cost 6 % on recorded traces; with 1/64 the steps are still some hundred up to all of a GPU). */
+#define PAGE_PART 64
+/* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us together). */
 #define PAGE_MAX (32 * TIDEI_MIB)
 /* Pages a device call: bounds the array on the stack. */
 #define BATCH 64
@@ -24,10 +27,15 @@ static void pages_free(tidei_tide *p, tidei_page *first) {
     }
 }
 
-/* Pages without memory for a stretch, chained; NULL when host memory is exhausted. */
-static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes) {
+/* How large a page may be, and how much growth takes, with so much backed. */
+static size_t page_size(const tidei_tide *p, size_t backed) {
+    size_t bytes = tidei_min_size(backed / PAGE_PART, PAGE_MAX) / p->page_bytes * p->page_bytes;
+    return tidei_max_size(bytes, p->page_bytes);
+}
+
+/* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory is exhausted. */
+static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t most) {
     tidei_page *first = NULL, *last = NULL;
-    size_t most = tidei_max_size(PAGE_MAX / p->page_bytes * p->page_bytes, p->page_bytes);
     while (bytes) {
         tidei_page *pg = tidei_host_alloc(p->base.dev->rt, sizeof *pg);
         if (!pg) {
@@ -85,10 +93,11 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
     }
 }
 
-/* Memory for [off, off + bytes), counted against the limits, mapped; *out the chained pages. Without the lock. */
-static tide_status back(tidei_tide *p, size_t off, size_t bytes, tidei_page **out) {
+/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages.
+** Without the lock. */
+static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
-    tidei_page *first = pages_new(p, off, bytes);
+    tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
     if (st == TIDE_OK) {
@@ -211,8 +220,7 @@ static bool plan_growth(const tidei_tide *p, size_t size, size_t step, tide_stre
     for (tidei_extent *hole = p->holes; hole; hole = hole->right)
         if (plan_hole(p, hole, size, s, &a) && (!best->hole || a.bytes < best->bytes)) *best = a;
     if (!best->hole) return false;
-    best->bytes =
-        tidei_min_size(tidei_max_size(best->bytes, step / p->page_bytes * p->page_bytes), best->hole->size);
+    best->bytes = tidei_min_size(tidei_max_size(best->bytes, step), best->hole->size);
     return true;
 }
 
@@ -246,7 +254,7 @@ static void unclaim(tidei_tide *p, tidei_extent *x) {
     tidei_tide_release(p, x);
 }
 
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
+static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
     plan g;
     tidei_page *pages = NULL;
     tide_status st = tidei_tide_restock(p);
@@ -255,8 +263,9 @@ tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream
     if (g.left) tidei_tide_claim(p, g.left);
     if (g.right) tidei_tide_claim(p, g.right);
     tidei_extent *x = cut_hole(p, &g, tidei_tide_spare(p));
+    size_t most = page_size(p, p->backed + x->size);
     pthread_mutex_unlock(&p->lock);
-    st = back(p, x->off, x->size, &pages);
+    st = back(p, x->off, x->size, most, &pages);
     pthread_mutex_lock(&p->lock);
     if (st != TIDE_OK) {
         tidei_tide_hole(p, x);
@@ -272,6 +281,12 @@ tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream
     if (g.right) tidei_tide_absorb(p, x, g.right);
     *out = x;
     return TIDE_OK;
+}
+
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
+    size_t step = page_size(p, p->backed);
+    tide_status st = grow_by(p, size, step, s, out);
+    return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
 }
 
 /* ---- giving back ---- */
@@ -312,6 +327,7 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     tidei_page *pg = p->last_page;
     size_t got = 0;
     *more = false;
+    if (!tidei_shelf_fit(&p->ready, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
         if (x->state != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes) continue;
         while (pg && page_end(pg) > tidei_extent_end(x)) pg = pg->prev;

@@ -29,6 +29,7 @@ typedef struct tidei_tide {
     /* fixed once open */
     tidei_addr addr;
     size_t span;                                   /* of the address range */
+    size_t most;                                   /* a request for more can never be met */
     size_t page_bytes;                             /* page_bytes of the device */
     size_t granule;                                /* sizes of blocks are multiples of it; a power of two */
     bool poison;                                   /* AddressSanitizer is told what is free */
@@ -70,8 +71,8 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
 bool tidei_tide_covered(tide_stream *s, tidei_extent *x);
 
 /* tide_pages.c; both let go of the lock meanwhile */
-/* Gets memory for `size` bytes in one piece that s may use, rather `step` more than needed. *out is CLAIMED. */
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out);
+/* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
 size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
 void tidei_tide_unmap_all(tidei_tide *p);           /* at close */
 bool tidei_tide_pages_valid(tidei_tide *p); /* they lie exactly where extents are backed; their sum is `backed` */
