@@ -1,4 +1,6 @@
 /* no_boehm.c: the answer of a build without bdwgc. Only tidei_boehm_open can be reached, and it fails. */
+#include <tide/collector.h>
+
 #include "gc/boehm.h"
 
 tidei_boehm_switches tidei_boehm_test;

@@ -7,7 +7,7 @@
 
 static struct {
     tidei_storage *garbage[8]; /* released by a full collection */
-    int n, minors, fulls, asks;
+    int n, minors, fulls;
     tide_runtime *reenter; /* asks for memory from inside the collection */
     tide_status inside;
 } gc;
@@ -28,7 +28,6 @@ static size_t collect(tide_runtime *rt, int level, const char *why, bool *ran) {
 }
 static void ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)where, (void)request;
-    gc.asks++;
 }
 static tide_status attach(tide_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
 static void leave(tide_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }

@@ -198,23 +198,6 @@ static void storages_count(void **state) {
     half_close(rt);
 }
 
-/* The double that plants a missing wait: the host device's checker sees it every time, whatever the schedule. */
-static void a_missing_wait_is_reported(void **state) {
-    (void)state;
-    for (int i = 0; i < 100; i++) {
-        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-        tide_stream *a = stream(rt), *b = stream(rt);
-        tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
-        assert_ok(submit_work(a, x, NULL, 3, NULL));
-        rt->skip_waits = true;
-        assert_ok(tidei_submit_copy(b, TIDEI_COPY_D2D, y, 0, NULL, x, 0, BYTES, "test"));
-        assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 1);
-        tidei_storage_release(x);
-        tidei_storage_release(y);
-        tidei_runtime_close(rt);
-    }
-}
-
 /* ---- sets of stamps against a plain model ---- */
 
 static void stamps_match_a_model(void **state) {
@@ -337,7 +320,6 @@ int main(void) {
         cmocka_unit_test(current_stream),
         cmocka_unit_test(reuse_follows_the_order),
         cmocka_unit_test(storages_count),
-        cmocka_unit_test(a_missing_wait_is_reported),
         cmocka_unit_test(stamps_match_a_model),
         cmocka_unit_test(random_programs),
         cmocka_unit_test(many_threads_read),
