@@ -29,6 +29,8 @@ typedef unsigned long long td_u64;
 #define td_from_bits_f32(x) __uint_as_float(x)
 #define F(f)                td_##f
 #define M(f)                f
+#define td_apart_f32(x)     (x)
+#define td_apart_f64(x)     (x)
 #else
 typedef int8_t td_i8;
 typedef int16_t td_i16;
@@ -62,6 +64,20 @@ static inline float td_from_bits_f32(td_u32 x) {
         float f;
     } v = {x};
     return v.f;
+}
+/* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products, as complex numbers have
+** them, for its fmaddsub pattern even under -ffp-contract=off. */
+static inline float td_apart_f32(float x) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+static inline double td_apart_f64(double x) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#endif
+    return x;
 }
 #endif
 
@@ -217,7 +233,8 @@ typedef struct td_c128 {
     TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }                            \
     TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }                            \
     TD_FN T TD_NAME(mul, S)(T a, T b) {                                                                            \
-        return td_make_##S(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);                                  \
+        return td_make_##S(td_apart_##RS(a.re * b.re) - td_apart_##RS(a.im * b.im),                                \
+                           td_apart_##RS(a.re * b.im) + td_apart_##RS(a.im * b.re));                               \
     }                                                                                                              \
     /* Smith's: no overflow but the result's own. By 0: each part by 0. */                                         \
     TD_FN T TD_NAME(div, S)(T a, T b) {                                                                            \
@@ -226,11 +243,11 @@ typedef struct td_c128 {
         if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                                \
             q = b.im / b.re;                                                                                       \
             d = b.re + b.im * q;                                                                                   \
-            return td_make_##S((a.re + a.im * q) / d, (a.im - a.re * q) / d);                                      \
+            return td_make_##S((a.re + td_apart_##RS(a.im * q)) / d, (a.im - td_apart_##RS(a.re * q)) / d);        \
         }                                                                                                          \
         q = b.re / b.im;                                                                                           \
         d = b.re * q + b.im;                                                                                       \
-        return td_make_##S((a.re * q + a.im) / d, (a.im * q - a.re) / d);                                          \
+        return td_make_##S((td_apart_##RS(a.re * q) + a.im) / d, (td_apart_##RS(a.im * q) - a.re) / d);            \
     }                                                                                                              \
     TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }                          \
     TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                                             \
