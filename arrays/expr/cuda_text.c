@@ -472,20 +472,16 @@ static void say_accumulator(text *t, const tidei_program *p) {
 /* tide_end: stores a finished accumulator. */
 static void say_end(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype, out = p->out_dtype[0];
-    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc a) {\n");
+    const char *value = p->fold == TIDEI_FOLD_MEAN ? "mean" : is_arg(p->fold) ? "sum.i" : "sum";
+    say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n");
     if (p->fold == TIDEI_FOLD_MEAN) {
-        if (class_of(acc) == 3)
-            sayf(t, "    a.re /= (td_%s)p.count;\n    a.im /= (td_%s)p.count;\n", acc == TIDE_C64 ? "f32" : "f64",
-                 acc == TIDE_C64 ? "f32" : "f64");
-        else
-            say(t, "    a /= (tide_acc)p.count;\n");
+        sayf(t, "    const tide_acc count = TD_CAST(i64, %s, p.count);\n", tide_dtype_name(acc));
+        say_operation(t, TIDEI_OP_DIV, acc, acc, value, (const char *const[]){"sum", "count"});
     }
-    if (is_arg(p->fold))
-        say(t, "    p.o0[at.o0 + w * p.lift] = a.i;\n}\n");
-    else if (is_half(out))
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(a);\n}\n", tide_dtype_name(out));
+    if (is_half(out))
+        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out), value);
     else
-        say(t, "    p.o0[at.o0 + w * p.lift] = a;\n}\n");
+        sayf(t, "    p.o0[at.o0 + w * p.lift] = %s;\n}\n", value);
 }
 
 static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
