@@ -45,6 +45,7 @@ typedef struct tidei_vm_kernels {
 void tidei_vm_kernels_base(tidei_vm_kernels *k);
 void tidei_vm_kernels_avx2(tidei_vm_kernels *k);
 void tidei_vm_kernels_avx512(tidei_vm_kernels *k);
+void tidei_vm_kernels_complex(tidei_vm_kernels *k); /* the part that is the same in each */
 
 /* The sets that this machine can run, best first; NULL beyond the last. */
 const tidei_vm_kernels *tidei_vm_kernels_at(unsigned i);

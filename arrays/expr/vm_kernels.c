@@ -3,16 +3,7 @@
 ** What must stay true: every set gives the same bits (no contraction, no reassociation, fixed lanes in folds). A loop's
 ** destination may be one of its operands, element for element: so a loop carries nothing from one element to another
 ** (LOOP says so to the compiler), and memory may change its type between two loops (-fno-strict-aliasing). */
-#include "arrays/expr/vm.h"
-#include <math.h>
-#undef bool /* the name of an element type here */
-#define TD_COMPLEX
-#include "arrays/expr/prelude.h"
-
-#define PASTE_(a, b) a##_##b
-#define PASTE(a, b)  PASTE_(a, b)
-#define LOOP(n)      _Pragma("GCC ivdep") for (size_t i = 0; i < (n); i++)
-#define ROW_LANES    ((size_t)32) /* partial results of a row's fold: two vectors of f32 hide an addition's latency */
+#include "arrays/expr/vm_common.h"
 
 /* ---- the operations and folds, a value type at a time ---- */
 #define T                     td_bool
@@ -82,18 +73,6 @@
 #define REAL                  td_f64
 #define CLASS(be, ie, fe, ce) fe
 #define VM_FLOAT
-#include "arrays/expr/vm_loops.h"
-#define T                     td_c64
-#define S                     c64
-#define REAL                  td_f32
-#define CLASS(be, ie, fe, ce) ce
-#define VM_COMPLEX
-#include "arrays/expr/vm_loops.h"
-#define T                     td_c128
-#define S                     c128
-#define REAL                  td_f64
-#define CLASS(be, ie, fe, ce) ce
-#define VM_COMPLEX
 #include "arrays/expr/vm_loops.h"
 
 /* ---- casts ---- Between value types; f16 and bf16 as sources are floats, as targets rounded floats. */
@@ -264,8 +243,7 @@ void PASTE(tidei_vm_kernels, VM_SET)(tidei_vm_kernels *k) {
     enlist_f32(k, TIDE_BF16);
     enlist_f32(k, TIDE_F32);
     enlist_f64(k, TIDE_F64);
-    enlist_c64(k, TIDE_C64);
-    enlist_c128(k, TIDE_C128);
+    tidei_vm_kernels_complex(k);
     enlist_casts(k);
     MOVE_ENTRY(1, 0)
     MOVE_ENTRY(2, 1)
