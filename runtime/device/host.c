@@ -87,6 +87,7 @@ static tidei_dstream *free_stream(tidei_host *h) {
     if (!s) return NULL;
     s->host = h;
     s->id = id;
+    s->work.coarse = s->recorded.coarse = true;
     pthread_mutex_init(&s->lock, NULL);
     *end = s;
     return s;
@@ -129,7 +130,7 @@ static void host_stream_release(tidei_device *d, tidei_dstream *s) {
 
 /* Waits for a record of the stream's. */
 static tide_status wait_record(tidei_dstream *s, const char *op, uint64_t record) {
-    tidei_bell_wait(&s->recorded, record, TIDEI_BELL_LOST);
+    tidei_hqueue_await(s, record);
     if (!tidei_host_is_lost(s->host)) return TIDE_OK;
     wait_for_copy(s);
     return tidei_host_lost(s->host, op);

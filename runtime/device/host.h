@@ -6,9 +6,10 @@
 **   host_check.c   the checker of the order of accesses
 **
 ** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the program asked for: a
-** submission orders its worker after the submitter, an event's wait orders one worker after another, a completion word,
-** a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker back to a
-** submitter, or a missing wait would hide behind the queue's own bookkeeping.
+** submission orders that command after the submitter, an event's wait orders one worker after another up to the record, a
+** completion word, a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker
+** back to a submitter, nor from a later submission to an earlier command, or a missing wait would hide behind the queue's
+** own bookkeeping.
 ** Locks: an event's, then a stream's, then the checker's; the memory's and the list of streams' stand alone. Workers take
 ** none of them. */
 #ifndef TIDEI_HOST_H
@@ -36,6 +37,8 @@ typedef struct tidei_host tidei_host;
 enum { TIDEI_BELL_WAITING = 1, TIDEI_BELL_LOST = 2, TIDEI_BELL_STOP = 4, TIDEI_BELL_BITS = 7, TIDEI_BELL_ONE = 8 };
 typedef struct tidei_bell {
     _Atomic uint64_t word;
+    bool
+        coarse; /* something finer tells ThreadSanitizer the order: a late listener would learn of later rings too */
 } tidei_bell;
 static inline uint64_t tidei_bell_count(uint64_t word) { return word / TIDEI_BELL_ONE; }
 void tidei_bell_ring(tidei_bell *b);                  /* count + 1 */
@@ -92,6 +95,7 @@ bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properti
 
 struct tidei_chunk;
 #define TIDEI_CACHE_LINE 64
+#define TIDEI_MARKS      (TIDEI_TSAN ? 64 : 1)
 
 /* Lives until the device closes: a released one is used again, and its count of records goes on rising, so an event that
 ** names (stream, record) stays meaningful. */
@@ -114,9 +118,11 @@ struct tidei_dstream {
     size_t run_at;
     char pad1[TIDEI_CACHE_LINE];
     /* shared */
-    tidei_bell work;              /* commands submitted; STOP, LOST */
-    tidei_bell recorded;          /* records passed; LOST */
-    tidei_bell gone;              /* 1: the worker has run its last command */
+    tidei_bell work;     /* commands submitted; STOP, LOST */
+    tidei_bell recorded; /* records passed; LOST. tidei_hqueue_await waits */
+    tidei_bell gone;     /* 1: the worker has run its last command */
+    /* Under ThreadSanitizer: the order that each of the last records makes, apart. */
+    _Atomic uint64_t marks[TIDEI_MARKS];
     _Atomic uint64_t chunks_left; /* chunks that the worker is through with */
     _Atomic uint64_t word;        /* the completion word */
     _Atomic bool copying;         /* the worker is in a copy, which may touch the host's memory */
@@ -138,6 +144,8 @@ bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r); /* the worker logs it: no lock is held there */
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record);       /* one that covers all queued so far */
+/* Returns once the record has passed or the device is lost; without any lock. */
+void tidei_hqueue_await(tidei_dstream *s, uint64_t record);
 
 /* ---- the device ---- */
 

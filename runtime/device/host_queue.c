@@ -33,9 +33,12 @@ static void wake_all(tidei_bell *b) {
     syscall(SYS_futex, &b->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+static bool unseen(const tidei_bell *b) { return TIDEI_TSAN && b->coarse; }
+
 /* Release only, and the sleeper marks itself relaxed: the ringer learns nothing of what the sleeper did. */
 void tidei_bell_ring(tidei_bell *b) {
-    uint64_t old = atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_release);
+    uint64_t old = unseen(b) ? atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_relaxed)
+                             : atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_release);
     if (old & TIDEI_BELL_WAITING) wake_all(b);
 }
 
@@ -69,7 +72,8 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
     int left = spins();
     for (;;) {
         uint64_t w = atomic_load_explicit(&b->word, memory_order_relaxed);
-        if (tidei_bell_count(w) >= count || (w & bits)) return atomic_load_explicit(&b->word, memory_order_acquire);
+        if (tidei_bell_count(w) >= count || (w & bits))
+            return unseen(b) ? w : atomic_load_explicit(&b->word, memory_order_acquire);
         if (left-- > 0) {
             spin_pause();
         } else if ((w & TIDEI_BELL_WAITING) ||
@@ -82,11 +86,11 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
 
 /* ---- commands ---- */
 
-enum command_kind { JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH, REPORT };
+enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH, REPORT };
 
 typedef struct command {
-    alignas(16) uint32_t kind;
-    uint32_t bytes; /* to the next command */
+    alignas(16) _Atomic uint32_t kind; /* written last */
+    uint32_t bytes;                    /* to the next command */
     union {
         struct tidei_chunk *jump;
         struct {
@@ -148,97 +152,97 @@ static bool next_chunk(tidei_dstream *s, size_t need) {
     struct tidei_chunk *c = chunk_take(s, need);
     if (!c) return false;
     command *jump = (command *)(s->tail->bytes + s->tail_at);
-    jump->kind = JUMP;
     jump->jump = c;
     s->tail->next = c;
+    atomic_store_explicit(&jump->kind, JUMP, memory_order_release);
     s->tail = c;
     s->tail_at = 0;
     return true;
 }
 
 /* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or the stream closed. */
-static command *begin(tidei_dstream *s, enum command_kind kind, size_t payload) {
+static command *begin(tidei_dstream *s, size_t payload) {
     size_t need = sizeof(command) + tidei_round_up(payload, alignof(command));
     if (!s->tail) return NULL;
     if (s->tail_at + need + sizeof(command) > s->tail->cap && !next_chunk(s, need + sizeof(command))) return NULL;
     command *c = (command *)(s->tail->bytes + s->tail_at);
-    c->kind = kind;
     c->bytes = (uint32_t)need;
     return c;
 }
 
-static void commit(tidei_dstream *s, const command *c) {
+static void commit(tidei_dstream *s, command *c, enum command_kind kind) {
     s->tail_at += c->bytes;
     s->submitted++;
+    atomic_store_explicit(&c->kind, kind, memory_order_release);
     tidei_bell_ring(&s->work);
 }
 
 bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l) {
     size_t params = tidei_round_up(l->params_bytes, alignof(command));
     size_t ranges = TIDEI_TSAN ? l->nranges : 0;
-    command *c = begin(s, LAUNCH, params + ranges * sizeof *l->ranges);
+    command *c = begin(s, params + ranges * sizeof *l->ranges);
     if (!c) return false;
     c->launch.fn = l->host_fn;
     c->launch.params = (uint32_t)params;
     c->launch.ranges = (uint32_t)ranges;
     if (l->params_bytes) memcpy(c + 1, l->params, l->params_bytes);
     if (ranges) memcpy((char *)(c + 1) + params, l->ranges, ranges * sizeof *l->ranges);
-    commit(s, c);
+    commit(s, c, LAUNCH);
     return true;
 }
 
 bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged) {
-    command *c = begin(s, staged ? STAGED : COPY, staged ? bytes : 0);
+    command *c = begin(s, staged ? bytes : 0);
     if (!c) return false;
     c->copy.dst = dst;
     c->copy.src = src;
     c->copy.bytes = bytes;
     if (staged) memcpy(c + 1, src, bytes);
-    commit(s, c);
+    commit(s, c, staged ? STAGED : COPY);
     return true;
 }
 
 bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count) {
-    command *c = begin(s, FILL, 0);
+    command *c = begin(s, 0);
     if (!c) return false;
     c->fill.dst = dst;
     c->fill.width = width;
     c->fill.count = count;
     memcpy(c->fill.pattern, pattern, width);
-    commit(s, c);
+    commit(s, c, FILL);
     return true;
 }
 
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick) {
-    command *c = begin(s, PUBLISH, 0);
+    command *c = begin(s, 0);
     if (!c) return false;
     c->tick = tick;
-    commit(s, c);
+    commit(s, c, PUBLISH);
     return true;
 }
 
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record) {
-    command *c = begin(s, WAIT, 0);
+    command *c = begin(s, 0);
     if (!c) return false;
     c->wait.of = of;
     c->wait.record = record;
-    commit(s, c);
+    commit(s, c, WAIT);
     return true;
 }
 
 bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r) {
-    command *c = begin(s, REPORT, sizeof *r);
+    command *c = begin(s, sizeof *r);
     if (!c) return false;
     memcpy(c + 1, r, sizeof *r);
-    commit(s, c);
+    commit(s, c, REPORT);
     return true;
 }
 
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
     if (s->recorded_at != s->submitted) {
-        command *c = begin(s, RECORD, 0);
+        command *c = begin(s, 0);
         if (!c) return false;
-        commit(s, c);
+        commit(s, c, RECORD);
         s->records++;
         s->recorded_at = s->submitted;
     }
@@ -293,23 +297,49 @@ static void run_report(tidei_dstream *s, const command *c) {
     tidei_finding_log(s->host->rt, s->host->base.info.name, &r);
 }
 
+/* A mark serves every 64th record. A listener that comes that late learns of a later record too. */
+static _Atomic uint64_t *mark_of(tidei_dstream *s, uint64_t record) { return &s->marks[record % TIDEI_MARKS]; }
+
+static void run_record(tidei_dstream *s) {
+    uint64_t record = tidei_bell_count(atomic_load_explicit(&s->recorded.word, memory_order_relaxed)) + 1;
+    if (TIDEI_TSAN) atomic_store_explicit(mark_of(s, record), record, memory_order_release);
+    tidei_bell_ring(&s->recorded);
+}
+
+void tidei_hqueue_await(tidei_dstream *s, uint64_t record) {
+    uint64_t w = tidei_bell_wait(&s->recorded, record, TIDEI_BELL_LOST);
+    if (TIDEI_TSAN && tidei_bell_count(w) >= record)
+        while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record) spin_pause();
+}
+
 static void run(tidei_dstream *s, const command *c) {
-    switch ((enum command_kind)c->kind) {
+    switch ((enum command_kind)atomic_load_explicit(&c->kind, memory_order_relaxed)) {
     case LAUNCH: run_launch(c); break;
     case COPY: run_copy(s, c, c->copy.src); break;
     case STAGED: run_copy(s, c, c + 1); break;
     case FILL: run_fill(c); break;
-    case WAIT: tidei_bell_wait(&c->wait.of->recorded, c->wait.record, TIDEI_BELL_LOST); break;
-    case RECORD: tidei_bell_ring(&s->recorded); break;
+    case WAIT: tidei_hqueue_await(c->wait.of, c->wait.record); break;
+    case RECORD: run_record(s); break;
     case PUBLISH: atomic_store_explicit(&s->word, c->tick, memory_order_release); break;
     case REPORT: run_report(s, c); break;
-    case JUMP: break;
+    case JUMP:
+    case NOT_YET: break;
     }
 }
 
-static const command *next_command(tidei_dstream *s) {
+/* The command at the worker's place. The bell said that it is there; under ThreadSanitizer the bell says it relaxed, and
+** pieces are fresh and zeroed, so that the kind itself tells. */
+static const command *command_here(const tidei_dstream *s, uint32_t *kind) {
     const command *c = (const command *)(s->run->bytes + s->run_at);
-    if (c->kind == JUMP) {
+    do *kind = atomic_load_explicit(&c->kind, memory_order_acquire);
+    while (TIDEI_TSAN && *kind == NOT_YET);
+    return c;
+}
+
+static const command *next_command(tidei_dstream *s) {
+    uint32_t kind;
+    const command *c = command_here(s, &kind);
+    if (kind == JUMP) {
         struct tidei_chunk *left = s->run;
         s->run = c->jump;
         s->run_at = 0;
@@ -317,7 +347,7 @@ static const command *next_command(tidei_dstream *s) {
             tidei_host_free(s->host->rt, left);
         else
             atomic_fetch_add_explicit(&s->chunks_left, 1, memory_order_release);
-        c = (const command *)s->run->bytes;
+        c = command_here(s, &kind);
     }
     s->run_at += c->bytes;
     return c;
