@@ -42,7 +42,7 @@ static inline double PH_DOUBLE(ph_u64 u) {
     }
 #else
 #define PH_KERNEL(name, type, work)                                                                                \
-    static void name(const void *params) {                                                                         \
+    static __attribute__((unused)) void name(const void *params) {                                                 \
         const type *p = params;                                                                                    \
         for (ph_u64 i = 0; i < p->items; i++) work(p, i);                                                          \
     }
