@@ -1,0 +1,37 @@
+/* fuzz_npy.c: the reader of .npy files, from bytes to an array that prints. */
+#include <tide/tide.h>
+
+#include "arrays/npy.h"
+#include "tests/fuzz.h"
+
+static tide_runtime *rt; /* one for all inputs */
+static void close_runtime(void) { tide_close(rt); }
+
+static tide_runtime *runtime(void) {
+    const tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    if (rt) return rt;
+    if (tide_open(&c, &rt) != TIDE_OK) {
+        fprintf(stderr, "%s\n", tide_last_error()->message);
+        exit(1);
+    }
+    atexit(close_runtime);
+    return rt;
+}
+
+static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
+    if (n == 0) return; /* no stream reads nothing */
+    FILE *f = fmemopen((void *)(uintptr_t)bytes, n, "r");
+    if (!f) return;
+    tide_clear_error();
+    tide_array *a = tidei_npy_read_stream(runtime(), f, "fuzz");
+    fclose(f);
+    if (!a) {
+        if (tide_last_error()->status == TIDE_OK || !*tide_last_error()->message)
+            abort(); /* no refusal without a reason */
+        return;
+    }
+    char text[64];
+    if (tide_format(a, text, sizeof text) == 0) abort();
+    tide_release(a);
+}
