@@ -199,7 +199,7 @@ static bool lex(parser *p, uint32_t from, token *t) {
         if (!lex_number(p, s, t, &end)) return t->kind = T_BAD, false;
     } else if (*s) {
         for (size_t i = 0; i < TIDEI_COUNT(pairs) && !t->kind; i++)
-            if (pairs[i] == T2(s[0], s[1])) t->kind = pairs[i], end = s + 2;
+            if (pairs[i] == T2((unsigned char)s[0], (unsigned char)s[1])) t->kind = pairs[i], end = s + 2;
         if (!t->kind && strchr("()+-*/%~!<>&^|=,;", *s)) t->kind = *s, end = s + 1;
         if (!t->kind) {
             for (end = s + 1; continues(*end); end++) {}
