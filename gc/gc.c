@@ -46,8 +46,9 @@ static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_h
     h->cell.hidden = ~(uintptr_t)h;
     h->home = &h->cell;
     tide_status status = tidei_scope_add(t, h);
-    if (status != TIDE_OK || !atomic_load_explicit(&c->weighs, memory_order_relaxed)) h->charged = 0;
-    if (!h->charged) return status;
+    if (status != TIDE_OK || !h->st || !atomic_load_explicit(&c->weighs, memory_order_relaxed)) return status;
+    /* A storage weighs on its first handle alone, not on views of it. */
+    if (atomic_load_explicit(&h->st->refs, memory_order_relaxed) == 1) h->charged = h->st->bytes;
     int64_t more = (int64_t)h->charged, told = atomic_fetch_add_explicit(&c->weight, more, memory_order_relaxed);
     if (told + more >= WEIGHT_STEP) tidei_tell_weights(tidei_gc_of(atomic_load(&t->rt)));
     return TIDE_OK;
@@ -60,7 +61,6 @@ static tide_status new_cell(tide_runtime *rt, tidei_thread *t, tidei_handle *h) 
     h->root = NULL;
     h->scope = NULL;
     if (c != &gc->at[0] || !gc->boehm) return new_counted_cell(t, c, h);
-    h->charged = 0; /* bdwgc is not told of weight: that is never coupled to its own trigger */
     return tidei_boehm_cell(h, rt->set.debug > 0);
 }
 

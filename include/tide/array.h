@@ -41,8 +41,9 @@ TIDE_API void tide_free(tide_array *a);
 TIDE_API tide_array *tide_retain(tide_array *a);
 /* Takes one back. Under "refcount" the last one ends the array: `a` must not be used again. Legal in a finalizer. */
 TIDE_API void tide_release(tide_array *a);
-/* Arrays that this thread makes under "refcount" between begin and end are released at end, but those it retained or
-** kept. Scopes nest; end closes the innermost. Without effect on arrays of other collectors. */
+/* Arrays that this thread makes under reference counting (the collector "refcount", or a foreign one) between begin and
+** end are released at end, but those it retained or kept. Scopes nest; end closes the innermost; a thread's end closes
+** all. Without effect on arrays of "boehm". */
 TIDE_API TIDE_NODISCARD tide_status tide_scope_begin(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_scope_end(tide_runtime *rt);
 TIDE_API tide_array *tide_scope_keep(tide_array *a); /* moves it to the next outer scope (or to the caller); returns it */

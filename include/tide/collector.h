@@ -2,7 +2,9 @@
 **
 ** The runtime counts references; a collector only reports deaths. An embedder's object holds a tide_array; its finalizer
 ** calls tide_release (or tide_free): one atomic step and one push on a lock-free list, legal in any finalizer, on any
-** thread. In return the runtime asks the collector for a collection when device memory makes it worth one. */
+** thread. In return the runtime asks the collector for a collection when device memory makes it worth one.
+** A host with a collector of its own opens its runtimes with collector = "refcount": then nothing else is attached, and
+** bdwgc is not touched. */
 #ifndef TIDE_COLLECTOR_H
 #define TIDE_COLLECTOR_H
 
@@ -36,8 +38,9 @@ typedef struct tide_collector {
     int (*collect)(void *self, int level);
     /* (optional) False while a collection is out of the question (inside a finalizer). Cheap; any thread. */
     int (*may_collect)(void *self);
-    /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive. Accounting only: must
-    ** not collect, must not block. */
+    /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive (views weigh nothing).
+    ** Accounting only: must not collect, must not block. Called when an array is made after a MiB of growth, else at sync
+    ** and safe points and after collections; for a bound collector on its own thread only. */
     void (*pressure)(void *self, int64_t delta_bytes);
     /* (optional) Runs fn(arg), which touches no object of the collector: the thread may be treated as stopped meanwhile. */
     void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
@@ -54,8 +57,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id)
 /* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to collect, asks the policy. */
 TIDE_API void tide_safepoint(tide_runtime *rt);
 
-/* For a binding's table: 1 if a data segment of this library (a path or base name) belongs to CUDA and should be kept out
-** of a conservative collector's roots. */
+/* For a host of bdwgc: 1 if a data segment of this library (a path or base name) belongs to CUDA and should be kept out
+** of the roots (cuBLAS alone makes a collection 40 ms longer). The collector "boehm" installs such a filter when the first
+** runtime opens with it; the slot is single, so a host with a filter of its own installs that afterwards. */
 TIDE_API int tide_is_device_library(const char *name);
 
 #if defined(__cplusplus)
