@@ -17,7 +17,7 @@ typedef struct tidei_arrays {
 static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
 
 tide_status tidei_arrays_open(tide_runtime *rt); /* opens the expression, program and kernel caches */
-void tidei_arrays_close(tide_runtime *rt); /* waits for the devices first */
+void tidei_arrays_close(tide_runtime *rt);       /* waits for the devices first */
 tide_status tidei_exprs_open(tide_runtime *rt);
 void tidei_exprs_close(tide_runtime *rt); /* all work is complete; before the kernels' */
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
@@ -32,7 +32,7 @@ typedef struct tidei_operand {
 /* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
-tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode); /* the extent it spans */
+tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
 /* Memory for elements without an array: row-major, on the thread's current stream, contents undefined; to be put. */
@@ -45,7 +45,8 @@ tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op
 tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
 /* A new array with row-major storage of its own on the thread's current stream, contents undefined, also as an operand
 ** (to be put). The array is dropped with tidei_array_drop if the operation fails. */
-tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_operand *o);
+tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+                             tidei_operand *o);
 void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, under any owner; keeps the error */
 /* The end of an operation that made `a`: puts the operand; drops the array where the operation failed. */
 tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);
@@ -82,31 +83,37 @@ tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, cons
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
 int64_t tidei_layout_size(const tidei_layout *l); /* elements; layouts are checked at birth, so it fits */
 bool tidei_layout_contiguous(const tidei_layout *l);
-void tidei_layout_extent(const tidei_layout *l, int64_t *lo, int64_t *hi); /* element offsets touched: [lo, hi); equal if empty */
+void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
+                         int64_t *hi);            /* element offsets touched: [lo, hi); equal if empty */
 bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
-bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b); /* every element lies where the other's does */
+bool tidei_layout_same(const tidei_layout *a,
+                       const tidei_layout *b); /* every element lies where the other's does */
 /* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis;
 ** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);
 /* Strides of l against a broadcast shape: 0 where it stretches. */
 void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape, int64_t *strides);
 const char *tidei_shape_text(char *buf, size_t cap, int ndim, const int64_t *shape); /* "(3, 4)", "()", "(5,)" */
-tide_status tidei_axis(int axis, int ndim, const char *op, int *out);                 /* resolves negatives */
+tide_status tidei_axis(int axis, int ndim, const char *op, int *out);                /* resolves negatives */
 
 /* ---- views as arithmetic (slice.c) ---- */
 #define TIDEI_RANGES_MAX 32 /* items of a slice's text */
 /* TIDE_E_PARSE points at the column. */
 tide_status tidei_slice_parse(const char *text, const char *op, tide_range *ranges, size_t *n);
-tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range *ranges, const char *op, tidei_layout *out);
+tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range *ranges, const char *op,
+                               tidei_layout *out);
 /* Checks a new shape for l's elements and resolves its -1. */
-tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *shape, const char *op, int64_t *out);
+tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *shape, const char *op,
+                                int64_t *out);
 /* The same elements in a resolved shape; false where no strides give that. */
 bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out);
 
 /* ---- moving elements (copy.c) ---- The two operands overlap nothing, or are the same view. */
 /* Copies elements of any strides into any strides, one dtype: through the expression engine. */
-tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
+tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+                                const char *op);
 /* The same with src broadcast to dst's shape and cast to its dtype. Complex to real is TIDE_E_DTYPE. */
-tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src, const char *op);
+tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+                                 const char *op);
 
 #endif

@@ -134,7 +134,8 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
     tide_status s = check_target(&dst->lay, &src->lay, op);
     if (s != TIDE_OK) return s;
     if (!tidei_operands_overlap(dst, src)) return tidei_store_elements(dst->rt, dst, src, op);
-    if (tidei_layout_same(&dst->lay, &src->lay)) return TIDE_OK; /* one storage has one dtype: nothing would change */
+    if (tidei_layout_same(&dst->lay, &src->lay))
+        return TIDE_OK; /* one storage has one dtype: nothing would change */
     s = tidei_operand_make(src->rt, src->lay.dtype, src->lay.ndim, src->lay.shape, op, &temporary);
     if (s != TIDE_OK) return s;
     s = tidei_copy_elements(src->rt, &temporary, src, op);

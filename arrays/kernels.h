@@ -6,7 +6,8 @@
 
 /* The kernel `name` of `source` for device d: from memory, else from disk, else compiled; single-flight a source. The
 ** source is copied. The kernel lives as long as the runtime. Loading and compiling climb the ladder. */
-tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source, const char *op, tidei_dkernel **out);
+tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source, const char *op,
+                             tidei_dkernel **out);
 tide_status tidei_kernels_open(tide_runtime *rt);
 void tidei_kernels_close(tide_runtime *rt); /* all work on the devices is complete */
 

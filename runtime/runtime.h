@@ -52,10 +52,10 @@ struct tidei_thread {           /* per thread and runtime */
     uint64_t serial;            /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    tidei_dev *dev;                              /* current device */
-    tide_stream *stream;                         /* current stream; NULL: the device's default */
-    int collector;                               /* of new arrays; -1: the runtime's first */
-    struct tidei_scope *scope;                   /* innermost (refcount) */
+    tidei_dev *dev;            /* current device */
+    tide_stream *stream;       /* current stream; NULL: the device's default */
+    int collector;             /* of new arrays; -1: the runtime's first */
+    struct tidei_scope *scope; /* innermost (refcount) */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     void *gc;                                    /* gc's own per-thread state */

@@ -11,10 +11,10 @@
 
 #include "arrays/arrays.h"
 
-#define TIDEI_NODES_MAX 256
-#define TIDEI_INPUTS_MAX 32
+#define TIDEI_NODES_MAX   256
+#define TIDEI_INPUTS_MAX  32
 #define TIDEI_SCALARS_MAX 64
-#define TIDEI_OUTS_MAX TIDE_MAX_RESULTS
+#define TIDEI_OUTS_MAX    TIDE_MAX_RESULTS
 
 /* Leaves and CAST first, then the operations of ops.def in its order. */
 typedef enum {
@@ -29,14 +29,22 @@ typedef enum {
 } tidei_op;
 
 typedef struct tidei_node {
-    uint8_t op;    /* tidei_op */
-    uint8_t dtype; /* tide_dtype of the value */
+    uint8_t op;       /* tidei_op */
+    uint8_t dtype;    /* tide_dtype of the value */
     uint16_t a, b, c; /* operands: earlier nodes, or a slot */
 } tidei_node;
 
 typedef enum { /* folds; what they start from and what NaN does: ops.h */
-    TIDEI_FOLD_NONE, TIDEI_FOLD_SUM, TIDEI_FOLD_PROD, TIDEI_FOLD_MIN, TIDEI_FOLD_MAX, TIDEI_FOLD_ANY, TIDEI_FOLD_ALL,
-    TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX, TIDEI_FOLD_MEAN /* a sum divided at the end by the count */
+               TIDEI_FOLD_NONE,
+               TIDEI_FOLD_SUM,
+               TIDEI_FOLD_PROD,
+               TIDEI_FOLD_MIN,
+               TIDEI_FOLD_MAX,
+               TIDEI_FOLD_ANY,
+               TIDEI_FOLD_ALL,
+               TIDEI_FOLD_ARGMIN,
+               TIDEI_FOLD_ARGMAX,
+               TIDEI_FOLD_MEAN /* a sum divided at the end by the count */
 } tidei_fold;
 
 /* Folds and their types: the body's node has dtype acc, the stored result dtype out.
@@ -53,14 +61,15 @@ typedef struct tidei_program {
     uint16_t out_node[TIDEI_OUTS_MAX]; /* with a fold: out_node[0] is the body's value */
     uint8_t out_dtype[TIDEI_OUTS_MAX]; /* without a fold: the node's own dtype; with one: the stored result's */
     uint8_t fold;                      /* tidei_fold; nouts == 1 unless NONE */
-    uint8_t acc_dtype;                 /* the accumulator's, and the body value's own: the front end casts. See below */
-    uint64_t key[2];                   /* XXH3-128 of all the above (tidei_program_seal) */
+    uint8_t acc_dtype; /* the accumulator's, and the body value's own: the front end casts. See below */
+    uint64_t key[2];   /* XXH3-128 of all the above (tidei_program_seal) */
     /* What the back ends prepared for this program: each keeps a list of its own, freed by its forget(). */
-    _Atomic(void *) prepared[2];       /* [0]: host, [1]: text */
+    _Atomic(void *) prepared[2]; /* [0]: host, [1]: text */
 } tidei_program;
 
 void tidei_program_seal(tidei_program *p); /* computes key over a canonical form; unused array entries are zero */
-bool tidei_program_valid(const tidei_program *p); /* order, dtypes against ops.def, slots; for assertions and fuzzers */
+bool tidei_program_valid(
+    const tidei_program *p); /* order, dtypes against ops.def, slots; for assertions and fuzzers */
 
 /* One operand of a call. Offset and strides in elements; a stride of 0 stretches. */
 typedef struct tidei_view {
@@ -92,7 +101,8 @@ typedef struct tidei_backend {
     const char *name;
     /* Compiles if it must, allocates workspaces (may climb), submits to s. */
     tide_status (*run)(tide_stream *s, tidei_call *c, const char *op);
-    void (*forget)(tide_runtime *rt, tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
+    void (*forget)(tide_runtime *rt,
+                   tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;
 static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {
@@ -105,7 +115,7 @@ tidei_program *tidei_program_shared(tide_runtime *rt, const tidei_program *p);
 
 /* Static facts of an operation, from ops.def. */
 typedef struct tidei_op_info {
-    const char *name;  /* in expression text and in tide_<name> */
+    const char *name; /* in expression text and in tide_<name> */
     int arity;
     int rule;          /* TIDEI_RULE_*: operand classes and result type */
     unsigned classes;  /* TIDEI_CLASS_*: of the operands' type T, after the rule's casts, that have an expression */
@@ -114,7 +124,11 @@ typedef struct tidei_op_info {
 } tidei_op_info;
 extern const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT];
 enum {
-    TIDEI_CLASS_BOOL = 1, TIDEI_CLASS_INT = 2, TIDEI_CLASS_FLOAT = 4, TIDEI_CLASS_COMPLEX = 8, TIDEI_CLASS_ANY = 15
+    TIDEI_CLASS_BOOL = 1,
+    TIDEI_CLASS_INT = 2,
+    TIDEI_CLASS_FLOAT = 4,
+    TIDEI_CLASS_COMPLEX = 8,
+    TIDEI_CLASS_ANY = 15
 };
 
 /* prelude.h as a string: what the expressions of ops.def need, for text back ends. */

@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 /* ---- making ---- `shape` has `ndim` entries, each >= 0; it may be NULL when ndim is 0. */
-TIDE_API tide_array *tide_empty(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape); /* contents undefined */
+TIDE_API tide_array *tide_empty(tide_runtime *rt, tide_dtype t, int ndim,
+                                const int64_t *shape); /* contents undefined */
 TIDE_API tide_array *tide_zeros(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape);
 TIDE_API tide_array *tide_ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape);
 /* `value` must be a number that t represents: TIDE_E_DTYPE otherwise (a fraction for an integer type, 300 for u8). */
@@ -22,7 +23,8 @@ TIDE_API tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const i
 /* ceil((stop-start)/step) elements start + i*step, computed in double. step != 0. Integer t: the three must be integers. */
 TIDE_API tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop, double step);
 /* Copies row-major data from host memory, which may be reused when the call returns. */
-TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const void *data);
+TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
+                                    const void *data);
 /* Copies to host memory in row-major order, after all work queued on the array; blocks. `bytes` must be the array's. */
 TIDE_API TIDE_NODISCARD tide_status tide_to_host(tide_array *a, void *dst, size_t bytes);
 /* Reads the one element of a one-element array; blocks. Bool and integers as integers, floats as double. */
@@ -46,19 +48,20 @@ TIDE_API void tide_release(tide_array *a);
 ** all. Without effect on arrays of "boehm". */
 TIDE_API TIDE_NODISCARD tide_status tide_scope_begin(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_scope_end(tide_runtime *rt);
-TIDE_API tide_array *tide_scope_keep(tide_array *a); /* moves it to the next outer scope (or to the caller); returns it */
+TIDE_API tide_array *
+tide_scope_keep(tide_array *a); /* moves it to the next outer scope (or to the caller); returns it */
 /* Calls fn(user) once the array is dead and its memory returned, from a safe point of some thread (or from tide_close).
 ** It may drop arrays and make none. Several may be attached; they run in the order of attachment. */
 TIDE_API TIDE_NODISCARD tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user);
 
 /* ---- looking ---- On a NULL or freed array: 0, -1 or NULL with the error set. */
 TIDE_API tide_runtime *tide_array_runtime(tide_array *a);
-TIDE_API tide_dtype tide_array_dtype(tide_array *a);      /* -1 on failure */
-TIDE_API int tide_ndim(tide_array *a);                    /* -1 on failure */
-TIDE_API int64_t tide_dim(tide_array *a, int axis);       /* axis may count from the end; -1 on failure */
-TIDE_API int64_t tide_size(tide_array *a);                /* number of elements; -1 on failure */
-TIDE_API int64_t tide_stride(tide_array *a, int axis);    /* in elements; 0 on failure */
-TIDE_API int tide_is_contiguous(tide_array *a);           /* row-major without gaps */
+TIDE_API tide_dtype tide_array_dtype(tide_array *a);   /* -1 on failure */
+TIDE_API int tide_ndim(tide_array *a);                 /* -1 on failure */
+TIDE_API int64_t tide_dim(tide_array *a, int axis);    /* axis may count from the end; -1 on failure */
+TIDE_API int64_t tide_size(tide_array *a);             /* number of elements; -1 on failure */
+TIDE_API int64_t tide_stride(tide_array *a, int axis); /* in elements; 0 on failure */
+TIDE_API int tide_is_contiguous(tide_array *a);        /* row-major without gaps */
 TIDE_API int tide_is_freed(tide_array *a);
 /* NumPy-like text, summarised above 1000 elements. Returns the whole length like snprintf; 0 on failure. Blocks. */
 TIDE_API size_t tide_format(tide_array *a, char *buf, size_t cap);
@@ -66,11 +69,17 @@ TIDE_API size_t tide_format(tide_array *a, char *buf, size_t cap);
 /* ---- views ---- share memory with `a`; never copy, but where it says so. */
 #define TIDE_NONE INT64_MIN /* "not given" in a range */
 typedef struct tide_range {
-    int64_t start, stop, step; /* as in Python's start:stop:step, TIDE_NONE for a part not given, clipped the same way */
-    int32_t kind;              /* TIDE_RANGE_* */
+    int64_t start, stop,
+        step;     /* as in Python's start:stop:step, TIDE_NONE for a part not given, clipped the same way */
+    int32_t kind; /* TIDE_RANGE_* */
     int32_t reserved;
 } tide_range;
-enum { TIDE_RANGE_SLICE = 0, TIDE_RANGE_INDEX = 1 /* `start`; drops the axis */, TIDE_RANGE_NEWAXIS = 2, TIDE_RANGE_ELLIPSIS = 3 };
+enum {
+    TIDE_RANGE_SLICE = 0,
+    TIDE_RANGE_INDEX = 1 /* `start`; drops the axis */,
+    TIDE_RANGE_NEWAXIS = 2,
+    TIDE_RANGE_ELLIPSIS = 3
+};
 TIDE_API tide_array *tide_slice_ranges(tide_array *a, size_t n, const tide_range *ranges);
 /* The same from text: "1:3, ::-1, 0, ..., newaxis". */
 TIDE_API tide_array *tide_slice(tide_array *a, const char *text);
@@ -82,8 +91,9 @@ TIDE_API tide_array *tide_expand_dims(tide_array *a, int axis);
 TIDE_API tide_array *tide_squeeze(tide_array *a, int axis); /* the axis must have length 1 */
 
 /* ---- copies ---- */
-TIDE_API tide_array *tide_copy(tide_array *a);       /* fresh and row-major */
-TIDE_API tide_array *tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-major, else a copy */
+TIDE_API tide_array *tide_copy(tide_array *a); /* fresh and row-major */
+TIDE_API tide_array *
+tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-major, else a copy */
 /* Casts. Float to integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; complex to real is
 ** TIDE_E_DTYPE; f64 to f16, bf16, f32 rounds to nearest even. */
 TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);

@@ -21,17 +21,18 @@ extern "C" {
 #define TIDE_VERSION_PATCH 0
 
 #if defined(__GNUC__)
-#define TIDE_API __attribute__((visibility("default")))
+#define TIDE_API       __attribute__((visibility("default")))
 #define TIDE_NODISCARD __attribute__((warn_unused_result))
 #else
 #define TIDE_API
 #define TIDE_NODISCARD
 #endif
 
-typedef struct tide_runtime tide_runtime; /* one instance: devices, pools, collectors; several may live in a process */
-typedef struct tide_array tide_array;     /* an array as users hold it: a cell of one word */
-typedef struct tide_stream tide_stream;   /* an ordered queue of device work */
-typedef struct tide_expr tide_expr;       /* a parsed expression, reusable with any operands */
+typedef struct tide_runtime
+    tide_runtime;                     /* one instance: devices, pools, collectors; several may live in a process */
+typedef struct tide_array tide_array; /* an array as users hold it: a cell of one word */
+typedef struct tide_stream tide_stream; /* an ordered queue of device work */
+typedef struct tide_expr tide_expr;     /* a parsed expression, reusable with any operands */
 
 typedef int32_t tide_status;
 enum {
@@ -89,7 +90,7 @@ enum {
     TIDE_C128 = 14 /* two f64 */
 };
 #define TIDE_DTYPE_COUNT 15
-#define TIDE_MAX_RANK 8
+#define TIDE_MAX_RANK    8
 TIDE_API const char *tide_dtype_name(tide_dtype t); /* "f32"; "?" for an unknown one; static */
 TIDE_API size_t tide_dtype_size(tide_dtype t);      /* bytes of one element; 0 for an unknown one */
 
@@ -106,7 +107,14 @@ typedef struct tide_arg {
         double c[2];
     } value;
 } tide_arg;
-enum { TIDE_ARG_ARRAY = 0, TIDE_ARG_BOOL = 1, TIDE_ARG_INT = 2, TIDE_ARG_UINT = 3, TIDE_ARG_FLOAT = 4, TIDE_ARG_COMPLEX = 5 };
+enum {
+    TIDE_ARG_ARRAY = 0,
+    TIDE_ARG_BOOL = 1,
+    TIDE_ARG_INT = 2,
+    TIDE_ARG_UINT = 3,
+    TIDE_ARG_FLOAT = 4,
+    TIDE_ARG_COMPLEX = 5
+};
 
 TIDE_API tide_arg tide_arg_array(tide_array *a);
 TIDE_API tide_arg tide_arg_bool(int v);

@@ -16,8 +16,8 @@ extern "C" {
 
 enum { TIDE_COLLECT_MINOR = 1, TIDE_COLLECT_FULL = 2 };
 enum {
-    TIDE_COLLECT_DONE = 0,       /* every array unreachable before the call has been reported (or, if not exact, most) */
-    TIDE_COLLECT_BUSY = 1,       /* not now: inside a finalizer, or a collection */
+    TIDE_COLLECT_DONE = 0, /* every array unreachable before the call has been reported (or, if not exact, most) */
+    TIDE_COLLECT_BUSY = 1, /* not now: inside a finalizer, or a collection */
     TIDE_COLLECT_UNSUPPORTED = 2 /* this collector knows no such collection */
 };
 enum {
@@ -51,7 +51,8 @@ typedef struct tide_collector {
 /* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker holds one reference,
 ** as under "refcount"); other threads choose with tide_collector_use. At most 8 a runtime. `id` (may be NULL) names it. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id);
-TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt, int id); /* arrays it owns stay reference-counted */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt,
+                                                          int id); /* arrays it owns stay reference-counted */
 /* Arrays this thread makes from now on belong to collector `id`; -1: the runtime's first. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id);
 /* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to collect, asks the policy. */

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define TIDE_MAX_ARGS 32    /* parameters of an expression */
+#define TIDE_MAX_ARGS    32 /* parameters of an expression */
 #define TIDE_MAX_RESULTS 8
 
 /* Parses. The text is copied. TIDE_E_PARSE points at the column. An expression belongs to its runtime and may be used by
@@ -24,14 +24,17 @@ TIDE_API void tide_expr_release(tide_expr *e);
 ** allocated on the caller's current stream, may collect, and are ordered after all earlier writes of the operands. A
 ** NULL array among the arguments gives NULL (TIDE_E_INVALID if no earlier error stands). */
 TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
-TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs, size_t m);
+TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs,
+                                                    size_t m);
 /* Writes the results into existing arrays (views too), whose shape must be the results' own; values are cast to their
 ** dtype where the standard allows it within a kind, else TIDE_E_DTYPE. Overlap with operands is handled. */
-TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m);
+TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n,
+                                                    tide_array *const *dsts, size_t m);
 
 /* The same by text; the parsed expression is found by its content. */
 TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n);
-TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n);
+TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args,
+                                                       size_t n);
 
 #if defined(__cplusplus)
 }
@@ -58,37 +61,49 @@ template <class... T> static inline tide_status tide_map_into(tide_array *dst, c
 }
 #else
 static inline tide_arg tide_box_self(tide_arg v) { return v; }
-#define tide_box(v)                                                                                                  \
-    _Generic((v), tide_array *: tide_arg_array, _Bool: tide_arg_bool, char: tide_arg_int, signed char: tide_arg_int, \
-        short: tide_arg_int, int: tide_arg_int, long: tide_arg_int, long long: tide_arg_int,                         \
-        unsigned char: tide_arg_uint, unsigned short: tide_arg_uint, unsigned: tide_arg_uint,                        \
-        unsigned long: tide_arg_uint, unsigned long long: tide_arg_uint, float: tide_arg_float,                      \
-        double: tide_arg_float, tide_arg: tide_box_self)(v)
+#define tide_box(v)                                                                                                \
+    _Generic((v), tide_array *                                                                                     \
+             : tide_arg_array, _Bool                                                                               \
+             : tide_arg_bool, char                                                                                 \
+             : tide_arg_int, signed char                                                                           \
+             : tide_arg_int, short                                                                                 \
+             : tide_arg_int, int                                                                                   \
+             : tide_arg_int, long                                                                                  \
+             : tide_arg_int, long long                                                                             \
+             : tide_arg_int, unsigned char                                                                         \
+             : tide_arg_uint, unsigned short                                                                       \
+             : tide_arg_uint, unsigned                                                                             \
+             : tide_arg_uint, unsigned long                                                                        \
+             : tide_arg_uint, unsigned long long                                                                   \
+             : tide_arg_uint, float                                                                                \
+             : tide_arg_float, double                                                                              \
+             : tide_arg_float, tide_arg                                                                            \
+             : tide_box_self)(v)
 #define TIDE_MAP_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, n, ...) n
-#define TIDE_MAP_COUNT(...) TIDE_MAP_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define TIDE_MAP_1(a) tide_box(a)
-#define TIDE_MAP_2(a, ...) tide_box(a), TIDE_MAP_1(__VA_ARGS__)
-#define TIDE_MAP_3(a, ...) tide_box(a), TIDE_MAP_2(__VA_ARGS__)
-#define TIDE_MAP_4(a, ...) tide_box(a), TIDE_MAP_3(__VA_ARGS__)
-#define TIDE_MAP_5(a, ...) tide_box(a), TIDE_MAP_4(__VA_ARGS__)
-#define TIDE_MAP_6(a, ...) tide_box(a), TIDE_MAP_5(__VA_ARGS__)
-#define TIDE_MAP_7(a, ...) tide_box(a), TIDE_MAP_6(__VA_ARGS__)
-#define TIDE_MAP_8(a, ...) tide_box(a), TIDE_MAP_7(__VA_ARGS__)
-#define TIDE_MAP_9(a, ...) tide_box(a), TIDE_MAP_8(__VA_ARGS__)
-#define TIDE_MAP_10(a, ...) tide_box(a), TIDE_MAP_9(__VA_ARGS__)
-#define TIDE_MAP_11(a, ...) tide_box(a), TIDE_MAP_10(__VA_ARGS__)
-#define TIDE_MAP_12(a, ...) tide_box(a), TIDE_MAP_11(__VA_ARGS__)
-#define TIDE_MAP_13(a, ...) tide_box(a), TIDE_MAP_12(__VA_ARGS__)
-#define TIDE_MAP_14(a, ...) tide_box(a), TIDE_MAP_13(__VA_ARGS__)
-#define TIDE_MAP_15(a, ...) tide_box(a), TIDE_MAP_14(__VA_ARGS__)
-#define TIDE_MAP_16(a, ...) tide_box(a), TIDE_MAP_15(__VA_ARGS__)
-#define TIDE_MAP_CAT_(a, b) a##b
-#define TIDE_MAP_CAT(a, b) TIDE_MAP_CAT_(a, b)
-#define TIDE_MAP_BOX(...) TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define TIDE_MAP_COUNT(...)                                                                            TIDE_MAP_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define TIDE_MAP_1(a)                                                                                  tide_box(a)
+#define TIDE_MAP_2(a, ...)                                                                             tide_box(a), TIDE_MAP_1(__VA_ARGS__)
+#define TIDE_MAP_3(a, ...)                                                                             tide_box(a), TIDE_MAP_2(__VA_ARGS__)
+#define TIDE_MAP_4(a, ...)                                                                             tide_box(a), TIDE_MAP_3(__VA_ARGS__)
+#define TIDE_MAP_5(a, ...)                                                                             tide_box(a), TIDE_MAP_4(__VA_ARGS__)
+#define TIDE_MAP_6(a, ...)                                                                             tide_box(a), TIDE_MAP_5(__VA_ARGS__)
+#define TIDE_MAP_7(a, ...)                                                                             tide_box(a), TIDE_MAP_6(__VA_ARGS__)
+#define TIDE_MAP_8(a, ...)                                                                             tide_box(a), TIDE_MAP_7(__VA_ARGS__)
+#define TIDE_MAP_9(a, ...)                                                                             tide_box(a), TIDE_MAP_8(__VA_ARGS__)
+#define TIDE_MAP_10(a, ...)                                                                            tide_box(a), TIDE_MAP_9(__VA_ARGS__)
+#define TIDE_MAP_11(a, ...)                                                                            tide_box(a), TIDE_MAP_10(__VA_ARGS__)
+#define TIDE_MAP_12(a, ...)                                                                            tide_box(a), TIDE_MAP_11(__VA_ARGS__)
+#define TIDE_MAP_13(a, ...)                                                                            tide_box(a), TIDE_MAP_12(__VA_ARGS__)
+#define TIDE_MAP_14(a, ...)                                                                            tide_box(a), TIDE_MAP_13(__VA_ARGS__)
+#define TIDE_MAP_15(a, ...)                                                                            tide_box(a), TIDE_MAP_14(__VA_ARGS__)
+#define TIDE_MAP_16(a, ...)                                                                            tide_box(a), TIDE_MAP_15(__VA_ARGS__)
+#define TIDE_MAP_CAT_(a, b)                                                                            a##b
+#define TIDE_MAP_CAT(a, b)                                                                             TIDE_MAP_CAT_(a, b)
+#define TIDE_MAP_BOX(...)                                                                              TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
 /* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its 1 to 16 arguments (arrays, C numbers, tide_arg). */
-#define tide_map(rt, text, ...) \
+#define tide_map(rt, text, ...)                                                                                    \
     tide_map_args((rt), (text), (const tide_arg[]){TIDE_MAP_BOX(__VA_ARGS__)}, TIDE_MAP_COUNT(__VA_ARGS__))
-#define tide_map_into(dst, text, ...) \
+#define tide_map_into(dst, text, ...)                                                                              \
     tide_map_into_args((dst), (text), (const tide_arg[]){TIDE_MAP_BOX(__VA_ARGS__)}, TIDE_MAP_COUNT(__VA_ARGS__))
 #endif
 #endif

@@ -17,12 +17,14 @@ typedef struct tide_rng {
 } tide_rng;
 
 /* f32, f64: uniform in [0, 1), a multiple of 2^-24 or 2^-53. */
-TIDE_API tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape);
+TIDE_API tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                                         const int64_t *shape);
 /* f32, f64: standard normal, by Box and Muller. */
-TIDE_API tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape);
+TIDE_API tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                                        const int64_t *shape);
 /* Integers in [low, high), any integer type that holds them; low < high. Bias below 2^-32 (a 64-bit multiply-shift). */
-TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
-                                          int64_t low, int64_t high);
+TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
+                                          const int64_t *shape, int64_t low, int64_t high);
 /* A permutation of 0 .. n-1 as i64, made on the device without a sort: a keyed bijection on the next power of two, walked
 ** until it lands below n (Mitchell et al., "Bandwidth-optimal random shuffling for GPUs", 2022). */
 TIDE_API tide_array *tide_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);

@@ -8,7 +8,11 @@
 extern "C" {
 #endif
 
-enum { TIDE_DEFAULT = 0, TIDE_ON = 1, TIDE_OFF = 2 }; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
+enum {
+    TIDE_DEFAULT = 0,
+    TIDE_ON = 1,
+    TIDE_OFF = 2
+}; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
 enum { TIDE_LOG_SILENT = 0, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
 
 /* Called with one line without its newline. May come from any thread; no lock of the runtime is held. It may call
@@ -27,22 +31,24 @@ typedef struct tide_host_memory {
 ** value in the environment is a warning with the default kept; a bad value here fails tide_open. */
 typedef struct tide_config {
     size_t struct_size;
-    const char *device;           /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
-    const char *limit;            /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
-    const char *soft_limit;       /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
-    const char *collector;        /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
-    const char *policy;           /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
-    int gc_early;                 /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
-    const char *pool;             /* TIDE_POOL: "tide" (default), "none" */
-    const char *host_memory;      /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
-    int host_devices;             /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
-    int log_level;                /* TIDE_LOG (error, warning, info, debug). Default: silent */
-    tide_log_fn log;              /* default: stderr when a level is set */
+    const char
+        *device; /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
+    const char *limit;      /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
+    const char *soft_limit; /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
+    const char *collector;  /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
+    const char *policy;     /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
+    int gc_early;           /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
+    const char *pool;       /* TIDE_POOL: "tide" (default), "none" */
+    const char
+        *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
+    int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
+    int log_level;    /* TIDE_LOG (error, warning, info, debug). Default: silent */
+    tide_log_fn log;  /* default: stderr when a level is set */
     void *log_user;
-    int debug;                    /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
-    int cache;                    /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
-    const char *cache_dir;        /* TIDE_CACHE_DIR. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
-    const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
+    int debug;             /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
+    int cache;             /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
+    const char *cache_dir; /* TIDE_CACHE_DIR. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
+    const char *cache_max; /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
     const tide_host_memory *host; /* default: malloc and free */
 } tide_config;
 
@@ -61,31 +67,31 @@ TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. */
 typedef struct tide_statistics {
-    size_t struct_size;           /* set by the caller to sizeof(tide_statistics) */
-    size_t live;                  /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
-    size_t rounding;              /* lost to granules */
-    size_t cached;                /* free in the pool, ready for anyone */
-    size_t parked;                /* freed, with device work pending */
-    size_t backed;                /* taken from the driver */
-    size_t library;               /* held by library state (handles), as measured */
+    size_t struct_size; /* set by the caller to sizeof(tide_statistics) */
+    size_t live;        /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
+    size_t rounding;    /* lost to granules */
+    size_t cached;      /* free in the pool, ready for anyone */
+    size_t parked;      /* freed, with device work pending */
+    size_t backed;      /* taken from the driver */
+    size_t library;     /* held by library state (handles), as measured */
     size_t peak_live, peak_backed; /* since open or tide_reset_peaks */
-    size_t limit, soft_limit;     /* effective; SIZE_MAX where there is none */
-    uint64_t allocations, frees;  /* device blocks handed out, returned */
-    uint64_t retries;             /* driver attempts after everything cached was given back */
-    uint64_t backings, droppings; /* driver calls that took memory, gave memory back */
-    uint64_t collections;         /* all collections asked for by the runtime */
-    uint64_t early_collections;   /* of these, asked for by the policy before memory ran out */
+    size_t limit, soft_limit;      /* effective; SIZE_MAX where there is none */
+    uint64_t allocations, frees;   /* device blocks handed out, returned */
+    uint64_t retries;              /* driver attempts after everything cached was given back */
+    uint64_t backings, droppings;  /* driver calls that took memory, gave memory back */
+    uint64_t collections;          /* all collections asked for by the runtime */
+    uint64_t early_collections;    /* of these, asked for by the policy before memory ran out */
     uint64_t collect_ns, collect_max_ns;
-    size_t collected;             /* bytes that came back in the drains after collections */
-    uint64_t climbs;              /* times the reclaim ladder was climbed */
-    size_t reclaimed;             /* bytes that came back in climbs */
-    uint64_t host_waits;          /* times the host blocked for device work */
+    size_t collected;    /* bytes that came back in the drains after collections */
+    uint64_t climbs;     /* times the reclaim ladder was climbed */
+    size_t reclaimed;    /* bytes that came back in climbs */
+    uint64_t host_waits; /* times the host blocked for device work */
     uint64_t host_wait_ns;
-    uint64_t device_waits;        /* waits of one stream for another, on the device */
-    uint64_t launches, copies;    /* submitted to the device */
+    uint64_t device_waits;                     /* waits of one stream for another, on the device */
+    uint64_t launches, copies;                 /* submitted to the device */
     uint64_t kernels_compiled, kernels_loaded; /* compiled; found in the disk cache */
-    uint64_t kernels;             /* distinct kernels in memory */
-    uint64_t arrays;              /* handles whose array was not yet found dead */
+    uint64_t kernels;                          /* distinct kernels in memory */
+    uint64_t arrays;                           /* handles whose array was not yet found dead */
 } tide_statistics;
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
@@ -121,10 +127,12 @@ TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 ** Work on one stream runs in order. Every thread has a current stream, at first the device's default one. An array made
 ** on one stream may be used on another without any call: the second stream waits on the device. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
-TIDE_API void tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; not the default stream */
+TIDE_API void
+tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; not the default stream */
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
-TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_stream *s); /* for this thread; NULL: default */
-TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */
+TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
+                                                    tide_stream *s); /* for this thread; NULL: default */
+TIDE_API void *tide_stream_native(tide_stream *s);                   /* CUstream on cuda, NULL on host */
 
 /* Blocks until the work queued on the stream (NULL: the current one; all streams of the device) is complete. The policy
 ** may collect before the wait. */

@@ -30,22 +30,25 @@ typedef struct tidei_range {
     unsigned mode;
 } tidei_range;
 
-typedef enum { TIDEI_MEM_DEVICE = 0, TIDEI_MEM_PINNED = 1 } tidei_mem_kind; /* pinned: host memory the device can read */
+typedef enum {
+    TIDEI_MEM_DEVICE = 0,
+    TIDEI_MEM_PINNED = 1
+} tidei_mem_kind; /* pinned: host memory the device can read */
 
-enum {                        /* tidei_device_info.flags */
-    TIDEI_DEV_RUNS_TEXT = 1,  /* kernels are CUDA C text (kernel_new) */
-    TIDEI_DEV_RUNS_HOST = 2,  /* kernels are host functions */
-    TIDEI_DEV_PAGES = 4       /* reserve/page_* work; otherwise only raw_alloc */
+enum {                          /* tidei_device_info.flags */
+       TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */
+       TIDEI_DEV_RUNS_HOST = 2, /* kernels are host functions */
+       TIDEI_DEV_PAGES = 4      /* reserve/page_* work; otherwise only raw_alloc */
 };
 
 typedef struct tidei_device_info {
-    char name[16];      /* "cuda:0" */
-    char model[96];     /* "NVIDIA H200" */
+    char name[16];  /* "cuda:0" */
+    char model[96]; /* "NVIDIA H200" */
     unsigned flags;
-    size_t page_bytes;  /* smallest page; others are multiples of it */
-    size_t align;       /* alignment of blocks: a power of two >= 16 */
-    size_t total_bytes; /* of the device; on host: its ceiling */
-    size_t va_bytes;    /* how much address space a pool should reserve */
+    size_t page_bytes;                             /* smallest page; others are multiples of it */
+    size_t align;                                  /* alignment of blocks: a power of two >= 16 */
+    size_t total_bytes;                            /* of the device; on host: its ceiling */
+    size_t va_bytes;                               /* how much address space a pool should reserve */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 
@@ -58,14 +61,14 @@ typedef struct tidei_copy {
 
 typedef void (*tidei_host_fn)(const void *params);
 typedef struct tidei_launch {
-    const char *name;             /* for errors and traces; static or outliving the work */
-    tidei_dkernel *kernel;        /* devices that run text */
-    tidei_host_fn host_fn;        /* devices that run host functions */
-    const void *params;           /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
+    const char *name;      /* for errors and traces; static or outliving the work */
+    tidei_dkernel *kernel; /* devices that run text */
+    tidei_host_fn host_fn; /* devices that run host functions */
+    const void *params;    /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
     size_t params_bytes;
-    unsigned grid[3], block[3];   /* text only; each >= 1 */
+    unsigned grid[3], block[3]; /* text only; each >= 1 */
     unsigned shared_bytes;
-    const tidei_range *ranges;    /* what it touches; copied by the call */
+    const tidei_range *ranges; /* what it touches; copied by the call */
     unsigned nranges;
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
@@ -105,8 +108,9 @@ struct tidei_device_ops {
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);
     void (*event_release)(tidei_device *d, tidei_devent *e);
-    tide_status (*event_record)(tidei_device *d, tidei_devent *e, tidei_dstream *s); /* replaces an earlier record */
-    tide_status (*event_wait)(tidei_device *d, tidei_devent *e, tidei_dstream *s);   /* s waits, on the device */
+    tide_status (*event_record)(tidei_device *d, tidei_devent *e,
+                                tidei_dstream *s);                                 /* replaces an earlier record */
+    tide_status (*event_wait)(tidei_device *d, tidei_devent *e, tidei_dstream *s); /* s waits, on the device */
     /* Queues the write of `tick` to the stream's completion word, after the work queued so far. Ticks rise. */
     tide_status (*publish)(tidei_device *d, tidei_dstream *s, uint64_t tick);
     /* The last value written, a plain load where the device allows it; 0 at first. Never fails, never waits. */
@@ -117,10 +121,12 @@ struct tidei_device_ops {
     ** that unless `dst` is pinned, so a caller that has something to do before a wait does it first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
-    tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width, size_t count);
+    tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
+                        size_t count);
     /* (text devices, else NULL) Compiles (or loads the image) and returns the kernel. Takes 50 ms to compile. When it
     ** compiled, *image (malloc'ed, may be NULL if the caller passes NULL) receives the cubin, also if loading it failed. */
-    tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image, size_t *image_bytes);
+    tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
+                              size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
@@ -141,10 +147,10 @@ enum { TIDEI_FAULT_NONE = 0, TIDEI_FAULT_INDEX = 1 };
 
 typedef struct tidei_device_params {
     int ordinal;
-    size_t host_memory;  /* host: ceiling; 0: half of min(RAM, cgroup limit) */
-    size_t host_page;    /* host: page_bytes; 0: 64 KiB */
-    bool host_checker;   /* host: check the order of accesses */
-    tide_runtime *rt;    /* for tidei_log and tidei_host_alloc; may be NULL */
+    size_t host_memory;         /* host: ceiling; 0: half of min(RAM, cgroup limit) */
+    size_t host_page;           /* host: page_bytes; 0: 64 KiB */
+    bool host_checker;          /* host: check the order of accesses */
+    tide_runtime *rt;           /* for tidei_log and tidei_host_alloc; may be NULL */
     struct tidei_device *inner; /* fault: the device it wraps */
 } tidei_device_params;
 
@@ -152,8 +158,10 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);
 tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 
 /* ---- host device: for tests and reports (runtime/device/host.c) ---- */
-uint64_t tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
-void tidei_host_lose(tidei_device *d, const char *why); /* from now on the device is lost, as after an illegal address */
+uint64_t
+tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
+void tidei_host_lose(tidei_device *d,
+                     const char *why); /* from now on the device is lost, as after an illegal address */
 size_t tidei_host_default_memory(void);
 
 /* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */
@@ -161,9 +169,22 @@ size_t tidei_host_default_memory(void);
 tide_status tidei_fault_open(tidei_device *inner, tidei_device **out);
 enum tidei_fault_slot {
     TIDEI_FAULT_ANY, /* counts calls of all slots that can fail */
-    TIDEI_FAULT_RESERVE, TIDEI_FAULT_PAGE_NEW, TIDEI_FAULT_MAP, TIDEI_FAULT_UNMAP, TIDEI_FAULT_RAW_ALLOC, TIDEI_FAULT_STREAM_NEW,
-    TIDEI_FAULT_STREAM_SYNC, TIDEI_FAULT_EVENT_NEW, TIDEI_FAULT_EVENT_RECORD, TIDEI_FAULT_EVENT_WAIT, TIDEI_FAULT_PUBLISH,
-    TIDEI_FAULT_COPY, TIDEI_FAULT_FILL, TIDEI_FAULT_KERNEL_NEW, TIDEI_FAULT_LAUNCH, TIDEI_FAULT_SLOTS
+    TIDEI_FAULT_RESERVE,
+    TIDEI_FAULT_PAGE_NEW,
+    TIDEI_FAULT_MAP,
+    TIDEI_FAULT_UNMAP,
+    TIDEI_FAULT_RAW_ALLOC,
+    TIDEI_FAULT_STREAM_NEW,
+    TIDEI_FAULT_STREAM_SYNC,
+    TIDEI_FAULT_EVENT_NEW,
+    TIDEI_FAULT_EVENT_RECORD,
+    TIDEI_FAULT_EVENT_WAIT,
+    TIDEI_FAULT_PUBLISH,
+    TIDEI_FAULT_COPY,
+    TIDEI_FAULT_FILL,
+    TIDEI_FAULT_KERNEL_NEW,
+    TIDEI_FAULT_LAUNCH,
+    TIDEI_FAULT_SLOTS
 };
 /* The n-th call (1 is the next) of the slot fails with `status`; n = 0: none does. `sticky`: all later ones too. */
 void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status, bool sticky);

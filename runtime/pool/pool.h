@@ -17,14 +17,17 @@ typedef struct tidei_pool tidei_pool;
 /* A block as its owner holds it. `priv` is the pool's own. */
 typedef struct tidei_block {
     tidei_addr addr;
-    size_t bytes;  /* as requested, > 0 */
+    size_t bytes; /* as requested, > 0 */
     void *priv;
-    tidei_stamps stamps; /* from alloc: history still pending (never needs waiting on the allocating stream unless stolen);
+    tidei_stamps
+        stamps; /* from alloc: history still pending (never needs waiting on the allocating stream unless stolen);
                          ** to free: the last uses. Moved both ways. */
 } tidei_block;
 
-enum { TIDEI_ALLOC_STEAL = 1, /* foreign pending stamps are acceptable */
-       TIDEI_ALLOC_NO_GROW = 2 /* only from what the pool holds */ };
+enum {
+    TIDEI_ALLOC_STEAL = 1,  /* foreign pending stamps are acceptable */
+    TIDEI_ALLOC_NO_GROW = 2 /* only from what the pool holds */
+};
 
 typedef struct tidei_pool_stats {
     size_t live;     /* requested by blocks handed out */
@@ -32,7 +35,7 @@ typedef struct tidei_pool_stats {
     size_t cached;   /* free and done */
     size_t parked;   /* free, with pending stamps as of the last settle */
     size_t backed;
-    size_t largest;  /* largest request that would be served without growing, stamps aside */
+    size_t largest; /* largest request that would be served without growing, stamps aside */
     uint64_t allocs, frees;
 } tidei_pool_stats;
 
@@ -55,7 +58,11 @@ struct tidei_pool_ops {
     bool (*valid)(tidei_pool *p);
 };
 
-struct tidei_pool { const struct tidei_pool_ops *ops; tidei_dev *dev; tidei_mem_kind kind; };
+struct tidei_pool {
+    const struct tidei_pool_ops *ops;
+    tidei_dev *dev;
+    tidei_mem_kind kind;
+};
 
 extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_none;
 /* By name ("tide", "none"); NULL if there is none such. */
