@@ -8,8 +8,10 @@ meson install -C "$build" --no-rebuild --quiet --destdir "$work"
 pc=$(find "$work" -name tidepool.pc)
 [ -n "$pc" ] || { echo "no tidepool.pc was installed"; exit 1; }
 libdir=$(dirname "$(dirname "$pc")")
-export PKG_CONFIG_PATH="$(dirname "$pc")" PKG_CONFIG_SYSROOT_DIR=
-flags() { pkg-config --define-prefix --cflags --libs "$@" tidepool; }
+export PKG_CONFIG_PATH="$(dirname "$pc")"
+# The copy lies below $work and not where it was configured to go; pkg-config's own knows no multiarch.
+sed -i "s|^prefix=|prefix=$work|" "$pc"
+flags() { pkg-config --cflags --libs "$@" tidepool; }
 cat >"$work/user.c" <<'END'
 #include <stdio.h>
 #include <tide/tide.h>
@@ -36,8 +38,8 @@ ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/user.cpp" -o "$work/user_cpp
 rm -rf "$work/static"
 mkdir "$work/static"
 cp "$libdir"/libtidepool.a "$work/static/"
-${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --define-prefix --cflags tidepool) "$work/static/libtidepool.a" \
-    $(pkg-config --define-prefix --static --libs tidepool | tr ' ' '\n' | grep -v -e tidepool -e '^-L' | tr '\n' ' ')
+${CC:-cc} -std=c11 "$work/user.c" -o "$work/user_static" $(pkg-config --cflags tidepool) "$work/static/libtidepool.a" \
+    $(pkg-config --static --libs tidepool | tr ' ' '\n' | grep -v -e tidepool -e '^-L' | tr '\n' ' ')
 for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
