@@ -36,8 +36,11 @@ tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
 
 void tidei_error_save(tidei_saved_error *e) {
     e->status = record.status;
+    if (e->status == TIDE_OK) return; /* every drain saves: the common case must cost nothing */
+    size_t n = strnlen(record.message, sizeof e->text - 1);
     e->operation = record.operation;
-    snprintf(e->text, sizeof e->text, "%s", record.message);
+    memcpy(e->text, record.message, n);
+    e->text[n] = 0;
 }
 
 void tidei_error_restore(const tidei_saved_error *e) {

@@ -83,7 +83,7 @@ struct tide_runtime {
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
     bool climbing;
-    uint64_t climb_count;
+    _Atomic uint64_t climb_count; /* climbs that ended; written under climb_lock */
     _Atomic uint64_t climbs;
     _Atomic size_t reclaimed;
     _Atomic uint64_t collections, early_collections, collect_ns, collect_max_ns;
@@ -95,11 +95,11 @@ struct tide_runtime {
 
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public
 ** function that takes a runtime or finds one in an array begins here. */
-tidei_thread *tidei_thread_get(tide_runtime *rt);
+static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
 void tidei_threads_prepare(void);         /* once a process, before the first record */
 void tidei_threads_cut(tide_runtime *rt); /* the runtime closes: its records lose it */
-bool tidei_forked(void);                  /* this process is a fork's child and the runtimes are the parent's */
+static inline bool tidei_forked(void);    /* this process is a fork's child and the runtimes are the parent's */
 
 /* The collectors' slots, which do nothing while no collector's floor is open. */
 void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg); /* runs fn in the blocking region */
@@ -117,5 +117,24 @@ tide_status tidei_take_fault(tidei_dev *d, const char *op);
 tide_status tidei_lost(tidei_dev *d, const char *op); /* sets and returns TIDE_E_LOST with the story */
 
 bool tidei_runtime_valid(tide_runtime *rt); /* pools, counters, streams; for tests */
+
+/* ---- the short way to a thread's record (thread.c): every operation takes it several times ---- */
+
+/* In the thread's static block, so that reading it is one instruction in a shared library too; one pointer in all. */
+#define TIDEI_FAST_TLS __attribute__((tls_model("initial-exec"))) _Thread_local
+extern TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
+extern _Atomic int *tidei_parent_mark;             /* points to 0 in a fork's child */
+tidei_thread *tidei_thread_find(tide_runtime *rt); /* the long way */
+
+static inline bool tidei_forked(void) {
+    return tidei_unlikely(!atomic_load_explicit(tidei_parent_mark, memory_order_relaxed));
+}
+static inline tidei_thread *tidei_thread_get(tide_runtime *rt) {
+    tidei_thread *t = tidei_thread_records;
+    if (tidei_likely(t && !tidei_forked() && atomic_load_explicit(&t->rt, memory_order_relaxed) == rt &&
+                     t->serial == rt->serial))
+        return t;
+    return tidei_thread_find(rt);
+}
 
 #endif

@@ -10,10 +10,12 @@
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;
-static _Thread_local tidei_thread *records; /* this thread's, most recently used first */
+TIDEI_FAST_TLS tidei_thread *tidei_thread_records; /* this thread's, most recently used first */
 
-/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the process. */
-static _Atomic int *parent_mark;
+/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the process. Where the
+** kernel cannot, a word that stays set. */
+static _Atomic int never_cleared = 1;
+_Atomic int *tidei_parent_mark = &never_cleared;
 
 /* Ends the tie of `t`, whose runtime is open; under all_lock. */
 static void untie_locked(tidei_thread *t) {
@@ -38,7 +40,7 @@ static void thread_ends(void *list) {
         detach(t);
         free(t);
     }
-    records = NULL;
+    tidei_thread_records = NULL;
 }
 
 static void prepare(void) {
@@ -46,18 +48,16 @@ static void prepare(void) {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return;
     if (madvise(page, 4096, MADV_WIPEONFORK) == 0) {
-        parent_mark = page;
-        atomic_store(parent_mark, 1);
+        atomic_store((_Atomic int *)page, 1);
+        tidei_parent_mark = page;
     }
 }
 
 void tidei_threads_prepare(void) { pthread_once(&once, prepare); }
 
-bool tidei_forked(void) { return parent_mark && !atomic_load_explicit(parent_mark, memory_order_relaxed); }
-
 /* Unlinks records whose runtime is gone from this thread's list. */
 static void sweep_records(void) {
-    for (tidei_thread **p = &records; *p;) {
+    for (tidei_thread **p = &tidei_thread_records; *p;) {
         tidei_thread *t = *p;
         if (atomic_load(&t->rt)) {
             p = &t->next_of_thread;
@@ -89,35 +89,32 @@ static tidei_thread *new_record(tide_runtime *rt) {
     if (rt->threads) rt->threads->prev_of_rt = &t->next_of_rt;
     rt->threads = t;
     pthread_mutex_unlock(&all_lock);
-    t->next_of_thread = records;
-    records = t;
-    pthread_setspecific(at_exit, records);
+    t->next_of_thread = tidei_thread_records;
+    tidei_thread_records = t;
+    pthread_setspecific(at_exit, tidei_thread_records);
     return t;
 }
 
 static tidei_thread *find(tide_runtime *rt) {
-    for (tidei_thread **p = &records; *p; p = &(*p)->next_of_thread) {
+    for (tidei_thread **p = &tidei_thread_records; *p; p = &(*p)->next_of_thread) {
         tidei_thread *t = *p;
         if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial) continue;
         *p = t->next_of_thread; /* to the front */
-        t->next_of_thread = records;
-        records = t;
-        pthread_setspecific(at_exit, records);
+        t->next_of_thread = tidei_thread_records;
+        tidei_thread_records = t;
+        pthread_setspecific(at_exit, tidei_thread_records);
         return t;
     }
     return NULL;
 }
 
-tidei_thread *tidei_thread_get(tide_runtime *rt) {
-    tidei_thread *t = records;
-    if (tidei_unlikely(tidei_forked())) {
+tidei_thread *tidei_thread_find(tide_runtime *rt) {
+    if (tidei_forked()) {
         tidei_fail(TIDE_E_FORKED, "tide_thread_attach",
                    "this process is a fork's child; its parent's runtime cannot be used here");
         return NULL;
     }
-    if (tidei_likely(t && atomic_load_explicit(&t->rt, memory_order_relaxed) == rt && t->serial == rt->serial))
-        return t;
-    t = find(rt);
+    tidei_thread *t = find(rt);
     return t ? t : new_record(rt);
 }
 
@@ -139,7 +136,7 @@ void tide_thread_detach(tide_runtime *rt) {
     if (!t) return;
     detach(t);
     sweep_records();
-    pthread_setspecific(at_exit, records);
+    pthread_setspecific(at_exit, tidei_thread_records);
 }
 
 void tidei_threads_cut(tide_runtime *rt) {
