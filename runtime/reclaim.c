@@ -252,15 +252,15 @@ static void wait_for_leader(void *p) {
     pthread_mutex_unlock(&w->rt->climb_lock);
 }
 
-/* Becomes the leader (true), or waits for the one there is (false). */
-static bool lead(tide_runtime *rt) {
-    struct waiter w = {rt, 0};
+/* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if need be, and its
+** result has to be tried first. Else threads that failed together would climb one after the other. */
+static bool lead(tide_runtime *rt, uint64_t seen) {
+    struct waiter w = {rt, seen};
     pthread_mutex_lock(&rt->climb_lock);
-    bool mine = !rt->climbing;
-    rt->climbing = true;
-    w.seen = rt->climb_count;
+    bool climbing = rt->climbing, mine = !climbing && rt->climb_count == seen;
+    if (mine) rt->climbing = true;
     pthread_mutex_unlock(&rt->climb_lock);
-    if (!mine) tidei_blocking(rt, wait_for_leader, &w);
+    if (climbing) tidei_blocking(rt, wait_for_leader, &w);
     return mine;
 }
 
@@ -310,12 +310,14 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
     bool soft = tidei_unlikely(atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX) &&
                 above_soft(d, bytes);
+    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire); /* before the attempt */
     tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
     if (tidei_likely(status != TIDE_E_NOMEM)) return status;
     struct climb c = {.d = d, .bytes = bytes, .what = what};
     tidei_thread *t = tidei_thread_get(d->rt);
     if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(d, bytes)) return report(&c);
-    while (!lead(d->rt)) {
+    while (!lead(d->rt, seen)) {
+        seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
         status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
