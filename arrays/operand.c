@@ -7,19 +7,32 @@
 
 /* ---- gather ---- */
 
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
+/* The live handle of a cell and its open runtime. */
+static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tide_runtime **rt) {
     if (!a) {
         tide_status earlier = tidei_last_status();
         return earlier != TIDE_OK ? earlier : tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
     }
     if (!a->hidden)
         return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
-    tidei_handle *h = tidei_cell_handle(a);
-    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_acquire);
-    if (!rt) return tidei_fail(TIDE_E_FREED, op, "the array's runtime was closed");
-    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DEAD)
+    *h = tidei_cell_handle(a);
+    *rt = atomic_load_explicit(&(*h)->deaths->rt, memory_order_acquire);
+    if (!*rt) return tidei_fail(TIDE_E_FREED, op, "the array's runtime was closed");
+    if (atomic_load_explicit(&(*h)->word, memory_order_acquire) & TIDEI_DEAD)
         return tidei_fail(TIDE_E_FREED, op, "the array was freed");
-    if (!tidei_thread_get(rt)) return tidei_last_status();
+    return tidei_thread_get(*rt) ? TIDE_OK : tidei_last_status();
+}
+
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tide_runtime **rt) {
+    tidei_handle *h = NULL;
+    return enter(a, op, &h, rt);
+}
+
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
+    tidei_handle *h = NULL;
+    tide_runtime *rt = NULL;
+    tide_status s = enter(a, op, &h, &rt);
+    if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
     *out = (tidei_operand){.rt = rt, .st = h->st, .lay = h->lay};
     tidei_keep(a);
@@ -60,7 +73,7 @@ tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const i
 
 tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
     tidei_thread *t = tidei_thread_get(rt);
-    tidei_handle *h = t ? tidei_handle_new(rt, st, lay) : NULL;
+    tidei_handle *h = t ? tidei_handle_new(rt, &t->spare, st, lay) : NULL;
     if (!h) {
         if (t) tidei_fail_host_memory(op, sizeof *h);
         tidei_storage_release(st);

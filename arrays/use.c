@@ -103,6 +103,8 @@ tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg
                       .params_bytes = sizeof c,
                       .ranges = ranges,
                       .nranges = (unsigned)u->n};
-    atomic_fetch_add_explicit(&u->s->dev->launches, 1, memory_order_relaxed);
+    pthread_mutex_lock(&u->s->lock);
+    tidei_count_locked(&u->s->launches);
+    pthread_mutex_unlock(&u->s->lock);
     return d->ops->launch(d, u->s->ds, &l);
 }

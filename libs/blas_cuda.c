@@ -300,7 +300,7 @@ static tide_status queue(const job *j, tidei_cublas_handle h) {
         if (r == TIDEI_CUBLAS_SUCCESS)
             r = j->t->cublasSetWorkspace_v2(h, (void *)(uintptr_t)w.ranges[3].addr, j->uses[3].bytes);
         if (r == TIDEI_CUBLAS_SUCCESS) r = all_calls(j, h, &w);
-        atomic_fetch_add_explicit(&j->s->dev->launches, 1, memory_order_relaxed);
+        tidei_count_locked(&j->s->launches);
         status = tidei_submit_end(&w, TIDE_OK);
         if (r != TIDEI_CUBLAS_SUCCESS) status = call_failed(j, r);
     }

@@ -36,12 +36,50 @@ static bool grow_locked(void) {
     return true;
 }
 
-tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay) {
+/* ---- a thread's spare ones ---- */
+
+/* Half of what there may be, so that neither taking nor putting soon comes back here. */
+static bool fetch(tidei_spare *spare) {
     pthread_mutex_lock(&all.lock);
-    tidei_handle *h = all.free || grow_locked() ? all.free : NULL;
-    if (h) all.free = h->next;
+    while (spare->n < TIDEI_SPARE_HANDLES / 2 && (all.free || grow_locked())) {
+        tidei_handle *h = all.free;
+        all.free = h->next;
+        h->next = spare->first;
+        spare->first = h;
+        spare->n++;
+    }
     pthread_mutex_unlock(&all.lock);
-    if (!h) return NULL;
+    return spare->n != 0;
+}
+
+static void give(tidei_spare *spare, unsigned keep) {
+    pthread_mutex_lock(&all.lock);
+    while (spare->n > keep) {
+        tidei_handle *h = spare->first;
+        spare->first = h->next;
+        h->next = all.free;
+        all.free = h;
+        spare->n--;
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+void tidei_spare_give(tidei_spare *spare) { give(spare, 0); }
+
+static void put(tidei_spare *spare, tidei_handle *h) {
+    if (spare->n == TIDEI_SPARE_HANDLES) give(spare, TIDEI_SPARE_HANDLES / 2);
+    h->next = spare->first;
+    spare->first = h;
+    spare->n++;
+}
+
+/* ---- a handle's life ---- */
+
+tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay) {
+    if (!spare->first && !fetch(spare)) return NULL;
+    tidei_handle *h = spare->first;
+    spare->first = h->next;
+    spare->n--;
     uint64_t generation = (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
                           TIDEI_WORD_GENERATION;
     h->next = NULL;
@@ -60,17 +98,14 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_
 
 /* The handle's last step: nobody holds the cell any more. At debug level 1 it stays out of use, so that a stale pointer to
 ** it keeps failing as one. */
-static void recycle(tidei_handle *h) {
+static void recycle(tidei_handle *h, tidei_spare *spare) {
     tidei_deaths *q = h->deaths;
     tide_runtime *rt = atomic_load_explicit(&q->rt, memory_order_relaxed);
     if (h->home == &h->cell && !(rt && rt->set.debug)) h->cell.hidden = 0;
     atomic_fetch_and(&h->word, ~(uint64_t)TIDEI_QUEUED);
     atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
     if (rt && rt->set.debug) return;
-    pthread_mutex_lock(&all.lock);
-    h->next = all.free;
-    all.free = h;
-    pthread_mutex_unlock(&all.lock);
+    put(spare, h);
 }
 
 void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
@@ -96,7 +131,7 @@ static void run_notes(tide_runtime *rt, tidei_death_note *n) {
 }
 
 /* One dead handle; returns the bytes of the storage it let go. */
-static size_t bury(tide_runtime *rt, tidei_handle *h) {
+static size_t bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     size_t bytes = 0;
     if (!(atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED)) {
         tidei_storage *st = h->st;
@@ -114,7 +149,7 @@ static size_t bury(tide_runtime *rt, tidei_handle *h) {
     do {
         if (w & TIDEI_GONE) {
             atomic_fetch_or(&h->word, TIDEI_DRAINED);
-            recycle(h);
+            recycle(h, spare);
             return bytes;
         }
     } while (!atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
@@ -133,11 +168,11 @@ static tidei_handle *take_all(tidei_deaths *q) {
     return reversed;
 }
 
-static size_t drain_queue(tide_runtime *rt, tidei_deaths *q) {
+static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare) {
     size_t bytes = 0;
     for (tidei_handle *h = take_all(q), *next; h; h = next) {
         next = h->next;
-        bytes += bury(rt, h);
+        bytes += bury(rt, h, spare);
     }
     return bytes;
 }
@@ -149,7 +184,7 @@ size_t tidei_drain(tide_runtime *rt) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->depth_drain++;
-    size_t bytes = drain_queue(rt, rt->deaths);
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare);
     t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
@@ -162,7 +197,9 @@ static tidei_deaths *idle_queue(void) {
     for (tidei_deaths *q = all.queues; q; q = q->next) {
         if (atomic_load(&q->rt)) continue;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
-        drain_queue(NULL, q);
+        tidei_spare spare = {NULL, 0};
+        drain_queue(NULL, q, &spare);
+        tidei_spare_give(&spare);
         pthread_mutex_lock(&all.lock);
         if (!atomic_load(&q->rt) && atomic_load(&q->handles) == 0) return q;
     }
@@ -199,6 +236,8 @@ static void report_dead(tidei_handle *h, void *user) {
 void tidei_deaths_close(tidei_deaths *q) {
     tide_runtime *rt = atomic_load(&q->rt);
     tidei_each_handle(q, report_dead, NULL);
-    drain_queue(rt, q);
+    tidei_spare spare = {NULL, 0};
+    drain_queue(rt, q, &spare);
+    tidei_spare_give(&spare);
     atomic_store(&q->rt, NULL);
 }

@@ -61,8 +61,16 @@ typedef struct tidei_handle {
     tidei_layout lay;
 } tidei_handle;
 
+/* A thread's own free handles, so that making and ending an array takes no lock of the process. */
+#define TIDEI_SPARE_HANDLES 32
+typedef struct tidei_spare {
+    tidei_handle *first;
+    unsigned n;
+} tidei_spare;
+void tidei_spare_give(tidei_spare *spare); /* all of them to the process: before the thread's record goes */
+
 /* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL: host memory exhausted. */
-tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay);
+tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay);
 static inline tidei_handle *tidei_cell_handle(const tide_array *cell) { return (tidei_handle *)~cell->hidden; }
 static inline uint64_t tidei_handle_generation(tidei_handle *h) {
     return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;

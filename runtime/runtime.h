@@ -41,8 +41,8 @@ struct tidei_dev {
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t live, peak_live, peak_backed;
-    _Atomic uint64_t allocations, frees, retries, backings, droppings;
-    _Atomic uint64_t host_waits, host_wait_ns, device_waits, launches, copies;
+    _Atomic uint64_t retries, backings, droppings;
+    _Atomic uint64_t host_waits, host_wait_ns, device_waits;
     _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
     _Atomic size_t wake_at;        /* live + request at which the policy wants to be asked at an allocation */
 };
@@ -56,6 +56,7 @@ struct tidei_thread {           /* per thread and runtime */
     tide_stream *stream;       /* current stream; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
+    tidei_spare spare;         /* free handles */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     void *gc;                                    /* gc's own per-thread state */

@@ -15,16 +15,19 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->library += atomic_load(&d->library);
     s->peak_live += atomic_load(&d->peak_live);
     s->peak_backed += atomic_load(&d->peak_backed);
-    s->allocations += atomic_load(&d->allocations);
-    s->frees += atomic_load(&d->frees);
+    s->allocations += ps.allocs;
+    s->frees += ps.frees;
     s->retries += atomic_load(&d->retries);
     s->backings += atomic_load(&d->backings);
     s->droppings += atomic_load(&d->droppings);
     s->host_waits += atomic_load(&d->host_waits);
     s->host_wait_ns += atomic_load(&d->host_wait_ns);
     s->device_waits += atomic_load(&d->device_waits);
-    s->launches += atomic_load(&d->launches);
-    s->copies += atomic_load(&d->copies);
+    for (unsigned i = 0, n = atomic_load(&d->nstreams); i < n; i++) {
+        tide_stream *x = tidei_stream_at(d, i);
+        s->launches += atomic_load_explicit(&x->launches, memory_order_relaxed);
+        s->copies += atomic_load_explicit(&x->copies, memory_order_relaxed);
+    }
 }
 
 static void count_live(tidei_handle *h, void *user) {

@@ -10,12 +10,6 @@ static void note_alloc(tidei_dev *d, size_t bytes) {
     size_t live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
     size_t peak = atomic_load_explicit(&d->peak_live, memory_order_relaxed);
     while (peak < live && !atomic_compare_exchange_weak(&d->peak_live, &peak, live)) {}
-    atomic_fetch_add_explicit(&d->allocations, 1, memory_order_relaxed);
-}
-
-static void note_free(tidei_dev *d, size_t bytes) {
-    atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->frees, 1, memory_order_relaxed);
 }
 
 struct alloc_args {
@@ -68,7 +62,7 @@ void tidei_storage_release(tidei_storage *st) {
     if (st->bytes) {
         tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = st->stamps};
         st->pool->ops->free(st->pool, &b);
-        note_free(d, st->bytes);
+        atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
     }
     tidei_host_free(d->rt, st);
 }
@@ -155,22 +149,54 @@ void tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint6
 
 /* ---- the window ---- */
 
+/* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no room; earlier uses that
+** were published then name a tick that comes after all they need, so they only say too much. Under s->lock. */
+static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
+    tidei_storage *st = u->st;
+    if (tidei_unlikely(!st->bytes)) return true;
+    if (tidei_unlikely(st->dev != s->dev)) return false;
+    bool write = u->mode & TIDEI_WRITE;
+    lock_stamps(st);
+    tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n && clean; i++)
+        clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i], false);
+    if (clean) {
+        if (write) st->stamps.n = 0;
+        tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
+    }
+    unlock_stamps(st);
+    return clean;
+}
+
+static bool use_all_at_once(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+    for (unsigned i = 0; i < n; i++)
+        if (!use_at_once(&uses[i], s, tick)) return false;
+    return true;
+}
+
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
     tidei_check(n <= TIDEI_USES_MAX);
-    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
-    tide_status status = tidei_order(s, uses, n, op);
-    if (status != TIDE_OK) return status;
     w->s = s;
     w->uses = uses;
     w->n = n;
     w->op = op;
+    w->ranges[0].addr = 0;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
     for (unsigned i = 0; i < n; i++)
         w->ranges[i] =
             (tidei_range){.addr = uses[i].st->addr + uses[i].offset, .bytes = uses[i].bytes, .mode = uses[i].mode};
     pthread_mutex_lock(&s->lock);
+    bool done = use_all_at_once(s, uses, n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
+    if (tidei_unlikely(!done)) {
+        pthread_mutex_unlock(&s->lock); /* waiting for another stream takes that one's lock */
+        tide_status status = tidei_order(s, uses, n, op);
+        if (status != TIDE_OK) return status;
+        pthread_mutex_lock(&s->lock);
+    }
     w->tick = tidei_stream_tick(s);
     s->last_op = op;
-    tidei_publish_uses(s, uses, n, w->tick);
+    if (!done) tidei_publish_uses(s, uses, n, w->tick);
     return TIDE_OK;
 }
 
@@ -195,7 +221,7 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     tidei_copy c = {.kind = kind, .bytes = bytes};
     c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
     c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
-    atomic_fetch_add_explicit(&s->dev->copies, 1, memory_order_relaxed);
+    tidei_count_locked(&s->copies);
     return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
 }
 
@@ -206,7 +232,7 @@ tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset,
     tidei_window w;
     tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
     if (status != TIDE_OK) return status;
-    atomic_fetch_add_explicit(&s->dev->launches, 1, memory_order_relaxed);
+    tidei_count_locked(&s->launches);
     return tidei_submit_end(&w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
 }
 
@@ -218,7 +244,7 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
     if (patch) patch(&w, user);
     l->ranges = w.ranges;
     l->nranges = n;
-    atomic_fetch_add_explicit(&s->dev->launches, 1, memory_order_relaxed);
+    tidei_count_locked(&s->launches);
     return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
 }
 

@@ -11,9 +11,8 @@ void tidei_stamps_clear(tidei_stamps *s) {
     s->n = s->cap = 0;
 }
 
-bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
-    unsigned have = s->cap ? s->cap : TIDEI_STAMPS_INLINE, want = s->n + room;
-    if (want <= have) return true;
+bool tidei_stamps_grow(tidei_stamps *s, unsigned want) {
+    unsigned have = tidei_stamps_room(s);
     while (have < want) have *= 2;
     /* Stamps move between storages and pools, so their memory is the process's, not a runtime's. */
     tidei_stamp *more = tidei_host_alloc(NULL, have * sizeof *more);
@@ -32,7 +31,7 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
         if (a[i].tick < x.tick) a[i].tick = x.tick;
         return;
     }
-    tidei_check(s->n < (s->cap ? s->cap : TIDEI_STAMPS_INLINE));
+    tidei_check(s->n < tidei_stamps_room(s));
     a[s->n++] = x;
 }
 

@@ -33,8 +33,13 @@ typedef struct tidei_stamps {
 } tidei_stamps;
 
 static inline tidei_stamp *tidei_stamps_at(tidei_stamps *s) { return s->cap ? s->more : s->few; }
-void tidei_stamps_clear(tidei_stamps *s);                  /* frees; empty afterwards */
-bool tidei_stamps_reserve(tidei_stamps *s, unsigned room); /* room for `room` more; false: host memory exhausted */
+void tidei_stamps_clear(tidei_stamps *s); /* frees; empty afterwards */
+static inline unsigned tidei_stamps_room(const tidei_stamps *s) { return s->cap ? s->cap : TIDEI_STAMPS_INLINE; }
+bool tidei_stamps_grow(tidei_stamps *s, unsigned want); /* the long way of reserve */
+/* Room for `room` more; false: host memory exhausted. */
+static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
+    return s->n + room <= tidei_stamps_room(s) || tidei_stamps_grow(s, s->n + room);
+}
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 /* Adds all of `from` to `to` and clears `from`. When host memory is exhausted it waits for the overflowing moments on the
@@ -49,15 +54,21 @@ struct tide_stream {
     atomic_bool released;
     const char *last_op; /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
-    _Atomic uint64_t submitted; /* last tick given out */
-    _Atomic uint64_t published; /* a write of the word up to here is queued */
-    _Atomic uint64_t completed; /* last known; a reused slot starts where the earlier stream ended */
+    _Atomic uint64_t submitted;        /* last tick given out */
+    _Atomic uint64_t published;        /* a write of the word up to here is queued */
+    _Atomic uint64_t completed;        /* last known; a reused slot starts where the earlier stream ended */
+    _Atomic uint64_t launches, copies; /* so far, of all streams that had the slot; written under lock */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     /* The last event recorded here and the seen row at that moment; under lock. */
     tidei_devent *event;
     uint64_t event_tick;
     uint64_t event_seen[TIDEI_STREAMS_MAX];
 };
+
+/* Under the lock that guards the counter's writers: no need of an atomic addition. */
+static inline void tidei_count_locked(_Atomic uint64_t *x) {
+    atomic_store_explicit(x, atomic_load_explicit(x, memory_order_relaxed) + 1, memory_order_relaxed);
+}
 
 /* True when the moment is past: loads the word, and publishes first if the tick was not published yet. Never waits. */
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);

@@ -34,11 +34,17 @@ static void detach(tidei_thread *t) {
     pthread_mutex_unlock(&all_lock);
 }
 
+/* In a fork's child the process's lock of handles may be held by a thread that is not there. */
+static void free_record(tidei_thread *t) {
+    if (!tidei_forked()) tidei_spare_give(&t->spare);
+    free(t);
+}
+
 static void thread_ends(void *list) {
     for (tidei_thread *t = list, *next; t; t = next) {
         next = t->next_of_thread;
         detach(t);
-        free(t);
+        free_record(t);
     }
     tidei_thread_records = NULL;
 }
@@ -63,7 +69,7 @@ static void sweep_records(void) {
             p = &t->next_of_thread;
         } else {
             *p = t->next_of_thread;
-            free(t);
+            free_record(t);
         }
     }
 }

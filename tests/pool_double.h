@@ -115,9 +115,7 @@ void tidei_stamps_clear(tidei_stamps *s) {
     }
     *s = (tidei_stamps){0};
 }
-bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
-    unsigned wanted = s->n + room, cap = s->cap ? s->cap : TIDEI_STAMPS_INLINE;
-    if (wanted <= cap) return true;
+bool tidei_stamps_grow(tidei_stamps *s, unsigned wanted) {
     if (double_fails(CALL_HOST)) return false;
     tidei_stamp *more = malloc(wanted * sizeof *more);
     memcpy(more, tidei_stamps_at(s), s->n * sizeof *more);
