@@ -95,6 +95,11 @@ bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op) {
     int64_t joined[TIDE_MAX_RANK], count = 1;
     char left[SHAPE_TEXT], right[SHAPE_TEXT];
+    if (*ndim == 0 || (*ndim == b->ndim && !memcmp(shape, b->shape, (size_t)b->ndim * sizeof *shape))) {
+        *ndim = b->ndim; /* nothing to stretch: the common case */
+        memcpy(shape, b->shape, (size_t)b->ndim * sizeof *shape);
+        return TIDE_OK;
+    }
     int n = *ndim > b->ndim ? *ndim : b->ndim;
     for (int i = 1; i <= n; i++) { /* from the last axis */
         int64_t x = i <= *ndim ? shape[*ndim - i] : 1, y = i <= b->ndim ? b->shape[b->ndim - i] : 1;

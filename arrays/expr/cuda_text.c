@@ -206,21 +206,20 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
 
 /* The value of operation `op` on names a, b, c of type t, as a statement that sets n. */
 static void say_operation(text *t, int op, int type, int result, const char *n, const char *const *operands) {
-    static const char *const names[3] = {"a", "b", "c"};
     sayf(t, "    td_%s %s;\n    {\n        typedef td_%s T;\n        typedef td_%s U;\n", value_name(result), n,
          value_name(type), wrap_name(type));
     for (int i = 0; i < op_texts[op].arity; i++) {
         if (tidei_op_infos[op].rule == TIDEI_RULE_SELECT && i == 0)
             sayf(t, "        const td_bool a = %s;\n", operands[0]);
         else
-            sayf(t, "        const T %s = %s;\n", names[i], operands[i]);
+            sayf(t, "        const T %c = %s;\n", "abc"[i], operands[i]);
     }
     sayf(t, "        %s = ", n);
     const char *expr = op_texts[op].expr[class_of(type)];
     if (is_half(result))
         sayf(t, "td_round_%s(%s);\n    }\n", tide_dtype_name(result), expr);
     else if (class_of(result) == 3)
-        sayf(t, "%s;\n    }\n", expr);
+        say(t, expr), say(t, ";\n    }\n");
     else
         sayf(t, "(td_%s)(%s);\n    }\n", value_name(result), expr);
 }

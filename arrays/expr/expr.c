@@ -149,12 +149,9 @@ tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *ar
 }
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
-    tidei_operand o;
-    tide_status s = tidei_operand_get(dst, "tide_map_into", &o);
-    if (s != TIDE_OK) return s;
-    s = map(o.rt, text, "tide_map_into", args, n, NULL, &dst);
-    tidei_operand_put(&o);
-    return s;
+    tide_runtime *rt;
+    tide_status s = tidei_operand_runtime(dst, "tide_map_into", &rt);
+    return s == TIDE_OK ? map(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
 }
 
 /* ---- named expressions ---- */

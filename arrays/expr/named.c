@@ -5,12 +5,11 @@
 static tide_array *apply_op(int op, const char *name, tide_array *a, tide_array *b, tide_array *c) {
     const tide_arg args[3] = {tide_arg_array(a), tide_arg_array(b), tide_arg_array(c)};
     tide_array *out = NULL;
-    tidei_operand first;
-    if (tidei_operand_get(a, name, &first) != TIDE_OK) return NULL;
-    tide_expr *e = tidei_expr_named_op(first.rt, op, name);
+    tide_runtime *rt;
+    if (tidei_operand_runtime(a, name, &rt) != TIDE_OK) return NULL;
+    tide_expr *e = tidei_expr_named_op(rt, op, name);
     if (e)
         (void)tidei_expr_run(e, name, args, (size_t)tidei_op_infos[op].arity, NULL, &out, NULL, 1); /* NULL then */
-    tidei_operand_put(&first);
     return out;
 }
 
