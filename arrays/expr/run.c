@@ -3,9 +3,15 @@
 ** Operands are held from the first step to the last. Passes run in the plan's order on the caller's current stream; a
 ** temporary is let go as soon as the last pass that reads it is submitted, for the stream's order keeps its memory until
 ** then. When warm nothing here allocates host memory, takes a lock or looks at text.
+** Frames are no larger than the expression wants: what a frame does not overwrite holds addresses of arrays that calls before
+** it dealt with, and a collector that scans the stack keeps them (35 KiB, most of it untouched, kept one array of a loop).
 ** Destinations: a pass writes straight into one where nothing that is still read lies under it, else into a temporary that
 ** is copied at the end, in the order of the results. */
 #include "arrays/expr/front.h"
+
+/* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
+#define ROOM(type, n) ((type *)__builtin_alloca((n) * sizeof(type)))
+#define OWN_FRAME     __attribute__((noinline)) /* has variables that its caller's frame should not make room for */
 
 typedef struct run {
     tide_expr *e;
@@ -22,12 +28,12 @@ typedef struct run {
     unsigned out_held, dst_held,
         copied; /* results (bits): operand held; its destination held; to be copied there */
     uint8_t sig[TIDEI_SIG_MAX];
-    tidei_operand arg[TIDE_MAX_ARGS];
-    tidei_operand stored[TIDEI_STORED_MAX]; /* a result's own is borrowed from out */
-    tidei_operand out[TIDE_MAX_RESULTS]; /* where result r is written: its array, its destination, or a temporary */
-    tidei_operand dst[TIDE_MAX_RESULTS];
+    tidei_operand *arg;
+    tidei_operand *stored; /* a result's own is borrowed from out */
+    tidei_operand *out;    /* where result r is written: its array, its destination, or a temporary */
+    tidei_operand *dst;
     tide_array *made[TIDE_MAX_RESULTS];
-    tide_arg numbers[TIDEI_WEAK_SLOTS_MAX];
+    tide_arg *numbers;
 } run;
 
 typedef struct shape {
@@ -306,7 +312,7 @@ static tide_status place_stored(run *r, unsigned k, const shape *s) {
     return status;
 }
 
-static tide_status run_stored(run *r, unsigned k) {
+static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
     const tidei_stored *v = &r->plan->stored[k];
     const tidei_operand *out = &r->stored[k];
     shape body, s;
@@ -361,7 +367,7 @@ static tide_status run_group(run *r, unsigned set, const shape *s) {
 
 /* The results that are no stored values. */
 static tide_status run_results(run *r) {
-    shape shapes[TIDE_MAX_RESULTS];
+    shape *shapes = ROOM(shape, r->ast->nresults);
     unsigned sets[TIDE_MAX_RESULTS], all = 0, n = 0, m = r->ast->nresults;
     tide_status s = TIDE_OK;
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
@@ -412,7 +418,6 @@ static tide_status gather(run *r, size_t n, size_t m) {
 static void leave(run *r) {
     for (unsigned i = 0; i < r->ast->nparams; i++)
         if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
-    for (unsigned k = 0; r->stored_held && k < TIDEI_STORED_MAX; k++) release_stored(r, k);
     for (unsigned i = 0; i < r->ast->nresults; i++) {
         if (r->out_held >> i & 1) tidei_operand_put(&r->out[i]);
         if (r->dst_held >> i & 1) tidei_operand_put(&r->dst[i]);
@@ -442,12 +447,25 @@ static tide_status get_plan(run *r) {
     }
 }
 
+static tide_status compute(run *r) {
+    r->stored = ROOM(tidei_operand, r->plan->nstored);
+    r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
+    tide_status s = compute_numbers(r);
+    if (s == TIDE_OK) s = run_all_stored(r);
+    if (s == TIDE_OK) s = run_results(r);
+    for (unsigned k = 0; r->stored_held; k++) release_stored(r, k);
+    return s;
+}
+
 static tide_status steps(run *r, size_t n, size_t m) {
+    r->arg = ROOM(tidei_operand, n);
+    r->out = ROOM(tidei_operand, m);
+    r->dst = ROOM(tidei_operand, r->dsts ? m : 0);
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
-    if (s == TIDE_OK) s = compute_numbers(r);
-    if (s == TIDE_OK) s = run_all_stored(r);
-    return s == TIDE_OK ? run_results(r) : s;
+    if (s == TIDE_OK) s = compute(r);
+    leave(r);
+    return s;
 }
 
 static bool any_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
@@ -456,6 +474,12 @@ static bool any_null(const tide_arg *args, size_t n, tide_array *const *dsts, si
     for (size_t i = 0; dsts && i < m; i++)
         if (!dsts[i]) return true;
     return false;
+}
+
+/* An earlier error is left standing. */
+static OWN_FRAME tide_status refuse_null(const char *op) {
+    tidei_operand none;
+    return tidei_operand_get(NULL, op, &none);
 }
 
 static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
@@ -471,7 +495,7 @@ static tide_status check_counts(const run *r, size_t n, const void *outs, size_t
 
 tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m) {
-    run r; /* 35 KiB, of which little is touched */
+    run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();
     r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op, r.stream = tidei_thread_stream(t);
@@ -479,14 +503,11 @@ tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, s
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = 0;
     memset(r.made, 0, sizeof r.made);
+    memset(r.sig, 0, sizeof r.sig);
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
-    if (any_null(args, n, dsts, m)) { /* an earlier error is left standing */
-        tidei_operand ignored;
-        return tidei_operand_get(NULL, op, &ignored);
-    }
+    if (any_null(args, n, dsts, m)) return refuse_null(op);
     s = steps(&r, n, m);
-    leave(&r);
     if (s != TIDE_OK) {
         for (size_t i = 0; i < m; i++)
             if (r.made[i]) tidei_array_drop(r.made[i]);
