@@ -19,6 +19,7 @@
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/boehm.h"
+#include "gc/collector.h"
 #include "runtime/runtime.h"
 #include <gc.h>
 #include <gc/gc_mark.h>
@@ -342,13 +343,6 @@ static __attribute__((noinline)) bool make_probes(void **kept) {
     return true;
 }
 
-/* Overwrites the part of the stack where make_probes has been. */
-static __attribute__((noinline)) void clear_stack(void) {
-    volatile char room[4096];
-    memset((void *)room, 0, sizeof room);
-    __asm__ __volatile__("" : : "r"(room) : "memory");
-}
-
 static bool probes_agree(void) {
     unsigned found = 0;
     bool wrong = false;
@@ -366,7 +360,7 @@ static test_result test_once(void **kept) {
     uint64_t before = GC_get_gc_no();
     memset(boehm.probe_dead, 0, sizeof boehm.probe_dead);
     if (!make_probes(kept)) return TEST_IMPOSSIBLE;
-    clear_stack();
+    tidei_clear_stack(); /* where make_probes has been */
     GC_alloc_lock();
     bool fresh = GC_get_gc_no() == before;
     boehm.probing = fresh ? PROBES : 0;

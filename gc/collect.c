@@ -18,6 +18,8 @@
 
 /* ---- what the policy sees ---- */
 
+static uint64_t now_ns(tide_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+
 static uint64_t limit_of(_Atomic size_t *limit) {
     size_t n = atomic_load_explicit(limit, memory_order_relaxed);
     return n == SIZE_MAX ? TIDEI_NO_LIMIT : n;
@@ -42,7 +44,7 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
 static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request, tidei_policy_in *in) {
     tidei_pool_stats ps;
     d->pool->ops->stats(d->pool, &ps);
-    in->now_ns = tidei_now_ns();
+    in->now_ns = now_ns(gc->rt);
     in->where = where;
     in->levels = atomic_load_explicit(&gc->offers, memory_order_relaxed);
     in->threads = atomic_load_explicit(&gc->threads, memory_order_relaxed);
@@ -262,6 +264,7 @@ static void count(tide_runtime *rt, const tidei_collection *c, size_t bytes) {
     atomic_fetch_add(&rt->collect_ns, c->pause_ns);
     raise_to(&rt->collect_max_ns, c->pause_ns);
     atomic_fetch_add(&rt->collected, bytes);
+    if (tidei_gc_of(rt)->boehm) atomic_store(&rt->gc_root_bytes, tidei_boehm_root_bytes());
 }
 
 static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
@@ -294,6 +297,13 @@ static void finish_round(tidei_gc *gc, size_t bytes, bool ran) {
     pthread_mutex_unlock(&gc->lock);
 }
 
+#define CLEARED (16 << 10) /* bytes; a collection's own frames take less */
+__attribute__((noinline)) void tidei_clear_stack(void) {
+    volatile char room[CLEARED];
+    memset((void *)room, 0, sizeof room);
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+
 struct round {
     int level;
     tidei_where where;
@@ -308,10 +318,11 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     t->depth_collect++;
     tidei_drain(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) snapshot(gc, &rt->devs[i], r->where, 0, &gc->devs[i].before);
-    c.start_ns = tidei_now_ns();
+    c.start_ns = now_ns(rt);
+    tidei_clear_stack();
     *ran = r->answers ? answer(gc, t) : run_collectors(gc, r->level);
     size_t bytes = tidei_drain(rt);
-    c.pause_ns = tidei_now_ns() - c.start_ns;
+    c.pause_ns = now_ns(rt) - c.start_ns;
     if (*ran) {
         count(rt, &c, bytes);
         tell_policies(gc, &c);

@@ -62,6 +62,9 @@ size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran)
 size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap);
 /* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
 void tidei_gc_changed(tidei_gc *gc);
+/* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in the unwritten parts of the
+** frames that come next, and a collector that scans the stack would find them. */
+void tidei_clear_stack(void);
 
 /* ---- foreign.c ---- */
 /* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */

@@ -88,10 +88,12 @@ struct tide_runtime {
     _Atomic uint64_t climbs;
     _Atomic size_t reclaimed;
     _Atomic uint64_t collections, early_collections, collect_ns, collect_max_ns;
-    _Atomic size_t collected;
+    _Atomic size_t collected, gc_root_bytes;
     _Atomic uint64_t kernels_compiled, kernels_loaded, kernels;
     /* test doubles */
     bool skip_waits; /* plants missing waits: nothing is ordered across streams */
+    uint64_t (*clock_ns)(
+        void); /* what collections are timed by, NULL: the system's clock; policies look at rates */
 };
 
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public

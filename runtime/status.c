@@ -50,6 +50,7 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
     s.collect_ns = atomic_load(&rt->collect_ns);
     s.collect_max_ns = atomic_load(&rt->collect_max_ns);
     s.collected = atomic_load(&rt->collected);
+    s.gc_root_bytes = atomic_load(&rt->gc_root_bytes);
     s.climbs = atomic_load(&rt->climbs);
     s.reclaimed = atomic_load(&rt->reclaimed);
     s.kernels_compiled = atomic_load(&rt->kernels_compiled);

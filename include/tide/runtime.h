@@ -92,6 +92,7 @@ typedef struct tide_statistics {
     uint64_t kernels_compiled, kernels_loaded; /* compiled; found in the disk cache */
     uint64_t kernels;                          /* distinct kernels in memory */
     uint64_t arrays;                           /* handles whose array was not yet found dead */
+    size_t gc_root_bytes; /* static data of the process that the collector boehm scanned at its last collection */
 } tide_statistics;
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
