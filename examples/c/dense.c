@@ -14,6 +14,8 @@
 #include <time.h>
 #include <tide/tide.h>
 
+#define NOINLINE __attribute__((noinline))
+
 struct options {
     int64_t rows, features, batch;
     int epochs, wait, quiet, summary;
@@ -55,9 +57,9 @@ static int model_init(struct model *m, tide_runtime *rt, const struct options *o
     return m->x && m->y && m->w && m->wm && m->wv && m->b && m->bm && m->bv && m->residual && m->adam;
 }
 
-/* Frees what the step made, where that is the way chosen. */
-static void let_go(struct model *m, tide_array *const *arrays, int n) {
-    for (int i = 0; m->by_hand && i < n; i++) tide_free(arrays[i]);
+/* Where freeing by hand is the way chosen. */
+static void let_go(struct model *m, tide_array *a) {
+    if (m->by_hand) tide_free(a);
 }
 
 static int update(struct model *m, tide_array **w, tide_array *g, tide_array **moment1, tide_array **moment2) {
@@ -73,24 +75,51 @@ static int update(struct model *m, tide_array **w, tide_array *g, tide_array **m
     *w = outs[0];
     *moment1 = outs[1];
     *moment2 = outs[2];
-    let_go(m, old, 4);
+    for (int i = 0; i < 4; i++) let_go(m, old[i]);
     return 1;
+}
+
+/* The rows [at, to), copied. */
+static tide_array *batch(struct model *m, tide_array *data, int64_t at, int64_t to) {
+    tide_array *rows = tide_slice_ranges(data, 1, &(tide_range){.start = at, .stop = to, .step = 1});
+    tide_array *copy = tide_copy(rows);
+    let_go(m, rows);
+    return copy;
+}
+
+/* The gradients of a product x * w whose own gradient is g. */
+static tide_array *gradient_of_w(struct model *m, tide_array *x, tide_array *g) {
+    tide_array *xt = tide_transpose(x, NULL), *gw = tide_matmul(xt, g);
+    let_go(m, xt);
+    return gw;
+}
+static tide_array *gradient_of_x(struct model *m, tide_array *w, tide_array *g) {
+    tide_array *wt = tide_transpose(w, NULL), *gx = tide_mul(g, wt);
+    let_go(m, wt);
+    return gx;
+}
+
+/* The gradients of the mean squared error on the rows [at, to). A function of its own, so that nothing on the stack still
+** names its temporaries once it has returned: a conservative collector would keep them. */
+static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_array **gw, tide_array **gb) {
+    tide_array *x = batch(m, m->x, at, to), *y = batch(m, m->y, at, to);
+    tide_array *p = tide_matmul(x, m->w);
+    const tide_arg args[] = {tide_arg_array(p), tide_arg_array(m->b), tide_arg_array(y),
+                             tide_arg_float(2.0 / (double)(to - at))};
+    tide_array *g = tide_apply(m->residual, args, 4); /* by the prediction */
+    let_go(m, p), let_go(m, y);
+    *gw = gradient_of_w(m, x, g);
+    let_go(m, x);
+    *gb = tide_sum(g, (const int[]){0}, 1, 0);
+    tide_array *gx = gradient_of_x(m, m->w, g);
+    let_go(m, gx), let_go(m, g);
+    return *gw && *gb && gx;
 }
 
 /* One step on the rows [at, to). */
 static int step(struct model *m, int64_t at, int64_t to) {
-    const tide_range rows = {.start = at, .stop = to, .step = 1};
-    tide_array *xs = tide_slice_ranges(m->x, 1, &rows), *ys = tide_slice_ranges(m->y, 1, &rows);
-    tide_array *x = tide_copy(xs), *y = tide_copy(ys);
-    tide_array *p = tide_matmul(x, m->w);
-    const tide_arg args[] = {tide_arg_array(p), tide_arg_array(m->b), tide_arg_array(y),
-                             tide_arg_float(2.0 / (double)(to - at))};
-    tide_array *g = tide_apply(m->residual, args, 4); /* the gradient of the mean squared error by the prediction */
-    tide_array *xt = tide_transpose(x, NULL), *wt = tide_transpose(m->w, NULL);
-    tide_array *gw = tide_matmul(xt, g), *gb = tide_sum(g, (const int[]){0}, 1, 0), *gx = tide_mul(g, wt);
-    if (!gw || !gb || !gx) return 0;
-    tide_array *made[] = {xs, ys, x, y, p, g, xt, wt, gx};
-    let_go(m, made, 9);
+    tide_array *gw, *gb;
+    if (!gradients(m, at, to, &gw, &gb)) return 0;
     m->c1 *= 0.9;
     m->c2 *= 0.999;
     return update(m, &m->w, gw, &m->wm, &m->wv) && update(m, &m->b, gb, &m->bm, &m->bv);
