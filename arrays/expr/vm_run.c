@@ -278,7 +278,7 @@ static void walk_prepare(walk *w) {
     for (unsigned i = 0; i < p->nscalars; i++) {
         const unsigned t = p->scalar_dtype[i], width = tidei_vm_value_width(t);
         const unsigned char *x = w->c->scalars[i];
-        unsigned char value[16];
+        _Alignas(16) unsigned char value[16];
         if (tidei_vm_is_half(t)) {
             w->k->load[t](value, x, NULL, NULL, 1);
             x = value;
@@ -350,9 +350,9 @@ typedef struct folding {
     tidei_vm_fn *join;    /* acc = join(acc, x); NULL for arg folds */
     unsigned width, log2; /* of an accumulator's lane */
     bool by_columns;
-    bool grouped;                     /* a float sum or product */
-    unsigned char identity[16];       /* -0.0 or 1, for lanes that a short block leaves out of a new group */
-    unsigned char *acc;               /* the accumulator at work */
+    bool grouped;                            /* a float sum or product */
+    _Alignas(16) unsigned char identity[16]; /* -0.0 or 1, for lanes that a short block leaves out of a new group */
+    unsigned char *acc;                      /* the accumulator at work */
     unsigned char *level[LEVELS_MAX]; /* joined groups: level i holds 2^i of them where bit i of `groups` is set */
     int nlevels;                      /* that have a buffer */
     uint64_t groups;
@@ -432,7 +432,7 @@ static void folding_prepare(folding *f, walk *w, int levels) {
     if (!f->join) f->where = (int64_t *)(void *)buffer(w, w->lanes * sizeof(int64_t));
     f->result = buffer(w, results * (f->join ? f->width : sizeof(int64_t)));
     if (w->p->fold == TIDEI_FOLD_MEAN) {
-        unsigned char n[16];
+        _Alignas(16) unsigned char n[16];
         double folded = 1;
         for (int d = w->nk; d < w->nd; d++) folded *= (double)w->len[d];
         encode_real(folded, w->p->acc_dtype, n);
