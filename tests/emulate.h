@@ -117,6 +117,11 @@ static const char *emu_compiler(void) {
 /* Compiles and opens the module. */
 static void emu_build(emu_module *m) {
     char dir[] = "/tmp/tide-emulate-XXXXXX", path[64], lib[64], command[512];
+    const char *cxx = emu_compiler();
+    if (!cxx) { /* callers ask before */
+        fail_msg("no C++ compiler to emulate with");
+        return;
+    }
     if (!mkdtemp(dir)) fail_msg("mkdtemp: %s", dir);
     snprintf(path, sizeof path, "%s/k.cc", dir);
     snprintf(lib, sizeof lib, "%s/k.so", dir);
@@ -129,7 +134,7 @@ static void emu_build(emu_module *m) {
     fputs(emu_entry, f);
     fclose(f);
     snprintf(command, sizeof command, "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv -o %s %s -lm",
-             emu_compiler(), lib, path);
+             cxx, lib, path);
     int rc = system(command);
     if (rc == 0) m->library = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
     if (rc != 0) fail_msg("the emulated kernels do not compile: %s", command);
@@ -167,16 +172,18 @@ static void emu_thread(void) {
     swapcontext(&b->threads[b->current], &b->scheduler);
 }
 
+static void emu_start(emu_block *b, unsigned t) { /* getcontext may return twice: so in a frame of its own */
+    getcontext(&b->threads[t]);
+    b->threads[t].uc_stack.ss_sp = b->stacks + t * EMU_STACK;
+    b->threads[t].uc_stack.ss_size = EMU_STACK;
+    b->threads[t].uc_link = NULL;
+    makecontext(&b->threads[t], emu_thread, 0);
+}
+
 /* Runs one block to its end; threads that wait at a barrier go on when all do. */
 static void emu_run_block(emu_block *b, emu_dim *thread) {
     memset(b->done, 0, sizeof b->done);
-    for (unsigned t = 0; t < EMU_THREADS; t++) {
-        getcontext(&b->threads[t]);
-        b->threads[t].uc_stack.ss_sp = b->stacks + t * EMU_STACK;
-        b->threads[t].uc_stack.ss_size = EMU_STACK;
-        b->threads[t].uc_link = NULL;
-        makecontext(&b->threads[t], emu_thread, 0);
-    }
+    for (unsigned t = 0; t < EMU_THREADS; t++) emu_start(b, t);
     for (unsigned left = EMU_THREADS, pass = 0; left; pass++) {
         unsigned waiting = 0, ended = 0;
         for (unsigned i = 0; i < EMU_THREADS; i++) {

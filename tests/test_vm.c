@@ -355,7 +355,7 @@ static region new_region(const tidei_vm_call *c, int nd, tidei_vm_operand *o, in
     for (int64_t i = 0; fill && i < n; i++) {
         num v = special(t, pick(NSPECIAL));
         if (tame || pick(2)) { /* small numbers, so that results differ and sums stay exact enough */
-            v = (num){.t = t, .i = naive_wrap(t, (unsigned __int128)(__int128)pick(19))};
+            v = (num){.t = t, .i = pick(19)};
             if (naive_signed(t)) v.i -= 9;
             if (naive_class(t) >= 2) v.i = 0, v.x = naive_round(t, ((double)pick(4001) - 2000) / 1000);
             if (naive_class(t) == 3) v.y = naive_round(t, ((double)pick(4001) - 2000) / 1000);
