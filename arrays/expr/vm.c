@@ -9,7 +9,7 @@ static unsigned nsets;
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
 static void find_sets(void) {
-#if defined(__x86_64__)
+#ifdef TIDEI_VM_X86 /* the build has them */
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
