@@ -19,7 +19,17 @@ typedef struct tidei_dpage {
 } double_page;
 
 /* Counts down at each call of one kind; the call that finds 0 fails. -1: none does. */
-enum double_call { CALL_HOST, CALL_BACK, CALL_PAGE_NEW, CALL_MAP, CALL_UNMAP, CALL_RAW, CALL_RESERVE, CALLS };
+enum double_call {
+    CALL_HOST,
+    CALL_BACK,
+    CALL_PAGE_NEW,
+    CALL_MAP,
+    CALL_UNMAP,
+    CALL_RAW,
+    CALL_RESERVE,
+    CALL_WAIT,
+    CALLS
+};
 
 static struct doubles {
     tidei_device device;
@@ -115,6 +125,14 @@ void tidei_stamps_clear(tidei_stamps *s) {
     }
     *s = (tidei_stamps){0};
 }
+void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
+    tidei_stamp *a = tidei_stamps_at(s);
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (!tidei_stamp_done(d, a[i])) a[n++] = a[i];
+    s->n = (uint16_t)n;
+    if (!n) tidei_stamps_clear(s);
+}
 bool tidei_stamps_grow(tidei_stamps *s, unsigned wanted) {
     if (double_fails(CALL_HOST)) return false;
     tidei_stamp *more = malloc(wanted * sizeof *more);
@@ -141,6 +159,7 @@ tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
         tidei_stamp x = tidei_stamps_at(xs)[i];
         if (tidei_stamp_done(d, x)) continue;
         atomic_fetch_add(&dbl.waits, 1);
+        if (double_fails(CALL_WAIT)) return dbl.fail_with;
         dbl.word[x.stream] = x.tick;
         tidei_stamp_done(d, x);
     }

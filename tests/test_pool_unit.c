@@ -867,6 +867,34 @@ static void none_keeps_nothing(void **state) {
     (void)b;
 }
 
+/* A wait that fails says nothing about the work: the block stays until that is done, unless the device is lost. */
+static void none_keeps_what_may_be_in_use(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_none, PAGE, 64 * MIB);
+    tidei_block a = must(p, 1000, 0), b = must(p, 5000, 0), c = must(p, 100, 0);
+    dbl.fail_after[CALL_WAIT] = 0;
+    put(p, &a, 2, 7);
+    assert_int_equal(dbl.raw_blocks, 3);
+    assert_int_equal(figures(p).live, 5100);
+    assert_int_equal(figures(p).parked, 1024);
+    assert_true(balanced(p));
+    assert_int_equal(p->ops->settle(p), 0);
+    double_complete(2, 7);
+    assert_int_equal(p->ops->settle(p), 1024);
+    assert_int_equal(dbl.raw_blocks, 2);
+    assert_int_equal(figures(p).parked, 0);
+    dbl.fail_with = TIDE_E_LOST;
+    dbl.fail_after[CALL_WAIT] = 0;
+    put(p, &b, 2, 8);
+    assert_int_equal(dbl.raw_blocks, 1);
+    dbl.fail_with = TIDE_E_DEVICE;
+    dbl.fail_after[CALL_WAIT] = 0;
+    put(p, &c, 2, 9);
+    assert_int_equal(figures(p).parked, 256);
+    assert_true(balanced(p));
+    close_clean(p); /* c goes with it */
+}
+
 static void found_by_name(void **state) {
     (void)state;
     assert_ptr_equal(tidei_pool_find("tide"), &tidei_pool_tide);
@@ -907,6 +935,7 @@ int main(void) {
         cmocka_unit_test(poisons_what_is_free),
 #endif
         cmocka_unit_test(none_keeps_nothing),
+        cmocka_unit_test(none_keeps_what_may_be_in_use),
         cmocka_unit_test(found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

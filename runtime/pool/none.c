@@ -1,9 +1,10 @@
 /* none.c: the pool `none`: every block straight from the driver and straight back. For checkers that see the driver's
 ** allocations only, for memory that has no pages, and to compare with.
 **
-** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached or parked: backed = live + rounding. The
+** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live + rounding + parked. The
 ** driver is asked for the exact size, so that a checker sees the first byte too many; the figures round up to the device's
-** alignment. Since the driver may reuse what it gets back at once, `free` waits until the block's last uses are done. */
+** alignment. Since the driver may reuse what it gets back at once, `free` waits until the block's last uses are done; where
+** the device refuses the wait, the block stays parked until a settle finds them done. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -12,15 +13,18 @@ struct record {
     record *prev, *next;
     tidei_addr addr;
     size_t bytes, rounded;
+    tidei_stamps stamps; /* of a parked one */
 };
 
 typedef struct none {
     tidei_pool base;
     size_t align; /* fixed once open */
+    pthread_mutex_t
+        settling; /* held, before lock, while a settle has the parked ones in hand: it asks the device */
     pthread_mutex_t lock;
     /* under lock */
-    record *records;
-    size_t live, backed;
+    record *records, *parked; /* handed out; freed, but perhaps in use. The second is linked by next alone. */
+    size_t live, backed, parked_bytes; /* the last two rounded */
     uint64_t allocs, frees;
 } none;
 
@@ -29,6 +33,7 @@ static tide_status none_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     if (!p) return tidei_fail_host_memory("pool none", sizeof *p);
     p->base = (tidei_pool){.ops = &tidei_pool_none, .dev = dev, .kind = kind};
     p->align = dev->d->info.align;
+    pthread_mutex_init(&p->settling, NULL);
     pthread_mutex_init(&p->lock, NULL);
     *out = &p->base;
     return TIDE_OK;
@@ -38,16 +43,22 @@ static void give_back(none *p, record *r) {
     tidei_dev *dev = p->base.dev;
     dev->d->ops->raw_free(dev->d, p->base.kind, r->addr, r->bytes);
     tidei_unback(dev, r->rounded);
+    tidei_stamps_clear(&r->stamps);
     tidei_host_free(dev->rt, r);
+}
+static void give_all_back(none *p, record *r) {
+    for (record *next; r; r = next) {
+        next = r->next;
+        give_back(p, r);
+    }
 }
 
 static void none_close(tidei_pool *pool) {
     none *p = (none *)pool;
-    for (record *r = p->records, *next; r; r = next) {
-        next = r->next;
-        give_back(p, r);
-    }
+    give_all_back(p, p->records);
+    give_all_back(p, p->parked);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->settling);
     tidei_host_free(pool->dev->rt, p);
 }
 
@@ -81,21 +92,23 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     return TIDE_OK;
 }
 
-/* Waits for the last uses; what the wait has to say (a lost device) is no error of whoever frees. */
-static void wait_for(tidei_dev *dev, tidei_stamps *stamps) {
-    if (stamps->n) {
-        tidei_saved_error e;
-        tidei_error_save(&e);
-        if (tidei_stamps_wait(dev, stamps) != TIDE_OK) tidei_error_restore(&e);
-    }
-    tidei_stamps_clear(stamps);
+/* Whether the last uses are over: done, or on a lost device. What the wait has to say is no error of whoever frees. */
+static bool uses_over(tidei_dev *dev, tidei_stamps *stamps) {
+    tidei_saved_error e;
+    if (stamps->n == 0) return true;
+    tidei_error_save(&e);
+    tide_status s = tidei_stamps_wait(dev, stamps);
+    if (s != TIDE_OK) tidei_error_restore(&e);
+    return s == TIDE_OK || s == TIDE_E_LOST;
 }
 
 static void none_free(tidei_pool *pool, tidei_block *b) {
     none *p = (none *)pool;
     record *r = b->priv;
     tidei_check(r->bytes == b->bytes && r->addr == b->addr);
-    wait_for(pool->dev, &b->stamps);
+    r->stamps = b->stamps;
+    b->stamps = (tidei_stamps){0};
+    bool over = uses_over(pool->dev, &r->stamps);
     pthread_mutex_lock(&p->lock);
     if (r->next) r->next->prev = r->prev;
     if (r->prev)
@@ -103,15 +116,45 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     else
         p->records = r->next;
     p->live -= r->bytes;
-    p->backed -= r->rounded;
     p->frees++;
+    if (over) {
+        p->backed -= r->rounded;
+    } else {
+        p->parked_bytes += r->rounded;
+        r->next = p->parked;
+        p->parked = r;
+    }
     pthread_mutex_unlock(&p->lock);
-    give_back(p, r);
+    if (over) give_back(p, r);
 }
 
 static size_t none_settle(tidei_pool *pool) {
-    (void)pool;
-    return 0;
+    none *p = (none *)pool;
+    record *done = NULL, *rest = NULL;
+    size_t bytes = 0;
+    pthread_mutex_lock(&p->settling);
+    pthread_mutex_lock(&p->lock);
+    record *all = p->parked;
+    p->parked = NULL;
+    pthread_mutex_unlock(&p->lock);
+    for (record *r = all, *next; r; r = next) {
+        next = r->next;
+        tidei_stamps_prune(pool->dev, &r->stamps);
+        record **to = r->stamps.n == 0 ? &done : &rest;
+        if (to == &done) bytes += r->rounded;
+        r->next = *to;
+        *to = r;
+    }
+    pthread_mutex_lock(&p->lock);
+    record **end = &p->parked; /* frees may have parked more meanwhile */
+    while (*end) end = &(*end)->next;
+    *end = rest;
+    p->parked_bytes -= bytes;
+    p->backed -= bytes;
+    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->settling);
+    give_all_back(p, done);
+    return bytes;
 }
 
 static size_t none_trim(tidei_pool *pool, size_t keep) {
@@ -123,7 +166,8 @@ static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {
     none *p = (none *)pool;
     pthread_mutex_lock(&p->lock);
     *out = (tidei_pool_stats){.live = p->live,
-                              .rounding = p->backed - p->live,
+                              .rounding = p->backed - p->parked_bytes - p->live,
+                              .parked = p->parked_bytes,
                               .backed = p->backed,
                               .allocs = p->allocs,
                               .frees = p->frees};
@@ -132,9 +176,10 @@ static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {
 
 static bool none_valid(tidei_pool *pool) {
     none *p = (none *)pool;
-    size_t live = 0, backed = 0;
+    size_t live = 0, backed = 0, parked = 0;
     uint64_t n = 0;
     bool links = true;
+    pthread_mutex_lock(&p->settling);
     pthread_mutex_lock(&p->lock);
     for (record *r = p->records, *prev = NULL; r; prev = r, r = r->next) {
         links &= r->prev == prev && r->addr % p->align == 0;
@@ -142,8 +187,12 @@ static bool none_valid(tidei_pool *pool) {
         backed += r->rounded;
         n++;
     }
-    bool ok = links && live == p->live && backed == p->backed && n == p->allocs - p->frees;
+    for (record *r = p->parked; r; r = r->next) parked += r->rounded;
+    backed += parked;
+    bool ok =
+        links && live == p->live && parked == p->parked_bytes && backed == p->backed && n == p->allocs - p->frees;
     pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->settling);
     return ok;
 }
 
