@@ -1,6 +1,7 @@
 /* tidetest.h: what the test programs share: cmocka, opening a runtime on the device under test, small helpers.
 **
-** TIDE_TEST_DEVICE names that device (default host). A case that needs what the device lacks calls skip(). */
+** TIDE_TEST_DEVICE names that device (default host). A case that needs what the device lacks calls skip().
+** TIDE_TEST_QUICK=1, which sanitized builds set, lets cases do a part of their rounds; TIDE_TEST_LONG=1 asks for more. */
 #ifndef TIDETEST_H
 #define TIDETEST_H
 
@@ -21,6 +22,13 @@ static inline const char *test_device(void) {
     return d && *d ? d : "host";
 }
 static inline int test_on_host(void) { return strncmp(test_device(), "host", 4) == 0; }
+
+static inline bool test_switch(const char *variable) {
+    const char *e = getenv(variable);
+    return e && *e && strcmp(e, "0") != 0;
+}
+static inline bool test_quick(void) { return test_switch("TIDE_TEST_QUICK"); }
+static inline bool test_long(void) { return test_switch("TIDE_TEST_LONG"); }
 
 /* Opens on the device under test with the fields of `c` (may be NULL); fails the case with the reason otherwise. */
 static inline tide_runtime *test_open(const tide_config *c) {
