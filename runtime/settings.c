@@ -72,7 +72,7 @@ static bool parse_int(const char *text, long low, long high, void *field) {
 }
 
 static bool parse_debug(const char *text, void *field, size_t cap) {
-    return (void)cap, parse_int(text, 0, 2, field);
+    return (void)cap, parse_int(text, 0, 1, field);
 }
 static bool parse_devices(const char *text, void *field, size_t cap) {
     return (void)cap, parse_int(text, 1, 16, field);
@@ -104,7 +104,7 @@ static const struct {
      offsetof(tide_config, host_devices)},
     {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level), FIELD_INT,
      offsetof(tide_config, log_level)},
-    {"TIDE_DEBUG", "0, 1 or 2", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
+    {"TIDE_DEBUG", "0 or 1", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
     {"TIDE_CACHE", "0 or 1", parse_switch, SETTING(cache), FIELD_SWITCH, offsetof(tide_config, cache)},
     {"TIDE_CACHE_DIR", "an absolute path", parse_text, SETTING(cache_dir), FIELD_TEXT,
      offsetof(tide_config, cache_dir)},
