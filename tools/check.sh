@@ -30,6 +30,12 @@ ends() {
     exit
 }
 
+skip_memcheck() {
+    say "memcheck: skipped, $1"
+    say "0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+
 [ $gpu = 1 ] || tools/setup.sh || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 
 format() {
@@ -82,14 +88,20 @@ dir=build
 [ $gpu = 0 ] || dir=build-gpu
 say "plain: building"
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
-say "runs on $($dir/tools/tide info --device)"
+device=$($dir/tools/tide info --device)
+say "runs on $device"
 
 if [ $gpu = 1 ]; then
+    case $device in
+    cuda*) ;;
+    *) say "check: --gpu wants cuda"; say "0 passed, 1 failed, 0 skipped"; exit 1 ;;
+    esac
     export TIDE_TEST_DEVICE=cuda TIDE_DEVICE=cuda
     wrap=
     if [ $memcheck = 1 ]; then
-        sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-        [ -n "$sanitizer" ] || { say "memcheck: skipped, compute-sanitizer is not here"; say "0 passed, 0 failed, 1 skipped"; exit 0; }
+        sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || skip_memcheck "compute-sanitizer is not here"
+        # It refuses some devices and drivers; what opens without it does not open under it then.
+        "$sanitizer" --error-exitcode 33 $dir/tools/tide info --device 2>&1 | grep -q '^cuda' || skip_memcheck "compute-sanitizer refuses this device"
         wrap="--wrap=$sanitizer --tool memcheck --error-exitcode 33 --target-processes application-only --print-limit 5"
         export TIDE_TEST_QUICK=1
     fi
