@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . tools/common.sh
 tools/setup.sh
-build build-release --buildtype=release
+build build-release $release_options
 b=build-release
 out=$b/demo
 mkdir -p $out

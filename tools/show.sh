@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
-build build-release --buildtype=release || exit 1
+build build-release $release_options || exit 1
 device=$(build-release/tools/tide info --device)
 missed=0 passed=0
 
