@@ -5,7 +5,7 @@ say() { printf '%s\n' "$*"; }
 # other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
 -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dtests=true -Dstress=false'
-release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false'
+release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
 
 # Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A folder that is not there is
 # made, one that has other options is configured again, and one that this meson cannot read is emptied and made again.
