@@ -26,7 +26,7 @@ cuda*) size="--rows 300000 --epochs 100 --limit 4GiB" ;;
 *) size="--rows 15000 --epochs 20 --limit 204.8MiB" ;;
 esac
 say ""
-say "2. Dense: 1000 features, batches of 2048 copied, $size $*"
+say "2. Dense: 1000 features, batches of 2048 copied, $size${*:+ $*}"
 for way in eager lazy hand; do
     $b/examples/c/dense $size "$@" --free=$way --quiet --summary --memory $out/$way.txt >$out/$way.log || { cat $out/$way.log; exit 1; }
 done
@@ -42,19 +42,26 @@ done
 
 if command -v gnuplot >/dev/null 2>&1; then
     gnuplot <<END
-set terminal pngcairo size 1100,640 font "sans,11"
+set terminal pngcairo size 1100,800 font "sans,11"
 set output "$out/memory.png"
-set title "Live bytes of dense, three ways to give memory back ($(printf '%s' "$device" | sed 's/;.*//'))"
-set xlabel "seconds"
+set multiplot layout 2,1 title "Live bytes of dense, three ways to give memory back ($(printf '%s' "$device" | sed 's/;.*//'))"
 set ylabel "MiB"
 set key outside right top
 set grid
 set yrange [0:*]
 limit = $(field eager limit) / 1048576.0
-plot "$out/lazy.txt" using 1:(\$2/1048576) with lines lw 1 lc rgb "#c0504d" title "lazy", \
-     "$out/eager.txt" using 1:(\$2/1048576) with lines lw 1 lc rgb "#1f77b4" title "eager", \
-     "$out/hand.txt" using 1:(\$2/1048576) with lines lw 1 lc rgb "#2ca02c" title "by hand", \
+file(way) = sprintf("$out/%s.txt", way)
+set xlabel "step"
+plot file("lazy") using 0:(\$2/1048576) with steps lw 1.5 lc rgb "#c0504d" title "lazy", \
+     file("eager") using 0:(\$2/1048576) with steps lw 1.5 lc rgb "#1f77b4" title "eager", \
+     file("hand") using 0:(\$2/1048576) with steps lw 2 lc rgb "#2ca02c" title "by hand", \
      limit with lines dt 2 lc rgb "#555555" title "hard limit"
+set xlabel "seconds, as the host submits: it runs ahead of the device, and waits where memory or the program makes it"
+plot file("lazy") using 1:(\$2/1048576) with steps lw 1.5 lc rgb "#c0504d" title "lazy", \
+     file("eager") using 1:(\$2/1048576) with steps lw 1.5 lc rgb "#1f77b4" title "eager", \
+     file("hand") using 1:(\$2/1048576) with steps lw 2 lc rgb "#2ca02c" title "by hand", \
+     limit with lines dt 2 lc rgb "#555555" title "hard limit"
+unset multiplot
 END
     say ""
     say "memory over time: $out/memory.png"
