@@ -56,7 +56,7 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->library = atomic_load_explicit(&d->library, memory_order_relaxed);
     in->total = d->d->info.total_bytes;
     in->available = available(&gc->devs[d->index], d, in->now_ns);
-    in->slack_ns = tidei_slack_ns(d);
+    in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
 }
 
 /* ---- who is where ---- */

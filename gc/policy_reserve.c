@@ -1,11 +1,14 @@
 /* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is used.
 **
 ** Room is what the last collection left below the limit in sight. While less than X0 of it is used, nothing happens. From
-** there to X1 each question is an offer with a price, the part of the pause that no queued device work hides; prices
-** lie between FLOOR (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is at most
-** sqrt(M/m) times the cheapest: no online rule promises more. From X1 on any price is. So voluntary collections number at
-** most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they die out. No term grows with live
-** data, since a pause does not.
+** there to X1 each question is an offer with a price, the part of the pause that no queued device work hides. At a sync
+** point prices lie between FLOOR (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is
+** at most sqrt(M/m) times the cheapest: no online rule promises more. At an allocation only a hidden pause is taken: the
+** same price is to be had at the next one, and after more of them a collection finds more. So is none while a sync point is
+** expected before X1, for it delays nobody's next submission there. How far that is, the growth between the last
+** ones tells; a sync point that the next one cannot replace is taken at any price, as everything is from X1 on. So
+** voluntary collections number at most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they
+** die out. No term grows with live data, since a pause does not.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may exceed what is live
 ** (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the time. */
 #include "gc/policy.h"
@@ -20,12 +23,32 @@
 #define GARBAGE_MIN ((double)(256 << 20))
 #define CHEAP       0.01       /* of the time since the last collection */
 #define STEP        (1.0 / 64) /* of the room, between questions while offers are too dear */
+#define SPAN_MARGIN 1.05       /* the next span between sync points against those before */
 
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
     double used, base, room, x;
     double gc_ns, price_ns, price_max_ns;
     int level;
 } view;
+
+typedef struct rhythm { /* the policy's state: how much is made from one sync point to the next */
+    uint64_t freed;     /* by collections so far */
+    uint64_t mark;      /* freed + used at the last sync point */
+    double span;        /* bytes made between sync points; of late, and rather too much */
+    unsigned syncs;
+} rhythm;
+_Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
+
+/* Bytes to be made until the next sync point; 0: unknown, or it should have come already. */
+static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
+    uint64_t made = r->freed + tidei_policy_used(in), since = made > r->mark ? made - r->mark : 0;
+    if (in->where == TIDEI_AT_SYNC) {
+        if (r->syncs++) r->span = fmax((double)since, (r->span + (double)since) / 2);
+        r->mark = made;
+        since = 0;
+    }
+    return r->syncs > 1 ? fmax(0, r->span * SPAN_MARGIN - (double)since) : 0;
+}
 
 static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
     view v = {
@@ -62,15 +85,30 @@ static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
 
 static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
     view v = look(h, in);
-    double neighbours_at;
-    (void)state;
+    double neighbours_at, next_sync = to_next_sync(state, in), end = v.base + X1 * v.room;
+    bool fits = v.used + next_sync<end, known = next_sync> 0;
     if (v.x >= X1) return (tidei_decision){v.level, 0, "the room is used up"};
-    if (v.x >= X0 && v.price_ns <= v.price_max_ns)
-        return (tidei_decision){v.level, 0, "a third of the room is used"};
+    if (in->where == TIDEI_AT_ALLOC) {
+        if (v.x >= X0 && v.price_ns <= FLOOR_NS && !(known && fits))
+            return (tidei_decision){v.level, 0, "a third of the room is used, and the device is busy"};
+    } else {
+        if (v.x >= X0 && v.price_ns <= v.price_max_ns)
+            return (tidei_decision){v.level, 0, "a third of the room is used"};
+        if (v.x >= WORTH && known && !fits)
+            return (tidei_decision){v.level, 0, "the next sync point would be too late"};
+    }
     if (neighbourly(&v, h, in, &neighbours_at)) return (tidei_decision){v.level, 0, "much may be garbage"};
-    double first = v.base + X0 * v.room, next = v.used + STEP * v.room, last = v.base + X1 * v.room;
-    double at = fmin(v.used < first ? first : fmin(next, last), v.used < neighbours_at ? neighbours_at : next);
+    double first = v.base + X0 * v.room, next = v.used + STEP * v.room;
+    double at = fmin(v.used < first ? first : fmin(next, end), v.used < neighbours_at ? neighbours_at : next);
     return (tidei_decision){0, wake(in, &v, at), "it is too early"};
 }
 
-const tidei_policy tidei_policy_reserve = {"reserve", decide, NULL};
+static void observe(void *state, const tidei_policy_in *before, const tidei_policy_in *after,
+                    const tidei_collection *c) {
+    rhythm *r = state;
+    uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after);
+    (void)c;
+    if (used > left) r->freed += used - left;
+}
+
+const tidei_policy tidei_policy_reserve = {"reserve", decide, observe};

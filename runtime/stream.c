@@ -140,8 +140,13 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     tidei_dev *d = s->dev;
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
     if (atomic_load(&d->d->lost)) return tidei_lost(d, "wait");
-    if (tidei_stamp_done(d, (tidei_stamp){.tick = tick, .stream = s->slot})) return TIDE_OK;
-    if (!quiet) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
+    tidei_stamp last = {.tick = tick, .stream = s->slot};
+    bool done = tidei_stamp_done(d, last);
+    if (!quiet) {
+        tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
+        done = done || tidei_stamp_done(d, last);
+    }
+    if (done) return TIDE_OK;
     struct sync_args a = {s, TIDE_OK};
     uint64_t start = tidei_now_ns();
     tidei_blocking(d->rt, sync_blocking, &a);
@@ -177,14 +182,45 @@ tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
     return status;
 }
 
-uint64_t tidei_slack_ns(tidei_dev *d) {
+/* Completion is known in steps of this many ticks: one write of the word serves them all, for it costs about a third of a
+** launch (1.1 us measured). */
+#define PUBLISH_EVERY 64
+
+/* The time that the device will take for what s has queued, by the pace since the last look; *busy: there is anything.
+** What completion may lag behind does not count, so a stream that the host keeps up with has nothing queued. */
+static uint64_t queued_ns(tide_stream *s, uint64_t now, bool *busy) {
+    uint64_t submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed), done = look(s);
+    if (done >= submitted) {
+        atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
+        return 0;
+    }
+    *busy = true;
+    if (submitted - done <= PUBLISH_EVERY) {
+        atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed); /* it may have been idle meanwhile */
+        return 0;
+    }
+    uint64_t before = atomic_load_explicit(&s->looked_ns, memory_order_relaxed),
+             ticks = done - atomic_load_explicit(&s->looked_tick, memory_order_relaxed);
+    if (before && now > before && ticks && ticks <= done)
+        atomic_store_explicit(&s->tick_ns, (now - before) / ticks, memory_order_relaxed);
+    if (!before || ticks) {
+        atomic_store_explicit(&s->looked_ns, now, memory_order_relaxed);
+        atomic_store_explicit(&s->looked_tick, done, memory_order_relaxed);
+    }
+    return (submitted - done - PUBLISH_EVERY) * atomic_load_explicit(&s->tick_ns, memory_order_relaxed);
+}
+
+uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
     unsigned n = atomic_load(&d->nstreams);
+    uint64_t most = 0, now = tidei_now_ns();
+    bool busy = false;
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
-        if (s && atomic_load_explicit(&s->submitted, memory_order_relaxed) > look(s))
-            return atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed);
+        uint64_t ns = s ? queued_ns(s, now, &busy) : 0;
+        if (ns > most) most = ns;
     }
-    return 0;
+    uint64_t usual = busy && waits ? atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed) : 0;
+    return most > usual ? most : usual;
 }
 
 /* ---- waits on the device ---- */
@@ -219,8 +255,7 @@ tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick
     return status;
 }
 
-/* Under s->lock. One write of the word serves this many ticks: it costs about a third of a launch (1.1 us measured). */
-#define PUBLISH_EVERY 64
+/* Under s->lock. */
 uint64_t tidei_stream_tick(tide_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1;
     atomic_store_explicit(&s->submitted, tick, memory_order_release);

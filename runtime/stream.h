@@ -54,10 +54,12 @@ struct tide_stream {
     atomic_bool released;
     const char *last_op; /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
-    _Atomic uint64_t submitted;        /* last tick given out */
-    _Atomic uint64_t published;        /* a write of the word up to here is queued */
-    _Atomic uint64_t completed;        /* last known; a reused slot starts where the earlier stream ended */
-    _Atomic uint64_t launches, copies; /* so far, of all streams that had the slot; written under lock */
+    _Atomic uint64_t submitted;              /* last tick given out */
+    _Atomic uint64_t published;              /* a write of the word up to here is queued */
+    _Atomic uint64_t completed;              /* last known; a reused slot starts where the earlier stream ended */
+    _Atomic uint64_t launches, copies;       /* so far, of all streams that had the slot; written under lock */
+    _Atomic uint64_t looked_ns, looked_tick; /* when and where completion was last seen under way; 0: not */
+    _Atomic uint64_t tick_ns;                /* the device's pace then */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     /* The last event recorded here and the seen row at that moment; under lock. */
     tidei_devent *event;
@@ -94,7 +96,8 @@ void tidei_streams_sweep(tidei_dev *d, bool all);
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);
 tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
-/* Rough device time still queued on the device's streams, from past waits; for the policies. */
-uint64_t tidei_slack_ns(tidei_dev *d);
+/* Rough device time still queued on the device's streams, for the policies: by the pace at which they complete, and, where
+** the host is about to wait (`waits`), by past waits. */
+uint64_t tidei_slack_ns(tidei_dev *d, bool waits);
 
 #endif
