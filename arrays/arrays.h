@@ -10,9 +10,10 @@
 
 /* What hangs off rt->arrays: each part's own state, made and freed by its own open and close. */
 typedef struct tidei_arrays {
-    struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
-    struct tidei_kernels *kernels; /* arrays/kernels.c */
-    pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
+    struct tidei_exprs *exprs;                         /* arrays/expr: parsed expressions, programs */
+    struct tidei_kernels *kernels;                     /* arrays/kernels.c */
+    pthread_mutex_t notes_lock;                        /* appending to an array's callbacks of death */
+    _Atomic(struct tidei_program *) vector_product[2]; /* arrays/matmul.c, f32 and f64: found at the first use */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
 

@@ -2,8 +2,11 @@
 **
 ** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns have no gaps between their
 ** elements; others are copied first. Integers go to kernels of our own (product.h), which take any strides. An operand of
-** another type is cast on the same way. */
+** another type is cast on the same way. A matrix times a vector is the expression engine's fold where that runs on the
+** device: it moves the matrix as fast as memory does, takes any strides and no workspace, and costs half of what a call of
+** cuBLAS does. */
 #include "arrays/arrays.h"
+#include "arrays/expr/ir.h"
 #include "arrays/launch.h"
 #include "arrays/product.h"
 #include "libs/blas.h"
@@ -199,6 +202,60 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
                          tiles * PR_TILE * PR_TILE, op);
 }
 
+/* ---- matrix times vector ---- */
+
+static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+    return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) && a->lay.dtype == p->dtype &&
+           b->lay.dtype == p->dtype && c->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+}
+
+/* (a, b) -> sum(a * b) over one dimension. */
+static tidei_program *vector_program(tide_runtime *rt, tide_dtype t) {
+    _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->vector_product[t == TIDE_F64];
+    tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
+    if (tidei_likely(known != NULL)) return known;
+    const uint8_t type = (uint8_t)t;
+    tidei_program p = {.nnodes = 3, .ninputs = 2, .nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
+    p.nodes[0] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 0};
+    p.nodes[1] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 1};
+    p.nodes[2] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
+    p.input_dtype[0] = p.input_dtype[1] = p.out_dtype[0] = type;
+    p.out_node[0] = 2;
+    known = tidei_program_shared(rt, &p);
+    atomic_store_explicit(slot, known, memory_order_release);
+    return known;
+}
+
+static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+    side x = side_in(p, a, true), y = side_in(p, b, false);
+    const int kept = p->nbatch, folded = kept + 1;
+    tidei_call call;
+    call.prog = vector_program(c->rt, p->dtype);
+    if (!call.prog) return tidei_fail_host_memory(op, sizeof *call.prog);
+    call.ndim = folded + 1;
+    call.nred = 1;
+    call.in[0] = (tidei_view){.st = a->st, .offset = a->lay.offset};
+    call.in[1] = (tidei_view){.st = b->st, .offset = b->lay.offset};
+    call.out[0] = (tidei_view){.st = c->st, .offset = c->lay.offset};
+    int64_t step = p->m * p->n;
+    for (int i = kept; i-- > 0; step *= p->batch[i]) {
+        call.shape[i] = p->batch[i];
+        call.in[0].strides[i] = x.batch[i];
+        call.in[1].strides[i] = y.batch[i];
+        call.out[0].strides[i] = step;
+    }
+    call.shape[kept] = p->m * p->n; /* one of them is 1 */
+    call.in[0].strides[kept] = p->n == 1 ? x.row : 0;
+    call.in[1].strides[kept] = p->n == 1 ? 0 : y.col;
+    call.out[0].strides[kept] = 1;
+    call.shape[folded] = p->k;
+    call.in[0].strides[folded] = x.col;
+    call.in[1].strides[folded] = y.row;
+    tidei_call_collapse(&call);
+    tide_stream *s = tidei_stream_here(c->rt);
+    return tidei_backend_of(s->dev)->run(s, &call, op);
+}
+
 /* ---- products ---- */
 
 /* Both operands in type t, then the product into c, which has that type. */
@@ -237,6 +294,7 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
     bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
     if (n == 0) return TIDE_OK;
     if (p->k == 0) return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
+    if (is_by_fold(p, a, b, c)) return by_fold(p, a, b, c);
     return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c) : multiply(p, a, b, c);
 }
 
