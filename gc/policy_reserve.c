@@ -14,16 +14,17 @@
 #include "gc/policy.h"
 #include <math.h>
 
-#define X0          0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
-#define X1          0.97 /* of the room: what remains lets requests of 3 % in without a climb */
-#define WORTH       0.10 /* of the room must be garbage, perhaps, before a request that does not fit is a reason */
-#define FLOOR_NS    50e3 /* m: below this a pause does not matter */
-#define STALL_NS    20e6 /* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
-#define STOPPED     0.5 /* share of its time that another stopped thread would have used well; unknown */
-#define GARBAGE_MIN ((double)(256 << 20))
-#define CHEAP       0.01       /* of the time since the last collection */
-#define STEP        (1.0 / 64) /* of the room, between questions while offers are too dear */
-#define SPAN_MARGIN 1.05       /* the next span between sync points against those before */
+#define X0            0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
+#define X1            0.97 /* of the room: what remains lets requests of 3 % in without a climb */
+#define WORTH         0.10 /* of the room must be garbage, perhaps, before a request that does not fit is a reason */
+#define FLOOR_NS      50e3 /* m: below this a pause does not matter */
+#define STALL_NS      20e6 /* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
+#define STOPPED       0.5 /* share of its time that another stopped thread would have used well; unknown */
+#define GARBAGE_MIN   ((double)(256 << 20))
+#define CHEAP         0.01       /* of the time since the last collection */
+#define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
+#define REQUEST_DECAY (63.0 / 64)
+#define SPAN_MARGIN   1.05 /* the next span between sync points against those before */
 
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
     double used, base, room, x;
@@ -36,6 +37,7 @@ typedef struct rhythm { /* the policy's state: how much is made from one sync po
     uint64_t mark;      /* freed + used at the last sync point */
     double span;        /* bytes made between sync points; of late, and rather too much */
     unsigned syncs;
+    double request; /* the greatest of late */
 } rhythm;
 _Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
 
@@ -48,6 +50,13 @@ static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
         since = 0;
     }
     return r->syncs > 1 ? fmax(0, r->span * SPAN_MARGIN - (double)since) : 0;
+}
+
+/* Use from which a pause is due in any case. Two of the greatest requests stay free, for among the holes between what is
+** live there may be no piece for one. */
+static double last_use(rhythm *r, const view *v, const tidei_policy_in *in) {
+    r->request = fmax((double)in->request, r->request * REQUEST_DECAY);
+    return v->base + fmax(X0, fmin(X1, 1 - 2 * r->request / fmax(v->room, 1))) * v->room;
 }
 
 static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
@@ -85,9 +94,9 @@ static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
 
 static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
     view v = look(h, in);
-    double neighbours_at, next_sync = to_next_sync(state, in), end = v.base + X1 * v.room;
+    double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(state, &v, in);
     bool fits = v.used + next_sync<end, known = next_sync> 0;
-    if (v.x >= X1) return (tidei_decision){v.level, 0, "the room is used up"};
+    if (v.x >= X1 || v.used >= end) return (tidei_decision){v.level, 0, "the room is used up"};
     if (in->where == TIDEI_AT_ALLOC) {
         if (v.x >= X0 && v.price_ns <= FLOOR_NS && !(known && fits))
             return (tidei_decision){v.level, 0, "a third of the room is used, and the device is busy"};

@@ -26,11 +26,12 @@ struct model {
     tide_runtime *rt;
     int by_hand;
     tide_array *x, *y;             /* the data */
-    tide_array *params;            /* the layer's, in one vector, so that one expression updates them all */
-    tide_array *w, *b;             /* views of it */
-    tide_array *moment1, *moment2; /* Adam's */
+    tide_array *w, *b;             /* the layer */
+    tide_array *wm, *wv, *bm, *bv; /* Adam's moments */
     tide_expr *gradients, *adam;
-    double c1, c2; /* 0.9^t, 0.999^t */
+    double c1, c2;    /* 0.9^t, 0.999^t */
+    tide_arg args[5]; /* of the gradients, while they are computed */
+    tide_array *outs[3];
 };
 
 static double seconds(void) {
@@ -39,37 +40,25 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Elements [from, to) of a vector. */
-static tide_array *part(tide_array *a, int64_t from, int64_t to) {
-    const tide_range r = {.start = from, .stop = to, .step = 1};
-    return tide_slice_ranges(a, 1, &r);
-}
-
-/* The layer's weights and bias as views of a vector. */
-static int split(tide_array *vector, tide_array **w, tide_array **b) {
-    int64_t features = tide_dim(vector, 0) - 1;
-    *w = part(vector, 0, features);
-    *b = part(vector, features, features + 1);
-    return *w && *b;
-}
-
 static int model_init(struct model *m, tide_runtime *rt, const struct options *o) {
     tide_rng rng = {.seed = 1};
-    const int64_t n[] = {o->features + 1};
+    const int64_t n[] = {o->features}, one[] = {1};
     *m = (struct model){.rt = rt, .by_hand = !strcmp(o->free, "hand"), .c1 = 1, .c2 = 1};
     m->x = tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){o->rows, o->features});
     m->y = tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){o->rows, 1});
-    m->params = tide_zeros(rt, TIDE_F32, 1, n);
-    m->moment1 = tide_zeros(rt, TIDE_F32, 1, n);
-    m->moment2 = tide_zeros(rt, TIDE_F32, 1, n);
-    /* The mean squared error's gradients by the batch, the weights and the bias. s = 2 / rows of the batch */
+    m->w = tide_zeros(rt, TIDE_F32, 1, n);
+    m->wm = tide_zeros(rt, TIDE_F32, 1, n);
+    m->wv = tide_zeros(rt, TIDE_F32, 1, n);
+    m->b = tide_zeros(rt, TIDE_F32, 1, one);
+    m->bm = tide_zeros(rt, TIDE_F32, 1, one);
+    m->bv = tide_zeros(rt, TIDE_F32, 1, one);
+    /* The mean squared error's gradients by the weights, the bias and the batch. s = 2 / rows of the batch */
     m->gradients = tide_expr_new(rt, "(x, y, w, b, s) -> let g = (sum(x * w, axis=1, keepdims=true) + b - y) * s;"
-                                     " (g * w, sum(x * g, axis=0), sum(g, axis=0))");
-    m->adam = tide_expr_new(
-        rt, "(p, g, m, v, rate, c1, c2) -> let m1 = 0.9 * m + 0.1 * g; let v1 = 0.999 * v + 0.001 * g * g;"
-            " (p - rate * (m1 * c1) / (sqrt(v1 * c2) + 1e-8), m1, v1)");
-    return m->x && m->y && m->params && m->moment1 && m->moment2 && m->gradients && m->adam &&
-           split(m->params, &m->w, &m->b);
+                                     " (sum(x * g, axis=0), sum(g, axis=0), g * w)");
+    m->adam =
+        tide_expr_new(rt, "(w, g, m, v, rate, c1, c2) -> let m1 = 0.9*m + 0.1*g; let v1 = 0.999*v + 0.001*g*g;"
+                          " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
+    return m->x && m->y && m->w && m->wm && m->wv && m->b && m->bm && m->bv && m->gradients && m->adam;
 }
 
 /* Where freeing by hand is the way chosen. */
@@ -77,52 +66,58 @@ static void let_go(struct model *m, tide_array *a) {
     if (m->by_hand) tide_free(a);
 }
 
-static int update(struct model *m, tide_array *g) {
-    const tide_arg args[] = {tide_arg_array(m->params),      tide_arg_array(g),    tide_arg_array(m->moment1),
-                             tide_arg_array(m->moment2),     tide_arg_float(1e-3), tide_arg_float(1 / (1 - m->c1)),
+static int update(struct model *m, tide_array **w, tide_array *g, tide_array **moment1, tide_array **moment2) {
+    const tide_arg args[] = {tide_arg_array(*w),
+                             tide_arg_array(g),
+                             tide_arg_array(*moment1),
+                             tide_arg_array(*moment2),
+                             tide_arg_float(1e-3),
+                             tide_arg_float(1 / (1 - m->c1)),
                              tide_arg_float(1 / (1 - m->c2))};
     tide_array *outs[3];
     if (tide_apply_many(m->adam, args, 7, outs, 3) != TIDE_OK) return 0;
-    let_go(m, m->params), let_go(m, m->w), let_go(m, m->b), let_go(m, m->moment1), let_go(m, m->moment2);
-    m->params = outs[0];
-    m->moment1 = outs[1];
-    m->moment2 = outs[2];
-    return split(m->params, &m->w, &m->b);
+    let_go(m, *w), let_go(m, g), let_go(m, *moment1), let_go(m, *moment2);
+    *w = outs[0];
+    *moment1 = outs[1];
+    *moment2 = outs[2];
+    return 1;
 }
 
 /* The rows [at, to), copied. */
 static tide_array *batch(struct model *m, tide_array *data, int64_t at, int64_t to) {
-    tide_array *rows = part(data, at, to);
+    tide_array *rows = tide_slice_ranges(data, 1, &(tide_range){.start = at, .stop = to, .step = 1});
     tide_array *copy = tide_copy(rows);
     let_go(m, rows);
     return copy;
 }
 
-/* The gradients on the rows [at, to): the parameters' in one vector; the batch's own, which nobody wants, is made and
-** dropped. A function of its own, so that nothing on the stack still names its temporaries once it has returned: a
-** conservative collector would keep them. */
-static NOINLINE tide_array *gradients(struct model *m, int64_t at, int64_t to) {
-    const int64_t features = tide_dim(m->x, 1);
+/* The gradients on the rows [at, to); the batch's own, which nobody wants, is garbage at once. Nothing that names its
+** temporaries may stay behind when the next step begins, or a conservative collector keeps them: so this is a function of
+** its own, and the lists of arrays are emptied. */
+static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_array **gw, tide_array **gb) {
     tide_array *x = batch(m, m->x, at, to), *y = batch(m, m->y, at, to);
-    tide_array *gx = tide_empty(m->rt, TIDE_F32, 2, (const int64_t[]){to - at, features});
-    tide_array *g = tide_empty(m->rt, TIDE_F32, 1, (const int64_t[]){features + 1}), *gw, *gb;
-    if (!x || !y || !gx || !g || !split(g, &gw, &gb)) return NULL;
-    const tide_arg args[] = {tide_arg_array(x), tide_arg_array(y), tide_arg_array(m->w), tide_arg_array(m->b),
-                             tide_arg_float(2.0 / (double)(to - at))};
-    tide_array *const into[] = {gx, gw, gb};
-    tide_status status = tide_apply_into(m->gradients, args, 5, into, 3);
-    let_go(m, x), let_go(m, y), let_go(m, gx), let_go(m, gw), let_go(m, gb);
-    return status == TIDE_OK ? g : NULL;
+    if (!x || !y) return 0;
+    m->args[0] = tide_arg_array(x);
+    m->args[1] = tide_arg_array(y);
+    m->args[2] = tide_arg_array(m->w);
+    m->args[3] = tide_arg_array(m->b);
+    m->args[4] = tide_arg_float(2.0 / (double)(to - at));
+    if (tide_apply_many(m->gradients, m->args, 5, m->outs, 3) != TIDE_OK) return 0;
+    *gw = m->outs[0];
+    *gb = m->outs[1];
+    let_go(m, x), let_go(m, y), let_go(m, m->outs[2]);
+    memset(m->args, 0, sizeof m->args);
+    memset(m->outs, 0, sizeof m->outs);
+    return 1;
 }
 
 /* One step on the rows [at, to). */
 static int step(struct model *m, int64_t at, int64_t to) {
-    tide_array *g = gradients(m, at, to);
+    tide_array *gw, *gb;
+    if (!gradients(m, at, to, &gw, &gb)) return 0;
     m->c1 *= 0.9;
     m->c2 *= 0.999;
-    if (!g || !update(m, g)) return 0;
-    let_go(m, g);
-    return 1;
+    return update(m, &m->w, gw, &m->wm, &m->wv) && update(m, &m->b, gb, &m->bm, &m->bv);
 }
 
 static void note_memory(tide_runtime *rt, FILE *f, double start) {
