@@ -103,12 +103,16 @@ if [ $gpu = 1 ]; then
         # It refuses some devices and drivers; what opens without it does not open under it then.
         "$sanitizer" --error-exitcode 33 $dir/tools/tide info --device 2>&1 | grep -q '^cuda' || skip_memcheck "compute-sanitizer refuses this device"
         wrap="--wrap=$sanitizer --tool memcheck --error-exitcode 33 --target-processes application-only --print-limit 5"
-        export TIDE_TEST_QUICK=1
+        export TIDE_TEST_QUICK=1 TIDE_TEST_MEMCHECK=1
     fi
+    suites="--suite tidepool:topics"
+    [ $memcheck = 1 ] || suites="$suites --suite tidepool:programs"
     for pool in none tide; do
         say "pool $pool: testing"
-        TIDE_POOL=$pool counted $dir log-$pool.json --suite tidepool:topics -t 5 ${wrap:+"$wrap"}
+        TIDE_POOL=$pool counted $dir log-$pool.json $suites -t 5 ${wrap:+"$wrap"}
     done
+    # The planted overrun starts compute-sanitizer itself, which does not run inside another.
+    [ $memcheck = 0 ] || TIDE_TEST_MEMCHECK= counted $dir log-overrun.json overrun
     ends
 fi
 

@@ -3,13 +3,12 @@
 #   1. a network learns handwritten digits under a tight memory limit, and its program frees nothing;
 #   2. a model that makes garbage all the time, its memory given back in three ways: collected early by the policy, collected
 #      when an allocation fails, freed by hand; a table, and a picture of memory over time.
-# Arguments are for dense (--rows N, --epochs N, ...).
+# Arguments are for dense (--rows N, --epochs N, ...). TIDE_BUILD names a folder that is built already: nothing is installed then.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/common.sh
-tools/setup.sh
-build build-release $release_options
-b=build-release
+b=${TIDE_BUILD:-build-release}
+[ -n "${TIDE_BUILD:-}" ] || { tools/setup.sh && build $b $release_options; }
 out=$b/demo
 mkdir -p $out
 device=$($b/tools/tide info --device)

@@ -1,0 +1,59 @@
+#!/bin/sh
+# programs.sh NAME BUILD WORK: one of the example programs, or the demonstration, as a user runs it; on TIDE_TEST_DEVICE.
+set -eu
+name=$1 build=$2 work=$3/programs-$1
+source=${TIDE_TEST_SOURCE:?}
+bin=$build/examples/c
+export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
+rm -rf "$work"
+mkdir -p "$work"
+fail() { echo "$name: $*"; exit 1; }
+field() { sed -n "s/^summary .*$2=\([^ ]*\).*/\1/p" "$1"; }
+
+case $name in
+digits)
+    # Twice from different folders: the same line both times. Under its limit: it would end with an error otherwise.
+    first=$(cd / && "$bin/digits" | tail -n 1)
+    second=$(cd "$work" && "$bin/digits" | tail -n 1)
+    [ "$first" = "$second" ] || fail "two runs differ: $first; $second"
+    echo "$first" | grep -Eq '^accuracy [0-9]+\.[0-9]{2} % \([0-9]+ of 360\)$' || fail "ends with: $first"
+    right=$(echo "$first" | sed 's/.*(\([0-9]*\) of.*/\1/')
+    [ "$right" -ge 342 ] || fail "less than 95 %: $first"
+    status=0
+    "$bin/digits" --epochs 0 2>/dev/null || status=$?
+    [ $status = 2 ] || fail "bad input ends with $status"
+    ;;
+dense)
+    for way in eager lazy hand; do
+        "$bin/dense" --rows 10000 --epochs 20 --limit 136.5MiB --free=$way --quiet --summary >"$work/$way" || fail "--free=$way failed"
+    done
+    [ "$(field "$work/eager" collections)" -ge 5 ] || fail "eager: $(cat "$work/eager")"
+    [ "$(field "$work/eager" climbs)" = 0 ] || fail "eager: $(cat "$work/eager")"
+    [ "$(field "$work/lazy" climbs)" -ge 1 ] || fail "lazy: $(cat "$work/lazy")"
+    [ "$(field "$work/hand" collections)" = 0 ] || fail "hand: $(cat "$work/hand")"
+    ;;
+wave)
+    "$bin/wave" --size 64 --steps 40 --out "$work/wave.pgm" >"$work/log" || fail "failed"
+    [ "$(head -n 3 "$work/wave.pgm")" = "$(printf 'P5\n64 64\n255')" ] || fail "no portable graymap of 64 x 64"
+    [ "$(wc -c <"$work/wave.pgm")" -eq $((13 + 64 * 64)) ] || fail "$(wc -c <"$work/wave.pgm") bytes"
+    # Waves, not one gray.
+    shades=$(tail -c 4096 "$work/wave.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
+    [ "$shades" -ge 50 ] || fail "$shades shades"
+    ;;
+demo)
+    TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
+    # The table's columns: free, total, median, worst, collections, climbs.
+    awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
+         $1 == "lazy" { if ($6 < 1) exit 1; n++ }
+         $1 == "hand" { if ($5 != 0 || $6 != 0) exit 1; n++ }
+         END { if (n != 3) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    picture=$(sed -n 's/^memory over time: //p' "$work/log")
+    if [ -n "$picture" ]; then
+        head -c 4 "$picture" | grep -q PNG || fail "$picture is no picture"
+    else
+        grep -q '^gnuplot is not here' "$work/log" || fail "no picture and no word about it"
+    fi
+    ;;
+*) fail "no such program" ;;
+esac
+rm -rf "$work"
