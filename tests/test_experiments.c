@@ -29,7 +29,8 @@ const char *__asan_default_options(void) {
     return "detect_stack_use_after_return=0";
 } /* fake stacks hide pointers */
 #else
-#define STALE 0
+#define STALE                                                                                                      \
+    5 /* one batch kept by a stale word (compilers lay out frames as they like) makes four collections more */
 #endif
 
 #define GIB ((double)(1u << 30))
@@ -104,7 +105,7 @@ static void e01_lazy(void **state) {
     (void)state;
     if (!BOEHM_RUNS) skip();
     struct outcome o = train_under_limit("reserve", TIDE_OFF);
-    near("climbs", 78, 3 + STALE, (double)o.s.climbs);
+    near("climbs", 78, 3, (double)o.s.climbs);
     near("GiB a climb", 0.287, 0.01 + 0.001 * STALE, o.climbed_gib);
     assert_int_equal(o.s.early_collections, 0);
 }

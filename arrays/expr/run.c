@@ -449,6 +449,7 @@ static tide_status get_plan(run *r) {
 
 static tide_status compute(run *r) {
     r->stored = ROOM(tidei_operand, r->plan->nstored);
+    memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = compute_numbers(r);
     if (s == TIDE_OK) s = run_all_stored(r);
@@ -459,7 +460,8 @@ static tide_status compute(run *r) {
 
 static tide_status steps(run *r, size_t n, size_t m) {
     r->arg = ROOM(tidei_operand, n);
-    r->out = ROOM(tidei_operand, m);
+    r->out = ROOM(tidei_operand, m); /* written late, while collections may come between */
+    memset(r->out, 0, m * sizeof *r->out);
     r->dst = ROOM(tidei_operand, r->dsts ? m : 0);
     tide_status s = gather(r, n, m);
     if (s == TIDE_OK) s = get_plan(r);
