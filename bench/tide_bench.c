@@ -4,10 +4,13 @@
 **   fused      sqrt(a*a+b*b)*c+a on 2^28 floats, against a device-to-device copy; bytes read plus written
 **   sum, sum0, sum1   sums of 16384 x 16384 floats: all, over axis 0, over axis 1, against the same copy
 **   transpose  a contiguous transpose of 8192 x 8192 floats, against the same copy
+**   host-fused            sqrt(a*a+b*b)*c+a on 2^24 floats, against the same loop compiled by gcc -O3 (bench/loop.c)
+**   host-sum0, host-sum1  sums of 4096 x 4096 floats, their bandwidth against memcpy's (bytes read plus written)
 ** Exit 0, 1 failed, 2 bad input, 77 skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "arrays/arrays.h"
+#include "bench/loop.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include <tide/tide.h>
@@ -182,6 +185,78 @@ static int transpose(tide_runtime *rt, int64_t n) {
     return against_copy(rt, copy_work, &c, 8.0 * (double)n * (double)n, "transpose", n * n);
 }
 
+/* ---- the host against plain C, both on one thread ---- */
+
+struct plain { /* host memory */
+    const float *a, *b, *c;
+    float *out;
+    size_t n;
+};
+static double timed_loop(const struct plain *p) {
+    uint64_t start = tidei_now_ns();
+    bench_loop(p->out, p->a, p->b, p->c, p->n);
+    return (double)(tidei_now_ns() - start);
+}
+static double timed_memcpy(const struct plain *p) {
+    uint64_t start = tidei_now_ns();
+    memcpy(p->out, p->a, p->n * sizeof *p->out);
+    __asm__ __volatile__("" : : "r"(p->out) : "memory");
+    return (double)(tidei_now_ns() - start);
+}
+
+static bool plain_new(struct plain *p, size_t n) {
+    float *all = malloc(4 * n * sizeof *all);
+    if (!all) return false;
+    for (size_t i = 0; i < 4 * n; i++) all[i] = (float)(i % 1000) * 0.001f;
+    *p = (struct plain){all + n, all + 2 * n, all + 3 * n, all, n};
+    return true;
+}
+
+typedef double plain_fn(const struct plain *p);
+/* Medians of our time and plain C's, in rounds that take turns. */
+static int against_plain(tide_runtime *rt, work_fn *fn, void *arg, plain_fn *other, size_t n, double bytes,
+                         double other_bytes, const char *name, const char *other_name) {
+    struct timing t;
+    struct plain p;
+    if (on_cuda(rt)) return skipped("this is about the host device");
+    if (!plain_new(&p, n)) return failed("memory");
+    bool ok = timed(rt, fn, arg, 2) >= 0;
+    other(&p);
+    for (int r = 0; r < ROUNDS && ok; r++) {
+        t.ours[r] = timed(rt, fn, arg, 1);
+        t.copy[r] = other(&p);
+        ok = t.ours[r] >= 0;
+    }
+    free(p.out);
+    if (!ok) return failed(name);
+    double ours = bytes / median(t.ours, ROUNDS), theirs = other_bytes / median(t.copy, ROUNDS);
+    printf("%s: %.1f GB/s; %s: %.1f GB/s\nfigure %.3f\n", name, ours, other_name, theirs, ours / theirs);
+    return 0;
+}
+
+static int host_fused(tide_runtime *rt, int64_t n) {
+    tide_rng rng = {.seed = 3};
+    struct chain x = {tide_expr_new(rt, "(a, b, c) -> sqrt(a*a + b*b)*c + a"),
+                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
+                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
+                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n), tide_zeros(rt, TIDE_F32, 1, &n)};
+    if (!x.e || !x.a || !x.b || !x.c || !x.out) return failed("host-fused");
+    double bytes = 16.0 * (double)n;
+    return against_plain(rt, chain_work, &x, timed_loop, (size_t)n, bytes, bytes, "sqrt(a*a+b*b)*c+a", "gcc -O3");
+}
+
+static int host_sum(tide_runtime *rt, int64_t n, int axis) {
+    tide_rng rng = {.seed = 4};
+    struct reduction x = {tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){n, n}), &axis};
+    char name[64];
+    if (!x.a) return failed("host-sum");
+    snprintf(name, sizeof name, "sum over axis %d", axis);
+    double bytes = 4.0 * (double)n * (double)n;
+    return against_plain(rt, sum_work, &x, timed_memcpy, (size_t)(n * n), bytes, 2 * bytes, name, "memcpy");
+}
+static int host_sum_0(tide_runtime *rt, int64_t n) { return host_sum(rt, n, 0); }
+static int host_sum_1(tide_runtime *rt, int64_t n) { return host_sum(rt, n, 1); }
+
 /* ---- the table ---- */
 
 static const struct {
@@ -189,9 +264,15 @@ static const struct {
     int (*run)(tide_runtime *rt, int64_t size);
     int64_t cuda, host; /* default sizes */
 } benches[] = {
-    {"dispatch", dispatch, 1024, 1024}, {"fused", fused, (int64_t)1 << 28, (int64_t)1 << 22},
-    {"sum", sum_all, 16384, 2048},      {"sum0", sum_0, 16384, 2048},
-    {"sum1", sum_1, 16384, 2048},       {"transpose", transpose, 8192, 2048},
+    {"dispatch", dispatch, 1024, 1024},
+    {"fused", fused, (int64_t)1 << 28, (int64_t)1 << 22},
+    {"sum", sum_all, 16384, 2048},
+    {"sum0", sum_0, 16384, 2048},
+    {"sum1", sum_1, 16384, 2048},
+    {"transpose", transpose, 8192, 2048},
+    {"host-fused", host_fused, 1, (int64_t)1 << 24},
+    {"host-sum0", host_sum_0, 1, 4096},
+    {"host-sum1", host_sum_1, 1, 4096},
 };
 
 static int usage(void) {
