@@ -16,14 +16,14 @@ int dense_main(int argc, char **argv);
 #include "examples/c/dense.c"
 #undef main
 
-#if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__)
+#if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__) && !defined(TIDEI_STRESS)
 #define BOEHM_RUNS 1
-#else
-#define BOEHM_RUNS 0 /* bdwgc's signals do not get through to threads under ThreadSanitizer */
+#else /* bdwgc's signals do not get through to threads under ThreadSanitizer; under stress every allocation collects */
+#define BOEHM_RUNS 0
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-#define STALE 9 /* counts more: its frames have more unwritten room, where addresses of dead arrays stay */
+#define STALE 40 /* counts more: its frames have more unwritten room, where addresses of dead arrays stay */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_stack_use_after_return=0";
