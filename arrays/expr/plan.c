@@ -2,7 +2,9 @@
 **
 ** A pass computes its roots from sources: parameters and values that earlier passes stored. Its nodes are the roots' *cone*:
 ** what is reached from them without going through a stored value. The limits of a program bound every cone, so nodes are
-** looked at in order, and where a cone grows too large the greatest operand is stored instead. */
+** looked at in order, and where a cone grows too large the greatest operand is stored instead. That is one more source for
+** the cones that held it, so the nodes behind it are looked at again, stored ones too: what must stay true is that the cone
+** of every node before the one looked at fits a program. */
 #include "arrays/expr/front.h"
 #include <stdlib.h>
 
@@ -151,20 +153,20 @@ static uint16_t greatest_operand(cone *c, const tidei_gnode *n) {
 }
 
 static tide_status choose_stored(const tidei_ast *ast, tidei_plan *p, cone *c) {
-    for (uint16_t i = 0; i < p->graph.nnodes; i++) {
+    tide_status s = TIDE_OK;
+    for (uint16_t i = 0; i < p->graph.nnodes && s == TIDE_OK; i++) {
         const tidei_gnode *n = &p->graph.nodes[i];
-        tide_status s = TIDE_OK;
-        if (n->op == TIDEI_OP_FOLD) {
-            s = store(ast, p, i);
-        } else
-            while (s == TIDE_OK && !gather(c, &i, 1, false)) {
-                uint16_t operand = greatest_operand(c, n);
-                tidei_check(operand != NONE); /* three leaves fit */
-                s = store(ast, p, operand);
-            }
-        if (s != TIDE_OK) return s;
+        bool stored = p->stored_of[i] != NONE;
+        if (n->op == TIDEI_OP_FOLD) { /* its pass computes the body, whose cone fits */
+            if (!stored) s = store(ast, p, i);
+        } else if (!gather(c, &i, 1, stored)) {
+            uint16_t operand = greatest_operand(c, n);
+            tidei_check(operand != NONE); /* three leaves fit */
+            s = store(ast, p, operand);
+            i = operand; /* go on behind it */
+        }
     }
-    return TIDE_OK;
+    return s;
 }
 
 /* Whoever reads a stored value keeps it: stored value k, or the results. */
