@@ -2,8 +2,10 @@
 **
 ** What a file says is not trusted: the header's length, every number in it and the file's own length are checked before
 ** memory is asked for. Elements pass through a host buffer of fixed size in both directions. An array stored in Fortran
-** order is read as it lies and comes back as a transposed view. A file that could not be written whole is removed. */
+** order is read as it lies and comes back as a transposed view. A file is written under another name in its folder and renamed
+** when it is whole: whatever fails before, the device's earlier work or the disk, leaves what was there. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,17 +340,57 @@ static tide_status write_elements(FILE *f, const char *name, const tidei_operand
     return s;
 }
 
-static tide_status write_file(const char *path, const tidei_operand *dense) {
+/* All of it, and closes f (NULL: opening failed, and errno says why). */
+static tide_status write_stream(FILE *f, const char *path, const tidei_operand *dense) {
     unsigned char header[512];
-    struct stat st;
-    FILE *f = fopen(path, "wbe");
     if (!f) return io_error("tide_npy_write", path, "opening failed");
-    bool regular = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode);
     tide_status s = write_bytes(f, path, header, compose_header(&dense->lay, header, sizeof header));
     if (s == TIDE_OK) s = write_elements(f, path, dense);
     errno = 0;
     if (fclose(f) != 0 && s == TIDE_OK) s = io_error("tide_npy_write", path, "writing failed");
-    if (s != TIDE_OK && regular) unlink(path);
+    return s;
+}
+
+/* A new file in the folder of `place`; its name, which the caller frees, goes to *part. `old`: what it is to replace, or
+** NULL. */
+static FILE *open_part(const char *place, const struct stat *old, char **part) {
+    static atomic_uint parts;
+    const char *slash = strrchr(place, '/');
+    if (asprintf(part, "%.*s.tidepool-%ld-%u.part", slash ? (int)(slash - place) + 1 : 0, place, (long)getpid(),
+                 atomic_fetch_add(&parts, 1)) < 0)
+        return *part = NULL, NULL;
+    int fd = open(*part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return NULL;
+    if (old) (void)!fchmod(fd, old->st_mode & 07777); /* refused: it keeps the mode of a new one */
+    FILE *f = fdopen(fd, "wb");
+    if (f) return f;
+    close(fd);
+    unlink(*part);
+    errno = ENOMEM; /* the one reason */
+    return NULL;
+}
+
+static tide_status write_and_rename(const char *path, const char *place, const struct stat *old,
+                                    const tidei_operand *dense) {
+    char *part;
+    FILE *f = open_part(place, old, &part);
+    tide_status s = write_stream(f, path, dense);
+    if (s == TIDE_OK && rename(part, place) != 0) s = io_error("tide_npy_write", path, "renaming failed");
+    if (s != TIDE_OK && f) unlink(part);
+    free(part);
+    return s;
+}
+
+/* Pipes and devices, and files that have no name any more, are written as they are. */
+static tide_status write_file(const char *path, const tidei_operand *dense) {
+    struct stat old;
+    if (stat(path, &old) != 0) return write_and_rename(path, path, NULL, dense);
+    if (!S_ISREG(old.st_mode) || old.st_nlink == 0) return write_stream(fopen(path, "wbe"), path, dense);
+    if (access(path, W_OK) != 0) return io_error("tide_npy_write", path, "opening failed");
+    char *place = realpath(path, NULL); /* a symbolic link stays one */
+    if (!place) return io_error("tide_npy_write", path, "opening failed");
+    tide_status s = write_and_rename(path, place, &old, dense);
+    free(place);
     return s;
 }
 

@@ -1,4 +1,6 @@
 /* test_npy.c: .npy files: round trips, what NumPy writes, and what nobody should. */
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -297,13 +299,60 @@ static void test_no_partial_file(void **state) {
     assert_int_equal(access(path_of("partial.npy"), F_OK), -1);
 }
 
+static void holds_ones(tide_runtime *rt) {
+    has_bytes(tide_npy_read(rt, path_of("old.npy")), (float[]){1, 1, 1}, 12);
+}
+
+/* Whatever fails, the file that was there stays: after an earlier, unrelated failure of the device, and on a full disk. */
+static void test_old_file_stays(void **state) {
+    tide_runtime *rt = *state;
+    tide_array *zeros = tide_zeros(rt, TIDE_F32, SHAPE(3)), *large = tide_zeros(rt, TIDE_F32, SHAPE(100000));
+    struct rlimit was, low;
+    assert_ok(tide_npy_write(tide_ones(rt, TIDE_F32, SHAPE(3)), path_of("old.npy")));
+    assert_array(tide_take(zeros, tide_full(rt, TIDE_I64, SHAPE(2), tide_arg_int(9)), 0));
+    assert_int_equal(tide_npy_write(zeros, path_of("old.npy")), TIDE_E_BOUNDS);
+    holds_ones(rt);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    low = was;
+    low.rlim_cur = 4096;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    tide_status s = tide_npy_write(large, path_of("old.npy"));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(s, TIDE_E_IO);
+    assert_error(TIDE_E_IO, "old.npy: writing failed: File too large");
+    holds_ones(rt);
+    unlink(path_of("old.npy"));
+}
+
+/* The file that comes instead has the old one's mode, and a link to it stays a link. */
+static void test_replaced(void **state) {
+    tide_runtime *rt = *state;
+    struct stat st;
+    char target[160];
+    snprintf(target, sizeof target, "%s", path_of("old.npy"));
+    assert_ok(tide_npy_write(tide_zeros(rt, TIDE_F32, SHAPE(3)), target));
+    assert_int_equal(chmod(target, 0640), 0);
+    assert_int_equal(symlink("old.npy", path_of("link.npy")), 0);
+    assert_ok(tide_npy_write(tide_ones(rt, TIDE_F32, SHAPE(3)), path_of("link.npy")));
+    assert_int_equal(lstat(path_of("link.npy"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(target, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    holds_ones(rt);
+    unlink(path_of("link.npy"));
+    unlink(target);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        CASE(test_round_trips), CASE(test_strided_and_large), CASE(test_written_form),
-        CASE(test_byte_orders), CASE(test_fortran_order),     CASE(test_versions_and_spelling),
-        CASE(test_pipe),        CASE(test_real_file),         CASE(test_bad_headers),
-        CASE(test_bad_frames),  CASE(test_files_refused),     CASE(test_no_partial_file),
+        CASE(test_round_trips),    CASE(test_strided_and_large), CASE(test_written_form),
+        CASE(test_byte_orders),    CASE(test_fortran_order),     CASE(test_versions_and_spelling),
+        CASE(test_pipe),           CASE(test_real_file),         CASE(test_bad_headers),
+        CASE(test_bad_frames),     CASE(test_files_refused),     CASE(test_no_partial_file),
+        CASE(test_old_file_stays), CASE(test_replaced),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
