@@ -48,8 +48,11 @@ tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64
 
 /* ---- arange ---- */
 
+/* Whether stop - start is beyond f64. Then all is computed in halves, which are exact there. */
+static bool arange_wide(double start, double stop) { return isinf(stop - start); }
+
 static tide_status arange_count(double start, double stop, double step, int64_t *count) {
-    double n = ceil((stop - start) / step);
+    double n = ceil(arange_wide(start, stop) ? (stop / 2 - start / 2) / (step / 2) : (stop - start) / step);
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step))
         return tidei_fail(TIDE_E_INVALID, "tide_arange", "start %g, stop %g, step %g: all must be finite", start,
                           stop, step);
@@ -70,10 +73,9 @@ static tide_status arange_fits(tide_dtype t, double start, double stop, double s
                               start, stop, step, tide_dtype_name(t));
     }
     if (count == 0) return TIDE_OK;
+    double half = arange_wide(start, stop) ? 0.5 : 1, last = half * start + (double)(count - 1) * (half * step);
     tide_status s = tidei_encode(tide_arg_float(start), t, "tide_arange", element);
-    if (s == TIDE_OK)
-        s = tidei_encode(tide_arg_float(start + (double)(count - 1) * step), t, "tide_arange", element);
-    return s;
+    return s == TIDE_OK ? tidei_encode(tide_arg_float(last / half), t, "tide_arange", element) : s;
 }
 
 static void program_node(tidei_program *p, tidei_op op, tide_dtype t, int a, int b) {
@@ -81,8 +83,9 @@ static void program_node(tidei_program *p, tidei_op op, tide_dtype t, int a, int
         (tidei_node){.op = (uint8_t)op, .dtype = (uint8_t)t, .a = (uint16_t)a, .b = (uint16_t)b};
 }
 
-/* start + index * step in `t`'s work type (f64 or 64-bit integers, which wrap to the right value), cast to t. */
-static void arange_program(tide_dtype t, tide_dtype work, tidei_program *p) {
+/* start + index * step in `t`'s work type (f64 or 64-bit integers, which wrap to the right value), cast to t. `twice`: of
+** halves. */
+static void arange_program(tide_dtype t, tide_dtype work, bool twice, tidei_program *p) {
     memset(p, 0, sizeof *p);
     p->nscalars = 2;
     p->scalar_dtype[0] = p->scalar_dtype[1] = (uint8_t)work;
@@ -92,22 +95,25 @@ static void arange_program(tide_dtype t, tide_dtype work, tidei_program *p) {
     program_node(p, TIDEI_OP_MUL, work, 1, 2);
     program_node(p, TIDEI_OP_SCALAR, work, 0, 0);
     program_node(p, TIDEI_OP_ADD, work, 4, 3);
-    program_node(p, TIDEI_OP_CAST, t, 5, 0);
+    if (twice) program_node(p, TIDEI_OP_ADD, work, 5, 5);
+    program_node(p, TIDEI_OP_CAST, t, p->nnodes - 1, 0);
     p->nouts = 1;
-    p->out_node[0] = 6;
+    p->out_node[0] = p->nnodes - 1;
     p->out_dtype[0] = (uint8_t)t;
 }
 
-static tide_status arange_run(const tidei_operand *o, double start, double step) {
+static tide_status arange_run(const tidei_operand *o, double start, double stop, double step) {
     tide_dtype t = o->lay.dtype;
+    bool wide = arange_wide(start, stop); /* floats alone: integers end at 2^64 */
     bool real = tidei_dtype_kind(t) == TIDEI_KIND_FLOAT || tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX;
     tidei_program p;
     tidei_call c = {.ndim = 1, .shape = {o->lay.shape[0]}, .out[0] = {.st = o->st, .strides = {1}}};
     if (o->lay.shape[0] == 0) return TIDE_OK;
-    arange_program(t, real ? TIDE_F64 : TIDE_I64, &p);
+    arange_program(t, real ? TIDE_F64 : TIDE_I64, wide, &p);
     c.prog = tidei_program_shared(o->rt, &p);
     if (!c.prog) return tidei_fail_host_memory("tide_arange", sizeof p);
     if (real) {
+        if (wide) start /= 2, step /= 2;
         memcpy(c.scalars[0], &start, sizeof start);
         memcpy(c.scalars[1], &step, sizeof step);
     } else { /* u64 counts beyond 2^63 modulo 2^64, as the result does */
@@ -125,7 +131,7 @@ tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double sto
     if (arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
     if (arange_fits(t, start, stop, step, count) != TIDE_OK) return NULL;
     tide_array *a = tidei_array_make(rt, t, 1, &count, "tide_arange", &o);
-    return a ? tidei_array_done(a, &o, arange_run(&o, start, step)) : NULL;
+    return a ? tidei_array_done(a, &o, arange_run(&o, start, stop, step)) : NULL;
 }
 
 /* ---- to the host ---- */

@@ -96,6 +96,12 @@ static void test_arange(void **state) {
     HAS_F64(tide_arange(rt, TIDE_F64, 0, 1, 0.25), 0, 0.25, 0.5, 0.75);
     HAS_F32(tide_arange(rt, TIDE_F32, 1, 2, 0.3), 1, (float)(1 + 0.3), (float)(1 + 2 * 0.3), (float)(1 + 3 * 0.3));
     HAS_F32(tide_arange(rt, TIDE_C64, 0, 2, 1), 0, 0, 1, 0);
+    HAS_F64(tide_arange(rt, TIDE_F64, -0x1.8p1023, 0x1.8p1023, 0x1p1023), -0x1.8p1023, -0x1p1022,
+            0x1p1022); /* wider */
+    has_shape(tide_arange(rt, TIDE_F64, -1.7e308, 1.7e308, 1e308), SHAPE(4));
+    has_shape(tide_arange(rt, TIDE_F64, 1.7e308, -1.7e308, -1e308), SHAPE(4));
+    assert_null(tide_arange(rt, TIDE_F64, -1.7e308, 1.7e308, 1));
+    assert_error(TIDE_E_NOMEM, "inf elements");
     has_bytes(tide_arange(rt, TIDE_U64, 0x1p63, 0x1p63 + 8192, 4096), (uint64_t[]){1ull << 63, (1ull << 63) + 4096},
               16);
     has_bytes(tide_arange(rt, TIDE_BF16, 0, 3, 1), (uint16_t[]){0, 0x3f80, 0x4000}, 6);
