@@ -229,7 +229,7 @@ static both *start_operations(tide_runtime *rt, tidei_program *p, int t, const i
     b = new_both(rt, p, n * n);
     for (unsigned i = 0; i < nops; i++) {
         const tidei_op_info *info = &tidei_op_infos[ops[i]];
-        b->ulps[i] = info->ulps * (tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? 8 : 1);
+        b->ulps[i] = tidei_op_ulps(ops[i], t);
         snprintf(b->what[i], sizeof b->what[i], "%s", info->name);
     }
     fill_pairs(b, t);

@@ -2,6 +2,7 @@
 ** random layouts, folds in every layout; each with all instruction sets that this machine has. */
 #include "arrays/expr/vm.h"
 #include "tests/naive.h"
+#include <float.h>
 
 /* ---- programs ---- */
 static uint16_t node(tidei_program *p, int op, int t, int a, int b, int c) {
@@ -238,13 +239,13 @@ static void test_semantics_by_hand(void **state) {
     assert_true(is(apply_f("add", TIDE_BF16, 256, 1), 256));
 }
 
-/* Smith's division and what follows from it: close, and exact at the axes. */
+/* Smith's division and what follows from it: close, and exact at the axes; only the result itself may overflow. */
 static void test_complex_division(void **state) {
-    static const double v[] = {0.0, 1.0, -2.0, 0.5, 3e20, -1e-20, INFINITY};
+    static const double v[] = {0.0, 1.0, -2.0, 0.5, 3e20, -1e-20, 1.7e308, -1.5e308, 4e-308, INFINITY};
     (void)state;
-    for (unsigned i = 0; i < 7 * 7; i++) {
-        for (unsigned j = 0; j < 6 * 6; j++) {
-            double in[2][2] = {{v[i / 7], v[i % 7]}, {v[j / 6], v[j % 6]}}, out[2];
+    for (unsigned i = 0; i < 10 * 10; i++) {
+        for (unsigned j = 0; j < 9 * 9; j++) {
+            double in[2][2] = {{v[i / 10], v[i % 10]}, {v[j / 9], v[j % 9]}}, out[2];
             const long double a = in[0][0], b = in[0][1], c = in[1][0], d = in[1][1], n = c * c + d * d;
             tidei_program p = {0};
             tidei_vm_call call = line(1);
@@ -258,9 +259,28 @@ static void test_complex_division(void **state) {
                 assert_false(isfinite(out[0]) || isfinite(out[1]));
             } else if (isfinite(a) && isfinite(b)) {
                 const long double re = (a * c + b * d) / n, im = (b * c - a * d) / n, size = hypotl(re, im);
-                assert_true(fabsl(out[0] - re) <= 4e-16L * size && fabsl(out[1] - im) <= 4e-16L * size);
+                if (size > DBL_MAX) continue;
+                const long double off = fmaxl(4e-16L * size, 5e-324L); /* of results below the normal ones */
+                assert_true(fabsl(out[0] - re) <= off && fabsl(out[1] - im) <= off);
             }
         }
+    }
+}
+
+/* z/|z| where |z| itself is beyond the type. */
+static void test_complex_sign(void **state) {
+    static const double v[] = {0.0, 1.7e308, -1.7e308, 1.0, -3e-308};
+    (void)state;
+    for (unsigned i = 0; i < 5 * 5; i++) {
+        double in[2] = {v[i / 5], v[i % 5]}, out[2];
+        const long double size = hypotl(in[0], in[1]);
+        tidei_program p = {0};
+        tidei_vm_call call = line(1);
+        result(&p, node(&p, TIDEI_OP_SIGN, TIDE_C128, input(&p, TIDE_C128), 0, 0));
+        bind(&call.in[0], in);
+        bind(&call.out[0], out);
+        run(tidei_vm_kernels_at(0), &p, &call);
+        for (int k = 0; k < 2; k++) assert_true(fabsl(out[k] - (size ? in[k] / size : 0)) <= 1e-15L);
     }
 }
 
@@ -876,6 +896,7 @@ int main(void) {
         cmocka_unit_test(test_operations_on_complex_numbers),
         cmocka_unit_test(test_semantics_by_hand),
         cmocka_unit_test(test_complex_division),
+        cmocka_unit_test(test_complex_sign),
         cmocka_unit_test(test_casts),
         cmocka_unit_test(test_random_programs),
         cmocka_unit_test(test_the_largest_program),

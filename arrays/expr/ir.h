@@ -119,10 +119,12 @@ typedef struct tidei_op_info {
     int arity;
     int rule;          /* TIDEI_RULE_*: operand classes and result type */
     unsigned classes;  /* TIDEI_CLASS_*: of the operands' type T, after the rule's casts, that have an expression */
-    int ulps;          /* how far the float results of the back ends may lie apart */
+    int ulps;          /* of floats: tidei_op_ulps */
     const char *notes; /* special values, for the docs */
 } tidei_op_info;
 extern const tidei_op_info tidei_op_infos[TIDEI_OP_COUNT];
+/* How far the back ends' results may lie apart for operands of type t; complex: each part. */
+int tidei_op_ulps(int op, tide_dtype t);
 enum {
     TIDEI_CLASS_BOOL = 1,
     TIDEI_CLASS_INT = 2,
