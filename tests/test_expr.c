@@ -150,6 +150,9 @@ static void test_empty(void **state) {
     holds(tide_map(rt, "(x) -> 1 + prod(x, axis=(1, 2), keepdims=true)", wide), TIDE_F32, SHAPE(2, 1, 1),
           ITEMS(2, 2));
     holds(tide_map(rt, "(x) -> mean(x)", wide), TIDE_F32, 0, NULL, ITEMS(NAN));
+    double mean[2];
+    assert_ok(tide_to_host(tide_mean(tide_empty(rt, TIDE_C128, SHAPE(0)), NULL, 0, 0), mean, sizeof mean));
+    assert_true(isnan(mean[0]) && isnan(mean[1]));
     holds(tide_map(rt, "(x) -> any(x, axis=1)", wide), TIDE_BOOL, SHAPE(2, 3), ITEMS(0, 0, 0, 0, 0, 0));
     holds(tide_map(rt, "(x) -> all(x)", wide), TIDE_BOOL, 0, NULL, ITEMS(1));
     holds(tide_map(rt, "(x) -> max(x, axis=0)", wide), TIDE_F32, SHAPE(0, 3),
@@ -432,6 +435,49 @@ static void test_several_destinations(void **state) {
     holds(c, TIDE_I32, SHAPE(4), ITEMS(-1, -2, -3, 3));
 }
 
+static tide_status try_into(const char *text, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+    tide_expr *e = tide_expr_new(rt, text);
+    assert_non_null(e);
+    tide_status s = tide_apply_into(e, args, n, dsts, m);
+    tide_expr_release(e);
+    return s;
+}
+
+/* What a later pass refuses leaves the destinations of the earlier ones as they were. */
+static void test_refused_writes_nothing(void **state) {
+    (void)state;
+    tide_array *x = vector(TIDE_U8, 4, ITEMS(1, 2, 3, 4)), *none = tide_empty(rt, TIDE_U8, SHAPE(0));
+    tide_array *zero_d = array(TIDE_U64, 0, NULL, ITEMS(7)), *three = vector(TIDE_U8, 3, ITEMS(7, 7, 7)),
+               *four = vector(TIDE_U8, 4, ITEMS(7, 7, 7, 7));
+    tide_arg xa = tide_arg_array(x), big = tide_arg_int(300), small = tide_arg_array(three);
+    assert_int_equal(try_into("(x) -> (sum(x), x + 1)", &xa, 1, (tide_array *[]){zero_d, three}, 2), TIDE_E_SHAPE);
+    assert_error(TIDE_E_SHAPE, "result 2 has shape (4,), its destination (3,)");
+    assert_int_equal(
+        try_into("(x, k) -> (sum(x), x + k)", (tide_arg[]){xa, big}, 2, (tide_array *[]){zero_d, four}, 2),
+        TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "300 is out of the range of u8");
+    assert_int_equal(
+        try_into("(x, k) -> (sum(x), sum(x + k))", (tide_arg[]){xa, big}, 2, (tide_array *[]){zero_d, zero_d}, 2),
+        TIDE_E_DTYPE);
+    assert_int_equal(try_into("(x, y) -> (sum(x), u64(max(y)))", (tide_arg[]){xa, tide_arg_array(none)}, 2,
+                              (tide_array *[]){zero_d, zero_d}, 2),
+                     TIDE_E_EMPTY);
+    assert_int_equal(
+        try_into("(x, y) -> (sum(x), sum(y, axis=1))", (tide_arg[]){xa, xa}, 2, (tide_array *[]){zero_d, four}, 2),
+        TIDE_E_BOUNDS);
+    assert_int_equal(
+        try_into("(x, y, k) -> (x + 1, y + k)", (tide_arg[]){xa, small, big}, 3, (tide_array *[]){four, three}, 2),
+        TIDE_E_DTYPE);
+    tide_clear_error();
+    holds(zero_d, TIDE_U64, 0, NULL, ITEMS(7));
+    holds(three, TIDE_U8, SHAPE(3), ITEMS(7, 7, 7));
+    holds(four, TIDE_U8, SHAPE(4), ITEMS(7, 7, 7, 7));
+    /* an operand that is a stored result of the same call: the rehearsal knows its shape */
+    assert_ok(try_into("(x) -> (sum(x), x - u8(sum(x)))", &xa, 1, (tide_array *[]){zero_d, four}, 2));
+    holds(zero_d, TIDE_U64, 0, NULL, ITEMS(10));
+    holds(four, TIDE_U8, SHAPE(4), ITEMS(247, 248, 249, 250));
+}
+
 /* ---- errors ---- */
 
 static void test_errors(void **state) {
@@ -689,6 +735,7 @@ int main(void) {
         CASE(test_into),
         CASE(test_into_overlap),
         CASE(test_several_destinations),
+        CASE(test_refused_writes_nothing),
         CASE(test_errors),
         CASE(test_failure_leaves_nothing),
         CASE(test_large),

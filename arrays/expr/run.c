@@ -6,7 +6,8 @@
 ** Frames are no larger than the expression wants: what a frame does not overwrite holds addresses of arrays that calls before
 ** it dealt with, and a collector that scans the stack keeps them (35 KiB, most of it untouched, kept one array of a loop).
 ** Destinations: a pass writes straight into one where nothing that is still read lies under it, else into a temporary that
-** is copied at the end, in the order of the results. */
+** is copied at the end, in the order of the results. Nothing is written while an operand or a number may still be refused:
+** where that takes several passes they are rehearsed first. */
 #include "arrays/expr/front.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
@@ -108,6 +109,11 @@ static tide_status encode_scalars(const run *r, const tidei_pass *pass, tidei_ca
     return TIDE_OK;
 }
 
+static OWN_FRAME tide_status try_scalars(const run *r, const tidei_pass *pass) {
+    tidei_call c;
+    return encode_scalars(r, pass, &c);
+}
+
 /* ---- calls ---- */
 
 static tide_status submit(const run *r, tidei_call *c) {
@@ -201,17 +207,26 @@ static void fold_shape(const shape *body, unsigned folded, bool keepdims, shape 
     }
 }
 
-static tide_status fold_nothing(const run *r, const tidei_stored *v, const tidei_operand *out) {
+/* What a fold of nothing gives. */
+static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *out) {
+    const double nan = __builtin_nan("");
+    bool parts = tidei_dtype_kind(v->dtype) == TIDEI_KIND_COMPLEX;
     switch (v->fold) {
-    case TIDEI_FOLD_SUM: return fill(r, tide_arg_int(0), out);
-    case TIDEI_FOLD_PROD: return fill(r, tide_arg_int(1), out);
-    case TIDEI_FOLD_MEAN: return fill(r, tide_arg_float(__builtin_nan("")), out);
-    case TIDEI_FOLD_ANY: return fill(r, tide_arg_bool(0), out);
-    case TIDEI_FOLD_ALL: return fill(r, tide_arg_bool(1), out);
+    case TIDEI_FOLD_SUM: return *out = tide_arg_int(0), TIDE_OK;
+    case TIDEI_FOLD_PROD: return *out = tide_arg_int(1), TIDE_OK;
+    case TIDEI_FOLD_MEAN: return *out = parts ? tide_arg_complex(nan, nan) : tide_arg_float(nan), TIDE_OK;
+    case TIDEI_FOLD_ANY: return *out = tide_arg_bool(0), TIDE_OK;
+    case TIDEI_FOLD_ALL: return *out = tide_arg_bool(1), TIDE_OK;
     default:
         return tidei_ast_fail(r->ast, r->plan->graph.nodes[v->node].at, TIDE_E_EMPTY,
                               "%s of no elements has no value", tidei_fold_name(v->fold));
     }
+}
+
+static tide_status fill_with_nothing(const run *r, const tidei_stored *v, const tidei_operand *out) {
+    tide_arg value;
+    tide_status s = fold_nothing(r, v, &value);
+    return s == TIDE_OK ? fill(r, value, out) : s;
 }
 
 /* The order of dimensions in the call: kept ones, then folded ones; returns how many are kept. */
@@ -327,7 +342,7 @@ static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
     if ((status = fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK) return status;
     fold_shape(&body, folded, keepdims, &s);
     if ((status = place_stored(r, k, &s)) != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out) : fold_nothing(r, v, out);
+    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out) : fill_with_nothing(r, v, out);
 }
 
 static void release_stored(run *r, unsigned k) {
@@ -365,22 +380,81 @@ static tide_status run_group(run *r, unsigned set, const shape *s) {
     return status == TIDE_OK ? run_map(r, pass, s, outs) : status;
 }
 
-/* The results that are no stored values. */
-static tide_status run_results(run *r) {
-    shape *shapes = ROOM(shape, r->ast->nresults);
-    unsigned sets[TIDE_MAX_RESULTS], all = 0, n = 0, m = r->ast->nresults;
+/* The results that are no stored values, by the passes that write them. */
+typedef struct groups {
+    unsigned n, all;                 /* how many; their results (bits) */
+    unsigned sets[TIDE_MAX_RESULTS]; /* results (bits) of each */
+    shape *shapes;                   /* of each result; the caller makes room */
+} groups;
+
+static inline tide_status find_groups(const run *r, groups *g) {
     tide_status s = TIDE_OK;
+    unsigned m = r->ast->nresults;
+    g->n = g->all = 0;
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (!r->plan->results[i].is_stored)
-            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources, &shapes[i]);
+            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources, &g->shapes[i]);
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
-        if (!r->plan->results[i].is_stored && !(all >> i & 1)) all |= sets[n++] = fellows(r, shapes, i);
+        if (!r->plan->results[i].is_stored && !(g->all >> i & 1))
+            g->all |= g->sets[g->n++] = fellows(r, g->shapes, i);
+    return s;
+}
+
+static const shape *group_shape(const groups *g, unsigned i) { return &g->shapes[__builtin_ctz(g->sets[i])]; }
+
+/* Whether the numbers of every group can be had. */
+static OWN_FRAME tide_status try_groups(run *r, const groups *g) {
+    tide_status s = TIDE_OK;
+    for (unsigned i = 0; i < g->n && s == TIDE_OK; i++) {
+        const tidei_pass *pass;
+        if (!elements(group_shape(g, i))) continue;
+        s = tidei_plan_group(r->rt, r->ast, r->plan, g->sets[i], &pass);
+        if (s == TIDE_OK) s = try_scalars(r, pass);
+    }
+    return s;
+}
+
+static tide_status run_results(run *r) {
+    groups g;
+    g.shapes = ROOM(shape, r->ast->nresults);
+    unsigned m = r->ast->nresults;
+    tide_status s = find_groups(r, &g);
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
-        if (all >> i & 1) s = place_result(r, i, &shapes[i], n == 1);
-    for (unsigned i = 0; i < n && s == TIDE_OK; i++) s = run_group(r, sets[i], &shapes[__builtin_ctz(sets[i])]);
+        if (g.all >> i & 1) s = place_result(r, i, &g.shapes[i], g.n == 1);
+    if (g.n > 1 && r->dsts && !r->plan->nstored && s == TIDE_OK) s = try_groups(r, &g);
+    for (unsigned i = 0; i < g.n && s == TIDE_OK; i++) s = run_group(r, g.sets[i], group_shape(&g, i));
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (r->copied >> i & 1) s = tidei_copy_elements(r->rt, &r->dst[i], &r->out[i], r->op);
     return s;
+}
+
+/* ---- the rehearsal ---- All that can be refused but memory, without running anything. */
+
+static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
+    const tidei_stored *v = &r->plan->stored[k];
+    tide_arg value;
+    shape body, s;
+    unsigned folded = 0;
+    bool keepdims = true;
+    tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
+    if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE) status = fold_axes(r, v, body.ndim, &folded, &keepdims);
+    if (status != TIDE_OK) return status;
+    fold_shape(&body, folded, keepdims, &s);
+    r->stored[k].lay.ndim = s.ndim; /* for those who read it */
+    memcpy(r->stored[k].lay.shape, s.dim, (size_t)s.ndim * sizeof *s.dim);
+    if (v->result >= 0) status = check_destination(r, (unsigned)v->result, &s);
+    if (status != TIDE_OK || !elements(&s)) return status;
+    return elements(&body) ? try_scalars(r, &v->pass) : fold_nothing(r, v, &value);
+}
+
+static OWN_FRAME tide_status rehearse(run *r) {
+    groups g = {.shapes = ROOM(shape, r->ast->nresults)};
+    tide_status s = TIDE_OK;
+    for (unsigned k = 0; k < r->plan->nstored && s == TIDE_OK; k++) s = rehearse_stored(r, k);
+    if (s == TIDE_OK) s = find_groups(r, &g);
+    for (unsigned i = 0; i < r->ast->nresults && s == TIDE_OK; i++)
+        if (g.all >> i & 1) s = check_destination(r, i, &g.shapes[i]);
+    return s == TIDE_OK ? try_groups(r, &g) : s;
 }
 
 /* ---- the whole ---- */
@@ -452,6 +526,7 @@ static tide_status compute(run *r) {
     memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = compute_numbers(r);
+    if (s == TIDE_OK && r->dsts && r->ast->nresults > 1 && r->plan->nstored) s = rehearse(r);
     if (s == TIDE_OK) s = run_all_stored(r);
     if (s == TIDE_OK) s = run_results(r);
     for (unsigned k = 0; r->stored_held; k++) release_stored(r, k);
