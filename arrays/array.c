@@ -36,13 +36,41 @@ tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *s
     return make_full(rt, t, ndim, shape, value, "tide_full");
 }
 
+/* ---- from the host ---- */
+
+static tide_status copy_in(const tidei_operand *o, size_t at, const void *data, size_t bytes) {
+    return tidei_submit_copy(tidei_stream_here(o->rt), TIDEI_COPY_H2D, o->st, at, (void *)data, NULL, 0, bytes,
+                             "tide_from_host");
+}
+
+static bool all_are_bools(const unsigned char *p, size_t n) {
+    unsigned char seen = 0;
+    for (size_t i = 0; i < n; i++) seen |= p[i];
+    return seen <= 1;
+}
+
+/* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so they must be one of two. */
+static tide_status copy_truths(const tidei_operand *o, const unsigned char *data, size_t n) {
+    size_t room = tidei_min_size(n, TIDEI_MIB);
+    unsigned char *buf = tidei_host_alloc(o->rt, room);
+    tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_from_host", room);
+    for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
+        size_t some = tidei_min_size(room, n - at);
+        for (size_t i = 0; i < some; i++) buf[i] = data[at + i] != 0;
+        s = copy_in(o, at, buf, some);
+    }
+    tidei_host_free(o->rt, buf);
+    return s;
+}
+
 tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, "tide_from_host", &o);
     if (!a) return NULL;
-    tide_status s = o.st->bytes && !data ? tidei_fail(TIDE_E_INVALID, "tide_from_host", "data is NULL")
-                                         : tidei_submit_copy(tidei_stream_here(rt), TIDEI_COPY_H2D, o.st, 0,
-                                                             (void *)data, NULL, 0, o.st->bytes, "tide_from_host");
+    size_t n = o.st->bytes;
+    tide_status s = n && !data ? tidei_fail(TIDE_E_INVALID, "tide_from_host", "data is NULL")
+                    : t == TIDE_BOOL && !all_are_bools(data, n) ? copy_truths(&o, data, n)
+                                                                : copy_in(&o, 0, data, n);
     return tidei_array_done(a, &o, s);
 }
 

@@ -65,6 +65,17 @@ static void test_make_every_dtype(void **state) {
     }
 }
 
+/* Any byte but 0 is true, and one that is kept as such. */
+static void test_bool_bytes(void **state) {
+    tide_runtime *rt = *state;
+    const unsigned char odd[] = {0, 1, 2, 255, 128, 0};
+    tide_array *a = of(rt, TIDE_BOOL, SHAPE(6), odd), *b = of(rt, TIDE_BOOL, SHAPE(6), "\1\1\1\1\1\1");
+    has_bytes(a, (unsigned char[]){0, 1, 1, 1, 1, 0}, 6);
+    has_bytes(tide_map(rt, "(a, b) -> a == b", a, b), (unsigned char[]){0, 1, 1, 1, 1, 0}, 6);
+    has_bytes(tide_map(rt, "(a) -> sum(a)", a), (int64_t[]){4}, 8);
+    assert_int_equal(odd[2], 2); /* the caller's data are read only */
+}
+
 static void test_full(void **state) {
     tide_runtime *rt = *state;
     HAS_I32(tide_full(rt, TIDE_I32, SHAPE(3), tide_arg_int(-7)), -7, -7, -7);
@@ -570,6 +581,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(test_make_every_dtype),
         CASE(test_full),
+        CASE(test_bool_bytes),
         CASE(test_arange),
         CASE(test_item),
         CASE(test_to_host_errors),
