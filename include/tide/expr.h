@@ -26,8 +26,9 @@ TIDE_API void tide_expr_release(tide_expr *e);
 TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
 TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs,
                                                     size_t m);
-/* Writes the results into existing arrays (views too), whose shape must be the results' own; values are cast to their
-** dtype where the standard allows it within a kind, else TIDE_E_DTYPE. Overlap with operands is handled. */
+/* Writes the results into existing arrays (views too), whose shape must be the results' own; a value is stored in another
+** type of its kind or of a wider kind, else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused
+** before anything is written. */
 TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n,
                                                     tide_array *const *dsts, size_t m);
 
@@ -41,6 +42,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const ch
 
 /* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its arguments. */
 static inline tide_arg tide_box(tide_array *a) { return tide_arg_array(a); }
+template <class T> tide_arg tide_box(T *) = delete; /* no pointer but an array's: it would be `true` */
 static inline tide_arg tide_box(bool v) { return tide_arg_bool(v); }
 static inline tide_arg tide_box(int v) { return tide_arg_int(v); }
 static inline tide_arg tide_box(long v) { return tide_arg_int(v); }
