@@ -22,14 +22,16 @@ TIDE_API tide_array *tide_ones(tide_runtime *rt, tide_dtype t, int ndim, const i
 TIDE_API tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, tide_arg value);
 /* ceil((stop-start)/step) elements start + i*step, computed in double. step != 0. Integer t: the three must be integers. */
 TIDE_API tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop, double step);
-/* Copies row-major data from host memory, which may be reused when the call returns. */
+/* Copies row-major data from host memory, which may be reused when the call returns. Bool: any byte but 0 becomes 1. */
 TIDE_API tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
                                     const void *data);
 /* Copies to host memory in row-major order, after all work queued on the array; blocks. `bytes` must be the array's. */
 TIDE_API TIDE_NODISCARD tide_status tide_to_host(tide_array *a, void *dst, size_t bytes);
-/* Reads the one element of a one-element array; blocks. Bool and integers as integers, floats as double. */
+/* Reads the one element of a one-element array; blocks. Bool comes as TIDE_ARG_BOOL and signed integers as
+** TIDE_ARG_INT (both in value.i), unsigned ones as TIDE_ARG_UINT, floats TIDE_ARG_FLOAT, complex TIDE_ARG_COMPLEX. */
 TIDE_API TIDE_NODISCARD tide_status tide_item(tide_array *a, tide_arg *out);
-TIDE_API double tide_item_f64(tide_array *a); /* the same as a double; NaN on failure */
+/* The same as a double; NaN on failure, which a complex element is (TIDE_E_DTYPE). */
+TIDE_API double tide_item_f64(tide_array *a);
 
 /* NumPy .npy files, format 1.0 to 3.0 in, 1.0 out; any byte order, C or Fortran order in. bf16 has no .npy form.
 ** A regular file is written in its folder under another name and renamed: a failure leaves the one that was there. */
@@ -98,7 +100,9 @@ tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-majo
 /* Casts. Float to integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; complex to real is
 ** TIDE_E_DTYPE; f64 to f16, bf16, f32 rounds to nearest even. */
 TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
-/* Writes src into dst (a view, usually), broadcasting and casting src. Overlapping ones behave as if src were copied first. */
+/* Writes src into dst (a view, usually), broadcasting src, and casting it within its kind or to a wider one: other casts are
+** TIDE_E_DTYPE (tide_cast first), and a stretched dst (tide_broadcast_to) is TIDE_E_INVALID. Overlapping ones behave as if
+** src were copied first. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value); /* value as in tide_full */
 /* Elements of `a` along `axis` at integer `indices` (any rank: its shape replaces the axis). Negative ones count from the

@@ -94,8 +94,8 @@ enum {
 TIDE_API const char *tide_dtype_name(tide_dtype t); /* "f32"; "?" for an unknown one; static */
 TIDE_API size_t tide_dtype_size(tide_dtype t);      /* bytes of one element; 0 for an unknown one */
 
-/* A tagged argument of an expression. C numbers are weak: they take the kind of the arrays they meet
-** (bool < int < float < complex) and never widen them. */
+/* A tagged argument of an expression. C numbers are weak: they take the type of the arrays they meet where it is of their
+** kind or a wider one (bool < int < float < complex), else the kind is widened: i32 with 0.5 gives f64, f32 with it f32. */
 typedef struct tide_arg {
     int32_t kind; /* TIDE_ARG_* */
     int32_t reserved;
