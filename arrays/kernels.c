@@ -2,7 +2,8 @@
 **
 ** A table in memory, then the disk (kernel_cache.c), then the compiler. Whoever asks first for a text builds it, outside
 ** the lock; others who want the same wait for that one, others who want another build at the same time. Loading a kernel
-** takes device memory: it climbs the ladder like any allocation. */
+** takes device memory: it climbs the ladder like any allocation. The library's own texts are found by their address, in a
+** list that only grows: no lock, no look at the text. */
 #include "arrays/kernels.h"
 #include "arrays/arrays.h"
 #include "arrays/kernel_cache.h"
@@ -24,12 +25,21 @@ typedef struct kernel {
     const char *source;
 } kernel;
 
+/* A kernel of a text that never moves nor changes; once in the list, neither does this. */
+typedef struct fixed {
+    struct fixed *next;
+    const tidei_dev *d;
+    const char *name, *source;
+    tidei_dkernel *k;
+} fixed;
+
 typedef struct tidei_kernels {
     pthread_mutex_t lock;
     pthread_cond_t built;
     uint64_t rounds; /* builds that ended, well or not */
     kernel *buckets[BUCKETS];
     tidei_kernel_cache *cache;
+    _Atomic(fixed *) fixed;
 } tidei_kernels;
 
 /* ---- the table ---- */
@@ -214,6 +224,29 @@ tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source,
     }
 }
 
+static const fixed *find_fixed(const fixed *f, const tidei_dev *d, const char *name, const char *source) {
+    while (f && (f->d != d || f->name != name || f->source != source)) f = f->next;
+    return f;
+}
+
+/* Without memory for it nothing is kept: the next call asks by content again. Two threads may both add one. */
+static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const char *source, tidei_dkernel *k) {
+    fixed *f = tidei_host_alloc(d->rt, sizeof *f);
+    if (!f) return;
+    *f = (fixed){.d = d, .name = name, .source = source, .k = k, .next = atomic_load(&ks->fixed)};
+    while (!atomic_compare_exchange_weak(&ks->fixed, &f->next, f)) {}
+}
+
+tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source, const char *op,
+                                   tidei_dkernel **out) {
+    tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
+    const fixed *f = find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source);
+    if (f) return *out = f->k, TIDE_OK;
+    tide_status s = tidei_kernel_get(d, name, source, op, out);
+    if (s == TIDE_OK) keep_fixed(ks, d, name, source, *out);
+    return s;
+}
+
 /* ---- opening and closing ---- */
 
 tide_status tidei_kernels_open(tide_runtime *rt) {
@@ -239,6 +272,10 @@ void tidei_kernels_close(tide_runtime *rt) {
             e->d->d->ops->kernel_release(e->d->d, e->k);
             tidei_host_free(rt, e);
         }
+    for (fixed *f = atomic_load(&ks->fixed), *next; f; f = next) {
+        next = f->next;
+        tidei_host_free(rt, f);
+    }
     tidei_kernel_cache_close(ks->cache);
     pthread_mutex_destroy(&ks->lock);
     pthread_cond_destroy(&ks->built);

@@ -33,7 +33,7 @@ tide_status tidei_run_own(tide_runtime *rt, const tidei_own_kernel *k, const tid
                       .grid = {(unsigned)(blocks < enough ? blocks : enough), 1, 1},
                       .block = {BLOCK, 1, 1}};
     if (info->flags & TIDEI_DEV_RUNS_TEXT) {
-        tide_status status = tidei_kernel_get(s->dev, k->name, k->text, op, &l.kernel);
+        tide_status status = tidei_kernel_get_fixed(s->dev, k->name, k->text, op, &l.kernel);
         if (status != TIDE_OK) return status;
     }
     return tidei_submit_launch(s, uses, n, &l, add_addresses, &p, op);

@@ -6,7 +6,7 @@
 #include "arrays/arrays.h"
 
 typedef struct tidei_own_kernel {
-    const char *name;
+    const char *name; /* both are constants, found again by their address */
     const char *text; /* CUDA C that defines `name` */
     tidei_host_fn host_fn;
 } tidei_own_kernel;
