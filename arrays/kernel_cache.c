@@ -4,7 +4,8 @@
 ** stored key is compared, so a collision is a miss. The image's XXH3-64 is checked. Entries are written to a file of another
 ** name and renamed, so no lock is needed between threads or processes, and a killed writer leaves nothing but its own file.
 ** What must stay true: code is run only from files that nobody but this user could have written. The folder must be the
-** user's own and writable by none else, else the cache is off. Any failure is silent: a kernel is then compiled. */
+** user's own and writable by none else, else the cache is off; and so must each entry, else it is removed. Any failure is
+** silent: a kernel is then compiled. */
 #include "arrays/kernel_cache.h"
 
 #include <dirent.h>
@@ -22,6 +23,7 @@
 #define TOUCH_AFTER        (24 * 60 * 60)   /* seconds; an entry in use is marked so at most this often */
 #define ABANDONED          (60 * 60)        /* seconds; an unfinished file this old has lost its writer */
 #define KEEP_OF_BOUND(max) ((max) / 4 * 3)  /* pruning goes this far, so that not every new entry prunes */
+#define RECOUNT(max)       ((max) / 16) /* bytes added after which the folder is counted again, for others add too */
 
 static const char suffix[] = ".kernel", part_suffix[] = ".part";
 
@@ -41,7 +43,8 @@ struct tidei_kernel_cache {
     pthread_mutex_t lock; /* what follows */
     bool looked;          /* at the folder */
     int folder;           /* -1: the cache is off */
-    size_t bytes;         /* about how much it holds; SIZE_MAX: not counted yet */
+    size_t bytes;         /* how much it held when it was counted; SIZE_MAX: not counted yet */
+    size_t added;         /* since then, by this runtime */
 };
 
 /* ---- the folder ---- */
@@ -58,6 +61,10 @@ static bool make_folders(const char *path) {
     return mkdir(p, 0700) == 0 || errno == EEXIST;
 }
 
+static bool ours_alone(const struct stat *st) {
+    return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
 static int open_folder(tide_runtime *rt) {
     const char *path = rt->set.cache_dir;
@@ -69,7 +76,7 @@ static int open_folder(tide_runtime *rt) {
         if (fd >= 0) close(fd);
         return -1;
     }
-    if (st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) return fd;
+    if (ours_alone(&st)) return fd;
     tidei_log(rt, TIDE_LOG_WARNING, "kernel cache: others can write to %s; the cache is off", path);
     close(fd);
     return -1;
@@ -111,37 +118,59 @@ static void entry_name(char name[NAME_BYTES], const char *key, size_t key_bytes)
 
 /* ---- reading ---- */
 
-static bool read_all(int fd, void *to, size_t bytes) {
+typedef enum verdict {
+    WHOLE,
+    DAMAGED,
+    UNREAD
+} verdict; /* UNREAD: it may be whole, but could not be had this time */
+
+static verdict read_all(int fd, void *to, size_t bytes) {
     char *p = to;
     while (bytes) {
         ssize_t n = read(fd, p, bytes);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
+        if (n < 0) return UNREAD;
+        if (n == 0) return DAMAGED;
         p += n;
         bytes -= (size_t)n;
     }
-    return true;
+    return WHOLE;
 }
 
-/* The image of an open entry; NULL if anything in it is not as it was written. */
-static void *read_entry(int fd, size_t file_bytes, const char *key, size_t key_bytes, size_t *bytes) {
-    header h;
-    void *image = NULL;
-    if (!read_all(fd, &h, sizeof h)) return NULL;
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.version != VERSION || h.reserved ||
-        h.key_bytes != key_bytes || h.image_bytes == 0 || h.image_bytes != file_bytes - sizeof h - key_bytes)
-        return NULL;
+static verdict read_key(int fd, const char *key, size_t key_bytes) {
     char *stored = malloc(key_bytes);
-    if (stored && read_all(fd, stored, key_bytes) && memcmp(stored, key, key_bytes) == 0) {
-        image = malloc(h.image_bytes);
-        if (image && (!read_all(fd, image, h.image_bytes) || XXH3_64bits(image, h.image_bytes) != h.checksum)) {
-            free(image);
-            image = NULL;
-        }
-    }
+    verdict v = stored ? read_all(fd, stored, key_bytes) : UNREAD;
+    if (v == WHOLE && memcmp(stored, key, key_bytes) != 0) v = DAMAGED;
     free(stored);
+    return v;
+}
+
+static verdict read_image(int fd, const header *h, void **image) {
+    void *p = malloc(h->image_bytes);
+    verdict v = p ? read_all(fd, p, h->image_bytes) : UNREAD;
+    if (v == WHOLE && XXH3_64bits(p, h->image_bytes) != h->checksum) v = DAMAGED;
+    if (v == WHOLE)
+        *image = p;
+    else
+        free(p);
+    return v;
+}
+
+/* The image of an open entry, if all in it is as it was written. */
+static verdict read_entry(int fd, const char *key, size_t key_bytes, struct stat *st, void **image, size_t *bytes) {
+    header h;
+    if (fstat(fd, st)) return UNREAD;
+    size_t size = (size_t)st->st_size;
+    if (!S_ISREG(st->st_mode) || !ours_alone(st) || size <= sizeof h + key_bytes || size > ENTRY_MAX)
+        return DAMAGED;
+    verdict v = read_all(fd, &h, sizeof h);
+    if (v != WHOLE) return v;
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.version != VERSION || h.reserved ||
+        h.key_bytes != key_bytes || h.image_bytes == 0 || h.image_bytes != size - sizeof h - key_bytes)
+        return DAMAGED;
     *bytes = h.image_bytes;
-    return image;
+    v = read_key(fd, key, key_bytes);
+    return v == WHOLE ? read_image(fd, &h, image) : v;
 }
 
 bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_bytes, void **image,
@@ -151,23 +180,20 @@ bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_
     int folder = folder_of(c);
     if (folder < 0) return false;
     entry_name(name, key, key_bytes);
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
-    void *found = NULL;
-    size_t n = 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size > sizeof(header) + key_bytes &&
-        (size_t)st.st_size <= ENTRY_MAX)
-        found = read_entry(fd, (size_t)st.st_size, key, key_bytes, &n);
-    if (found && time(NULL) - st.st_mtime > TOUCH_AFTER) futimens(fd, NULL);
+    verdict v = read_entry(fd, key, key_bytes, &st, image, bytes);
+    int reason = errno;
+    if (v == WHOLE && time(NULL) - st.st_mtime > TOUCH_AFTER) futimens(fd, NULL);
     close(fd);
-    if (!found) {
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s is damaged or of another kernel; removed", name);
+    if (v == UNREAD)
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s cannot be read: %s", name, strerror(reason));
+    if (v == DAMAGED) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG,
+                  "kernel cache: %s is damaged, of another kernel, or open to others; removed", name);
         unlinkat(folder, name, 0);
-        return false;
     }
-    *image = found;
-    *bytes = n;
-    return true;
+    return v == WHOLE;
 }
 
 void tidei_kernel_cache_forget(tidei_kernel_cache *c, const char *key, size_t key_bytes) {
@@ -254,13 +280,15 @@ static size_t count_and_prune(tidei_kernel_cache *c, int folder) {
 
 static void note_new(tidei_kernel_cache *c, int folder, size_t bytes) {
     pthread_mutex_lock(&c->lock);
-    bool look = c->bytes == SIZE_MAX || c->bytes > c->rt->set.cache_max - bytes;
-    c->bytes = look ? SIZE_MAX : c->bytes + bytes;
+    size_t max = c->rt->set.cache_max;
+    c->added += bytes;
+    bool look = c->bytes == SIZE_MAX || c->added > RECOUNT(max) || c->bytes + c->added > max;
     pthread_mutex_unlock(&c->lock);
     if (!look) return;
     size_t now = count_and_prune(c, folder);
     pthread_mutex_lock(&c->lock);
     c->bytes = now;
+    c->added = 0;
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -10,10 +10,12 @@ typedef struct tidei_kernel_cache tidei_kernel_cache;
 tidei_kernel_cache *tidei_kernel_cache_open(tide_runtime *rt);
 void tidei_kernel_cache_close(tidei_kernel_cache *c); /* NULL is legal */
 
-/* The image kept under exactly this key, malloc'ed; false if there is none that is whole. An entry that is not is removed.
+/* The image kept under exactly this key, malloc'ed; false if there is none that is whole, or none that can be had. An entry
+** that is damaged, or that others could write, is removed.
 ** Any thread; never fails otherwise: whatever the file system refuses is a miss, said at log level debug. */
 bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_bytes, void **image, size_t *bytes);
-/* Keeps an image. Readers see it whole or not at all. The folder stays within its bound: the entries used longest ago go. */
+/* Keeps an image. Readers see it whole or not at all. The folder stays within its bound: the entries used longest ago go.
+** Each runtime counts for itself, and again whenever it has added a sixteenth: by so much may each be beyond. */
 void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_bytes, const void *image,
                              size_t bytes);
 /* Removes the entry: its image does not load. */

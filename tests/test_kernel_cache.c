@@ -209,6 +209,27 @@ static void test_in_memory(void **state) {
     assert_int_equal(files_in(folder, ""), 0); /* the cache was off */
 }
 
+/* The library's own texts are found by where they lie. */
+static void test_fixed(void **state) {
+    text_device x;
+    static char source[] = "the text of a fixed kernel", name[] = "kernel";
+    tidei_dkernel *k = NULL, *again = NULL, *by_content = NULL;
+    (void)state;
+    tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
+    tidei_dev *d = &rt->devs[0];
+    assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
+    assert_ok(tidei_kernel_get(d, name, source, "tide_test", &by_content));
+    assert_ptr_equal(k, by_content);
+    source[0] = 'T'; /* which a constant would not */
+    assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &again));
+    assert_ptr_equal(k, again);
+    source[0] = 't';
+    assert_ok(tidei_kernel_get_fixed(d, "kernel of another name", source, "tide_test", &again));
+    assert_ptr_not_equal(k, again);
+    assert_int_equal(atomic_load(&x.compiles), 2);
+    close_runtime(rt, &x);
+}
+
 static void test_on_disk(void **state) {
     text_device x;
     char path[512];
@@ -326,6 +347,27 @@ static void test_untrusted_folders(void **state) {
     assert_int_equal(chown(folder, 0, 0), 0);
 }
 
+/* An entry that others can write is no code to run. */
+static void test_untrusted_entries(void **state) {
+    char path[512];
+    struct stat st;
+    (void)state;
+    assert_int_equal(compiles_of("text"), 1);
+    only_file(".kernel", path, sizeof path);
+    static const mode_t modes[] = {0620, 0602, 0666};
+    for (size_t i = 0; i < TIDEI_COUNT(modes); i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(compiles_of("text"), 1);
+        assert_int_equal(stat(path, &st), 0); /* the new one */
+        assert_int_equal(st.st_mode & 0777, 0600);
+        assert_int_equal(compiles_of("text"), 0);
+    }
+    if (geteuid() != 0) return;
+    assert_int_equal(chown(path, 65534, 65534), 0);
+    assert_int_equal(compiles_of("text"), 1);
+    assert_int_equal(compiles_of("text"), 0);
+}
+
 static void test_nowhere_to_write(void **state) {
     text_device x;
     char file[128], below[160];
@@ -391,6 +433,27 @@ static void test_bounded(void **state) {
     get(rt, "one that is new");
     close_runtime(rt, &x);
     assert_int_equal(compiles_of("one that is new"), 1);
+}
+
+/* Two who fill one folder: neither knows what the other adds until it counts again. */
+static void test_bounded_for_two(void **state) {
+    text_device x, y;
+    char path[512], max[32], source[32];
+    (void)state;
+    assert_int_equal(compiles_of("the first"), 1);
+    only_file(".kernel", path, sizeof path);
+    size_t bytes = bytes_of(path);
+    snprintf(max, sizeof max, "%zu", 64 * (bytes + 10));
+    tide_runtime *one = open_with(&x, folder, max, TIDE_ON), *two = open_with(&y, folder, max, TIDE_ON);
+    for (int i = 0; i < 100; i++) {
+        snprintf(source, sizeof source, "text %d of one", i);
+        get(one, source);
+        snprintf(source, sizeof source, "text %d of two", i);
+        get(two, source);
+        assert_in_range(files_in(folder, ".kernel"), 1, 64 + 2 * 64 / 16);
+    }
+    close_runtime(one, &x);
+    close_runtime(two, &y);
 }
 
 /* What is used stays: reading an old entry makes it young. */
@@ -562,14 +625,17 @@ int main(int argc, char **argv) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_in_memory),
+        CASE(test_fixed),
         CASE(test_on_disk),
         CASE(test_the_folder_is_made),
         CASE(test_damaged),
         CASE(test_an_entry_of_another_kernel),
         CASE(test_an_image_that_does_not_load),
         CASE(test_untrusted_folders),
+        CASE(test_untrusted_entries),
         CASE(test_nowhere_to_write),
         CASE(test_bounded),
+        CASE(test_bounded_for_two),
         CASE(test_use_keeps),
         CASE(test_failures),
         CASE(test_loading_climbs),
