@@ -346,6 +346,19 @@ static void test_windows(void **state) {
     assert_string_equal(tide_last_error()->operation, "(a) ->\n\tlet b = a;\n\tb + c1");
 }
 
+/* Letters are ASCII in every locale: in Latin 1, where there is one, a byte beyond is none. */
+static void test_letters(void **state) {
+    static const char *const latin[] = {"en_US.ISO-8859-1", "de_DE.ISO-8859-1", "fr_FR.ISO-8859-1", "de_DE", "C"};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(latin); i++)
+        if (setlocale(LC_CTYPE, latin[i])) break;
+    fails("(a) -> a + \xe9", 12, "unexpected \"\xe9\"");
+    fails("(\xe9) -> 1", 2, "unexpected \"\xe9\"");
+    fails("(a) -> a\xb2", 9, "unexpected");
+    fails("(a) -> a@[`{a", 9, "unexpected \"@\"");
+    setlocale(LC_CTYPE, "C");
+}
+
 /* The same text parses the same in a locale with a decimal comma, where there is one. */
 static void test_locale(void **state) {
     (void)state;
@@ -367,7 +380,7 @@ int main(void) {
         cmocka_unit_test(test_name_errors),     cmocka_unit_test(test_fold_errors),
         cmocka_unit_test(test_number_errors),   cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_many_names),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_locale),          cmocka_unit_test(test_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 ** which counts depth. Nodes are appended after their operands, so the list is in topological order, and `let` is only a
 ** second name for a node. A function that fails has set the error and returns NONE (or false). */
 #include "arrays/expr/front.h"
-#include <ctype.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,8 +117,12 @@ typedef struct parser {
 #define FAIL(p, where, ...) (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), NONE)
 #define BAD(p, where, ...)  (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), false)
 
-static bool begins_name(char c) { return isalpha((unsigned char)c) || c == '_'; }
-static bool in_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+/* ASCII, whatever the process's locale. */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+static bool is_hexdigit(char c) { return is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
+static bool begins_name(char c) { return is_letter(c) || c == '_'; }
+static bool in_name(char c) { return begins_name(c) || is_digit(c); }
 
 /* Digits as written, whatever the process's locale. */
 static double to_double(const char *s) {
@@ -150,21 +153,20 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
     uint64_t u;
     bool fractional = false;
     if (s[0] == '0' && (s[1] | 32) == 'x') {
-        for (q = s + 2; isxdigit((unsigned char)*q); q++) {}
+        for (q = s + 2; is_hexdigit(*q); q++) {}
         if (q == s + 2 || in_name(*q)) return BAD(p, t->at, "malformed hexadecimal number");
         if (!to_uint(s + 2, q, 16, &u)) return BAD(p, t->at, "%.*s does not fit 64 bits", (int)(q - s), s);
         t->number = integer(u);
         return *end = q, true;
     }
-    while (isdigit((unsigned char)*q)) q++;
+    while (is_digit(*q)) q++;
     if (*q == '.') {
         fractional = true;
-        for (q++; isdigit((unsigned char)*q); q++) {}
+        for (q++; is_digit(*q); q++) {}
     }
-    if ((*q | 32) == 'e' &&
-        (isdigit((unsigned char)q[1]) || ((q[1] == '+' || q[1] == '-') && isdigit((unsigned char)q[2])))) {
+    if ((*q | 32) == 'e' && (is_digit(q[1]) || ((q[1] == '+' || q[1] == '-') && is_digit(q[2])))) {
         fractional = true;
-        for (q += 2; isdigit((unsigned char)*q); q++) {}
+        for (q += 2; is_digit(*q); q++) {}
     }
     bool imaginary = *q == 'i' && !in_name(q[1]);
     if ((in_name(*q) && !imaginary) || *q == '.') {
@@ -194,7 +196,7 @@ static bool lex(parser *p, uint32_t from, token *t) {
     if (begins_name(*s)) {
         t->kind = T_NAME;
         while (in_name(*end)) end++;
-    } else if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1]))) {
+    } else if (is_digit(*s) || (*s == '.' && is_digit(s[1]))) {
         t->kind = T_NUMBER;
         if (!lex_number(p, s, t, &end)) return t->kind = T_BAD, false;
     } else if (*s) {
@@ -465,7 +467,7 @@ static bool fold_options(parser *p, int fold, tidei_axes *x) {
         if (!next(p)) return false;
         token name = p->tok, after;
         if (name.kind != T_NAME || !lex(p, name.end, &after) || after.kind != '=') {
-            if (after.kind == T_BAD && name.kind == T_NAME) return false;
+            if (name.kind == T_NAME && after.kind == T_BAD) return false;
             const char *f = tidei_fold_name(fold);
             if (fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX)
                 return BAD(p, name.at,
