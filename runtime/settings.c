@@ -14,6 +14,10 @@ static bool parse_text(const char *text, void *field, size_t cap) {
     return true;
 }
 
+static bool parse_folder(const char *text, void *field, size_t cap) {
+    return *text == '/' && parse_text(text, field, cap);
+}
+
 static bool starts_with_count(const char *text, const char *name) {
     size_t n = strlen(name);
     if (strncmp(text, name, n)) return false;
@@ -106,7 +110,7 @@ static const struct {
      offsetof(tide_config, log_level)},
     {"TIDE_DEBUG", "0 or 1", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
     {"TIDE_CACHE", "0 or 1", parse_switch, SETTING(cache), FIELD_SWITCH, offsetof(tide_config, cache)},
-    {"TIDE_CACHE_DIR", "an absolute path", parse_text, SETTING(cache_dir), FIELD_TEXT,
+    {"TIDE_CACHE_DIR", "an absolute path", parse_folder, SETTING(cache_dir), FIELD_TEXT,
      offsetof(tide_config, cache_dir)},
     {"TIDE_CACHE_MAX", "bytes or 256MiB", parse_size, SETTING(cache_max), FIELD_TEXT,
      offsetof(tide_config, cache_max)},

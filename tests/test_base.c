@@ -169,10 +169,10 @@ static void config_wins_over_environment(void **state) {
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the config it fails. */
 static void bad_values(void **state) {
     static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},    {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
-        {"TIDE_LIMIT", "lots"},    {"TIDE_LIMIT", "120%"},     {"TIDE_GC_EARLY", "maybe"},
-        {"TIDE_HOST_MEMORY", "1"}, {"TIDE_HOST_DEVICES", "0"}, {"TIDE_LOG", "loud"},
-        {"TIDE_DEBUG", "2"},       {"TIDE_CACHE_MAX", "big"}};
+        {"TIDE_DEVICE", "gpu"},     {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
+        {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "120%"},     {"TIDE_GC_EARLY", "maybe"},
+        {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"}, {"TIDE_LOG", "loud"},
+        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "2"},        {"TIDE_CACHE_MAX", "big"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(tidei_settings_read(NULL, &plain, note_warning, NULL));
@@ -189,6 +189,9 @@ static void bad_values(void **state) {
     tide_config c = {.struct_size = sizeof c, .limit = "lots"};
     assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "lots");
+    c = (tide_config){.struct_size = sizeof c, .cache_dir = "below/here"};
+    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the field for TIDE_CACHE_DIR is \"below/here\"; wanted: an absolute path");
     c = (tide_config){.struct_size = sizeof c, .gc_early = 7};
     assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
     c = (tide_config){.struct_size = sizeof c + 8};

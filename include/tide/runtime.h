@@ -45,10 +45,11 @@ typedef struct tide_config {
     int log_level;    /* TIDE_LOG (error, warning, info, debug). Default: silent */
     tide_log_fn log;  /* default: stderr when a level is set */
     void *log_user;
-    int debug;             /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
-    int cache;             /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
-    const char *cache_dir; /* TIDE_CACHE_DIR. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
-    const char *cache_max; /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
+    int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
+    int cache; /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
+    const char
+        *cache_dir; /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
+    const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
     const tide_host_memory *host; /* default: malloc and free */
 } tide_config;
 
