@@ -564,7 +564,7 @@ static void absurd_sizes_are_refused(void **state) {
     tidei_addr a;
     assert_int_equal(b->o->page_new(b->d, absurd, &p), TIDE_E_NOMEM);
     assert_int_equal(b->o->raw_alloc(b->d, TIDEI_MEM_DEVICE, absurd, &a), TIDE_E_NOMEM);
-    assert_int_equal(b->o->raw_alloc(b->d, TIDEI_MEM_PINNED, absurd, &a), TIDE_E_NOMEM);
+    assert_int_equal(b->o->raw_alloc(b->d, TIDEI_MEM_PINNED, absurd, &a), TIDE_E_HOST_NOMEM);
     fill_bytes(b, 0, b->memory, 5, 8); /* nothing is lost */
     assert_int_equal(read_word(b, 0, b->memory), 0x0505050505050505);
 }

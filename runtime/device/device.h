@@ -6,8 +6,8 @@
 ** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no call back into the
 ** runtime but tidei_fail and tidei_log; failure sets the thread's error (tidei_fail) and returns its code; a failure that
 ** leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every later slot but the releasing ones returns
-** TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is. Slots that queue work return without
-** waiting for it. */
+** TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is: pinned memory is the host's, and its lack
+** TIDE_E_HOST_NOMEM. Slots that queue work return without waiting for it. */
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 

@@ -20,9 +20,9 @@
 static tidei_host *host_of(tidei_device *d) { return (tidei_host *)d; }
 static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 
-/* The kernel has no memory (or no more mappings) for us, or something is wrong. */
-static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes) {
-    return tidei_fail(errno == ENOMEM ? TIDE_E_NOMEM : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
+/* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is wrong. */
+static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes, tide_status nomem) {
+    return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
                       h->base.info.name, bytes, strerror(errno));
 }
 
@@ -211,7 +211,7 @@ tide_status tidei_host_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
     tide_status status = TIDE_OK;
     if (!move_to_goals(h, addr, total, pages, n) ||
         mprotect(at(addr), total, PROT_READ | PROT_WRITE) != 0) { /* may have taken effect in part */
-        status = kernel_refused(h, "map", total);
+        status = kernel_refused(h, "map", total, TIDE_E_NOMEM);
         mprotect(at(addr), total, PROT_NONE);
     }
     for (size_t i = 0; i < n; i++) {
@@ -240,7 +240,7 @@ tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
     pthread_mutex_lock(&h->memory_lock);
     tide_status status = TIDE_OK;
     if (mprotect(at(addr), total, PROT_NONE) != 0) {
-        status = kernel_refused(h, "unmap", total);
+        status = kernel_refused(h, "unmap", total, TIDE_E_NOMEM);
         mprotect(at(addr), total, PROT_READ | PROT_WRITE);
     }
     for (size_t i = 0; i < n && status == TIDE_OK; i++) {
@@ -262,7 +262,7 @@ static size_t physical_memory(void) {
 static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
     if (kind == TIDEI_MEM_DEVICE) return count(h, "raw_alloc", bytes);
     if (bytes <= physical_memory()) return TIDE_OK;
-    return tidei_fail(TIDE_E_NOMEM, "raw_alloc", "%s: %zu bytes of pinned memory asked, the machine has %zu",
+    return tidei_fail(TIDE_E_HOST_NOMEM, "raw_alloc", "%s: %zu bytes of pinned memory asked, the machine has %zu",
                       h->base.info.name, bytes, physical_memory());
 }
 
@@ -278,7 +278,7 @@ tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t by
     errno = posix_memalign(&p, huge ? HUGE_BYTES : TIDEI_HOST_ALIGN, bytes);
     if (errno != 0) {
         if (kind == TIDEI_MEM_DEVICE) uncount(h, bytes);
-        return kernel_refused(h, "raw_alloc", bytes);
+        return kernel_refused(h, "raw_alloc", bytes, kind == TIDEI_MEM_DEVICE ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM);
     }
     if (huge) madvise(p, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
     *out = (uintptr_t)p;
