@@ -22,7 +22,8 @@ struct box {
     tidei_dstream *s[NSTREAMS];
     tidei_addr memory; /* 1 MiB */
     _Atomic long allocations;
-    long fail_at; /* the allocation, counted from 1, that fails; 0: none */
+    long fail_at;          /* the allocation, counted from 1, that fails; 0: none */
+    atomic_bool exhausted; /* all fail */
     _Atomic long asked;
     pthread_mutex_t lock; /* of the lines: workers log */
     unsigned lines;
@@ -32,7 +33,7 @@ struct box {
 
 static void *count_alloc(void *user, size_t n) {
     struct box *b = user;
-    if (atomic_fetch_add(&b->asked, 1) + 1 == b->fail_at) return NULL;
+    if (atomic_fetch_add(&b->asked, 1) + 1 == b->fail_at || atomic_load(&b->exhausted)) return NULL;
     atomic_fetch_add(&b->allocations, 1);
     return malloc(n);
 }
@@ -958,6 +959,36 @@ static void every_failed_allocation_is_an_error_and_no_leak(void **state) {
 
 /* ---- the queue ---- */
 
+/* Whatever stands last in a full queue, there is room to wait for it: else what it copies could not be waited for. */
+static void stand(const void *gate) {
+    while (!atomic_load(*(atomic_int *const *)gate)) sched_yield();
+}
+
+static void waiting_needs_no_memory(void **state) {
+    static const size_t sizes[] = {0, 8, 48, 100, 1000, 4000};
+    char params[4000] = {0};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
+        struct box *b = open_box(false);
+        atomic_int gate = 0, *at = &gate;
+        tidei_devent *e;
+        tide_status st = TIDE_OK;
+        assert_ok(b->o->event_new(b->d, &e));
+        assert_ok(launch_fn(b, 0, stand, &at, sizeof at, 0, 0, 0));
+        atomic_store(&b->exhausted, true);
+        while (st == TIDE_OK) st = launch_fn(b, 0, nothing, params, sizes[i], 0, 0, 0);
+        assert_int_equal(st, TIDE_E_HOST_NOMEM);
+        for (int k = 0; k < 3; k++) assert_ok(b->o->event_record(b->d, e, b->s[0]));
+        assert_int_equal(launch_fn(b, 0, nothing, params, sizes[i], 0, 0, 0), TIDE_E_HOST_NOMEM);
+        atomic_store(&gate, 1);
+        assert_ok(b->o->stream_sync(b->d, b->s[0]));
+        atomic_store(&b->exhausted, false);
+        assert_ok(launch_fn(b, 0, nothing, params, sizes[i], 0, 0, 0));
+        b->o->event_release(b->d, e);
+        close_box(b);
+    }
+}
+
 static void a_steady_stream_allocates_nothing(void **state) {
     (void)state;
     if (TIDEI_TSAN) skip(); /* there, pieces of the queue are not used again */
@@ -1062,6 +1093,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_smallest_cgroup_limit_counts),
         cmocka_unit_test(a_forks_child_gives_back_without_waiting),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_no_leak),
+        cmocka_unit_test(waiting_needs_no_memory),
         cmocka_unit_test(a_steady_stream_allocates_nothing),
         cmocka_unit_test(parameters_are_copied_at_the_call),
         cmocka_unit_test(workers_leave_signals_to_the_program),

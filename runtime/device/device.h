@@ -104,6 +104,7 @@ struct tidei_device_ops {
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
     void (*stream_release)(tidei_device *d, tidei_dstream *s); /* its work is complete (or the device lost) */
+    /* However it ends, nothing queued before writes to the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);

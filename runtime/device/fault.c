@@ -205,8 +205,12 @@ static void fault_stream_release(tidei_device *d, tidei_dstream *s) {
 static tide_status fault_stream_sync(tidei_device *d, tidei_dstream *s) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_STREAM_SYNC);
-    settle(f); /* copies to the host's memory too */
-    return status == TIDE_OK ? leave(f, f->inner->ops->stream_sync(f->inner, s)) : status;
+    if (status == TIDE_OK) return leave(f, f->inner->ops->stream_sync(f->inner, s));
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    (void)f->inner->ops->stream_sync(f->inner, s); /* copies to the host's memory end */
+    tidei_error_restore(&e);
+    return status;
 }
 
 static void *fault_stream_native(tidei_device *d, tidei_dstream *s) {

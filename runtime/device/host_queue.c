@@ -160,11 +160,15 @@ static bool next_chunk(tidei_dstream *s, size_t need) {
     return true;
 }
 
+/* Behind a command there is always room for a record and a jump: so a record needs no memory, and a wait for the stream
+** never fails for the lack of it. */
+#define KEPT_ROOM (2 * sizeof(command))
+
 /* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or the stream closed. */
 static command *begin(tidei_dstream *s, size_t payload) {
     size_t need = sizeof(command) + tidei_round_up(payload, alignof(command));
     if (!s->tail) return NULL;
-    if (s->tail_at + need + sizeof(command) > s->tail->cap && !next_chunk(s, need + sizeof(command))) return NULL;
+    if (s->tail_at + need + KEPT_ROOM > s->tail->cap && !next_chunk(s, need + KEPT_ROOM)) return NULL;
     command *c = (command *)(s->tail->bytes + s->tail_at);
     c->bytes = (uint32_t)need;
     return c;
@@ -240,8 +244,10 @@ bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r) {
 
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
     if (s->recorded_at != s->submitted) {
-        command *c = begin(s, 0);
-        if (!c) return false;
+        if (!s->tail) return false;
+        command *c =
+            (command *)(s->tail->bytes + s->tail_at); /* the room kept for it: the last command was no record */
+        c->bytes = sizeof *c;
         commit(s, c, RECORD);
         s->records++;
         s->recorded_at = s->submitted;
