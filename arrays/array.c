@@ -85,8 +85,7 @@ static tide_status arange_count(double start, double stop, double step, int64_t 
         return tidei_fail(TIDE_E_INVALID, "tide_arange", "start %g, stop %g, step %g: all must be finite", start,
                           stop, step);
     if (step == 0) return tidei_fail(TIDE_E_INVALID, "tide_arange", "the step is 0");
-    if (n >= 0x1p62) return tidei_fail(TIDE_E_NOMEM, "tide_arange", "%g elements are beyond any memory", n);
-    *count = n > 0 ? (int64_t)n : 0;
+    *count = n >= 0x1p62 ? INT64_MAX : n > 0 ? (int64_t)n : 0; /* the former are beyond any memory */
     return TIDE_OK;
 }
 
@@ -164,25 +163,14 @@ tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double sto
 
 /* ---- to the host ---- */
 
-/* The wait failed, and the copy may still be on its way to memory that the caller is about to take back: one more wait,
-** straight from the device. A lost device writes no more. */
-static void abandon_copy(tide_stream *s) {
-    tidei_saved_error e;
-    tidei_error_save(&e);
-    (void)s->dev->d->ops->stream_sync(s->dev->d, s->ds);
-    tidei_error_restore(&e);
-}
-
 static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
     size_t size = tide_dtype_size(o->lay.dtype);
     tide_stream *s = tidei_stream_here(o->rt);
     tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
                                            (size_t)tidei_layout_size(&o->lay) * size, op);
     if (status != TIDE_OK) return status;
-    status = tidei_stream_wait(s, false);
-    if (status == TIDE_OK) return tidei_take_fault(o->st->dev, op);
-    abandon_copy(s);
-    return status;
+    status = tidei_stream_wait(s, false); /* `dst` is the caller's again, also if it fails */
+    return status == TIDE_OK ? tidei_take_fault(o->st->dev, op) : tidei_fail_as(op);
 }
 
 tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {

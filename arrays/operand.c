@@ -57,14 +57,27 @@ bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b) {
 
 /* ---- results ---- */
 
+/* Of a shape that no layout holds: 0 if it is empty, SIZE_MAX if no size_t holds it either. */
+static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
+    size_t bytes = tide_dtype_size(t);
+    bool whole = true;
+    for (int i = 0; i < ndim; i++) {
+        if (!shape[i]) return 0;
+        whole = whole && !__builtin_mul_overflow(bytes, (size_t)shape[i], &bytes);
+    }
+    return whole ? bytes : SIZE_MAX;
+}
+
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out) {
     tidei_operand o = {.rt = rt};
     if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
     tide_status s = tidei_layout_make(t, ndim, shape, op, &o.lay);
-    if (s != TIDE_OK) return s;
+    size_t absurd = s == TIDE_E_NOMEM ? bytes_wanted(t, ndim, shape) : 0;
+    if (s != TIDE_OK && !absurd) return s;
     tidei_thread *thread = tidei_thread_get(rt);
     if (!thread) return tidei_last_status();
+    if (absurd) return tidei_out_of_memory(thread->dev, absurd, op);
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tide_dtype_size(t);
     s = tidei_storage_new(thread->dev, bytes, tidei_thread_stream(thread), op, &o.st);
     if (s == TIDE_OK) *out = o;

@@ -217,7 +217,8 @@ static tide_status report(const struct climb *c) {
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
     d->pool->ops->stats(d->pool, &ps);
     bool known = d->d->ops->memory(d->d, &free_bytes, &driver_total) == TIDE_OK;
-    put(&t, "out of memory on %s: %s wanted by %s\n", d->d->info.name, size_text(b[0], c->bytes), c->what);
+    put(&t, "out of memory on %s: %s wanted by %s\n", d->d->info.name,
+        c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), c->what);
     put(&t, "  total %s, free on the device %s, limit %s\n", size_text(b[0], total),
         known ? size_text(b[1], free_bytes) : "unknown", size_text(b[2], limit));
     put(&t, "  live %s, rounding %s, cached %s, parked %s, reserved %s, library state %s", size_text(b[0], ps.live),
