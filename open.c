@@ -11,6 +11,7 @@ static tide_status open_floors(tide_runtime *rt, tide_runtime **out) {
     if (s == TIDE_OK) s = tidei_arrays_open(rt);
     if (s != TIDE_OK) {
         tidei_saved_error e;
+        tidei_fail_as("tide_open");
         tidei_error_save(&e);
         tide_close(rt);
         tidei_error_restore(&e);

@@ -47,7 +47,9 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     if (!s) s = tidei_thread_stream(t);
-    if (s->dev->rt != rt) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream is another runtime's");
+    if (s->dev->rt != rt || atomic_load(&s->released))
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
+                          "the stream belongs to another runtime, or was released");
     tide_use_scope *u = tidei_host_alloc(rt, sizeof *u);
     if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
     u->rt = rt;
@@ -106,5 +108,6 @@ tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg
     pthread_mutex_lock(&u->s->lock);
     tidei_count_locked(&u->s->launches);
     pthread_mutex_unlock(&u->s->lock);
-    return d->ops->launch(d, u->s->ds, &l);
+    tide_status status = d->ops->launch(d, u->s->ds, &l);
+    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(u->s, status, "tide_host_launch");
 }

@@ -147,16 +147,30 @@ static const tidei_gc_ops ops = {
     .close = close_floor,
 };
 
-/* The runtime's own collector, by the name in the settings; "": the best that this build has. */
-static tide_status open_own(tidei_gc *gc) {
-    const char *name = gc->rt->set.collector;
-    tidei_collector *c = &gc->at[0];
 #ifdef TIDEI_HAVE_BOEHM
-    if (!*name) name = "boehm";
+#define BEST_COLLECTOR  "boehm"
+#define KNOWN_COLLECTOR "boehm or refcount"
+#else
+#define BEST_COLLECTOR  "refcount"
+#define KNOWN_COLLECTOR "refcount; this build has no bdw-gc"
 #endif
+
+/* By the settings; "": the best that this build has. */
+static const char *collector_name(tide_runtime *rt) {
+    const char *name = rt->set.collector;
+    if (!*name) return BEST_COLLECTOR;
+    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, BEST_COLLECTOR)) return name;
+    tidei_warn_unknown(rt, "TIDE_COLLECTOR", name, KNOWN_COLLECTOR);
+    return BEST_COLLECTOR;
+}
+
+/* The runtime's own collector. */
+static tide_status open_own(tidei_gc *gc) {
+    const char *name = collector_name(gc->rt);
+    tidei_collector *c = &gc->at[0];
     atomic_store(&c->id, 0);
     c->table = (tide_collector){.struct_size = sizeof c->table, .name = "refcount"};
-    if (!*name || !strcmp(name, "refcount")) return TIDE_OK;
+    if (!strcmp(name, "refcount")) return TIDE_OK;
     if (strcmp(name, "boehm"))
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no collector \"%s\"; there are: boehm, refcount",
                           name);
@@ -173,11 +187,17 @@ static tide_status open_own(tidei_gc *gc) {
 }
 
 static tide_status open_policy(tidei_gc *gc) {
+    const tidei_settings *set = &gc->rt->set;
     char names[128];
-    gc->policy = tidei_policy_find(gc->rt->set.policy);
-    if (!gc->policy)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s",
-                          gc->rt->set.policy, tidei_policy_names(names, sizeof names));
+    tidei_policy_names(names, sizeof names);
+    gc->policy = tidei_policy_find(set->policy);
+    if (!gc->policy && set->policy_given)
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s", set->policy,
+                          names);
+    if (!gc->policy) {
+        tidei_warn_unknown(gc->rt, "TIDE_POLICY", set->policy, names);
+        gc->policy = &tidei_policy_reserve;
+    }
     for (unsigned i = 0; i < gc->rt->ndevs; i++) tidei_policy_start(&gc->devs[i].run, gc->policy);
     return TIDE_OK;
 }

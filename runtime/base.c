@@ -19,6 +19,11 @@ void tide_clear_error(void) { record = (tide_error){TIDE_OK, "", ""}; }
 
 tide_status tidei_last_status(void) { return record.status; }
 
+tide_status tidei_fail_as(const char *op) {
+    record.operation = op;
+    return record.status;
+}
+
 tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     char text[MESSAGE_MAX]; /* composed aside: the arguments may point into the old message */
     va_list ap;

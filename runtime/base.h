@@ -50,6 +50,8 @@ void tidei_host_free(tide_runtime *rt, void *p);
 __attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...);
 tide_status tidei_fail_host_memory(const char *op, size_t bytes);
 tide_status tidei_last_status(void);
+/* The error that stands becomes the public operation's: the device and pool tables below it know none. Returns its status. */
+tide_status tidei_fail_as(const char *op);
 /* Saves and restores the error record around clean-up that may fail too. */
 typedef struct tidei_saved_error {
     tide_status status;

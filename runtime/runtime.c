@@ -44,13 +44,37 @@ size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
 
 /* ---- errors of a device ---- */
 
+/* Keeps the first story that is told; `words` are the device's. */
+static void tell(tide_stream *s, const char *words) {
+    tidei_dev *d = s->dev;
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&d->story_state, &none, 1)) return;
+    pthread_mutex_lock(&s->lock);
+    const char *last = s->last_op;
+    pthread_mutex_unlock(&s->lock);
+    snprintf(d->story, sizeof d->story,
+             "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
+             *last ? last : "none", d->d->info.name);
+    atomic_store(&d->story_state, 2);
+}
+
+tide_status tidei_lost_on(tide_stream *s, const char *op) {
+    tell(s, tide_last_error()->message);
+    return tidei_lost(s->dev, op);
+}
+
 tide_status tidei_lost(tidei_dev *d, const char *op) {
-    if (tidei_last_status() == TIDE_E_LOST && *tide_last_error()->operation)
-        return TIDE_E_LOST; /* the first story stands */
-    const char *last = d->stream0 && d->stream0->last_op ? d->stream0->last_op : "";
-    return tidei_fail(TIDE_E_LOST, op,
-                      "%s is lost since an earlier failure%s%s; its arrays cannot be used any more",
-                      d->d->info.name, *last ? "; last operation of its default stream: " : "", last);
+    if (!atomic_load(&d->story_state)) { /* noticed by a flag: the device is asked for its words */
+        size_t free_bytes, total;
+        if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_E_LOST)
+            tell(d->stream0, tide_last_error()->message);
+    }
+    if (atomic_load(&d->story_state) == 2) return tidei_fail(TIDE_E_LOST, op, "%s", d->story);
+    return tidei_fail(TIDE_E_LOST, op, "%s is lost since an earlier failure", d->d->info.name);
+}
+
+tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *op) {
+    return status == TIDE_E_LOST ? tidei_lost_on(s, op) : tidei_fail_as(op);
 }
 
 tide_status tidei_take_fault(tidei_dev *d, const char *op) {
@@ -144,6 +168,10 @@ static tide_status open_device(tide_runtime *rt, tidei_device **out) {
 
 static tide_status open_pool(tidei_dev *d) {
     const struct tidei_pool_ops *ops = tidei_pool_find(d->rt->set.pool);
+    if (!ops && !d->rt->set.pool_given) {
+        tidei_warn_unknown(d->rt, "TIDE_POOL", d->rt->set.pool, "tide or none");
+        ops = &tidei_pool_tide;
+    }
     if (!ops)
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: tide, none",
                           d->rt->set.pool);
@@ -182,15 +210,13 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     tidei_settings set;
     tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
     if (status != TIDE_OK) return status;
-    const tide_config given = c ? *c : (tide_config){0};
-    const tide_host_memory *hook = c && c->struct_size > offsetof(tide_config, host) ? given.host : NULL;
-    tide_runtime *rt = hook ? hook->alloc(hook->user, sizeof *rt) : malloc(sizeof *rt);
+    tide_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
     if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
     memset(rt, 0, sizeof *rt);
-    if (hook) rt->host = *hook;
+    rt->host = set.host;
     rt->set = set;
-    rt->log = given.log ? given.log : log_to_stderr;
-    rt->log_user = given.log_user;
+    rt->log = set.log ? set.log : log_to_stderr;
+    rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;
     pthread_mutex_init(&rt->reclaimables_lock, NULL);
     pthread_cond_init(&rt->reclaimables_idle, NULL);
@@ -232,6 +258,7 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
     status = open_half(rt, device);
     if (status != TIDE_OK) {
         tidei_saved_error e;
+        tidei_fail_as("tide_open");
         tidei_error_save(&e);
         tidei_runtime_close(rt);
         tidei_error_restore(&e);
@@ -266,7 +293,9 @@ void tidei_runtime_close(tide_runtime *rt) {
 tide_status tide_stream_new(tide_runtime *rt, tide_stream **out) {
     if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stream_new", "the runtime or out is NULL");
     tidei_thread *t = tidei_thread_get(rt);
-    return t ? tidei_stream_open(t->dev, out) : tidei_last_status();
+    if (!t) return tidei_last_status();
+    tide_status status = tidei_stream_open(t->dev, out);
+    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(t->dev->stream0, status, "tide_stream_new");
 }
 
 void tide_stream_release(tide_stream *s) {
@@ -281,7 +310,8 @@ tide_stream *tide_stream_current(tide_runtime *rt) {
 tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_stream_set", "the runtime is NULL");
     if (s && (s->dev->rt != rt || atomic_load(&s->released)))
-        return tidei_fail(TIDE_E_INVALID, "tide_stream_set", "the stream is another runtime's, or released");
+        return tidei_fail(TIDE_E_INVALID, "tide_stream_set",
+                          "the stream belongs to another runtime, or was released");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     t->stream = s;
@@ -292,13 +322,14 @@ void *tide_stream_native(tide_stream *s) { return s ? s->dev->d->ops->stream_nat
 
 tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
     if (!rt || (s && s->dev->rt != rt))
-        return tidei_fail(TIDE_E_INVALID, "tide_synchronize", "the runtime is NULL, or the stream another's");
+        return tidei_fail(TIDE_E_INVALID, "tide_synchronize",
+                          "the runtime is NULL, or the stream belongs to another runtime");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     tidei_drain(rt);
     if (!s) s = tidei_thread_stream(t);
     tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
-    return status == TIDE_OK ? tidei_take_fault(s->dev, "tide_synchronize") : status;
+    return status == TIDE_OK ? tidei_take_fault(s->dev, "tide_synchronize") : tidei_fail_as("tide_synchronize");
 }
 
 tide_status tide_device_synchronize(tide_runtime *rt) {
@@ -307,7 +338,8 @@ tide_status tide_device_synchronize(tide_runtime *rt) {
     if (!t) return tidei_last_status();
     tidei_drain(rt);
     tide_status status = tidei_streams_wait_all(t->dev, false);
-    return status == TIDE_OK ? tidei_take_fault(t->dev, "tide_device_synchronize") : status;
+    return status == TIDE_OK ? tidei_take_fault(t->dev, "tide_device_synchronize")
+                             : tidei_fail_as("tide_device_synchronize");
 }
 
 /* ---- validity ---- */

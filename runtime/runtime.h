@@ -14,10 +14,15 @@ typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
     char collector[32], policy[64], pool[32];
+    bool collector_given, policy_given,
+        pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
     bool gc_early;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level, debug;
+    tide_log_fn log; /* NULL: the default */
+    void *log_user;
+    tide_host_memory host; /* NULLs: malloc and free */
     bool cache;
     char cache_dir[1024];
     size_t cache_max;
@@ -25,6 +30,8 @@ typedef struct tidei_settings {
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
                                 void (*warn)(void *user, const char *line), void *user);
+/* The warning about a name in the environment that nobody knows. */
+void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted);
 
 /* A device of a runtime. */
 struct tidei_dev {
@@ -45,6 +52,8 @@ struct tidei_dev {
     _Atomic uint64_t host_waits, host_wait_ns, device_waits;
     _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
     _Atomic size_t wake_at;        /* live + request at which the policy wants to be asked at an allocation */
+    _Atomic int story_state;       /* of the loss: 0 none, 1 being written, 2 there */
+    char story[640];
 };
 
 struct tidei_thread {           /* per thread and runtime */
@@ -117,7 +126,12 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
 
 /* TIDE_E_BOUNDS if a kernel reported a fault since the last question. */
 tide_status tidei_take_fault(tidei_dev *d, const char *op);
-tide_status tidei_lost(tidei_dev *d, const char *op); /* sets and returns TIDE_E_LOST with the story */
+/* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and the last operation of the
+** stream on which the loss was noticed first. The first is for a call on stream s that just returned TIDE_E_LOST. */
+tide_status tidei_lost_on(tide_stream *s, const char *op);
+tide_status tidei_lost(tidei_dev *d, const char *op);
+/* A failure of the device table on stream s under the operation's name; a loss with its story. */
+tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *op);
 
 bool tidei_runtime_valid(tide_runtime *rt); /* pools, counters, streams; for tests */
 

@@ -1,6 +1,6 @@
 /* settings.c: tide_config and the environment become settings. One table names every variable, its field and its parser;
 ** a field of tide_config wins over the variable, the variable over the default. A bad variable is a warning and the default
-** stays; a bad field fails. */
+** stays; a bad field fails. Whether there is a collector, policy or pool of a name, its own part decides. */
 #include "runtime/runtime.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,14 +122,19 @@ static void defaults(tidei_settings *s) {
     strcpy(s->pool, "tide");
 }
 
+#define NOT_UNDERSTOOD "%s=%.200s is not understood (wanted: %s); the default stays"
+
+void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted) {
+    tidei_log(rt, TIDE_LOG_WARNING, NOT_UNDERSTOOD, variable, value, wanted);
+}
+
 static void read_environment(tidei_settings *s, void (*warn)(void *user, const char *line), void *user) {
     for (size_t i = 0; i < TIDEI_COUNT(table); i++) {
         const char *text = secure_getenv(table[i].variable);
         if (!text || !*text) continue;
         if (!table[i].parse(text, (char *)s + table[i].setting, table[i].cap)) {
             char line[512];
-            snprintf(line, sizeof line, "%s=%.200s is not understood (wanted: %s); the default stays",
-                     table[i].variable, text, table[i].wanted);
+            snprintf(line, sizeof line, NOT_UNDERSTOOD, table[i].variable, text, table[i].wanted);
             warn(user, line);
         }
     }
@@ -160,6 +165,9 @@ static tide_status read_config(const tide_config *c, tidei_settings *s) {
             return tidei_fail(TIDE_E_INVALID, "tide_open", "the field for %s is \"%.200s\"; wanted: %s",
                               table[i].variable, text, table[i].wanted);
     }
+    s->collector_given = c->collector != NULL;
+    s->policy_given = c->policy != NULL;
+    s->pool_given = c->pool != NULL;
     return TIDE_OK;
 }
 
@@ -190,8 +198,11 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
         memcpy(&config, c, c->struct_size); /* fields an older caller lacks stay zero */
         tide_status status = read_config(&config, &s);
         if (status != TIDE_OK) return status;
-        if ((config.host && (!config.host->alloc || !config.host->free)))
+        if (config.host && (!config.host->alloc || !config.host->free))
             return tidei_fail(TIDE_E_INVALID, "tide_open", "tide_config.host wants both alloc and free");
+        if (config.host) s.host = *config.host;
+        s.log = config.log;
+        s.log_user = config.log_user;
     }
     find_cache_dir(&s);
     *out = s;

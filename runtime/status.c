@@ -62,7 +62,9 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
 }
 
 void tide_reset_peaks(tide_runtime *rt) {
-    for (unsigned i = 0; rt && i < rt->ndevs; i++) {
+    if (!rt || !tidei_thread_get(rt)) return;
+    tidei_drain(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++) {
         atomic_store(&rt->devs[i].peak_live, atomic_load(&rt->devs[i].live));
         atomic_store(&rt->devs[i].peak_backed, atomic_load(&rt->devs[i].backed));
     }

@@ -34,7 +34,8 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const 
         if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
             tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
         tide_status status = tidei_with_reclaim(d, bytes, op, alloc_attempt, &a);
-        if (status != TIDE_OK) return status;
+        if (status == TIDE_E_NOMEM) return status; /* the report */
+        if (status != TIDE_OK) return tidei_device_failed(s, status, op);
     }
     tidei_storage *st = tidei_host_alloc(d->rt, sizeof *st);
     if (!st) {
@@ -93,6 +94,8 @@ static void need(struct needs *w, tidei_stamp x) {
 static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs *w, const char *op) {
     tidei_storage *st = u->st;
     if (!st->bytes) return TIDE_OK;
+    if (st->dev->rt != s->dev->rt)
+        return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime; copy it through host memory");
     if (st->dev != s->dev)
         return tidei_fail(TIDE_E_INVALID, op, "an array of %s was used on %s; copy it there, or switch the stream",
                           st->dev->d->info.name, s->dev->d->info.name);
@@ -119,7 +122,7 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
         tide_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
         if (tidei_stamp_covered(s, w.at[i], false)) continue;
         tide_status status = tidei_stream_follow(s, from, w.at[i].tick);
-        if (status != TIDE_OK) return status;
+        if (status != TIDE_OK) return tidei_device_failed(s, status, op);
     }
     return TIDE_OK;
 }
@@ -203,7 +206,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     pthread_mutex_unlock(&w->s->lock);
-    return result == TIDE_E_LOST ? tidei_lost(w->s->dev, w->op) : result;
+    return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 
 /* ---- one-operation helpers ---- */

@@ -151,7 +151,7 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     uint64_t start = tidei_now_ns();
     tidei_blocking(d->rt, sync_blocking, &a);
     note_wait(d, tidei_now_ns() - start);
-    if (a.status != TIDE_OK) return a.status == TIDE_E_LOST ? tidei_lost(d, s->last_op) : a.status;
+    if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);
     return TIDE_OK;
 }

@@ -98,7 +98,7 @@ typedef struct tide_statistics {
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
 TIDE_API TIDE_NODISCARD tide_status tide_stats(tide_runtime *rt, tide_statistics *out);
-TIDE_API void tide_reset_peaks(tide_runtime *rt);
+TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed now; drains first */
 
 /* Status text, for people:
 **   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
