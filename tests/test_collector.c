@@ -7,14 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define BOEHM_RUNS 0 /* bdwgc's signals do not get through to threads there */
-#elif defined(TIDEI_HAVE_BOEHM)
-#define BOEHM_RUNS 1
-#else
-#define BOEHM_RUNS 0
-#endif
-
 #if defined(TIDEI_STRESS)
 #define MANY 1000 /* every allocation collects */
 #elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -47,7 +39,7 @@ struct kind {
 };
 static const struct kind kinds[] = {
     {"refcount", "refcount", false, true, 0, 0},
-    {"boehm", "boehm", false, BOEHM_RUNS, 0, 8},
+    {"boehm", "boehm", false, TEST_BOEHM, 0, 8},
     {"mock", "refcount", true, true, 0, 0},
     {"unruly mock", "refcount", true, true, MOCK_SHUFFLE | MOCK_DELAY | MOCK_REPEAT | MOCK_CROSS, 0},
 };
@@ -513,7 +505,7 @@ static void test_scopes_end_with_thread_and_runtime(void **state) {
 
 static void test_scopes_leave_boehm_alone(void **state) {
     (void)state;
-    if (!BOEHM_RUNS) skip();
+    if (!TEST_BOEHM) skip();
     tide_runtime *rt = keeper_open(&kinds[1], (tide_config){.gc_early = TIDE_OFF});
     assert_ok(tide_scope_begin(rt));
     hold(0, make(rt, 64));

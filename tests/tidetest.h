@@ -17,6 +17,13 @@
 #include "runtime/runtime.h"
 #include <tide/tide.h>
 
+/* Whether the collector "boehm" runs here: bdwgc's signals do not get through to threads under ThreadSanitizer. */
+#if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__)
+#define TEST_BOEHM 1
+#else
+#define TEST_BOEHM 0
+#endif
+
 static inline const char *test_device(void) {
     const char *d = getenv("TIDE_TEST_DEVICE");
     return d && *d ? d : "host";
