@@ -10,10 +10,15 @@ tide_status tidei_arrays_open(tide_runtime *rt) {
     return s == TIDE_OK ? tidei_exprs_open(rt) : s;
 }
 
+/* What runs on the device uses programs and kernels. A lost device's wait ends at once; its work ends with its streams. */
+static void end_work(tidei_dev *d) {
+    (void)tidei_streams_wait_all(d, true);
+    if (atomic_load(&d->d->lost)) tidei_streams_sweep(d, true);
+}
+
 void tidei_arrays_close(tide_runtime *rt) {
     if (!rt->arrays) return;
-    for (unsigned i = 0; i < rt->ndevs; i++)
-        (void)tidei_streams_wait_all(&rt->devs[i], true); /* a lost device ends too */
+    for (unsigned i = 0; i < rt->ndevs; i++) end_work(&rt->devs[i]);
     tidei_exprs_close(rt);
     tidei_kernels_close(rt);
     pthread_mutex_destroy(&tidei_arrays_of(rt)->notes_lock);

@@ -50,6 +50,7 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
     if (s->dev->rt != rt || atomic_load(&s->released))
         return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
                           "the stream belongs to another runtime, or was released");
+    if (atomic_load(&s->dev->d->lost)) return tidei_lost(s->dev, "tide_use_begin");
     tide_use_scope *u = tidei_host_alloc(rt, sizeof *u);
     if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
     u->rt = rt;

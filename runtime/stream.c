@@ -80,12 +80,16 @@ static uint64_t look(tide_stream *s) {
 }
 
 /* Queues a write of the word for everything submitted so far; under s->lock. A failure only means that nobody learns of
-** completion this way: waits go through the stream itself. */
+** completion this way, and is no error of the caller's: waits go through the stream itself. */
 static void publish_locked(tide_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (!s->ds || atomic_load_explicit(&s->published, memory_order_relaxed) >= tick) return;
+    tidei_saved_error e;
+    tidei_error_save(&e);
     if (s->dev->d->ops->publish(s->dev->d, s->ds, tick) == TIDE_OK)
         atomic_store_explicit(&s->published, tick, memory_order_relaxed);
+    else
+        tidei_error_restore(&e);
 }
 
 static void publish(tide_stream *s) {
@@ -135,17 +139,24 @@ static void note_wait(tidei_dev *d, uint64_t ns) {
     atomic_fetch_add_explicit(&d->host_wait_ns, ns, memory_order_relaxed);
 }
 
+/* On a lost device everything counts as done, but for what still writes to the host's memory: that ends here. */
+static tide_status wait_lost(tide_stream *s) {
+    tidei_device *d = s->dev->d;
+    if (s->ds && d->ops->stream_sync(d, s->ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
+    return tidei_lost(s->dev, "wait");
+}
+
 /* Waits until everything submitted to s by now is complete. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     tidei_dev *d = s->dev;
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
-    if (atomic_load(&d->d->lost)) return tidei_lost(d, "wait");
     tidei_stamp last = {.tick = tick, .stream = s->slot};
     bool done = tidei_stamp_done(d, last);
-    if (!quiet) {
+    if (!quiet && !atomic_load(&d->d->lost)) {
         tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
         done = done || tidei_stamp_done(d, last);
     }
+    if (atomic_load(&d->d->lost)) return wait_lost(s); /* behind the looks: a loss makes everything look done */
     if (done) return TIDE_OK;
     struct sync_args a = {s, TIDE_OK};
     uint64_t start = tidei_now_ns();
