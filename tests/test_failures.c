@@ -1,0 +1,688 @@
+/* test_failures.c: every host allocation and every device call gets its turn to fail, once or from then on, and to lose the
+** device.
+**
+** The loop: a fresh runtime on the fault double; the n-th call in the middle of a task fails; n rises until none does. After
+** each failure: the error is the one injected, in words, under a public operation's name; the figures are what they were
+** before; pools are valid; the same task then succeeds with the right values; and closing gives back every byte of host
+** memory. After a loss: everything that needs the device says so, with one story; dropping and closing work. */
+#include "runtime/device/host.h"
+#include "tests/tidetest.h"
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "detect_stack_use_after_return=0";
+} /* fake stacks hide pointers from bdwgc */
+#endif
+
+#define SHAPE(...)                                                                                                 \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+
+/* ---- host memory that runs out, and is counted ---- */
+
+static struct {
+    _Atomic uint64_t calls;
+    _Atomic uint64_t fail_at; /* 0: none */
+    atomic_bool sticky;       /* all later ones too */
+    _Atomic long held;
+} hook;
+
+static void *hook_alloc(void *user, size_t n) {
+    uint64_t call = atomic_fetch_add(&hook.calls, 1) + 1, at = atomic_load(&hook.fail_at);
+    (void)user;
+    if (at && (call == at || (call > at && atomic_load(&hook.sticky)))) return NULL;
+    atomic_fetch_add(&hook.held, 1);
+    return malloc(n);
+}
+static void hook_free(void *user, void *p) {
+    (void)user;
+    if (p) atomic_fetch_sub(&hook.held, 1);
+    free(p);
+}
+static const tide_host_memory host_memory = {hook_alloc, hook_free, NULL};
+
+/* ---- what may fail how ---- */
+
+static const struct mode {
+    const char *name;
+    tide_status status; /* injected, and then the operation's */
+    bool sticky;
+    bool on_gpu; /* runs there too: a loop takes seconds on one */
+} modes[] = {
+    {"host memory", TIDE_E_HOST_NOMEM, false, true},  {"no host memory left", TIDE_E_HOST_NOMEM, true, false},
+    {"device call", TIDE_E_DEVICE, false, true},      {"all device calls", TIDE_E_DEVICE, true, false},
+    {"device memory", TIDE_E_NOMEM, false, false},    {"no device memory left", TIDE_E_NOMEM, true, true},
+    {"loss of the device", TIDE_E_LOST, false, true},
+};
+
+static const struct setting {
+    const char *collector, *pool;
+    bool runs, on_gpu;
+} settings[] = {
+    {"refcount", "tide", true, true},
+    {"refcount", "none", true, true},
+    {"boehm", "tide", TEST_BOEHM, false},
+    {"boehm", "none", TEST_BOEHM, false},
+};
+
+struct plan {
+    const struct mode *mode;
+    const struct setting *setting;
+    uint64_t n;
+};
+
+static bool by_hook(const struct plan *p) { return p->mode->status == TIDE_E_HOST_NOMEM; }
+
+static void arm(const struct plan *p, tidei_device *d) {
+    if (by_hook(p)) {
+        atomic_store(&hook.calls, 0);
+        atomic_store(&hook.sticky, p->mode->sticky);
+        atomic_store(&hook.fail_at, p->n);
+    } else {
+        tidei_fault_set(d, TIDEI_FAULT_ANY, p->n, p->mode->status, p->mode->sticky);
+    }
+}
+static void disarm(tidei_device *d) {
+    atomic_store(&hook.fail_at, 0);
+    if (d) tidei_fault_set(d, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
+}
+
+/* A public function, or an expression's text. */
+static bool is_public(const char *operation) { return !strncmp(operation, "tide_", 5) || strstr(operation, "->"); }
+
+/* The error that stands is the injected one, told under the name of something that a user called. */
+static void check_error(const struct plan *p, const char *task, tide_status status) {
+    const tide_error *e = tide_last_error();
+    if (status == p->mode->status && e->status == status && strlen(e->message) > 10 && is_public(e->operation))
+        return;
+    fail_msg("%s, %s, %s, %s %d: %s by \"%s\": %s", task, p->setting->collector, p->setting->pool, p->mode->name,
+             (int)p->n, tide_status_name(status), e->operation, e->message);
+}
+
+/* ---- opening ---- */
+
+static tidei_device *open_fault(void) {
+    tidei_device_params params = {.host_memory = (size_t)64 << 20, .host_checker = true};
+    tidei_device *inner, *d;
+    if (test_on_host())
+        assert_ok(tidei_host_open(&params, &inner));
+    else
+        assert_ok(tidei_cuda_open(&(tidei_device_params){0}, &inner));
+    assert_ok(tidei_fault_open(inner, &d));
+    return d;
+}
+
+static char cache_dir[64]; /* kernels are compiled once */
+
+static tide_config config_of(const struct setting *s) {
+    return (tide_config){.struct_size = sizeof(tide_config),
+                         .collector = s->collector,
+                         .pool = s->pool,
+                         .host = &host_memory,
+                         .cache_dir = *cache_dir ? cache_dir : NULL};
+}
+
+static tide_runtime *open_on(const struct setting *s, tidei_device *d) {
+    tide_config c = config_of(s);
+    tide_runtime *rt = NULL;
+    assert_ok(tidei_open_on(&c, d, &rt));
+    return rt;
+}
+
+static void close_counted(tide_runtime *rt) {
+    tide_close(rt);
+    assert_int_equal(atomic_load(&hook.held), 0);
+}
+
+#define EACH_SETTING(s)                                                                                            \
+    for (const struct setting *s = settings; s < settings + TIDEI_COUNT(settings); s++)                            \
+        if (s->runs && (test_on_host() || s->on_gpu))
+#define EACH_MODE(m)                                                                                               \
+    for (const struct mode *m = modes; m < modes + TIDEI_COUNT(modes); m++)                                        \
+        if (test_on_host() || m->on_gpu)
+
+/* One attempt to open that fails at call n; false when it was not reached. */
+static bool fail_open(const struct plan *p) {
+    tidei_device *d = by_hook(p) && test_on_host() ? NULL : open_fault();
+    tide_config c = config_of(p->setting);
+    tide_runtime *rt = NULL;
+    c.device = "host"; /* where the device's own opening fails as well */
+    uint64_t before = d ? tidei_fault_calls(d, TIDEI_FAULT_ANY) : 0;
+    tide_clear_error();
+    arm(p, d);
+    tide_status status = d ? tidei_open_on(&c, d, &rt) : tide_open(&c, &rt);
+    atomic_store(&hook.fail_at, 0);
+    if (status != TIDE_OK) { /* the device went with it */
+        check_error(p, "tide_open", status);
+        assert_string_equal(tide_last_error()->operation, "tide_open");
+        assert_null(rt);
+        assert_int_equal(atomic_load(&hook.held), 0);
+        return true;
+    }
+    disarm(d);
+    bool reached =
+        by_hook(p) ? atomic_load(&hook.calls) >= p->n : tidei_fault_calls(d, TIDEI_FAULT_ANY) - before >= p->n;
+    close_counted(rt);
+    return reached;
+}
+
+static void opening(void **state) {
+    (void)state;
+    EACH_SETTING(s) EACH_MODE(m) {
+        struct plan p = {m, s, 1};
+        while (fail_open(&p)) p.n++;
+        assert_true(p.n > (by_hook(&p) ? 5 : 1));
+    }
+}
+
+/* ---- tasks ---- */
+
+#define MADE 12
+static struct work { /* static: bdwgc scans it, and a late copy to its memory would do no harm unseen */
+    tide_runtime *rt;
+    bool counted; /* the collector wants releases */
+    tide_array *in[4];
+    tide_array *made[MADE];
+    unsigned nmade;
+    tide_stream *stream;
+    int32_t host[64];
+    char text[512];
+} work;
+
+/* Notes what was made; the status of its making. */
+static tide_status made(tide_array *a) {
+    if (!a) return tide_last_error()->status;
+    assert_true(work.nmade < MADE);
+    work.made[work.nmade++] = a;
+    return TIDE_OK;
+}
+#define MAKE(a)                                                                                                    \
+    do {                                                                                                           \
+        tide_status status_ = made(a);                                                                             \
+        if (status_ != TIDE_OK) return status_;                                                                    \
+    } while (0)
+#define DO(call)                                                                                                   \
+    do {                                                                                                           \
+        tide_status status_ = (call);                                                                              \
+        if (status_ != TIDE_OK) return status_;                                                                    \
+    } while (0)
+
+static void drop(tide_array **a) {
+    if (!*a) return;
+    tide_free(*a);
+    if (work.counted) tide_release(*a);
+    *a = NULL;
+}
+static void drop_made(void) {
+    for (unsigned i = 0; i < work.nmade; i++) drop(&work.made[i]);
+    work.nmade = 0;
+}
+
+static void check_values(unsigned i, int64_t n, double (*wanted)(int64_t at), double tolerance) {
+    static double got[100000];
+    tide_array *d = tide_cast(work.made[i], TIDE_F64);
+    assert_array(d);
+    assert_int_equal(tide_size(d), n);
+    assert_ok(tide_to_host(d, got, (size_t)n * sizeof *got));
+    for (int64_t k = 0; k < n; k++)
+        if (!(fabs(got[k] - wanted(k)) <= tolerance * fabs(wanted(k))))
+            fail_msg("result %u, element %d: %.9g, wanted %.9g", i, (int)k, got[k], wanted(k));
+    drop(&d);
+}
+
+/* in[0]: 0 .. 184 as f32 (37, 5); in[1]: 1 .. 5 as f32; in[2]: 0 .. 69999 as i64; in[3]: 0 .. 34 as i32 (7, 5) */
+static void prepare(void) {
+    tide_runtime *rt = work.rt;
+    tide_array *flat[2] = {tide_arange(rt, TIDE_F32, 0, 185, 1), tide_arange(rt, TIDE_I32, 0, 35, 1)};
+    assert_array(work.in[0] = tide_reshape(flat[0], SHAPE(37, 5)));
+    assert_array(work.in[1] = tide_arange(rt, TIDE_F32, 1, 6, 1));
+    assert_array(work.in[2] = tide_arange(rt, TIDE_I64, 0, 70000, 1));
+    assert_array(work.in[3] = tide_reshape(flat[1], SHAPE(7, 5)));
+    drop(&flat[0]);
+    drop(&flat[1]);
+    assert_ok(tide_device_synchronize(rt));
+}
+
+static tide_status map(void) {
+    tide_array *outs[2];
+    const tide_arg args[] = {tide_arg_array(work.in[0]), tide_arg_array(work.in[1])};
+    MAKE(tide_map(work.rt, "(x, y, a) -> sqrt(x*x + y)*a - x", work.in[0], work.in[1], 2.0));
+    tide_expr *e = tide_expr_new(work.rt, "(a, b) -> (a + b, a - b)");
+    if (!e) return tide_last_error()->status;
+    tide_status s = tide_apply_many(e, args, 2, outs, 2);
+    tide_expr_release(e);
+    if (s != TIDE_OK) return s;
+    made(outs[0]), made(outs[1]);
+    MAKE(tide_copy(work.in[0]));
+    return tide_map_into(work.made[3], "(x) -> x*3", work.made[3]);
+}
+static double map_0(int64_t k) { return sqrt((double)k * (double)k + (double)(k % 5 + 1)) * 2 - (double)k; }
+static double map_1(int64_t k) { return (double)(k + k % 5 + 1); }
+static double map_2(int64_t k) { return (double)(k - k % 5 - 1); }
+static double map_3(int64_t k) { return (double)(3 * k); }
+static void check_map(void) {
+    check_values(0, 185, map_0, 1e-5);
+    check_values(1, 185, map_1, 0);
+    check_values(2, 185, map_2, 0);
+    check_values(3, 185, map_3, 0);
+}
+
+static tide_status reduce(void) {
+    MAKE(tide_map(work.rt, "(x) -> sum(x + 1)", work.in[2]));
+    MAKE(tide_map(work.rt, "(x) -> sum(x*2, axis=0)", work.in[0]));
+    MAKE(tide_map(work.rt, "(x) -> x - max(x)", work.in[0]));
+    MAKE(tide_mean(work.in[2], NULL, 0, 0));
+    return TIDE_OK;
+}
+static double reduce_0(int64_t k) { return (void)k, 70000.0 * 70001 / 2; }
+static double reduce_1(int64_t k) { return (double)(2 * (37 * k + 5 * 36 * 37 / 2)); }
+static double reduce_2(int64_t k) { return (double)(k - 184); }
+static double reduce_3(int64_t k) { return (void)k, 69999.0 / 2; }
+static void check_reduce(void) {
+    check_values(0, 1, reduce_0, 0);
+    check_values(1, 5, reduce_1, 1e-6);
+    check_values(2, 185, reduce_2, 0);
+    check_values(3, 1, reduce_3, 1e-6);
+}
+
+static tide_status matmul(void) {
+    MAKE(tide_matmul(work.in[0], work.in[1])); /* by BLAS: 37 */
+    MAKE(tide_slice(work.in[0], "::-2, ::2")); /* 19 x 3, of no use to BLAS as it lies */
+    MAKE(tide_transpose(work.made[1], NULL));
+    MAKE(tide_matmul(work.made[2], work.made[1])); /* 3 x 3 */
+    MAKE(tide_transpose(work.in[3], NULL));
+    MAKE(tide_matmul(work.made[4], work.in[3])); /* integers: 5 x 5 */
+    return TIDE_OK;
+}
+static double matmul_0(int64_t i) {
+    double sum = 0;
+    for (int k = 0; k < 5; k++) sum += (double)(5 * i + k) * (k + 1);
+    return sum;
+}
+static double matmul_3(int64_t at) {
+    double sum = 0;
+    for (int r = 0; r < 37; r += 2) sum += (double)(5 * r + 2 * (at / 3)) * (double)(5 * r + 2 * (at % 3));
+    return sum;
+}
+static double matmul_5(int64_t at) {
+    double sum = 0;
+    for (int r = 0; r < 7; r++) sum += (double)(5 * r + at / 5) * (double)(5 * r + at % 5);
+    return sum;
+}
+static void check_matmul(void) {
+    check_values(0, 37, matmul_0, 1e-6);
+    check_values(3, 9, matmul_3, 1e-5);
+    check_values(5, 25, matmul_5, 0);
+}
+
+static tide_status collect(void) {
+    for (int i = 0; i < 6; i++) MAKE(tide_zeros(work.rt, TIDE_U8, SHAPE(1000 + i)));
+    for (int i = 0; i < 3; i++) drop(&work.made[i]);
+    DO(tide_collect(work.rt));
+    MAKE(tide_copy(work.made[3]));
+    drop(&work.made[4]);
+    DO(tide_reclaim(work.rt, TIDE_RECLAIM_DROP, NULL));
+    MAKE(tide_copy(work.made[3]));
+    return TIDE_OK;
+}
+static double none(int64_t k) { return (void)k, 0.0; }
+static void check_collect(void) {
+    check_values(6, 1003, none, 0);
+    check_values(7, 1003, none, 0);
+}
+
+static tide_status copy(void) {
+    static const int32_t given[6] = {1, 2, 3, 4, 5, 6};
+    tide_arg item;
+    MAKE(tide_from_host(work.rt, TIDE_I32, SHAPE(2, 3), given));
+    MAKE(tide_copy(work.made[0]));
+    MAKE(tide_slice(work.made[1], ":, ::-1"));
+    MAKE(tide_contiguous(work.made[2]));
+    MAKE(tide_cast(work.made[2], TIDE_F16));
+    DO(tide_assign(work.made[2], work.made[0])); /* reversed into made[1] */
+    DO(tide_assign(work.made[0], work.made[2])); /* and back */
+    MAKE(tide_slice(work.made[1], "1"));
+    DO(tide_fill(work.made[5], tide_arg_int(9)));
+    DO(tide_to_host(work.made[3], work.host, 6 * sizeof *work.host));
+    DO(tide_to_host(work.made[2], work.host + 6, 6 * sizeof *work.host));
+    MAKE(tide_slice(work.made[0], "1, 1"));
+    DO(tide_item(work.made[6], &item));
+    work.host[12] = (int32_t)item.value.i;
+    if (!tide_format(work.made[1], work.text, sizeof work.text)) return tide_last_error()->status;
+    return TIDE_OK;
+}
+static double copy_0(int64_t k) { return (double)(k + 1); }
+static double copy_4(int64_t k) { return (double)(k / 3 * 3 + 3 - k % 3); }
+static void check_copy(void) {
+    static const int32_t wanted[] = {3, 2, 1, 6, 5, 4, 1, 2, 3, 9, 9, 9, 5};
+    check_values(0, 6, copy_0, 0);
+    check_values(4, 6, copy_4, 0);
+    assert_memory_equal(work.host, wanted, sizeof wanted);
+    assert_non_null(strstr(work.text, "3"));
+}
+
+static tide_status random_numbers(void) {
+    tide_rng rng = {7, 0};
+    MAKE(tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(30)));
+    MAKE(tide_random_normal(work.rt, &rng, TIDE_F64, SHAPE(30)));
+    MAKE(tide_random_integers(work.rt, &rng, TIDE_I32, SHAPE(30), -5, 5));
+    MAKE(tide_permutation(work.rt, &rng, 30));
+    return TIDE_OK;
+}
+static void check_random(void) {
+    static double got[4][30];
+    bool seen[30] = {false};
+    for (unsigned i = 0; i < 4; i++) {
+        tide_array *d = tide_cast(work.made[i], TIDE_F64);
+        assert_array(d);
+        assert_ok(tide_to_host(d, got[i], sizeof got[i]));
+        drop(&d);
+    }
+    for (int k = 0; k < 30; k++) {
+        assert_true(got[0][k] >= 0 && got[0][k] < 1);
+        assert_true(isfinite(got[1][k]));
+        assert_true(got[2][k] >= -5 && got[2][k] < 5);
+        assert_true(got[3][k] >= 0 && got[3][k] < 30 && !seen[(int)got[3][k]]);
+        seen[(int)got[3][k]] = true;
+    }
+}
+
+static tide_status gather(void) {
+    static const int64_t rows[] = {6, 0, -1};
+    MAKE(tide_from_host(work.rt, TIDE_I64, SHAPE(3), rows));
+    MAKE(tide_take(work.in[3], work.made[0], 0)); /* (3, 5) */
+    tide_array *parts[] = {work.made[1], work.in[3], work.in[0]};
+    MAKE(tide_concat(parts, 3, 0)); /* (47, 5), f32 */
+    return tide_synchronize(work.rt, NULL);
+}
+static double gather_1(int64_t k) { return (double)(k / 5 == 1 ? k % 5 : 30 + k % 5); }
+static double gather_2(int64_t k) { return k < 15 ? gather_1(k) : k < 50 ? (double)(k - 15) : (double)(k - 50); }
+static void check_gather(void) {
+    check_values(1, 15, gather_1, 0);
+    check_values(2, 235, gather_2, 0);
+}
+
+/* Another stream, events between the two, and memory lent. */
+static tide_status on_streams(void) {
+    DO(tide_stream_new(work.rt, &work.stream));
+    MAKE(tide_map(work.rt, "(x) -> x + 1", work.in[2]));
+    DO(tide_stream_set(work.rt, work.stream));
+    MAKE(tide_map(work.rt, "(x) -> x*2", work.made[0]));
+    DO(tide_stream_set(work.rt, NULL));
+    MAKE(tide_map(work.rt, "(x, y) -> x - y", work.made[1], work.in[2]));
+    tide_use use = {.array = work.made[2], .mode = TIDE_READ | TIDE_WRITE};
+    tide_use_scope *scope;
+    void *p;
+    DO(tide_use_begin(work.rt, work.stream, &use, 1, &p, &scope));
+    DO(tide_use_end(scope));
+    DO(tide_map_into(work.made[2], "(x) -> x + 1", work.made[2]));
+    DO(tide_synchronize(work.rt, work.stream));
+    return tide_device_synchronize(work.rt);
+}
+static double streams_2(int64_t k) { return (double)(k + 3); }
+static void check_streams(void) { check_values(2, 70000, streams_2, 0); }
+
+static const struct task {
+    const char *name;
+    tide_status (*run)(void);
+    void (*check)(void);
+} tasks[] = {
+    {"map", map, check_map},
+    {"reduce", reduce, check_reduce},
+    {"matmul", matmul, check_matmul},
+    {"collect", collect, check_collect},
+    {"copy", copy, check_copy},
+    {"random", random_numbers, check_random},
+    {"take and concat", gather, check_gather},
+    {"streams", on_streams, check_streams},
+};
+
+static tide_status run(const struct task *t) {
+    tide_clear_error();
+    tide_status status = t->run();
+    (void)!tide_stream_set(work.rt, NULL);
+    return status;
+}
+
+static void after_run(void) {
+    drop_made();
+    tide_stream_release(work.stream);
+    work.stream = NULL;
+}
+
+/* ---- the loop ---- */
+
+struct figures {
+    size_t live, arrays, backed;
+};
+static struct figures figures(void) {
+    assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_SYNC, NULL)); /* idle memory is nobody's */
+    tide_statistics s = test_stats(work.rt);
+    assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);
+    return (struct figures){s.live, s.arrays, s.backed};
+}
+
+static void nothing_lost(const struct plan *p, const struct task *t, struct figures before) {
+    struct figures now = figures();
+    if (memcmp(&now, &before, sizeof now))
+        fail_msg("%s, %s, %s, %s %d: %zu live, %zu arrays, %zu backed; before: %zu, %zu, %zu", t->name,
+                 p->setting->collector, p->setting->pool, p->mode->name, (int)p->n, now.live, now.arrays,
+                 now.backed, before.live, before.arrays, before.backed);
+    if (!tidei_runtime_valid(work.rt)) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
+}
+
+/* On a lost device: what needs it fails with one story; what does not goes on. */
+static void check_lost(tidei_device *d) {
+    static char story[1000], text[400];
+    tide_rng rng = {1, 0};
+    tide_stream *s;
+    tide_use use = {.array = work.in[0], .mode = TIDE_READ};
+    tide_use_scope *scope;
+    void *p;
+    assert_true(atomic_load(&d->lost));
+    *story = 0;
+#define LOST(call)                                                                                                 \
+    do {                                                                                                           \
+        tide_clear_error();                                                                                        \
+        assert_true(call);                                                                                         \
+        assert_error(TIDE_E_LOST, d->info.name);                                                                   \
+        if (!*story) snprintf(story, sizeof story, "%s", tide_last_error()->message);                              \
+        assert_string_equal(tide_last_error()->message, story);                                                    \
+        assert_true(is_public(tide_last_error()->operation));                                                      \
+    } while (0)
+    LOST(!tide_map(work.rt, "(x) -> x + 1", work.in[0]));
+    LOST(!tide_map(work.rt, "(x) -> sum(x)", work.in[0]));
+    LOST(tide_map_into(work.in[0], "(x) -> x + 1", work.in[0]) == TIDE_E_LOST);
+    LOST(!tide_zeros(work.rt, TIDE_F32, SHAPE(3)));
+    LOST(!tide_copy(work.in[0]));
+    LOST(!tide_matmul(work.in[0], work.in[1]));
+    LOST(!tide_take(work.in[0], work.in[3], 0));
+    LOST(!tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(3)));
+    LOST(!tide_from_host(work.rt, TIDE_F32, SHAPE(1), &(float){1}));
+    LOST(tide_to_host(work.in[1], work.host, 5 * sizeof(float)) == TIDE_E_LOST);
+    LOST(tide_fill(work.in[0], tide_arg_int(1)) == TIDE_E_LOST);
+    LOST(tide_assign(work.in[0], work.in[1]) == TIDE_E_LOST);
+    LOST(!tide_format(work.in[1], work.text, sizeof work.text));
+    LOST(tide_stream_new(work.rt, &s) == TIDE_E_LOST);
+    LOST(tide_synchronize(work.rt, NULL) == TIDE_E_LOST);
+    LOST(tide_device_synchronize(work.rt) == TIDE_E_LOST);
+    LOST(tide_use_begin(work.rt, NULL, &use, 1, &p, &scope) == TIDE_E_LOST);
+    assert_non_null(strstr(story, "last operation of the stream: "));
+    tide_array *view = tide_transpose(work.in[0], NULL); /* needs no device */
+    assert_array(view);
+    assert_int_equal(tide_dim(view, 0), 5);
+    drop(&view);
+    assert_ok(tide_collect(work.rt));
+    assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_true(tide_memory_status(work.rt, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "Effective GPU memory usage: unknown"));
+    assert_true(tidei_runtime_valid(work.rt));
+}
+
+static void end_lost(void) {
+    after_run();
+    for (unsigned i = 0; i < TIDEI_COUNT(work.in); i++) drop(&work.in[i]);
+    tide_statistics s = test_stats(work.rt);
+    assert_int_equal(s.live + s.arrays, 0);
+    close_counted(work.rt);
+}
+
+/* One run whose n-th call fails; false when it was not reached. */
+static bool fail_once(const struct plan *p, const struct task *t) {
+    tidei_device *d = open_fault();
+    work = (struct work){.rt = open_on(p->setting, d), .counted = !strcmp(p->setting->collector, "refcount")};
+    prepare();
+    struct figures before = figures();
+    uint64_t calls = tidei_fault_calls(d, TIDEI_FAULT_ANY);
+    arm(p, d);
+    tide_status status = run(t);
+    bool reached =
+        by_hook(p) ? atomic_load(&hook.calls) >= p->n : tidei_fault_calls(d, TIDEI_FAULT_ANY) - calls >= p->n;
+    disarm(d);
+    if (status != TIDE_OK) check_error(p, t->name, status);
+    if (reached && p->mode->status == TIDE_E_LOST) {
+        check_lost(d);
+        end_lost();
+        return true;
+    }
+    if (status == TIDE_OK) t->check();
+    after_run();
+    nothing_lost(p, t, before);
+    if (run(t) != TIDE_OK)
+        fail_msg("%s, %s %d, afterwards: %s", t->name, p->mode->name, (int)p->n, tide_last_error()->message);
+    t->check();
+    after_run();
+    nothing_lost(p, t, before);
+    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(tidei_fault_inner(d)), 0);
+    for (unsigned i = 0; i < TIDEI_COUNT(work.in); i++) drop(&work.in[i]);
+    nothing_lost(p, t, (struct figures){0, 0, 0});
+    close_counted(work.rt);
+    return reached;
+}
+
+static void task_fails(void **state) {
+    const struct task *t = *state;
+    EACH_SETTING(s) EACH_MODE(m) {
+        struct plan p = {m, s, 1};
+        while (fail_once(&p, t)) p.n++;
+        assert_true(p.n > 2);
+    }
+}
+
+/* ---- a device that is lost while others use it ---- */
+
+static void *wait_for_stream(void *arg) {
+    static tide_error seen;
+    tide_runtime *rt = arg;
+    seen.status = tide_synchronize(rt, NULL);
+    return &seen;
+}
+static void stand(void *gate) {
+    while (!atomic_load((atomic_int *)gate)) sched_yield();
+}
+
+/* A wait that could never have ended ends; other runtimes go on. */
+static void waits_end(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    EACH_SETTING(s) {
+        tidei_device *d;
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = (size_t)16 << 20}, &d));
+        tide_runtime *rt = open_on(s, d), *other = test_open(&(tide_config){.collector = "refcount"});
+        atomic_int gate = 0;
+        pthread_t thread;
+        void *seen;
+        tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(10));
+        tide_use use = {.array = a, .mode = TIDE_WRITE};
+        tide_use_scope *scope;
+        void *p;
+        assert_ok(tide_device_synchronize(rt));
+        uint64_t waits = test_stats(rt).host_waits;
+        assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+        assert_ok(tide_host_launch(scope, stand, &gate));
+        assert_ok(tide_use_end(scope));
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_stream, rt), 0);
+        usleep(2000); /* so that it waits already, usually: either way it must come back */
+        tidei_host_lose(d, "an illegal address");
+        pthread_join(thread, &seen);
+        assert_int_equal(((tide_error *)seen)->status, TIDE_E_LOST);
+        tide_clear_error();
+        assert_null(tide_copy(a));
+        assert_error(TIDE_E_LOST, "host:0 is lost: an illegal address");
+        assert_error(TIDE_E_LOST, "last operation of the stream: tide_use_end");
+        assert_int_equal(tide_item_f64(tide_ones(other, TIDE_F64, 0, NULL)), 1);
+        assert_true(test_stats(rt).host_waits >= waits);
+        atomic_store(&gate, 1); /* memory goes back once no function of the program's runs on it */
+        tide_free(a);
+        assert_int_equal(test_stats(rt).live, 0);
+        if (!strcmp(s->collector, "refcount")) tide_release(a);
+        tide_close(rt);
+        tide_close(other);
+        assert_int_equal(atomic_load(&hook.held), 0);
+    }
+}
+
+/* A loss in one runtime is not told as another's. */
+static void each_its_own_story(void **state) {
+    tidei_device *d[2];
+    tide_runtime *rt[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        d[i] = open_fault();
+        rt[i] = open_on(&settings[0], d[i]);
+        tidei_fault_set(d[i], i ? TIDEI_FAULT_FILL : TIDEI_FAULT_COPY, 1, TIDE_E_LOST, false);
+    }
+    assert_null(tide_from_host(rt[0], TIDE_I32, SHAPE(1), &(int32_t){1}));
+    assert_error(TIDE_E_LOST, "call 1 of copy fails on purpose");
+    assert_error(TIDE_E_LOST, "last operation of the stream: tide_from_host");
+    assert_null(tide_zeros(rt[1], TIDE_I32, SHAPE(1)));
+    assert_error(TIDE_E_LOST, "call 1 of fill fails on purpose");
+    assert_error(TIDE_E_LOST, "last operation of the stream: tide_zeros");
+    assert_int_equal(tide_synchronize(rt[0], NULL), TIDE_E_LOST);
+    assert_error(TIDE_E_LOST, "call 1 of copy");
+    for (int i = 0; i < 2; i++) tide_close(rt[i]);
+    assert_int_equal(atomic_load(&hook.held), 0);
+}
+
+/* ---- */
+
+static int fresh(void **state) {
+    (void)state;
+    disarm(NULL);
+    atomic_store(&hook.held, 0);
+    return 0;
+}
+
+static tide_runtime *keeps_context; /* so that a GPU's context is not made again for every round */
+
+static int open_all(void **state) {
+    (void)state;
+    if (test_on_host()) return 0;
+    strcpy(cache_dir, "/tmp/tide-failures-XXXXXX");
+    if (!mkdtemp(cache_dir)) return -1;
+    keeps_context = test_open(&(tide_config){.collector = "refcount"});
+    return 0;
+}
+static int close_all(void **state) {
+    char command[128];
+    (void)state;
+    if (test_on_host()) return 0;
+    tide_close(keeps_context);
+    snprintf(command, sizeof command, "rm -rf %s", cache_dir);
+    return system(command);
+}
+
+int main(void) {
+    static struct CMUnitTest tests[TIDEI_COUNT(tasks) + 3];
+    size_t n = 0;
+    tests[n++] = (struct CMUnitTest){"opening", opening, fresh, NULL, NULL};
+    for (size_t i = 0; i < TIDEI_COUNT(tasks); i++)
+        tests[n++] = (struct CMUnitTest){tasks[i].name, task_fails, fresh, NULL, (void *)(uintptr_t)&tasks[i]};
+    tests[n++] = (struct CMUnitTest){"waits_end", waits_end, fresh, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"each_its_own_story", each_its_own_story, fresh, NULL, NULL};
+    return _cmocka_run_group_tests("failures", tests, n, open_all, close_all);
+}
