@@ -215,7 +215,7 @@ static void older_config(void **state) {
         dup2(err, 2);
         close(err), close(null);
         unsetenv("TIDE_LOG");
-        assert_int_equal(status, i < 3 ? TIDE_OK : TIDE_OK);
+        assert_int_equal(status, TIDE_OK);
         tide_close(rt);
     }
 }
@@ -249,7 +249,7 @@ static void environment_is_documented(void **state) {
         if (!strstr(header, variables[i])) fail_msg("tide_config does not name %s", variables[i]);
     }
     size_t rows = 0, read = 0;
-    for (const char *p = docs; (p = strstr(p, "\n| `TIDE_")); p++) rows++;
+    for (const char *p = docs; (p = strstr(p, "\n| `TIDE_")); p++) rows += strncmp(p, "\n| `TIDE_TEST_", 14) != 0;
     for (const char *p = settings; (p = strstr(p, "{\"TIDE_")); p++) read++;
     assert_int_equal(read, TIDEI_COUNT(variables));
     assert_int_equal(rows, read + 1);
