@@ -32,6 +32,8 @@ typedef struct tidei_operand {
 } tidei_operand;
 /* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
+/* The same of an array that must be of the runtime rt, as the others of the call are: TIDE_E_INVALID. */
+tide_status tidei_operand_get_of(tide_runtime *rt, tide_array *a, const char *op, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
 /* Only the array's runtime, with the same errors; nothing to put. */
 tide_status tidei_operand_runtime(tide_array *a, const char *op, tide_runtime **rt);

@@ -59,7 +59,7 @@ tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
     tide_runtime *rt = first.rt;
     tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_host_alloc(rt, n * sizeof *parts) : NULL;
     if (parts) {
-        while (got < n && tidei_operand_get(arrays[got], "tide_concat", &parts[got]) == TIDE_OK) got++;
+        while (got < n && tidei_operand_get_of(rt, arrays[got], "tide_concat", &parts[got]) == TIDE_OK) got++;
         if (got == n) made = concat(parts, n, axis);
         while (got > 0) tidei_operand_put(&parts[--got]);
     } else

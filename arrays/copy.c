@@ -148,7 +148,7 @@ tide_status tide_assign(tide_array *dst, tide_array *src) {
     tidei_operand d, o;
     tide_status s = tidei_operand_get(dst, "tide_assign", &d);
     if (s != TIDE_OK) return s;
-    s = tidei_operand_get(src, "tide_assign", &o);
+    s = tidei_operand_get_of(d.rt, src, "tide_assign", &o);
     if (s == TIDE_OK) {
         s = assign(&d, &o, "tide_assign");
         tidei_operand_put(&o);

@@ -39,6 +39,13 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out)
     return TIDE_OK;
 }
 
+tide_status tidei_operand_get_of(tide_runtime *rt, tide_array *a, const char *op, tidei_operand *out) {
+    tide_status s = tidei_operand_get(a, op, out);
+    if (s != TIDE_OK || out->rt == rt) return s;
+    tidei_operand_put(out);
+    return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime");
+}
+
 void tidei_operand_put(tidei_operand *o) { tidei_storage_release(o->st); }
 
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {

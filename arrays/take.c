@@ -111,7 +111,7 @@ tide_array *tide_take(tide_array *a, tide_array *indices, int axis) {
     tidei_operand o, i;
     tide_array *made = NULL;
     if (tidei_operand_get(a, "tide_take", &o) != TIDE_OK) return NULL;
-    if (tidei_operand_get(indices, "tide_take", &i) == TIDE_OK) {
+    if (tidei_operand_get_of(o.rt, indices, "tide_take", &i) == TIDE_OK) {
         made = take(&o, &i, axis);
         tidei_operand_put(&i);
     }

@@ -23,7 +23,7 @@ static tide_status gather(tide_use_scope *u, const tide_use *uses, size_t n) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
                               "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
-        tide_status status = tidei_operand_get(uses[i].array, "tide_use_begin", &u->operands[i]);
+        tide_status status = tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", &u->operands[i]);
         if (status != TIDE_OK) return status;
         u->n = i + 1;
         u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);

@@ -176,6 +176,26 @@ static void test_concat_errors(void **state) {
     assert_error(TIDE_E_FREED, "freed");
 }
 
+/* Arrays of two runtimes do not meet, and the message says so, whatever their devices. */
+static void test_two_runtimes(void **state) {
+    tide_runtime *rt = *state, *other = test_open(NULL);
+    const int64_t zero = 0;
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3)), *b = tide_zeros(other, TIDE_F32, SHAPE(3)),
+               *i = tide_from_host(other, TIDE_I64, SHAPE(1), &zero);
+    tide_use_scope *scope;
+    void *p;
+    assert_null(tide_take(a, i, 0));
+    assert_error(TIDE_E_INVALID, "another runtime");
+    assert_null(tide_concat((tide_array *[]){a, a, b}, 3, 0));
+    assert_error(TIDE_E_INVALID, "another runtime");
+    assert_int_equal(tide_assign(a, b), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "another runtime");
+    assert_int_equal(tide_use_begin(rt, NULL, &(tide_use){.array = b, .mode = TIDE_READ}, 1, &p, &scope),
+                     TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "another runtime");
+    tide_close(other);
+}
+
 static void test_kernels_compile(void **state) {
     void *image;
     size_t bytes;
@@ -196,6 +216,7 @@ int main(void) {
         CASE(test_concat),
         CASE(test_concat_promotes),
         CASE(test_concat_errors),
+        CASE(test_two_runtimes),
         cmocka_unit_test(test_kernels_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
