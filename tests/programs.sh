@@ -9,6 +9,11 @@ rm -rf "$work"
 mkdir -p "$work"
 fail() { echo "$name: $*"; exit 1; }
 field() { sed -n "s/^summary .*$2=\([^ ]*\).*/\1/p" "$1"; }
+refused() { # ARGS: bad input
+    status=0
+    "$bin/$name" "$@" >/dev/null 2>&1 || status=$?
+    [ $status = 2 ] || fail "$* ends with $status"
+}
 
 case $name in
 digits)
@@ -19,9 +24,8 @@ digits)
     echo "$first" | grep -Eq '^accuracy [0-9]+\.[0-9]{2} % \([0-9]+ of 360\)$' || fail "ends with: $first"
     right=$(echo "$first" | sed 's/.*(\([0-9]*\) of.*/\1/')
     [ "$right" -ge 342 ] || fail "less than 95 %: $first"
-    status=0
-    "$bin/digits" --epochs 0 2>/dev/null || status=$?
-    [ $status = 2 ] || fail "bad input ends with $status"
+    refused --epochs 0
+    refused --epochs 3x
     ;;
 dense)
     for way in eager lazy hand; do
@@ -31,6 +35,10 @@ dense)
     [ "$(field "$work/eager" climbs)" = 0 ] || fail "eager: $(cat "$work/eager")"
     [ "$(field "$work/lazy" climbs)" -ge 1 ] || fail "lazy: $(cat "$work/lazy")"
     [ "$(field "$work/hand" collections)" = 0 ] || fail "hand: $(cat "$work/hand")"
+    refused --rows many
+    status=0
+    "$bin/dense" --rows 100 --epochs 1 --quiet --memory "$work/absent/memory" >/dev/null 2>"$work/error" || status=$?
+    [ $status = 1 ] && grep -q 'absent/memory: No such file' "$work/error" || fail "ends with $status: $(cat "$work/error")"
     ;;
 wave)
     "$bin/wave" --size 64 --steps 40 --out "$work/wave.pgm" >"$work/log" || fail "failed"
@@ -39,6 +47,10 @@ wave)
     # Waves, not one gray.
     shades=$(tail -c 4096 "$work/wave.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
     [ "$shades" -ge 50 ] || fail "$shades shades"
+    refused --size 64x
+    refused --size 2
+    refused --steps few
+    refused --steps -1
     ;;
 demo)
     TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"

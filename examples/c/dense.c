@@ -165,6 +165,7 @@ static int run(tide_runtime *rt, const struct options *o) {
     int64_t steps = (o->rows + o->batch - 1) / o->batch * o->epochs;
     double *times = calloc((size_t)steps, sizeof *times), start;
     FILE *memory = o->memory ? fopen(o->memory, "w") : NULL;
+    if (!times || (o->memory && !memory)) perror(times ? o->memory : "dense");
     int ok = times && (!o->memory || memory) && model_init(&m, rt, o) && tide_synchronize(rt, NULL) == TIDE_OK;
     start = seconds();
     if (ok) ok = train(&m, o, times, memory, start);
@@ -173,7 +174,7 @@ static int run(tide_runtime *rt, const struct options *o) {
         printf("Total time %.3fs\n", total);
         if (o->summary) summarise(rt, o, times, steps, total);
     }
-    if (memory && fclose(memory) != 0) ok = 0;
+    if (memory && fclose(memory) != 0) perror(o->memory), ok = 0;
     free(times);
     return ok;
 }
@@ -249,7 +250,8 @@ int main(int argc, char **argv) {
     c.gc_early = strcmp(o.free, "eager") ? TIDE_OFF : TIDE_ON;
     tide_runtime *rt;
     if (tide_open(&c, &rt) != TIDE_OK || !run(rt, &o)) {
-        fprintf(stderr, "dense: %s\n", tide_last_error()->message);
+        if (tide_last_error()->status)
+            fprintf(stderr, "dense: %s\n", tide_last_error()->message); /* else: it was said */
         return 1;
     }
     tide_close(rt);

@@ -89,9 +89,11 @@ static tide_array *logits(struct net *n, tide_array *x) {
     return tide_add(tide_matmul(h, n->w2.w), n->b2.w);
 }
 
+/* -1 on failure. */
 static int64_t count_right(struct net *n, tide_array *x, tide_array *label) {
     tide_array *best = tide_argmax(logits(n, x), (const int[]){1}, 1, 0);
-    return (int64_t)tide_item_f64(tide_map(n->rt, "(b, l) -> sum(i64(b == l))", best, label));
+    double right = tide_item_f64(tide_map(n->rt, "(b, l) -> sum(i64(b == l))", best, label));
+    return right >= 0 ? (int64_t)right : -1; /* NaN: it failed */
 }
 
 /* The hard limit of the exercise: what is live now, garbage taken away, and 1 MiB; what
@@ -152,13 +154,22 @@ static int run(tide_runtime *rt, int epochs, int progress) {
     return 1;
 }
 
+/* A whole number from 1 on, and nothing behind it. */
+static int number(const char *text, int *out) {
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || n < 1 || n > 1000000) return 0;
+    *out = (int)n;
+    return 1;
+}
+
 int main(int argc, char **argv) {
     int epochs = 40, progress = 0;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--progress")) {
             progress = 1;
-        } else if (!strcmp(argv[i], "--epochs") && i + 1 < argc && atoi(argv[i + 1]) > 0) {
-            epochs = atoi(argv[++i]);
+        } else if (!strcmp(argv[i], "--epochs") && i + 1 < argc && number(argv[i + 1], &epochs)) {
+            i++;
         } else {
             fprintf(stderr, "usage: digits [--epochs N] [--progress]\n");
             return 2;

@@ -4,6 +4,8 @@
 ** grid and its four shifted neighbours are views of one array; the result is written into a view of the oldest one.
 **   wave [--size N] [--steps N] [--out FILE]     writes a portable graymap (wave.pgm)
 ** Exit 0, 1 failed, 2 bad input. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,14 +55,22 @@ static int run(tide_runtime *rt, int64_t n, long steps, const char *path) {
     return 1;
 }
 
+/* A whole number in [low, high], and nothing behind it. */
+static int number(const char *text, long low, long high, long *out) {
+    char *end;
+    errno = 0;
+    *out = strtol(text, &end, 10);
+    return end != text && !*end && !errno && *out >= low && *out <= high;
+}
+
 int main(int argc, char **argv) {
     long size = 256, steps = 300;
     const char *path = "wave.pgm";
     for (int i = 1; i < argc; i++) {
         int more = i + 1 < argc;
-        if (more && !strcmp(argv[i], "--size") && (size = atol(argv[i + 1])) >= 3 && size <= 16384)
+        if (more && !strcmp(argv[i], "--size") && number(argv[i + 1], 3, 16384, &size))
             i++;
-        else if (more && !strcmp(argv[i], "--steps") && (steps = atol(argv[i + 1])) >= 0)
+        else if (more && !strcmp(argv[i], "--steps") && number(argv[i + 1], 0, LONG_MAX, &steps))
             i++;
         else if (more && !strcmp(argv[i], "--out"))
             path = argv[++i];
