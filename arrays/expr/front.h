@@ -179,10 +179,12 @@ tide_status tidei_plan_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan 
 /* ---- running (run.c) ---- */
 
 /* Where a runtime keeps expressions and programs: they live as long as it does, but for released expressions. Lists are
-** pushed by CAS and only grow, so that looking something up takes no lock. */
-#define TIDEI_BUCKETS 1024 /* of each table; a power of two */
-#define TIDEI_TEXTS_MAX                                                                                            \
-    4096 /* texts remembered; more are parsed at each call, so generated texts do not fill memory */
+** pushed by CAS and only grow, so that looking something up takes no lock. Programs outlive their expressions because work
+** in flight still reads them, and the next expression of their form finds them: there are as many as distinct forms, each
+** up to a few KiB (on CUDA with a kernel), whatever the shapes and numbers. A caller that generates forms without end fills
+** memory. */
+#define TIDEI_BUCKETS   1024 /* of each table; a power of two */
+#define TIDEI_TEXTS_MAX 4096 /* texts remembered; more are parsed at each call. Their programs stay all the same */
 struct tidei_exprs {
     _Atomic(struct tidei_program_entry *) programs[TIDEI_BUCKETS];
     _Atomic uint32_t nprograms;
