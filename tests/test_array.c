@@ -112,7 +112,7 @@ static void test_arange(void **state) {
     has_shape(tide_arange(rt, TIDE_F64, -1.7e308, 1.7e308, 1e308), SHAPE(4));
     has_shape(tide_arange(rt, TIDE_F64, 1.7e308, -1.7e308, -1e308), SHAPE(4));
     assert_null(tide_arange(rt, TIDE_F64, -1.7e308, 1.7e308, 1));
-    assert_error(TIDE_E_NOMEM, "inf elements");
+    assert_error(TIDE_E_NOMEM, "16 EiB or more wanted by tide_arange");
     has_bytes(tide_arange(rt, TIDE_U64, 0x1p63, 0x1p63 + 8192, 4096), (uint64_t[]){1ull << 63, (1ull << 63) + 4096},
               16);
     has_bytes(tide_arange(rt, TIDE_BF16, 0, 3, 1), (uint16_t[]){0, 0x3f80, 0x4000}, 6);
