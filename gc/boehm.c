@@ -510,6 +510,9 @@ static tide_status init_collector(void) {
         GC_set_stackbottom(NULL, &base);
         self.ours = true;
     }
+    /* Waking a marker on each of many processors takes longer than marking what we have: a heap of cells without
+    ** pointers. A host with a heap of its own initialises bdwgc itself; GC_MARKERS in the environment has its way too. */
+    GC_set_markers_count(1);
     GC_INIT();
     return TIDE_OK;
 }

@@ -97,8 +97,8 @@ static tidei_decision decide(void *state, const tidei_policy_history *h, const t
     double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(state, &v, in);
     bool fits = v.used + next_sync<end, known = next_sync> 0;
     if (v.x >= X1 || v.used >= end) return (tidei_decision){v.level, 0, "the room is used up"};
-    if (in->where == TIDEI_AT_ALLOC) {
-        if (v.x >= X0 && v.price_ns <= FLOOR_NS && !(known && fits))
+    if (in->where == TIDEI_AT_ALLOC) { /* what a pause takes must be known before it can be hidden */
+        if (v.x >= X0 && v.gc_ns > 0 && v.price_ns <= FLOOR_NS && !(known && fits))
             return (tidei_decision){v.level, 0, "a third of the room is used, and the device is busy"};
     } else {
         if (v.x >= X0 && v.price_ns <= v.price_max_ns)

@@ -12,7 +12,7 @@
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
 /* It splits long sums over this many partial results at most, so small products need no more than that. */
 #define WORKSPACE_SPLITS 16
-#define WORKSPACE_PART   64               /* of the hard limit */
+#define WORKSPACE_PART   64               /* of what the hard limit leaves for arrays */
 #define HANDLE_BYTES     (64 * TIDEI_MIB) /* about what a handle takes, as measured; for the report and for PLENTY */
 #define PLENTY           (4 * HANDLE_BYTES) /* free on the device: a handle that fails then lacks something else */
 
@@ -329,7 +329,8 @@ static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const cha
     double batch = 1;
     for (int i = 0; i < g->nbatch; i++) batch *= (double)g->batch[i];
     double want = WORKSPACE_SPLITS * batch * (double)g->m * (double)g->n * (double)tide_dtype_size(g->dtype);
-    size_t most = atomic_load(&s->dev->limit) / WORKSPACE_PART / WORKSPACE_MIN * WORKSPACE_MIN;
+    size_t limit = atomic_load(&s->dev->limit), library = atomic_load(&s->dev->library),
+           most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN * WORKSPACE_MIN;
     most = tidei_min_size(WORKSPACE_MAX, tidei_max_size(most, WORKSPACE_MIN));
     size_t bytes = want >= (double)most ? most : tidei_round_up((size_t)want, WORKSPACE_MIN);
     tidei_saved_error before;

@@ -1020,7 +1020,10 @@ static void test_fruitless(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "reserve"});
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 62; i++) mock_hold(&m, make(rt, 63 << 10));
-    for (unsigned i = 0; i < 2000; i++) tide_release(make(rt, 1024));
+    for (unsigned i = 0; i < 2000; i++) {
+        tide_release(make(rt, 1024));
+        tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    }
     assert_in_range(test_stats(rt).collections, 1, 12);
     keeper_close();
     mock_end(&m);
