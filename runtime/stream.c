@@ -70,12 +70,15 @@ static uint64_t known_completed(tide_stream *s) {
     return atomic_load_explicit(&s->completed, memory_order_acquire);
 }
 
-/* Looks at the completion word. */
+/* Looks at the completion word. Meanwhile the stream may be retired and the word written for another slot, whose ticks say
+** nothing about this one's: a value read before that is known by the count of retirements, which rose first. */
 static uint64_t look(tide_stream *s) {
     tidei_device *dev = s->dev->d;
     if (atomic_load_explicit(&dev->lost, memory_order_relaxed)) return UINT64_MAX;
-    uint64_t done = s->ds ? dev->ops->completed(dev, s->ds) : 0;
-    raise_to(&s->completed, done);
+    uint64_t retirements = atomic_load_explicit(&s->retirements, memory_order_acquire);
+    tidei_dstream *ds = atomic_load_explicit(&s->ds, memory_order_acquire);
+    uint64_t done = ds ? dev->ops->completed(dev, ds) : 0;
+    if (atomic_load_explicit(&s->retirements, memory_order_acquire) == retirements) raise_to(&s->completed, done);
     return known_completed(s);
 }
 
@@ -123,12 +126,13 @@ bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
 /* ---- the host waits ---- */
 
 struct sync_args {
-    tide_stream *s;
+    tidei_device *d;
+    tidei_dstream *ds;
     tide_status status;
 };
 static void sync_blocking(void *p) {
     struct sync_args *a = p;
-    a->status = a->s->dev->d->ops->stream_sync(a->s->dev->d, a->s->ds);
+    a->status = a->d->ops->stream_sync(a->d, a->ds);
 }
 
 /* Averages with a quarter weight on the newest, as the collection times are. */
@@ -140,10 +144,22 @@ static void note_wait(tidei_dev *d, uint64_t ns) {
 }
 
 /* On a lost device everything counts as done, but for what still writes to the host's memory: that ends here. */
-static tide_status wait_lost(tide_stream *s) {
+static tide_status wait_lost(tide_stream *s, tidei_dstream *ds) {
     tidei_device *d = s->dev->d;
-    if (s->ds && d->ops->stream_sync(d, s->ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
+    if (ds && d->ops->stream_sync(d, ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
     return tidei_lost(s->dev, "wait");
+}
+
+/* Waits for all work up to `tick`, which is not known to be complete. */
+static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
+    tidei_dev *d = s->dev;
+    struct sync_args a = {d->d, ds, TIDE_OK};
+    uint64_t start = tidei_now_ns();
+    tidei_blocking(d->rt, sync_blocking, &a);
+    note_wait(d, tidei_now_ns() - start);
+    if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
+    raise_to(&s->completed, tick);
+    return TIDE_OK;
 }
 
 /* Waits until everything submitted to s by now is complete. */
@@ -156,15 +172,12 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
         tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
         done = done || tidei_stamp_done(d, last);
     }
-    if (atomic_load(&d->d->lost)) return wait_lost(s); /* behind the looks: a loss makes everything look done */
-    if (done) return TIDE_OK;
-    struct sync_args a = {s, TIDE_OK};
-    uint64_t start = tidei_now_ns();
-    tidei_blocking(d->rt, sync_blocking, &a);
-    note_wait(d, tidei_now_ns() - start);
-    if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
-    raise_to(&s->completed, tick);
-    return TIDE_OK;
+    bool lost = atomic_load(&d->d->lost); /* behind the looks: a loss makes everything look done */
+    if (done && !lost) return TIDE_OK;
+    tidei_dstream *ds = tidei_stream_hold(s);
+    tide_status status = lost ? wait_lost(s, ds) : ds ? wait_here(s, ds, tick) : TIDE_OK;
+    if (ds) tidei_stream_let_go(s);
+    return status;
 }
 
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
@@ -237,7 +250,8 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
 /* ---- waits on the device ---- */
 
 /* s waits for (from, tick) on the device; afterwards s has seen all that `from` had seen when the event was recorded. Takes
-** from->lock only: that two threads may queue waits on s in either order does not matter, both come before their work. */
+** from->lock only: that two threads may queue waits on s in either order does not matter, both come before their work. The
+** caller holds s. */
 tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
     tidei_device *d = s->dev->d;
     tide_status status = TIDE_OK;
@@ -279,30 +293,52 @@ void tidei_stream_after_work(tide_stream *s) {
 
 /* ---- a stream's life ---- */
 
-/* Gives back the device's half of a released stream whose work is complete; under streams_lock. */
-static void retire(tide_stream *s) {
+/* Gives back the device's half of a stream whose work is complete; under streams_lock and s->lock. */
+static void retire_locked(tide_stream *s) {
     tidei_device *d = s->dev->d;
-    pthread_mutex_lock(&s->lock);
+    tidei_dstream *ds = s->ds;
+    atomic_fetch_add(&s->retirements, 1); /* before the word can be another's */
+    atomic_store(&s->ds, NULL);
     if (s->event) d->ops->event_release(d, s->event);
-    if (s->ds) d->ops->stream_release(d, s->ds);
+    d->ops->stream_release(d, ds);
     s->event = NULL;
-    s->ds = NULL;
     s->event_tick = 0;
     raise_to(&s->completed, atomic_load(&s->submitted));
     atomic_store(&s->published, atomic_load(&s->submitted));
-    pthread_mutex_unlock(&s->lock);
 }
 
-static bool idle(tide_stream *s) { return look(s) >= atomic_load(&s->submitted); }
+static bool idle(tide_stream *s) {
+    return atomic_load(&s->released) && !s->holders && look(s) >= atomic_load(&s->submitted);
+}
+
+static void retire(tide_stream *s, bool all) {
+    pthread_mutex_lock(&s->lock);
+    if (s->ds && (all || idle(s))) retire_locked(s);
+    pthread_mutex_unlock(&s->lock);
+}
 
 void tidei_streams_sweep(tidei_dev *d, bool all) {
     pthread_mutex_lock(&d->streams_lock);
     unsigned n = atomic_load(&d->nstreams);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
-        if (s->ds && (all || (atomic_load(&s->released) && idle(s)))) retire(s);
+        if (all || atomic_load(&s->released)) retire(s, all);
     }
     pthread_mutex_unlock(&d->streams_lock);
+}
+
+tidei_dstream *tidei_stream_hold(tide_stream *s) {
+    pthread_mutex_lock(&s->lock);
+    tidei_dstream *ds = s->ds;
+    if (ds) s->holders++;
+    pthread_mutex_unlock(&s->lock);
+    return ds;
+}
+
+void tidei_stream_let_go(tide_stream *s) {
+    pthread_mutex_lock(&s->lock);
+    s->holders--;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* A slot without a stream: a retired one, or a fresh one; under streams_lock. NULL: host memory or slots exhausted. */
@@ -339,7 +375,7 @@ tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) {
             atomic_store_explicit(&s->seen[i], 0, memory_order_relaxed);
         s->last_op = "";
         atomic_store(&s->released, false);
-        s->ds = ds;
+        atomic_store(&s->ds, ds);
         *out = s;
     }
     pthread_mutex_unlock(&d->streams_lock);

@@ -5,8 +5,9 @@
 ** merges the other's whole row, so chains of any length count. A stamp that a stream has seen, or that is completed,
 ** needs no wait.
 ** What must stay true: ticks of one slot only rise, also when a slot is reused by a later stream, so an old stamp never
-** looks pending again. `seen` and `completed` only rise. A stream's lock orders its submissions; it is a leaf (no other
-** lock is taken under it but a storage's flag). */
+** looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
+** submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
+** while somebody holds it: whoever uses it outside the lock does. */
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
 
@@ -49,7 +50,9 @@ void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s); /* drops completed ones 
 
 struct tide_stream {
     tidei_dev *dev;
-    tidei_dstream *ds;
+    _Atomic(tidei_dstream *) ds;  /* NULL: retired, all its work is complete; changes under lock */
+    _Atomic uint64_t retirements; /* of the slot */
+    unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     uint16_t slot;
     atomic_bool released;
     const char *last_op; /* for the report when the device is lost; under lock */
@@ -92,6 +95,10 @@ tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
 /* Marks it released; its struct and slot live on until its work is complete (tidei_streams_sweep). */
 void tidei_stream_drop(tide_stream *s);
 void tidei_streams_sweep(tidei_dev *d, bool all);
+/* Keeps the stream from being retired until let go, and returns the device's half; NULL (and nothing to let go) if it is
+** retired. */
+tidei_dstream *tidei_stream_hold(tide_stream *s);
+void tidei_stream_let_go(tide_stream *s);
 /* All work submitted to s so far; publishes. The policy is asked before the wait unless `quiet`. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);
