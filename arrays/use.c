@@ -37,6 +37,14 @@ static void *first_element(const tidei_operand *o) {
     return (void *)(uintptr_t)(o->st->addr + (tidei_addr)o->lay.offset * tide_dtype_size(o->lay.dtype));
 }
 
+/* The stream is held: released within the scope, it serves the scope to its end. */
+static tide_status order(tide_use_scope *u) {
+    if (!tidei_stream_hold(u->s)) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
+    tide_status status = tidei_order(u->s, u->uses, (unsigned)u->n, "tide_use_begin");
+    if (status != TIDE_OK) tidei_stream_let_go(u->s);
+    return status;
+}
+
 tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n, void **ptrs,
                            tide_use_scope **out) {
     if (!rt || !out || (n && (!uses || !ptrs)))
@@ -56,7 +64,7 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
     u->rt = rt;
     u->s = s;
     tide_status status = gather(u, uses, n);
-    if (status == TIDE_OK) status = tidei_order(s, u->uses, (unsigned)n, "tide_use_begin");
+    if (status == TIDE_OK) status = order(u);
     if (status != TIDE_OK) {
         let_go(u);
         return status;
@@ -71,13 +79,16 @@ tide_status tide_use_end(tide_use_scope *u) {
     pthread_mutex_lock(&u->s->lock);
     uint64_t tick = tidei_stream_tick(u->s);
     u->s->last_op = "tide_use_end";
-    tidei_publish_uses(u->s, u->uses, (unsigned)u->n, tick);
+    bool known = tidei_publish_uses(u->s, u->uses, (unsigned)u->n, tick);
     tidei_stream_after_work(u->s);
     pthread_mutex_unlock(&u->s->lock);
+    tide_status status = known ? TIDE_OK : tidei_stream_wait(u->s, true);
     bool lost = atomic_load(&u->s->dev->d->lost);
     tidei_dev *d = u->s->dev;
+    tidei_stream_let_go(u->s);
     let_go(u);
-    return lost ? tidei_lost(d, "tide_use_end") : TIDE_OK;
+    if (lost) return tidei_lost(d, "tide_use_end");
+    return status == TIDE_OK ? TIDE_OK : tidei_fail_as("tide_use_end");
 }
 
 struct call {

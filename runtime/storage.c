@@ -128,26 +128,26 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
 }
 
 /* Writes the use into its storage's history. A write comes after all the others, which it therefore replaces. */
-static void publish_use(const tidei_use *u, tidei_stamp x) {
+static bool publish_use(const tidei_use *u, tidei_stamp x) {
     tidei_storage *st = u->st;
-    if (!st->bytes) return;
+    if (!st->bytes) return true;
     lock_stamps(st);
     if (u->mode & TIDEI_WRITE) {
         st->stamps.n = 0;
         x.write = 1;
     }
     /* Room was made in tidei_order; several readers may have raced for it since. */
-    if (tidei_stamps_reserve(&st->stamps, 1)) {
-        tidei_stamps_add(&st->stamps, x);
-        unlock_stamps(st);
-        return;
-    }
+    bool room = tidei_stamps_reserve(&st->stamps, 1);
+    if (room) tidei_stamps_add(&st->stamps, x);
     unlock_stamps(st);
-    tidei_stamp_wait(st->dev, x);
+    return room;
 }
 
-void tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
-    for (unsigned i = 0; i < n; i++) publish_use(&uses[i], (tidei_stamp){.tick = tick, .stream = s->slot});
+bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+    bool all = true;
+    for (unsigned i = 0; i < n; i++)
+        if (!publish_use(&uses[i], (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
+    return all;
 }
 
 /* ---- the window ---- */
@@ -178,6 +178,17 @@ static bool use_all_at_once(tide_stream *s, const tidei_use *uses, unsigned n, u
     return true;
 }
 
+/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses published at once name a
+** tick that has no work yet: the caller takes it all the same, or they would look pending until somebody else does. */
+static tide_status order_unlocked(tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    s->holders++;
+    pthread_mutex_unlock(&s->lock);
+    tide_status status = tidei_order(s, uses, n, op);
+    pthread_mutex_lock(&s->lock);
+    s->holders--;
+    return status;
+}
+
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
     tidei_check(n <= TIDEI_USES_MAX);
     w->s = s;
@@ -190,22 +201,30 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
         w->ranges[i] =
             (tidei_range){.addr = uses[i].st->addr + uses[i].offset, .bytes = uses[i].bytes, .mode = uses[i].mode};
     pthread_mutex_lock(&s->lock);
-    bool done = use_all_at_once(s, uses, n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
-    if (tidei_unlikely(!done)) {
-        pthread_mutex_unlock(&s->lock); /* waiting for another stream takes that one's lock */
-        tide_status status = tidei_order(s, uses, n, op);
-        if (status != TIDE_OK) return status;
-        pthread_mutex_lock(&s->lock);
+    if (tidei_unlikely(!s->ds)) {
+        pthread_mutex_unlock(&s->lock);
+        return tidei_fail(TIDE_E_INVALID, op, "the stream was released");
     }
+    bool done = use_all_at_once(s, uses, n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
+    tide_status status = TIDE_OK;
+    if (tidei_unlikely(!done)) status = order_unlocked(s, uses, n, op);
     w->tick = tidei_stream_tick(s);
+    if (tidei_unlikely(status != TIDE_OK)) {
+        pthread_mutex_unlock(&s->lock);
+        return status;
+    }
     s->last_op = op;
-    if (!done) tidei_publish_uses(s, uses, n, w->tick);
+    w->unknown = !done && !tidei_publish_uses(s, uses, n, w->tick);
     return TIDE_OK;
 }
 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     pthread_mutex_unlock(&w->s->lock);
+    if (tidei_unlikely(w->unknown)) {
+        tide_status waited = tidei_stream_wait(w->s, true);
+        if (result == TIDE_OK) result = waited;
+    }
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 

@@ -41,6 +41,7 @@ typedef struct tidei_window {
     const tidei_use *uses; /* the caller's, valid until end */
     unsigned n;
     uint64_t tick;
+    bool unknown; /* not all uses could be recorded: end waits for them */
     const char *op;
     tidei_range ranges[TIDEI_USES_MAX]; /* the uses as the device table wants them; addresses are valid until end */
 } tidei_window;
@@ -64,9 +65,10 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
                                 void (*patch)(const tidei_window *w, void *user), void *user, const char *op);
 
 /* The two halves of a window apart, for scopes in which others queue the work (tide_use_begin): order s after what the uses
-** need; afterwards write them into the storages' histories as having happened at `tick`. */
+** need; afterwards, under s->lock, write them into the storages' histories as having happened at `tick`. The caller holds s.
+** False: host memory is exhausted and not all are known; the caller waits for s once it has left the lock. */
 tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
-void tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
+bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
 
 /* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);

@@ -856,6 +856,33 @@ static void lent_memory(void **state) {
     tide_close(rt);
 }
 
+/* A stream that is released inside a scope serves it to its end, and what the scope used is done afterwards. */
+static void a_scope_keeps_its_stream(void **state) {
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    tide_stream *s;
+    tide_use_scope *scope;
+    void *p;
+    unsigned char out[64];
+    (void)state;
+    assert_ok(tide_stream_new(rt, &s));
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
+    tide_use use = {.array = a, .mode = TIDE_WRITE};
+    assert_ok(tide_device_synchronize(rt));
+    assert_ok(tide_use_begin(rt, s, &use, 1, &p, &scope));
+    tide_stream_release(s);
+    assert_non_null(s->ds);
+    own_fill(rt, s, p, 7, 64);
+    assert_ok(tide_use_end(scope));
+    assert_ok(tide_to_host(a, out, 64));
+    assert_int_equal(out[0], 7);
+    tide_free(a);
+    assert_ok(tide_device_synchronize(rt));
+    assert_int_equal(test_stats(rt).parked, 0);
+    tidei_streams_sweep(&rt->devs[0], false);
+    assert_null(s->ds);
+    tide_close(rt);
+}
+
 /* Functions on the host device, the first of which stands at a gate: who depends on it waits on the device, who does not is
 ** done meanwhile, and the host goes on. */
 struct step {
@@ -1145,6 +1172,7 @@ int main(void) {
         CASE(zero_bytes),
         CASE(absurd_requests),
         CASE(lent_memory),
+        CASE(a_scope_keeps_its_stream),
         CASE(scopes_order_streams),
         CASE(lending_errors),
         CASE(closing),

@@ -200,6 +200,158 @@ static void storages_count(void **state) {
     half_close(rt);
 }
 
+/* ---- what needs the device's half of a stream keeps it ---- */
+
+static tide_stream *waited_for;
+static atomic_int wait_gate;
+/* In the region where the host blocks: the work ends, and the stream goes. */
+static void release_meanwhile(tide_runtime *rt, void (*fn)(void *), void *arg) {
+    tide_stream *s = waited_for;
+    tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot};
+    atomic_store(&wait_gate, 1);
+    while (!tidei_stamp_done(s->dev, last)) sched_yield();
+    tide_stream_release(s);
+    tide_stream *next = stream(rt);
+    assert_ptr_not_equal(next, s);
+    fn(arg);
+}
+static void a_wait_keeps_its_stream(void **state) {
+    static const tidei_gc_ops ops = {.blocking = release_meanwhile};
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tide_stream *s = waited_for = stream(rt);
+    tidei_storage *x = storage(rt, s, BYTES);
+    (void)state;
+    atomic_store(&wait_gate, 0);
+    assert_ok(submit_work(s, x, NULL, 1, &wait_gate));
+    rt->gc_ops = &ops;
+    assert_ok(tidei_stream_wait(s, true));
+    rt->gc_ops = NULL;
+    tidei_streams_sweep(s->dev, false);
+    assert_null(s->ds);
+    assert_ok(tidei_stream_wait(s, true)); /* of a stream that is gone */
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+/* Somebody is about to read the completion word of stream `a` when its slot gets another one, and its word another slot. */
+static struct {
+    struct tidei_device_ops ops;
+    const struct tidei_device_ops *real;
+    bool armed;
+    tide_runtime *rt;
+    tide_stream *a, *b;
+    tidei_storage *x;
+} swap;
+static uint64_t completed_late(tidei_device *d, tidei_dstream *ds) {
+    tidei_dstream *kept;
+    if (!swap.armed || ds != swap.a->ds) return swap.real->completed(d, ds);
+    swap.armed = false;
+    assert_ok(tidei_stream_wait(swap.a, true));
+    tide_stream_release(swap.a); /* its own is the first free one now, but taken by hand */
+    assert_ok(d->ops->stream_new(d, &kept));
+    assert_ptr_equal(kept, ds);
+    tide_stream_release(swap.b);
+    assert_ptr_equal(stream(swap.rt), swap.a);
+    d->ops->stream_release(d, kept);
+    assert_ptr_equal(stream(swap.rt), swap.b);
+    assert_ptr_equal(swap.b->ds, ds);
+    for (int i = 0; i < 100; i++) assert_ok(submit_work(swap.b, swap.x, swap.x, 1, NULL));
+    tidei_stamp last = {.tick = atomic_load(&swap.b->submitted), .stream = swap.b->slot};
+    while (!tidei_stamp_done(swap.b->dev, last)) sched_yield();
+    return swap.real->completed(d, ds);
+}
+static void a_late_look_says_nothing(void **state) {
+    tide_runtime *rt = swap.rt = half_open(NULL, TIDEI_MIB);
+    tidei_device *d = rt->devs[0].d;
+    (void)state;
+    swap.a = stream(rt);
+    swap.b = stream(rt);
+    swap.x = storage(rt, swap.a, BYTES);
+    swap.real = d->ops;
+    swap.ops = *d->ops;
+    swap.ops.completed = completed_late;
+    d->ops = &swap.ops;
+    assert_ok(submit_work(swap.a, swap.x, NULL, 1, NULL));
+    swap.armed = true;
+    tidei_stamp first = {.tick = 1, .stream = swap.a->slot};
+    assert_true(tidei_stamp_done(&rt->devs[0], first));
+    assert_false(swap.armed);
+    assert_int_equal(atomic_load(&swap.a->completed), 1);
+    d->ops = swap.real;
+    tidei_storage_release(swap.x);
+    half_close(rt);
+}
+
+static void a_released_stream_takes_nothing(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tide_stream *s = stream(rt);
+    tidei_storage *x = storage(rt, s, BYTES);
+    (void)state;
+    tide_stream_release(s);
+    assert_int_equal(submit_work(s, x, NULL, 1, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the stream was released");
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+/* ---- histories ---- */
+
+/* An operation that is refused after some of its uses were noted leaves nothing pending behind. */
+static void a_refused_operation_leaves_no_trace(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tidei_storage *x = storage(rt, d->stream0, BYTES), *y = storage(other, other->devs[0].stream0, BYTES);
+    tidei_pool_stats ps;
+    (void)state;
+    assert_int_equal(submit_work(d->stream0, x, y, 1, NULL), TIDE_E_INVALID);
+    tidei_storage_release(x);
+    assert_ok(tidei_streams_wait_all(d, true));
+    d->pool->ops->settle(d->pool);
+    d->pool->ops->stats(d->pool, &ps);
+    assert_int_equal(ps.parked, 0);
+    tidei_storage_release(y);
+    half_close(rt);
+    half_close(other);
+}
+
+/* Where no memory is left to note a reader, its work is waited for instead. */
+static _Thread_local bool no_malloc;
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes) { return no_malloc ? NULL : __real_malloc(bytes); }
+
+static void readers_beyond_memory_are_waited_for(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_dev *d = &rt->devs[0];
+    tidei_storage *x = storage(rt, d->stream0, BYTES), *out[TIDEI_STAMPS_INLINE + 1];
+    atomic_int gate = 0;
+    (void)state;
+    for (int i = 0; i <= TIDEI_STAMPS_INLINE; i++) {
+        tide_stream *s = stream(rt);
+        out[i] = storage(rt, s, BYTES);
+        if (i < TIDEI_STAMPS_INLINE) assert_ok(submit_work(s, out[i], x, 1, NULL));
+    }
+    /* The last one finds room when it orders itself, and none when it has its tick: others were faster. */
+    tide_stream *s = tidei_stream_at(d, TIDEI_STAMPS_INLINE + 1);
+    tidei_use use = {x, 0, BYTES, TIDEI_READ};
+    assert_true(x->stamps.n == TIDEI_STAMPS_INLINE && x->stamps.cap == 0);
+    assert_ok(submit_work(s, out[TIDEI_STAMPS_INLINE], NULL, 7, &gate));
+    pthread_mutex_lock(&s->lock);
+    no_malloc = true;
+    bool known = tidei_publish_uses(s, &use, 1, atomic_load(&s->submitted));
+    no_malloc = false;
+    pthread_mutex_unlock(&s->lock);
+    assert_false(known);
+    atomic_store(&gate, 1);
+    tidei_window w = {.s = s, .unknown = true, .op = "test"};
+    pthread_mutex_lock(&s->lock);
+    assert_ok(tidei_submit_end(&w, TIDE_OK));
+    assert_int_equal(*(unsigned char *)(uintptr_t)out[TIDEI_STAMPS_INLINE]->addr, 7);
+    for (int i = 0; i <= TIDEI_STAMPS_INLINE; i++) tidei_storage_release(out[i]);
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
 /* ---- sets of stamps against a plain model ---- */
 
 static void stamps_match_a_model(void **state) {
@@ -322,6 +474,11 @@ int main(void) {
         cmocka_unit_test(current_stream),
         cmocka_unit_test(reuse_follows_the_order),
         cmocka_unit_test(storages_count),
+        cmocka_unit_test(a_wait_keeps_its_stream),
+        cmocka_unit_test(a_late_look_says_nothing),
+        cmocka_unit_test(a_released_stream_takes_nothing),
+        cmocka_unit_test(a_refused_operation_leaves_no_trace),
+        cmocka_unit_test(readers_beyond_memory_are_waited_for),
         cmocka_unit_test(stamps_match_a_model),
         cmocka_unit_test(random_programs),
         cmocka_unit_test(many_threads_read),
