@@ -168,9 +168,7 @@ static tide_status read_dense(const tidei_operand *o, void *dst, const char *op)
     tide_stream *s = tidei_stream_here(o->rt);
     tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
                                            (size_t)tidei_layout_size(&o->lay) * size, op);
-    if (status != TIDE_OK) return status;
-    status = tidei_stream_wait(s, false); /* `dst` is the caller's again, also if it fails */
-    return status == TIDE_OK ? tidei_take_fault(o->st->dev, op) : tidei_fail_as(op);
+    return status == TIDE_OK ? tidei_take_fault(o->st->dev, op) : status;
 }
 
 tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {

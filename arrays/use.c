@@ -121,5 +121,6 @@ tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg
     tidei_count_locked(&u->s->launches);
     pthread_mutex_unlock(&u->s->lock);
     tide_status status = d->ops->launch(d, u->s->ds, &l);
+    tidei_device_speak(d);
     return status == TIDE_OK ? TIDE_OK : tidei_device_failed(u->s, status, "tide_host_launch");
 }

@@ -40,6 +40,15 @@ static inline size_t tidei_round_up(size_t n, size_t to) {
 static inline size_t tidei_min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t tidei_max_size(size_t a, size_t b) { return a > b ? a : b; }
 
+/* Between two looks at a word that another thread is about to change. */
+static inline void tidei_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
 uint64_t tidei_now_ns(void); /* monotonic */
 
 /* Host memory through the runtime's hook (rt may be NULL: malloc). Zeroed; NULL when exhausted, with no error set. */

@@ -69,7 +69,7 @@ void tidei_storage_release(tidei_storage *st) {
 }
 
 static void lock_stamps(tidei_storage *st) {
-    while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) __builtin_ia32_pause();
+    while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();
 }
 static void unlock_stamps(tidei_storage *st) { atomic_flag_clear_explicit(&st->flag, memory_order_release); }
 
@@ -221,6 +221,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     pthread_mutex_unlock(&w->s->lock);
+    tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);
         if (result == TIDE_OK) result = waited;
@@ -230,6 +231,23 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
 
 /* ---- one-operation helpers ---- */
 
+/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
+** policy was asked, and so that no collector waits for this thread. */
+static tide_status before_read(tide_stream *s, tidei_storage *src) {
+    if (!(s->dev->d->info.flags & TIDEI_DEV_READS_WAIT)) return TIDE_OK;
+    tide_status status = tidei_stream_wait(s, false);
+    return status == TIDE_OK ? tidei_storage_wait(src, TIDEI_READ) : status;
+}
+
+/* The host's side is the caller's again, also if this fails. */
+static tide_status after_host_copy(const tidei_window *w, tidei_copy_kind kind, bool busy) {
+    tide_stream *s = w->s;
+    bool asked = kind == TIDEI_COPY_D2H && (s->dev->d->info.flags & TIDEI_DEV_READS_WAIT);
+    if (busy) return tidei_stream_wait(s, asked);
+    if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w->tick);
+    return TIDE_OK;
+}
+
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
@@ -238,13 +256,19 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    tide_status status = tidei_submit_begin(&w, s, uses, n, op);
+    bool busy = false;
+    tide_status status = kind == TIDEI_COPY_D2H ? before_read(s, src) : TIDE_OK;
+    if (status != TIDE_OK) return tidei_fail_as(op);
+    status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
-    tidei_copy c = {.kind = kind, .bytes = bytes};
+    tidei_copy c = {.kind = kind, .bytes = bytes, .busy = &busy};
     c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
     c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
     tidei_count_locked(&s->copies);
-    return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+    status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+    if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
+    status = after_host_copy(&w, kind, busy);
+    return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,

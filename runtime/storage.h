@@ -54,7 +54,8 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 ** as having happened either way. */
 tide_status tidei_submit_end(tidei_window *w, tide_status result);
 
-/* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. */
+/* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. After a copy from or to the host its
+** memory is the caller's again, whatever the status: the copy waits for that, as tidei_stream_wait does. */
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,

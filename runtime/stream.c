@@ -168,6 +168,7 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
     tidei_stamp last = {.tick = tick, .stream = s->slot};
     bool done = tidei_stamp_done(d, last);
+    tidei_device_speak(d->d);
     if (!quiet && !atomic_load(&d->d->lost)) {
         tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
         done = done || tidei_stamp_done(d, last);
@@ -179,6 +180,8 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     if (ds) tidei_stream_let_go(s);
     return status;
 }
+
+void tidei_stream_reached(tide_stream *s, uint64_t tick) { raise_to(&s->completed, tick); }
 
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     tide_status status = TIDE_OK;

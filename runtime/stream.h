@@ -101,6 +101,7 @@ tidei_dstream *tidei_stream_hold(tide_stream *s);
 void tidei_stream_let_go(tide_stream *s);
 /* All work submitted to s so far; publishes. The policy is asked before the wait unless `quiet`. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
+void tidei_stream_reached(tide_stream *s, uint64_t tick); /* the caller has learnt that it is complete */
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);
 tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which they complete, and, where

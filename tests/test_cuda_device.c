@@ -367,7 +367,7 @@ static void test_opens_and_closes(void **state) {
     tidei_device *d = open_double();
     assert_string_equal(d->info.name, "cuda:0");
     assert_string_equal(d->info.model, "Double");
-    assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES);
+    assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_READS_WAIT);
     assert_int_equal(d->info.page_bytes, PAGE);
     assert_int_equal(d->info.va_bytes % PAGE, 0);
     assert_true(d->info.va_bytes >= d->info.total_bytes);
@@ -525,8 +525,8 @@ static void test_copies(void **state) {
     tidei_device *d = open_double();
     assert_ok(d->ops->stream_new(d, &s));
     assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 128, &m));
-    tidei_copy in = {TIDEI_COPY_H2D, m, (uintptr_t)buf, 64}, across = {TIDEI_COPY_D2D, m + 64, m, 64},
-               out = {TIDEI_COPY_D2H, (uintptr_t)back, m + 64, 64};
+    tidei_copy in = {TIDEI_COPY_H2D, m, (uintptr_t)buf, 64, NULL}, across = {TIDEI_COPY_D2D, m + 64, m, 64, NULL},
+               out = {TIDEI_COPY_D2H, (uintptr_t)back, m + 64, 64, NULL};
     assert_ok(d->ops->copy(d, s, &in));
     assert_int_equal(fake.syncs, 0);
     assert_ok(d->ops->copy(d, s, &across));
@@ -534,6 +534,20 @@ static void test_copies(void **state) {
     assert_string_equal(back, "there and back");
     fake.pinned_source = true; /* the GPU reads it later, but the caller may reuse it now */
     assert_ok(d->ops->copy(d, s, &in));
+    assert_int_equal(fake.syncs, 1);
+    bool busy = false; /* unless the caller waits by itself */
+    in.busy = out.busy = &busy;
+    assert_ok(d->ops->copy(d, s, &in));
+    assert_true(busy);
+    busy = false;
+    assert_ok(d->ops->copy(d, s, &out));
+    assert_true(busy);
+    fake.pinned_source = false; /* then the driver has waited, or keeps a copy */
+    assert_ok(d->ops->copy(d, s, &in));
+    assert_false(busy);
+    busy = true;
+    assert_ok(d->ops->copy(d, s, &out));
+    assert_false(busy);
     assert_int_equal(fake.syncs, 1);
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, m, 128);
     d->ops->stream_release(d, s);

@@ -150,7 +150,7 @@ static void fill_bytes(struct box *b, unsigned stream, tidei_addr dst, unsigned 
 }
 
 static void copy(struct box *b, unsigned stream, tidei_copy_kind kind, tidei_addr dst, tidei_addr src, size_t n) {
-    assert_ok(b->o->copy(b->d, b->s[stream], &(tidei_copy){kind, dst, src, n}));
+    assert_ok(b->o->copy(b->d, b->s[stream], &(tidei_copy){kind, dst, src, n, NULL}));
 }
 
 static void read_back(struct box *b, unsigned stream, tidei_addr src, void *dst, size_t n) {

@@ -113,7 +113,7 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     case TIDEI_FAULT_EVENT_WAIT: status = o->event_wait(b->d, b->e, b->s); break;
     case TIDEI_FAULT_PUBLISH: status = o->publish(b->d, b->s, ++b->tick); break;
     case TIDEI_FAULT_COPY:
-        status = o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8});
+        status = o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8, NULL});
         inner->stream_sync(b->inner, b->s);
         break;
     case TIDEI_FAULT_FILL: status = o->fill(b->d, b->s, b->raw, "", 1, 8); break;

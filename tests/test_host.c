@@ -25,7 +25,7 @@ struct box {
     long fail_at;          /* the allocation, counted from 1, that fails; 0: none */
     atomic_bool exhausted; /* all fail */
     _Atomic long asked;
-    pthread_mutex_t lock; /* of the lines: workers log */
+    pthread_mutex_t lock; /* of the lines */
     unsigned lines;
     char line[512]; /* the last one */
 };
@@ -106,7 +106,10 @@ static void order(struct box *b, tidei_devent *e, unsigned from, unsigned to) {
     assert_ok(b->o->event_record(b->d, e, b->s[from]));
     assert_ok(b->o->event_wait(b->d, e, b->s[to]));
 }
-static void finish(struct box *b, unsigned s) { assert_ok(b->o->stream_sync(b->d, b->s[s])); }
+static void finish(struct box *b, unsigned s) {
+    assert_ok(b->o->stream_sync(b->d, b->s[s]));
+    b->o->speak(b->d);
+}
 static uint64_t reports(struct box *b) { return tidei_host_checker_reports(b->d); }
 static tidei_devent *new_event(struct box *b) {
     tidei_devent *e;
@@ -222,15 +225,15 @@ static void copies_and_fills_are_checked(void **state) {
     static char host[100000];
     tidei_addr a = b->memory, c = b->memory + 200000;
     assert_ok(b->o->fill(b->d, b->s[0], a, "x", 1, 100000));
-    assert_ok(b->o->copy(b->d, b->s[1], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, a, 100}));
+    assert_ok(b->o->copy(b->d, b->s[1], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, a, 100, NULL}));
     assert_int_equal(reports(b), 1); /* read after write */
-    assert_ok(b->o->copy(b->d, b->s[2], &(tidei_copy){TIDEI_COPY_H2D, a, (uintptr_t)host, 100}));
+    assert_ok(b->o->copy(b->d, b->s[2], &(tidei_copy){TIDEI_COPY_H2D, a, (uintptr_t)host, 100, NULL}));
     assert_int_equal(reports(b), 2); /* write after write and read: one report */
-    assert_ok(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2D, c, a + 5000, 100}));
+    assert_ok(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2D, c, a + 5000, 100, NULL}));
     assert_int_equal(reports(b), 3); /* its source */
-    assert_ok(b->o->copy(b->d, b->s[4], &(tidei_copy){TIDEI_COPY_D2D, c, c + 50000, 100}));
+    assert_ok(b->o->copy(b->d, b->s[4], &(tidei_copy){TIDEI_COPY_D2D, c, c + 50000, 100, NULL}));
     assert_int_equal(reports(b), 4); /* its target */
-    assert_ok(b->o->copy(b->d, b->s[5], &(tidei_copy){TIDEI_COPY_H2D, c + 200000, (uintptr_t)host, 100000}));
+    assert_ok(b->o->copy(b->d, b->s[5], &(tidei_copy){TIDEI_COPY_H2D, c + 200000, (uintptr_t)host, 100000, NULL}));
     touch(b, 6, TIDEI_READ, c + 200000, 8);
     assert_int_equal(reports(b), 5); /* the end of a long copy tells the host nothing about the device */
     for (unsigned i = 0; i < NSTREAMS; i++) finish(b, i);
@@ -691,7 +694,7 @@ static void a_lost_device_ends_waits_and_says_why(void **state) {
     assert_lost(b->o->event_wait(b->d, e, b->s[3]));
     assert_lost(b->o->publish(b->d, b->s[3], 9));
     assert_int_equal(b->o->completed(b->d, b->s[3]), 0);
-    assert_lost(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, base, 8}));
+    assert_lost(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, base, 8, NULL}));
     assert_lost(b->o->fill(b->d, b->s[3], base, "", 1, 8));
     assert_lost(launch_fn(b, 3, nothing, NULL, 0, 0, 0, 0));
     atomic_store(&flag, 1); /* memory is given back only after the running kernel ended */
@@ -917,7 +920,7 @@ static tide_status run_program(struct box *b) {
     if (st == TIDE_OK) st = b->o->page_new(b->d, b->d->info.page_bytes, &p);
     for (unsigned i = 0; i < 40 && st == TIDE_OK; i++) {
         unsigned s = i % 3;
-        tidei_copy c = {TIDEI_COPY_H2D, b->memory + i * 1000, (uintptr_t)host, sizeof host};
+        tidei_copy c = {TIDEI_COPY_H2D, b->memory + i * 1000, (uintptr_t)host, sizeof host, NULL};
         st = b->o->event_wait(b->d, e, b->s[s]);
         if (st == TIDE_OK) st = b->o->copy(b->d, b->s[s], &c);
         if (st == TIDE_OK) st = b->o->publish(b->d, b->s[s], i + 1);

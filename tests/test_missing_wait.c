@@ -62,6 +62,45 @@ static void checker_is_quiet_otherwise(void **state) {
         }
 }
 
+/* The line comes from the thread that made the mistake, at the end of its call: from a callback that may call back. */
+static pthread_t spoke;
+static int spoken;
+static void ask_for_statistics(void *user, int level, const char *line) {
+    tide_statistics s = {.struct_size = sizeof s};
+    (void)user;
+    if (level != TIDE_LOG_WARNING || !strstr(line, "unordered access")) return;
+    spoke = pthread_self();
+    spoken++;
+    assert_ok(tide_stats(rt, &s)); /* drains, and with the pool "none" that waits for streams */
+}
+static void the_log_may_call_back(void **state) {
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .collector = "refcount",
+                     .pool = "none",
+                     .debug = 1,
+                     .host_memory = "16MiB",
+                     .log = ask_for_statistics,
+                     .log_level = TIDE_LOG_WARNING};
+    tide_stream *second;
+    (void)state;
+    if (UNDER_TSAN) skip(); /* it would see the planted race itself */
+    assert_ok(tide_open(&c, &rt));
+    assert_ok(tide_stream_new(rt, &second));
+    a = tide_zeros(rt, TIDE_U8, 1, (const int64_t[]){1000});
+    tide_array *garbage = tide_zeros(rt, TIDE_U8, 1, (const int64_t[]){1000});
+    assert_ok(tide_stream_set(rt, second));
+    rt->skip_waits = true;
+    assert_ok(tide_fill(garbage, tide_arg_int(3)));
+    tide_release(garbage);
+    assert_ok(tide_fill(a, tide_arg_int(3)));
+    rt->skip_waits = false;
+    assert_int_equal(spoken, 2);
+    assert_true(pthread_equal(spoke, pthread_self()));
+    tide_release(a);
+    (void)reports();
+}
+
 /* In a program of its own, because ThreadSanitizer's verdict is the exit status. It sees the race when no lock happened to
 ** hand the order over: in some of the rounds. */
 static const char *self;
@@ -109,6 +148,7 @@ int main(int argc, char **argv) {
         {"checker_finds_it_in_copy", checker_finds_it, NULL, NULL, (void *)1},
         {"checker_finds_it_in_matmul", checker_finds_it, NULL, NULL, (void *)2},
         cmocka_unit_test(checker_is_quiet_otherwise),
+        cmocka_unit_test(the_log_may_call_back),
         {"thread_sanitizer_finds_it_in_map", thread_sanitizer_finds_it, NULL, NULL, (void *)0},
         {"thread_sanitizer_finds_it_in_copy", thread_sanitizer_finds_it, NULL, NULL, (void *)1},
         {"thread_sanitizer_finds_it_in_matmul", thread_sanitizer_finds_it, NULL, NULL, (void *)2},

@@ -294,6 +294,100 @@ static void a_released_stream_takes_nothing(void **state) {
     half_close(rt);
 }
 
+/* ---- copies that wait ---- */
+
+#define LONG_COPY ((size_t)200 << 10) /* more than a command carries */
+static struct {
+    tide_stream *s;
+    atomic_int gate;
+    int asked, blocked;
+    struct tidei_device_ops ops;
+    const struct tidei_device_ops *real;
+} copying;
+
+static void count_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+    (void)rt, (void)d, (void)request;
+    if (where == TIDEI_AT_SYNC) copying.asked++;
+    assert_int_equal(copying.blocked, 0); /* before the host blocks */
+}
+/* Others may submit to the stream while the host blocks. */
+static void count_blocking(tide_runtime *rt, void (*fn)(void *), void *arg) {
+    (void)rt;
+    copying.blocked++;
+    assert_int_equal(pthread_mutex_trylock(&copying.s->lock), 0);
+    pthread_mutex_unlock(&copying.s->lock);
+    atomic_store(&copying.gate, 1);
+    fn(arg);
+}
+static tide_runtime *open_copying(tidei_storage **x) {
+    static const tidei_gc_ops ops = {.blocking = count_blocking, .ask = count_ask};
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    memset(&copying, 0, sizeof copying);
+    copying.s = stream(rt);
+    *x = storage(rt, copying.s, LONG_COPY);
+    assert_ok(submit_work(copying.s, *x, NULL, 1, &copying.gate));
+    rt->gc_ops = &ops;
+    return rt;
+}
+static void close_copying(tide_runtime *rt, tidei_storage *x) {
+    assert_int_equal(copying.blocked, 1);
+    assert_int_equal(copying.asked, 1);
+    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 1);
+    rt->gc_ops = NULL;
+    tidei_storage_release(x);
+    half_close(rt);
+}
+
+static void a_long_copy_waits_outside_the_lock(void **state) {
+    static char host[LONG_COPY];
+    tidei_storage *x;
+    tide_runtime *rt = open_copying(&x);
+    (void)state;
+    memset(host, 5, sizeof host);
+    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
+    memset(host, 6, sizeof host); /* it is ours again */
+    assert_int_equal(first_byte(x), 5);
+    close_copying(rt, x);
+}
+
+static void a_read_is_whole(void **state) {
+    static unsigned char host[LONG_COPY];
+    tidei_storage *x;
+    tide_runtime *rt = open_copying(&x);
+    (void)state;
+    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
+    assert_int_equal(host[0], 1);
+    close_copying(rt, x);
+}
+
+/* As cuda does: the copy to the host itself waits. By then there is nothing to wait for any more. */
+static tide_status waiting_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
+    tide_stream *s = copying.s;
+    assert_int_equal(copying.blocked, 1);
+    assert_true(atomic_load(&s->completed) + 1 == atomic_load(&s->submitted)); /* all but its own tick */
+    tide_status status = copying.real->copy(d, ds, c);
+    if (status == TIDE_OK) status = d->ops->stream_sync(d, ds);
+    *c->busy = false;
+    return status;
+}
+static void a_read_that_waits_comes_after_the_wait(void **state) {
+    static unsigned char host[LONG_COPY];
+    tidei_storage *x;
+    tide_runtime *rt = open_copying(&x);
+    tidei_device *d = rt->devs[0].d;
+    (void)state;
+    copying.real = d->ops;
+    copying.ops = *d->ops;
+    copying.ops.copy = waiting_copy;
+    d->ops = &copying.ops;
+    d->info.flags |= TIDEI_DEV_READS_WAIT;
+    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
+    assert_int_equal(host[0], 1);
+    assert_int_equal(atomic_load(&copying.s->completed), atomic_load(&copying.s->submitted));
+    d->ops = copying.real;
+    close_copying(rt, x);
+}
+
 /* ---- histories ---- */
 
 /* An operation that is refused after some of its uses were noted leaves nothing pending behind. */
@@ -477,6 +571,9 @@ int main(void) {
         cmocka_unit_test(a_wait_keeps_its_stream),
         cmocka_unit_test(a_late_look_says_nothing),
         cmocka_unit_test(a_released_stream_takes_nothing),
+        cmocka_unit_test(a_long_copy_waits_outside_the_lock),
+        cmocka_unit_test(a_read_is_whole),
+        cmocka_unit_test(a_read_that_waits_comes_after_the_wait),
         cmocka_unit_test(a_refused_operation_leaves_no_trace),
         cmocka_unit_test(readers_beyond_memory_are_waited_for),
         cmocka_unit_test(stamps_match_a_model),

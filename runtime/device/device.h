@@ -4,10 +4,10 @@
 ** So what the `host` device tests is what `cuda` runs.
 **
 ** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no call back into the
-** runtime but tidei_fail and tidei_log; failure sets the thread's error (tidei_fail) and returns its code; a failure that
-** leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every later slot but the releasing ones returns
-** TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is: pinned memory is the host's, and its lack
-** TIDE_E_HOST_NOMEM. Slots that queue work return without waiting for it. */
+** runtime but tidei_fail (a line of the log may lead to any call, so it waits for `speak`); failure sets the thread's error
+** (tidei_fail) and returns its code; a failure that leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every
+** later slot but the releasing ones returns TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is:
+** pinned memory is the host's, and its lack TIDE_E_HOST_NOMEM. Slots that queue work return without waiting for it. */
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
@@ -38,7 +38,8 @@ typedef enum {
 enum {                          /* tidei_device_info.flags */
        TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */
        TIDEI_DEV_RUNS_HOST = 2, /* kernels are host functions */
-       TIDEI_DEV_PAGES = 4      /* reserve/page_* work; otherwise only raw_alloc */
+       TIDEI_DEV_PAGES = 4,     /* reserve/page_* work; otherwise only raw_alloc */
+       TIDEI_DEV_READS_WAIT = 8 /* copies to host memory that is not pinned wait for the stream's work */
 };
 
 typedef struct tidei_device_info {
@@ -57,6 +58,9 @@ typedef struct tidei_copy {
     tidei_copy_kind kind;
     tidei_addr dst, src; /* device addresses; the host side is a pointer cast to uintptr_t */
     size_t bytes;        /* > 0 */
+    /* (may be NULL) Set by a successful copy from or to the host: the device still uses the host's side on return, until the
+    ** stream's work so far is complete. */
+    bool *busy;
 } tidei_copy;
 
 typedef void (*tidei_host_fn)(const void *params);
@@ -104,7 +108,7 @@ struct tidei_device_ops {
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
     void (*stream_release)(tidei_device *d, tidei_dstream *s); /* its work is complete (or the device lost) */
-    /* However it ends, nothing queued before writes to the host's memory any more. */
+    /* However it ends, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);
@@ -118,8 +122,9 @@ struct tidei_device_ops {
     uint64_t (*completed)(tidei_device *d, tidei_dstream *s);
 
     /* ---- work ---- */
-    /* H2D: `src` may be reused on return. D2H: `dst` is complete once the stream's work is; on cuda the call itself waits for
-    ** that unless `dst` is pinned, so a caller that has something to do before a wait does it first. */
+    /* H2D: `src` may be reused on return, or, with c->busy, once that is over; only without it the call may wait for the
+    ** stream. D2H: `dst` is complete once the stream's work is. With TIDEI_DEV_READS_WAIT the call itself waits for that
+    ** unless `dst` is pinned: a caller that has something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
@@ -131,6 +136,9 @@ struct tidei_device_ops {
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
+    /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread that may call back into the
+    ** runtime from the log's callback. */
+    void (*speak)(tidei_device *d);
     void (*close)(tidei_device *d); /* streams, events, pages are released by now; frees d */
 };
 
@@ -143,16 +151,20 @@ struct tidei_device {
     ** does: pinned memory). The runtime takes it at sync points. */
     tidei_addr fault_addr;
     _Atomic uint64_t *fault_word;
+    const atomic_bool *findings; /* (may be NULL) there is something for `speak` to log */
 };
+static inline void tidei_device_speak(tidei_device *d) {
+    if (tidei_unlikely(d->findings && atomic_load_explicit(d->findings, memory_order_relaxed))) d->ops->speak(d);
+}
+
 enum { TIDEI_FAULT_NONE = 0, TIDEI_FAULT_INDEX = 1 };
 
 typedef struct tidei_device_params {
     int ordinal;
-    size_t host_memory;         /* host: ceiling; 0: half of min(RAM, cgroup limit) */
-    size_t host_page;           /* host: page_bytes; 0: 64 KiB */
-    bool host_checker;          /* host: check the order of accesses */
-    tide_runtime *rt;           /* for tidei_log and tidei_host_alloc; may be NULL */
-    struct tidei_device *inner; /* fault: the device it wraps */
+    size_t host_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
+    size_t host_page;   /* host: page_bytes; 0: 64 KiB */
+    bool host_checker;  /* host: check the order of accesses */
+    tide_runtime *rt;   /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);

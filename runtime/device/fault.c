@@ -288,6 +288,8 @@ static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_l
     return status == TIDE_OK ? leave(f, f->inner->ops->launch(f->inner, s, l)) : status;
 }
 
+static void fault_speak(tidei_device *d) { fault_of(d)->inner->ops->speak(fault_of(d)->inner); }
+
 /* ---- opening and closing ---- */
 
 static void fault_close(tidei_device *d) {
@@ -327,6 +329,7 @@ static const struct tidei_device_ops fault_ops = {
     .kernel_new = fault_kernel_new,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
+    .speak = fault_speak,
     .close = fault_close,
 };
 
@@ -343,6 +346,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
     f->base.info = inner->info;
     f->base.fault_addr = inner->fault_addr;
     f->base.fault_word = inner->fault_word;
+    f->base.findings = inner->findings;
     pthread_mutex_init(&f->lock, NULL);
     *out = &f->base;
     return TIDE_OK;

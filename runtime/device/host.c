@@ -52,27 +52,45 @@ static tide_status no_memory(const char *op) {
     return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory for the record of queued work is exhausted");
 }
 
-/* Enters an operation; under s->lock. Reports go through the queue: the worker, which holds no lock, logs them. */
+/* A line of the log may lead to any call of ours, so none is logged here, under a stream's lock, nor by a worker, for which
+** such a call may wait: lines stay until somebody speaks. */
+static void keep_findings(tidei_host *h, const tidei_finding *r, unsigned n) {
+    if (!n) return;
+    pthread_mutex_lock(&h->findings_lock);
+    for (unsigned i = 0; i < n && h->nfindings < TIDEI_FINDINGS_MAX; i++) h->findings[h->nfindings++] = r[i];
+    atomic_store_explicit(&h->found, true, memory_order_relaxed);
+    pthread_mutex_unlock(&h->findings_lock);
+}
+
+static void host_speak(tidei_device *d) {
+    tidei_host *h = host_of(d);
+    tidei_finding kept[TIDEI_FINDINGS_MAX];
+    pthread_mutex_lock(&h->findings_lock);
+    unsigned n = h->nfindings;
+    memcpy(kept, h->findings, n * sizeof *kept);
+    h->nfindings = 0;
+    atomic_store_explicit(&h->found, false, memory_order_relaxed);
+    pthread_mutex_unlock(&h->findings_lock);
+    tidei_saved_error e; /* of the call that speaks, which the log's callback must not change */
+    tidei_error_save(&e);
+    for (unsigned i = 0; i < n; i++) tidei_finding_log(h->rt, d->info.name, &kept[i]);
+    tidei_error_restore(&e);
+}
+
+/* Enters an operation; under s->lock. */
 static tide_status check(tidei_dstream *s, const char *slot, const char *op, const tidei_range *ranges,
                          unsigned n) {
     tidei_finding reports[TIDEI_FINDINGS_MAX];
     unsigned found;
     if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found)) return no_memory(slot);
-    for (unsigned i = 0; i < found; i++)
-        if (!tidei_hqueue_report(s, &reports[i])) return no_memory(slot);
+    keep_findings(s->host, reports, found);
     return TIDE_OK;
 }
 
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
     tidei_finding r;
-    if (!h->checker || tidei_host_is_lost(h) || !tidei_checker_forget(h->checker, addr, bytes, &r)) return;
-    pthread_mutex_lock(&h->streams_lock);
-    tidei_dstream *s = h->streams;
-    while (s->id != r.earlier_stream) s = s->next;
-    pthread_mutex_unlock(&h->streams_lock);
-    pthread_mutex_lock(&s->lock);
-    tidei_hqueue_report(s, &r); /* without memory for the line it is only counted */
-    pthread_mutex_unlock(&s->lock);
+    if (!h->checker || tidei_host_is_lost(h)) return;
+    if (tidei_checker_forget(h->checker, addr, bytes, &r)) keep_findings(h, &r, 1);
 }
 
 /* ---- streams ---- */
@@ -275,17 +293,19 @@ static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged
     return ok ? TIDE_OK : no_memory("copy");
 }
 
-/* The host does not learn from a long copy's end that the work before it is complete: elsewhere it might not be. */
+/* A small copy from the host travels in the command. The host does not learn from a long copy's end that the work before it
+** is complete: elsewhere it might not be. */
 static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c) {
     tidei_host *h = host_of(d);
     bool staged = c->kind == TIDEI_COPY_H2D && c->bytes <= TIDEI_STAGED_MAX;
-    bool waits = c->kind == TIDEI_COPY_H2D && !staged;
+    bool waits = c->kind == TIDEI_COPY_H2D && !staged && !c->busy;
     uint64_t record = 0;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "copy");
-    if (waits && tidei_host_forked(h)) return forked(h, "copy");
+    if (c->kind == TIDEI_COPY_H2D && !staged && tidei_host_forked(h)) return forked(h, "copy");
     pthread_mutex_lock(&s->lock);
     tide_status status = queue_copy(s, c, staged, waits ? &record : NULL);
     pthread_mutex_unlock(&s->lock);
+    if (status == TIDE_OK && c->busy) *c->busy = !staged;
     return status == TIDE_OK && waits ? wait_record(s, "copy", record) : status;
 }
 
@@ -319,7 +339,9 @@ static void host_close(tidei_device *d) {
         pthread_mutex_destroy(&s->lock);
         tidei_host_free(h->rt, s);
     }
+    host_speak(d);
     tidei_checker_close(h->checker);
+    pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
     pthread_mutex_destroy(&h->memory_lock);
     tidei_host_free(h->rt, h);
@@ -349,6 +371,7 @@ static const struct tidei_device_ops host_ops = {
     .copy = host_copy,
     .fill = host_fill,
     .launch = host_launch,
+    .speak = host_speak,
     .close = host_close,
 };
 
@@ -379,6 +402,7 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
     h->pid = getpid();
     h->base.fault_word = &h->fault;
     h->base.fault_addr = (uintptr_t)&h->fault;
+    h->base.findings = &h->found;
     describe(&h->base.info, p, page);
     if (p->host_checker && !(h->checker = tidei_checker_open(p->rt))) {
         tidei_host_free(p->rt, h);
@@ -386,6 +410,7 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
     }
     pthread_mutex_init(&h->memory_lock, NULL);
     pthread_mutex_init(&h->streams_lock, NULL);
+    pthread_mutex_init(&h->findings_lock, NULL);
     *out = &h->base;
     return TIDE_OK;
 }

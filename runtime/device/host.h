@@ -10,8 +10,8 @@
 ** completion word, a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker
 ** back to a submitter, nor from a later submission to an earlier command, or a missing wait would hide behind the queue's
 ** own bookkeeping.
-** Locks: an event's, then a stream's, then the checker's; the memory's and the list of streams' stand alone. Workers take
-** none of them. */
+** Locks: an event's, then a stream's, then the checker's or the findings'; the memory's and the list of streams' stand
+** alone. Workers take none of them, and call nobody but kernels. */
 #ifndef TIDEI_HOST_H
 #define TIDEI_HOST_H
 
@@ -67,7 +67,7 @@ typedef struct tidei_finding {
 } tidei_finding;
 void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r);
 
-#define TIDEI_FINDINGS_MAX 64 /* lines one operation logs; more are counted only */
+#define TIDEI_FINDINGS_MAX 64 /* lines kept until somebody can log them; more are counted only */
 
 /* Every function locks by itself. One that returns false found host memory exhausted; an operation may be remembered in
 ** part then. */
@@ -142,8 +142,7 @@ bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t byte
 bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count);
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
-bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r); /* the worker logs it: no lock is held there */
-bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record);       /* one that covers all queued so far */
+bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record); /* one that covers all queued so far */
 /* Returns once the record has passed or the device is lost; without any lock. */
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record);
 
@@ -177,7 +176,11 @@ struct tidei_host {
     _Atomic bool move_by_copy; /* the kernel lacks MREMAP_DONTUNMAP; tests set it */
     pthread_mutex_t streams_lock;
     tidei_dstream *streams;
-    char why[256]; /* written once, before `lost` */
+    pthread_mutex_t findings_lock;
+    atomic_bool found; /* there are some; written under the lock */
+    unsigned nfindings;
+    tidei_finding findings[TIDEI_FINDINGS_MAX]; /* of the checker, not logged yet */
+    char why[256];                              /* written once, before `lost` */
 };
 
 bool tidei_host_forked(const tidei_host *h);

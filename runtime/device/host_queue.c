@@ -60,14 +60,6 @@ static int spins(void) {
     return n;
 }
 
-static void spin_pause(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
     int left = spins();
     for (;;) {
@@ -75,7 +67,7 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
         if (tidei_bell_count(w) >= count || (w & bits))
             return unseen(b) ? w : atomic_load_explicit(&b->word, memory_order_acquire);
         if (left-- > 0) {
-            spin_pause();
+            tidei_pause();
         } else if ((w & TIDEI_BELL_WAITING) ||
                    atomic_compare_exchange_weak_explicit(&b->word, &w, w | TIDEI_BELL_WAITING, memory_order_relaxed,
                                                          memory_order_relaxed)) {
@@ -86,7 +78,7 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
 
 /* ---- commands ---- */
 
-enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH, REPORT };
+enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH };
 
 typedef struct command {
     alignas(16) _Atomic uint32_t kind; /* written last */
@@ -234,14 +226,6 @@ bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record) {
     return true;
 }
 
-bool tidei_hqueue_report(tidei_dstream *s, const tidei_finding *r) {
-    command *c = begin(s, sizeof *r);
-    if (!c) return false;
-    memcpy(c + 1, r, sizeof *r);
-    commit(s, c, REPORT);
-    return true;
-}
-
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
     if (s->recorded_at != s->submitted) {
         if (!s->tail) return false;
@@ -297,12 +281,6 @@ static void run_fill(const command *c) {
     }
 }
 
-static void run_report(tidei_dstream *s, const command *c) {
-    tidei_finding r;
-    memcpy(&r, c + 1, sizeof r);
-    tidei_finding_log(s->host->rt, s->host->base.info.name, &r);
-}
-
 /* A mark serves every 64th record. A listener that comes that late learns of a later record too. */
 static _Atomic uint64_t *mark_of(tidei_dstream *s, uint64_t record) { return &s->marks[record % TIDEI_MARKS]; }
 
@@ -315,7 +293,7 @@ static void run_record(tidei_dstream *s) {
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record) {
     uint64_t w = tidei_bell_wait(&s->recorded, record, TIDEI_BELL_LOST);
     if (TIDEI_TSAN && tidei_bell_count(w) >= record)
-        while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record) spin_pause();
+        while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record) tidei_pause();
 }
 
 static void run(tidei_dstream *s, const command *c) {
@@ -327,7 +305,6 @@ static void run(tidei_dstream *s, const command *c) {
     case WAIT: tidei_hqueue_await(c->wait.of, c->wait.record); break;
     case RECORD: run_record(s); break;
     case PUBLISH: atomic_store_explicit(&s->word, c->tick, memory_order_release); break;
-    case REPORT: run_report(s, c); break;
     case JUMP:
     case NOT_YET: break;
     }

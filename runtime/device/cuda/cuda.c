@@ -135,7 +135,7 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceTotalMem");
     r = c->cu->cuDeviceGetName(info->model, (int)sizeof info->model, c->dev);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetName");
-    info->flags = TIDEI_DEV_RUNS_TEXT;
+    info->flags = TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_READS_WAIT;
     info->align = ALIGN;
     info->total_bytes = total;
     info->va_bytes = total > SIZE_MAX / VA_MULTIPLE ? total : total * VA_MULTIPLE;

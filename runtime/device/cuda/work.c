@@ -17,7 +17,17 @@ static bool is_pinned(tidei_cuda *c, tidei_addr p) {
 
 static tidei_cu_result copy_in(tidei_cuda *c, tidei_dstream *s, const tidei_copy *k) {
     tidei_cu_result r = c->cu->cuMemcpyHtoDAsync(k->dst, (const void *)(uintptr_t)k->src, k->bytes, s->s);
-    if (r == TIDEI_CU_SUCCESS && is_pinned(c, k->src)) r = c->cu->cuStreamSynchronize(s->s);
+    bool pinned = r == TIDEI_CU_SUCCESS && is_pinned(c, k->src);
+    if (k->busy)
+        *k->busy = pinned;
+    else if (pinned)
+        r = c->cu->cuStreamSynchronize(s->s);
+    return r;
+}
+
+static tidei_cu_result copy_out(tidei_cuda *c, tidei_dstream *s, const tidei_copy *k) {
+    tidei_cu_result r = c->cu->cuMemcpyDtoHAsync((void *)(uintptr_t)k->dst, k->src, k->bytes, s->s);
+    if (k->busy) *k->busy = r == TIDEI_CU_SUCCESS && is_pinned(c, k->dst);
     return r;
 }
 
@@ -30,7 +40,7 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
     if (status != TIDE_OK) return status;
     switch (k->kind) {
     case TIDEI_COPY_H2D: r = copy_in(c, s, k); break;
-    case TIDEI_COPY_D2H: r = c->cu->cuMemcpyDtoHAsync((void *)(uintptr_t)k->dst, k->src, k->bytes, s->s); break;
+    case TIDEI_COPY_D2H: r = copy_out(c, s, k); break;
     default: r = c->cu->cuMemcpyAsync(k->dst, k->src, k->bytes, s->s); break;
     }
     tidei_cuda_leave(c, pushed);
