@@ -255,7 +255,7 @@ static void unclaim(tidei_tide *p, tidei_extent *x) {
 }
 
 static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
-    plan g;
+    plan g = {0};
     tidei_page *pages = NULL;
     tide_status st = tidei_tide_restock(p);
     if (st != TIDE_OK) return st;
