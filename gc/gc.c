@@ -6,29 +6,39 @@
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
 
+#define COUNT(refs) ((refs) & ~TIDEI_SCOPED)
+
 static tide_status count_up(tidei_handle *h) {
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
-        if (n == 0 || n == UINT32_MAX)
+        if (COUNT(n) == 0 || COUNT(n) == COUNT(UINT32_MAX))
             return tidei_fail(TIDE_E_INVALID, "tide_retain",
-                              n ? "the array has been retained too often" : "the array was released before");
+                              COUNT(n) ? "the array has been retained too often" : "the array was released before");
     } while (
         !atomic_compare_exchange_weak_explicit(&h->refs, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
     return TIDE_OK;
 }
 
-/* The last one reports the death. The generation is read while the reference still keeps the handle from being born
-** again. */
+/* The last one reports the death; where a scope still holds the handle, that it is gone is the scope's to say. The
+** generation is read while the reference still keeps the handle from being born again. */
 static tide_status count_down(tidei_handle *h) {
     uint64_t generation = tidei_handle_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
-        if (n == 0)
+        if (COUNT(n) == 0)
             return tidei_fail(TIDE_E_INVALID, "tide_release", "the array was released more often than retained");
     } while (
         !atomic_compare_exchange_weak_explicit(&h->refs, &n, n - 1, memory_order_acq_rel, memory_order_relaxed));
-    if (n == 1) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
+    if (COUNT(n) == 1) tidei_report(h, generation, n & TIDEI_SCOPED ? TIDEI_DEAD : TIDEI_DEAD | TIDEI_GONE);
     return TIDE_OK;
+}
+
+void tidei_gc_unscope(tidei_handle *h, bool release) {
+    uint64_t generation = tidei_handle_generation(h);
+    uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed), left;
+    do left = COUNT(n) - (release && COUNT(n) > 0);
+    while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel, memory_order_relaxed));
+    if (left == 0) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
 }
 
 /* An array of "boehm" has its cell in that heap; all others have it in the handle. */
@@ -59,7 +69,6 @@ static tide_status new_cell(tide_runtime *rt, tidei_thread *t, tidei_handle *h) 
     tidei_collector *c = tidei_collector_current(gc, t);
     h->owner = (uint32_t)atomic_load_explicit(&c->id, memory_order_relaxed);
     h->root = NULL;
-    h->scope = NULL;
     if (c != &gc->at[0] || !gc->boehm) return new_counted_cell(t, c, h);
     return tidei_boehm_cell(h, rt->set.debug > 0);
 }

@@ -1,30 +1,26 @@
 /* scope.c: scopes: what a thread makes between begin and end under reference counting is released at the end.
 **
-** A scope holds the creation reference of each array made in it. An array that its user released too early, or kept, has
-** left a hole or a stale entry: entries carry the generation, so a handle that lives again is not touched. Scopes are their
-** thread's own; the list of all is for tide_close. */
+** A scope holds the creation reference of each array made in it, and the handle itself (TIDEI_SCOPED): an array that its
+** user released early is dead, but its handle is not born again before the scope has let go of it. So an entry is never
+** stale, whatever other threads do. One that moved outwards has left a hole. Scopes are their thread's own; the list of all
+** is for tide_close. */
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include <tide/array.h>
 
 #define FIRST_ROOM 32 /* entries; a small function's temporaries */
 
-typedef struct scope_entry {
-    tidei_handle *h; /* NULL: moved outwards */
-    uint64_t generation;
-} scope_entry;
-
 typedef struct tidei_scope {
     struct tidei_scope *outer;
     struct tidei_scope *next, **prev; /* the runtime's list, under gc->lock */
     tide_runtime *rt;
-    scope_entry *at;
+    tidei_handle **at; /* NULL: moved outwards */
     size_t n, cap;
 } tidei_scope;
 
 static tide_status grow(tidei_scope *s, const char *op) {
     size_t cap = s->cap ? 2 * s->cap : FIRST_ROOM;
-    scope_entry *more = cap <= UINT32_MAX ? tidei_host_alloc(s->rt, cap * sizeof *more) : NULL;
+    tidei_handle **more = cap <= UINT32_MAX ? tidei_host_alloc(s->rt, cap * sizeof *more) : NULL;
     if (!more) return tidei_fail_host_memory(op, cap * sizeof *more);
     if (s->n) memcpy(more, s->at, s->n * sizeof *more);
     tidei_host_free(s->rt, s->at);
@@ -33,20 +29,49 @@ static tide_status grow(tidei_scope *s, const char *op) {
     return TIDE_OK;
 }
 
+static void put(tidei_scope *s, tidei_handle *h) {
+    atomic_store_explicit(&h->scope, s, memory_order_relaxed);
+    h->scope_index = (uint32_t)s->n;
+    s->at[s->n++] = h;
+}
+
+static bool released(tidei_handle *h) {
+    return atomic_load_explicit(&h->refs, memory_order_relaxed) == TIDEI_SCOPED;
+}
+
+static void let_go(tidei_handle *h, bool release) {
+    atomic_store_explicit(&h->scope, NULL, memory_order_relaxed); /* before others may have the handle */
+    tidei_gc_unscope(h, release);
+}
+
+/* Lets go of what was released by hand, so that a loop that does so needs no more room than it has arrays. */
+static void compact(tidei_scope *s) {
+    size_t n = s->n;
+    s->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        tidei_handle *h = s->at[i];
+        if (h && released(h))
+            let_go(h, true);
+        else if (h)
+            put(s, h);
+    }
+}
+
 static tide_status add(tidei_scope *s, tidei_handle *h, const char *op) {
     if (s->n == s->cap) {
-        tide_status status = grow(s, op);
-        if (status != TIDE_OK) return status;
+        compact(s);
+        tide_status status = s->n > s->cap / 2 || !s->cap ? grow(s, op) : TIDE_OK;
+        if (status != TIDE_OK && s->n == s->cap) return status;
     }
-    h->scope = s;
-    h->scope_index = (uint32_t)s->n;
-    s->at[s->n++] = (scope_entry){h, tidei_handle_generation(h)};
+    put(s, h);
     return TIDE_OK;
 }
 
 tide_status tidei_scope_add(tidei_thread *t, tidei_handle *h) {
-    h->scope = NULL;
-    return t->scope ? add(t->scope, h, "tide_array") : TIDE_OK;
+    if (!t->scope) return TIDE_OK;
+    tide_status status = add(t->scope, h, "tide_array");
+    if (status == TIDE_OK) atomic_store_explicit(&h->refs, TIDEI_SCOPED | 1, memory_order_relaxed);
+    return status;
 }
 
 /* Gives the references back, newest first, and the scope's memory. */
@@ -56,15 +81,8 @@ static void finish(tidei_scope *s) {
     if (s->next) s->next->prev = s->prev;
     *s->prev = s->next;
     pthread_mutex_unlock(&gc->lock);
-    tidei_saved_error e;
-    tidei_error_save(&e);
-    for (size_t i = s->n; i-- > 0;) {
-        tidei_handle *h = s->at[i].h;
-        if (!h || tidei_handle_generation(h) != s->at[i].generation) continue;
-        h->scope = NULL;
-        (void)tidei_gc_release(h); /* fails where the user was faster */
-    }
-    tidei_error_restore(&e);
+    for (size_t i = s->n; i-- > 0;)
+        if (s->at[i]) let_go(s->at[i], true);
     tidei_host_free(s->rt, s->at);
     tidei_host_free(s->rt, s);
 }
@@ -113,9 +131,9 @@ tide_status tide_scope_end(tide_runtime *rt) {
 }
 
 /* The thread's scope that holds h, or NULL. A scope of another thread is not looked into. */
-static tidei_scope *holder(tidei_thread *t, const tidei_handle *h) {
+static tidei_scope *holder(tidei_thread *t, tidei_handle *h) {
     tidei_scope *s = t->scope;
-    while (s && s != h->scope) s = s->outer;
+    while (s && s != atomic_load_explicit(&h->scope, memory_order_relaxed)) s = s->outer;
     return s;
 }
 
@@ -132,9 +150,13 @@ tide_array *tide_scope_keep(tide_array *a) {
     if (!t) return NULL;
     tidei_scope *s = holder(t, h);
     if (!s) return a; /* nobody but the caller holds it */
+    if (released(h)) {
+        tidei_fail(TIDE_E_FREED, "tide_scope_keep", "the array was released before");
+        return NULL;
+    }
     uint32_t place = h->scope_index;
     if (s->outer && add(s->outer, h, "tide_scope_keep") != TIDE_OK) return NULL;
-    if (!s->outer) h->scope = NULL;
-    s->at[place].h = NULL;
+    s->at[place] = NULL;
+    if (!s->outer) let_go(h, false);
     return a;
 }

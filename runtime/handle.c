@@ -89,7 +89,7 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_stora
     h->charged = 0;
     h->st = st;
     h->notes = NULL;
-    h->scope = NULL;
+    atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     h->lay = *lay;
     atomic_fetch_add_explicit(&rt->deaths->handles, 1, memory_order_relaxed);
     atomic_store_explicit(&h->word, generation, memory_order_release);

@@ -51,15 +51,20 @@ typedef struct tidei_handle {
     tide_array cell;       /* the cell, for owners that have none in a heap of their own */
     tide_array *home;      /* where the cell is */
     uint32_t owner;        /* index of the collector, fixed at birth */
-    _Atomic uint32_t refs; /* tide_retain count; under reference-counted owners it starts at 1 */
+    _Atomic uint32_t refs; /* tide_retain count; under reference-counted owners it starts at 1; | TIDEI_SCOPED */
     void *root;            /* the owner's: what keeps the cell while refs > 0 (boehm) */
     size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
     tidei_storage *st;     /* NULL once drained */
     tidei_death_note *notes;
-    struct tidei_scope *scope; /* refcount: the scope that will release it, or NULL; touched by its thread only */
+    _Atomic(struct tidei_scope *)
+        scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
     uint32_t scope_index;
     tidei_layout lay;
 } tidei_handle;
+
+/* In refs: a scope holds the handle, which is therefore not GONE even where nobody else refers to it. One word with the
+** count, so that the last release and the scope's end agree on who reports what. */
+#define TIDEI_SCOPED ((uint32_t)1 << 31)
 
 /* A thread's own free handles, so that making and ending an array takes no lock of the process. */
 #define TIDEI_SPARE_HANDLES 32
