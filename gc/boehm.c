@@ -517,20 +517,28 @@ static tide_status init_collector(void) {
     return TIDE_OK;
 }
 
+/* The thread stays entered if it succeeds. */
 static tide_status install_locked(void) {
     tide_status status = init_collector();
     if (status != TIDE_OK) return status;
     if (pthread_key_create(&boehm.at_exit, thread_ends))
         return tidei_fail(TIDE_E_HOST_NOMEM, "tide_open", "the process has no thread-specific key left");
     if (self.ours) pthread_setspecific(boehm.at_exit, &self);
-    boehm.quarantine = GC_MALLOC_UNCOLLECTABLE(QUARANTINE * sizeof *boehm.quarantine);
-    if (!boehm.quarantine || !GC_expand_hp(HEAP_BYTES)) {
+    GC_allow_register_threads();
+    status = tidei_boehm_enter(); /* what follows allocates, and the host may have initialised bdwgc elsewhere */
+    if (status == TIDE_OK) {
+        boehm.quarantine = GC_MALLOC_UNCOLLECTABLE(QUARANTINE * sizeof *boehm.quarantine);
+        if (!boehm.quarantine || !GC_expand_hp(HEAP_BYTES)) {
+            status = tidei_fail_host_memory("tide_open", HEAP_BYTES);
+            tidei_boehm_leave();
+        }
+    }
+    if (status != TIDE_OK) {
         pthread_key_delete(boehm.at_exit);
-        return tidei_fail_host_memory("tide_open", HEAP_BYTES);
+        return status;
     }
     GC_set_java_finalization(1); /* what an unreachable object refers to stays valid for its finalizer */
     GC_register_has_static_roots_callback(has_static_roots);
-    GC_allow_register_threads();
     boehm.earlier = GC_get_on_collection_event();
     atomic_store(&boehm.swept, GC_get_gc_no());
     GC_set_on_collection_event(on_event);
@@ -544,8 +552,6 @@ tide_status tidei_boehm_open(tide_runtime *rt) {
     tide_status status = first ? install_locked() : TIDE_OK;
     pthread_mutex_unlock(&boehm.lock);
     if (status != TIDE_OK || !first) return status;
-    status = tidei_boehm_enter(); /* the self-test allocates */
-    if (status != TIDE_OK) return status;
     test_sweeps(rt);
     tidei_boehm_leave();
     return TIDE_OK;
