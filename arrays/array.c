@@ -253,10 +253,9 @@ void tide_free(tide_array *a) {
 }
 
 tide_array *tide_retain(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_retain");
-    if (!h) return NULL;
-    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_acquire);
-    if (!rt || rt->gc_ops->retain(h) != TIDE_OK) return NULL;
+    tide_runtime *rt; /* attaches the thread: the collector may have to allocate */
+    if (tidei_operand_runtime(a, "tide_retain", &rt) != TIDE_OK) return NULL;
+    if (rt->gc_ops->retain(tidei_cell_handle(a)) != TIDE_OK) return NULL;
     tidei_keep(a);
     return a;
 }

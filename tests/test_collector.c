@@ -169,6 +169,28 @@ static void test_retain_keeps(void **state) {
     }
 }
 
+static void *retain_first(void *p) {
+    tidei_thread *none = tidei_thread_records;
+    tide_array *a = tide_retain(*(tide_array **)p);
+    return none || !a || !tidei_thread_records ? (void *)1 : NULL;
+}
+
+/* Retaining may allocate in a collector's heap, which a thread unknown to it must not. */
+static void test_retain_is_a_threads_first_call(void **state) {
+    (void)state;
+    EACH_KIND(k) {
+        tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
+        pthread_t thread;
+        void *failed;
+        hold(0, make(rt, 64));
+        assert_int_equal(pthread_create(&thread, NULL, retain_first, &keeper.array[0]), 0);
+        pthread_join(thread, &failed);
+        assert_null(failed);
+        tide_release(keeper.array[0]);
+        keeper_close();
+    }
+}
+
 /* Views die and live apart from what they show. */
 static void test_views_share(void **state) {
     (void)state;
@@ -1120,6 +1142,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropped_comes_back),
         cmocka_unit_test(test_retain_keeps),
+        cmocka_unit_test(test_retain_is_a_threads_first_call),
         cmocka_unit_test(test_views_share),
         cmocka_unit_test(test_million_temporaries),
         cmocka_unit_test(test_callbacks),
