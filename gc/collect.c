@@ -143,10 +143,12 @@ static bool answer(tidei_gc *gc, tidei_thread *t) {
     bool ran = false;
     for (tidei_collector *c; (c = take_asked(gc, &level));) {
         t->depth_collect++;
-        ran |= run_collector(c, level);
+        bool collected = run_collector(c, level);
         t->depth_collect--;
+        ran |= collected;
         pthread_mutex_lock(&gc->lock);
         c->answers = false;
+        c->answered = collected;
         pthread_mutex_unlock(&gc->lock);
         tidei_collector_leave(gc, c);
     }
@@ -189,11 +191,14 @@ static void wait_for_answer(void *p) {
     struct wait *w = p;
     pthread_mutex_lock(&w->gc->lock);
     while (w->c->asked || w->c->answers) pthread_cond_wait(&w->gc->changed, &w->gc->lock);
+    w->ran = w->c->answered;
     pthread_mutex_unlock(&w->gc->lock);
 }
 
-/* True if the collector's thread was waiting for this round, and so has answered. */
-static bool ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
+typedef enum { RAN, WAS_BUSY, IS_ELSEWHERE } outcome;
+
+/* If the collector's thread is waiting for this round, it answers now. */
+static outcome ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
     pthread_mutex_lock(&gc->lock);
     if (c->asked < level) c->asked = level;
     atomic_store(&gc->asked, true);
@@ -201,23 +206,20 @@ static bool ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
     pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
     wake_all(gc);
-    if (!there) return false;
+    if (!there) return IS_ELSEWHERE;
     struct wait w = {.gc = gc, .c = c};
     tidei_blocking(gc->rt, wait_for_answer, &w);
-    return true;
+    return w.ran ? RAN : WAS_BUSY;
 }
 
 /* ---- a round ---- */
 
 /* Becomes the leader, or says which round there is. */
-static bool lead(tidei_gc *gc, int level, uint64_t *round) {
+static bool lead(tidei_gc *gc, uint64_t *round) {
     pthread_mutex_lock(&gc->lock);
     bool mine = !gc->running;
     *round = gc->rounds;
-    if (mine) {
-        gc->running = true;
-        gc->round_level = level;
-    }
+    if (mine) gc->running = true;
     pthread_mutex_unlock(&gc->lock);
     return mine;
 }
@@ -234,16 +236,12 @@ static bool run_collectors(tidei_gc *gc, int level) {
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
         if (!attached(c) || !offers(c, level)) continue;
-        if (bound_elsewhere(c)) {
-            if (ask_bound(gc, c, level))
-                ran = true;
-            else
-                add_name(unreached, sizeof unreached, c->table.name, "its thread is elsewhere");
-        } else if (run_collector(c, level)) {
+        outcome how = bound_elsewhere(c) ? ask_bound(gc, c, level) : run_collector(c, level) ? RAN : WAS_BUSY;
+        if (how == RAN)
             ran = true;
-        } else {
-            add_name(unreached, sizeof unreached, c->table.name, "busy");
-        }
+        else
+            add_name(unreached, sizeof unreached, c->table.name,
+                     how == WAS_BUSY ? "busy" : "its thread is elsewhere");
     }
     if (level == TIDE_COLLECT_FULL) {
         pthread_mutex_lock(&gc->lock);
@@ -287,10 +285,11 @@ static void log_round(tidei_gc *gc, const tidei_collection *c, size_t bytes, con
                   (double)c->pause_ns / 1e6);
 }
 
-static void finish_round(tidei_gc *gc, size_t bytes, bool ran) {
+static void finish_round(tidei_gc *gc, int level, size_t bytes, bool ran) {
     pthread_mutex_lock(&gc->lock);
     gc->running = false;
     gc->rounds++;
+    gc->round_level = level;
     gc->round_bytes = bytes;
     gc->round_ran = ran;
     pthread_cond_broadcast(&gc->changed);
@@ -329,7 +328,7 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
         log_round(gc, &c, bytes, r->why, t->depth_climb > 0);
     }
     tidei_tell_weights(gc);
-    finish_round(gc, bytes, *ran);
+    finish_round(gc, r->level, bytes, *ran);
     t->depth_collect--;
     return bytes;
 }
@@ -344,7 +343,7 @@ static void answer_late(tidei_gc *gc, tidei_thread *t) {
     uint64_t round;
     bool ran;
     if (!c) return;
-    if (lead(gc, r.level, &round))
+    if (lead(gc, &round))
         run_round(gc, t, &r, &ran);
     else
         answer(gc, t);
@@ -361,7 +360,7 @@ size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran)
     if (!t || t->depth_collect || t->depth_drain) return 0;
     answer_late(gc, t);
     struct wait w = {.gc = gc};
-    while (!lead(gc, level, &w.round)) {
+    while (!lead(gc, &w.round)) {
         do {
             tidei_blocking(rt, wait_for_round, &w);
             if (w.asked) answer(gc, t);
@@ -415,7 +414,7 @@ void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t requ
     int level = decide(gc, d, where, request);
     uint64_t round;
     bool ran = false;
-    if (!level || !lead(gc, level, &round)) return;
+    if (!level || !lead(gc, &round)) return;
     run_round(gc, t, &(struct round){.level = level, .where = where, .early = true, .why = "maybe_collect"}, &ran);
     if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
 }

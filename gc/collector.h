@@ -25,6 +25,7 @@ typedef struct tidei_collector {
     unsigned waits; /* bound: its thread waits for a round to end, and answers meanwhile */
     int asked;      /* bound: the level wanted of it; 0: nothing */
     bool answers;   /* bound: its thread collects as it was asked to */
+    bool answered;  /* bound: it did collect when it was last asked */
 } tidei_collector;
 
 typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the leader's */
@@ -49,7 +50,7 @@ typedef struct tidei_gc {
     bool running;
     uint64_t rounds; /* finished */
     size_t round_bytes;
-    int round_level; /* of the one that runs, or the last */
+    int round_level; /* of the one that ended last, like the bytes: another may run already */
     bool round_ran;
     char unreached[256]; /* by the last full round; names */
     struct tidei_scope *scopes;

@@ -1,6 +1,7 @@
 /* Collectors: one battery over refcount, boehm and the mock tracer (tidy and unruly); then scopes, owners, foreign
 ** collectors' table, rounds of several threads, deaths that come late, and the early trigger. */
 #include "gc/boehm.h"
+#include "gc/collector.h"
 #include "gc/gc.h"
 #include "gc/policy.h"
 #include "mock_tracer.h"
@@ -891,6 +892,64 @@ static void test_many_collect_at_once(void **state) {
     mock_end(&m);
 }
 
+/* A follower that wants a full collection and hears of a minor one's end only when the next round runs already: the level
+** of that one is not the finished one's. */
+static sem_t held, let_in;
+static pthread_t late_thread;
+static atomic_int waits, returned;
+static void blocks_late(void *self, void (*fn)(void *), void *arg) { /* holds up the follower's first wait */
+    (void)self;
+    if (pthread_equal(late_thread, pthread_self()) && atomic_fetch_add(&waits, 1) == 0) {
+        sem_post(&held);
+        sem_wait(&let_in);
+    }
+    fn(arg);
+}
+static void *collect_late(void *rt) {
+    late_thread = pthread_self();
+    assert_ok(tide_collect(rt));
+    atomic_store(&returned, 1);
+    return NULL;
+}
+static void pause_each_time(mock_tracer *m) {
+    (void)m;
+    sem_post(&inside);
+    sem_wait(&go_on);
+}
+static void *minor_then_full(void *rt) {
+    tidei_collect(rt, TIDE_COLLECT_MINOR, "test", NULL);
+    return collect_in_thread(rt);
+}
+
+static void test_follower_wants_more_than_a_minor_round(void **state) {
+    pthread_t leader, follower;
+    mock_tracer m;
+    (void)state;
+    sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0), sem_init(&held, 0, 0), sem_init(&let_in, 0, 0);
+    atomic_store(&waits, 0), atomic_store(&returned, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", TIDE_COLLECTOR_MINOR, 0);
+    tide_collector late = {
+        .struct_size = sizeof late, .name = "late", .collect = never_collects, .blocking = blocks_late};
+    assert_ok(tide_collector_attach(rt, &late, NULL));
+    m.during = pause_each_time;
+    assert_int_equal(pthread_create(&leader, NULL, minor_then_full, rt), 0);
+    sem_wait(&inside); /* the minor round runs */
+    assert_int_equal(pthread_create(&follower, NULL, collect_late, rt), 0);
+    sem_wait(&held); /* the follower is about to wait for it */
+    sem_post(&go_on);
+    sem_wait(&inside); /* the full round runs */
+    sem_post(&let_in);
+    while (!atomic_load(&returned) && atomic_load(&waits) < 2) sched_yield();
+    assert_int_equal(atomic_load(&returned), 0); /* it waits for this one too */
+    sem_post(&go_on);
+    pthread_join(leader, NULL);
+    pthread_join(follower, NULL);
+    assert_int_equal(atomic_load(&m.fulls), 1);
+    keeper_close();
+    mock_end(&m);
+}
+
 /* A bound collector whose thread is elsewhere is asked, and answers at its thread's next safe point. */
 static void *collect_and_look(void *p) {
     tide_runtime *rt = p;
@@ -930,17 +989,22 @@ static void test_bound_collector_answers_later(void **state) {
 
 /* Its thread waits for another's round: it answers, and the leader waits for that. */
 static mock_tracer leading;
+static bool somebody_waits(tidei_gc *gc) {
+    unsigned n = 0;
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) n += gc->at[i].waits;
+    pthread_mutex_unlock(&gc->lock);
+    return n > 0;
+}
 static void wait_for_bound_follower(mock_tracer *m) {
-    (void)m;
     sem_post(&inside);
-    while (!atomic_load(&leading.blocked)) sched_yield();
+    while (!somebody_waits(tidei_gc_of(m->rt))) sched_yield();
 }
 
-static void test_bound_collector_answers_while_waiting(void **state) {
+static void answers_while_waiting(bool busy) {
     pthread_t other;
     void *names;
     mock_tracer bound;
-    (void)state;
     sem_init(&inside, 0, 0);
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     mock_open(&leading, rt, "first", 0, 0); /* holds up the leader until the follower waits */
@@ -949,15 +1013,22 @@ static void test_bound_collector_answers_while_waiting(void **state) {
     mock_drop(&bound, mock_hold(&bound, make(rt, 64)));
     assert_int_equal(pthread_create(&other, NULL, collect_and_look, rt), 0);
     sem_wait(&inside);
+    bound.busy = busy;
     assert_ok(tide_collect(rt)); /* follows */
-    assert_int_equal(atomic_load(&bound.fulls), 1);
+    assert_int_equal(atomic_load(&bound.fulls), !busy);
     assert_int_equal(atomic_load(&bound.elsewhere), 0);
-    assert_int_equal(test_stats(rt).arrays, 0);
+    assert_int_equal(test_stats(rt).arrays, busy);
     pthread_join(other, &names);
-    assert_string_equal(names, "");
+    assert_string_equal(names, busy ? "bound (busy)" : "");
     keeper_close();
     mock_end(&leading);
     mock_end(&bound);
+}
+
+static void test_bound_collector_answers_while_waiting(void **state) {
+    (void)state;
+    answers_while_waiting(false);
+    answers_while_waiting(true); /* which is an answer too */
 }
 
 /* ---- the early trigger ---- */
@@ -1168,6 +1239,7 @@ int main(void) {
         cmocka_unit_test(test_from_inside_a_collection),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_many_collect_at_once),
+        cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
         cmocka_unit_test(test_log_lines),
