@@ -35,7 +35,9 @@ tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_
 }
 
 void tide_close(tide_runtime *rt) {
-    if (!rt) return;
+    if (!rt || tidei_forked()) return;
+    tidei_threads_part(rt);
+    if (rt->deaths) tidei_deaths_end(rt->deaths);
     tidei_arrays_close(rt);
     tidei_libs_close(rt);
     tidei_gc_close(rt);

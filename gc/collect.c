@@ -423,6 +423,6 @@ tide_status tide_collect(tide_runtime *rt) {
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collect", "the runtime is NULL");
     if (!tidei_thread_get(rt)) return tidei_last_status();
     tidei_drain(rt);
-    tidei_gc_collect(rt, TIDE_COLLECT_FULL, "tide_collect", NULL);
+    tidei_collect(rt, TIDE_COLLECT_FULL, "tide_collect", NULL);
     return TIDE_OK;
 }

@@ -3,6 +3,7 @@
 ** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
 ** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
 #include "runtime/runtime.h"
+#include <sched.h>
 #include <stdlib.h>
 
 #define SLAB_HANDLES 64 /* about 22 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
@@ -96,15 +97,33 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_stora
     return h;
 }
 
-/* The handle's last step: nobody holds the cell any more. At debug level 1 it stays out of use, so that a stale pointer to
-** it keeps failing as one. */
+#define QUARANTINE 4096 /* handles: 1.4 MiB; a stale pointer is mostly used soon */
+
+/* Keeps a handle out of use in exchange for the oldest one, NULL while there is room. */
+static tidei_handle *quarantine(tidei_handle *h) {
+    static tidei_handle *ring[QUARANTINE];
+    static size_t at;
+    pthread_mutex_lock(&all.lock);
+    tidei_handle *oldest = ring[at];
+    ring[at] = h;
+    at = (at + 1) % QUARANTINE;
+    pthread_mutex_unlock(&all.lock);
+    if (oldest) oldest->cell.hidden = 0;
+    return oldest;
+}
+
+/* The handle's last step: nobody holds the cell any more. At debug level 1 it stays out of use for a while, so that a stale
+** pointer to it keeps failing as one. */
 static void recycle(tidei_handle *h, tidei_spare *spare) {
     tidei_deaths *q = h->deaths;
     tide_runtime *rt = atomic_load_explicit(&q->rt, memory_order_relaxed);
-    if (h->home == &h->cell && !(rt && rt->set.debug)) h->cell.hidden = 0;
+    bool counted =
+        h->home == &h->cell; /* else the dead cell lies in another heap, and is its owner's to quarantine */
+    bool keep = counted && rt && rt->set.debug;
+    if (counted && !keep) h->cell.hidden = 0;
     atomic_fetch_and(&h->word, ~(uint64_t)TIDEI_QUEUED);
     atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
-    if (rt && rt->set.debug) return;
+    if (keep && !(h = quarantine(h))) return;
     put(spare, h);
 }
 
@@ -192,16 +211,19 @@ size_t tidei_drain(tide_runtime *rt) {
 
 /* ---- queues ---- */
 
-/* A queue without handles and without a runtime may serve again; those with late reports are emptied on the way. */
+/* A queue without handles and without a runtime may serve again; those with late reports are emptied on the way. The one
+** returned is claimed. */
 static tidei_deaths *idle_queue(void) {
     for (tidei_deaths *q = all.queues; q; q = q->next) {
-        if (atomic_load(&q->rt)) continue;
+        if (atomic_load(&q->rt) || q->claimed) continue;
+        q->claimed = true; /* or another opening runtime takes it, and its dead would be buried here as nobody's */
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_spare spare = {NULL, 0};
         drain_queue(NULL, q, &spare);
         tidei_spare_give(&spare);
         pthread_mutex_lock(&all.lock);
-        if (!atomic_load(&q->rt) && atomic_load(&q->handles) == 0) return q;
+        if (atomic_load(&q->handles) == 0) return q;
+        q->claimed = false;
     }
     return NULL;
 }
@@ -213,7 +235,10 @@ tidei_deaths *tidei_deaths_open(tide_runtime *rt) {
         q->next = all.queues;
         all.queues = q;
     }
-    if (q) atomic_store(&q->rt, rt);
+    if (q) {
+        atomic_store(&q->rt, rt);
+        q->claimed = false;
+    }
     pthread_mutex_unlock(&all.lock);
     return q;
 }
@@ -228,16 +253,32 @@ void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
     pthread_mutex_unlock(&all.lock);
 }
 
-static void report_dead(tidei_handle *h, void *user) {
-    (void)user;
+static void report_dead(tidei_handle *h, void *count) {
     tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    ++*(size_t *)count;
+}
+
+/* A report of another thread may be between its two steps: its handle is marked, and will be pushed. */
+void tidei_deaths_end(tidei_deaths *q) {
+    tide_runtime *rt = atomic_load(&q->rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_spare spare = {NULL, 0};
+    tidei_saved_error e;
+    size_t left;
+    tidei_error_save(&e);
+    if (t) t->depth_drain++;
+    do {
+        left = 0;
+        tidei_each_handle(q, report_dead, &left);
+        drain_queue(rt, q, &spare);
+        if (left) sched_yield();
+    } while (left);
+    if (t) t->depth_drain--;
+    tidei_error_restore(&e);
+    tidei_spare_give(&spare);
 }
 
 void tidei_deaths_close(tidei_deaths *q) {
-    tide_runtime *rt = atomic_load(&q->rt);
-    tidei_each_handle(q, report_dead, NULL);
-    tidei_spare spare = {NULL, 0};
-    drain_queue(rt, q, &spare);
-    tidei_spare_give(&spare);
+    tidei_deaths_end(q);
     atomic_store(&q->rt, NULL);
 }

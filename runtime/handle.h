@@ -42,6 +42,7 @@ typedef struct tidei_deaths {
     _Atomic(tide_runtime *) rt;          /* NULL once closed */
     _Atomic uint64_t handles;            /* not yet recycled */
     struct tidei_deaths *next; /* in the process's list of queues, which only grows; reused when handles == 0 */
+    bool claimed;              /* somebody empties it, to use it again; under the process's lock of handles */
 } tidei_deaths;
 
 typedef struct tidei_handle {
@@ -94,6 +95,9 @@ static inline bool tidei_deaths_pending(tidei_deaths *q) {
 ** read and report, nothing else. */
 void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
 tidei_deaths *tidei_deaths_open(tide_runtime *rt);
-void tidei_deaths_close(tidei_deaths *q); /* every handle left loses its storage; late reports recycle it */
+/* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime still has all its floors,
+** so that a callback may call what it may call elsewhere. */
+void tidei_deaths_end(tidei_deaths *q);
+void tidei_deaths_close(tidei_deaths *q); /* the same; late reports only recycle from now on */
 
 #endif

@@ -61,9 +61,10 @@ struct tidei_thread {           /* per thread and runtime */
     uint64_t serial;            /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    tidei_dev *dev;            /* current device */
-    tide_stream *stream;       /* current stream; NULL: the device's default */
-    int collector;             /* of new arrays; -1: the runtime's first */
+    bool leaving;        /* its thread is detaching it, and unties it itself; under the process's lock of threads */
+    tidei_dev *dev;      /* current device */
+    tide_stream *stream; /* current stream; NULL: the device's default */
+    int collector;       /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
 
@@ -85,7 +86,8 @@ struct tide_runtime {
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */
     void *arrays;          /* arrays/ */
-    tidei_thread *threads; /* under the process's lock of threads (thread.c) */
+    tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
+    unsigned leaving;
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables;
@@ -109,8 +111,11 @@ struct tide_runtime {
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
-void tidei_threads_prepare(void);         /* once a process, before the first record */
-void tidei_threads_cut(tide_runtime *rt); /* the runtime closes: its records lose it */
+void tidei_threads_prepare(void); /* once a process, before the first record */
+/* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
+** end touches the runtime. */
+void tidei_threads_part(tide_runtime *rt);
+void tidei_threads_cut(tide_runtime *rt); /* the last step: all records lose it */
 static inline bool tidei_forked(void);    /* this process is a fork's child and the runtimes are the parent's */
 
 /* The collectors' slots, which do nothing while no collector's floor is open. */

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;       /* a record has left its runtime */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_exit;
 TIDEI_FAST_TLS tidei_thread *tidei_thread_records; /* this thread's, most recently used first */
@@ -24,14 +25,32 @@ static void untie_locked(tidei_thread *t) {
     atomic_store(&t->rt, NULL);
 }
 
+/* The runtime, which stays open until leave; NULL: it was closed, or is about to be. */
+static tide_runtime *start_leaving(tidei_thread *t) {
+    pthread_mutex_lock(&all_lock);
+    tide_runtime *rt = atomic_load(&t->rt);
+    if (rt) {
+        t->leaving = true;
+        rt->leaving++;
+    }
+    pthread_mutex_unlock(&all_lock);
+    return rt;
+}
+
+static void leave(tide_runtime *rt, tidei_thread *t) {
+    pthread_mutex_lock(&all_lock);
+    untie_locked(t);
+    rt->leaving--;
+    pthread_cond_broadcast(&left);
+    pthread_mutex_unlock(&all_lock);
+}
+
 /* Detaches from the collectors, outside the lock: they may call back. */
 static void detach(tidei_thread *t) {
-    tide_runtime *rt = atomic_load(&t->rt);
-    if (!rt || tidei_forked()) return;
+    tide_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
+    if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
-    pthread_mutex_lock(&all_lock);
-    if (atomic_load(&t->rt)) untie_locked(t);
-    pthread_mutex_unlock(&all_lock);
+    leave(rt, t);
 }
 
 /* In a fork's child the process's lock of handles may be held by a thread that is not there. */
@@ -143,6 +162,17 @@ void tide_thread_detach(tide_runtime *rt) {
     detach(t);
     sweep_records();
     pthread_setspecific(at_exit, tidei_thread_records);
+}
+
+void tidei_threads_part(tide_runtime *rt) {
+    tidei_thread *own = find(rt);
+    pthread_mutex_lock(&all_lock);
+    for (tidei_thread *t = rt->threads, *next; t; t = next) {
+        next = t->next_of_rt;
+        if (t != own && !t->leaving) untie_locked(t);
+    }
+    while (rt->leaving) pthread_cond_wait(&left, &all_lock);
+    pthread_mutex_unlock(&all_lock);
 }
 
 void tidei_threads_cut(tide_runtime *rt) {

@@ -87,6 +87,96 @@ static void reports_after_close(void **state) {
     half_close(rt);
 }
 
+/* A report of a finalizer's thread that is between its two steps when the runtime closes: the close waits for the second. */
+static void *second_step(void *p) {
+    tidei_handle *h = p;
+    usleep(20000); /* the close is there by now; if it is not, nothing is shown, and nothing fails */
+    h->next = atomic_load(&h->deaths->head);
+    while (!atomic_compare_exchange_weak(&h->deaths->head, &h->next, h)) {}
+    return NULL;
+}
+static void close_waits_for_a_report(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 100);
+    tidei_deaths *q = rt->deaths;
+    pthread_t other;
+    (void)state;
+    atomic_fetch_or(&h->word, TIDEI_DEAD | TIDEI_GONE | TIDEI_QUEUED);
+    assert_int_equal(pthread_create(&other, NULL, second_step, h), 0);
+    tidei_deaths_close(q); /* alone, so that what it left can be looked at */
+    atomic_store(&q->rt, rt);
+    assert_null(h->st);
+    assert_int_equal(atomic_load(&q->handles), 0);
+    pthread_join(other, NULL);
+    half_close(rt);
+}
+
+static tide_runtime *in_callback;
+static void collect_in_callback(void *unused) {
+    (void)unused;
+    tide_safepoint(in_callback);
+    if (tide_collect(in_callback) != TIDE_OK) in_callback = NULL;
+}
+
+/* What a callback may call elsewhere, it may call from tide_close. */
+static void callbacks_call_back_from_close(void **state) {
+    (void)state;
+    in_callback = test_open(&(tide_config){.collector = "refcount"});
+    tide_array *a = tide_empty(in_callback, TIDE_U8, 0, NULL);
+    assert_ok(tide_on_death(a, collect_in_callback, NULL));
+    tide_close(in_callback);
+    assert_non_null(in_callback);
+    tide_release(a);
+}
+
+/* At debug level 1 dead handles stay out of use for a while, not for ever. */
+static void quarantine_is_bounded(void **state) {
+    tide_config c = {.struct_size = sizeof c, .debug = 1};
+    tide_runtime *rt = half_open(&c, TIDEI_MIB);
+    tidei_handle *first = handle(rt, 0), *h = NULL;
+    (void)state;
+    tidei_report(first, tidei_handle_generation(first), TIDEI_DEAD | TIDEI_GONE);
+    tidei_drain(rt);
+    assert_true(first->cell.hidden != 0); /* a stale pointer is an error, not another array */
+    int n = 0;
+    while (h != first && n < 10000) {
+        h = handle(rt, 0);
+        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+        tidei_drain(rt);
+        n++;
+    }
+    assert_in_range(n, 1000, 9999);
+    half_close(rt);
+}
+
+/* A handle whose cell lies in a collector's heap is quarantined there. */
+static void cells_elsewhere_free_their_handles(void **state) {
+    tide_config c = {.struct_size = sizeof c, .debug = 1};
+    tide_runtime *rt = half_open(&c, TIDEI_MIB);
+    tide_array cell;
+    (void)state;
+    tidei_handle *h = handle(rt, 0);
+    cell.hidden = h->cell.hidden;
+    h->home = &cell;
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
+    tidei_drain(rt);
+    assert_ptr_equal(handle(rt, 0), h);
+    half_close(rt);
+}
+
+/* Two runtimes that open at once do not both take the same queue. */
+static void queues_are_claimed(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_deaths *q = rt->deaths;
+    (void)state;
+    half_close(rt);
+    q->claimed = true; /* somebody else is about to */
+    rt = half_open(NULL, TIDEI_MIB);
+    assert_ptr_not_equal(rt->deaths, q);
+    q->claimed = false;
+    half_close(rt);
+}
+
 static void reports_in_a_forked_child(void **state) {
     tide_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 100);
@@ -96,6 +186,8 @@ static void reports_in_a_forked_child(void **state) {
     if (!child) {
         tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
         bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt) == TIDE_E_FORKED;
+        alarm(20);
+        tide_close(rt); /* its device's threads are not here: nothing is waited for */
         _exit(ok ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -235,12 +327,60 @@ static void threads_come_and_go(void **state) {
     half_close(rt[1]);
 }
 
+/* ---- a thread ends while its runtime closes ---- */
+
+static struct {
+    tidei_gc_ops ops;
+    const tidei_gc_ops *real;
+    atomic_int inside, closed, closed_early;
+} ending;
+static void slow_detach(tide_runtime *rt, tidei_thread *t) {
+    atomic_store(&ending.inside, 1);
+    for (int i = 0; i < 50 && !atomic_load(&ending.closed); i++)
+        usleep(1000); /* a close that does not wait comes now */
+    atomic_store(&ending.closed_early, atomic_load(&ending.closed));
+    if (!atomic_load(&ending.closed)) ending.real->thread_detach(rt, t);
+}
+static void note_close(tide_runtime *rt) {
+    atomic_store(&ending.closed, 1);
+    ending.real->close(rt);
+}
+static void *attach_only(void *rt) { return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)1; }
+
+static void close_waits_for_a_threads_end(void **state) {
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    pthread_t t;
+    void *failed;
+    (void)state;
+    ending.real = rt->gc_ops;
+    ending.ops = *rt->gc_ops;
+    ending.ops.thread_detach = slow_detach;
+    ending.ops.close = note_close;
+    rt->gc_ops = &ending.ops;
+    assert_int_equal(pthread_create(&t, NULL, attach_only, rt), 0);
+    while (!atomic_load(&ending.inside)) sched_yield();
+    tide_close(rt);
+    pthread_join(t, &failed);
+    assert_null(failed);
+    assert_false(atomic_load(&ending.closed_early));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_report_frees),          cmocka_unit_test(dead_then_gone),
-        cmocka_unit_test(late_reports_are_ignored),  cmocka_unit_test(reports_after_close),
-        cmocka_unit_test(reports_in_a_forked_child), cmocka_unit_test(callbacks_run_in_drain),
-        cmocka_unit_test(a_crowd_reports),           cmocka_unit_test(threads_come_and_go),
+        cmocka_unit_test(one_report_frees),
+        cmocka_unit_test(dead_then_gone),
+        cmocka_unit_test(late_reports_are_ignored),
+        cmocka_unit_test(reports_after_close),
+        cmocka_unit_test(reports_in_a_forked_child),
+        cmocka_unit_test(callbacks_run_in_drain),
+        cmocka_unit_test(a_crowd_reports),
+        cmocka_unit_test(threads_come_and_go),
+        cmocka_unit_test(close_waits_for_a_threads_end),
+        cmocka_unit_test(close_waits_for_a_report),
+        cmocka_unit_test(callbacks_call_back_from_close),
+        cmocka_unit_test(quarantine_is_bounded),
+        cmocka_unit_test(cells_elsewhere_free_their_handles),
+        cmocka_unit_test(queues_are_claimed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

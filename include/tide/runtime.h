@@ -57,7 +57,8 @@ typedef struct tide_config {
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
 /* Closes it: waits for its device work, returns all its memory. Arrays still held become freed ones: using them is a
-** checked error, dropping them is legal at any later time. NULL is legal. No other thread may be inside the runtime. */
+** checked error, dropping them is legal at any later time. NULL is legal. No other thread may be inside the runtime;
+** threads may end meanwhile. Does nothing in a fork's child. */
 TIDE_API void tide_close(tide_runtime *rt);
 
 /* "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that
