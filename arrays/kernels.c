@@ -146,10 +146,10 @@ static tide_status build(tidei_kernels *ks, kernel *e, const char *op, tidei_dke
     if (s == TIDE_OK) {
         *out = b.k;
         atomic_fetch_add(&e->d->rt->kernels, 1);
-    } else if (s != TIDE_E_NOMEM) { /* under the name of the operation that wanted it */
-        tidei_saved_error error;
-        tidei_error_save(&error);
-        tidei_fail(s, op, "%s", error.text);
+    } else if (s == TIDE_E_LOST) {
+        s = tidei_lost(e->d, op);
+    } else if (s != TIDE_E_NOMEM) {
+        s = tidei_fail_as(op); /* the name of the operation that wanted it */
     }
     return s;
 }
