@@ -41,6 +41,7 @@ static bool above_soft(tidei_dev *d, size_t bytes) {
 tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     r->busy = 0;
+    r->number = ++rt->reclaimables_made;
     r->next = rt->reclaimables;
     rt->reclaimables = r;
     pthread_mutex_unlock(&rt->reclaimables_lock);
@@ -58,13 +59,14 @@ void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_unlock(&rt->reclaimables_lock);
 }
 
-/* The first registered one that this round has not visited, marked busy; NULL at the end. */
-static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t round) {
+/* The newest one registered before number *last, which becomes its own, marked busy; NULL at the end. Rounds at the same time
+** keep no marks in the entries, so that none hides an entry from another. */
+static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t *last) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     tidei_reclaimable *r = rt->reclaimables;
-    while (r && r->round >= round) r = r->next;
+    while (r && r->number >= *last) r = r->next;
     if (r) {
-        r->round = round;
+        *last = r->number;
         r->busy++;
     }
     pthread_mutex_unlock(&rt->reclaimables_lock);
@@ -81,8 +83,8 @@ static void done_reclaimable(tide_runtime *rt, tidei_reclaimable *r) {
 static size_t each_reclaimable(tidei_dev *d, size_t wanted, bool drop) {
     tide_runtime *rt = d->rt;
     size_t given = 0;
-    uint64_t round = atomic_fetch_add(&rt->reclaim_rounds, 1) + 1;
-    for (tidei_reclaimable *r; (r = next_reclaimable(rt, round));) {
+    uint64_t last = UINT64_MAX;
+    for (tidei_reclaimable *r; (r = next_reclaimable(rt, &last));) {
         bool failed = false;
         size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
         if (slot) given += slot(r->self, d, wanted, &failed);
@@ -200,18 +202,25 @@ static void put_holders(struct text *t, tidei_dev *d) {
     }
 }
 
-/* A remedy only where one fits the figures. */
-static void put_remedy(struct text *t, const struct climb *c, size_t live, size_t limit, size_t total) {
+/* A remedy only where one fits the figures. What lies cached may be of no use, so it is not counted on. */
+static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_stats *ps, size_t limit) {
+    const tidei_device_info *info = &c->d->d->info;
+    size_t page = info->page_bytes, held = ps->live + ps->rounding;
     char b[32];
-    if (c->bytes > total)
+    if (c->bytes > info->total_bytes) {
         put(t, "\n  the device has less than that in all");
-    else if (limit < total && live + c->bytes <= total)
-        put(t, "\n  remedy: a limit of %s or more (TIDE_LIMIT, tide_set_limit)", size_text(b, live + c->bytes));
+        return;
+    }
+    size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page); /* pages of the pool */
+    want = tidei_round_up(want + library_bytes(c->d), page);
+    if (want > limit && want <= info->total_bytes)
+        put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_set_limit)", size_text(b, want),
+            want);
 }
 
 static tide_status report(const struct climb *c) {
     tidei_dev *d = c->d;
-    char buf[2600], b[6][32];
+    char buf[2600], b[6][32], names[512];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
@@ -228,9 +237,9 @@ static tide_status report(const struct climb *c) {
     for (unsigned i = 0; i < c->climbed; i++)
         put(&t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b[0], c->given[i]));
     put_holders(&t, d);
-    if (d->rt->gc_ops && c->climbed && d->rt->gc_ops->unreached(d->rt, b[0], sizeof b[0]))
-        put(&t, "\n  collectors not reached: %s", b[0]);
-    put_remedy(&t, c, ps.live, limit, total);
+    if (d->rt->gc_ops && c->climbed && d->rt->gc_ops->unreached(d->rt, names, sizeof names))
+        put(&t, "\n  collectors not reached: %s", names);
+    put_remedy(&t, c, &ps, limit);
     return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
 }
 
@@ -300,7 +309,8 @@ static bool absurd(tidei_dev *d, size_t bytes) {
 
 /* Before the soft limit is passed: what can be had without waiting, then again. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
-    if (attempt(arg, TIDEI_ALLOC_NO_GROW) == TIDE_OK) return TIDE_OK;
+    tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
+    if (status != TIDE_E_NOMEM) return status;
     rung_drain(d, bytes);
     rung_settle(d, bytes);
     rung_purge(d, bytes);
@@ -308,25 +318,35 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     return attempt(arg, 0);
 }
 
-tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
-    bool soft = tidei_unlikely(atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX) &&
-                above_soft(d, bytes);
-    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire); /* before the attempt */
-    tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
-    if (tidei_likely(status != TIDE_E_NOMEM)) return status;
+/* The attempt did not fit. */
+static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
+                             uint64_t seen) {
     struct climb c = {.d = d, .bytes = bytes, .what = what};
     tidei_thread *t = tidei_thread_get(d->rt);
     if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(d, bytes)) return report(&c);
     while (!lead(d->rt, seen)) {
         seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
-        status = attempt(arg, 0);
+        tide_status status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
     t->depth_climb++;
-    status = climb(&c, attempt, arg);
+    tide_status status = climb(&c, attempt, arg);
     t->depth_climb--;
     stop_leading(d->rt);
     return status == TIDE_E_NOMEM ? report(&c) : status;
+}
+
+tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
+    bool soft = tidei_unlikely(atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX) &&
+                above_soft(d, bytes);
+    tidei_saved_error before; /* attempts that failed on the way to success leave no error */
+    tidei_error_save(&before);
+    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire); /* before the attempt */
+    tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
+    if (tidei_likely(status == TIDE_OK && !soft)) return TIDE_OK;
+    if (status == TIDE_E_NOMEM) status = make_room(d, bytes, what, attempt, arg, seen);
+    if (status == TIDE_OK) tidei_error_restore(&before);
+    return status;
 }
 
 /* ---- by hand ---- */

@@ -13,7 +13,7 @@ typedef struct tidei_reclaimable {
     size_t (*drop)(void *self, tidei_dev *d, size_t wanted, bool *failed);  /* let go of live state too */
     void *self;
     struct tidei_reclaimable *next; /* the registry's, like the two below */
-    uint64_t round;
+    uint64_t number;                /* counted at registration */
     unsigned busy;
 } tidei_reclaimable;
 tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
@@ -21,8 +21,9 @@ void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      
 
 /* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and tries again; any other
 ** result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is what is wanted, `what` names it in the report.
-** On the final TIDE_E_NOMEM the error is the out-of-memory report. One thread leads; others wait and try again. Never
-** climbs from inside itself, a drain or a collection: then one plain attempt is all. */
+** On the final TIDE_E_NOMEM the error is the out-of-memory report; on success an earlier error stands. Beyond the soft limit
+** idle memory is given back before the attempt may grow, where that is possible without waiting. One thread leads; others wait and
+** try again. Never climbs from inside itself, a drain or a collection: then one plain attempt is all. */
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
 tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
 
@@ -30,8 +31,7 @@ tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tid
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 
 /* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
-** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. Beyond the soft limit idle memory is given back
-** first, where that is possible without waiting. */
+** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
 tide_status tidei_back(tidei_dev *d, size_t bytes);
 void tidei_unback(tidei_dev *d, size_t bytes);
 

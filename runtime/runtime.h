@@ -1,8 +1,8 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks: a stream's lock is a leaf; a pool's own and dev->streams_lock may take a stream's; reclaimables_lock and the
-** process's lock of threads are leaves. The climb lock and the collection lock are held across callbacks by their leader only; nobody waits for them while
-** holding a leaf. */
+** Locks: a stream's lock is a leaf; dev->streams_lock and the pool none's lock of settling may take a stream's; all others
+** are leaves. None is held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody
+** waits for the leader while holding a lock. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
@@ -90,8 +90,8 @@ struct tide_runtime {
     unsigned leaving;
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
-    tidei_reclaimable *reclaimables;
-    _Atomic uint64_t reclaim_rounds;
+    tidei_reclaimable *reclaimables; /* newest first */
+    uint64_t reclaimables_made;      /* so far */
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
     bool climbing;

@@ -32,8 +32,9 @@ static void ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t reques
 static tide_status attach(tide_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
 static void leave(tide_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
 static void blocking(tide_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
+#define UNREACHED "the Lua state of the editor, the interpreter of its plugins"
 static size_t unreached(tide_runtime *rt, char *buf, size_t cap) {
-    return (void)rt, (size_t)snprintf(buf, cap, "the Lua state");
+    return (void)rt, (size_t)snprintf(buf, cap, UNREACHED);
 }
 static const tidei_gc_ops gc_ops = {.ask = ask,
                                     .collect = collect,
@@ -94,7 +95,10 @@ static void a_full_collection_helps(void **state) {
     tidei_storage *st;
     (void)state;
     for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
+    tidei_fail(TIDE_E_SHAPE, "tide_map", "the user's own"); /* a success leaves an earlier error alone */
     assert_ok(take(rt, NULL, 6 * MIB, &st));
+    assert_error(TIDE_E_SHAPE, "the user's own");
+    tide_clear_error();
     assert_int_equal(atomic_load(&rt->climbs), 1);
     assert_int_equal(gc.minors, 1);
     assert_int_equal(gc.fulls, 1);
@@ -211,6 +215,45 @@ static void one_that_fails_or_reenters_does_not_stop_the_rest(void **state) {
     close_checked(rt);
 }
 
+/* Two rounds at the same time: each reaches every entry. */
+struct rounds {
+    tide_runtime *rt;
+    int dropped;
+};
+static void *purge_all(void *p) {
+    assert_ok(tide_reclaim(((struct rounds *)p)->rt, TIDE_RECLAIM_PURGE, NULL));
+    return NULL;
+}
+static size_t drop_while_others_purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    pthread_t t;
+    (void)d, (void)wanted, (void)failed;
+    pthread_create(&t, NULL, purge_all, self);
+    pthread_join(t, NULL);
+    return 0;
+}
+static size_t count_drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    (void)d, (void)wanted, (void)failed;
+    ((struct rounds *)self)->dropped++;
+    return 0;
+}
+static void rounds_do_not_hide_entries(void **state) {
+    tide_runtime *rt = open_limited(8 * MIB);
+    struct rounds x = {.rt = rt};
+    tidei_reclaimable first = {.name = "first", .drop = count_drop, .self = &x},
+                      second = {.name = "second", .drop = drop_while_others_purge, .self = &x},
+                      third = {.name = "third", .drop = count_drop, .self = &x};
+    (void)state;
+    assert_ok(tidei_reclaimable_register(rt, &first));
+    assert_ok(tidei_reclaimable_register(rt, &second));
+    assert_ok(tidei_reclaimable_register(rt, &third));
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(x.dropped, 2);
+    tidei_reclaimable_unregister(rt, &first);
+    tidei_reclaimable_unregister(rt, &second);
+    tidei_reclaimable_unregister(rt, &third);
+    close_checked(rt);
+}
+
 /* ---- never from inside itself ---- */
 
 static void not_from_inside_a_collection(void **state) {
@@ -287,7 +330,7 @@ static void the_report_names_everything(void **state) {
                                         "given by rung: drain 0 bytes",
                                         "full collection 0 bytes",
                                         "drop library state 0 bytes",
-                                        "collectors not reached: the Lua state",
+                                        "collectors not reached: " UNREACHED,
                                         "remedy: a limit of 11.000 MiB or more"};
     for (size_t i = 0; i < TIDEI_COUNT(parts); i++)
         if (!strstr(m, parts[i])) fail_msg("\"%s\" is not in: %s", parts[i], m);
@@ -296,6 +339,28 @@ static void the_report_names_everything(void **state) {
     tidei_storage_release(st);
     assert_ok(take(rt, NULL, 6 * MIB, &more)); /* nothing was lost */
     tidei_storage_release(more);
+    close_checked(rt);
+}
+
+/* Small arrays lose much to rounding: with the limit that the report names, and no less, one more fits. */
+static void the_remedy_is_one(void **state) {
+    tide_runtime *rt = open_limited(MIB);
+    tidei_dev *d = &rt->devs[0];
+    enum { MOST = 4200 };
+    tidei_storage *st[MOST];
+    int n = 0;
+    (void)state;
+    atomic_store(&d->library, 100); /* counts too */
+    while (n < MOST && take(rt, NULL, 257, &st[n]) == TIDE_OK) n++;
+    assert_true(n < MOST);
+    const char *m = strstr(tide_last_error()->message, "or more (");
+    assert_non_null(m);
+    size_t limit = strtoul(strchr(m, '(') + 1, NULL, 10);
+    assert_true(limit > atomic_load(&d->limit));
+    assert_ok(tide_set_limit(rt, limit));
+    assert_ok(take(rt, NULL, 257, &st[n++]));
+    while (n) tidei_storage_release(st[--n]);
+    atomic_store(&d->library, 0);
     close_checked(rt);
 }
 
@@ -335,6 +400,24 @@ static void the_soft_limit_purges(void **state) {
     tidei_storage_release(a);
     tidei_storage_release(b);
     tidei_reclaimable_unregister(rt, &r);
+    close_checked(rt);
+}
+
+/* Only what memory can mend is tried again. */
+static tide_status fail_to(void *arg, unsigned flags) {
+    (void)flags;
+    ++*(int *)arg;
+    return tidei_fail(TIDE_E_DEVICE, "test", "no");
+}
+static void other_failures_end_the_climb(void **state) {
+    tide_runtime *rt = open_limited(32 * MIB);
+    int tried = 0;
+    (void)state;
+    assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
+    assert_int_equal(tried, 1);
+    assert_ok(tide_set_soft_limit(rt, 0));
+    assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
+    assert_int_equal(tried, 2);
     close_checked(rt);
 }
 
@@ -387,11 +470,14 @@ int main(void) {
         cmocka_unit_test(stealing_comes_before_collecting),
         cmocka_unit_test(purge_then_drop),
         cmocka_unit_test(one_that_fails_or_reenters_does_not_stop_the_rest),
+        cmocka_unit_test(rounds_do_not_hide_entries),
         cmocka_unit_test(not_from_inside_a_collection),
         cmocka_unit_test(eight_threads_climb_once),
         cmocka_unit_test(the_report_names_everything),
+        cmocka_unit_test(the_remedy_is_one),
         cmocka_unit_test(absurd_requests_fail_at_once),
         cmocka_unit_test(the_soft_limit_purges),
+        cmocka_unit_test(other_failures_end_the_climb),
         cmocka_unit_test(limits_change_at_run_time),
         cmocka_unit_test(levels_of_reclaim),
     };
