@@ -204,9 +204,9 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
 
 /* ---- matrix times vector ---- */
 
-static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_dev *d) {
     return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) && a->lay.dtype == p->dtype &&
-           b->lay.dtype == p->dtype && c->st->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+           b->lay.dtype == p->dtype && d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
 }
 
 /* (a, b) -> sum(a * b) over one dimension. */
@@ -258,11 +258,15 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
 
 /* ---- products ---- */
 
+static bool is_for_blas(tide_dtype t) {
+    tidei_kind kind = tidei_dtype_kind(t);
+    return kind == TIDEI_KIND_FLOAT || kind == TIDEI_KIND_COMPLEX;
+}
+
 /* Both operands in type t, then the product into c, which has that type. */
 static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
     tide_dtype t = c->lay.dtype;
-    tidei_kind kind = tidei_dtype_kind(t);
-    bool blas = kind == TIDEI_KIND_FLOAT || kind == TIDEI_KIND_COMPLEX;
+    bool blas = is_for_blas(t);
     tidei_operand x, y;
     tide_status s = prepare(a, true, t, blas, &x);
     if (s != TIDE_OK) return s;
@@ -294,7 +298,7 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
     bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
     if (n == 0) return TIDE_OK;
     if (p->k == 0) return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
-    if (is_by_fold(p, a, b, c)) return by_fold(p, a, b, c);
+    if (is_by_fold(p, a, b, c->st->dev)) return by_fold(p, a, b, c);
     return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c) : multiply(p, a, b, c);
 }
 
@@ -306,8 +310,13 @@ static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
         return NULL;
     }
     if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK) return NULL;
+    tidei_dev *d = tidei_stream_here(a->rt)->dev;
+    bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
+    if (library) tidei_gemm_begin(d); /* room for the result is not made of what the product needs */
     tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
-    return made ? tidei_array_done(made, &c, compute(&p, a, b, &c)) : NULL;
+    if (made) made = tidei_array_done(made, &c, compute(&p, a, b, &c));
+    if (library) tidei_gemm_end(d);
+    return made;
 }
 
 tide_array *tide_matmul(tide_array *a, tide_array *b) {

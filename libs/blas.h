@@ -31,6 +31,11 @@ bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 ** installed, saying which and how to get it. */
 tide_status tidei_gemm_batched(tide_stream *s, const tidei_gemm *g, const char *op);
 
+/* Between the two the reclaim ladder leaves the library's handle on d alone: a product is under way that needs it, so what
+** letting go of it gave would be wanted back at once. Where there is no handle to keep they do nothing. */
+void tidei_gemm_begin(tidei_dev *d);
+void tidei_gemm_end(tidei_dev *d);
+
 /* Merges dimensions of the batch that lie one after the other, and drops those of length 1; rows of matrices that meet one
 ** b become one tall matrix. The products stay the same. */
 void tidei_gemm_simplify(tidei_gemm *g);

@@ -1,9 +1,11 @@
 /* blas_cuda.c: matrix products by cuBLAS: one handle a device, made at its first use, given up when memory is short.
 **
-** What must stay true: cuBLAS never allocates behind our back in mid-call. Its workspace is a block of our pool that the
-** product uses like an operand, set anew at every call because setting the stream resets it. What a handle itself takes is
-** measured and counted against the limits. A call that fails for want of memory leaves, climbs, and comes again.
-** Locks: a handle's lock is taken before its stream's and held while the call is queued; nothing climbs under it. */
+** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an operand, set anew at every
+** call because setting the stream resets it. What a handle itself takes is measured and counted against the limits; what its
+** kernels take when the first call of a kind loads them is not. A call that fails for want of memory leaves, climbs, and comes
+** again. While products are under way the ladder leaves the handle alone: they could not go on without it.
+** Locks: a handle's lock is taken before its stream's and held while the handle is made and the call is queued; nothing climbs
+** under it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 
@@ -19,7 +21,8 @@
 typedef struct handle {
     pthread_mutex_t lock;
     tidei_cublas_handle h; /* NULL: none now */
-    size_t held;           /* device memory it took */
+    size_t held;           /* device memory it took; kept when it goes, for the next one takes as much */
+    atomic_uint users;     /* products under way */
 } handle;
 
 typedef struct tidei_cublas {
@@ -37,7 +40,9 @@ typedef struct context {
 } context;
 
 static tide_status enter_context(tide_stream *s, context *c, const char *op) {
-    tidei_cu_stream native = s->dev->d->ops->stream_native(s->dev->d, s->ds);
+    tidei_dstream *ds = s->ds;
+    if (!ds) return tidei_lost(s->dev, op); /* only a lost device's default stream goes before its libraries */
+    tidei_cu_stream native = s->dev->d->ops->stream_native(s->dev->d, ds);
     tide_status status = tidei_cu_open(&c->cu);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamGetCtx(native, &c->ctx);
@@ -75,9 +80,10 @@ static tide_status create_failed(tidei_dev *d, tidei_cublas_status r, const char
         r, d->d->info.name, free_bytes);
 }
 
-static bool above_limit(tidei_dev *d) {
-    size_t backed = atomic_load(&d->backed), limit = atomic_load(&d->limit);
-    return backed > limit || atomic_load(&d->library) > limit - backed;
+/* Whether `more` bytes would exceed the limit. */
+static bool above_limit(tidei_dev *d, size_t more) {
+    size_t limit = atomic_load(&d->limit), used = atomic_load(&d->backed) + atomic_load(&d->library);
+    return used > limit || more > limit - used;
 }
 
 static void destroy(const tidei_cublas_table *t, tidei_dev *d, tidei_cublas_handle h, size_t held) {
@@ -85,75 +91,92 @@ static void destroy(const tidei_cublas_table *t, tidei_dev *d, tidei_cublas_hand
     atomic_fetch_sub(&d->library, held);
 }
 
-/* Makes a handle and counts it. Beyond the limit it is given up again, so that the climb can make room. */
-static tide_status create(tide_stream *s, const tidei_cublas_table *t, const char *op, tidei_cublas_handle *out,
-                          size_t *held) {
-    tidei_dev *d = s->dev;
-    context c;
-    tide_status status = enter_context(s, &c, op);
-    if (status != TIDE_OK) return status;
-    size_t before = free_but_ours(d);
-    tidei_cublas_handle h = NULL;
-    tidei_cublas_status r = t->cublasCreate_v2(&h);
-    if (r == TIDEI_CUBLAS_SUCCESS) {
-        size_t after = free_but_ours(d);
-        t->cublasSetMathMode(h, TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION);
-        *held = before > after ? before - after : 0;
-        *out = h;
-        atomic_fetch_add(&d->library, *held);
-        if (above_limit(d)) {
-            destroy(t, d, h, *held);
-            status = tidei_fail(TIDE_E_NOMEM, op, "cuBLAS takes %zu bytes, more than the limit leaves", *held);
-        }
-    } else
-        status = create_failed(d, r, op);
-    leave_context(&c);
-    return status;
+static tide_status too_large(size_t held, const char *op) {
+    return tidei_fail(TIDE_E_NOMEM, op, "cuBLAS takes %zu bytes, more than the limit leaves", held);
 }
 
-/* Makes sure that there is a handle; another thread may have been faster. */
-static tide_status provide(handle *x, tide_stream *s, const tidei_cublas_table *t, const char *op) {
+/* In the context, under the handle's lock: makes it and counts it. Beyond the limit it is given up again, so that the climb
+** can make room; once it is known what it takes, it is not even made. */
+static tide_status create(handle *x, tidei_dev *d, const tidei_cublas_table *t, const char *op) {
     tidei_cublas_handle h = NULL;
-    size_t held = 0;
-    pthread_mutex_lock(&x->lock);
-    bool there = x->h != NULL;
-    pthread_mutex_unlock(&x->lock);
-    if (there) return TIDE_OK;
-    tide_status status = create(s, t, op, &h, &held);
-    if (status != TIDE_OK) return status;
-    pthread_mutex_lock(&x->lock);
-    bool late = x->h != NULL;
-    if (!late) {
-        x->h = h;
-        x->held = held;
+    if (above_limit(d, x->held)) return too_large(x->held, op);
+    size_t before = free_but_ours(d);
+    tidei_cublas_status r = t->cublasCreate_v2(&h);
+    if (r != TIDEI_CUBLAS_SUCCESS) return create_failed(d, r, op);
+    size_t after = free_but_ours(d);
+    t->cublasSetMathMode(h, TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    x->held = before > after ? before - after : 0;
+    atomic_fetch_add(&d->library, x->held);
+    if (above_limit(d, 0)) {
+        destroy(t, d, h, x->held);
+        return too_large(x->held, op);
     }
-    pthread_mutex_unlock(&x->lock);
-    if (late) destroy(t, s->dev, h, held);
+    x->h = h;
     return TIDE_OK;
 }
 
-/* The ladder's rung: the handle goes; the next product makes another. Destroying it waits for the device. */
-static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
-    tidei_cublas *b = self;
-    handle *x = &b->handles[d->index];
+typedef struct job {
+    tide_stream *s;
+    const tidei_gemm *g;
+    const tidei_cublas_table *t;
+    handle *handle;
+    tidei_use uses[4]; /* a, b, c, the workspace */
+    const char *op;
+} job;
+
+/* Makes sure that there is a handle. */
+static tide_status provide(void *arg, unsigned flags) {
+    const job *j = arg;
+    context c;
+    tide_status status = TIDE_OK;
+    (void)flags;
+    pthread_mutex_lock(&j->handle->lock);
+    if (!j->handle->h && (status = enter_context(j->s, &c, j->op)) == TIDE_OK) {
+        status = create(j->handle, j->s->dev, j->t, j->op);
+        leave_context(&c);
+    }
+    pthread_mutex_unlock(&j->handle->lock);
+    return status;
+}
+
+static bool has_handle(handle *x) {
+    pthread_mutex_lock(&x->lock);
+    bool there = x->h != NULL;
+    pthread_mutex_unlock(&x->lock);
+    return there;
+}
+
+/* The handle goes; the next product makes another. Destroying it waits for the device. */
+static size_t give_up(handle *x, tidei_dev *d, bool *failed) {
     const tidei_cublas_table *t;
     context c;
-    (void)wanted;
-    pthread_mutex_lock(&x->lock);
-    tidei_cublas_handle h = x->h;
-    size_t held = x->held;
-    x->h = NULL;
-    pthread_mutex_unlock(&x->lock);
-    if (!h) return 0;
+    if (!has_handle(x)) return 0;
     if (tidei_cublas_load("tide_reclaim", &t) != TIDE_OK ||
         enter_context(d->stream0, &c, "tide_reclaim") != TIDE_OK) {
         *failed = true;
         return 0;
     }
-    destroy(t, d, h, held);
+    pthread_mutex_lock(&x->lock);
+    tidei_cublas_handle h = x->h;
+    size_t held = h ? x->held : 0;
+    x->h = NULL;
+    pthread_mutex_unlock(&x->lock);
+    if (h) destroy(t, d, h, held);
     leave_context(&c);
     return held;
 }
+
+/* The ladder's rung. */
+static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    tidei_cublas *b = self;
+    handle *x = &b->handles[d->index];
+    (void)wanted;
+    return atomic_load(&x->users) ? 0 : give_up(x, d, failed);
+}
+
+static handle *handle_of(tidei_dev *d) { return &tidei_libs_of(d->rt)->cublas->handles[d->index]; }
+void tidei_gemm_begin(tidei_dev *d) { atomic_fetch_add(&handle_of(d)->users, 1); }
+void tidei_gemm_end(tidei_dev *d) { atomic_fetch_sub(&handle_of(d)->users, 1); }
 
 tide_status tidei_cublas_open(tide_runtime *rt, tidei_cublas **out) {
     tidei_cublas *b = tidei_host_alloc(rt, sizeof *b + rt->ndevs * sizeof *b->handles);
@@ -177,7 +200,7 @@ void tidei_cublas_close(tidei_cublas *b) {
     tidei_reclaimable_unregister(b->rt, &b->reclaim);
     for (unsigned i = 0; i < b->n; i++) {
         bool failed = false;
-        if (!tidei_forked()) drop(b, &b->rt->devs[i], 0, &failed);
+        if (!tidei_forked()) give_up(&b->handles[i], &b->rt->devs[i], &failed);
         pthread_mutex_destroy(&b->handles[i].lock);
     }
     tidei_host_free(b->rt, b);
@@ -211,15 +234,6 @@ static factor factor_of(double v, bool wide) {
         x.v.f[0] = (float)v;
     return x;
 }
-
-typedef struct job {
-    tide_stream *s;
-    const tidei_gemm *g;
-    const tidei_cublas_table *t;
-    handle *handle;
-    tidei_use uses[4]; /* a, b, c, the workspace */
-    const char *op;
-} job;
 
 /* All matrices along one dimension of the batch in one call (`dim` < 0: one matrix). cuBLAS counts by columns: our rows are
 ** its columns, so the product is b' a' = c', and nothing is transposed that was not. */
@@ -311,15 +325,14 @@ static tide_status queue(const job *j, tidei_cublas_handle h) {
 
 static tide_status attempt(void *arg, unsigned flags) {
     const job *j = arg;
-    (void)flags;
     for (;;) {
-        tide_status status = provide(j->handle, j->s, j->t, j->op);
+        tide_status status = provide(arg, flags);
         if (status != TIDE_OK) return status;
         pthread_mutex_lock(&j->handle->lock);
         tidei_cublas_handle h = j->handle->h;
         if (h) status = queue(j, h);
         pthread_mutex_unlock(&j->handle->lock);
-        if (h) return status; /* else another thread's climb took it in between */
+        if (h) return status; /* else a climb that began before the product took it in between */
     }
 }
 
@@ -342,16 +355,28 @@ static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const cha
     return status;
 }
 
-tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
-    job j = {.s = s, .g = g, .op = op, .handle = &tidei_libs_of(s->dev->rt)->cublas->handles[s->dev->index]};
+/* The handle first: a workspace takes what it leaves. */
+static tide_status multiply(job *j, const tidei_use uses[3]) {
+    tidei_dev *d = j->s->dev;
     tidei_storage *workspace = NULL;
-    tide_status status = tidei_cublas_load(op, &j.t);
-    if (status == TIDE_OK) status = make_workspace(s, g, op, &workspace);
+    size_t about = tidei_min_size(HANDLE_BYTES, atomic_load(&d->limit));
+    tide_status status = tidei_with_reclaim(d, about, j->op, provide, j);
+    if (status == TIDE_OK) status = make_workspace(j->s, j->g, j->op, &workspace);
     if (status != TIDE_OK) return status;
-    memcpy(j.uses, uses, 3 * sizeof *uses);
-    j.uses[3] =
+    memcpy(j->uses, uses, 3 * sizeof *uses);
+    j->uses[3] =
         (tidei_use){.st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
-    status = tidei_with_reclaim(s->dev, tidei_min_size(HANDLE_BYTES, atomic_load(&s->dev->limit)), op, attempt, &j);
+    status = tidei_with_reclaim(d, about, j->op, attempt, j);
     tidei_storage_release(workspace);
+    return status;
+}
+
+tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+    job j = {.s = s, .g = g, .op = op, .handle = handle_of(s->dev)};
+    tide_status status = tidei_cublas_load(op, &j.t);
+    if (status != TIDE_OK) return status;
+    tidei_gemm_begin(s->dev);
+    status = multiply(&j, uses);
+    tidei_gemm_end(s->dev);
     return status;
 }

@@ -1,0 +1,203 @@
+/* test_cublas.c: the life of the cuBLAS handle, over doubles of cuBLAS and of the driver on the host device: when it is made,
+** counted, kept and given up. What products compute, test_matmul.c tells. */
+#include "libs/blas.h"
+#include "libs/cublas.h"
+#include "tests/tidetest.h"
+
+#define PAGE         (64 * TIDEI_KIB) /* of the host device */
+#define LIMIT        (4 * TIDEI_MIB)
+#define HANDLE_TAKES (2 * TIDEI_MIB)
+
+static struct {
+    tide_runtime *rt;
+    int made, destroyed, products, depth; /* contexts pushed */
+    bool no_context;
+    tidei_addr held;
+    char handle, context;
+} fake;
+
+/* ---- the doubles ---- */
+
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
+    (void)s;
+    *out = (tidei_cu_ctx)(void *)&fake.context;
+    return fake.no_context ? 1 : 0;
+}
+static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, fake.depth++, 0; }
+static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, fake.depth--, 0; }
+static const tidei_cu driver = {
+    .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
+
+static tidei_cublas_status f_create(tidei_cublas_handle *out) {
+    tidei_device *d = fake.rt->devs[0].d;
+    assert_int_equal(fake.depth, 1);
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, HANDLE_TAKES, &fake.held));
+    *out = (tidei_cublas_handle)(void *)&fake.handle;
+    return fake.made++, TIDEI_CUBLAS_SUCCESS;
+}
+static tidei_cublas_status f_destroy(tidei_cublas_handle h) {
+    tidei_device *d = fake.rt->devs[0].d;
+    assert_ptr_equal(h, &fake.handle);
+    assert_int_equal(fake.depth, 1);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.held, HANDLE_TAKES);
+    return fake.destroyed++, TIDEI_CUBLAS_SUCCESS;
+}
+static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) { return (void)h, (void)s, 0; }
+static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n) {
+    assert_ptr_equal(h, &fake.handle);
+    assert_true(p && n);
+    return 0;
+}
+static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
+static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_cublas_operation tb,
+                                  int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
+                                  tidei_cuda_data_type at, int64_t lda, const void *b, tidei_cuda_data_type bt,
+                                  int64_t ldb, const void *beta, void *c, tidei_cuda_data_type ct, int64_t ldc,
+                                  tidei_cublas_compute compute, tidei_cublas_algo algo) {
+    (void)ta, (void)tb, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)at, (void)lda, (void)b, (void)bt;
+    (void)ldb, (void)beta, (void)c, (void)ct, (void)ldc, (void)compute, (void)algo;
+    assert_ptr_equal(h, &fake.handle);
+    return fake.products++, TIDEI_CUBLAS_SUCCESS;
+}
+static const tidei_cublas_table table = {.cublasCreate_v2 = f_create,
+                                         .cublasDestroy_v2 = f_destroy,
+                                         .cublasSetStream_v2 = f_stream,
+                                         .cublasSetWorkspace_v2 = f_workspace,
+                                         .cublasSetMathMode = f_mode,
+                                         .cublasGemmEx_64 = f_gemm};
+
+/* ---- a runtime full but for what a case leaves ---- */
+
+static tidei_storage *operand;
+
+static tide_status take(size_t bytes, tidei_storage **out) {
+    return tidei_storage_new(&fake.rt->devs[0], bytes, fake.rt->devs[0].stream0, "test", out);
+}
+static tidei_storage *taken(size_t bytes) {
+    tidei_storage *st;
+    assert_ok(take(bytes, &st));
+    return st;
+}
+
+/* 8 x 8 by 8 x 8, all in one storage. */
+static tide_status product(void) {
+    tidei_matrix x = {.st = operand, .ld = 8};
+    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = 8, .alpha = 1, .a = x, .b = x, .c = x};
+    const tidei_use uses[3] = {
+        {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_WRITE}};
+    return tidei_gemm_cuda(fake.rt->devs[0].stream0, &g, uses, "tide_matmul");
+}
+
+static int setup(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    tidei_cu_use(&driver);
+    tidei_cublas_use(&table);
+    fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .limit = "4MiB", .pool = "tide"});
+    operand = taken(PAGE);
+    return 0;
+}
+static int teardown(void **state) {
+    (void)state;
+    tidei_storage_release(operand);
+    tide_close(fake.rt);
+    assert_int_equal(fake.made, fake.destroyed);
+    assert_int_equal(fake.depth, 0);
+    tidei_cublas_use(NULL);
+    tidei_cu_use(NULL);
+    return 0;
+}
+static size_t room(void) {
+    tidei_dev *d = &fake.rt->devs[0];
+    return LIMIT - atomic_load(&d->backed) - atomic_load(&d->library);
+}
+
+/* ---- */
+
+static void one_handle_serves_all(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) assert_ok(product());
+    assert_int_equal(fake.products, 3);
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
+}
+
+/* A product that finds no room for its workspace does not make it of the handle it is about to use. */
+static void a_product_keeps_its_handle(void **state) {
+    tidei_storage *rest, *last;
+    (void)state;
+    assert_ok(product());
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_SYNC, NULL)); /* the workspace of the first */
+    rest = taken(room() - PAGE);
+    last = taken(PAGE);
+    assert_int_equal(product(), TIDE_E_NOMEM);
+    assert_int_equal(fake.destroyed, 0);
+    tidei_gemm_begin(&fake.rt->devs[0]); /* nor for the result */
+    tidei_storage *more;
+    assert_int_equal(take(PAGE, &more), TIDE_E_NOMEM);
+    tidei_gemm_end(&fake.rt->devs[0]);
+    assert_int_equal(fake.destroyed, 0);
+    tidei_storage_release(last);
+    assert_ok(product());
+    assert_int_equal(fake.made, 1);
+    tidei_storage_release(rest);
+}
+
+/* Others may have its memory; and once it is known what a handle takes, none is made in vain. */
+static void the_ladder_drops_an_idle_handle(void **state) {
+    (void)state;
+    assert_ok(product());
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_SYNC, NULL));
+    tidei_storage *rest = taken(room()), *more = taken(PAGE);
+    assert_int_equal(fake.destroyed, 1);
+    assert_int_equal(test_stats(fake.rt).library, 0);
+    tidei_storage *most = taken(HANDLE_TAKES - 2 * PAGE);
+    assert_int_equal(product(), TIDE_E_NOMEM);
+    assert_int_equal(fake.made, 1);
+    tidei_storage_release(most);
+    tidei_storage_release(more);
+    tidei_storage_release(rest);
+    assert_ok(product()); /* having trimmed what was let go */
+    assert_int_equal(fake.made, 2);
+    assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
+}
+
+/* A handle beyond the limit at its first making, when nobody knows its size yet. */
+static void a_handle_keeps_to_the_limit(void **state) {
+    (void)state;
+    tidei_storage *rest = taken(LIMIT - HANDLE_TAKES);
+    assert_int_equal(product(), TIDE_E_NOMEM);
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(fake.destroyed, 1);
+    assert_int_equal(test_stats(fake.rt).library, 0);
+    tidei_storage_release(rest);
+    assert_ok(product());
+}
+
+/* What cannot be destroyed now stays whole, and counted. */
+static void a_drop_that_fails_loses_nothing(void **state) {
+    (void)state;
+    assert_ok(product());
+    fake.no_context = true;
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 0);
+    assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
+    fake.no_context = false;
+    assert_ok(product());
+    assert_int_equal(fake.made, 1);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 1);
+    assert_int_equal(test_stats(fake.rt).library, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_ladder_drops_an_idle_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_handle_keeps_to_the_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_drop_that_fails_loses_nothing, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
