@@ -103,7 +103,7 @@ static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs 
     tidei_stamp *a = tidei_stamps_at(&st->stamps);
     bool room = true;
     for (unsigned i = 0; i < st->stamps.n; i++)
-        if ((a[i].write || (u->mode & TIDEI_WRITE)) && !tidei_stamp_covered(s, a[i], false)) need(w, a[i]);
+        if ((a[i].write || (u->mode & TIDEI_WRITE)) && !tidei_stamp_covered(s, a[i])) need(w, a[i]);
     room = tidei_stamps_reserve(&st->stamps, 1);
     unlock_stamps(st);
     return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
@@ -120,7 +120,7 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
     if (s->dev->rt->skip_waits) return TIDE_OK;
     for (unsigned i = 0; i < w.n; i++) {
         tide_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
-        if (tidei_stamp_covered(s, w.at[i], false)) continue;
+        if (tidei_stamp_covered(s, w.at[i])) continue;
         tide_status status = tidei_stream_follow(s, from, w.at[i].tick);
         if (status != TIDE_OK) return tidei_device_failed(s, status, op);
     }
@@ -163,7 +163,7 @@ static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
     tidei_stamp *a = tidei_stamps_at(&st->stamps);
     bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
     for (unsigned i = 0; i < st->stamps.n && clean; i++)
-        clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i], false);
+        clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i]);
     if (clean) {
         if (write) st->stamps.n = 0;
         tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});

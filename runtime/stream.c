@@ -35,17 +35,6 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
     a[s->n++] = x;
 }
 
-void tidei_stamps_merge(tidei_dev *d, tidei_stamps *to, tidei_stamps *from) {
-    tidei_stamp *a = tidei_stamps_at(from);
-    for (unsigned i = 0; i < from->n; i++) {
-        if (tidei_stamps_reserve(to, 1))
-            tidei_stamps_add(to, a[i]);
-        else
-            tidei_stamp_wait(d, a[i]);
-    }
-    tidei_stamps_clear(from);
-}
-
 void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
     tidei_stamp *a = tidei_stamps_at(s);
     unsigned n = 0;
@@ -109,17 +98,16 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     return look(s) >= x.tick;
 }
 
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask) {
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
-    if (ask) return tidei_stamp_done(s->dev, x);
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
 
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs) {
     tidei_stamp *a = tidei_stamps_at(xs);
     for (unsigned i = 0; i < xs->n; i++)
-        if (!tidei_stamp_covered(s, a[i], ask)) return false;
+        if (!tidei_stamp_covered(s, a[i])) return false;
     return true;
 }
 

@@ -43,9 +43,6 @@ static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
 }
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
-/* Adds all of `from` to `to` and clears `from`. When host memory is exhausted it waits for the overflowing moments on the
-** host instead (rare, correct). */
-void tidei_stamps_merge(tidei_dev *d, tidei_stamps *to, tidei_stamps *from);
 void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s); /* drops completed ones */
 
 struct tide_stream {
@@ -77,10 +74,9 @@ static inline void tidei_count_locked(_Atomic uint64_t *x) {
 
 /* True when the moment is past: loads the word, and publishes first if the tick was not published yet. Never waits. */
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);
-/* True when work queued on `s` from now on is ordered after x: its own, seen, or done. `ask`: publish and look at the
-** word; otherwise only what is known. No driver call without `ask`. */
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask);
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask);
+/* True when work queued on `s` from now on is ordered after x: its own, seen, or known to be done. No driver call. */
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x);
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs);

@@ -108,14 +108,13 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     pthread_mutex_unlock(&dbl.lock);
     return x.tick <= atomic_load(&s->completed);
 }
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x, bool ask) {
-    if (ask) abort(); /* never under the pool's lock */
+bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     return x.stream == s->slot || x.tick <= atomic_load(&s->seen[x.stream]) ||
            x.tick <= atomic_load(&dbl.streams[x.stream].completed);
 }
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs, bool ask) {
+bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs) {
     for (unsigned i = 0; i < xs->n; i++)
-        if (!tidei_stamp_covered(s, tidei_stamps_at(xs)[i], ask)) return false;
+        if (!tidei_stamp_covered(s, tidei_stamps_at(xs)[i])) return false;
     return true;
 }
 void tidei_stamps_clear(tidei_stamps *s) {

@@ -13,7 +13,7 @@
 
 static struct {
     int contexts, pinned, allocs, streams, events, handles, modules, reservations; /* alive */
-    int maps, accesses, syncs, pushes, attributes, calls;                          /* asked for so far */
+    int maps, accesses, syncs, pushes, calls;                                      /* asked for so far */
     struct CUctx_st *current, *stacked;
     const char *failing; /* the call that fails, after `skip` more that do not */
     int skip;
@@ -242,12 +242,6 @@ static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const
     assert_string_equal(name, "nothing");
     return *f = (struct CUfunc_st *)(void *)&fake, 0;
 }
-static tidei_cu_result f_func_attr(tidei_cu_function f, tidei_cu_function_attribute a, int v) {
-    (void)f;
-    TRY("cuFuncSetAttribute");
-    assert_int_equal(a, TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED);
-    return fake.attributes = v, 0;
-}
 static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                 unsigned by, unsigned bz, unsigned shared, tidei_cu_stream s, void **params,
                                 void **extra) {
@@ -312,7 +306,6 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuModuleLoadData = f_load,
                                 .cuModuleUnload = f_unload,
                                 .cuModuleGetFunction = f_function,
-                                .cuFuncSetAttribute = f_func_attr,
                                 .cuLaunchKernel = f_launch};
 
 /* ---- around every case ---- */
@@ -630,10 +623,6 @@ static void test_kernels(void **state) {
     assert_memory_equal(fake.grid, l.grid, sizeof l.grid);
     assert_memory_equal(fake.block, l.block, sizeof l.block);
     assert_int_equal(fake.shared, 100);
-    assert_int_equal(fake.attributes, 0);
-    l.shared_bytes = 100000; /* above what every kernel may use */
-    assert_ok(d->ops->launch(d, s, &l));
-    assert_int_equal(fake.attributes, 100000);
     fail_at("cuLaunchKernel", 0, TIDEI_CU_INVALID_VALUE);
     assert_int_equal(d->ops->launch(d, s, &l), TIDE_E_DEVICE);
     assert_error(TIDE_E_DEVICE, "launching nothing (grid 1, 2, 3, block 4, 5, 6");

@@ -19,7 +19,8 @@ enum { TIDE_LOG_SILENT = 0, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_I
 ** tide_stats and tide_memory_status, nothing else of the library. */
 typedef void (*tide_log_fn)(void *user, int level, const char *line);
 
-/* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. */
+/* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. Both are called from any
+** thread, also with locks of the runtime held: they must not call the library. */
 typedef struct tide_host_memory {
     void *(*alloc)(void *user, size_t bytes);
     void (*free)(void *user, void *p);

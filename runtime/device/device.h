@@ -71,8 +71,8 @@ typedef struct tidei_launch {
     const void *params;    /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
     size_t params_bytes;
     unsigned grid[3], block[3]; /* text only; each >= 1 */
-    unsigned shared_bytes;
-    const tidei_range *ranges; /* what it touches; copied by the call */
+    unsigned shared_bytes;      /* at most 48 KiB, what every kernel may use */
+    const tidei_range *ranges;  /* what it touches; copied by the call */
     unsigned nranges;
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096

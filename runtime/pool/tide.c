@@ -101,8 +101,8 @@ static tidei_stamp stamp_of(const tidei_extent *x) {
 
 bool tidei_tide_covered(tide_stream *s, tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return true;
-    if (x->slot == TIDEI_SLOT_MANY) return tidei_stamps_covered(s, &x->many, false);
-    return x->slot == s->slot || tidei_stamp_covered(s, stamp_of(x), false);
+    if (x->slot == TIDEI_SLOT_MANY) return tidei_stamps_covered(s, &x->many);
+    return x->slot == s->slot || tidei_stamp_covered(s, stamp_of(x));
 }
 
 /* Drops what is known to be done. Returns the slot of what is left; *tick is the last one of a single stream. */

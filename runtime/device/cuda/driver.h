@@ -94,7 +94,6 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
        TIDEI_CU_POINTER_MEMORY_TYPE = 2,
        TIDEI_CU_MEMORYTYPE_HOST = 1,
-       TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED = 8,
        TIDEI_CU_LAUNCH_PARAM_END = 0,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER = 1,
        TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE = 2
@@ -159,14 +158,12 @@ enum { /* flags and choices of single calls */
     X(cuModuleLoadData, cuModuleLoadData, 2000, 1, (tidei_cu_module *, const void *))                              \
     X(cuModuleUnload, cuModuleUnload, 2000, 1, (tidei_cu_module))                                                  \
     X(cuModuleGetFunction, cuModuleGetFunction, 2000, 1, (tidei_cu_function *, tidei_cu_module, const char *))     \
-    X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, 1, (tidei_cu_function, tidei_cu_function_attribute, int))      \
     X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                                     \
       (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,      \
        unsigned int, tidei_cu_stream, void **, void **))
 
 /* Enums that only appear as parameters. */
-typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity,
-    tidei_cu_function_attribute;
+typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity;
 typedef uint64_t tidei_cu_u64; /* cuuint64_t */
 
 typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64, unsigned int *);

@@ -104,12 +104,9 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
 
 /* ---- kernels ---- */
 
-#define SHARED_BY_DEFAULT (48 * TIDEI_KIB) /* dynamic shared memory that a kernel may use without being told so */
-
 struct tidei_dkernel {
     tidei_cu_module module;
     tidei_cu_function function;
-    atomic_uint shared; /* bytes it may use */
 };
 
 static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei_dkernel **out) {
@@ -122,7 +119,6 @@ static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei
         tidei_host_free(c->rt, k);
         return status;
     }
-    atomic_init(&k->shared, SHARED_BY_DEFAULT);
     r = c->cu->cuModuleLoadData(&k->module, code);
     status = tidei_cuda_status(c, r, "cuModuleLoadData(%s)", name);
     if (status == TIDE_OK) {
@@ -164,13 +160,6 @@ void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {
     tidei_host_free(c->rt, k);
 }
 
-/* More dynamic shared memory than a kernel has by default must be asked for, once. */
-static tidei_cu_result allow_shared(tidei_cuda *c, tidei_dkernel *k, unsigned bytes) {
-    tidei_cu_result r = c->cu->cuFuncSetAttribute(k->function, TIDEI_CU_FUNC_MAX_DYNAMIC_SHARED, (int)bytes);
-    if (r == TIDEI_CU_SUCCESS) atomic_store_explicit(&k->shared, bytes, memory_order_relaxed);
-    return r;
-}
-
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_dkernel *k = l->kernel;
@@ -178,17 +167,14 @@ tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_lau
     void *extra[] = {(void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_END};
-    tidei_cu_result r = TIDEI_CU_SUCCESS;
     bool pushed;
     if (tidei_unlikely(!k))
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)", d->info.name, l->name);
     tide_status status = tidei_cuda_enter(c, &pushed);
     if (status != TIDE_OK) return status;
-    if (tidei_unlikely(l->shared_bytes > atomic_load_explicit(&k->shared, memory_order_relaxed)))
-        r = allow_shared(c, k, l->shared_bytes);
-    if (tidei_likely(r == TIDEI_CU_SUCCESS))
-        r = c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-                                  l->block[2], l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
+    tidei_cu_result r =
+        c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                              l->block[2], l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "launching %s (grid %u, %u, %u, block %u, %u, %u, shared %u bytes)", l->name,
                              l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
