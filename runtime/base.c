@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <time.h>
 
-#define MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500 */
+#define MESSAGE_MAX TIDEI_MESSAGE_MAX
 
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local tide_error record = {TIDE_OK, "", ""};

@@ -61,10 +61,11 @@ tide_status tidei_fail_host_memory(const char *op, size_t bytes);
 tide_status tidei_last_status(void);
 /* The error that stands becomes the public operation's: the device and pool tables below it know none. Returns its status. */
 tide_status tidei_fail_as(const char *op);
+#define TIDEI_MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500, a compiler's log more */
 /* Saves and restores the error record around clean-up that may fail too. */
 typedef struct tidei_saved_error {
     tide_status status;
-    char text[1024]; /* longer messages are cut */
+    char text[TIDEI_MESSAGE_MAX]; /* written only where there is an error */
     const char *operation;
 } tidei_saved_error;
 void tidei_error_save(tidei_saved_error *e);

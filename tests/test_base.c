@@ -80,6 +80,14 @@ static void errors_are_the_threads_own(void **state) {
     tidei_fail(TIDE_E_LOST, "x", "y");
     tidei_error_restore(&e);
     assert_error(TIDE_E_IO, "outer: 3 and 4");
+    char whole[3500]; /* a compiler's log, say: nothing of it is lost */
+    memset(whole, 'x', sizeof whole);
+    whole[sizeof whole - 1] = 0;
+    tidei_fail(TIDE_E_DEVICE, "x", "%s", whole);
+    tidei_error_save(&e);
+    tide_clear_error();
+    tidei_error_restore(&e);
+    assert_string_equal(tide_last_error()->message, whole);
     assert_string_equal(tide_status_name(TIDE_E_NOMEM), "TIDE_E_NOMEM");
     assert_string_equal(tide_status_name(-7), "TIDE_E_?");
 }
