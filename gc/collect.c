@@ -277,12 +277,11 @@ static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
     wake_all(gc);
 }
 
-static void log_round(tidei_gc *gc, const tidei_collection *c, size_t bytes, const char *why, bool climbing) {
+static void log_round(tidei_gc *gc, const tidei_collection *c, size_t bytes, const char *why) {
     char b[32];
-    int level = climbing || (c->early && !bytes) ? TIDE_LOG_DEBUG : TIDE_LOG_INFO;
-    if (tidei_log_wants(gc->rt, level))
-        tidei_log(gc->rt, level, "%s: collected %s in %.1f ms", why, tidei_format_bytes(b, sizeof b, bytes, 1),
-                  (double)c->pause_ns / 1e6);
+    if (tidei_log_wants(gc->rt, TIDE_LOG_INFO))
+        tidei_log(gc->rt, TIDE_LOG_INFO, "%s: collected %s in %.1f ms", why,
+                  tidei_format_bytes(b, sizeof b, bytes, 1), (double)c->pause_ns / 1e6);
 }
 
 static void finish_round(tidei_gc *gc, int level, size_t bytes, bool ran) {
@@ -325,7 +324,7 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     if (*ran) {
         count(rt, &c, bytes);
         tell_policies(gc, &c);
-        log_round(gc, &c, bytes, r->why, t->depth_climb > 0);
+        log_round(gc, &c, bytes, r->why);
     }
     tidei_tell_weights(gc);
     finish_round(gc, r->level, bytes, *ran);
@@ -381,17 +380,28 @@ size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap) {
     return (size_t)n;
 }
 
-/* The policy's word; sets when to ask again. */
+static uint64_t rounds_so_far(tidei_gc *gc) {
+    pthread_mutex_lock(&gc->lock);
+    uint64_t n = gc->rounds;
+    pthread_mutex_unlock(&gc->lock);
+    return n;
+}
+
+/* The policy's word; sets when to ask again. If a round ends meanwhile the snapshot is from before it, and the policy's
+** history from after it: they say nothing together. */
 static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request) {
     tidei_gc_dev *g = &gc->devs[d->index];
     tidei_policy_in in;
+    uint64_t rounds = rounds_so_far(gc);
     snapshot(gc, d, where, request, &in);
     pthread_mutex_lock(&gc->lock);
-    bool running = gc->running;
-    tidei_decision x = running ? (tidei_decision){0, in.live + RETRY_BYTES, ""} : tidei_policy_ask(&g->run, &in);
+    bool running = gc->running, stale = gc->rounds != rounds;
+    tidei_decision x = {0, stale ? 0 : in.live + RETRY_BYTES, ""};
+    if (!running && !stale) x = tidei_policy_ask(&g->run, &in);
     pthread_mutex_unlock(&gc->lock);
 #ifdef TIDEI_STRESS
-    if (!running && in.levels) x = (tidei_decision){tidei_policy_level(&g->run.history, in.levels), 0, "stress"};
+    if (!running && !stale && in.levels)
+        x = (tidei_decision){tidei_policy_level(&g->run.history, in.levels), 0, "stress"};
 #endif
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
     if (in.hard == TIDEI_NO_LIMIT && in.soft == TIDEI_NO_LIMIT && wake != SIZE_MAX)

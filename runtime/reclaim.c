@@ -298,6 +298,9 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
                       ladder[i].name);
     }
+    if (status == TIDE_E_NOMEM)
+        tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s, which was not enough",
+                  tidei_format_bytes(b, sizeof b, freed, 3));
     atomic_fetch_add(&rt->reclaimed, freed);
     return status;
 }

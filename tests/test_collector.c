@@ -1048,10 +1048,9 @@ static void keep_line(void *user, int level, const char *line) {
     }
     pthread_mutex_unlock(&logged.lock);
 }
-static unsigned lines_with(const char *start, int level) {
+static unsigned lines_with(const char *part, int level) {
     unsigned n = 0;
-    for (unsigned i = 0; i < logged.n; i++)
-        n += logged.levels[i] == level && !strncmp(logged.lines[i], start, strlen(start));
+    for (unsigned i = 0; i < logged.n; i++) n += logged.levels[i] == level && strstr(logged.lines[i], part) != NULL;
     return n;
 }
 
@@ -1077,6 +1076,14 @@ static void test_log_lines(void **state) {
         }
     assert_ok(tide_collect(rt));
     assert_int_equal(lines_with("tide_collect: collected 0 bytes in ", TIDE_LOG_INFO), 1);
+    /* A climb has its line, and each collection in it, also where they bring nothing. */
+    assert_null(make(rt, (4 << 20) - 1));
+    assert_int_equal(lines_with(", which was not enough", TIDE_LOG_INFO), 1);
+    unsigned lines = lines_with("reclaim: collected 0 bytes in ", TIDE_LOG_INFO) +
+                     lines_with("maybe_collect: collected", TIDE_LOG_INFO) +
+                     lines_with("tide_collect: collected", TIDE_LOG_INFO);
+    assert_true(lines_with("reclaim: collected 0 bytes in ", TIDE_LOG_INFO) > 0);
+    assert_int_equal(lines, test_stats(rt).collections);
     keeper_close();
     mock_end(&m);
 }
@@ -1094,6 +1101,37 @@ static void test_early(void **state) {
     tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).early_collections, 1);
     assert_int_equal(test_stats(rt).arrays, 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* A round that ends while the policy's snapshot is taken: the policy is asked anew, not with figures from before it. */
+static tide_runtime *asked;
+static atomic_bool collects_once;
+static uint64_t collecting_clock(void) {
+    if (atomic_exchange(&collects_once, false)) {
+        pthread_t other;
+        assert_int_equal(pthread_create(&other, NULL, collect_in_thread, asked), 0);
+        pthread_join(other, NULL);
+    }
+    return tidei_now_ns();
+}
+
+static void test_round_ends_while_the_policy_is_asked(void **state) {
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "cudajl"});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 40; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
+    assert_int_equal(test_stats(rt).collections, 0);
+    asked = rt;
+    atomic_store(&collects_once, true);
+    rt->clock_ns = collecting_clock;
+    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0); /* 2.46 of 4 MiB: it would collect */
+    assert_int_equal(test_stats(rt).collections, 1);
+    assert_int_equal(test_stats(rt).early_collections, 0);
+    assert_int_equal(rt->devs[0].wake_at, 0);
     keeper_close();
     mock_end(&m);
 }
@@ -1244,6 +1282,7 @@ int main(void) {
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
         cmocka_unit_test(test_log_lines),
         cmocka_unit_test(test_early),
+        cmocka_unit_test(test_round_ends_while_the_policy_is_asked),
         cmocka_unit_test(test_early_before_climbs),
         cmocka_unit_test(test_early_off),
         cmocka_unit_test(test_fruitless),
