@@ -84,11 +84,13 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_stora
     uint64_t generation = (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
                           TIDEI_WORD_GENERATION;
     h->next = NULL;
-    h->deaths = rt->deaths;
+    atomic_store_explicit(&h->deaths, rt->deaths, memory_order_relaxed);
     h->home = NULL;
     h->root = NULL;
     h->charged = 0;
     h->st = st;
+    h->dev = st ? st->dev : NULL;
+    h->bytes = st ? st->bytes : 0;
     h->notes = NULL;
     atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     h->lay = *lay;
@@ -251,6 +253,16 @@ void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
             if (!(w & TIDEI_DRAINED) && s->handles[i].deaths == q) fn(&s->handles[i], user);
         }
     pthread_mutex_unlock(&all.lock);
+}
+
+/* The fields are read as they come, and count only if the handle is then what it was before: hence no sanitizer. */
+__attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes,
+                                                              tidei_layout *lay) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    *dev = h->dev;
+    *bytes = h->bytes;
+    *lay = h->lay;
+    return !(w & TIDEI_DRAINED) && atomic_compare_exchange_strong(&h->word, &w, w);
 }
 
 static void report_dead(tidei_handle *h, void *count) {

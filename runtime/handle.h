@@ -48,7 +48,7 @@ typedef struct tidei_deaths {
 typedef struct tidei_handle {
     _Atomic uint64_t word;
     struct tidei_handle *next; /* queue or free list */
-    tidei_deaths *deaths;
+    _Atomic(tidei_deaths *) deaths;
     tide_array cell;       /* the cell, for owners that have none in a heap of their own */
     tide_array *home;      /* where the cell is */
     uint32_t owner;        /* index of the collector, fixed at birth */
@@ -56,6 +56,8 @@ typedef struct tidei_handle {
     void *root;            /* the owner's: what keeps the cell while refs > 0 (boehm) */
     size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
     tidei_storage *st;     /* NULL once drained */
+    tidei_dev *dev;        /* the storage's, and its size: for those who look on, who must not follow st */
+    size_t bytes;
     tidei_death_note *notes;
     _Atomic(struct tidei_scope *)
         scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
@@ -92,8 +94,10 @@ static inline bool tidei_deaths_pending(tidei_deaths *q) {
     return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
 }
 /* Calls fn for every handle of the queue whose storage is not yet returned. The process's lock of handles is held: fn may
-** read and report, nothing else. */
+** look at the handle and report it, nothing else. Others go on meanwhile: the handle may end, and be another's then. */
 void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
+/* What a handle that others use meanwhile holds; false: it ended while it was looked at. */
+bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
 tidei_deaths *tidei_deaths_open(tide_runtime *rt);
 /* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime still has all its floors,
 ** so that a callback may call what it may call elsewhere. */

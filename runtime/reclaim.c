@@ -162,9 +162,9 @@ struct holders {
 
 static void note_holder(tidei_handle *h, void *user) {
     struct holders *x = user;
-    tidei_storage *st = h->st;
-    if (!st || st->dev != x->d) return;
-    struct holder one = {st->bytes, h->lay};
+    struct holder one;
+    tidei_dev *d;
+    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d) return;
     for (unsigned i = 0; i < HOLDERS; i++)
         if (one.bytes > x->top[i].bytes) {
             struct holder swap = x->top[i];

@@ -209,6 +209,7 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     struct early early = {0};
     tidei_settings set;
     tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
+    if (status == TIDE_OK) status = tidei_threads_prepare();
     if (status != TIDE_OK) return status;
     tide_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
     if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
@@ -222,7 +223,6 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     pthread_cond_init(&rt->reclaimables_idle, NULL);
     pthread_mutex_init(&rt->climb_lock, NULL);
     pthread_cond_init(&rt->climb_done, NULL);
-    tidei_threads_prepare();
     for (unsigned i = 0; i < early.n; i++) tidei_log(rt, TIDE_LOG_WARNING, "%s", early.line[i]);
     *out = rt;
     return TIDE_OK;
@@ -299,7 +299,9 @@ tide_status tide_stream_new(tide_runtime *rt, tide_stream **out) {
 }
 
 void tide_stream_release(tide_stream *s) {
-    if (s && s != s->dev->stream0 && !tidei_forked()) tidei_stream_drop(s);
+    if (!s || s == s->dev->stream0 || tidei_forked()) return;
+    atomic_fetch_add(&s->life, 1);
+    tidei_stream_drop(s);
 }
 
 tide_stream *tide_stream_current(tide_runtime *rt) {
@@ -315,6 +317,7 @@ tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     t->stream = s;
+    t->stream_life = s ? atomic_load(&s->life) : 0;
     return TIDE_OK;
 }
 

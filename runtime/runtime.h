@@ -64,7 +64,8 @@ struct tidei_thread {           /* per thread and runtime */
     bool leaving;        /* its thread is detaching it, and unties it itself; under the process's lock of threads */
     tidei_dev *dev;      /* current device */
     tide_stream *stream; /* current stream; NULL: the device's default */
-    int collector;       /* of new arrays; -1: the runtime's first */
+    uint64_t stream_life;      /* stream->life when it was set */
+    int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
 
@@ -111,7 +112,7 @@ struct tide_runtime {
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
-void tidei_threads_prepare(void); /* once a process, before the first record */
+tide_status tidei_threads_prepare(void); /* before the first record of the process */
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
 ** end touches the runtime. */
 void tidei_threads_part(tide_runtime *rt);

@@ -52,7 +52,8 @@ struct tide_stream {
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     uint16_t slot;
     atomic_bool released;
-    const char *last_op; /* for the report when the device is lost; under lock */
+    _Atomic uint64_t life; /* how often a user released it: the struct serves the slot's next stream too */
+    const char *last_op;   /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted;              /* last tick given out */
     _Atomic uint64_t published;              /* a write of the word up to here is queued */

@@ -9,7 +9,7 @@
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;       /* a record has left its runtime */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool prepared;                                        /* at_exit and the mark; under all_lock */
 static pthread_key_t at_exit;
 TIDEI_FAST_TLS tidei_thread *tidei_thread_records; /* this thread's, most recently used first */
 
@@ -68,8 +68,7 @@ static void thread_ends(void *list) {
     tidei_thread_records = NULL;
 }
 
-static void prepare(void) {
-    pthread_key_create(&at_exit, thread_ends);
+static void mark_parent(void) {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return;
     if (madvise(page, 4096, MADV_WIPEONFORK) == 0) {
@@ -78,7 +77,16 @@ static void prepare(void) {
     }
 }
 
-void tidei_threads_prepare(void) { pthread_once(&once, prepare); }
+tide_status tidei_threads_prepare(void) {
+    pthread_mutex_lock(&all_lock);
+    bool first = !prepared;
+    if (first) prepared = pthread_key_create(&at_exit, thread_ends) == 0;
+    if (first && prepared) mark_parent();
+    bool ready = prepared;
+    pthread_mutex_unlock(&all_lock);
+    return ready ? TIDE_OK
+                 : tidei_fail(TIDE_E_HOST_NOMEM, "tide_open", "the process has no thread-specific key left");
+}
 
 /* Unlinks records whose runtime is gone from this thread's list. */
 static void sweep_records(void) {
@@ -102,6 +110,12 @@ static tidei_thread *new_record(tide_runtime *rt) {
     t->serial = rt->serial;
     t->dev = &rt->devs[0];
     t->collector = -1;
+    if (pthread_setspecific(at_exit,
+                            tidei_thread_records)) { /* allocates, once a thread: later calls do not fail */
+        free(t);
+        tidei_fail_host_memory("tide_thread_attach", sizeof(void *));
+        return NULL;
+    }
     if (rt->gc_ops && rt->gc_ops->thread_attach(rt, t) != TIDE_OK) {
         free(t);
         return NULL;
@@ -146,8 +160,8 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
 tide_stream *tidei_thread_stream(tidei_thread *t) {
     tide_stream *s = t->stream;
     if (tidei_likely(!s)) return t->dev->stream0;
-    if (!atomic_load_explicit(&s->released, memory_order_relaxed)) return s;
-    t->stream = NULL; /* released by somebody: back to the default */
+    if (atomic_load_explicit(&s->life, memory_order_relaxed) == t->stream_life) return s;
+    t->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
     return t->dev->stream0;
 }
 

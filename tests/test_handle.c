@@ -1,5 +1,6 @@
 /* test_handle.c: reports of death in every order, on every thread, twice, late, after close, in a forked child. */
 #include "runtime_half.h"
+#include <errno.h>
 #include <sys/wait.h>
 
 static const tidei_layout vector = {.dtype = TIDE_F32, .ndim = 1, .shape = {4}, .strides = {1}};
@@ -12,6 +13,30 @@ static tidei_handle *handle(tide_runtime *rt, size_t bytes) {
     h->home = &h->cell;
     h->cell.hidden = ~(uintptr_t)h;
     return h;
+}
+
+/* Without a thread-specific key nobody would hear of a thread's end: such a process cannot open a runtime. A child of its
+** own, before anything of this process has opened one. */
+static int open_without_keys(void) {
+    tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "refcount"};
+    pthread_key_t last = 0, key;
+    tide_runtime *rt;
+    int error = 0;
+    while (!(error = pthread_key_create(&key, NULL))) last = key;
+    if (error != EAGAIN || tide_open(&c, &rt) != TIDE_E_HOST_NOMEM) return 1;
+    if (!strstr(tide_last_error()->message, "thread-specific key")) return 2;
+    pthread_key_delete(last);
+    if (tide_open(&c, &rt) != TIDE_OK) return 3;
+    tide_close(rt);
+    return 0;
+}
+static void keys_may_run_out(void **state) {
+    int status;
+    (void)state;
+    pid_t child = fork();
+    if (!child) _exit(open_without_keys());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void one_report_frees(void **state) {
@@ -127,6 +152,24 @@ static void callbacks_call_back_from_close(void **state) {
     tide_close(in_callback);
     assert_non_null(in_callback);
     tide_release(a);
+}
+
+/* Who looks on, as the out-of-memory report does, sees what a handle holds while it lives, and nothing of a dead one. */
+static void looking_on(void **state) {
+    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_handle *h = handle(rt, 1000);
+    tidei_layout lay;
+    tidei_dev *d;
+    size_t bytes;
+    (void)state;
+    assert_true(tidei_handle_look(h, &d, &bytes, &lay));
+    assert_ptr_equal(d, &rt->devs[0]);
+    assert_int_equal(bytes, 1000);
+    assert_int_equal(lay.shape[0], 4);
+    tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    tidei_drain(rt);
+    assert_false(tidei_handle_look(h, &d, &bytes, &lay));
+    half_close(rt);
 }
 
 /* At debug level 1 dead handles stay out of use for a while, not for ever. */
@@ -367,6 +410,8 @@ static void close_waits_for_a_threads_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_may_run_out), /* the first one */
+        cmocka_unit_test(looking_on),
         cmocka_unit_test(one_report_frees),
         cmocka_unit_test(dead_then_gone),
         cmocka_unit_test(late_reports_are_ignored),

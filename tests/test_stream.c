@@ -143,6 +143,13 @@ static void current_stream(void **state) {
     assert_int_equal(tide_stream_set(other, s), TIDE_E_INVALID);
     tide_stream_release(s); /* the thread falls back to the default */
     assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
+    s = stream(rt);
+    assert_ok(tide_stream_set(rt, s));
+    tide_stream_release(s);
+    tide_stream *next = stream(rt); /* in the same slot: somebody else's */
+    assert_ptr_equal(next, s);
+    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
+    tide_stream_release(next);
     half_close(rt);
     half_close(other);
 }
