@@ -231,21 +231,17 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
 
 /* ---- one-operation helpers ---- */
 
-/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
-** policy was asked, and so that no collector waits for this thread. */
-static tide_status before_read(tide_stream *s, tidei_storage *src) {
-    if (!(s->dev->d->info.flags & TIDEI_DEV_READS_WAIT)) return TIDE_OK;
-    tide_status status = tidei_stream_wait(s, false);
-    return status == TIDE_OK ? tidei_storage_wait(src, TIDEI_READ) : status;
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, size_t bytes) {
+    const tidei_device_info *info = &d->d->info;
+    if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
+    return kind == TIDEI_COPY_D2H || (kind == TIDEI_COPY_H2D && bytes > info->staged_bytes);
 }
 
-/* The host's side is the caller's again, also if this fails. */
-static tide_status after_host_copy(const tidei_window *w, tidei_copy_kind kind, bool busy) {
-    tide_stream *s = w->s;
-    bool asked = kind == TIDEI_COPY_D2H && (s->dev->d->info.flags & TIDEI_DEV_READS_WAIT);
-    if (busy) return tidei_stream_wait(s, asked);
-    if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w->tick);
-    return TIDE_OK;
+/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
+** policy was asked, and so that no collector waits for this thread. */
+static tide_status wait_first(tide_stream *s, tidei_storage *st, unsigned mode) {
+    tide_status status = tidei_stream_wait(s, false);
+    return status == TIDE_OK ? tidei_storage_wait(st, mode) : status;
 }
 
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
@@ -256,8 +252,8 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false;
-    tide_status status = kind == TIDEI_COPY_D2H ? before_read(s, src) : TIDE_OK;
+    bool busy = false, waits = waits_itself(s->dev, kind, bytes);
+    tide_status status = waits ? wait_first(s, uses[0].st, uses[0].mode) : TIDE_OK;
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
@@ -267,8 +263,12 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     tidei_count_locked(&s->copies);
     status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
     if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
-    status = after_host_copy(&w, kind, busy);
-    return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+    if (busy) { /* once this is over, however it ends, the host's side is the caller's again */
+        status = tidei_stream_wait(s, waits);
+        return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+    }
+    if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w.tick);
+    return TIDE_OK;
 }
 
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,

@@ -367,7 +367,7 @@ static void a_read_is_whole(void **state) {
     close_copying(rt, x);
 }
 
-/* As cuda does: the copy to the host itself waits. By then there is nothing to wait for any more. */
+/* As cuda does: the copy itself waits. By then there is nothing to wait for any more. */
 static tide_status waiting_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
     tide_stream *s = copying.s;
     assert_int_equal(copying.blocked, 1);
@@ -377,22 +377,29 @@ static tide_status waiting_copy(tidei_device *d, tidei_dstream *ds, const tidei_
     *c->busy = false;
     return status;
 }
-static void a_read_that_waits_comes_after_the_wait(void **state) {
+static void copies_that_wait_come_after_the_wait(void **state) {
     static unsigned char host[LONG_COPY];
-    tidei_storage *x;
-    tide_runtime *rt = open_copying(&x);
-    tidei_device *d = rt->devs[0].d;
     (void)state;
-    copying.real = d->ops;
-    copying.ops = *d->ops;
-    copying.ops.copy = waiting_copy;
-    d->ops = &copying.ops;
-    d->info.flags |= TIDEI_DEV_READS_WAIT;
-    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
-    assert_int_equal(host[0], 1);
-    assert_int_equal(atomic_load(&copying.s->completed), atomic_load(&copying.s->submitted));
-    d->ops = copying.real;
-    close_copying(rt, x);
+    for (int read = 0; read < 2; read++) {
+        tidei_storage *x;
+        tide_runtime *rt = open_copying(&x);
+        tidei_device *d = rt->devs[0].d;
+        copying.real = d->ops;
+        copying.ops = *d->ops;
+        copying.ops.copy = waiting_copy;
+        d->ops = &copying.ops;
+        d->info.flags |= TIDEI_DEV_COPIES_WAIT;
+        d->info.staged_bytes = LONG_COPY - 1;
+        memset(host, 5, sizeof host);
+        if (read)
+            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
+        else
+            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
+        assert_int_equal(host[0], read ? 1 : 5);
+        if (read) assert_int_equal(atomic_load(&copying.s->completed), atomic_load(&copying.s->submitted));
+        d->ops = copying.real;
+        close_copying(rt, x);
+    }
 }
 
 /* ---- histories ---- */
@@ -580,7 +587,7 @@ int main(void) {
         cmocka_unit_test(a_released_stream_takes_nothing),
         cmocka_unit_test(a_long_copy_waits_outside_the_lock),
         cmocka_unit_test(a_read_is_whole),
-        cmocka_unit_test(a_read_that_waits_comes_after_the_wait),
+        cmocka_unit_test(copies_that_wait_come_after_the_wait),
         cmocka_unit_test(a_refused_operation_leaves_no_trace),
         cmocka_unit_test(readers_beyond_memory_are_waited_for),
         cmocka_unit_test(stamps_match_a_model),

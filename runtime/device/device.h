@@ -35,11 +35,11 @@ typedef enum {
     TIDEI_MEM_PINNED = 1
 } tidei_mem_kind; /* pinned: host memory the device can read */
 
-enum {                          /* tidei_device_info.flags */
-       TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */
-       TIDEI_DEV_RUNS_HOST = 2, /* kernels are host functions */
-       TIDEI_DEV_PAGES = 4,     /* reserve/page_* work; otherwise only raw_alloc */
-       TIDEI_DEV_READS_WAIT = 8 /* copies to host memory that is not pinned wait for the stream's work */
+enum {                           /* tidei_device_info.flags */
+       TIDEI_DEV_RUNS_TEXT = 1,  /* kernels are CUDA C text (kernel_new) */
+       TIDEI_DEV_RUNS_HOST = 2,  /* kernels are host functions */
+       TIDEI_DEV_PAGES = 4,      /* reserve/page_* work; otherwise only raw_alloc */
+       TIDEI_DEV_COPIES_WAIT = 8 /* for the stream's work, where host memory is not pinned: see `copy` */
 };
 
 typedef struct tidei_device_info {
@@ -50,6 +50,7 @@ typedef struct tidei_device_info {
     size_t align;                                  /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes;                            /* of the device; on host: its ceiling */
     size_t va_bytes;                               /* how much address space a pool should reserve */
+    size_t staged_bytes;                           /* COPIES_WAIT: copies from the host up to this size do not */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 
@@ -123,8 +124,9 @@ struct tidei_device_ops {
 
     /* ---- work ---- */
     /* H2D: `src` may be reused on return, or, with c->busy, once that is over; only without it the call may wait for the
-    ** stream. D2H: `dst` is complete once the stream's work is. With TIDEI_DEV_READS_WAIT the call itself waits for that
-    ** unless `dst` is pinned: a caller that has something to do before a wait, or holds a lock, waits first. */
+    ** stream. D2H: `dst` is complete once the stream's work is. With TIDEI_DEV_COPIES_WAIT the call itself waits for that
+    ** unless the host's side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that has
+    ** something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
