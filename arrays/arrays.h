@@ -61,7 +61,10 @@ static inline tide_stream *tidei_stream_here(tide_runtime *rt) { return tidei_th
 
 /* ---- element types (dtype.c) ---- */
 typedef enum { TIDEI_KIND_BOOL, TIDEI_KIND_INT, TIDEI_KIND_UINT, TIDEI_KIND_FLOAT, TIDEI_KIND_COMPLEX } tidei_kind;
-bool tidei_dtype_valid(tide_dtype t);
+extern const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT];
+static inline bool tidei_dtype_valid(tide_dtype t) { return t >= 0 && t < TIDE_DTYPE_COUNT; }
+/* Of a valid one, without a call. */
+static inline size_t tidei_dtype_size(tide_dtype t) { return tidei_dtype_bytes[t]; }
 tidei_kind tidei_dtype_kind(tide_dtype t);
 /* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. Where the standard is silent: an integer
 ** or bool with a float or complex takes that type. */

@@ -7,25 +7,28 @@
 
 #include "arrays/arrays.h"
 
+const uint8_t tidei_dtype_bytes[TIDE_DTYPE_COUNT] = {
+    [TIDE_BOOL] = 1, [TIDE_I8] = 1,  [TIDE_I16] = 2, [TIDE_I32] = 4, [TIDE_I64] = 8,
+    [TIDE_U8] = 1,   [TIDE_U16] = 2, [TIDE_U32] = 4, [TIDE_U64] = 8, [TIDE_F16] = 2,
+    [TIDE_BF16] = 2, [TIDE_F32] = 4, [TIDE_F64] = 8, [TIDE_C64] = 8, [TIDE_C128] = 16,
+};
 static const struct {
     const char *name;
-    uint8_t size; /* bytes */
     uint8_t kind; /* tidei_kind */
 } types[TIDE_DTYPE_COUNT] = {
-    [TIDE_BOOL] = {"bool", 1, TIDEI_KIND_BOOL},     [TIDE_I8] = {"i8", 1, TIDEI_KIND_INT},
-    [TIDE_I16] = {"i16", 2, TIDEI_KIND_INT},        [TIDE_I32] = {"i32", 4, TIDEI_KIND_INT},
-    [TIDE_I64] = {"i64", 8, TIDEI_KIND_INT},        [TIDE_U8] = {"u8", 1, TIDEI_KIND_UINT},
-    [TIDE_U16] = {"u16", 2, TIDEI_KIND_UINT},       [TIDE_U32] = {"u32", 4, TIDEI_KIND_UINT},
-    [TIDE_U64] = {"u64", 8, TIDEI_KIND_UINT},       [TIDE_F16] = {"f16", 2, TIDEI_KIND_FLOAT},
-    [TIDE_BF16] = {"bf16", 2, TIDEI_KIND_FLOAT},    [TIDE_F32] = {"f32", 4, TIDEI_KIND_FLOAT},
-    [TIDE_F64] = {"f64", 8, TIDEI_KIND_FLOAT},      [TIDE_C64] = {"c64", 8, TIDEI_KIND_COMPLEX},
-    [TIDE_C128] = {"c128", 16, TIDEI_KIND_COMPLEX},
+    [TIDE_BOOL] = {"bool", TIDEI_KIND_BOOL},    [TIDE_I8] = {"i8", TIDEI_KIND_INT},
+    [TIDE_I16] = {"i16", TIDEI_KIND_INT},       [TIDE_I32] = {"i32", TIDEI_KIND_INT},
+    [TIDE_I64] = {"i64", TIDEI_KIND_INT},       [TIDE_U8] = {"u8", TIDEI_KIND_UINT},
+    [TIDE_U16] = {"u16", TIDEI_KIND_UINT},      [TIDE_U32] = {"u32", TIDEI_KIND_UINT},
+    [TIDE_U64] = {"u64", TIDEI_KIND_UINT},      [TIDE_F16] = {"f16", TIDEI_KIND_FLOAT},
+    [TIDE_BF16] = {"bf16", TIDEI_KIND_FLOAT},   [TIDE_F32] = {"f32", TIDEI_KIND_FLOAT},
+    [TIDE_F64] = {"f64", TIDEI_KIND_FLOAT},     [TIDE_C64] = {"c64", TIDEI_KIND_COMPLEX},
+    [TIDE_C128] = {"c128", TIDEI_KIND_COMPLEX},
 };
 
-bool tidei_dtype_valid(tide_dtype t) { return t >= 0 && t < TIDE_DTYPE_COUNT; }
 tidei_kind tidei_dtype_kind(tide_dtype t) { return (tidei_kind)types[t].kind; }
 const char *tide_dtype_name(tide_dtype t) { return tidei_dtype_valid(t) ? types[t].name : "?"; }
-size_t tide_dtype_size(tide_dtype t) { return tidei_dtype_valid(t) ? types[t].size : 0; }
+size_t tide_dtype_size(tide_dtype t) { return tidei_dtype_valid(t) ? tidei_dtype_bytes[t] : 0; }
 
 tide_arg tide_arg_array(tide_array *a) { return (tide_arg){.kind = TIDE_ARG_ARRAY, .value = {.array = a}}; }
 tide_arg tide_arg_bool(int v) { return (tide_arg){.kind = TIDE_ARG_BOOL, .value = {.i = v != 0}}; }
@@ -51,15 +54,16 @@ static int kind_rank(tide_dtype t) {
 /* Two integer types; -1 where no type holds both. */
 static tide_dtype promote_integers(tide_dtype a, tide_dtype b) {
     static const tide_dtype by_log2[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64};
-    if (tidei_dtype_kind(a) == tidei_dtype_kind(b)) return types[a].size >= types[b].size ? a : b;
+    if (tidei_dtype_kind(a) == tidei_dtype_kind(b)) return tidei_dtype_bytes[a] >= tidei_dtype_bytes[b] ? a : b;
     tide_dtype s = tidei_dtype_kind(a) == TIDEI_KIND_INT ? a : b, u = s == a ? b : a;
-    if (types[s].size > types[u].size) return s;
-    return types[u].size == 8 ? -1 : by_log2[__builtin_ctz(types[u].size) + 1];
+    if (tidei_dtype_bytes[s] > tidei_dtype_bytes[u]) return s;
+    return tidei_dtype_bytes[u] == 8 ? -1 : by_log2[__builtin_ctz(tidei_dtype_bytes[u]) + 1];
 }
 
 static tide_dtype promote_floats(tide_dtype a, tide_dtype b) {
-    if (types[a].size == types[b].size) return a == b ? a : TIDE_F32; /* f16 with bf16: neither holds the other */
-    return types[a].size > types[b].size ? a : b;
+    if (tidei_dtype_bytes[a] == tidei_dtype_bytes[b])
+        return a == b ? a : TIDE_F32; /* f16 with bf16: neither holds the other */
+    return tidei_dtype_bytes[a] > tidei_dtype_bytes[b] ? a : b;
 }
 
 tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out) {
@@ -193,20 +197,20 @@ static tide_status encode_floating(double re, double im, tide_dtype t, const cha
         return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s", overflows(re, part) ? re : im,
                           types[t].name);
     store_float(re, part, out);
-    if (part != t) store_float(im, part, (char *)out + types[part].size);
+    if (part != t) store_float(im, part, (char *)out + tidei_dtype_bytes[part]);
     return TIDE_OK;
 }
 
 /* An integer as sign and magnitude into an integer type or bool. */
 static tide_status encode_integer(bool negative, uint64_t magnitude, tide_dtype t, const char *op, void *out) {
     bool is_signed = tidei_dtype_kind(t) == TIDEI_KIND_INT;
-    unsigned bits = 8u * types[t].size;
+    unsigned bits = 8u * tidei_dtype_bytes[t];
     uint64_t most = t == TIDE_BOOL ? 1 : UINT64_MAX >> (64 - bits + is_signed);
     if (magnitude > (negative ? (is_signed ? most + 1 : 0) : most))
         return tidei_fail(TIDE_E_DTYPE, op, "%s%llu is out of the range of %s", negative ? "-" : "",
                           (unsigned long long)magnitude, types[t].name);
     uint64_t v = negative ? 0 - magnitude : magnitude;
-    for (unsigned i = 0; i < types[t].size; i++) { /* little end first, as every machine we run on */
+    for (unsigned i = 0; i < tidei_dtype_bytes[t]; i++) { /* little end first, as every machine we run on */
         ((unsigned char *)out)[i] = (unsigned char)(v >> 8 * i);
     }
     return TIDE_OK;
@@ -264,9 +268,9 @@ tide_arg tidei_decode(const void *p, tide_dtype t) {
     tide_dtype part = component(t);
     switch (tidei_dtype_kind(t)) {
     case TIDEI_KIND_BOOL: return tide_arg_bool(*(const unsigned char *)p);
-    case TIDEI_KIND_INT: return tide_arg_int((int64_t)load_integer(p, types[t].size, true));
-    case TIDEI_KIND_UINT: return tide_arg_uint(load_integer(p, types[t].size, false));
+    case TIDEI_KIND_INT: return tide_arg_int((int64_t)load_integer(p, tidei_dtype_bytes[t], true));
+    case TIDEI_KIND_UINT: return tide_arg_uint(load_integer(p, tidei_dtype_bytes[t], false));
     case TIDEI_KIND_FLOAT: return tide_arg_float(load_float(p, t));
-    default: return tide_arg_complex(load_float(p, part), load_float((const char *)p + types[part].size, part));
+    default: return tide_arg_complex(load_float(p, part), load_float((const char *)p + tidei_dtype_bytes[part], part));
     }
 }

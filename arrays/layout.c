@@ -21,7 +21,7 @@ tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, cons
                               tidei_shape_text(text, sizeof text, ndim, shape));
     }
     int64_t bytes =
-        (int64_t)tide_dtype_size(t); /* of the dimensions that are not zero, so that strides fit as well */
+        (int64_t)tidei_dtype_size(t); /* of the dimensions that are not zero, so that strides fit as well */
     for (int i = 0; i < ndim; i++) {
         if (shape[i] && __builtin_mul_overflow(bytes, shape[i], &bytes))
             return tidei_fail(TIDE_E_NOMEM, op, "%s of %s is 2^63 bytes or more",

@@ -85,7 +85,7 @@ tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const i
     tidei_thread *thread = tidei_thread_get(rt);
     if (!thread) return tidei_last_status();
     if (absurd) return tidei_out_of_memory(thread->dev, absurd, op);
-    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tide_dtype_size(t);
+    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
     s = tidei_storage_new(thread->dev, bytes, tidei_thread_stream(thread), op, &o.st);
     if (s == TIDE_OK) *out = o;
     return s;

@@ -4,8 +4,8 @@ say() { printf '%s\n' "$*"; }
 # What a build folder is made with unless the caller says otherwise: each is named, so that a folder that was once made with
 # other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
--Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dtests=true -Dstress=false'
-release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
+-Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dtests=true -Dstress=false'
+release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false -Db_lto=true'
 
 # Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A folder that is not there is
 # made, one that has other options is configured again, and one that this meson cannot read is emptied and made again.

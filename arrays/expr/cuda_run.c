@@ -91,7 +91,7 @@ static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64
         else
             hi += span;
     }
-    size_t bytes = tide_dtype_size(t);
+    size_t bytes = tidei_dtype_size(t);
     u->uses[u->n] = (tidei_use){v->st, (size_t)lo * bytes, (size_t)(hi - lo + 1) * bytes, mode};
     u->origin[u->n++] = (size_t)(v->offset - lo) * bytes;
 }

@@ -523,7 +523,7 @@ static tide_status get_plan(run *r) {
 
 static tide_status compute(run *r) {
     r->stored = ROOM(tidei_operand, r->plan->nstored);
-    memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
+    if (r->plan->nstored) memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = compute_numbers(r);
     if (s == TIDE_OK && r->dsts && r->ast->nresults > 1 && r->plan->nstored) s = rehearse(r);
@@ -579,10 +579,9 @@ tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, s
     r.args = args, r.given = axes, r.dsts = dsts;
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = 0;
-    memset(r.made, 0, sizeof r.made);
-    memset(r.sig, 0, sizeof r.sig);
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
+    for (size_t i = 0; i < m; i++) r.made[i] = NULL;
     if (any_null(args, n, dsts, m)) return refuse_null(op);
     s = steps(&r, n, m);
     if (s != TIDE_OK) {
