@@ -47,9 +47,7 @@ void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s); /* drops completed ones 
 
 struct tide_stream {
     tidei_dev *dev;
-    _Atomic(tidei_dstream *) ds;  /* NULL: retired, all its work is complete; changes under lock */
-    _Atomic uint64_t retirements; /* of the slot */
-    unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
+    _Atomic(tidei_dstream *) ds; /* NULL: retired, all its work is complete; changes under lock */
     uint16_t slot;
     atomic_bool released;
     _Atomic uint64_t life; /* how often a user released it: the struct serves the slot's next stream too */
@@ -62,6 +60,8 @@ struct tide_stream {
     _Atomic uint64_t looked_ns, looked_tick; /* when and where completion was last seen under way; 0: not */
     _Atomic uint64_t tick_ns;                /* the device's pace then */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
+    _Atomic uint64_t retirements; /* of the slot */
+    unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     /* The last event recorded here and the seen row at that moment; under lock. */
     tidei_devent *event;
     uint64_t event_tick;
