@@ -2,8 +2,8 @@
 **
 ** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others that want a collection
 ** wait for the round and count it as theirs, in the blocking region, or go on with their work if they only asked the
-** policy. A collector bound to another thread is asked by a flag: if its thread waits for this very round it answers at
-** once, and the leader waits for that; otherwise it answers at its thread's next allocation, wait or safe point, and the
+** policy. A collector bound to another thread is asked by a flag: if its thread waits for this round, or for the climb that
+** it is part of, it answers at once, and the leader waits for that; otherwise it answers at its thread's next allocation, wait or safe point, and the
 ** round's report says that it was not reached.
 ** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread inside any of these starts
 ** nothing (depth_collect, depth_drain). */
@@ -155,10 +155,12 @@ static bool answer(tidei_gc *gc, tidei_thread *t) {
     return ran;
 }
 
-struct wait { /* for a round to end, or for a bound collector's answer */
+struct wait { /* for a round to end, for a count to change, or for a bound collector's answer */
     tidei_gc *gc;
     tidei_collector *c; /* the leader's: whose answer; NULL: a follower's */
     uint64_t round;
+    const _Atomic uint64_t *count;
+    uint64_t seen;
     bool asked; /* the follower has something to answer */
     size_t bytes;
     int level;
@@ -183,6 +185,17 @@ static void wait_for_round(void *p) {
     w->bytes = gc->round_bytes;
     w->level = gc->round_level;
     w->ran = gc->round_ran;
+    pthread_mutex_unlock(&gc->lock);
+}
+
+static void wait_for_change(void *p) {
+    struct wait *w = p;
+    tidei_gc *gc = w->gc;
+    pthread_mutex_lock(&gc->lock);
+    count_waits_locked(gc, 1);
+    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) pthread_cond_wait(&gc->changed, &gc->lock);
+    count_waits_locked(gc, -1);
+    w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
 }
 
@@ -370,6 +383,22 @@ size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran)
         }
     }
     return run_round(gc, t, &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .why = why}, ran);
+}
+
+void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen) {
+    struct wait w = {.gc = tidei_gc_of(rt), .count = count, .seen = seen};
+    tidei_thread *t = tidei_thread_get(rt);
+    do {
+        tidei_blocking(rt, wait_for_change, &w);
+        if (w.asked) answer(w.gc, t);
+    } while (w.asked);
+}
+
+void tidei_gc_wake(tide_runtime *rt) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    pthread_mutex_lock(&gc->lock);
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
 }
 
 size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap) {

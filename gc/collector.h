@@ -22,7 +22,7 @@ typedef struct tidei_collector {
     _Atomic int64_t weight; /* bytes that its arrays keep alive more than it was told of */
     /* under gc->lock */
     unsigned users; /* threads inside one of its slots */
-    unsigned waits; /* bound: its thread waits for a round to end, and answers meanwhile */
+    unsigned waits; /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
     int asked;      /* bound: the level wanted of it; 0: nothing */
     bool answers;   /* bound: its thread collects as it was asked to */
     bool answered;  /* bound: it did collect when it was last asked */
@@ -60,6 +60,8 @@ static inline tidei_gc *tidei_gc_of(tide_runtime *rt) { return rt->gc; }
 /* ---- collect.c ---- */
 void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
 size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran);
+void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
+void tidei_gc_wake(tide_runtime *rt);
 size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap);
 /* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
 void tidei_gc_changed(tidei_gc *gc);

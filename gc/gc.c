@@ -152,6 +152,8 @@ static const tidei_gc_ops ops = {
     .thread_attach = thread_attach,
     .thread_detach = thread_detach,
     .blocking = blocking,
+    .wait = tidei_gc_wait,
+    .wake = tidei_gc_wake,
     .unreached = tidei_gc_unreached,
     .close = close_floor,
 };

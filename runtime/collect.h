@@ -30,6 +30,10 @@ typedef struct tidei_gc_ops {
     void (*thread_detach)(tide_runtime *rt, tidei_thread *t);
     /* Runs fn(arg) so that no collector waits for this thread meanwhile: it blocks for the device. */
     void (*blocking)(tide_runtime *rt, void (*fn)(void *arg), void *arg);
+    /* Waits, in the blocking region, until *count is not `seen`; does meanwhile what collectors bound to this thread are asked
+    ** for. Who changes *count calls `wake` then. */
+    void (*wait)(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
+    void (*wake)(tide_runtime *rt);
     /* Which collectors could not be reached by the last full collection; "" if all were. For the report. */
     size_t (*unreached)(tide_runtime *rt, char *buf, size_t cap);
     void (*close)(

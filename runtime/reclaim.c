@@ -270,7 +270,10 @@ static bool lead(tide_runtime *rt, uint64_t seen) {
     bool climbing = rt->climbing, mine = !climbing && rt->climb_count == seen;
     if (mine) rt->climbing = true;
     pthread_mutex_unlock(&rt->climb_lock);
-    if (climbing) tidei_blocking(rt, wait_for_leader, &w);
+    if (climbing && rt->gc_ops && rt->gc_ops->wait)
+        rt->gc_ops->wait(rt, &rt->climb_count, seen); /* the leader may ask a collector of this very thread */
+    else if (climbing)
+        tidei_blocking(rt, wait_for_leader, &w);
     return mine;
 }
 
@@ -280,6 +283,7 @@ static void stop_leading(tide_runtime *rt) {
     rt->climb_count++;
     pthread_cond_broadcast(&rt->climb_done);
     pthread_mutex_unlock(&rt->climb_lock);
+    if (rt->gc_ops && rt->gc_ops->wake) rt->gc_ops->wake(rt);
 }
 
 /* All rungs in turn until the attempt is decided. */

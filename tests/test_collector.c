@@ -997,6 +997,7 @@ static bool somebody_waits(tidei_gc *gc) {
     return n > 0;
 }
 static void wait_for_bound_follower(mock_tracer *m) {
+    if (atomic_load(&m->minors) + atomic_load(&m->fulls) > 1) return;
     sem_post(&inside);
     while (!somebody_waits(tidei_gc_of(m->rt))) sched_yield();
 }
@@ -1029,6 +1030,41 @@ static void test_bound_collector_answers_while_waiting(void **state) {
     (void)state;
     answers_while_waiting(false);
     answers_while_waiting(true); /* which is an answer too */
+}
+
+/* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
+static void *climb_in_thread(void *rt) {
+    tide_array *a = make(rt, 600 << 10);
+    if (!a) return (void *)1;
+    tide_release(a);
+    return NULL;
+}
+
+static void test_bound_collector_answers_in_a_climb(void **state) {
+    pthread_t other;
+    void *failed;
+    mock_tracer bound;
+    (void)state;
+    COUNTS_ROUNDS();
+    sem_init(&inside, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .policy = "never"});
+    mock_open(&leading, rt, "first", TIDE_COLLECTOR_MINOR, 0);
+    mock_open(&bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    leading.during = wait_for_bound_follower;
+    mock_drop(&bound, mock_hold(&bound, make(rt, 600 << 10)));
+    assert_int_equal(pthread_create(&other, NULL, climb_in_thread, rt), 0);
+    sem_wait(&inside);                      /* the climb is at its minor collection */
+    tide_array *mine = make(rt, 700 << 10); /* waits for its end */
+    pthread_join(other, &failed);
+    assert_null(failed);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    assert_true(atomic_load(&bound.fulls) > 0);
+    if (!mine) mine = make(rt, 700 << 10); /* the other one was still there */
+    assert_array(mine);
+    tide_release(mine);
+    keeper_close();
+    mock_end(&leading);
+    mock_end(&bound);
 }
 
 /* ---- the early trigger ---- */
@@ -1280,6 +1316,7 @@ int main(void) {
         cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
+        cmocka_unit_test(test_bound_collector_answers_in_a_climb),
         cmocka_unit_test(test_log_lines),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_round_ends_while_the_policy_is_asked),
