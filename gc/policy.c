@@ -2,7 +2,8 @@
 **
 ** What must stay true: `base` is what was in use after the drain of the last collection, or less if the program gave back
 ** more since, so use - base bounds the garbage that a collection can find; a dear collection that freed nothing is not
-** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed. */
+** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed, unless the
+** policy bounds the time itself. */
 #include "gc/policy.h"
 #include <stdio.h>
 
@@ -53,7 +54,7 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
     if (used < h->base) h->base = used;
     if (!in->levels) return (tidei_decision){0, UINT64_MAX, "no collector can be asked"};
     tidei_decision d = r->policy->decide(r->state, h, in);
-    if (d.level && used + in->request < h->guard &&
+    if (d.level && !r->policy->unguarded && used + in->request < h->guard &&
         h->gc_ns[d.level == TIDE_COLLECT_FULL] > FORGIVEN * (double)(in->now_ns - h->end_ns))
         return (tidei_decision){0, h->guard - in->rounding, "the last collection freed nothing"};
     return d;

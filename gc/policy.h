@@ -58,6 +58,7 @@ typedef struct tidei_policy {
     /* (optional) A collection ran: the snapshots just before it and after its drain. */
     void (*observe)(void *state, const tidei_policy_in *before, const tidei_policy_in *after,
                     const tidei_collection *c);
+    bool unguarded; /* fruitless collections are its own business: its rule bounds the time they take */
 } tidei_policy;
 
 extern const tidei_policy tidei_policy_never, tidei_policy_cudajl, tidei_policy_reserve;

@@ -51,4 +51,5 @@ static void observe(void *state, const tidei_policy_in *before, const tidei_poli
     st->gc_ns = EWMA_OLD * st->gc_ns + (1 - EWMA_OLD) * (double)c->pause_ns;
 }
 
-const tidei_policy tidei_policy_cudajl = {"cudajl", decide, observe};
+const tidei_policy tidei_policy_cudajl = {
+    .name = "cudajl", .decide = decide, .observe = observe, .unguarded = true};

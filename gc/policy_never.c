@@ -6,4 +6,4 @@ static tidei_decision decide(void *state, const tidei_policy_history *h, const t
     return (tidei_decision){0, UINT64_MAX, "never"};
 }
 
-const tidei_policy tidei_policy_never = {"never", decide, NULL};
+const tidei_policy tidei_policy_never = {.name = "never", .decide = decide};

@@ -120,4 +120,4 @@ static void observe(void *state, const tidei_policy_in *before, const tidei_poli
     if (used > left) r->freed += used - left;
 }
 
-const tidei_policy tidei_policy_reserve = {"reserve", decide, observe};
+const tidei_policy tidei_policy_reserve = {.name = "reserve", .decide = decide, .observe = observe};
