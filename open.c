@@ -24,6 +24,10 @@ static tide_status open_floors(tide_runtime *rt, tide_runtime **out) {
 tide_status tide_open(const tide_config *config, tide_runtime **out) {
     tide_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
+    if (tidei_forked())
+        return tidei_fail(
+            TIDE_E_FORKED, "tide_open",
+            "this process is a fork's child, and its parent had opened a runtime before; call exec first");
     tide_status s = tidei_runtime_open(config, &rt);
     return s == TIDE_OK ? open_floors(rt, out) : s;
 }

@@ -54,7 +54,9 @@ typedef struct tide_config {
     const tide_host_memory *host; /* default: malloc and free */
 } tide_config;
 
-/* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s). */
+/* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
+** TIDE_E_FORKED in a fork's child whose parent had opened a runtime before, though it be closed by then: neither CUDA nor
+** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
 /* Closes it: waits for its device work, returns all its memory. Arrays still held become freed ones: using them is a
