@@ -271,6 +271,7 @@ tide_arg tidei_decode(const void *p, tide_dtype t) {
     case TIDEI_KIND_INT: return tide_arg_int((int64_t)load_integer(p, tidei_dtype_bytes[t], true));
     case TIDEI_KIND_UINT: return tide_arg_uint(load_integer(p, tidei_dtype_bytes[t], false));
     case TIDEI_KIND_FLOAT: return tide_arg_float(load_float(p, t));
-    default: return tide_arg_complex(load_float(p, part), load_float((const char *)p + tidei_dtype_bytes[part], part));
+    default:
+        return tide_arg_complex(load_float(p, part), load_float((const char *)p + tidei_dtype_bytes[part], part));
     }
 }

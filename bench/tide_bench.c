@@ -4,6 +4,7 @@
 **   fused      sqrt(a*a+b*b)*c+a on 2^28 floats, against a device-to-device copy; bytes read plus written
 **   sum, sum0, sum1   sums of 16384 x 16384 floats: all, over axis 0, over axis 1, against the same copy
 **   transpose  a contiguous transpose of 8192 x 8192 floats, against the same copy
+**   matmul     a product of 8192 x 8192 floats, against cuBLAS called directly
 **   host-fused            sqrt(a*a+b*b)*c+a on 2^24 floats, against the same loop compiled by gcc -O3 (bench/loop.c)
 **   host-sum0, host-sum1  sums of 4096 x 4096 floats, their bandwidth against memcpy's (bytes read plus written)
 ** Exit 0, 1 failed, 2 bad input, 77 skipped. */
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include "arrays/arrays.h"
 #include "bench/loop.h"
+#include "libs/cublas.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include <tide/tide.h>
@@ -68,13 +70,15 @@ static bool bare_open(tide_runtime *rt, struct bare *b) {
     return ok;
 }
 
+/* In the state that a program is in after a while: the memory of earlier rounds' garbage, host memory too, is used again. */
 static int dispatch(tide_runtime *rt, int64_t size) {
-    double ours[ROUNDS], bare[ROUNDS];
+    double ours[ROUNDS], bare[ROUNDS], ratio[ROUNDS];
     struct bare b;
     if (!on_cuda(rt)) return skipped("a bare launch wants cuda");
     if (!bare_open(rt, &b)) return failed("the bare kernel");
     tide_array *x = tide_ones(rt, TIDE_F32, 1, &size), *y = tide_ones(rt, TIDE_F32, 1, &size);
     for (int r = 0; r < ROUNDS; r++) {
+        if (tide_collect(rt) != TIDE_OK) return failed("tide_collect");
         uint64_t t0 = tidei_now_ns();
         for (int i = 0; i < ISSUES; i++)
             if (!tide_add(x, y)) return failed("tide_add");
@@ -87,18 +91,14 @@ static int dispatch(tide_runtime *rt, int64_t size) {
         b.c->cu->cuStreamSynchronize(b.s);
         ours[r] = (double)(t1 - t0) / ISSUES;
         bare[r] = (double)(t3 - t2) / ISSUES;
+        ratio[r] = ours[r] / bare[r];
     }
-    double o = median(ours, ROUNDS), l = median(bare, ROUNDS);
-    printf("tide_add of %lld floats: %.0f ns to issue; a bare launch: %.0f ns\nfigure %.3f\n", (long long)size, o,
-           l, o / l);
+    printf("tide_add of %lld floats: %.0f ns to issue; a bare launch: %.0f ns\nfigure %.3f\n", (long long)size,
+           median(ours, ROUNDS), median(bare, ROUNDS), median(ratio, ROUNDS));
     return 0;
 }
 
-/* ---- bandwidth ---- */
-
-struct timing {
-    double ours[ROUNDS], copy[ROUNDS];
-};
+/* ---- rounds in turn ---- */
 
 /* Nanoseconds of `n` calls of fn, the device's work included. */
 typedef bool work_fn(void *arg);
@@ -109,6 +109,90 @@ static double timed(tide_runtime *rt, work_fn *fn, void *arg, int n) {
     if (tide_synchronize(rt, NULL) != TIDE_OK) return -1;
     return (double)(tidei_now_ns() - start) / n;
 }
+
+/* ---- products ---- */
+
+#define PRODUCTS 4 /* of a round: milliseconds each */
+
+struct product {
+    tide_array *a, *b;
+    tidei_operand x, y, z;
+    tidei_cuda *c;
+    const tidei_cublas_table *t;
+    tidei_cublas_handle h;
+};
+
+static bool product_ours(void *arg) {
+    const struct product *p = arg;
+    tide_array *made = tide_matmul(p->a, p->b);
+    tide_free(made);
+    return made != NULL;
+}
+
+/* Row-major a * b is the columns' b' * a'. */
+static bool product_direct(const struct product *p) {
+    const float one = 1, zero = 0;
+    const int64_t n = p->x.lay.shape[0];
+    const void *a = (const void *)(uintptr_t)p->x.st->addr, *b = (const void *)(uintptr_t)p->y.st->addr;
+    p->c->cu->cuCtxPushCurrent(p->c->ctx);
+    tidei_cublas_status r =
+        p->t->cublasGemmEx_64(p->h, TIDEI_CUBLAS_OP_N, TIDEI_CUBLAS_OP_N, n, n, n, &one, b, TIDEI_CUDA_R_32F, n, a,
+                              TIDEI_CUDA_R_32F, n, &zero, (void *)(uintptr_t)p->z.st->addr, TIDEI_CUDA_R_32F, n,
+                              TIDEI_CUBLAS_COMPUTE_32F, TIDEI_CUBLAS_GEMM_DEFAULT);
+    p->c->cu->cuCtxPopCurrent(&(tidei_cu_ctx){NULL});
+    return r == TIDEI_CUBLAS_SUCCESS;
+}
+
+/* As timed, around the runtime's back. */
+static double timed_direct(const struct product *p, tide_stream *s) {
+    uint64_t start = tidei_now_ns();
+    for (int i = 0; i < PRODUCTS; i++)
+        if (!product_direct(p)) return -1;
+    p->c->cu->cuCtxPushCurrent(p->c->ctx);
+    tidei_cu_result r = p->c->cu->cuStreamSynchronize(tide_stream_native(s));
+    p->c->cu->cuCtxPopCurrent(&(tidei_cu_ctx){NULL});
+    return r == TIDEI_CU_SUCCESS ? (double)(tidei_now_ns() - start) / PRODUCTS : -1;
+}
+
+/* A handle as its documentation makes one, with the workspace that it takes by itself. */
+static bool product_open(tide_runtime *rt, struct product *p, int64_t n) {
+    const int64_t shape[] = {n, n};
+    tide_rng rng = {.seed = 1};
+    tide_stream *s = tide_stream_current(rt);
+    p->a = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape);
+    p->b = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape);
+    tide_array *c = tide_zeros(rt, TIDE_F32, 2, shape);
+    if (tidei_operand_get(p->a, "bench", &p->x) != TIDE_OK || tidei_operand_get(p->b, "bench", &p->y) != TIDE_OK ||
+        tidei_operand_get(c, "bench", &p->z) != TIDE_OK || tidei_cublas_load("bench", &p->t) != TIDE_OK)
+        return false;
+    p->c = tidei_cuda_of(rt->devs[0].d);
+    p->c->cu->cuCtxPushCurrent(p->c->ctx);
+    bool ok = p->t->cublasCreate_v2(&p->h) == TIDEI_CUBLAS_SUCCESS &&
+              p->t->cublasSetStream_v2(p->h, tide_stream_native(s)) == TIDEI_CUBLAS_SUCCESS;
+    p->c->cu->cuCtxPopCurrent(&(tidei_cu_ctx){NULL});
+    return ok;
+}
+
+static int product(tide_runtime *rt, int64_t n) {
+    struct product p;
+    double ours[ROUNDS], direct[ROUNDS], ratio[ROUNDS];
+    if (!on_cuda(rt)) return skipped("cuBLAS wants cuda");
+    if (!product_open(rt, &p, n)) return failed("the product");
+    for (int r = -1; r < ROUNDS; r++) { /* the first one loads */
+        double o = timed(rt, product_ours, &p, PRODUCTS), d = timed_direct(&p, tide_stream_current(rt));
+        if (o < 0 || d < 0) return failed("tide_matmul");
+        if (r >= 0) ours[r] = o, direct[r] = d, ratio[r] = o / d;
+    }
+    printf("a product of %lld x %lld: %.3f ms; cuBLAS directly: %.3f ms\nfigure %.4f\n", (long long)n, (long long)n,
+           median(ours, ROUNDS) / 1e6, median(direct, ROUNDS) / 1e6, median(ratio, ROUNDS));
+    return 0;
+}
+
+/* ---- bandwidth ---- */
+
+struct timing {
+    double ours[ROUNDS], copy[ROUNDS];
+};
 
 struct copy {
     tide_array *dst, *src;
@@ -264,15 +348,11 @@ static const struct {
     int (*run)(tide_runtime *rt, int64_t size);
     int64_t cuda, host; /* default sizes */
 } benches[] = {
-    {"dispatch", dispatch, 1024, 1024},
-    {"fused", fused, (int64_t)1 << 28, (int64_t)1 << 22},
-    {"sum", sum_all, 16384, 2048},
-    {"sum0", sum_0, 16384, 2048},
-    {"sum1", sum_1, 16384, 2048},
-    {"transpose", transpose, 8192, 2048},
-    {"host-fused", host_fused, 1, (int64_t)1 << 24},
-    {"host-sum0", host_sum_0, 1, 4096},
-    {"host-sum1", host_sum_1, 1, 4096},
+    {"dispatch", dispatch, 1024, 1024}, {"fused", fused, (int64_t)1 << 28, (int64_t)1 << 22},
+    {"sum", sum_all, 16384, 2048},      {"sum0", sum_0, 16384, 2048},
+    {"sum1", sum_1, 16384, 2048},       {"transpose", transpose, 8192, 2048},
+    {"matmul", product, 8192, 1},       {"host-fused", host_fused, 1, (int64_t)1 << 24},
+    {"host-sum0", host_sum_0, 1, 4096}, {"host-sum1", host_sum_1, 1, 4096},
 };
 
 static int usage(void) {

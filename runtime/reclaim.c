@@ -326,6 +326,27 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 }
 
 /* The attempt did not fit. */
+/* Others may take what a rung gave before it is tried: they go on as long as there is something to be had, and a climber
+** that is slow to run fails although there was enough. It climbs again where it was not alone. */
+#define CLIMBS 4
+
+static uint64_t handed_out(tidei_dev *d) {
+    tidei_pool_stats ps;
+    d->pool->ops->stats(d->pool, &ps);
+    return ps.allocs;
+}
+
+static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt, void *arg) {
+    tide_status status = TIDE_E_NOMEM;
+    bool robbed = true;
+    for (unsigned i = 0; i < CLIMBS && robbed && status == TIDE_E_NOMEM; i++) {
+        uint64_t before = handed_out(c->d);
+        status = climb(c, attempt, arg);
+        robbed = handed_out(c->d) != before;
+    }
+    return status;
+}
+
 static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
                              uint64_t seen) {
     struct climb c = {.d = d, .bytes = bytes, .what = what};
@@ -337,7 +358,7 @@ static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei
         if (status != TIDE_E_NOMEM) return status;
     }
     t->depth_climb++;
-    tide_status status = climb(&c, attempt, arg);
+    tide_status status = climb_while_robbed(&c, attempt, arg);
     t->depth_climb--;
     stop_leading(d->rt);
     return status == TIDE_E_NOMEM ? report(&c) : status;

@@ -308,6 +308,39 @@ static void eight_threads_climb_once(void **state) {
     close_checked(rt);
 }
 
+/* Gives a block at the last rung, and takes it again at once the first time, as another thread would. */
+struct robber {
+    tidei_block block;
+    unsigned robs;
+};
+static size_t rob(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct robber *r = self;
+    (void)wanted, (void)failed;
+    d->pool->ops->free(d->pool, &r->block);
+    if (!r->robs) return 4 * MIB;
+    r->robs--;
+    assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &r->block));
+    return 4 * MIB;
+}
+
+static void a_robbed_climber_climbs_again(void **state) {
+    tide_runtime *rt = open_limited(16 * MIB);
+    tidei_dev *d = &rt->devs[0];
+    struct robber robber = {.robs = 1};
+    tidei_reclaimable r = {.name = "robber", .self = &robber, .drop = rob};
+    tidei_storage *st, *more;
+    (void)state;
+    assert_ok(take(rt, NULL, 12 * MIB, &st));
+    assert_ok(d->pool->ops->alloc(d->pool, 4 * MIB, d->stream0, 0, &robber.block));
+    assert_ok(tidei_reclaimable_register(rt, &r));
+    assert_ok(take(rt, NULL, 4 * MIB, &more));
+    assert_int_equal(atomic_load(&rt->climbs), 2);
+    tidei_reclaimable_unregister(rt, &r);
+    tidei_storage_release(st);
+    tidei_storage_release(more);
+    close_checked(rt);
+}
+
 /* ---- the report ---- */
 
 static void the_report_names_everything(void **state) {
@@ -473,6 +506,7 @@ int main(void) {
         cmocka_unit_test(rounds_do_not_hide_entries),
         cmocka_unit_test(not_from_inside_a_collection),
         cmocka_unit_test(eight_threads_climb_once),
+        cmocka_unit_test(a_robbed_climber_climbs_again),
         cmocka_unit_test(the_report_names_everything),
         cmocka_unit_test(the_remedy_is_one),
         cmocka_unit_test(absurd_requests_fail_at_once),

@@ -5,7 +5,9 @@ say() { printf '%s\n' "$*"; }
 # other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
 -Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dtests=true -Dstress=false'
-release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false -Db_lto=true'
+release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
+# Link-time optimisation takes a tenth of the instructions off a small operation; not every compiler's installation has it.
+! echo 'int main(void) { return 0; }' | ${CC:-cc} -flto -O2 -x c -o /dev/null - 2>/dev/null || release_options="$release_options -Db_lto=true"
 
 # Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A folder that is not there is
 # made, one that has other options is configured again, and one that this meson cannot read is emptied and made again.
