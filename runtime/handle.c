@@ -151,35 +151,37 @@ static void run_notes(tide_runtime *rt, tidei_death_note *n) {
     }
 }
 
-/* One dead handle; returns the bytes of the storage it let go. */
-static size_t bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
-    size_t bytes = 0;
-    if (!(atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED)) {
-        tidei_storage *st = h->st;
+/* Lets go of a dead handle's storage; returns its bytes if nobody else has it. */
+static size_t let_go(tide_runtime *rt, tidei_handle *h) {
+    tidei_storage *st = h->st;
+    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED) return 0;
+    size_t bytes = st && atomic_load_explicit(&st->refs, memory_order_relaxed) == 1 ? st->bytes : 0;
+    h->st = NULL;
+    if (st) tidei_storage_release(st);
+    if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
+    return bytes;
+}
+
+/* The rest: callbacks, and the handle itself once it is gone. */
+static void bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    if (!(w & TIDEI_DRAINED)) {
         tidei_death_note *notes = h->notes;
-        h->st = NULL;
         h->notes = NULL;
-        if (st) {
-            if (atomic_load_explicit(&st->refs, memory_order_relaxed) == 1) bytes = st->bytes;
-            tidei_storage_release(st);
-        }
-        if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
         run_notes(rt, notes);
     }
-    uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
     do {
         if (w & TIDEI_GONE) {
             atomic_fetch_or(&h->word, TIDEI_DRAINED);
             recycle(h, spare);
-            return bytes;
+            return;
         }
     } while (!atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
-    return bytes;
 }
 
 /* The queue is a stack; callbacks and frees should come in the order of the deaths. */
 static tidei_handle *take_all(tidei_deaths *q) {
-    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acquire), *reversed = NULL;
+    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel), *reversed = NULL;
     while (list) {
         tidei_handle *next = list->next;
         list->next = reversed;
@@ -189,11 +191,28 @@ static tidei_handle *take_all(tidei_deaths *q) {
     return reversed;
 }
 
-static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare) {
+/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
+** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
+static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials) {
     size_t bytes = 0;
+    tidei_handle *noted = NULL, **end = &noted;
+    uint64_t n = atomic_load_explicit(burials, memory_order_relaxed);
+    atomic_store_explicit(burials, n + 1, memory_order_relaxed); /* before the list is taken */
     for (tidei_handle *h = take_all(q), *next; h; h = next) {
         next = h->next;
-        bytes += bury(rt, h, spare);
+        bytes += let_go(rt, h);
+        if (h->notes) {
+            *end = h;
+            end = &h->next;
+        } else {
+            bury(rt, h, spare);
+        }
+    }
+    *end = NULL;
+    atomic_store_explicit(burials, n + 2, memory_order_release);
+    for (tidei_handle *h = noted, *next; h; h = next) {
+        next = h->next;
+        bury(rt, h, spare);
     }
     return bytes;
 }
@@ -205,7 +224,7 @@ size_t tidei_drain(tide_runtime *rt) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->depth_drain++;
-    size_t bytes = drain_queue(rt, rt->deaths, &t->spare);
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials);
     t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
@@ -221,7 +240,8 @@ static tidei_deaths *idle_queue(void) {
         q->claimed = true; /* or another opening runtime takes it, and its dead would be buried here as nobody's */
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_spare spare = {NULL, 0};
-        drain_queue(NULL, q, &spare);
+        _Atomic uint64_t alone = 0;
+        drain_queue(NULL, q, &spare, &alone);
         tidei_spare_give(&spare);
         pthread_mutex_lock(&all.lock);
         if (atomic_load(&q->handles) == 0) return q;
@@ -277,12 +297,13 @@ void tidei_deaths_end(tidei_deaths *q) {
     tidei_spare spare = {NULL, 0};
     tidei_saved_error e;
     size_t left;
+    _Atomic uint64_t alone = 0;
     tidei_error_save(&e);
     if (t) t->depth_drain++;
     do {
         left = 0;
         tidei_each_handle(q, report_dead, &left);
-        drain_queue(rt, q, &spare);
+        drain_queue(rt, q, &spare, &alone);
         if (left) sched_yield();
     } while (left);
     if (t) t->depth_drain--;

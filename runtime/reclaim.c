@@ -296,6 +296,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
         freed += c->given[i] = ladder[i].climb(c->d, c->bytes);
         c->climbed = i + 1;
+        tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (i + 1 == RUNGS) atomic_fetch_add(&c->d->retries, 1);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)

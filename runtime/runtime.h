@@ -68,6 +68,7 @@ struct tidei_thread {           /* per thread and runtime */
     int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
+    _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     void *gc;                                    /* gc's own per-thread state */
@@ -116,6 +117,8 @@ tide_status tidei_threads_prepare(void); /* before the first record of the proce
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
 ** end touches the runtime. */
 void tidei_threads_part(tide_runtime *rt);
+/* Waits until other threads have returned the storages of what they were draining: no drain of ours finds those. */
+void tidei_threads_bury(tide_runtime *rt);
 void tidei_threads_cut(tide_runtime *rt); /* the last step: all records lose it */
 static inline bool tidei_forked(void);    /* this process is a fork's child and the runtimes are the parent's */
 

@@ -4,6 +4,7 @@
 ** thread's look-up reads memory of its own, and a runtime that reuses the address of a closed one is told apart by its
 ** serial number. */
 #include "runtime/runtime.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -186,6 +187,17 @@ void tidei_threads_part(tide_runtime *rt) {
         if (t != own && !t->leaving) untie_locked(t);
     }
     while (rt->leaving) pthread_cond_wait(&left, &all_lock);
+    pthread_mutex_unlock(&all_lock);
+}
+
+/* What is waited for takes no lock of threads and calls nobody back. */
+void tidei_threads_bury(tide_runtime *rt) {
+    tidei_thread *own = find(rt);
+    pthread_mutex_lock(&all_lock);
+    for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
+        uint64_t now = atomic_load(&t->burials);
+        while (t != own && now % 2 && atomic_load(&t->burials) == now) sched_yield();
+    }
     pthread_mutex_unlock(&all_lock);
 }
 

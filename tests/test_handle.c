@@ -285,7 +285,7 @@ static void callbacks_run_in_drain(void **state) {
     assert_int_equal(j.order[0], 2);
     assert_int_equal(j.order[1], 0);
     assert_int_equal(j.order[2], 1);
-    assert_int_equal(j.live[0], 100);
+    assert_int_equal(j.live[0], 0);
     assert_int_equal(j.live[1], 0);
     a = handle(rt, 50); /* close runs what is left */
     note(rt, a, &e[3]);

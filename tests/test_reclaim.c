@@ -132,6 +132,38 @@ static void stealing_comes_before_collecting(void **state) {
     close_checked(rt);
 }
 
+/* What another thread has taken from the queue of the dead, and not yet returned, is waited for: no rung would find it. */
+static struct {
+    tide_runtime *rt;
+    tidei_storage *st;
+    atomic_int taken;
+} drained;
+static void *drain_slowly(void *p) { /* the steps of a drain, with the climb in between */
+    tidei_thread *t = tidei_thread_get(drained.rt);
+    (void)p;
+    atomic_store(&t->burials, 1);
+    atomic_store(&drained.taken, 1);
+    while (!atomic_load(&drained.rt->climbs)) sched_yield();
+    usleep(20000); /* a climb that does not wait is over by then */
+    tidei_storage_release(drained.st);
+    atomic_store(&t->burials, 2);
+    return NULL;
+}
+static void another_threads_drain_is_waited_for(void **state) {
+    tide_runtime *rt = open_limited(4 * MIB);
+    tidei_storage *st;
+    pthread_t other;
+    (void)state;
+    drained.rt = rt;
+    assert_ok(take(rt, NULL, 4 * MIB, &drained.st));
+    assert_int_equal(pthread_create(&other, NULL, drain_slowly, NULL), 0);
+    while (!atomic_load(&drained.taken)) sched_yield();
+    assert_ok(take(rt, NULL, 4 * MIB, &st));
+    pthread_join(other, NULL);
+    tidei_storage_release(st);
+    close_checked(rt);
+}
+
 /* ---- reclaimables ---- */
 
 struct cache {
@@ -501,6 +533,7 @@ int main(void) {
         cmocka_unit_test(no_climb_without_need),
         cmocka_unit_test(a_full_collection_helps),
         cmocka_unit_test(stealing_comes_before_collecting),
+        cmocka_unit_test(another_threads_drain_is_waited_for),
         cmocka_unit_test(purge_then_drop),
         cmocka_unit_test(one_that_fails_or_reenters_does_not_stop_the_rest),
         cmocka_unit_test(rounds_do_not_hide_entries),
