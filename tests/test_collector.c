@@ -1033,8 +1033,12 @@ static void test_bound_collector_answers_while_waiting(void **state) {
 }
 
 /* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
+/* Percent of the limit, which is as much as a page on some devices. */
+static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
+    return atomic_load(&rt->devs[0].limit) / 100 * percent;
+}
 static void *climb_in_thread(void *rt) {
-    tide_array *a = make(rt, 600 << 10);
+    tide_array *a = make(rt, part_of_limit(rt, 60));
     if (!a) return (void *)1;
     tide_release(a);
     return NULL;
@@ -1051,15 +1055,15 @@ static void test_bound_collector_answers_in_a_climb(void **state) {
     mock_open(&leading, rt, "first", TIDE_COLLECTOR_MINOR, 0);
     mock_open(&bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
     leading.during = wait_for_bound_follower;
-    mock_drop(&bound, mock_hold(&bound, make(rt, 600 << 10)));
+    mock_drop(&bound, mock_hold(&bound, make(rt, part_of_limit(rt, 60))));
     assert_int_equal(pthread_create(&other, NULL, climb_in_thread, rt), 0);
-    sem_wait(&inside);                      /* the climb is at its minor collection */
-    tide_array *mine = make(rt, 700 << 10); /* waits for its end */
+    sem_wait(&inside);                                  /* the climb is at its minor collection */
+    tide_array *mine = make(rt, part_of_limit(rt, 70)); /* waits for its end */
     pthread_join(other, &failed);
     assert_null(failed);
     assert_int_equal(atomic_load(&bound.elsewhere), 0);
     assert_true(atomic_load(&bound.fulls) > 0);
-    if (!mine) mine = make(rt, 700 << 10); /* the other one was still there */
+    if (!mine) mine = make(rt, part_of_limit(rt, 70)); /* the other one was still there */
     assert_array(mine);
     tide_release(mine);
     keeper_close();

@@ -35,6 +35,7 @@ static inline bool test_switch(const char *variable) {
     return e && *e && strcmp(e, "0") != 0;
 }
 static inline bool test_quick(void) { return test_switch("TIDE_TEST_QUICK"); }
+static inline bool test_memcheck(void) { return test_switch("TIDE_TEST_MEMCHECK"); }
 static inline bool test_long(void) { return test_switch("TIDE_TEST_LONG"); }
 
 /* Opens on the device under test with the fields of `c` (may be NULL); fails the case with the reason otherwise. */

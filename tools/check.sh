@@ -102,7 +102,7 @@ if [ $gpu = 1 ]; then
         sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || skip_memcheck "compute-sanitizer is not here"
         # It refuses some devices and drivers; what opens without it does not open under it then.
         "$sanitizer" --error-exitcode 33 $dir/tools/tide info --device 2>&1 | grep -q '^cuda' || skip_memcheck "compute-sanitizer refuses this device"
-        wrap="--wrap=$sanitizer --tool memcheck --error-exitcode 33 --target-processes application-only --print-limit 5"
+        wrap="--wrap=$sanitizer --tool memcheck --error-exitcode 33 --target-processes application-only --print-limit 5 --report-api-errors no --require-cuda-init no --launch-timeout 0"
         export TIDE_TEST_QUICK=1 TIDE_TEST_MEMCHECK=1
     fi
     suites="--suite tidepool:topics"
