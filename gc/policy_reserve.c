@@ -24,6 +24,7 @@
 #define CHEAP         0.01       /* of the time since the last collection */
 #define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
 #define REQUEST_DECAY (63.0 / 64)
+#define SPAN_DECAY    0.875
 #define SPAN_MARGIN   1.05 /* the next span between sync points against those before */
 
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
@@ -44,8 +45,8 @@ _Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
 /* Bytes to be made until the next sync point; 0: unknown, or it should have come already. */
 static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
     uint64_t made = r->freed + tidei_policy_used(in), since = made > r->mark ? made - r->mark : 0;
-    if (in->where == TIDEI_AT_SYNC) {
-        if (r->syncs++) r->span = fmax((double)since, (r->span + (double)since) / 2);
+    if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) { /* one where nothing was made belongs to the last */
+        if (r->syncs++) r->span = fmax((double)since, r->span * SPAN_DECAY);
         r->mark = made;
         since = 0;
     }

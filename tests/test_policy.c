@@ -164,7 +164,9 @@ static void test_reserve_rhythm(void **state) {
     tidei_policy_run early = r;
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL); /* 400 more would end at 1000, beyond 976 */
     told(&r, in.now_ns + 5 * MS, 5 * MS, 600, 200, TIDE_COLLECT_FULL, true);
-    alloc.slack_ns = 5 * MS; /* hidden, but the sync point at 600 will come */
+    in.live = 200;
+    assert_int_equal(level_of(&r, in), 0); /* two at once are one */
+    alloc.slack_ns = 5 * MS;               /* hidden, but the sync point at 600 will come */
     assert_int_equal(level_of(&r, alloc), 0);
     alloc.live = 621; /* it should have come */
     assert_int_equal(level_of(&r, alloc), TIDE_COLLECT_FULL);
