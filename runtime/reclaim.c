@@ -220,6 +220,10 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
 
 static tide_status report(const struct climb *c) {
     tidei_dev *d = c->d;
+    char cause[160] = "";
+    if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
+        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                 tide_last_error()->message);
     char buf[2600], b[6][32], names[512];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
@@ -236,6 +240,7 @@ static tide_status report(const struct climb *c) {
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
     for (unsigned i = 0; i < c->climbed; i++)
         put(&t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b[0], c->given[i]));
+    if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_holders(&t, d);
     if (d->rt->gc_ops && c->climbed && d->rt->gc_ops->unreached(d->rt, names, sizeof names))
         put(&t, "\n  collectors not reached: %s", names);
@@ -298,6 +303,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (i + 1 == RUNGS) atomic_fetch_add(&c->d->retries, 1);
+        tide_clear_error();
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
