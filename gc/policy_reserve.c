@@ -44,7 +44,9 @@ _Static_assert(sizeof(rhythm) <= TIDEI_POLICY_STATE, "room for the state");
 
 /* Bytes to be made until the next sync point; 0: unknown, or it should have come already. */
 static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
-    uint64_t made = r->freed + tidei_policy_used(in), since = made > r->mark ? made - r->mark : 0;
+    uint64_t made = r->freed + tidei_policy_used(in);
+    if (made < r->mark) r->mark = made; /* given back otherwise than by a collection */
+    uint64_t since = made > r->mark ? made - r->mark : 0;
     if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) { /* one where nothing was made belongs to the last */
         if (r->syncs++) r->span = fmax((double)since, r->span * SPAN_DECAY);
         r->mark = made;
@@ -97,7 +99,7 @@ static tidei_decision decide(void *state, const tidei_policy_history *h, const t
     view v = look(h, in);
     double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(state, &v, in);
     bool fits = v.used + next_sync<end, known = next_sync> 0;
-    if (v.x >= X1 || v.used >= end) return (tidei_decision){v.level, 0, "the room is used up"};
+    if (v.x >= X1 || (v.used > v.base && v.used >= end)) return (tidei_decision){v.level, 0, "the room is used up"};
     if (in->where == TIDEI_AT_ALLOC) { /* what a pause takes must be known before it can be hidden */
         if (v.x >= X0 && v.gc_ns > 0 && v.price_ns <= FLOOR_NS && !(known && fits))
             return (tidei_decision){v.level, 0, "a third of the room is used, and the device is busy"};

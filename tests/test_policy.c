@@ -174,6 +174,42 @@ static void test_reserve_rhythm(void **state) {
     assert_int_equal(level_of(&early, alloc), TIDE_COLLECT_FULL);
 }
 
+/* No room at all: live data reach the soft limit. Sync points without an allocation find nothing. */
+static void test_reserve_no_room(void **state) {
+    tidei_policy_run r;
+    unsigned collections = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    for (uint64_t i = 1; i <= 100; i++) {
+        tidei_policy_in in = in_at(i * SEC, TIDEI_AT_SYNC, 1200);
+        if (!level_of(&r, in)) continue;
+        collections++;
+        told(&r, i * SEC + MS, MS, 1200, 1200, TIDE_COLLECT_FULL, true);
+    }
+    assert_in_range(collections, 1, 1);
+}
+
+/* A build-up that is given back by hand leaves no span behind that no sync point could match. */
+static void test_reserve_given_back(void **state) {
+    tidei_policy_run r;
+    uint64_t now = SEC, live = 200;
+    unsigned collections = 0;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    told(&r, now, 5 * MS, 200, 200, TIDE_COLLECT_FULL, true);
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 460));
+    (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
+    for (unsigned i = 0; i < 60; i++) { /* garbage of 10 from sync point to sync point: 600 in a room of 800 */
+        tidei_policy_in in = in_at(now += SEC, TIDEI_AT_SYNC, live += 10);
+        if (!level_of(&r, in)) continue;
+        collections++;
+        told(&r, now += SEC, 5 * MS, live, 200, TIDE_COLLECT_FULL, true);
+        live = 200;
+    }
+    assert_in_range(collections, 0, 2);
+}
+
 static void test_reserve_request(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 280);
@@ -635,6 +671,8 @@ int main(void) {
         cmocka_unit_test(test_reserve_window),
         cmocka_unit_test(test_reserve_price),
         cmocka_unit_test(test_reserve_rhythm),
+        cmocka_unit_test(test_reserve_no_room),
+        cmocka_unit_test(test_reserve_given_back),
         cmocka_unit_test(test_reserve_request),
         cmocka_unit_test(test_reserve_limits),
         cmocka_unit_test(test_reserve_wake_scales),
