@@ -147,6 +147,7 @@ static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
     note_wait(d, tidei_now_ns() - start);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);
+    atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed); /* it is idle now: no pace is told from here */
     return TIDE_OK;
 }
 
@@ -169,7 +170,10 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     return status;
 }
 
-void tidei_stream_reached(tide_stream *s, uint64_t tick) { raise_to(&s->completed, tick); }
+void tidei_stream_reached(tide_stream *s, uint64_t tick) {
+    raise_to(&s->completed, tick);
+    atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
+}
 
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     tide_status status = TIDE_OK;
