@@ -3,8 +3,8 @@
 **
 ** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live + rounding + parked. The
 ** driver is asked for the exact size, so that a checker sees the first byte too many; the figures round up to the device's
-** alignment. Since the driver may reuse what it gets back at once, `free` waits until the block's last uses are done; where
-** the device refuses the wait, the block stays parked until a settle finds them done. */
+** alignment. Since the driver may reuse what it gets back at once, a block whose last uses are not done stays parked until
+** an allocation or a settle finds that they are. Nothing waits here: a drain may be in other threads' way. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -62,11 +62,45 @@ static void none_close(tidei_pool *pool) {
     tidei_host_free(pool->dev->rt, p);
 }
 
+static size_t none_settle(tidei_pool *pool) {
+    none *p = (none *)pool;
+    record *done = NULL, *rest = NULL;
+    size_t bytes = 0;
+    pthread_mutex_lock(&p->lock);
+    bool any = p->parked != NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!any) return 0;
+    pthread_mutex_lock(&p->settling);
+    pthread_mutex_lock(&p->lock);
+    record *all = p->parked;
+    p->parked = NULL;
+    pthread_mutex_unlock(&p->lock);
+    for (record *r = all, *next; r; r = next) {
+        next = r->next;
+        tidei_stamps_prune(pool->dev, &r->stamps);
+        record **to = r->stamps.n == 0 ? &done : &rest;
+        if (to == &done) bytes += r->rounded;
+        r->next = *to;
+        *to = r;
+    }
+    pthread_mutex_lock(&p->lock);
+    record **end = &p->parked; /* frees may have parked more meanwhile */
+    while (*end) end = &(*end)->next;
+    *end = rest;
+    p->parked_bytes -= bytes;
+    p->backed -= bytes;
+    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->settling);
+    give_all_back(p, done);
+    return bytes;
+}
+
 static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
     none *p = (none *)pool;
     tidei_dev *dev = pool->dev;
     (void)s;
     tidei_check(bytes > 0);
+    none_settle(pool);
     if (flags & TIDEI_ALLOC_NO_GROW || bytes > SIZE_MAX - p->align) return TIDE_E_NOMEM;
     record *r = tidei_host_alloc(dev->rt, sizeof *r);
     if (!r) return tidei_fail_host_memory("pool none", sizeof *r);
@@ -92,14 +126,10 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     return TIDE_OK;
 }
 
-/* Whether the last uses are over: done, or on a lost device. What the wait has to say is no error of whoever frees. */
+/* Whether the last uses are done (on a lost device everything is). */
 static bool uses_over(tidei_dev *dev, tidei_stamps *stamps) {
-    tidei_saved_error e;
-    if (stamps->n == 0) return true;
-    tidei_error_save(&e);
-    tide_status s = tidei_stamps_wait(dev, stamps);
-    if (s != TIDE_OK) tidei_error_restore(&e);
-    return s == TIDE_OK || s == TIDE_E_LOST;
+    tidei_stamps_prune(dev, stamps);
+    return stamps->n == 0;
 }
 
 static void none_free(tidei_pool *pool, tidei_block *b) {
@@ -128,38 +158,9 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     if (over) give_back(p, r);
 }
 
-static size_t none_settle(tidei_pool *pool) {
-    none *p = (none *)pool;
-    record *done = NULL, *rest = NULL;
-    size_t bytes = 0;
-    pthread_mutex_lock(&p->settling);
-    pthread_mutex_lock(&p->lock);
-    record *all = p->parked;
-    p->parked = NULL;
-    pthread_mutex_unlock(&p->lock);
-    for (record *r = all, *next; r; r = next) {
-        next = r->next;
-        tidei_stamps_prune(pool->dev, &r->stamps);
-        record **to = r->stamps.n == 0 ? &done : &rest;
-        if (to == &done) bytes += r->rounded;
-        r->next = *to;
-        *to = r;
-    }
-    pthread_mutex_lock(&p->lock);
-    record **end = &p->parked; /* frees may have parked more meanwhile */
-    while (*end) end = &(*end)->next;
-    *end = rest;
-    p->parked_bytes -= bytes;
-    p->backed -= bytes;
-    pthread_mutex_unlock(&p->lock);
-    pthread_mutex_unlock(&p->settling);
-    give_all_back(p, done);
-    return bytes;
-}
-
 static size_t none_trim(tidei_pool *pool, size_t keep) {
-    (void)pool, (void)keep;
-    return 0;
+    (void)keep; /* nothing is kept but what is in use */
+    return none_settle(pool);
 }
 
 static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {

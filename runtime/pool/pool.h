@@ -46,7 +46,7 @@ struct tidei_pool_ops {
     void (*close)(tidei_pool *p);
     /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. */
     tide_status (*alloc)(tidei_pool *p, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
-    /* Takes block and stamps. Cannot fail. `none` may wait for the stamps here. */
+    /* Takes block and stamps. Cannot fail, waits for nothing. */
     void (*free)(tidei_pool *p, tidei_block *b);
     /* Looks which parked blocks are done, and joins them with their neighbours. Returns bytes that became cached. */
     size_t (*settle)(tidei_pool *p);
