@@ -299,7 +299,9 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     char b[32];
     atomic_fetch_add(&rt->climbs, 1);
     for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
-        freed += c->given[i] = ladder[i].climb(c->d, c->bytes);
+        size_t given = ladder[i].climb(c->d, c->bytes);
+        c->given[i] += given;
+        freed += given;
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (i + 1 == RUNGS) atomic_fetch_add(&c->d->retries, 1);
@@ -332,7 +334,6 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     return attempt(arg, 0);
 }
 
-/* The attempt did not fit. */
 /* Others may take what a rung gave before it is tried: they go on as long as there is something to be had, and a climber
 ** that is slow to run fails although there was enough. It climbs again where it was not alone. */
 #define CLIMBS 4
@@ -354,6 +355,7 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
     return status;
 }
 
+/* The attempt did not fit. */
 static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
                              uint64_t seen) {
     struct climb c = {.d = d, .bytes = bytes, .what = what};
@@ -379,6 +381,8 @@ tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tid
     uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire); /* before the attempt */
     tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
     if (tidei_likely(status == TIDE_OK && !soft)) return TIDE_OK;
+    /* What the stack holds from earlier calls would be scanned by the collections below. */
+    if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
     if (status == TIDE_E_NOMEM) status = make_room(d, bytes, what, attempt, arg, seen);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;

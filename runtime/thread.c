@@ -181,6 +181,7 @@ void tide_thread_detach(tide_runtime *rt) {
 
 void tidei_threads_part(tide_runtime *rt) {
     tidei_thread *own = find(rt);
+    atomic_thread_fence(memory_order_acquire); /* who emptied the queue that we saw empty has said so before */
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads, *next; t; t = next) {
         next = t->next_of_rt;
