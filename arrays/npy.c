@@ -384,7 +384,10 @@ static tide_status write_and_rename(const char *path, const char *place, const s
 /* Pipes and devices, and files that have no name any more, are written as they are. */
 static tide_status write_file(const char *path, const tidei_operand *dense) {
     struct stat old;
-    if (stat(path, &old) != 0) return write_and_rename(path, path, NULL, dense);
+    if (stat(path, &old) != 0) {
+        bool link = lstat(path, &old) == 0; /* to a file that is not there yet: opening makes it */
+        return link ? write_stream(fopen(path, "wbe"), path, dense) : write_and_rename(path, path, NULL, dense);
+    }
     if (!S_ISREG(old.st_mode) || old.st_nlink == 0) return write_stream(fopen(path, "wbe"), path, dense);
     if (access(path, W_OK) != 0) return io_error("tide_npy_write", path, "opening failed");
     char *place = realpath(path, NULL); /* a symbolic link stays one */

@@ -341,6 +341,11 @@ static void test_replaced(void **state) {
     assert_int_equal(stat(target, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
     holds_ones(rt);
+    unlink(target); /* a link to nothing makes what it names */
+    assert_ok(tide_npy_write(tide_ones(rt, TIDE_F32, SHAPE(3)), path_of("link.npy")));
+    assert_int_equal(lstat(path_of("link.npy"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(target, &st), 0);
     unlink(path_of("link.npy"));
     unlink(target);
 }
