@@ -181,7 +181,6 @@ void tide_thread_detach(tide_runtime *rt) {
 
 void tidei_threads_part(tide_runtime *rt) {
     tidei_thread *own = find(rt);
-    atomic_thread_fence(memory_order_acquire); /* who emptied the queue that we saw empty has said so before */
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads, *next; t; t = next) {
         next = t->next_of_rt;
@@ -194,6 +193,7 @@ void tidei_threads_part(tide_runtime *rt) {
 /* What is waited for takes no lock of threads and calls nobody back. */
 void tidei_threads_bury(tide_runtime *rt) {
     tidei_thread *own = find(rt);
+    atomic_thread_fence(memory_order_acquire); /* who emptied the queue that we saw empty has said so before */
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
         uint64_t now = atomic_load(&t->burials);
