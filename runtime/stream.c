@@ -35,15 +35,6 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
     a[s->n++] = x;
 }
 
-void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
-    tidei_stamp *a = tidei_stamps_at(s);
-    unsigned n = 0;
-    for (unsigned i = 0; i < s->n; i++)
-        if (!tidei_stamp_done(d, a[i])) a[n++] = a[i];
-    s->n = (uint16_t)n;
-    if (!n) tidei_stamps_clear(s);
-}
-
 /* ---- what is complete ---- */
 
 static void raise_to(_Atomic uint64_t *x, uint64_t v) {
@@ -189,16 +180,6 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
     if (tidei_stamp_done(d, x)) return TIDE_OK;
     return tidei_stream_wait(tidei_stream_at(d, x.stream), true);
-}
-
-tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
-    tide_status status = TIDE_OK;
-    tidei_stamp *a = tidei_stamps_at(xs);
-    for (unsigned i = 0; i < xs->n; i++) {
-        tide_status one = tidei_stamp_wait(d, a[i]);
-        if (one != TIDE_OK) status = one;
-    }
-    return status;
 }
 
 /* Completion is known in steps of this many ticks: one write of the word serves them all, for it costs about a third of a

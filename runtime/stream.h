@@ -43,7 +43,6 @@ static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
 }
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
-void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s); /* drops completed ones */
 
 struct tide_stream {
     tidei_dev *dev;
@@ -75,12 +74,20 @@ static inline void tidei_count_locked(_Atomic uint64_t *x) {
 
 /* True when the moment is past: loads the word, and publishes first if the tick was not published yet. Never waits. */
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);
+/* Drops what is done. */
+static inline void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
+    tidei_stamp *a = tidei_stamps_at(s);
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (!tidei_stamp_done(d, a[i])) a[n++] = a[i];
+    s->n = (uint16_t)n;
+    if (!n) tidei_stamps_clear(s);
+}
 /* True when work queued on `s` from now on is ordered after x: its own, seen, or known to be done. No driver call. */
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x);
 bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
-tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs);
 
 /* s waits on the device for (from, tick) and takes over what `from` had seen. */
 tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick);

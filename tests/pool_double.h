@@ -27,7 +27,6 @@ enum double_call {
     CALL_UNMAP,
     CALL_RAW,
     CALL_RESERVE,
-    CALL_WAIT,
     CALLS
 };
 
@@ -39,7 +38,7 @@ static struct doubles {
     uint64_t word[TIDEI_STREAMS_MAX];
     _Atomic long fail_after[CALLS];
     tide_status fail_with; /* of the device's calls */
-    _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, waits, asks, calls[CALLS];
+    _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, asks, calls[CALLS];
     double_page **table; /* by page_bytes from `base` */
     tidei_addr base;
     size_t span;
@@ -124,14 +123,6 @@ void tidei_stamps_clear(tidei_stamps *s) {
     }
     *s = (tidei_stamps){0};
 }
-void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
-    tidei_stamp *a = tidei_stamps_at(s);
-    unsigned n = 0;
-    for (unsigned i = 0; i < s->n; i++)
-        if (!tidei_stamp_done(d, a[i])) a[n++] = a[i];
-    s->n = (uint16_t)n;
-    if (!n) tidei_stamps_clear(s);
-}
 bool tidei_stamps_grow(tidei_stamps *s, unsigned wanted) {
     if (double_fails(CALL_HOST)) return false;
     tidei_stamp *more = malloc(wanted * sizeof *more);
@@ -152,17 +143,6 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
             return;
         }
     at[s->n++] = x;
-}
-tide_status tidei_stamps_wait(tidei_dev *d, tidei_stamps *xs) {
-    for (unsigned i = 0; i < xs->n; i++) {
-        tidei_stamp x = tidei_stamps_at(xs)[i];
-        if (tidei_stamp_done(d, x)) continue;
-        atomic_fetch_add(&dbl.waits, 1);
-        if (double_fails(CALL_WAIT)) return dbl.fail_with;
-        dbl.word[x.stream] = x.tick;
-        tidei_stamp_done(d, x);
-    }
-    return TIDE_OK;
 }
 
 /* ---- the device ---- */
