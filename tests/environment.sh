@@ -1,5 +1,6 @@
 #!/bin/sh
-# environment.sh: every TIDE_ variable that the code reads is in docs/environment.md, and nothing else is.
+# environment.sh: every TIDE_ variable that the code reads is in docs/environment.md, and nothing else is; and the comments of
+# tide_config name those of the settings.
 set -eu
 cd "$TIDE_TEST_SOURCE"
 names() { grep -oE 'TIDE_[A-Z_]+' | LC_ALL=C sort -u; }
@@ -17,5 +18,8 @@ for v in $read_by_code; do
 done
 for v in $documented; do
     printf '%s\n' "$read_by_code" | grep -qx "$v" || { echo "$v is in docs/environment.md, and nothing reads it"; status=1; }
+done
+for v in $(grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/settings.c | names); do
+    grep -q "$v" include/tide/runtime.h || { echo "$v is read, and include/tide/runtime.h does not name it"; status=1; }
 done
 exit $status

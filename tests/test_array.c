@@ -27,8 +27,6 @@ static void has_shape(tide_array *a, int ndim, const int64_t *shape) {
     assert_int_equal(tide_ndim(a), ndim);
     for (int i = 0; i < ndim; i++) assert_int_equal(tide_dim(a, i), shape[i]);
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 /* The elements, in row-major order. */
 static void has_bytes(tide_array *a, const void *want, size_t bytes) {

@@ -1,4 +1,4 @@
-/* test_base.c: errors, byte counts, configuration and environment. */
+/* test_base.c: errors and byte counts. */
 #include "tidetest.h"
 #include <pthread.h>
 
@@ -92,144 +92,11 @@ static void errors_are_the_threads_own(void **state) {
     assert_string_equal(tide_status_name(-7), "TIDE_E_?");
 }
 
-/* ---- settings ---- */
-
-static char warned[8][512];
-static int warnings;
-static void note_warning(void *user, const char *line) {
-    (void)user;
-    if (warnings < 8) snprintf(warned[warnings++], sizeof warned[0], "%s", line);
-}
-static const char *const variables[] = {
-    "TIDE_DEVICE",       "TIDE_LIMIT",     "TIDE_SOFT_LIMIT", "TIDE_COLLECTOR",
-    "TIDE_POLICY",       "TIDE_GC_EARLY",  "TIDE_POOL",       "TIDE_HOST_MEMORY",
-    "TIDE_HOST_DEVICES", "TIDE_LOG",       "TIDE_DEBUG",      "TIDE_CACHE",
-    "TIDE_CACHE_DIR",    "TIDE_CACHE_MAX", "XDG_CACHE_HOME",  "HOME"};
-static char *kept[TIDEI_COUNT(variables)];
-static int clear_environment(void **state) {
-    (void)state;
-    warnings = 0;
-    for (size_t i = 0; i < TIDEI_COUNT(variables); i++) {
-        const char *v = getenv(variables[i]);
-        kept[i] = v ? strdup(v) : NULL;
-        unsetenv(variables[i]);
-    }
-    return 0;
-}
-static int restore_environment(void **state) {
-    (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(variables); i++) {
-        if (kept[i])
-            setenv(variables[i], kept[i], 1);
-        else
-            unsetenv(variables[i]);
-        free(kept[i]);
-    }
-    return 0;
-}
-
-static void settings_default(void **state) {
-    tidei_settings s;
-    (void)state;
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-    assert_string_equal(s.device, "");
-    assert_string_equal(s.policy, "reserve");
-    assert_string_equal(s.pool, "tide");
-    assert_true(s.gc_early && s.cache);
-    assert_string_equal(s.cache_dir, ""); /* neither XDG_CACHE_HOME nor HOME */
-    assert_int_equal(warnings, 0);
-    setenv("HOME", "/h", 1);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-    assert_string_equal(s.cache_dir, "/h/.cache/tidepool");
-    setenv("XDG_CACHE_HOME", "relative", 1); /* to be ignored, says its specification */
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-    assert_string_equal(s.cache_dir, "/h/.cache/tidepool");
-    setenv("XDG_CACHE_HOME", "/x", 1);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-    assert_string_equal(s.cache_dir, "/x/tidepool");
-}
-
-static void config_wins_over_environment(void **state) {
-    tidei_settings s;
-    tide_config c = {.struct_size = sizeof c,
-                     .limit = "1GiB",
-                     .gc_early = TIDE_OFF,
-                     .log_level = TIDE_LOG_DEBUG,
-                     .host_devices = 3};
-    (void)state;
-    setenv("TIDE_LIMIT", "50%", 1);
-    setenv("TIDE_GC_EARLY", "1", 1);
-    setenv("TIDE_LOG", "error", 1);
-    setenv("TIDE_POOL", "none", 1);
-    setenv("TIDE_HOST_DEVICES", "2", 1);
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
-    assert_string_equal(s.limit, "1GiB");
-    assert_false(s.gc_early);
-    assert_int_equal(s.log_level, TIDE_LOG_DEBUG);
-    assert_string_equal(s.pool, "none");
-    assert_int_equal(s.host_devices, 3);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-    assert_string_equal(s.limit, "50%");
-    assert_true(s.gc_early);
-    assert_int_equal(s.log_level, TIDE_LOG_ERROR);
-}
-
-/* Each bad value of the environment warns, naming variable and value, and the default stays; in the config it fails. */
-static void bad_values(void **state) {
-    static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},     {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
-        {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "120%"},     {"TIDE_GC_EARLY", "maybe"},
-        {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"}, {"TIDE_LOG", "loud"},
-        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "2"},        {"TIDE_CACHE_MAX", "big"}};
-    tidei_settings plain, s;
-    (void)state;
-    assert_ok(tidei_settings_read(NULL, &plain, note_warning, NULL));
-    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
-        warnings = 0;
-        setenv(rows[i][0], rows[i][1], 1);
-        assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
-        unsetenv(rows[i][0]);
-        assert_int_equal(warnings, 1);
-        assert_non_null(strstr(warned[0], rows[i][0]));
-        assert_non_null(strstr(warned[0], rows[i][1]));
-        assert_memory_equal(&s, &plain, sizeof s);
-    }
-    tide_config c = {.struct_size = sizeof c, .limit = "lots"};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "lots");
-    c = (tide_config){.struct_size = sizeof c, .cache_dir = "below/here"};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "the field for TIDE_CACHE_DIR is \"below/here\"; wanted: an absolute path");
-    c = (tide_config){.struct_size = sizeof c, .gc_early = 7};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
-    c = (tide_config){.struct_size = sizeof c + 8};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "struct_size");
-}
-
-/* A caller built against an older, shorter struct keeps working. */
-static void shorter_config(void **state) {
-    tidei_settings s;
-    tide_config c;
-    (void)state;
-    memset(&c, 0xff, sizeof c);
-    c.struct_size = offsetof(tide_config, limit);
-    c.device = "host:1";
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
-    assert_string_equal(s.device, "host:1");
-    assert_string_equal(s.limit, "");
-}
-
 int main(void) {
-#define SETTINGS(f) cmocka_unit_test_setup_teardown(f, clear_environment, restore_environment)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_in_text),
         cmocka_unit_test(bytes_from_text),
         cmocka_unit_test(errors_are_the_threads_own),
-        SETTINGS(settings_default),
-        SETTINGS(config_wins_over_environment),
-        SETTINGS(bad_values),
-        SETTINGS(shorter_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

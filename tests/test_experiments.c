@@ -25,10 +25,6 @@ int dense_main(int argc, char **argv);
 #if defined(__SANITIZE_ADDRESS__)
 #define STALE      40
 #define STALE_LAZY 12 /* counts more: its frames have more unwritten room, where addresses of dead arrays stay */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) {
-    return "detect_stack_use_after_return=0";
-} /* fake stacks hide pointers */
 #else
 #define STALE                                                                                                      \
     5 /* one batch kept by a stale word (compilers lay out frames as they like) makes four collections more */

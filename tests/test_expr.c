@@ -29,8 +29,6 @@ static int end(void **state) {
 
 /* ---- helpers ---- */
 
-#define SHAPE(...)                                                                                                 \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 #define ITEMS(...)                                                                                                 \
     (const double[]) { __VA_ARGS__ }
 

@@ -12,16 +12,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) {
-    return "detect_stack_use_after_return=0";
-} /* fake stacks hide pointers from bdwgc */
-#endif
-
-#define SHAPE(...)                                                                                                 \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
-
 /* ---- host memory that runs out, and is counted ---- */
 
 static struct {

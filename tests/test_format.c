@@ -12,8 +12,6 @@ static int close_runtime(void **state) {
     tide_close(*state);
     return 0;
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 static void prints(tide_array *a, const char *want) {
     static char text[16384];

@@ -272,8 +272,6 @@ static tide_array *ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t 
     assert_array(a);
     return a;
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 static void test_empty(void **state) {
     static const tide_dtype types[] = {TIDE_F32, TIDE_C128, TIDE_I16};

@@ -26,8 +26,6 @@ static int close_runtime(void **state) {
     tide_close(*state);
     return 0;
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 static const char *path_of(const char *name) {
     static char path[160];

@@ -15,8 +15,6 @@ static int close_runtime(void **state) {
     tide_close(*state);
     return 0;
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 static void *read_all(tide_array *a) {
     assert_array(a);

@@ -12,8 +12,6 @@ static int close_runtime(void **state) {
     tide_close(*state);
     return 0;
 }
-#define SHAPE(...)                                                                                                 \
-    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 static uint64_t seed = 88172645463325252u;
 static int64_t random_below(int64_t n) {

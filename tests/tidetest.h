@@ -24,6 +24,12 @@
 #define TEST_BOEHM 0
 #endif
 
+/* bdwgc scans stacks, and does not see what AddressSanitizer moved to its own. Once a program, as this header is. */
+#if defined(__SANITIZE_ADDRESS__)
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "detect_stack_use_after_return=0"; }
+#endif
+
 static inline const char *test_device(void) {
     const char *d = getenv("TIDE_TEST_DEVICE");
     return d && *d ? d : "host";
@@ -54,6 +60,10 @@ static inline tide_statistics test_stats(tide_runtime *rt) {
     assert_int_equal(tide_stats(rt, &s), TIDE_OK);
     return s;
 }
+
+/* A shape as two arguments: the number of dimensions, and these. */
+#define SHAPE(...)                                                                                                 \
+    (int)TIDEI_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 #define assert_ok(call)                                                                                            \
     do {                                                                                                           \

@@ -1,0 +1,663 @@
+/* test_rounds.c: collecting as the runtime does it: foreign collectors' table, rounds of several threads, collectors bound to
+** a thread, and the early trigger. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+#include "gc/boehm.h"
+#include "gc/collector.h"
+#include "gc/gc.h"
+#include "gc/policy.h"
+#include "tests/keeper.h"
+#include "tests/logged.h"
+
+/* ---- foreign collectors ---- */
+
+static int never_collects(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+
+static void test_attach_arguments(void **state) {
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
+    tide_collector c = {.struct_size = sizeof c, .name = "c", .collect = never_collects};
+    int ids[TIDE_COLLECTOR_TRACING + 8];
+    assert_int_equal(tide_collector_attach(NULL, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_attach(rt, NULL, NULL), TIDE_E_INVALID);
+    c.caps = 64;
+    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "0x40");
+    c.caps = 0;
+    c.struct_size = 8;
+    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    c.struct_size = sizeof c + 8;
+    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    c.struct_size = sizeof c;
+    c.collect = NULL;
+    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    c.collect = never_collects;
+    c.struct_size = offsetof(tide_collector, may_collect); /* an older caller: the other slots are NULL */
+    for (int i = 0; i < 8; i++) assert_ok(tide_collector_attach(rt, &c, &ids[i]));
+    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "8 collectors");
+    assert_ok(tide_collector_detach(rt, ids[3]));
+    assert_int_equal(tide_collector_detach(rt, ids[3]), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_use(rt, ids[3]), TIDE_E_INVALID);
+    assert_ok(tide_collector_attach(rt, &c, &ids[8]));
+    assert_true(ids[8] != ids[3]); /* ids are not used twice */
+    assert_int_equal(tide_collector_detach(rt, 0), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_use(rt, -2), TIDE_E_INVALID);
+    assert_ok(tide_collector_use(rt, -1));
+    keeper_close();
+}
+
+static void test_owner_is_fixed_at_birth(void **state) {
+    mock_tracer a, b;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    tide_array *own = make(rt, 64);
+    mock_open(&a, rt, "a", 0, 0);
+    tide_array *of_a = make(rt, 64);
+    mock_open(&b, rt, "b", 0, 0);
+    tide_array *of_b = make(rt, 64);
+    assert_ok(tide_collector_use(rt, a.id));
+    tide_array *of_a2 = make(rt, 64);
+    assert_ok(tide_collector_use(rt, -1));
+    tide_array *own2 = make(rt, 64);
+    assert_int_equal(tidei_cell_handle(own)->owner, 0);
+    assert_int_equal(tidei_cell_handle(own2)->owner, 0);
+    assert_int_equal(tidei_cell_handle(of_a)->owner, (uint32_t)a.id);
+    assert_int_equal(tidei_cell_handle(of_a2)->owner, (uint32_t)a.id);
+    assert_int_equal(tidei_cell_handle(of_b)->owner, (uint32_t)b.id);
+    mock_drop(&a, mock_hold(&a, of_a));
+    mock_drop(&a, mock_hold(&a, of_a2));
+    mock_drop(&b, mock_hold(&b, of_b));
+    assert_ok(tide_collect(rt)); /* asks both */
+    assert_int_equal(atomic_load(&a.fulls), 1);
+    assert_int_equal(atomic_load(&b.fulls), 1);
+    assert_int_equal(test_stats(rt).arrays, 2);
+    assert_ok(tide_collector_use(rt, b.id));
+    assert_ok(tide_collector_detach(rt, b.id));
+    assert_int_equal(atomic_load(&b.detached), 1);
+    tide_array *orphan = make(rt, 64); /* the thread's collector is gone: the runtime's first */
+    assert_int_equal(tidei_cell_handle(orphan)->owner, 0);
+    tide_release(own);
+    tide_release(own2);
+    tide_release(orphan);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    keeper_close();
+    assert_int_equal(atomic_load(&a.detached), 1); /* by the close */
+    mock_end(&a);
+    mock_end(&b);
+}
+
+static void test_arrays_of_a_detached_collector(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", 0, 0);
+    tide_array *a = make(rt, 64), *b = tide_retain(make(rt, 64));
+    assert_ok(tide_collector_detach(rt, m.id));
+    tide_release(a);
+    tide_release(b);
+    assert_int_equal(test_stats(rt).arrays, 1);
+    tide_release(b);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    mock_end(&m);
+    keeper_close();
+}
+
+/* The graph, not the order of its parts, says what is dead. */
+static void test_mock_graph(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", 0, MOCK_SHUFFLE | MOCK_CROSS);
+    size_t o[6];
+    for (unsigned i = 0; i < 6; i++) o[i] = mock_hold(&m, make(rt, 64));
+    mock_link(&m, o[0], o[1]);
+    mock_link(&m, o[1], o[2]);
+    mock_link(&m, o[3], o[4]); /* a cycle */
+    mock_link(&m, o[4], o[3]);
+    for (unsigned i = 1; i < 6; i++) mock_drop(&m, o[i]);
+    assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).arrays, 3);
+    keeper_close();
+    mock_end(&m);
+}
+
+static void test_busy_and_unsupported(void **state) {
+    char names[64];
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", TIDE_COLLECTOR_MINOR, 0);
+    mock_drop(&m, mock_hold(&m, make(rt, 64)));
+    m.busy = true;
+    assert_ok(tide_collect(rt));
+    assert_int_equal(atomic_load(&m.fulls), 0);
+    assert_int_equal(test_stats(rt).collections, 0);
+    rt->gc_ops->unreached(rt, names, sizeof names);
+    assert_string_equal(names, "m (busy)");
+    m.busy = false;
+    m.deaf = true; /* no full collection: the minor one then */
+    assert_ok(tide_collect(rt));
+    assert_int_equal(atomic_load(&m.minors), 1);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    rt->gc_ops->unreached(rt, names, sizeof names);
+    assert_string_equal(names, "");
+    bool ran;
+    rt->gc_ops->collect(rt, TIDE_COLLECT_MINOR, "test", &ran);
+    assert_true(ran);
+    assert_int_equal(atomic_load(&m.minors), 2);
+    keeper_close();
+    mock_end(&m);
+}
+
+static void test_pressure(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    tide_array *own = make(rt, 5000);
+    mock_open(&m, rt, "m", 0, 0);
+    size_t o = mock_hold(&m, make(rt, 1000));
+    tide_array *view = tide_slice(m.objects[o].array, "1:2"); /* weighs nothing more */
+    assert_int_equal(atomic_load(&m.pressure), 0);            /* small growth is told at safe points */
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&m.pressure), 1000);
+    size_t big = mock_hold(&m, make(rt, 3 << 20));
+    assert_int_equal(atomic_load(&m.pressure), 1000 + (3 << 20));
+    tide_release(view);
+    mock_drop(&m, o);
+    mock_drop(&m, big);
+    assert_ok(tide_collect(rt)); /* what comes back in its drain is told at its end */
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    tide_release(own);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+static void detach_itself(mock_tracer *m) {
+    assert_int_equal(tide_collector_detach(m->rt, m->id), TIDE_E_INVALID);
+    assert_ok(tide_collect(m->rt)); /* inside a collection: does nothing */
+    tidei_fail(TIDE_E_IO, "mock", "an error of the collector's own");
+}
+
+static void test_from_inside_a_collection(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", 0, 0);
+    m.during = detach_itself;
+    tide_clear_error();
+    assert_ok(tide_collect(rt));
+    assert_int_equal(atomic_load(&m.fulls), 1);
+    assert_int_equal(tide_last_error()->status, TIDE_OK); /* the caller's record is as it was */
+    keeper_close();
+    mock_end(&m);
+}
+
+/* ---- rounds of several threads ---- */
+
+static sem_t inside, go_on;
+static void pause_inside(mock_tracer *m) {
+    if (atomic_load(&m->fulls) > 1) return;
+    sem_post(&inside);
+    sem_wait(&go_on);
+}
+static void *collect_in_thread(void *rt) {
+    assert_ok(tide_collect(rt));
+    return NULL;
+}
+static void *safepoint_in_thread(void *rt) {
+    tide_safepoint(rt);
+    return NULL;
+}
+
+static void test_single_flight(void **state) {
+    pthread_t leader, follower, asker;
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "256KiB", .policy = "cudajl"});
+    mock_open(&m, rt, "m", 0, 0);
+    mock_drop(&m, mock_hold(&m, make(rt, 200 << 10))); /* the policy would collect at once */
+    m.during = pause_inside;
+    assert_int_equal(pthread_create(&leader, NULL, collect_in_thread, rt), 0);
+    sem_wait(&inside);
+    assert_int_equal(pthread_create(&follower, NULL, collect_in_thread, rt), 0);
+    while (!atomic_load(&m.blocked)) sched_yield(); /* the follower waits, in the blocking region */
+    assert_int_equal(pthread_create(&asker, NULL, safepoint_in_thread, rt), 0);
+    pthread_join(asker, NULL); /* asking returns at once */
+    sem_post(&go_on);
+    pthread_join(leader, NULL);
+    pthread_join(follower, NULL);
+    assert_int_equal(atomic_load(&m.fulls), 1); /* the follower took the leader's for its own */
+    assert_int_equal(atomic_load(&m.most_running), 1);
+    assert_int_equal(test_stats(rt).collections, 1);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    assert_int_equal(atomic_load(&m.blocked), 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+static void test_many_collect_at_once(void **state) {
+    pthread_t threads[6];
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", 0, MOCK_SHUFFLE);
+    for (int round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 10; i++) mock_drop(&m, mock_hold(&m, make(rt, 64)));
+        for (unsigned i = 0; i < 6; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, collect_in_thread, rt), 0);
+        for (unsigned i = 0; i < 6; i++) pthread_join(threads[i], NULL);
+        assert_int_equal(test_stats(rt).arrays, 0);
+    }
+    assert_int_equal(atomic_load(&m.most_running), 1);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* A follower that wants a full collection and hears of a minor one's end only when the next round runs already: the level
+** of that one is not the finished one's. */
+static sem_t held, let_in;
+static pthread_t late_thread;
+static atomic_int waits, returned;
+static void blocks_late(void *self, void (*fn)(void *), void *arg) { /* holds up the follower's first wait */
+    (void)self;
+    if (pthread_equal(late_thread, pthread_self()) && atomic_fetch_add(&waits, 1) == 0) {
+        sem_post(&held);
+        sem_wait(&let_in);
+    }
+    fn(arg);
+}
+static void *collect_late(void *rt) {
+    late_thread = pthread_self();
+    assert_ok(tide_collect(rt));
+    atomic_store(&returned, 1);
+    return NULL;
+}
+static void pause_each_time(mock_tracer *m) {
+    (void)m;
+    sem_post(&inside);
+    sem_wait(&go_on);
+}
+static void *minor_then_full(void *rt) {
+    tidei_collect(rt, TIDE_COLLECT_MINOR, "test", NULL);
+    return collect_in_thread(rt);
+}
+
+static void test_follower_wants_more_than_a_minor_round(void **state) {
+    pthread_t leader, follower;
+    mock_tracer m;
+    (void)state;
+    sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0), sem_init(&held, 0, 0), sem_init(&let_in, 0, 0);
+    atomic_store(&waits, 0), atomic_store(&returned, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", TIDE_COLLECTOR_MINOR, 0);
+    tide_collector late = {
+        .struct_size = sizeof late, .name = "late", .collect = never_collects, .blocking = blocks_late};
+    assert_ok(tide_collector_attach(rt, &late, NULL));
+    m.during = pause_each_time;
+    assert_int_equal(pthread_create(&leader, NULL, minor_then_full, rt), 0);
+    sem_wait(&inside); /* the minor round runs */
+    assert_int_equal(pthread_create(&follower, NULL, collect_late, rt), 0);
+    sem_wait(&held); /* the follower is about to wait for it */
+    sem_post(&go_on);
+    sem_wait(&inside); /* the full round runs */
+    sem_post(&let_in);
+    while (!atomic_load(&returned) && atomic_load(&waits) < 2) sched_yield();
+    assert_int_equal(atomic_load(&returned), 0); /* it waits for this one too */
+    sem_post(&go_on);
+    pthread_join(leader, NULL);
+    pthread_join(follower, NULL);
+    assert_int_equal(atomic_load(&m.fulls), 1);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* A bound collector whose thread is elsewhere is asked, and answers at its thread's next safe point. */
+static void *collect_and_look(void *p) {
+    tide_runtime *rt = p;
+    static char names[64];
+    assert_ok(tide_collect(rt));
+    rt->gc_ops->unreached(rt, names, sizeof names);
+    return names;
+}
+
+static void test_bound_collector_answers_later(void **state) {
+    pthread_t other;
+    void *names;
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "lua", TIDE_COLLECTOR_BOUND, 0);
+    mock_drop(&m, mock_hold(&m, make(rt, 64)));
+    assert_int_equal(pthread_create(&other, NULL, collect_and_look, rt), 0);
+    pthread_join(other, &names);
+    assert_string_equal(names, "lua (its thread is elsewhere)");
+    assert_int_equal(atomic_load(&m.fulls), 0);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&m.fulls), 1);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    assert_int_equal(test_stats(rt).collections, 1);
+    tide_safepoint(rt); /* once is enough */
+    assert_int_equal(atomic_load(&m.fulls), 1);
+    mock_drop(&m, mock_hold(&m, make(rt, 64)));
+    assert_int_equal(pthread_create(&other, NULL, collect_and_look, rt), 0);
+    pthread_join(other, &names);
+    tide_release(make(rt, 64)); /* an allocation is a safe point too, although the policy sleeps */
+    assert_int_equal(atomic_load(&m.fulls), 2);
+    assert_int_equal(atomic_load(&m.elsewhere), 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Its thread waits for another's round: it answers, and the leader waits for that. */
+static mock_tracer leading;
+static bool somebody_waits(tidei_gc *gc) {
+    unsigned n = 0;
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) n += gc->at[i].waits;
+    pthread_mutex_unlock(&gc->lock);
+    return n > 0;
+}
+static void wait_for_bound_follower(mock_tracer *m) {
+    if (atomic_load(&m->minors) + atomic_load(&m->fulls) > 1) return;
+    sem_post(&inside);
+    while (!somebody_waits(tidei_gc_of(m->rt))) sched_yield();
+}
+
+static void answers_while_waiting(bool busy) {
+    pthread_t other;
+    void *names;
+    mock_tracer bound;
+    sem_init(&inside, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&leading, rt, "first", 0, 0); /* holds up the leader until the follower waits */
+    mock_open(&bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    leading.during = wait_for_bound_follower;
+    mock_drop(&bound, mock_hold(&bound, make(rt, 64)));
+    assert_int_equal(pthread_create(&other, NULL, collect_and_look, rt), 0);
+    sem_wait(&inside);
+    bound.busy = busy;
+    assert_ok(tide_collect(rt)); /* follows */
+    assert_int_equal(atomic_load(&bound.fulls), !busy);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    assert_int_equal(test_stats(rt).arrays, busy);
+    pthread_join(other, &names);
+    assert_string_equal(names, busy ? "bound (busy)" : "");
+    keeper_close();
+    mock_end(&leading);
+    mock_end(&bound);
+}
+
+static void test_bound_collector_answers_while_waiting(void **state) {
+    (void)state;
+    answers_while_waiting(false);
+    answers_while_waiting(true); /* which is an answer too */
+}
+
+/* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
+/* Percent of the limit, which is as much as a page on some devices. */
+static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
+    return atomic_load(&rt->devs[0].limit) / 100 * percent;
+}
+static void *climb_in_thread(void *rt) {
+    tide_array *a = make(rt, part_of_limit(rt, 60));
+    if (!a) return (void *)1;
+    tide_release(a);
+    return NULL;
+}
+
+static void test_bound_collector_answers_in_a_climb(void **state) {
+    pthread_t other;
+    void *failed;
+    mock_tracer bound;
+    (void)state;
+    COUNTS_ROUNDS();
+    sem_init(&inside, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .policy = "never"});
+    mock_open(&leading, rt, "first", TIDE_COLLECTOR_MINOR, 0);
+    mock_open(&bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    leading.during = wait_for_bound_follower;
+    mock_drop(&bound, mock_hold(&bound, make(rt, part_of_limit(rt, 60))));
+    assert_int_equal(pthread_create(&other, NULL, climb_in_thread, rt), 0);
+    sem_wait(&inside);                                  /* the climb is at its minor collection */
+    tide_array *mine = make(rt, part_of_limit(rt, 70)); /* waits for its end */
+    pthread_join(other, &failed);
+    assert_null(failed);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    assert_true(atomic_load(&bound.fulls) > 0);
+    if (!mine) mine = make(rt, part_of_limit(rt, 70)); /* the other one was still there */
+    assert_array(mine);
+    tide_release(mine);
+    keeper_close();
+    mock_end(&leading);
+    mock_end(&bound);
+}
+
+/* ---- the early trigger ---- */
+
+static void test_log_lines(void **state) {
+    mock_tracer m;
+    double ms;
+    char rest[8];
+    (void)state;
+    COUNTS_ROUNDS();
+    logged.n = 0;
+    tide_runtime *rt = keeper_open(
+        &kinds[0],
+        (tide_config){.limit = "4MiB", .policy = "cudajl", .log = keep_line, .log_level = TIDE_LOG_DEBUG});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 3; i++) mock_drop(&m, mock_hold(&m, make(rt, 1 << 20)));
+    mock_hold(&m, make(rt, 64)); /* at 3 of 4 MiB */
+    assert_int_equal(test_stats(rt).early_collections, 1);
+    assert_int_equal(lines_with(TIDE_LOG_INFO, "maybe_collect: collected 3.0 MiB in "), 1);
+    for (unsigned i = 0; i < logged.n; i++)
+        if (!strncmp(logged.line[i], "maybe_collect", 13)) {
+            assert_int_equal(sscanf(logged.line[i], "maybe_collect: collected 3.0 MiB in %lf %7s", &ms, rest), 2);
+            assert_string_equal(rest, "ms");
+        }
+    assert_ok(tide_collect(rt));
+    assert_int_equal(lines_with(TIDE_LOG_INFO, "tide_collect: collected 0 bytes in "), 1);
+    /* A climb has its line, and each collection in it, also where they bring nothing. */
+    assert_null(make(rt, (4 << 20) - 1));
+    assert_int_equal(lines_with(TIDE_LOG_INFO, ", which was not enough"), 1);
+    unsigned lines = lines_with(TIDE_LOG_INFO, "reclaim: collected 0 bytes in ") +
+                     lines_with(TIDE_LOG_INFO, "maybe_collect: collected") +
+                     lines_with(TIDE_LOG_INFO, "tide_collect: collected");
+    assert_true(lines_with(TIDE_LOG_INFO, "reclaim: collected 0 bytes in ") > 0);
+    assert_int_equal(lines, test_stats(rt).collections);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Below its pressure the policy sleeps; asked at a sync point it acts at half. */
+static void test_early(void **state) {
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "cudajl"});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 40; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
+    assert_int_equal(test_stats(rt).early_collections, 0); /* 2.46 of 4 MiB */
+    assert_int_equal(rt->devs[0].wake_at, 3 << 20);
+    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    assert_int_equal(test_stats(rt).early_collections, 1);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* A round that ends while the policy's snapshot is taken: the policy is asked anew, not with figures from before it. */
+static tide_runtime *asked;
+static atomic_bool collects_once;
+static uint64_t collecting_clock(void) {
+    if (atomic_exchange(&collects_once, false)) {
+        pthread_t other;
+        assert_int_equal(pthread_create(&other, NULL, collect_in_thread, asked), 0);
+        pthread_join(other, NULL);
+    }
+    return tidei_now_ns();
+}
+
+static void test_round_ends_while_the_policy_is_asked(void **state) {
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "cudajl"});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 40; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
+    assert_int_equal(test_stats(rt).collections, 0);
+    asked = rt;
+    atomic_store(&collects_once, true);
+    rt->clock_ns = collecting_clock;
+    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0); /* 2.46 of 4 MiB: it would collect */
+    assert_int_equal(test_stats(rt).collections, 1);
+    assert_int_equal(test_stats(rt).early_collections, 0);
+    assert_int_equal(rt->devs[0].wake_at, 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Early collections keep the ladder unclimbed, and are counted. */
+static void test_early_before_climbs(void **state) {
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "reserve"});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 400; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
+    tide_statistics s = test_stats(rt);
+    assert_in_range(s.early_collections, 6, 18); /* every 97 to 35 % of the limit */
+    assert_int_equal(s.climbs, 0);
+    assert_int_equal(s.collections, s.early_collections);
+    assert_true(s.collect_max_ns <= s.collect_ns);
+    assert_int_equal(s.collected, s.frees * (63 << 10));
+    keeper_close();
+    mock_end(&m);
+}
+
+static void test_early_off(void **state) {
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 100; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
+    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    tide_statistics s = test_stats(rt);
+    assert_int_equal(s.early_collections, 0);
+    assert_true(s.climbs > 0); /* and yet nothing failed */
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Data that really are live: collections that free nothing die out as the room shrinks. */
+static void test_fruitless(void **state) {
+    mock_tracer m;
+    (void)state;
+    COUNTS_ROUNDS();
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "reserve"});
+    mock_open(&m, rt, "m", 0, 0);
+    for (unsigned i = 0; i < 62; i++) mock_hold(&m, make(rt, 63 << 10));
+    for (unsigned i = 0; i < 2000; i++) {
+        tide_release(make(rt, 1024));
+        tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    }
+    assert_in_range(test_stats(rt).collections, 1, 12);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Without a tracing collector there is nobody to ask, and nothing is lost by asking. */
+static void test_nobody_to_ask(void **state) {
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB"});
+    for (unsigned i = 0; i < 10; i++) hold(i, make(rt, 63 << 10));
+    assert_true(rt->devs[0].wake_at == SIZE_MAX);
+    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).collections, 0);
+    for (unsigned i = 0; i < 10; i++) drop(i);
+    keeper_close();
+}
+
+static void test_names(void **state) {
+    tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "stop-and-copy"};
+    tide_runtime *rt;
+    (void)state;
+    assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "refcount");
+    assert_error(TIDE_E_INVALID, "stop-and-copy");
+    c.collector = "refcount";
+    c.policy = "hopeful";
+    assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "reserve, cudajl, never");
+#ifndef TIDEI_HAVE_BOEHM
+    c.policy = NULL;
+    c.collector = "boehm";
+    assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "bdw-gc");
+#endif
+}
+
+static void test_device_libraries(void **state) {
+    static const char *const yes[] = {"libcuda.so.1",
+                                      "/usr/lib/libcuda.so.580.65.06",
+                                      "libcudart.so.13",
+                                      "libcublas.so",
+                                      "/opt/x/libcublasLt.so.13",
+                                      "libcusolverMg.so.12",
+                                      "libcusparse.so.12",
+                                      "libcufftw.so.12",
+                                      "libcurand.so.10",
+                                      "libcudnn_ops.so.9",
+                                      "libnccl.so.2",
+                                      "libnvrtc.so.13",
+                                      "libnvJitLink.so.13",
+                                      "libnvidia-ml.so.1",
+                                      "libcupti.so.13"};
+    static const char *const no[] = {"",
+                                     "libc.so.6",
+                                     "libtidepool.so.0",
+                                     "/usr/lib/libcuda/libm.so.6",
+                                     "libcudacpp.so",
+                                     "libopenblas.so.0",
+                                     "mylibcublas.so",
+                                     "libcurandom.so"};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(yes); i++) assert_int_equal(tide_is_device_library(yes[i]), 1);
+    for (size_t i = 0; i < TIDEI_COUNT(no); i++) assert_int_equal(tide_is_device_library(no[i]), 0);
+    assert_int_equal(tide_is_device_library(NULL), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attach_arguments),
+        cmocka_unit_test(test_owner_is_fixed_at_birth),
+        cmocka_unit_test(test_arrays_of_a_detached_collector),
+        cmocka_unit_test(test_mock_graph),
+        cmocka_unit_test(test_busy_and_unsupported),
+        cmocka_unit_test(test_pressure),
+        cmocka_unit_test(test_from_inside_a_collection),
+        cmocka_unit_test(test_single_flight),
+        cmocka_unit_test(test_many_collect_at_once),
+        cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
+        cmocka_unit_test(test_bound_collector_answers_later),
+        cmocka_unit_test(test_bound_collector_answers_while_waiting),
+        cmocka_unit_test(test_bound_collector_answers_in_a_climb),
+        cmocka_unit_test(test_log_lines),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_round_ends_while_the_policy_is_asked),
+        cmocka_unit_test(test_early_before_climbs),
+        cmocka_unit_test(test_early_off),
+        cmocka_unit_test(test_fruitless),
+        cmocka_unit_test(test_nobody_to_ask),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_device_libraries),
+    };
+    return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
+}
