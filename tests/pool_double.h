@@ -19,16 +19,7 @@ typedef struct tidei_dpage {
 } double_page;
 
 /* Counts down at each call of one kind; the call that finds 0 fails. -1: none does. */
-enum double_call {
-    CALL_HOST,
-    CALL_BACK,
-    CALL_PAGE_NEW,
-    CALL_MAP,
-    CALL_UNMAP,
-    CALL_RAW,
-    CALL_RESERVE,
-    CALLS
-};
+enum double_call { CALL_HOST, CALL_BACK, CALL_PAGE_NEW, CALL_MAP, CALL_UNMAP, CALL_RAW, CALL_RESERVE, CALLS };
 
 static struct doubles {
     tidei_device device;
