@@ -1,8 +1,8 @@
 /* use.c: lending addresses to other people's kernels and library calls (tide_use_begin .. tide_use_end).
 **
 ** At begin the stream is ordered, on the device, after what the uses need; at end one tick is taken that covers everything
-** queued in between, and the uses are written into the storages' histories at that tick. The scope holds a reference on
-** every storage, so nothing can go or be reused meanwhile. */
+** queued in between, and the uses are written into the storages' histories at that tick. The scope holds a reference and a
+** pin on every storage, so nothing can go, move or be reused meanwhile. */
 #include "arrays/arrays.h"
 
 struct tide_use_scope {
@@ -14,7 +14,10 @@ struct tide_use_scope {
 };
 
 static void let_go(tide_use_scope *u) {
-    for (size_t i = 0; i < u->n; i++) tidei_operand_put(&u->operands[i]);
+    for (size_t i = 0; i < u->n; i++) {
+        tidei_storage_unpin(u->operands[i].st);
+        tidei_operand_put(&u->operands[i]);
+    }
     tidei_host_free(u->rt, u);
 }
 
@@ -25,6 +28,7 @@ static tide_status gather(tide_use_scope *u, const tide_use *uses, size_t n) {
                               "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
         tide_status status = tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", &u->operands[i]);
         if (status != TIDE_OK) return status;
+        tidei_storage_pin(u->operands[i].st); /* the address is lent */
         u->n = i + 1;
         u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);
     }

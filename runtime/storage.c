@@ -44,6 +44,7 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const 
     }
     atomic_flag_clear(&st->flag);
     atomic_init(&st->refs, 1);
+    atomic_init(&st->pins, 0);
     st->dev = d;
     st->pool = d->pool;
     st->addr = a.block.addr;
@@ -67,6 +68,9 @@ void tidei_storage_release(tidei_storage *st) {
     }
     tidei_host_free(d->rt, st);
 }
+
+void tidei_storage_pin(tidei_storage *st) { atomic_fetch_add(&st->pins, 1); }
+void tidei_storage_unpin(tidei_storage *st) { atomic_fetch_sub(&st->pins, 1); }
 
 static void lock_stamps(tidei_storage *st) {
     while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();

@@ -15,9 +15,10 @@ typedef struct tidei_storage {
     atomic_flag flag; /* guards stamps; held for a few loads and stores */
     tidei_dev *dev;
     tidei_pool *pool;
-    tidei_addr addr; /* 0 when bytes is 0 */
-    size_t bytes;    /* as requested; 0: no block */
-    void *priv;      /* the pool's */
+    tidei_addr addr;       /* 0 when bytes is 0 */
+    size_t bytes;          /* as requested; 0: no block */
+    void *priv;            /* the pool's */
+    _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
     tidei_stamps stamps;
 } tidei_storage;
 
@@ -27,6 +28,10 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const 
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
+
+/* Between them the storage keeps its address. Any thread that holds it; as often as wanted. */
+void tidei_storage_pin(tidei_storage *st);
+void tidei_storage_unpin(tidei_storage *st);
 
 /* What an operation does to one storage. */
 typedef struct tidei_use {

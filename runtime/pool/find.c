@@ -1,4 +1,4 @@
-/* find.c: the pools there are, by name. */
+/* find.c: the pools there are, by name, and what they all have. */
 #include "runtime/pool/pool.h"
 
 const struct tidei_pool_ops *tidei_pool_find(const char *name) {
@@ -6,4 +6,14 @@ const struct tidei_pool_ops *tidei_pool_find(const char *name) {
     for (unsigned i = 0; i < TIDEI_COUNT(pools); i++)
         if (strcmp(pools[i]->name, name) == 0) return pools[i];
     return NULL;
+}
+
+void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind) {
+    p->ops = ops;
+    p->dev = d;
+    p->kind = kind;
+    atomic_init(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+    atomic_init(&p->attrs.threshold, TIDEI_THRESHOLD_NONE);
+    atomic_init(&p->attrs.max_split, SIZE_MAX);
+    atomic_init(&p->attrs.deterministic, false);
 }

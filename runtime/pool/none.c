@@ -31,7 +31,7 @@ typedef struct none {
 static tide_status none_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     none *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("pool none", sizeof *p);
-    p->base = (tidei_pool){.ops = &tidei_pool_none, .dev = dev, .kind = kind};
+    tidei_pool_init(&p->base, &tidei_pool_none, dev, kind);
     p->align = dev->d->info.align;
     pthread_mutex_init(&p->settling, NULL);
     pthread_mutex_init(&p->lock, NULL);

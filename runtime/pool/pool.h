@@ -37,7 +37,25 @@ typedef struct tidei_pool_stats {
     size_t backed;
     size_t largest; /* largest request that would be served without growing, stamps aside */
     uint64_t allocs, frees;
+    uint64_t compactions; /* times blocks were moved to make room */
+    uint64_t bytes_moved; /* in them */
 } tidei_pool_stats;
+
+/* When a freed block may serve another stream than the one whose work is pending on it (a pool's own stream needs no rule). */
+enum {
+    TIDEI_REUSE_FOLLOW = 1, /* the stream is ordered after that work by a wait; chains count */
+    TIDEI_REUSE_DONE = 2,   /* the work is known to be done. Depends on timing: off in a deterministic pool */
+    TIDEI_REUSE_WAIT = 4    /* always: as with TIDEI_ALLOC_STEAL, at every allocation that would have to grow */
+};
+
+/* What can be changed while a pool works; each is read when it matters, so a change counts from the next call on. */
+typedef struct tidei_pool_attrs {
+    _Atomic unsigned reuse;     /* TIDEI_REUSE_* */
+    _Atomic size_t threshold;   /* bytes that sync points leave backed beyond the blocks handed out */
+    _Atomic size_t max_split;   /* pool split: pieces of this size and more stay whole; SIZE_MAX: all are split */
+    _Atomic bool deterministic; /* addresses depend on the calls alone, never on how far the device is */
+} tidei_pool_attrs;
+#define TIDEI_THRESHOLD_NONE SIZE_MAX /* sync points give nothing back */
 
 struct tidei_pool_ops {
     const char *name;
@@ -62,7 +80,10 @@ struct tidei_pool {
     const struct tidei_pool_ops *ops;
     tidei_dev *dev;
     tidei_mem_kind kind;
+    tidei_pool_attrs attrs;
 };
+/* The part that all pools have, with its attributes' defaults. For `open`. */
+void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);
 
 extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_none;
 /* By name ("tide", "none"); NULL if there is none such. */

@@ -588,7 +588,7 @@ static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_poo
                           "%s has no pages of this kind of memory; pool \"none\" does without", info->name);
     tidei_tide *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("pool tide", sizeof *p);
-    p->base = (tidei_pool){.ops = &tidei_pool_tide, .dev = dev, .kind = kind};
+    tidei_pool_init(&p->base, &tidei_pool_tide, dev, kind);
     p->page_bytes = info->page_bytes;
     p->granule = tidei_max_size(GRANULE, info->align);
     p->span = tidei_max_size(info->va_bytes, info->page_bytes) / p->page_bytes * p->page_bytes;
