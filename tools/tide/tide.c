@@ -1,14 +1,16 @@
-/* tide.c: the `tide` command: what this machine offers Tidepool.
+/* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a recorded program.
 **   tide info            version, device, memory
 **   tide info --device   one line: the device, and why not cuda
+**   tide replay FILE     replays a trace (replay_command.c)
 ** Exit 0, 1 failed, 2 bad input. */
 #include <stdio.h>
 #include <string.h>
 #include <tide/tide.h>
+#include "tools/tide/command.h"
 
-static int usage(void) {
-    fprintf(stderr, "usage: tide info [--device]\n");
-    return 2;
+static int usage(FILE *to, int status) {
+    fprintf(to, "usage: tide info [--device]\n       %s\n", tidei_replay_usage);
+    return status;
 }
 
 static int info(int device_only) {
@@ -31,7 +33,9 @@ static int info(int device_only) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || strcmp(argv[1], "info")) return usage();
+    if (argc == 2 && !strcmp(argv[1], "--help")) return usage(stdout, 0);
+    if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);
+    if (argc < 2 || strcmp(argv[1], "info")) return usage(stderr, 2);
     if (argc == 2) return info(0);
-    return argc == 3 && !strcmp(argv[2], "--device") ? info(1) : usage();
+    return argc == 3 && !strcmp(argv[2], "--device") ? info(1) : usage(stderr, 2);
 }

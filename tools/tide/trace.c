@@ -1,0 +1,345 @@
+/* trace.c: reading a trace: blocks of bytes (zlib, which reads plain files too), lines, fields, events.
+**
+** A line is looked at where it lies in the buffer; nothing of it is copied. Ids become numbers of blocks through a table of
+** those that are allocated: open addressing, entries moved back into the gaps that frees leave.
+** What must stay true: the first thing that is wrong ends the reading, with the line's number. */
+#include "tools/tide/trace.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define OP         "tide replay"
+#define READ_BYTES (256 * TIDEI_KIB)
+#define LINE_BYTES 255 /* the longest line, as its error says; real ones have some 60 bytes */
+#define FIELDS_MAX 6
+#define FOUND_MAX  60 /* of an offending text, as much as a message shows */
+#define NO_BLOCK   UINT32_MAX
+
+struct text {
+    const char *at;
+    size_t n;
+};
+
+struct live { /* an allocated id */
+    uint64_t id, bytes;
+    uint32_t block; /* NO_BLOCK: an empty entry */
+};
+
+struct reader {
+    const char *name;
+    gzFile file;
+    size_t line; /* number of the current one, from 1 */
+    char *buf;
+    size_t at, end; /* what is not read yet */
+    bool over;      /* the file has no more */
+    tidei_trace trace;
+    size_t events_cap;
+    struct live *live; /* live_cap entries, a power of two, at most half of them used */
+    size_t live_cap, live_n;
+    uint64_t live_bytes;
+    tide_status (*row)(struct reader *r, const struct text *fields);
+    unsigned fields;
+    const char *header;
+};
+
+/* ---- errors ---- */
+
+/* "name:line: expected ..., found '...'". What is no plain character shows as '?'. */
+static tide_status expected(const struct reader *r, const char *what, struct text found) {
+    char text[FOUND_MAX + 4];
+    size_t n = tidei_min_size(found.n, FOUND_MAX);
+    for (size_t i = 0; i < n; i++) text[i] = found.at[i] >= ' ' && found.at[i] <= '~' ? found.at[i] : '?';
+    strcpy(text + n, found.n > n ? "..." : "");
+    return tidei_fail(TIDE_E_FORMAT, OP, "%s:%zu: expected %s, found '%s'", r->name, r->line, what, text);
+}
+
+static struct text text_of(const char *s) { return (struct text){s, strlen(s)}; }
+
+static tide_status refused(const char *name, const char *what, int error) {
+    return tidei_fail(TIDE_E_IO, OP, "%s: cannot be %s: %s", name, what, strerror(error));
+}
+
+/* ---- lines ---- */
+
+/* What ended the reading early, by zlib's code; TIDE_OK if nothing did. The line that it belongs to is the next one. */
+static tide_status stream_status(struct reader *r) {
+    int code, error = errno;
+    (void)gzerror(r->file, &code);
+    if (code == Z_OK || code == Z_STREAM_END) return TIDE_OK;
+    if (code == Z_ERRNO) return refused(r->name, "read", error);
+    if (code == Z_MEM_ERROR) return tidei_fail_host_memory(OP, READ_BYTES);
+    return expected(r, "the rest of the gzip stream",
+                    text_of(code == Z_BUF_ERROR ? "end of file" : "damaged data"));
+}
+
+/* Reads on behind what is left over, which moves to the front. */
+static void refill(struct reader *r) {
+    r->end -= r->at;
+    memmove(r->buf, r->buf + r->at, r->end);
+    r->at = 0;
+    size_t want = READ_BYTES - r->end;
+    int got = gzread(r->file, r->buf + r->end, (unsigned)want);
+    if (got > 0) r->end += (size_t)got;
+    r->over = got < 0 || (size_t)got < want;
+}
+
+/* The next line without its end; *more is false behind the last one. An unsound stream is an error where its sound part
+** ends. */
+static tide_status next_line(struct reader *r, struct text *out, bool *more) {
+    char *newline;
+    r->line++;
+    while (!(newline = memchr(r->buf + r->at, '\n', r->end - r->at)) && !r->over && r->end - r->at <= LINE_BYTES)
+        refill(r);
+    if (!newline && r->over) {
+        tide_status status = stream_status(r);
+        if (status != TIDE_OK) return status;
+    }
+    *more = newline || r->end > r->at;
+    *out = (struct text){r->buf + r->at, newline ? (size_t)(newline - (r->buf + r->at)) : r->end - r->at};
+    r->at += out->n + (newline ? 1 : 0);
+    if (out->n && out->at[out->n - 1] == '\r') out->n--;
+    if (out->n > LINE_BYTES) return expected(r, "a line of at most 255 bytes", *out);
+    return TIDE_OK;
+}
+
+/* ---- fields ---- */
+
+static bool is(struct text t, const char *word) { return t.n == strlen(word) && !memcmp(t.at, word, t.n); }
+
+static unsigned split(struct text line, struct text *fields) {
+    unsigned n = 0;
+    for (const char *at = line.at, *end = line.at + line.n;; n++) {
+        const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
+        if (n < FIELDS_MAX) fields[n] = (struct text){at, (size_t)(stop - at)};
+        if (!comma) return n + 1;
+        at = comma + 1;
+    }
+}
+
+static bool number(struct text t, uint64_t *out) {
+    uint64_t v = 0;
+    if (!t.n) return false;
+    for (size_t i = 0; i < t.n; i++) {
+        unsigned digit = (unsigned char)t.at[i] - (unsigned)'0';
+        if (digit > 9 || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v)) return false;
+    }
+    *out = v;
+    return true;
+}
+
+static unsigned hex_digit(char c) {
+    if (c >= '0' && c <= '9') return (unsigned)(c - '0');
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
+}
+
+/* "0x7f00", as some versions of RMM write it without the 0x, or "(nil)". */
+static bool hex_number(struct text t, uint64_t *out) {
+    *out = 0;
+    if (is(t, "(nil)")) return true;
+    if (t.n > 2 && t.at[0] == '0' && (t.at[1] | 32) == 'x') t = (struct text){t.at + 2, t.n - 2};
+    if (!t.n || t.n > 16) return false;
+    for (size_t i = 0; i < t.n; i++) {
+        unsigned digit = hex_digit(t.at[i]);
+        if (digit > 15) return false;
+        *out = *out << 4 | digit;
+    }
+    return true;
+}
+
+/* ---- what is allocated ---- */
+
+static size_t slot_of(const struct reader *r, uint64_t id) {
+    uint64_t h = id * 0x9E3779B97F4A7C15u; /* the golden ratio: neighbours lie far apart in the upper bits */
+    size_t i = (size_t)(h >> 32) & (r->live_cap - 1);
+    while (r->live[i].block != NO_BLOCK && r->live[i].id != id) i = (i + 1) & (r->live_cap - 1);
+    return i;
+}
+
+static bool live_grow(struct reader *r) {
+    struct live *old = r->live;
+    size_t n = r->live_cap;
+    struct live *grown = tidei_host_alloc(NULL, (n ? 2 * n : 1024) * sizeof *grown);
+    if (!grown) return false;
+    r->live = grown;
+    r->live_cap = n ? 2 * n : 1024;
+    for (size_t i = 0; i < r->live_cap; i++) grown[i].block = NO_BLOCK;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].block != NO_BLOCK) grown[slot_of(r, old[i].id)] = old[i];
+    tidei_host_free(NULL, old);
+    return true;
+}
+
+/* Empties entry `gap`; those behind it that it kept from their place move up. */
+static void live_remove(struct reader *r, size_t gap) {
+    size_t mask = r->live_cap - 1;
+    r->live_n--;
+    r->live_bytes -= r->live[gap].bytes;
+    r->live[gap].block = NO_BLOCK;
+    for (size_t i = (gap + 1) & mask; r->live[i].block != NO_BLOCK; i = (i + 1) & mask) {
+        struct live moved = r->live[i];
+        r->live[i].block = NO_BLOCK;
+        r->live[slot_of(r, moved.id)] = moved;
+    }
+}
+
+/* ---- events ---- */
+
+static tide_status add_event(struct reader *r, tidei_event e) {
+    tidei_trace *t = &r->trace;
+    if (t->n == r->events_cap) {
+        size_t cap = r->events_cap ? 2 * r->events_cap : 4096;
+        tidei_event *grown = cap <= SIZE_MAX / sizeof *grown ? tidei_host_alloc(NULL, cap * sizeof *grown) : NULL;
+        if (!grown) return tidei_fail_host_memory(OP, cap * sizeof *grown);
+        if (t->n) memcpy(grown, t->events, t->n * sizeof *grown);
+        tidei_host_free(NULL, t->events);
+        t->events = grown;
+        r->events_cap = cap;
+    }
+    t->events[t->n++] = e;
+    return TIDE_OK;
+}
+
+/* `shown` is the id as the line has it. */
+static tide_status allocate(struct reader *r, uint64_t id, struct text shown, uint64_t bytes,
+                            struct text shown_bytes) {
+    if (2 * (r->live_n + 1) > r->live_cap && !live_grow(r))
+        return tidei_fail_host_memory(OP, 2 * r->live_cap * sizeof *r->live);
+    size_t slot = slot_of(r, id);
+    if (r->live[slot].block != NO_BLOCK) return expected(r, "an id that is not allocated", shown);
+    if (bytes > TIDEI_TRACE_LIVE_MAX - r->live_bytes)
+        return expected(r, "a size with which at most 2^56 bytes live", shown_bytes);
+    if (r->trace.blocks == NO_BLOCK) return expected(r, "at most 2^32 - 1 allocations", shown);
+    struct live x = {id, bytes, (uint32_t)r->trace.blocks++};
+    r->live[slot] = x;
+    r->live_n++;
+    r->live_bytes += bytes;
+    return add_event(r, (tidei_event){bytes, x.block, TIDEI_EVENT_ALLOC});
+}
+
+static tide_status release(struct reader *r, uint64_t id, struct text shown) {
+    size_t slot = slot_of(r, id);
+    struct live x = r->live[slot];
+    if (x.block == NO_BLOCK) return expected(r, "the id of an allocated block", shown);
+    live_remove(r, slot);
+    return add_event(r, (tidei_event){x.bytes, x.block, TIDEI_EVENT_FREE});
+}
+
+/* ---- the two forms ---- */
+
+static tide_status tide_row(struct reader *r, const struct text *f) {
+    uint64_t id, bytes, other;
+    if (f[0].n != 1 || !strchr("afs", f[0].at[0])) return expected(r, "op a, f or s", f[0]);
+    if (!number(f[1], &id)) return expected(r, "an id below 2^64", f[1]);
+    if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
+    if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
+    if (!number(f[4], &other)) return expected(r, "a time in microseconds", f[4]);
+    switch (f[0].at[0]) {
+    case 'a': return allocate(r, id, f[1], bytes, f[2]);
+    case 'f': return release(r, id, f[1]);
+    default: return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
+    }
+}
+
+/* "HH:MM:SS:uuuuuu", or with a dot. */
+static bool is_time(struct text t) {
+    static const char form[] = "00:00:00.000000";
+    if (t.n != sizeof form - 1) return false;
+    for (size_t i = 0; i < t.n; i++) {
+        bool digit = t.at[i] >= '0' && t.at[i] <= '9';
+        if (form[i] == '0' ? !digit : t.at[i] != ':' && (form[i] == ':' || t.at[i] != '.')) return false;
+    }
+    return true;
+}
+
+static tide_status rmm_row(struct reader *r, const struct text *f) {
+    uint64_t pointer, bytes, other;
+    bool allocates = is(f[2], "allocate"), fails = is(f[2], "allocate failure");
+    if (!number(f[0], &other)) return expected(r, "a thread's number", f[0]);
+    if (!is_time(f[1])) return expected(r, "a time HH:MM:SS.uuuuuu", f[1]);
+    if (!allocates && !fails && !is(f[2], "free"))
+        return expected(r, "Action allocate, allocate failure or free", f[2]);
+    if (!hex_number(f[3], &pointer)) return expected(r, "a pointer in hexadecimal digits", f[3]);
+    if (!number(f[4], &bytes)) return expected(r, "a size in bytes", f[4]);
+    if (!hex_number(f[5], &other)) return expected(r, "a stream's number", f[5]);
+    if (fails || (!pointer && !bytes)) return TIDE_OK; /* all empty blocks may have the null pointer at a time */
+    return allocates ? allocate(r, pointer, f[3], bytes, f[4]) : release(r, pointer, f[3]);
+}
+
+static tide_status read_header(struct reader *r) {
+    struct text line;
+    bool more;
+    tide_status status = next_line(r, &line, &more);
+    if (status != TIDE_OK) return status;
+    r->header = "op,id,bytes,stream,time_us";
+    r->row = tide_row;
+    r->fields = 5;
+    if (is(line, r->header)) return TIDE_OK;
+    r->header = "Thread,Time,Action,Pointer,Size,Stream";
+    r->row = rmm_row;
+    r->fields = 6;
+    if (is(line, r->header)) return TIDE_OK;
+    return expected(r, "the header op,id,bytes,stream,time_us or Thread,Time,Action,Pointer,Size,Stream", line);
+}
+
+static tide_status read_rows(struct reader *r) {
+    for (;;) {
+        struct text line, fields[FIELDS_MAX];
+        char what[80];
+        bool more;
+        tide_status status = next_line(r, &line, &more);
+        if (status != TIDE_OK || !more) return status;
+        if (split(line, fields) != r->fields) {
+            snprintf(what, sizeof what, "the %u fields %s", r->fields, r->header);
+            return expected(r, what, line);
+        }
+        status = r->row(r, fields);
+        if (status != TIDE_OK) return status;
+    }
+}
+
+/* ---- files ---- */
+
+static tide_status read_all(struct reader *r) {
+    r->buf = tidei_host_alloc(NULL, READ_BYTES);
+    if (!r->buf || !live_grow(r)) return tidei_fail_host_memory(OP, READ_BYTES);
+    tide_status status = read_header(r);
+    return status == TIDE_OK ? read_rows(r) : status;
+}
+
+tide_status tidei_trace_read_fd(int fd, const char *name, tidei_trace *out) {
+    struct reader r = {.name = name, .file = gzdopen(fd, "rb")};
+    if (!r.file) {
+        close(fd);
+        return tidei_fail_host_memory(OP, READ_BYTES);
+    }
+    gzbuffer(r.file, READ_BYTES / 2);
+    tide_status status = read_all(&r);
+    gzclose_r(r.file); /* what it could tell, stream_status has asked for */
+    tidei_host_free(NULL, r.buf);
+    tidei_host_free(NULL, r.live);
+    if (status == TIDE_OK)
+        *out = r.trace;
+    else
+        tidei_trace_clear(&r.trace);
+    return status;
+}
+
+tide_status tidei_trace_read(const char *path, tidei_trace *out) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? refused(path, "opened", errno) : tidei_trace_read_fd(fd, path, out);
+}
+
+void tidei_trace_clear(tidei_trace *t) {
+    tidei_host_free(NULL, t->events);
+    *t = (tidei_trace){0};
+}
+
+void tidei_trace_scale(tidei_trace *t, uint64_t by) {
+    for (size_t i = 0; i < t->n; i++) {
+        uint64_t bytes = t->events[i].bytes;
+        if (bytes) t->events[i].bytes = bytes / by ? bytes / by : 1;
+    }
+}
