@@ -409,7 +409,10 @@ static void *open_late(void *unused) {
 tide_status __real_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
 tide_status __wrap_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
 tide_status __wrap_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern) {
-    if (held.r && s == held.r->copies[0].s) launch_gate(s, &held.gate);
+    if (held.r && s == held.r->copies[0].s) {
+        assert_ok(tidei_stream_wait(s, true)); /* the pattern stands */
+        launch_gate(s, &held.gate);
+    }
     return __real_tidei_touch_check(t, s, st, pattern);
 }
 
