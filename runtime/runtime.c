@@ -166,17 +166,36 @@ static tide_status open_device(tide_runtime *rt, tidei_device **out) {
     return open_host(rt, out);
 }
 
+#define POOLS_WANTED TIDEI_POOL_NAMES "; split:SIZE with SIZE above 20MiB"
+
+/* A pool's name; for `split` perhaps with the size from which on its pieces stay whole ("split:200MiB"). NULL: something
+** else. */
+static const struct tidei_pool_ops *parse_pool(const char *text, size_t *max_split) {
+    char name[sizeof((tidei_settings *)0)->pool];
+    size_t n = strcspn(text, ":");
+    *max_split = SIZE_MAX;
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    const struct tidei_pool_ops *ops = tidei_pool_find(name);
+    if (!text[n]) return ops;
+    bool understood = ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, max_split);
+    return understood && *max_split > TIDEI_SPLIT_SEGMENT ? ops : NULL;
+}
+
 static tide_status open_pool(tidei_dev *d) {
-    const struct tidei_pool_ops *ops = tidei_pool_find(d->rt->set.pool);
+    size_t max_split;
+    const struct tidei_pool_ops *ops = parse_pool(d->rt->set.pool, &max_split);
     if (!ops && !d->rt->set.pool_given) {
-        tidei_warn_unknown(d->rt, "TIDE_POOL", d->rt->set.pool, "tide or none");
+        tidei_warn_unknown(d->rt, "TIDE_POOL", d->rt->set.pool, POOLS_WANTED);
+        max_split = SIZE_MAX;
         ops = &tidei_pool_tide;
     }
     if (!ops)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: tide, none",
-                          d->rt->set.pool);
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", d->rt->set.pool,
+                          POOLS_WANTED);
     if (ops == &tidei_pool_tide && !(d->d->info.flags & TIDEI_DEV_PAGES)) ops = &tidei_pool_none;
-    return ops->open(d, TIDEI_MEM_DEVICE, &d->pool);
+    tide_status status = ops->open(d, TIDEI_MEM_DEVICE, &d->pool);
+    if (status == TIDE_OK) atomic_store(&d->pool->attrs.max_split, max_split);
+    return status;
 }
 
 static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device) {

@@ -101,7 +101,7 @@ static const struct {
      offsetof(tide_config, collector)},
     {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT, offsetof(tide_config, policy)},
     {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH, offsetof(tide_config, gc_early)},
-    {"TIDE_POOL", "tide or none", parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
+    {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
     {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory), FIELD_TEXT,
      offsetof(tide_config, host_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,

@@ -136,6 +136,16 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
     at[s->n++] = x;
 }
 
+/* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested over doubles. */
+tidei_dstream *tidei_stream_hold(tide_stream *s) { return (void)s, NULL; }
+void tidei_stream_let_go(tide_stream *s) { (void)s; }
+tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->streams[slot]); }
+tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+    return (void)s, (void)from, (void)tick, TIDE_E_UNSUPPORTED;
+}
+uint64_t tidei_stream_tick(tide_stream *s) { return atomic_fetch_add(&s->submitted, 1) + 1; }
+void tidei_stream_after_work(tide_stream *s) { (void)s; }
+
 /* ---- the device ---- */
 
 static tide_status double_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {

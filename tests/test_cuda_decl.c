@@ -47,9 +47,17 @@ SAME(TIDEI_CU_ATTR_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
 SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(TIDEI_CU_ATTR_MEMORY_POOLS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 #if CUDA_VERSION >= 12000
 SAME(TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 #endif
+
+SAME(TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
+SAME(TIDEI_CU_POOL_REUSE_ALLOW_OPPORTUNISTIC, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC);
+SAME(TIDEI_CU_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+SAME(TIDEI_CU_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+SAME(TIDEI_CU_POOL_RESERVED_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+SAME(TIDEI_CU_POOL_USED_CURRENT, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
 
 SAME(TIDEI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(TIDEI_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
@@ -105,6 +113,15 @@ SAME_FIELD(tidei_cu_alloc_prop, flags.usage, CUmemAllocationProp, allocFlags.usa
 SAME(sizeof(tidei_cu_access), sizeof(CUmemAccessDesc));
 SAME_FIELD(tidei_cu_access, location, CUmemAccessDesc, location);
 SAME_FIELD(tidei_cu_access, flags, CUmemAccessDesc, flags);
+SAME(sizeof(tidei_cu_pool_props), sizeof(CUmemPoolProps));
+SAME_FIELD(tidei_cu_pool_props, type, CUmemPoolProps, allocType);
+SAME_FIELD(tidei_cu_pool_props, handle_types, CUmemPoolProps, handleTypes);
+SAME_FIELD(tidei_cu_pool_props, location, CUmemPoolProps, location);
+SAME_FIELD(tidei_cu_pool_props, win32_security_attributes, CUmemPoolProps, win32SecurityAttributes);
+#if CUDA_VERSION >= 12040 /* before, both were reserved and zero */
+SAME_FIELD(tidei_cu_pool_props, max_bytes, CUmemPoolProps, maxSize);
+SAME_FIELD(tidei_cu_pool_props, usage, CUmemPoolProps, usage);
+#endif
 
 /* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes were compared above, so
 ** that whole function types can be. */
@@ -112,6 +129,8 @@ SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
 SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_alloc_prop         CUmemAllocationProp
 #define tidei_cu_access             CUmemAccessDesc
+#define tidei_cu_pool_props         CUmemPoolProps
+#define tidei_cu_pool_attribute     CUmemPool_attribute
 #define tidei_cu_result             CUresult
 #define tidei_cu_attribute          CUdevice_attribute
 #define tidei_cu_pointer_attribute  CUpointer_attribute

@@ -12,7 +12,9 @@
 static const struct {
     const char *pool;
     size_t page;
-} beds[] = {{"tide", 4 * KIB}, {"tide", 12 * KIB}, {"tide", 64 * KIB}, {"none", 64 * KIB}};
+} beds[] = {{"tide", 4 * KIB},    {"tide", 12 * KIB},  {"tide", 64 * KIB},   {"none", 64 * KIB},
+            {"driver", 64 * KIB}, {"split", 64 * KIB}, {"binned", 64 * KIB}, {"simple", 64 * KIB}};
+#define BLIND_FROM 4 /* from here on sanitizers see no overrun into what a block was rounded up by */
 
 typedef struct bed {
     tide_runtime *rt;
@@ -210,7 +212,7 @@ static int overrun(unsigned i) {
 
 static void overruns_are_reported(void **state) {
     (void)state;
-    for (unsigned i = 0; i < TIDEI_COUNT(beds); i++) {
+    for (unsigned i = 0; i < BLIND_FROM; i++) {
         char command[4200], self[4096], line[512];
         bool reported = false;
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

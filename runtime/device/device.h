@@ -20,6 +20,7 @@ typedef struct tidei_dstream tidei_dstream; /* the back-end's own structs */
 typedef struct tidei_devent tidei_devent;
 typedef struct tidei_dpage tidei_dpage;
 typedef struct tidei_dkernel tidei_dkernel;
+typedef struct tidei_dmempool tidei_dmempool;
 
 /* A stretch of device memory that an operation reads or writes: what the host device's checker and ThreadSanitizer are
 ** told. Strided operands give the extent they span. */
@@ -78,6 +79,15 @@ typedef struct tidei_launch {
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
 
+/* What a pool of the driver's is told. */
+typedef enum {
+    TIDEI_MEMPOOL_THRESHOLD, /* bytes: beyond these, memory that is free goes back when the host waits for a stream; at
+                                ** first 0 */
+    TIDEI_MEMPOOL_REUSE_FOLLOW, /* 0 or 1, as the two below: a stream may have what others freed, where it waits for them, */
+    TIDEI_MEMPOOL_REUSE_DONE, /* where the free is past, */
+    TIDEI_MEMPOOL_REUSE_WAIT  /* and by being made to wait */
+} tidei_mempool_attr;
+
 typedef struct tidei_kernel_text {
     const char *name;   /* of the extern "C" __global__ function */
     const char *source; /* CUDA C without includes */
@@ -105,6 +115,22 @@ struct tidei_device_ops {
     void (*raw_free)(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
     /* What the driver says is free, all users counted. */
     tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+
+    /* ---- pools of the driver's own (NULL, all of them, where there are none): memory in stream order ---- */
+    /* TIDE_E_UNSUPPORTED where only some devices of the kind have them. */
+    tide_status (*mempool_new)(tidei_device *d, tidei_dmempool **out);
+    void (*mempool_release)(tidei_device *d, tidei_dmempool *mp); /* all blocks are freed, all work is complete */
+    /* A block for work that comes after this call on s, or after waits for that moment. */
+    tide_status (*mempool_alloc)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                 tidei_addr *out);
+    /* Free for others once the work queued on s so far is complete; s NULL: at once, nothing queued uses it. On failure the
+    ** block stays the caller's. s NULL never fails. */
+    tide_status (*mempool_free)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
+    tide_status (*mempool_set)(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+    /* Gives back memory that is free, down to at least `keep` bytes, those of the blocks handed out counted. */
+    tide_status (*mempool_trim)(tidei_device *d, tidei_dmempool *mp, size_t keep);
+    /* Bytes taken from the device; of these, in blocks. */
+    tide_status (*mempool_figures)(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
 
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
@@ -189,6 +215,12 @@ enum tidei_fault_slot {
     TIDEI_FAULT_MAP,
     TIDEI_FAULT_UNMAP,
     TIDEI_FAULT_RAW_ALLOC,
+    TIDEI_FAULT_MEMPOOL_NEW,
+    TIDEI_FAULT_MEMPOOL_ALLOC,
+    TIDEI_FAULT_MEMPOOL_FREE,
+    TIDEI_FAULT_MEMPOOL_SET,
+    TIDEI_FAULT_MEMPOOL_TRIM,
+    TIDEI_FAULT_MEMPOOL_FIGURES,
     TIDEI_FAULT_STREAM_NEW,
     TIDEI_FAULT_STREAM_SYNC,
     TIDEI_FAULT_EVENT_NEW,

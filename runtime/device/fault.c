@@ -39,6 +39,12 @@ static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_MAP] = "map",
     [TIDEI_FAULT_UNMAP] = "unmap",
     [TIDEI_FAULT_RAW_ALLOC] = "raw_alloc",
+    [TIDEI_FAULT_MEMPOOL_NEW] = "mempool_new",
+    [TIDEI_FAULT_MEMPOOL_ALLOC] = "mempool_alloc",
+    [TIDEI_FAULT_MEMPOOL_FREE] = "mempool_free",
+    [TIDEI_FAULT_MEMPOOL_SET] = "mempool_set",
+    [TIDEI_FAULT_MEMPOOL_TRIM] = "mempool_trim",
+    [TIDEI_FAULT_MEMPOOL_FIGURES] = "mempool_figures",
     [TIDEI_FAULT_STREAM_NEW] = "stream_new",
     [TIDEI_FAULT_STREAM_SYNC] = "stream_sync",
     [TIDEI_FAULT_EVENT_NEW] = "event_new",
@@ -164,6 +170,53 @@ static tide_status fault_memory(tidei_device *d, size_t *free_bytes, size_t *tot
     if (atomic_load(&f->base.lost))
         return tidei_fail(TIDE_E_LOST, "memory", "%s is lost since an earlier failure", d->info.name);
     return leave(f, f->inner->ops->memory(f->inner, free_bytes, total_bytes));
+}
+
+static tide_status fault_mempool_new(tidei_device *d, tidei_dmempool **out) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_NEW);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_new(f->inner, out)) : status;
+}
+
+static void fault_mempool_release(tidei_device *d, tidei_dmempool *mp) {
+    fault *f = fault_of(d);
+    settle(f);
+    f->inner->ops->mempool_release(f->inner, mp);
+}
+
+static tide_status fault_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                       tidei_addr *out) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_ALLOC);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_alloc(f->inner, mp, s, bytes, out)) : status;
+}
+
+static tide_status fault_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+    fault *f = fault_of(d);
+    if (!s) { /* a releasing call, which cannot fail */
+        settle(f);
+        return f->inner->ops->mempool_free(f->inner, mp, s, addr);
+    }
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_FREE);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_free(f->inner, mp, s, addr)) : status;
+}
+
+static tide_status fault_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_SET);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_set(f->inner, mp, attr, value)) : status;
+}
+
+static tide_status fault_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_TRIM);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_trim(f->inner, mp, keep)) : status;
+}
+
+static tide_status fault_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_FIGURES);
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_figures(f->inner, mp, reserved, used)) : status;
 }
 
 /* ---- streams and events ---- */
@@ -314,6 +367,13 @@ static const struct tidei_device_ops fault_ops = {
     .raw_alloc = fault_raw_alloc,
     .raw_free = fault_raw_free,
     .memory = fault_memory,
+    .mempool_new = fault_mempool_new,
+    .mempool_release = fault_mempool_release,
+    .mempool_alloc = fault_mempool_alloc,
+    .mempool_free = fault_mempool_free,
+    .mempool_set = fault_mempool_set,
+    .mempool_trim = fault_mempool_trim,
+    .mempool_figures = fault_mempool_figures,
     .stream_new = fault_stream_new,
     .stream_release = fault_stream_release,
     .stream_sync = fault_stream_sync,
@@ -341,6 +401,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
+    if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;
     f->base.ops = &f->ops;
     f->base.info = inner->info;

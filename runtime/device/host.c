@@ -115,6 +115,7 @@ static tide_status stream_new_locked(tidei_host *h, tidei_dstream **out) {
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "stream_new");
     tidei_dstream *s = free_stream(h);
     if (!s) return tidei_fail_host_memory("stream_new", sizeof *s);
+    memset(s->waited, 0, sizeof s->waited); /* of an earlier stream */
     if (h->checker && !tidei_checker_stream_new(h->checker, s->id)) return no_memory("stream_new");
     tide_status status = tidei_hqueue_open(s);
     if (status != TIDE_OK) return status;
@@ -168,6 +169,7 @@ static tide_status host_stream_sync(tidei_device *d, tidei_dstream *s) {
     tide_status status = wait_record(s, "stream_sync", record);
     if (h->checker && status == TIDE_OK) tidei_checker_known(h->checker, &now);
     if (now.row) tidei_checker_moment_drop(h->checker, &now);
+    if (status == TIDE_OK) tidei_host_mempools_synced(h);
     return status;
 }
 
@@ -241,6 +243,7 @@ static bool queue_wait(tidei_host *h, tidei_devent *e, tidei_dstream *s) {
     pthread_mutex_lock(&s->lock);
     bool ok = tidei_hqueue_wait(s, e->stream, e->record);
     if (ok && h->checker) ok = tidei_checker_wait(h->checker, s->id, &e->moment);
+    if (ok) tidei_host_note_wait(s, e->stream, e->record);
     pthread_mutex_unlock(&s->lock);
     return ok;
 }
@@ -343,6 +346,7 @@ static void host_close(tidei_device *d) {
     tidei_checker_close(h->checker);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
+    pthread_mutex_destroy(&h->mempools_lock);
     pthread_mutex_destroy(&h->memory_lock);
     tidei_host_free(h->rt, h);
 }
@@ -358,6 +362,13 @@ static const struct tidei_device_ops host_ops = {
     .raw_alloc = tidei_host_raw_alloc,
     .raw_free = tidei_host_raw_free,
     .memory = tidei_host_memory,
+    .mempool_new = tidei_host_mempool_new,
+    .mempool_release = tidei_host_mempool_release,
+    .mempool_alloc = tidei_host_mempool_alloc,
+    .mempool_free = tidei_host_mempool_free,
+    .mempool_set = tidei_host_mempool_set,
+    .mempool_trim = tidei_host_mempool_trim,
+    .mempool_figures = tidei_host_mempool_figures,
     .stream_new = host_stream_new,
     .stream_release = host_stream_release,
     .stream_sync = host_stream_sync,
@@ -409,6 +420,7 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
         return no_memory("host_open");
     }
     pthread_mutex_init(&h->memory_lock, NULL);
+    pthread_mutex_init(&h->mempools_lock, NULL);
     pthread_mutex_init(&h->streams_lock, NULL);
     pthread_mutex_init(&h->findings_lock, NULL);
     *out = &h->base;

@@ -3,6 +3,7 @@
 **   host.c         the table: opening, streams, events, work, loss
 **   host_queue.c   a stream's command queue and the worker thread that empties it
 **   host_memory.c  reservations, pages, the ceiling
+**   host_mempool.c pools in stream order, as a driver offers them
 **   host_check.c   the checker of the order of accesses
 **
 ** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the program asked for: a
@@ -10,8 +11,8 @@
 ** completion word, a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker
 ** back to a submitter, nor from a later submission to an earlier command, or a missing wait would hide behind the queue's
 ** own bookkeeping.
-** Locks: an event's, then a stream's, then the checker's or the findings'; the memory's and the list of streams' stand
-** alone. Workers take none of them, and call nobody but kernels. */
+** Locks: an event's or the pools', then a stream's, then the checker's or the findings'; the memory's and the list of
+** streams' are leaves. Workers take none of them, and call nobody but kernels. */
 #ifndef TIDEI_HOST_H
 #define TIDEI_HOST_H
 
@@ -96,6 +97,7 @@ bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properti
 struct tidei_chunk;
 #define TIDEI_CACHE_LINE 64
 #define TIDEI_MARKS      (TIDEI_TSAN ? 64 : 1)
+#define TIDEI_WAITED     8 /* other streams that a stream remembers its last wait for */
 
 /* Lives until the device closes: a released one is used again, and its count of records goes on rising, so an event that
 ** names (stream, record) stays meaningful. */
@@ -112,6 +114,11 @@ struct tidei_dstream {
     uint64_t chunks_taken;
     uint64_t submitted, records;
     uint64_t recorded_at; /* `submitted` after the last record */
+    struct tidei_waited {
+        tidei_dstream *of; /* NULL: none */
+        uint64_t record;
+    } waited[TIDEI_WAITED];
+    unsigned oldest_wait; /* the one to be forgotten next, modulo TIDEI_WAITED */
     char pad0[TIDEI_CACHE_LINE];
     /* the worker's own */
     struct tidei_chunk *run;
@@ -145,6 +152,8 @@ bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record); /* one that covers all queued so far */
 /* Returns once the record has passed or the device is lost; without any lock. */
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record);
+/* Whether it has; if so, what comes after this call is ordered after it. */
+bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record);
 
 /* ---- the device ---- */
 
@@ -174,6 +183,8 @@ struct tidei_host {
     pthread_mutex_t memory_lock;
     tidei_dpage *parked;       /* unmapped pages that have bytes */
     _Atomic bool move_by_copy; /* the kernel lacks MREMAP_DONTUNMAP; tests set it */
+    pthread_mutex_t mempools_lock;
+    tidei_dmempool *mempools; /* and all that is in them */
     pthread_mutex_t streams_lock;
     tidei_dstream *streams;
     pthread_mutex_t findings_lock;
@@ -204,6 +215,24 @@ tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
 tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
 void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
 tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+
+/* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it ---- */
+
+tide_status tidei_host_mempool_new(tidei_device *d, tidei_dmempool **out);
+void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp);
+tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                     tidei_addr *out);
+tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
+tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+tide_status tidei_host_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep);
+tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
+/* s waits for the other's record; under s->lock. */
+void tidei_host_note_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
+/* The host has waited for a stream; no lock held. */
+void tidei_host_mempools_synced(tidei_host *h);
+
+/* ---- the default ceiling ---- */
+
 /* The memory limit that control groups set on this process, as /proc/self/cgroup (`self`) and the hierarchy's mount point
 ** say; SIZE_MAX if there is none. */
 size_t tidei_host_cgroup_limit(const char *self, const char *mount);

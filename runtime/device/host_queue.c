@@ -296,6 +296,13 @@ void tidei_hqueue_await(tidei_dstream *s, uint64_t record) {
         while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record) tidei_pause();
 }
 
+bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record) {
+    uint64_t w = atomic_load_explicit(&s->recorded.word, memory_order_relaxed);
+    if (tidei_bell_count(w) < record) return false;
+    tidei_hqueue_await(s, record); /* returns at once; for the order it makes */
+    return true;
+}
+
 static void run(tidei_dstream *s, const command *c) {
     switch ((enum command_kind)atomic_load_explicit(&c->kind, memory_order_relaxed)) {
     case LAUNCH: run_launch(c); break;

@@ -1,8 +1,10 @@
 /* find.c: the pools there are, by name, and what they all have. */
 #include "runtime/pool/pool.h"
+#include "runtime/runtime.h"
 
 const struct tidei_pool_ops *tidei_pool_find(const char *name) {
-    static const struct tidei_pool_ops *const pools[] = {&tidei_pool_tide, &tidei_pool_none};
+    static const struct tidei_pool_ops *const pools[] = {&tidei_pool_tide,   &tidei_pool_driver, &tidei_pool_split,
+                                                         &tidei_pool_binned, &tidei_pool_simple, &tidei_pool_none};
     for (unsigned i = 0; i < TIDEI_COUNT(pools); i++)
         if (strcmp(pools[i]->name, name) == 0) return pools[i];
     return NULL;
@@ -16,4 +18,19 @@ void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev 
     atomic_init(&p->attrs.threshold, TIDEI_THRESHOLD_NONE);
     atomic_init(&p->attrs.max_split, SIZE_MAX);
     atomic_init(&p->attrs.deterministic, false);
+}
+
+tide_status tidei_pool_back(tidei_pool *p, size_t bytes, tidei_addr *out) {
+    tidei_device *d = p->dev->d;
+    tide_status st = tidei_back(p->dev, bytes);
+    if (st != TIDE_OK) return st;
+    st = d->ops->raw_alloc(d, p->kind, bytes, out);
+    if (st != TIDE_OK) tidei_unback(p->dev, bytes);
+    return st;
+}
+
+void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes) {
+    tidei_device *d = p->dev->d;
+    d->ops->raw_free(d, p->kind, addr, bytes);
+    tidei_unback(p->dev, bytes);
 }

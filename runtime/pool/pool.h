@@ -85,8 +85,16 @@ struct tidei_pool {
 /* The part that all pools have, with its attributes' defaults. For `open`. */
 void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);
 
-extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_none;
-/* By name ("tide", "none"); NULL if there is none such. */
+/* Memory straight from the driver, counted against the limits; and back. Without any lock. */
+tide_status tidei_pool_back(tidei_pool *p, size_t bytes, tidei_addr *out);
+void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes);
+
+extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_driver, tidei_pool_split, tidei_pool_binned,
+    tidei_pool_simple, tidei_pool_none;
+#define TIDEI_POOL_NAMES "tide, driver, split, binned, simple, none"
+/* By one of these names; NULL if there is none such. */
 const struct tidei_pool_ops *tidei_pool_find(const char *name);
+/* Where max_split may begin: segments that serve several blocks have this size. */
+#define TIDEI_SPLIT_SEGMENT (20 * TIDEI_MIB)
 
 #endif

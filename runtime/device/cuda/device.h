@@ -93,6 +93,15 @@ tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t by
 void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
+tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out);
+void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp);
+tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                     tidei_addr *out);
+tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
+tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep);
+tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
+
 tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out);
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s);

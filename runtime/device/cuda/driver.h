@@ -18,6 +18,7 @@ typedef struct CUstream_st *tidei_cu_stream;
 typedef struct CUevent_st *tidei_cu_event;
 typedef struct CUmod_st *tidei_cu_module;
 typedef struct CUfunc_st *tidei_cu_function;
+typedef struct CUmemPoolHandle_st *tidei_cu_pool;
 
 typedef struct tidei_cu_location {
     unsigned int type;
@@ -41,6 +42,16 @@ typedef struct tidei_cu_access { /* CUmemAccessDesc */
     tidei_cu_location location;
     unsigned int flags;
 } tidei_cu_access;
+
+typedef struct tidei_cu_pool_props { /* CUmemPoolProps */
+    unsigned int type;
+    unsigned int handle_types;
+    tidei_cu_location location;
+    void *win32_security_attributes;
+    size_t max_bytes; /* 0: the system's */
+    unsigned short usage;
+    unsigned char reserved[54];
+} tidei_cu_pool_props;
 
 enum { /* CUresult, as far as we tell them apart */
        TIDEI_CU_SUCCESS = 0,
@@ -80,7 +91,17 @@ enum { /* CUdevice_attribute */
        TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
        TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
        TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT = 102,
+       TIDEI_CU_ATTR_MEMORY_POOLS = 115,
        TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS = 122
+};
+
+enum { /* CUmemPool_attribute */
+       TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+       TIDEI_CU_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
+       TIDEI_CU_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+       TIDEI_CU_POOL_RELEASE_THRESHOLD = 4,
+       TIDEI_CU_POOL_RESERVED_CURRENT = 5,
+       TIDEI_CU_POOL_USED_CURRENT = 7
 };
 
 enum { /* flags and choices of single calls */
@@ -136,6 +157,14 @@ enum { /* flags and choices of single calls */
     X(cuMemSetAccess, cuMemSetAccess, 10020, 0, (tidei_cu_addr, size_t, const tidei_cu_access *, size_t))          \
     X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, 0,                                      \
       (size_t *, const tidei_cu_alloc_prop *, tidei_cu_granularity))                                               \
+    X(cuMemPoolCreate, cuMemPoolCreate, 11020, 0, (tidei_cu_pool *, const tidei_cu_pool_props *))                  \
+    X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, 0, (tidei_cu_pool))                                               \
+    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
+    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
+    X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, 0, (tidei_cu_pool, size_t))                                         \
+    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, 0,                                                  \
+      (tidei_cu_addr *, size_t, tidei_cu_pool, tidei_cu_stream))                                                   \
+    X(cuMemFreeAsync, cuMemFreeAsync, 11020, 0, (tidei_cu_addr, tidei_cu_stream))                                  \
     X(cuStreamCreate, cuStreamCreate, 2000, 1, (tidei_cu_stream *, unsigned int))                                  \
     X(cuStreamDestroy, cuStreamDestroy_v2, 4000, 1, (tidei_cu_stream))                                             \
     X(cuStreamSynchronize, cuStreamSynchronize, 2000, 1, (tidei_cu_stream))                                        \
@@ -163,7 +192,7 @@ enum { /* flags and choices of single calls */
        unsigned int, tidei_cu_stream, void **, void **))
 
 /* Enums that only appear as parameters. */
-typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity;
+typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity, tidei_cu_pool_attribute;
 typedef uint64_t tidei_cu_u64; /* cuuint64_t */
 
 typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64, unsigned int *);

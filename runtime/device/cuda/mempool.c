@@ -1,0 +1,116 @@
+/* mempool.c: the driver's stream-ordered memory pools. A pool of the table is the driver's itself. */
+#include "runtime/device/cuda/device.h"
+
+static tidei_cu_pool pool_of(tidei_dmempool *mp) { return (tidei_cu_pool)(void *)mp; }
+
+/* Drivers from 11.2 on have them; not every GPU does. */
+static bool has_pools(tidei_cuda *c) {
+    const tidei_cu *cu = c->cu;
+    int supported = 0;
+    if (!cu->cuMemPoolCreate || !cu->cuMemPoolDestroy || !cu->cuMemPoolSetAttribute || !cu->cuMemPoolGetAttribute ||
+        !cu->cuMemPoolTrimTo || !cu->cuMemAllocFromPoolAsync || !cu->cuMemFreeAsync)
+        return false;
+    return cu->cuDeviceGetAttribute(&supported, TIDEI_CU_ATTR_MEMORY_POOLS, c->dev) == TIDEI_CU_SUCCESS &&
+           supported;
+}
+
+tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_pool pool = NULL;
+    tidei_cu_pool_props props = {.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev}};
+    bool pushed;
+    tide_status s = tidei_cuda_enter(c, &pushed);
+    if (s != TIDE_OK) return s;
+    if (!has_pools(c)) {
+        tidei_cuda_leave(c, pushed);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s or its driver has no stream-ordered memory pools",
+                          d->info.name);
+    }
+    tidei_cu_result r = c->cu->cuMemPoolCreate(&pool, &props);
+    tidei_cuda_leave(c, pushed);
+    if (r == TIDEI_CU_SUCCESS) *out = (tidei_dmempool *)(void *)pool;
+    return tidei_cuda_status(c, r, "cuMemPoolCreate");
+}
+
+void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    c->cu->cuMemPoolDestroy(pool_of(mp));
+    tidei_cuda_leave(c, pushed);
+}
+
+tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                     tidei_addr *out) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_addr addr = 0;
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuMemAllocFromPoolAsync(&addr, bytes, pool_of(mp), s->s);
+    tidei_cuda_leave(c, pushed);
+    if (r == TIDEI_CU_SUCCESS) *out = addr;
+    return tidei_cuda_status(c, r, "cuMemAllocFromPoolAsync(%zu bytes)", bytes);
+}
+
+/* Without a stream: nothing uses it any more, so the plain call, which takes such memory too, has nothing to wait for. */
+tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    (void)mp;
+    if (!s) {
+        if (tidei_cuda_enter_release(c, &pushed)) {
+            c->cu->cuMemFree(addr);
+            tidei_cuda_leave(c, pushed);
+        }
+        return TIDE_OK;
+    }
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuMemFreeAsync(addr, s->s);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuMemFreeAsync");
+}
+
+tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value) {
+    static const unsigned theirs[] = {
+        [TIDEI_MEMPOOL_THRESHOLD] = TIDEI_CU_POOL_RELEASE_THRESHOLD,
+        [TIDEI_MEMPOOL_REUSE_FOLLOW] = TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+        [TIDEI_MEMPOOL_REUSE_DONE] = TIDEI_CU_POOL_REUSE_ALLOW_OPPORTUNISTIC,
+        [TIDEI_MEMPOOL_REUSE_WAIT] = TIDEI_CU_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+    };
+    tidei_cuda *c = tidei_cuda_of(d);
+    int choice = value != 0; /* the rules are ints, the threshold a cuuint64_t */
+    bool pushed;
+    tide_status s = tidei_cuda_enter(c, &pushed);
+    if (s != TIDE_OK) return s;
+    void *at = attr == TIDEI_MEMPOOL_THRESHOLD ? (void *)&value : (void *)&choice;
+    tidei_cu_result r = c->cu->cuMemPoolSetAttribute(pool_of(mp), theirs[attr], at);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuMemPoolSetAttribute(%u)", theirs[attr]);
+}
+
+tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status s = tidei_cuda_enter(c, &pushed);
+    if (s != TIDE_OK) return s;
+    tidei_cu_result r = c->cu->cuMemPoolTrimTo(pool_of(mp), keep);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuMemPoolTrimTo(%zu bytes)", keep);
+}
+
+tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_u64 now[2] = {0, 0};
+    bool pushed;
+    tide_status s = tidei_cuda_enter(c, &pushed);
+    if (s != TIDE_OK) return s;
+    tidei_cu_result r = c->cu->cuMemPoolGetAttribute(pool_of(mp), TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
+    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemPoolGetAttribute(pool_of(mp), TIDEI_CU_POOL_USED_CURRENT, &now[1]);
+    tidei_cuda_leave(c, pushed);
+    *reserved = now[0];
+    *used = now[1];
+    return tidei_cuda_status(c, r, "cuMemPoolGetAttribute");
+}

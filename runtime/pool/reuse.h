@@ -1,0 +1,89 @@
+/* reuse.h: who may have freed memory: what a pool's rules (TIDEI_REUSE_*) say about the stamps on it.
+**
+** Rules are asked under the pool's lock and call nobody; tidei_reuse_ask, which finds out what is done, calls the device
+** and wants no lock. */
+#ifndef TIDEI_REUSE_H
+#define TIDEI_REUSE_H
+
+#include "runtime/pool/pool.h"
+#include "runtime/runtime.h"
+
+/* The rules that hold for a call, which may change between calls. */
+static inline unsigned tidei_reuse_rules(const tidei_pool *p) {
+    unsigned rules = atomic_load_explicit(&p->attrs.reuse, memory_order_relaxed);
+    bool deterministic = atomic_load_explicit(&p->attrs.deterministic, memory_order_relaxed);
+    return deterministic ? rules & ~(unsigned)TIDEI_REUSE_DONE : rules;
+}
+
+/* Past, as far as somebody has asked. */
+static inline bool tidei_reuse_known_done(tidei_dev *d, tidei_stamp x) {
+    if (!x.tick) return true;
+    tide_stream *of = atomic_load_explicit(&d->streams[x.stream], memory_order_acquire);
+    return of && x.tick <= atomic_load_explicit(&of->completed, memory_order_acquire);
+}
+
+/* May s have what bears these stamps, with nothing to wait for? TIDEI_REUSE_WAIT is the caller's matter: it counts only
+** where the pool would have to grow. */
+static inline bool tidei_reuse_may(tide_stream *s, tidei_stamps *stamps, unsigned rules) {
+    const tidei_stamp *x = tidei_stamps_at(stamps);
+    for (unsigned i = 0; i < stamps->n; i++) {
+        if (!x[i].tick || x[i].stream == s->slot) continue;
+        if (rules & TIDEI_REUSE_FOLLOW &&
+            x[i].tick <= atomic_load_explicit(&s->seen[x[i].stream], memory_order_acquire))
+            continue;
+        if (rules & TIDEI_REUSE_DONE && tidei_reuse_known_done(s->dev, x[i])) continue;
+        return false;
+    }
+    return true;
+}
+
+/* Would the pool rather hand out what s has to wait for than grow? */
+static inline bool tidei_reuse_waits(unsigned rules, unsigned flags) {
+    return rules & TIDEI_REUSE_WAIT || flags & TIDEI_ALLOC_STEAL;
+}
+
+/* Drops what is known to be done; true if nothing is left. */
+static inline bool tidei_reuse_prune(tidei_dev *d, tidei_stamps *stamps) {
+    tidei_stamp *x = tidei_stamps_at(stamps);
+    uint16_t kept = 0;
+    for (unsigned i = 0; i < stamps->n; i++)
+        if (!tidei_reuse_known_done(d, x[i])) x[kept++] = x[i];
+    stamps->n = kept;
+    if (!kept) tidei_stamps_clear(stamps);
+    return !kept;
+}
+
+/* Is all of it known to be done? */
+static inline bool tidei_reuse_over(tidei_dev *d, tidei_stamps *stamps) {
+    const tidei_stamp *x = tidei_stamps_at(stamps);
+    for (unsigned i = 0; i < stamps->n; i++)
+        if (!tidei_reuse_known_done(d, x[i])) return false;
+    return true;
+}
+
+/* For a block on its way in or out: drops what is known to be done, unless the rules forbid that it matters, as who may
+** have the block would then depend on when somebody asked. True if all is known to be done. */
+static inline bool tidei_reuse_refresh(const tidei_pool *p, tidei_stamps *stamps) {
+    if (tidei_reuse_rules(p) & TIDEI_REUSE_DONE) return tidei_reuse_prune(p->dev, stamps);
+    return tidei_reuse_over(p->dev, stamps);
+}
+
+/* Finding out what is done: for each slot the last tick that something free waits for. */
+typedef struct tidei_reuse_ticks {
+    uint64_t last[TIDEI_STREAMS_MAX];
+} tidei_reuse_ticks;
+
+static inline void tidei_reuse_want(tidei_reuse_ticks *t, tidei_stamps *stamps) {
+    const tidei_stamp *x = tidei_stamps_at(stamps);
+    for (unsigned i = 0; i < stamps->n; i++)
+        if (x[i].tick > t->last[x[i].stream]) t->last[x[i].stream] = x[i].tick;
+}
+
+/* Makes known how far the streams are. Without any lock. */
+static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
+        if (t->last[slot])
+            tidei_stamp_done(d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
+}
+
+#endif

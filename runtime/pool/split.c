@@ -1,0 +1,560 @@
+/* split.c: the pool `split`: segments from the driver, cut into pieces and joined again within a segment, as PyTorch's
+** caching allocator and CUDA.jl's pool of that name do.
+**
+** Model. Requests up to SMALL are cut from segments of SMALL_SEGMENT; others from segments of TIDEI_SPLIT_SEGMENT, or, from
+** OWN_SEGMENT on, get one of their own, rounded to ROUND_SEGMENT. Small and large pieces never mix. Best fit, lowest
+** address first. Where not even a whole segment fits the limit, one of just the request's size is tried.
+** `max_split`: pieces of that size and more are never cut, serve only requests of that size and more, and only those that
+** leave less than TIDEI_SPLIT_SEGMENT unused.
+** Unlike PyTorch's, segments belong to no stream: pieces bear stamps, and pool.h's rules say who may have them. Free
+** neighbours are one piece wherever at most one stream's work is pending on the whole.
+** What must stay true: the pieces of a segment tile it. Nothing is called with the lock held: neither the device nor the
+** limits, which may come back here to trim. free takes no memory. A segment goes back when all of it is free and done. */
+#include "runtime/pool/reuse.h"
+#include "runtime/pool/shelf.h"
+
+#define GRANULE       ((size_t)512) /* or the device's alignment, if that is more */
+#define SMALL         TIDEI_MIB
+#define SMALL_SEGMENT (2 * TIDEI_MIB)
+#define OWN_SEGMENT   (10 * TIDEI_MIB)
+#define ROUND_SEGMENT (2 * TIDEI_MIB)
+
+typedef struct segment segment;
+typedef struct piece {
+    tidei_extent
+        x; /* off is the address; many, while free, the stamps of the last uses; prev and next: the segment's */
+    segment *seg;
+    bool done; /* of a free one: nothing was pending when somebody last asked */
+} piece;
+
+struct segment {
+    segment *prev, *next;
+    tidei_addr addr;
+    size_t size;
+    piece *first;
+    size_t live; /* pieces handed out */
+    bool small;
+};
+
+typedef struct split {
+    tidei_pool base;
+    size_t granule; /* fixed once open */
+    pthread_mutex_t lock;
+    /* under lock */
+    segment *segments;
+    tidei_shelf small, large;                /* free pieces */
+    size_t live_bytes, used, backed, parked; /* requested; handed out; of segments; free but not done */
+    uint64_t allocs, frees;
+    piece *spares; /* linked by x.left */
+    uint32_t rank; /* of the latest descriptor */
+} split;
+
+static piece *piece_of(tidei_extent *x) { return (piece *)x; }
+
+/* ---- descriptors ---- */
+
+static void spare(split *p, piece *a) {
+    a->x.state = TIDEI_EXTENT_SPARE;
+    a->x.left = p->spares ? &p->spares->x : NULL;
+    p->spares = a;
+}
+
+static piece *spare_take(split *p) {
+    piece *a = p->spares;
+    p->spares = piece_of(a->x.left);
+    a->x.many = (tidei_stamps){0};
+    return a;
+}
+
+/* A new spare, under the lock. */
+static void spare_new(split *p, piece *a) {
+    p->rank ^= p->rank << 13, p->rank ^= p->rank >> 17,
+        p->rank ^= p->rank << 5; /* xorshift32: any spread will do */
+    a->x.rank = p->rank;
+    spare(p, a);
+}
+
+/* Makes sure that there is a spare; lets go of the lock in between. */
+static tide_status restock(split *p) {
+    while (!p->spares) {
+        pthread_mutex_unlock(&p->lock);
+        piece *a = tidei_host_alloc(p->base.dev->rt, sizeof *a);
+        pthread_mutex_lock(&p->lock);
+        if (!a) return tidei_fail_host_memory("pool split", sizeof *a);
+        spare_new(p, a);
+    }
+    return TIDE_OK;
+}
+
+/* ---- free pieces; under the lock ---- */
+
+static tidei_shelf *shelf_of(split *p, const piece *a) { return a->seg->small ? &p->small : &p->large; }
+
+static void shelve(split *p, piece *a) {
+    a->x.state = TIDEI_EXTENT_FREE;
+    if (!a->done) p->parked += a->x.size;
+    tidei_shelf_put(shelf_of(p, a), &a->x);
+}
+
+static void unshelve(split *p, piece *a) {
+    if (!a->done) p->parked -= a->x.size;
+    tidei_shelf_take(shelf_of(p, a), &a->x);
+}
+
+/* The one stream whose work is pending, or TIDEI_SLOT_READY, TIDEI_SLOT_MANY. */
+static uint16_t pending_on(piece *a) {
+    const tidei_stamp *x = tidei_stamps_at(&a->x.many);
+    uint16_t slot = TIDEI_SLOT_READY;
+    for (unsigned i = 0; i < a->x.many.n; i++)
+        slot = slot == TIDEI_SLOT_READY || slot == x[i].stream ? x[i].stream : TIDEI_SLOT_MANY;
+    return slot;
+}
+
+static bool joinable(piece *a, piece *b) {
+    uint16_t on_a = pending_on(a), on_b = pending_on(b);
+    if (on_a == TIDEI_SLOT_MANY || on_b == TIDEI_SLOT_MANY) return false;
+    return on_a == on_b || on_a == TIDEI_SLOT_READY || on_b == TIDEI_SLOT_READY;
+}
+
+/* a takes over its neighbour b; both are off the shelf. */
+static void absorb(split *p, piece *a, piece *b) {
+    const tidei_stamp *x = tidei_stamps_at(&b->x.many);
+    for (unsigned i = 0; i < b->x.many.n; i++)
+        tidei_stamps_add(&a->x.many, x[i]); /* of one stream: there is room */
+    tidei_stamps_clear(&b->x.many);
+    a->done = a->done && b->done;
+    if (b->x.off < a->x.off) a->x.off = b->x.off;
+    a->x.size += b->x.size;
+    if (b->x.prev)
+        b->x.prev->next = b->x.next;
+    else
+        b->seg->first = piece_of(b->x.next);
+    if (b->x.next) b->x.next->prev = b->x.prev;
+    spare(p, b);
+}
+
+/* a, off the shelf, becomes free, joined with its neighbours where that may be. */
+static void release(split *p, piece *a) {
+    for (unsigned side = 0; side < 2; side++) {
+        piece *b = piece_of(side ? a->x.next : a->x.prev);
+        if (!b || b->x.state != TIDEI_EXTENT_FREE || !joinable(a, b)) continue;
+        unshelve(p, b);
+        absorb(p, a, b);
+    }
+    shelve(p, a);
+}
+
+/* ---- handing out; under the lock ---- */
+
+typedef struct request {
+    size_t bytes, size;
+    size_t max_split;
+    bool small;
+} request;
+
+static bool may_serve(const tidei_extent *x, const request *r) {
+    if (r->size < r->max_split) return x->size < r->max_split;
+    return x->size - r->size < TIDEI_SPLIT_SEGMENT;
+}
+
+static piece *find(split *p, const request *r, tide_stream *s, unsigned rules, bool wait) {
+    const tidei_shelf *sh = r->small ? &p->small : &p->large;
+    for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r); x = tidei_shelf_next(sh, x)) {
+        bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
+        if (wait || done || tidei_reuse_may(s, &x->many, rules)) return piece_of(x);
+    }
+    return NULL;
+}
+
+static bool cuts(const split *p, size_t size, const request *r) {
+    if (r->small) return size - r->size >= p->granule;
+    return size - r->size > SMALL && r->size < r->max_split;
+}
+
+static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
+    if (!tidei_stamps_reserve(to, from->n)) return false;
+    for (unsigned i = 0; i < from->n; i++) tidei_stamps_add(to, tidei_stamps_at(from)[i]);
+    return true;
+}
+
+/* Cuts what is beyond the request off a, which is off the shelf; the rest is free. There is a spare. False: host memory is
+** exhausted. */
+static bool cut(split *p, piece *a, const request *r) {
+    piece *rest = spare_take(p);
+    if (!copy_stamps(&rest->x.many, &a->x.many)) {
+        spare(p, rest);
+        return false;
+    }
+    rest->seg = a->seg;
+    rest->done = a->done;
+    rest->x.off = a->x.off + r->size;
+    rest->x.size = a->x.size - r->size;
+    rest->x.prev = &a->x;
+    rest->x.next = a->x.next;
+    if (rest->x.next) rest->x.next->prev = &rest->x;
+    a->x.next = &rest->x;
+    a->x.size = r->size;
+    a->x.state = TIDEI_EXTENT_LIVE; /* nothing joins with it */
+    shelve(p, rest);
+    return true;
+}
+
+static bool hand_out(split *p, piece *a, const request *r, tidei_block *out) {
+    if (cuts(p, a->x.size, r) && !cut(p, a, r)) return false;
+    a->x.state = TIDEI_EXTENT_LIVE;
+    a->x.bytes = r->bytes;
+    a->seg->live++;
+    p->live_bytes += r->bytes;
+    p->used += a->x.size;
+    p->allocs++;
+    tidei_reuse_refresh(&p->base, &a->x.many);
+    *out = (tidei_block){.addr = a->x.off, .bytes = r->bytes, .priv = a, .stamps = a->x.many};
+    a->x.many = (tidei_stamps){0};
+    return true;
+}
+
+/* From what the pool holds; TIDE_E_NOMEM if nothing there may be had. */
+static tide_status take_held(split *p, const request *r, tide_stream *s, bool wait, tidei_block *out) {
+    pthread_mutex_lock(&p->lock);
+    tide_status st = restock(p);
+    piece *a = st == TIDE_OK ? find(p, r, s, tidei_reuse_rules(&p->base), wait) : NULL;
+    if (st == TIDE_OK && !a) st = TIDE_E_NOMEM;
+    if (a) {
+        unshelve(p, a);
+        if (!hand_out(p, a, r, out)) {
+            shelve(p, a);
+            st = tidei_fail_host_memory("pool split", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+/* ---- segments ---- */
+
+static size_t segment_size(const request *r) {
+    if (r->small) return SMALL_SEGMENT;
+    return r->size < OWN_SEGMENT ? TIDEI_SPLIT_SEGMENT : tidei_round_up(r->size, ROUND_SEGMENT);
+}
+
+/* The descriptors of a new segment: itself, its piece and the spare for cutting that. */
+static bool describe(split *p, segment **seg, piece *pieces[2]) {
+    tide_runtime *rt = p->base.dev->rt;
+    *seg = tidei_host_alloc(rt, sizeof **seg);
+    for (unsigned i = 0; i < 2; i++) pieces[i] = tidei_host_alloc(rt, sizeof *pieces[i]);
+    if (*seg && pieces[0] && pieces[1]) return true;
+    for (unsigned i = 0; i < 2; i++) tidei_host_free(rt, pieces[i]);
+    tidei_host_free(rt, *seg);
+    return false;
+}
+
+static void adopt(split *p, segment *seg, piece *pieces[2]) {
+    for (unsigned i = 0; i < 2; i++) spare_new(p, pieces[i]);
+    seg->next = p->segments;
+    if (seg->next) seg->next->prev = seg;
+    p->segments = seg;
+    p->backed += seg->size;
+    seg->first = spare_take(p);
+    seg->first->seg = seg;
+    seg->first->done = true;
+    seg->first->x.off = seg->addr;
+    seg->first->x.size = seg->size;
+    seg->first->x.prev = seg->first->x.next = NULL;
+}
+
+/* A whole segment's memory, or where that does not fit, the request's. */
+static tide_status segment_back(split *p, segment *seg, const request *r) {
+    tidei_saved_error before;
+    seg->size = segment_size(r);
+    if (seg->size == r->size) return tidei_pool_back(&p->base, seg->size, &seg->addr);
+    tidei_error_save(&before);
+    tide_status st = tidei_pool_back(&p->base, seg->size, &seg->addr);
+    if (st != TIDE_E_NOMEM) return st;
+    seg->size = r->size;
+    st = tidei_pool_back(&p->base, seg->size, &seg->addr);
+    if (st == TIDE_OK) tidei_error_restore(&before);
+    return st;
+}
+
+static tide_status grow(split *p, const request *r, tidei_block *out) {
+    segment *seg;
+    piece *pieces[2];
+    if (!describe(p, &seg, pieces)) return tidei_fail_host_memory("pool split", sizeof *seg);
+    seg->small = r->small;
+    tide_status st = segment_back(p, seg, r);
+    if (st != TIDE_OK) {
+        for (unsigned i = 0; i < 2; i++) tidei_host_free(p->base.dev->rt, pieces[i]);
+        tidei_host_free(p->base.dev->rt, seg);
+        return st;
+    }
+    pthread_mutex_lock(&p->lock);
+    adopt(p, seg, pieces);
+    bool whole = hand_out(p, seg->first, r, out);
+    tidei_check(whole); /* no stamps to copy */
+    (void)whole;
+    pthread_mutex_unlock(&p->lock);
+    return TIDE_OK;
+}
+
+static tide_status split_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+    split *p = (split *)pool;
+    tidei_check(bytes > 0);
+    if (bytes > SIZE_MAX - ROUND_SEGMENT - p->granule) return TIDE_E_NOMEM;
+    request r = {.bytes = bytes, .size = tidei_round_up(bytes, p->granule)};
+    r.max_split = atomic_load_explicit(&pool->attrs.max_split, memory_order_relaxed);
+    r.small = r.size <= SMALL;
+    tide_status st = take_held(p, &r, s, false, out);
+    if (st != TIDE_E_NOMEM) return st;
+    pool->ops->settle(pool);
+    st = take_held(p, &r, s, tidei_reuse_waits(tidei_reuse_rules(pool), flags), out);
+    if (st != TIDE_E_NOMEM || flags & TIDEI_ALLOC_NO_GROW) return st;
+    return grow(p, &r, out);
+}
+
+static void split_free(tidei_pool *pool, tidei_block *b) {
+    split *p = (split *)pool;
+    piece *a = b->priv;
+    tidei_stamps stamps = b->stamps;
+    b->stamps = (tidei_stamps){0};
+    bool done = tidei_reuse_refresh(pool, &stamps);
+    pthread_mutex_lock(&p->lock);
+    tidei_check(a->x.state == TIDEI_EXTENT_LIVE && a->x.bytes == b->bytes);
+    p->live_bytes -= b->bytes;
+    p->used -= a->x.size;
+    p->frees++;
+    a->seg->live--;
+    a->x.many = stamps;
+    a->done = done;
+    release(p, a);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- settling and giving back ---- */
+
+/* All free pieces in turn: the first for NULL, NULL at the end. */
+static tidei_extent *free_after(const split *p, tidei_extent *x) {
+    const tidei_shelf *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
+    tidei_extent *next = x ? tidei_shelf_next(sh, x) : tidei_shelf_fit(sh, 1);
+    return next || sh == &p->large ? next : tidei_shelf_fit(&p->large, 1);
+}
+
+/* Looks at a free piece again. Where less is pending than was known and that makes a difference to its neighbours, it is
+** taken off the shelf and chained by x.left. */
+static piece *look(split *p, piece *a, piece *chain) {
+    if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
+        if (!tidei_reuse_over(p->base.dev, &a->x.many)) return chain;
+        a->done = true;
+        p->parked -= a->x.size;
+        return chain;
+    }
+    uint16_t before = a->x.many.n;
+    unshelve(p, a);
+    a->done = tidei_reuse_prune(p->base.dev, &a->x.many);
+    if (a->x.many.n == before) {
+        shelve(p, a);
+        return chain;
+    }
+    a->x.state = TIDEI_EXTENT_CLAIMED;
+    a->x.left = chain ? &chain->x : NULL;
+    return a;
+}
+
+static size_t split_settle(tidei_pool *pool) {
+    split *p = (split *)pool;
+    tidei_reuse_ticks ticks = {0};
+    piece *chain = NULL;
+    pthread_mutex_lock(&p->lock);
+    bool any = p->parked > 0;
+    for (tidei_extent *x = any ? free_after(p, NULL) : NULL; x; x = free_after(p, x))
+        if (!piece_of(x)->done) tidei_reuse_want(&ticks, &x->many);
+    pthread_mutex_unlock(&p->lock);
+    if (!any) return 0;
+    tidei_reuse_ask(pool->dev, &ticks);
+    pthread_mutex_lock(&p->lock);
+    size_t before = p->backed - p->used - p->parked;
+    for (tidei_extent *x = free_after(p, NULL), *next; x; x = next) {
+        next = free_after(p, x);
+        if (!piece_of(x)->done) chain = look(p, piece_of(x), chain);
+    }
+    for (piece *next; chain; chain = next) {
+        next = piece_of(chain->x.left);
+        release(p, chain);
+    }
+    size_t after = p->backed - p->used - p->parked;
+    pthread_mutex_unlock(&p->lock);
+    return after > before ? after - before : 0;
+}
+
+static bool all_done(const segment *seg) {
+    if (seg->live) return false;
+    for (piece *a = seg->first; a; a = piece_of(a->x.next))
+        if (!a->done) return false;
+    return true;
+}
+
+static void segment_unlink(split *p, segment *seg) {
+    if (seg->next) seg->next->prev = seg->prev;
+    if (seg->prev)
+        seg->prev->next = seg->next;
+    else
+        p->segments = seg->next;
+    p->backed -= seg->size;
+}
+
+/* Its pieces, all free, become spares. */
+static void dissolve(split *p, segment *seg) {
+    for (piece *a = seg->first, *next; a; a = next) {
+        next = piece_of(a->x.next);
+        unshelve(p, a);
+        tidei_stamps_clear(&a->x.many);
+        spare(p, a);
+    }
+    segment_unlink(p, seg);
+}
+
+static size_t split_trim(tidei_pool *pool, size_t keep) {
+    split *p = (split *)pool;
+    segment *gone = NULL;
+    size_t bytes = 0;
+    split_settle(pool);
+    pthread_mutex_lock(&p->lock);
+    for (segment *seg = p->segments, *next; seg && p->backed - p->used > keep; seg = next) {
+        next = seg->next;
+        if (!all_done(seg)) continue;
+        dissolve(p, seg);
+        seg->next = gone;
+        gone = seg;
+    }
+    pthread_mutex_unlock(&p->lock);
+    for (segment *next; gone; gone = next) {
+        next = gone->next;
+        bytes += gone->size;
+        tidei_pool_unback(pool, gone->addr, gone->size);
+        tidei_host_free(pool->dev->rt, gone);
+    }
+    return bytes;
+}
+
+/* ---- figures ---- */
+
+static size_t largest_on(const tidei_shelf *sh) {
+    const tidei_extent *x = tidei_shelf_largest(sh);
+    return x ? x->size : 0;
+}
+
+static void split_stats(tidei_pool *pool, tidei_pool_stats *out) {
+    split *p = (split *)pool;
+    pthread_mutex_lock(&p->lock);
+    *out = (tidei_pool_stats){
+        .live = p->live_bytes,
+        .rounding = p->used - p->live_bytes,
+        .cached = p->backed - p->used - p->parked,
+        .parked = p->parked,
+        .backed = p->backed,
+        .largest = tidei_max_size(tidei_min_size(largest_on(&p->small), SMALL), largest_on(&p->large)),
+        .allocs = p->allocs,
+        .frees = p->frees};
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* What a walk over all segments adds up to. */
+typedef struct census {
+    size_t live_bytes, used, backed, parked;
+    size_t free_bytes[2], free_count; /* of large, of small pieces */
+    uint64_t blocks;
+} census;
+
+static bool count_piece(const split *p, const segment *seg, piece *a, census *c) {
+    if (a->seg != seg || !a->x.size || a->x.size % p->granule) return false;
+    if (a->x.state == TIDEI_EXTENT_LIVE) {
+        c->live_bytes += a->x.bytes;
+        c->used += a->x.size;
+        c->blocks++;
+        return a->x.bytes && a->x.bytes <= a->x.size && !a->x.many.n;
+    }
+    c->free_bytes[seg->small] += a->x.size;
+    c->free_count++;
+    if (!a->done) c->parked += a->x.size;
+    piece *next = piece_of(a->x.next);
+    if (next && next->x.state == TIDEI_EXTENT_FREE && joinable(a, next)) return false;
+    return a->x.state == TIDEI_EXTENT_FREE && (a->done || a->x.many.n);
+}
+
+static bool segment_valid(const split *p, const segment *seg, census *c) {
+    size_t off = seg->addr;
+    uint64_t before = c->blocks;
+    const tidei_extent *prev = NULL;
+    for (piece *a = seg->first; a; a = piece_of(a->x.next)) {
+        if (a->x.off != off || a->x.prev != prev || !count_piece(p, seg, a, c)) return false;
+        off += a->x.size;
+        prev = &a->x;
+    }
+    c->backed += seg->size;
+    return off == seg->addr + seg->size && c->blocks - before == seg->live;
+}
+
+static bool valid_locked(split *p) {
+    census c = {0};
+    size_t on_shelves = 0;
+    for (segment *seg = p->segments, *prev = NULL; seg; prev = seg, seg = seg->next)
+        if (seg->prev != prev || !segment_valid(p, seg, &c)) return false;
+    if (!tidei_shelf_valid(&p->small, &on_shelves) || !tidei_shelf_valid(&p->large, &on_shelves)) return false;
+    return on_shelves == c.free_count && p->small.bytes == c.free_bytes[true] &&
+           p->large.bytes == c.free_bytes[false] && c.live_bytes == p->live_bytes && c.used == p->used &&
+           c.backed == p->backed && c.parked == p->parked && c.blocks == p->allocs - p->frees;
+}
+
+static bool split_valid(tidei_pool *pool) {
+    split *p = (split *)pool;
+    pthread_mutex_lock(&p->lock);
+    bool ok = valid_locked(p);
+    pthread_mutex_unlock(&p->lock);
+    return ok;
+}
+
+/* ---- opening and closing ---- */
+
+static tide_status split_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
+    split *p = tidei_host_alloc(dev->rt, sizeof *p);
+    if (!p) return tidei_fail_host_memory("pool split", sizeof *p);
+    tidei_pool_init(&p->base, &tidei_pool_split, dev, kind);
+    p->granule = tidei_max_size(GRANULE, dev->d->info.align);
+    p->small.shift = p->large.shift = (unsigned)__builtin_ctzll(p->granule);
+    p->rank = 1;
+    pthread_mutex_init(&p->lock, NULL);
+    *out = &p->base;
+    return TIDE_OK;
+}
+
+static void split_close(tidei_pool *pool) {
+    split *p = (split *)pool;
+    tide_runtime *rt = pool->dev->rt;
+    for (segment *seg = p->segments, *next; seg; seg = next) {
+        next = seg->next;
+        for (piece *a = seg->first, *behind; a; a = behind) {
+            behind = piece_of(a->x.next);
+            tidei_stamps_clear(&a->x.many);
+            tidei_host_free(rt, a);
+        }
+        tidei_pool_unback(pool, seg->addr, seg->size);
+        tidei_host_free(rt, seg);
+    }
+    for (piece *a = p->spares, *next; a; a = next) {
+        next = piece_of(a->x.left);
+        tidei_host_free(rt, a);
+    }
+    pthread_mutex_destroy(&p->lock);
+    tidei_host_free(rt, p);
+}
+
+const struct tidei_pool_ops tidei_pool_split = {
+    .name = "split",
+    .open = split_open,
+    .close = split_close,
+    .alloc = split_alloc,
+    .free = split_free,
+    .settle = split_settle,
+    .trim = split_trim,
+    .stats = split_stats,
+    .valid = split_valid,
+};
