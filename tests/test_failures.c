@@ -53,10 +53,8 @@ static const struct setting {
     const char *collector, *pool;
     bool runs, on_gpu;
 } settings[] = {
-    {"refcount", "tide", true, true},
-    {"refcount", "none", true, true},
-    {"boehm", "tide", TEST_BOEHM, false},
-    {"boehm", "none", TEST_BOEHM, false},
+    {"refcount", "tide", true, true},     {"refcount", "none", true, true},     {"refcount", "driver", true, true},
+    {"boehm", "tide", TEST_BOEHM, false}, {"boehm", "none", TEST_BOEHM, false},
 };
 
 struct plan {

@@ -204,11 +204,10 @@ static void peaks(void **state) {
 }
 
 static void figures_add_up(void **state) {
-    static const char *const pools[] = {"tide", "none"};
     enum { N = 40 };
     (void)state;
-    for (int p = 0; p < 2; p++) {
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = pools[p]});
+    for (unsigned p = 0; p < TEST_POOLS; p++) {
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = test_pool(p)});
         tide_array *a[N] = {0};
         size_t size[N] = {0}, live = 0;
         uint64_t made = 0, r = 7;
@@ -467,10 +466,9 @@ static void debug_level_1(void **state) {
 /* ---- nothing, and too much ---- */
 
 static void zero_bytes(void **state) {
-    static const char *const pools[] = {"tide", "none"};
     (void)state;
-    for (int p = 0; p < 2; p++) {
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = pools[p]});
+    for (unsigned p = 0; p < TEST_POOLS; p++) {
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = test_pool(p)});
         assert_ok(tide_scope_begin(rt));
         tide_array *e = tide_empty(rt, TIDE_F64, SHAPE(3, 0)), *z = tide_zeros(rt, TIDE_F64, SHAPE(0));
         tide_array *f = tide_from_host(rt, TIDE_F64, SHAPE(0), NULL), *m = tide_map(rt, "(a) -> a*2 + 1", e);
@@ -521,14 +519,14 @@ static tide_array *make_huge(tide_runtime *rt, int how) {
 
 /* No rung is climbed, nothing is collected, and nothing is lost. */
 static void absurd_requests(void **state) {
-    static const char *const pools[] = {"tide", "none"};
     static const char *const parts[] = {
         "out of memory on ", " wanted by tide_",           "total ", "limit ", "live ", "cached ",
         "reserved ",         "largest piece that fits now"};
     (void)state;
-    for (int p = 0; p < 4; p++) {
-        tide_config c = {
-            .collector = p & 2 && TEST_BOEHM ? "boehm" : "refcount", .pool = pools[p & 1], .limit = "8MiB"};
+    for (unsigned p = 0; p < TEST_POOLS + 2; p++) { /* the first two with the other collector as well */
+        tide_config c = {.collector = p >= TEST_POOLS && TEST_BOEHM ? "boehm" : "refcount",
+                         .pool = test_pool(p % TEST_POOLS),
+                         .limit = "8MiB"};
         tide_runtime *rt = test_open(&c);
         tide_array *held = tide_arange(rt, TIDE_I32, 0, 1000, 1);
         for (int how = 0; how < HUGE_MAKERS; how++) {
@@ -628,12 +626,11 @@ static void close_with_threads(tide_config c) {
 }
 
 static void closing(void **state) {
-    static const char *const pools[] = {"tide", "none"};
     (void)state;
-    for (int p = 0; p < 2; p++) {
-        close_with_threads((tide_config){.collector = "refcount", .pool = pools[p]});
-        if (TEST_BOEHM) close_with_threads((tide_config){.collector = "boehm", .pool = pools[p]});
-        close_with_threads((tide_config){.collector = "refcount", .pool = pools[p], .debug = 1});
+    for (unsigned p = 0; p < TEST_POOLS; p++) {
+        close_with_threads((tide_config){.collector = "refcount", .pool = test_pool(p)});
+        if (TEST_BOEHM) close_with_threads((tide_config){.collector = "boehm", .pool = test_pool(p)});
+        close_with_threads((tide_config){.collector = "refcount", .pool = test_pool(p), .debug = 1});
     }
 }
 

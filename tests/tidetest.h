@@ -44,6 +44,13 @@ static inline bool test_quick(void) { return test_switch("TIDE_TEST_QUICK"); }
 static inline bool test_memcheck(void) { return test_switch("TIDE_TEST_MEMCHECK"); }
 static inline bool test_long(void) { return test_switch("TIDE_TEST_LONG"); }
 
+/* All pools by name. */
+enum { TEST_POOLS = 6 };
+static inline const char *test_pool(unsigned i) {
+    static const char *const names[TEST_POOLS] = {"tide", "none", "driver", "split", "binned", "simple"};
+    return names[i];
+}
+
 /* Opens on the device under test with the fields of `c` (may be NULL); fails the case with the reason otherwise. */
 static inline tide_runtime *test_open(const tide_config *c) {
     tide_config k = {.struct_size = sizeof k};

@@ -209,6 +209,15 @@ static void driver_free(tidei_pool *pool, tidei_block *b) {
     if (!queue_free(p, r)) park(p, r);
 }
 
+/* A parked one again: at once where all is done, so that a trim behind it finds it free. */
+static bool free_again(driver *p, record *r) {
+    tidei_stamps_prune(p->base.dev, &r->stamps);
+    if (r->stamps.n) return queue_free(p, r);
+    ops_of(p)->mempool_free(p->base.dev->d, p->mp, NULL, r->addr);
+    tidei_host_free(p->base.dev->rt, r);
+    return true;
+}
+
 /* Tries the parked ones again. Returns the bytes that the driver has now. */
 static size_t free_parked(driver *p) {
     size_t bytes = 0;
@@ -220,7 +229,7 @@ static size_t free_parked(driver *p) {
     for (record *next; r; r = next) {
         size_t rounded = r->rounded;
         next = r->next;
-        if (queue_free(p, r))
+        if (free_again(p, r))
             bytes += rounded;
         else
             park(p, r);
