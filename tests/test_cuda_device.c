@@ -12,13 +12,16 @@
 /* ---- the double ---- */
 
 static struct {
-    int contexts, pinned, allocs, streams, events, handles, modules, reservations; /* alive */
-    int maps, accesses, syncs, pushes, calls;                                      /* asked for so far */
+    int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
+    int maps, accesses, syncs, pushes, calls;                                             /* asked for so far */
     struct CUctx_st *current, *stacked;
     const char *failing; /* the call that fails, after `skip` more that do not */
     int skip;
     tidei_cu_result error;
-    bool pinned_source, event_pending;
+    bool pinned_source, event_pending, no_pools;
+    tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
+    int rules[4];
+    size_t pool_bytes, trimmed_to;
     int write_value;
     int memory; /* memfd behind the pages */
     size_t memory_bytes;
@@ -64,6 +67,7 @@ static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
     (void)d;
     *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR   ? 9
          : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR ? 0
+         : a == TIDEI_CU_ATTR_MEMORY_POOLS             ? !fake.no_pools
          : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS    ? fake.write_value
                                                        : 1;
     return 0;
@@ -258,6 +262,51 @@ static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, u
     return memcpy(fake.params, extra[1], fake.params_bytes), 0;
 }
 
+/* ---- pools: a block bears its size before it ---- */
+
+static tidei_cu_result f_pool(tidei_cu_pool *out, const tidei_cu_pool_props *p) {
+    TRY("cuMemPoolCreate");
+    assert_int_equal(p->type, TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED);
+    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    assert_int_equal(p->max_bytes, 0);
+    fake.pools++;
+    return *out = (tidei_cu_pool)(void *)&fake.pools, 0;
+}
+static tidei_cu_result f_pool_destroy(tidei_cu_pool p) { return (void)p, fake.pools--, 0; }
+static tidei_cu_result f_pool_set(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
+    TRY("cuMemPoolSetAttribute");
+    assert_ptr_equal(p, &fake.pools);
+    if (a == TIDEI_CU_POOL_RELEASE_THRESHOLD) return fake.threshold = *(tidei_cu_u64 *)value, 0;
+    assert_in_range(a, 1, 3);
+    return fake.rules[a] = *(int *)value, 0;
+}
+static tidei_cu_result f_pool_get(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
+    TRY("cuMemPoolGetAttribute");
+    assert_ptr_equal(p, &fake.pools);
+    size_t reserved = tidei_round_up(fake.pool_bytes, PAGE);
+    return *(tidei_cu_u64 *)value = a == TIDEI_CU_POOL_RESERVED_CURRENT ? reserved : fake.pool_bytes, 0;
+}
+static tidei_cu_result f_pool_trim(tidei_cu_pool p, size_t keep) {
+    TRY("cuMemPoolTrimTo");
+    return (void)p, fake.trimmed_to = keep, 0;
+}
+static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool p, tidei_cu_stream s) {
+    TRY("cuMemAllocFromPoolAsync");
+    assert_ptr_equal(p, &fake.pools);
+    assert_non_null(s);
+    size_t *block = malloc(256 + n);
+    *block = n;
+    fake.pool_bytes += n;
+    fake.allocs++;
+    return *out = (tidei_cu_addr)(uintptr_t)block, 0;
+}
+static tidei_cu_result f_free_async(tidei_cu_addr a, tidei_cu_stream s) {
+    TRY("cuMemFreeAsync");
+    assert_non_null(s);
+    fake.pool_bytes -= *(size_t *)PTR(a);
+    return f_free(a);
+}
+
 static const tidei_cu driver = {.version = 13000,
                                 .cuGetErrorName = f_name,
                                 .cuGetErrorString = f_string,
@@ -287,6 +336,13 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuMemUnmap = f_unmap,
                                 .cuMemSetAccess = f_access,
                                 .cuMemGetAllocationGranularity = f_granularity,
+                                .cuMemPoolCreate = f_pool,
+                                .cuMemPoolDestroy = f_pool_destroy,
+                                .cuMemPoolSetAttribute = f_pool_set,
+                                .cuMemPoolGetAttribute = f_pool_get,
+                                .cuMemPoolTrimTo = f_pool_trim,
+                                .cuMemAllocFromPoolAsync = f_pool_alloc,
+                                .cuMemFreeAsync = f_free_async,
                                 .cuStreamCreate = f_stream,
                                 .cuStreamDestroy = f_stream_destroy,
                                 .cuStreamSynchronize = f_sync,
@@ -336,6 +392,7 @@ static void assert_nothing_left(void) {
     assert_int_equal(fake.modules, 0);
     assert_int_equal(fake.maps, 0);
     assert_int_equal(fake.reservations, 0);
+    assert_int_equal(fake.pools, 0);
     assert_ptr_not_equal(fake.current, CONTEXT);
 }
 
@@ -401,6 +458,60 @@ static void test_the_real_driver(void **state) {
     }
     assert_int_equal(tide_last_error()->status, TIDE_E_NODEVICE);
     assert_true(strlen(tide_last_error()->message) > 10);
+}
+
+static void test_pools_of_the_driver(void **state) {
+    (void)state;
+    tidei_device *d = open_double();
+    const struct tidei_device_ops *o = d->ops;
+    tidei_dmempool *mp = NULL;
+    tidei_dstream *s;
+    tidei_addr a, b;
+    size_t reserved, used;
+    assert_ok(o->stream_new(d, &s));
+    fake.no_pools = true;
+    assert_int_equal(o->mempool_new(d, &mp), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "no stream-ordered memory pools");
+    fake.no_pools = false;
+    fail_at("cuMemPoolCreate", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(o->mempool_new(d, &mp), TIDE_E_NOMEM);
+    assert_null(mp);
+    fail_at(NULL, 0, 0);
+    assert_ok(o->mempool_new(d, &mp));
+    assert_ok(o->mempool_set(d, mp, TIDEI_MEMPOOL_THRESHOLD, (uint64_t)5 << 32));
+    assert_int_equal(fake.threshold, (uint64_t)5 << 32);
+    assert_ok(o->mempool_set(d, mp, TIDEI_MEMPOOL_REUSE_FOLLOW, 1));
+    assert_ok(o->mempool_set(d, mp, TIDEI_MEMPOOL_REUSE_DONE, 0));
+    assert_ok(o->mempool_set(d, mp, TIDEI_MEMPOOL_REUSE_WAIT, 1));
+    assert_true(fake.rules[1] == 1 && fake.rules[2] == 0 && fake.rules[3] == 1);
+    assert_ok(o->mempool_alloc(d, mp, s, 1000, &a));
+    assert_ok(o->mempool_alloc(d, mp, s, 500, &b));
+    assert_ok(o->mempool_figures(d, mp, &reserved, &used));
+    assert_int_equal(reserved, PAGE);
+    assert_int_equal(used, 1500);
+    assert_ok(o->mempool_free(d, mp, s, a));
+    assert_ok(o->mempool_trim(d, mp, 77));
+    assert_int_equal(fake.trimmed_to, 77);
+    static const char *const calls[] = {"cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemPoolSetAttribute",
+                                        "cuMemPoolTrimTo", "cuMemPoolGetAttribute"};
+    for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
+        fail_at(calls[i], 0, TIDEI_CU_INVALID_VALUE);
+        tide_status got[] = {o->mempool_alloc(d, mp, s, 1, &a), o->mempool_free(d, mp, s, b),
+                             o->mempool_set(d, mp, TIDEI_MEMPOOL_THRESHOLD, 0), o->mempool_trim(d, mp, 0),
+                             o->mempool_figures(d, mp, &reserved, &used)};
+        for (size_t k = 0; k < TIDEI_COUNT(got); k++) assert_int_equal(got[k], k == i ? TIDE_E_DEVICE : TIDE_OK);
+        assert_error(TIDE_E_DEVICE, calls[i]);
+        fail_at(NULL, 0, 0);
+        if (i != 1) assert_ok(o->mempool_alloc(d, mp, s, 1, &b)); /* b was freed */
+        if (i) assert_ok(o->mempool_free(d, mp, NULL, a));        /* at once, by cuMemFree */
+    }
+    fail_at("cuMemAllocFromPoolAsync", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(o->mempool_alloc(d, mp, s, 1, &a), TIDE_E_NOMEM);
+    assert_ok(o->mempool_free(d, mp, NULL, b));
+    o->mempool_release(d, mp);
+    o->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
 }
 
 static void test_another_context_is_put_back(void **state) {
@@ -692,6 +803,7 @@ int main(void) {
         CASE(test_opens_and_closes),
         CASE(test_refuses_with_a_reason),
         CASE(test_the_real_driver),
+        CASE(test_pools_of_the_driver),
         CASE(test_another_context_is_put_back),
         CASE(test_pages),
         CASE(test_raw_memory),

@@ -24,6 +24,7 @@ struct box {
     tidei_dstream *s;
     tidei_devent *e;
     tidei_dpage *p;
+    tidei_dmempool *mp;
     tidei_addr base, raw; /* a reservation of two pages; p is mapped at its start */
     uint64_t tick;
 };
@@ -43,6 +44,7 @@ static int open_box(void **state) {
     assert_ok(b->d->ops->page_new(b->d, page, &b->p));
     assert_ok(b->d->ops->map(b->d, b->base, &b->p, 1));
     assert_ok(b->d->ops->raw_alloc(b->d, TIDEI_MEM_DEVICE, 4096, &b->raw));
+    assert_ok(b->d->ops->mempool_new(b->d, &b->mp));
     kernels = 0;
     *state = b;
     return 0;
@@ -58,6 +60,7 @@ static int close_box(void **state) {
     o->page_release(b->d, b->p);
     o->unreserve(b->d, b->base, 2 * b->d->info.page_bytes);
     o->raw_free(b->d, TIDEI_MEM_DEVICE, b->raw, 4096);
+    o->mempool_release(b->d, b->mp);
     o->event_release(b->d, b->e);
     o->stream_release(b->d, b->s);
     assert_int_equal(atomic_load(&((tidei_host *)b->inner)->used), 0); /* nothing leaked */
@@ -75,6 +78,8 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     tidei_dstream *s;
     tidei_devent *e;
     tidei_dkernel *k;
+    tidei_dmempool *mp;
+    size_t reserved, used;
     tide_status status = TIDE_OK;
     char host[8];
     switch (slot) {
@@ -102,6 +107,21 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
         status = o->raw_alloc(b->d, TIDEI_MEM_PINNED, 64, &a);
         if (status == TIDE_OK) o->raw_free(b->d, TIDEI_MEM_PINNED, a, 64);
         break;
+    case TIDEI_FAULT_MEMPOOL_NEW:
+        if ((status = o->mempool_new(b->d, &mp)) == TIDE_OK) o->mempool_release(b->d, mp);
+        break;
+    case TIDEI_FAULT_MEMPOOL_ALLOC:
+        status = o->mempool_alloc(b->d, b->mp, b->s, 64, &a);
+        if (status == TIDE_OK) assert_ok(inner->mempool_free(b->inner, b->mp, b->s, a));
+        break;
+    case TIDEI_FAULT_MEMPOOL_FREE:
+        assert_int_equal(inner->mempool_alloc(b->inner, b->mp, b->s, 64, &a), TIDE_OK);
+        status = o->mempool_free(b->d, b->mp, b->s, a);
+        if (status != TIDE_OK) assert_ok(o->mempool_free(b->d, b->mp, NULL, a)); /* never fails */
+        break;
+    case TIDEI_FAULT_MEMPOOL_SET: status = o->mempool_set(b->d, b->mp, TIDEI_MEMPOOL_THRESHOLD, 0); break;
+    case TIDEI_FAULT_MEMPOOL_TRIM: status = o->mempool_trim(b->d, b->mp, 0); break;
+    case TIDEI_FAULT_MEMPOOL_FIGURES: status = o->mempool_figures(b->d, b->mp, &reserved, &used); break;
     case TIDEI_FAULT_STREAM_NEW:
         if ((status = o->stream_new(b->d, &s)) == TIDE_OK) o->stream_release(b->d, s);
         break;
