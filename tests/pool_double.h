@@ -32,6 +32,7 @@ static struct doubles {
     _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, asks, calls[CALLS];
     double_page **table; /* by page_bytes from `base` */
     tidei_addr base;
+    _Atomic tidei_addr raw_next; /* raw memory lies one after the other, and nowhere twice */
     size_t span;
     bool real; /* memory behind the addresses */
     void (*on_back)(size_t bytes);
@@ -204,16 +205,15 @@ static tide_status double_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *c
     return TIDE_OK;
 }
 static tide_status double_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
-    (void)kind;
+    (void)d, (void)kind;
     if (double_fails(CALL_RAW)) return dbl.fail_with;
     atomic_fetch_add(&dbl.raw_blocks, 1);
-    *out = (tidei_addr)aligned_alloc(d->info.align, tidei_round_up(bytes, d->info.align));
+    *out = atomic_fetch_add(&dbl.raw_next, tidei_round_up(bytes, TIDEI_MIB));
     return TIDE_OK;
 }
 static void double_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
-    (void)d, (void)kind, (void)bytes;
+    (void)d, (void)kind, (void)bytes, (void)addr;
     atomic_fetch_sub(&dbl.raw_blocks, 1);
-    free((void *)(uintptr_t)addr);
 }
 
 /* Everything as at the start: nothing fails, nothing pending, no limit. */
@@ -231,6 +231,7 @@ static tidei_dev *double_open(size_t page_bytes, size_t total) {
     pthread_mutex_init(&dbl.lock, NULL);
     for (unsigned c = 0; c < CALLS; c++) dbl.fail_after[c] = -1;
     dbl.fail_with = TIDE_E_DEVICE;
+    dbl.raw_next = (tidei_addr)1 << 44;
     dbl.device.ops = &ops;
     dbl.device.info = (tidei_device_info){.name = "double:0",
                                           .flags = TIDEI_DEV_PAGES,
@@ -254,6 +255,66 @@ static inline void double_complete(unsigned stream, uint64_t tick) {
     pthread_mutex_lock(&dbl.lock);
     if (tick > dbl.word[stream]) dbl.word[stream] = tick;
     pthread_mutex_unlock(&dbl.lock);
+}
+
+/* ---- a pool in hand, for the tests ---- */
+
+static inline tidei_pool *open_pool(const struct tidei_pool_ops *ops, size_t page_bytes, size_t total) {
+    tidei_pool *p = NULL;
+    tidei_dev *d = double_open(page_bytes, total);
+    assert_int_equal(ops->open(d, TIDEI_MEM_DEVICE, &p), TIDE_OK);
+    return p;
+}
+
+static inline tidei_pool_stats figures(tidei_pool *p) {
+    tidei_pool_stats s;
+    p->ops->stats(p, &s);
+    return s;
+}
+
+static inline bool balanced(tidei_pool *p) {
+    tidei_pool_stats s = figures(p);
+    return s.live + s.rounding + s.cached + s.parked == s.backed && s.backed == atomic_load(&p->dev->backed) &&
+           p->ops->valid(p);
+}
+
+static inline tide_status get(tidei_pool *p, size_t bytes, unsigned stream, unsigned flags, tidei_block *b) {
+    return p->ops->alloc(p, bytes, &dbl.streams[stream], flags, b);
+}
+
+static inline tidei_block must(tidei_pool *p, size_t bytes, unsigned stream) {
+    tidei_block b;
+    if (get(p, bytes, stream, 0, &b) != TIDE_OK) fail_msg("no %zu bytes", bytes);
+    return b;
+}
+
+static inline void used_by(tidei_block *b, unsigned stream, uint64_t tick) {
+    assert_true(tidei_stamps_reserve(&b->stamps, 1));
+    tidei_stamps_add(&b->stamps, (tidei_stamp){.tick = tick, .stream = (uint16_t)stream, .write = 1});
+}
+
+/* Frees after a last use; tick 0: none. */
+static inline void put(tidei_pool *p, tidei_block *b, unsigned stream, uint64_t tick) {
+    if (tick) used_by(b, stream, tick);
+    p->ops->free(p, b);
+}
+
+static inline void drop_stamps(tidei_block *b) { tidei_stamps_clear(&b->stamps); }
+
+/* Closes, and nothing may be left anywhere. */
+static inline void close_clean(tidei_pool *p) {
+    assert_true(balanced(p));
+    p->ops->close(p);
+    assert_int_equal(dbl.host_blocks, 0);
+    assert_int_equal(dbl.stamp_blocks, 0);
+    assert_int_equal(dbl.pages, 0);
+    assert_int_equal(dbl.raw_blocks, 0);
+    assert_int_equal(dbl.dev.backed, 0);
+}
+
+static inline uint32_t dice(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
 }
 
 #endif

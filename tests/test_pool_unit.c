@@ -9,66 +9,7 @@
 #define MIB  TIDEI_MIB
 #define PAGE (64 * KIB)
 
-/* ---- helpers ---- */
-
-static tidei_pool *open_pool(const struct tidei_pool_ops *ops, size_t page_bytes, size_t total) {
-    tidei_pool *p = NULL;
-    tidei_dev *d = double_open(page_bytes, total);
-    assert_int_equal(ops->open(d, TIDEI_MEM_DEVICE, &p), TIDE_OK);
-    return p;
-}
 static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64 * MIB); }
-
-static tidei_pool_stats figures(tidei_pool *p) {
-    tidei_pool_stats s;
-    p->ops->stats(p, &s);
-    return s;
-}
-
-static bool balanced(tidei_pool *p) {
-    tidei_pool_stats s = figures(p);
-    return s.live + s.rounding + s.cached + s.parked == s.backed && s.backed == atomic_load(&p->dev->backed) &&
-           p->ops->valid(p);
-}
-
-static tide_status get(tidei_pool *p, size_t bytes, unsigned stream, unsigned flags, tidei_block *b) {
-    return p->ops->alloc(p, bytes, &dbl.streams[stream], flags, b);
-}
-
-static tidei_block must(tidei_pool *p, size_t bytes, unsigned stream) {
-    tidei_block b;
-    if (get(p, bytes, stream, 0, &b) != TIDE_OK) fail_msg("no %zu bytes", bytes);
-    return b;
-}
-
-static void used_by(tidei_block *b, unsigned stream, uint64_t tick) {
-    assert_true(tidei_stamps_reserve(&b->stamps, 1));
-    tidei_stamps_add(&b->stamps, (tidei_stamp){.tick = tick, .stream = (uint16_t)stream, .write = 1});
-}
-
-/* Frees after a last use; tick 0: none. */
-static void put(tidei_pool *p, tidei_block *b, unsigned stream, uint64_t tick) {
-    if (tick) used_by(b, stream, tick);
-    p->ops->free(p, b);
-}
-
-static void drop_stamps(tidei_block *b) { tidei_stamps_clear(&b->stamps); }
-
-/* Closes, and nothing may be left anywhere. */
-static void close_clean(tidei_pool *p) {
-    assert_true(balanced(p));
-    p->ops->close(p);
-    assert_int_equal(dbl.host_blocks, 0);
-    assert_int_equal(dbl.stamp_blocks, 0);
-    assert_int_equal(dbl.pages, 0);
-    assert_int_equal(dbl.raw_blocks, 0);
-    assert_int_equal(dbl.dev.backed, 0);
-}
-
-static uint32_t dice(uint64_t *seed) {
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 33);
-}
 
 /* ---- blocks of one stream ---- */
 
@@ -899,6 +840,13 @@ static void found_by_name(void **state) {
     (void)state;
     assert_ptr_equal(tidei_pool_find("tide"), &tidei_pool_tide);
     assert_ptr_equal(tidei_pool_find("none"), &tidei_pool_none);
+    char names[] = TIDEI_POOL_NAMES;
+    unsigned n = 0;
+    for (char *rest = NULL, *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), n++) {
+        assert_non_null(tidei_pool_find(name));
+        assert_string_equal(tidei_pool_find(name)->name, name);
+    }
+    assert_int_equal(n, 6);
     assert_null(tidei_pool_find("tid"));
     assert_null(tidei_pool_find(""));
 }
