@@ -181,6 +181,10 @@ static const struct tidei_pool_ops *parse_pool(const char *text, size_t *max_spl
     return understood && *max_split > TIDEI_SPLIT_SEGMENT ? ops : NULL;
 }
 
+static const struct tidei_pool_ops *default_pool(const tidei_dev *d) {
+    return d->d->info.flags & TIDEI_DEV_PAGES ? &tidei_pool_tide : &tidei_pool_none;
+}
+
 static tide_status open_pool(tidei_dev *d) {
     size_t max_split;
     const struct tidei_pool_ops *ops = parse_pool(d->rt->set.pool, &max_split);
@@ -192,8 +196,14 @@ static tide_status open_pool(tidei_dev *d) {
     if (!ops)
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", d->rt->set.pool,
                           POOLS_WANTED);
-    if (ops == &tidei_pool_tide && !(d->d->info.flags & TIDEI_DEV_PAGES)) ops = &tidei_pool_none;
+    if (ops == &tidei_pool_tide) ops = default_pool(d);
     tide_status status = ops->open(d, TIDEI_MEM_DEVICE, &d->pool);
+    if (status == TIDE_E_UNSUPPORTED && !d->rt->set.pool_given) {
+        tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", d->rt->set.pool,
+                  tide_last_error()->message);
+        tide_clear_error();
+        status = default_pool(d)->open(d, TIDEI_MEM_DEVICE, &d->pool);
+    }
     if (status == TIDE_OK) atomic_store(&d->pool->attrs.max_split, max_split);
     return status;
 }

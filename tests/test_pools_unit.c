@@ -392,6 +392,21 @@ static void binned_rounds_to_powers_of_two(void **state) {
     close_clean(p);
 }
 
+static void binned_falls_back_to_what_is_needed(void **state) {
+    (void)state;
+    tidei_pool *p = open_kind(1);
+    tidei_block a, b;
+    atomic_store(&dbl.dev.limit, 100 * MIB);
+    assert_int_equal(get(p, 90 * MIB, 0, 0, &a), TIDE_OK);
+    assert_int_equal(figures(p).backed, 90 * MIB);
+    tidei_addr at = a.addr;
+    put(p, &a, 0, 0);
+    assert_int_equal(get(p, 91 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
+    assert_int_equal(get(p, 70 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK); /* of the same bin, and large enough */
+    assert_int_equal(b.addr, at);
+    close_clean(p);
+}
+
 /* Another bin's blocks do not serve; the last freed of the right one does; the largest go back first. */
 static void binned_keeps_to_its_bins(void **state) {
     (void)state;
@@ -593,6 +608,7 @@ int main(void) {
         cmocka_unit_test(random_traffic),
         cmocka_unit_test(many_threads),
         cmocka_unit_test(binned_rounds_to_powers_of_two),
+        cmocka_unit_test(binned_falls_back_to_what_is_needed),
         cmocka_unit_test(binned_keeps_to_its_bins),
         cmocka_unit_test(simple_bounds_the_waste),
         cmocka_unit_test(simple_takes_the_closest),

@@ -170,11 +170,11 @@ static void good_environment(void **state) {
 /* Each is a warning that names the variable and its value; the default stays. */
 static void bad_environment_warns(void **state) {
     static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},       {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "-1"},
-        {"TIDE_SOFT_LIMIT", "150%"},  {"TIDE_COLLECTOR", "mark"}, {"TIDE_POLICY", "hopeful"},
-        {"TIDE_POOL", "buddy"},       {"TIDE_GC_EARLY", "often"}, {"TIDE_HOST_MEMORY", "1"},
-        {"TIDE_HOST_DEVICES", "100"}, {"TIDE_DEBUG", "2"},        {"TIDE_CACHE", "perhaps"},
-        {"TIDE_CACHE_MAX", "big"},    {"TIDE_LOG", "loud"}};
+        {"TIDE_DEVICE", "gpu"},      {"TIDE_LIMIT", "lots"},       {"TIDE_LIMIT", "-1"},
+        {"TIDE_SOFT_LIMIT", "150%"}, {"TIDE_COLLECTOR", "mark"},   {"TIDE_POLICY", "hopeful"},
+        {"TIDE_POOL", "buddy"},      {"TIDE_POOL", "split:20MiB"}, {"TIDE_GC_EARLY", "often"},
+        {"TIDE_HOST_MEMORY", "1"},   {"TIDE_HOST_DEVICES", "100"}, {"TIDE_DEBUG", "2"},
+        {"TIDE_CACHE", "perhaps"},   {"TIDE_CACHE_MAX", "big"},    {"TIDE_LOG", "loud"}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
         char said[128];
@@ -189,6 +189,8 @@ static void bad_environment_warns(void **state) {
         unsetenv(rows[i][0]);
         snprintf(said, sizeof said, "%s=%s is not understood", rows[i][0], rows[i][1]);
         assert_int_equal(logged.n, 1);
+        if (!strcmp(rows[i][0], "TIDE_POOL"))
+            assert_int_equal(lines_with(TIDE_LOG_WARNING, "tide, driver, split, binned, simple, none"), 1);
         if (lines_with(TIDE_LOG_WARNING, said) != 1) fail_msg("wanted \"%s\", got %s", said, logged.line[0]);
         works(rt);
         tide_close(rt);

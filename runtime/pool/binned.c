@@ -1,6 +1,7 @@
 /* binned.c: the pool `binned`: sizes rounded up to powers of two, a list of freed blocks for each. After CUDA.jl's pool of
 ** that name, its default until 2021.
 **
+** Where a power of two does not fit the limit, just the request's size is taken, and lies with that power's when freed.
 ** As there, requests above MOST come straight from the driver and go straight back. Its timer that gives back what recent
 ** use did not need is not here: trim does, at whatever threshold is set. */
 #include "runtime/pool/whole.h"
@@ -16,7 +17,7 @@ static size_t binned_size(size_t bytes, size_t granule) {
 
 static unsigned binned_bin(size_t size) { return size > MOST ? TIDEI_WHOLE_LEAVING : log2_up(size); }
 
-static bool binned_serves(size_t held, size_t size) { return held == size; }
+static bool binned_serves(size_t held, size_t bytes) { return held >= bytes; }
 
 static tide_status binned_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     static const tidei_whole_rules rules = {binned_size, binned_bin, binned_serves};

@@ -242,7 +242,9 @@ static size_t driver_settle(tidei_pool *pool) {
     tidei_saved_error e;
     size_t bytes = free_parked(p);
     tidei_error_save(&e);
-    if (look(p) != TIDE_OK) tidei_error_restore(&e);
+    tide_status st = tell_changes(p, 0); /* the threshold counts from the next wait on */
+    if (st == TIDE_OK) st = look(p);
+    if (st != TIDE_OK) tidei_error_restore(&e);
     uncharge(p);
     drop_excess(p);
     return bytes;

@@ -12,8 +12,8 @@ static size_t simple_size(size_t bytes, size_t granule) { return tidei_round_up(
 
 static unsigned simple_bin(size_t size) { return (void)size, 0; }
 
-static bool simple_serves(size_t held, size_t size) {
-    return held >= size && held - size <= (size <= SMALL ? OVER_SMALL : OVER_LARGE);
+static bool simple_serves(size_t held, size_t bytes) {
+    return held >= bytes && held - bytes <= (bytes <= SMALL ? OVER_SMALL : OVER_LARGE);
 }
 
 static tide_status simple_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {

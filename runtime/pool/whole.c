@@ -34,13 +34,19 @@ static bool allowed(block *x, tide_stream *s, unsigned rules, bool wait) {
     return wait || (x->done && rules & TIDEI_REUSE_DONE) || tidei_reuse_may(s, &x->stamps, rules);
 }
 
-/* The smallest that serves, of those the latest freed. `wait`: also with something to wait for. */
-static block *find(const tidei_whole *p, size_t size, tide_stream *s, unsigned rules, bool wait) {
-    unsigned bin = p->rules->bin(size);
+/* The sizes of a request: what will do, and what is asked of the driver. */
+typedef struct sizes {
+    size_t bytes, least, usual;
+} sizes;
+
+/* The latest freed of the usual size, or the smallest that serves. `wait`: also with something to wait for. */
+static block *find(const tidei_whole *p, const sizes *z, tide_stream *s, unsigned rules, bool wait) {
+    unsigned bin = p->rules->bin(z->usual);
     block *best = NULL;
     if (bin == TIDEI_WHOLE_LEAVING) return NULL;
-    for (block *x = p->bins[bin]; x && !(best && best->size == size); x = x->next)
-        if (p->rules->serves(x->size, size) && (!best || x->size < best->size) && allowed(x, s, rules, wait))
+    for (block *x = p->bins[bin]; x && !(best && best->size == z->usual); x = x->next)
+        if (p->rules->serves(x->size, z->least) && (!best || x->size < best->size || x->size == z->usual) &&
+            allowed(x, s, rules, wait))
             best = x;
     return best;
 }
@@ -56,31 +62,44 @@ static void hand_out(tidei_whole *p, block *x, size_t bytes, tidei_block *out) {
     x->stamps = (tidei_stamps){0};
 }
 
-static bool take_held(tidei_whole *p, size_t size, size_t bytes, tide_stream *s, bool wait, tidei_block *out) {
+static bool take_held(tidei_whole *p, const sizes *z, tide_stream *s, bool wait, tidei_block *out) {
     unsigned rules = tidei_reuse_rules(&p->base);
     pthread_mutex_lock(&p->lock);
-    block *x = find(p, size, s, rules, wait);
+    block *x = find(p, z, s, rules, wait);
     if (x) {
         unlink_from(&p->bins[p->rules->bin(x->size)], x);
         p->held -= x->size;
         if (!x->done) p->parked -= x->size;
-        hand_out(p, x, bytes, out);
+        hand_out(p, x, z->bytes, out);
     }
     pthread_mutex_unlock(&p->lock);
     return x != NULL;
 }
 
-static tide_status grow(tidei_whole *p, size_t size, size_t bytes, tidei_block *out) {
+/* Memory of the usual size, or where that does not fit, of the least. */
+static tide_status back(tidei_whole *p, const sizes *z, block *x) {
+    tidei_saved_error before;
+    x->size = z->usual;
+    if (z->usual == z->least) return tidei_pool_back(&p->base, x->size, &x->addr);
+    tidei_error_save(&before);
+    tide_status st = tidei_pool_back(&p->base, x->size, &x->addr);
+    if (st != TIDE_E_NOMEM) return st;
+    x->size = z->least;
+    st = tidei_pool_back(&p->base, x->size, &x->addr);
+    if (st == TIDE_OK) tidei_error_restore(&before);
+    return st;
+}
+
+static tide_status grow(tidei_whole *p, const sizes *z, tidei_block *out) {
     block *x = tidei_host_alloc(p->base.dev->rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("a pool's block", sizeof *x);
-    x->size = size;
-    tide_status st = tidei_pool_back(&p->base, size, &x->addr);
+    tide_status st = back(p, z, x);
     if (st != TIDE_OK) {
         tidei_host_free(p->base.dev->rt, x);
         return st;
     }
     pthread_mutex_lock(&p->lock);
-    hand_out(p, x, bytes, out);
+    hand_out(p, x, z->bytes, out);
     pthread_mutex_unlock(&p->lock);
     return TIDE_OK;
 }
@@ -89,11 +108,11 @@ tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     tidei_whole *p = (tidei_whole *)pool;
     tidei_check(bytes > 0);
     if (bytes > SIZE_MAX - p->granule) return TIDE_E_NOMEM;
-    size_t size = p->rules->size(bytes, p->granule);
-    if (take_held(p, size, bytes, s, false, out)) return TIDE_OK;
+    sizes z = {bytes, tidei_round_up(bytes, p->granule), p->rules->size(bytes, p->granule)};
+    if (take_held(p, &z, s, false, out)) return TIDE_OK;
     tidei_whole_settle(pool);
-    if (take_held(p, size, bytes, s, tidei_reuse_waits(tidei_reuse_rules(pool), flags), out)) return TIDE_OK;
-    return flags & TIDEI_ALLOC_NO_GROW ? TIDE_E_NOMEM : grow(p, size, bytes, out);
+    if (take_held(p, &z, s, tidei_reuse_waits(tidei_reuse_rules(pool), flags), out)) return TIDE_OK;
+    return flags & TIDEI_ALLOC_NO_GROW ? TIDE_E_NOMEM : grow(p, &z, out);
 }
 
 /* ---- giving back ---- */

@@ -19,12 +19,13 @@ typedef struct tidei_whole_block tidei_whole_block;
 
 /* Pure functions. */
 typedef struct tidei_whole_rules {
-    /* What is asked of the driver for a request; bytes is so small that one granule more does not wrap. */
+    /* What is asked of the driver for a request, in granules; bytes is so small that one granule more does not wrap. Where
+    ** that does not fit, the request's own granules are. */
     size_t (*size)(size_t bytes, size_t granule);
     /* Where a free block of this size lies: below TIDEI_WHOLE_BINS, or TIDEI_WHOLE_LEAVING. */
     unsigned (*bin)(size_t size);
-    /* May a held block serve a request of this size? Only asked within one bin. */
-    bool (*serves)(size_t held, size_t size);
+    /* May a block of the size `held` serve a request of these granules? Only asked within the bin of its size. */
+    bool (*serves)(size_t held, size_t bytes);
 } tidei_whole_rules;
 
 struct tidei_whole {
