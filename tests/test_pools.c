@@ -186,7 +186,7 @@ static bool gets_it(const char *pool, unsigned rules, bool deterministic, enum t
     for (unsigned i = 0; i < 2; i++) assert_ok(tidei_stream_open(d, &s[i]));
     assert_ok(tidei_storage_new(d, BIG, s[0], "test", &st));
     tidei_addr at = st->addr;
-    assert_ok(tidei_submit_launch(s[0], &(tidei_use){st, 0, BIG, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+    assert_ok(tidei_submit_launch(s[0], &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
     tidei_storage_release(st);
     if (who == FOLLOWER) assert_ok(tidei_stream_follow(s[1], s[0], s[0]->submitted));
     if (who == LATECOMER) {

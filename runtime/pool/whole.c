@@ -142,17 +142,18 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     tidei_whole *p = (tidei_whole *)pool;
     block *x = b->priv;
     unsigned bin = p->rules->bin(x->size);
-    tidei_check(x->bytes == b->bytes && x->addr == b->addr);
-    x->stamps = b->stamps;
+    tidei_stamps stamps = b->stamps;
     b->stamps = (tidei_stamps){0};
-    if (bin == TIDEI_WHOLE_LEAVING) tidei_stamps_prune(pool->dev, &x->stamps); /* so that it may go at once */
-    bool done = tidei_reuse_refresh(pool, &x->stamps), goes = done && bin == TIDEI_WHOLE_LEAVING;
+    if (bin == TIDEI_WHOLE_LEAVING) tidei_stamps_prune(pool->dev, &stamps); /* so that it may go at once */
+    bool done = tidei_reuse_refresh(pool, &stamps), goes = done && bin == TIDEI_WHOLE_LEAVING;
     pthread_mutex_lock(&p->lock);
+    tidei_check(x->bytes == b->bytes && x->addr == b->addr);
     unlink_from(&p->live, x);
     p->live_bytes -= x->bytes;
     p->used -= x->size;
     p->frees++;
     x->bytes = 0;
+    x->stamps = stamps;
     x->done = done;
     x->next = NULL;
     if (!goes) {
