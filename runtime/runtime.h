@@ -1,8 +1,8 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks: a stream's lock is a leaf; dev->streams_lock and the pool none's lock of settling may take a stream's; all others
-** are leaves. None is held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody
-** waits for the leader while holding a lock. */
+** Locks: a stream's lock is a leaf; dev->streams_lock and the pool none's lock of settling may take a stream's; the pool
+** driver's lock of growing is held over tidei_back; all others are leaves. None is held across a climb, a collection or a
+** callback: who leads one is a flag under a lock, and nobody waits for the leader while holding a lock. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 

@@ -39,8 +39,7 @@ typedef struct tide_config {
     const char *collector;  /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
     const char *policy;     /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
     int gc_early;           /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
-    const char *pool; /* TIDE_POOL: "tide" (default), "driver", "split", "split:200MiB" (pieces that large stay
-                            ** whole), "binned", "simple", "none": docs/environment.md */
+    const char *pool;       /* TIDE_POOL: "tide" (default), "driver", "split", "binned", "simple", "none" */
     const char
         *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */

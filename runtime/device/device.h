@@ -79,13 +79,13 @@ typedef struct tidei_launch {
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
 
-/* What a pool of the driver's is told. */
+/* What a pool of the driver's is told. The threshold is in bytes, at first 0: what is free beyond it goes back when the host
+** waits for a stream. The others are 0 or 1, at first 1: may a stream have what others freed, ... */
 typedef enum {
-    TIDEI_MEMPOOL_THRESHOLD, /* bytes: beyond these, memory that is free goes back when the host waits for a stream; at
-                                ** first 0 */
-    TIDEI_MEMPOOL_REUSE_FOLLOW, /* 0 or 1, as the two below: a stream may have what others freed, where it waits for them, */
-    TIDEI_MEMPOOL_REUSE_DONE, /* where the free is past, */
-    TIDEI_MEMPOOL_REUSE_WAIT  /* and by being made to wait */
+    TIDEI_MEMPOOL_THRESHOLD,
+    TIDEI_MEMPOOL_REUSE_FOLLOW, /* where it waits for them */
+    TIDEI_MEMPOOL_REUSE_DONE,   /* where the free is past */
+    TIDEI_MEMPOOL_REUSE_WAIT    /* by being made to wait */
 } tidei_mempool_attr;
 
 typedef struct tidei_kernel_text {
@@ -116,8 +116,8 @@ struct tidei_device_ops {
     /* What the driver says is free, all users counted. */
     tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
-    /* ---- pools of the driver's own (NULL, all of them, where there are none): memory in stream order ---- */
-    /* TIDE_E_UNSUPPORTED where only some devices of the kind have them. */
+    /* ---- pools of the driver's own: memory in stream order ---- */
+    /* (NULL where there are none) TIDE_E_UNSUPPORTED where this device or its driver lacks them. */
     tide_status (*mempool_new)(tidei_device *d, tidei_dmempool **out);
     void (*mempool_release)(tidei_device *d, tidei_dmempool *mp); /* all blocks are freed, all work is complete */
     /* A block for work that comes after this call on s, or after waits for that moment. */
@@ -127,9 +127,9 @@ struct tidei_device_ops {
     ** block stays the caller's. s NULL never fails. */
     tide_status (*mempool_free)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
     tide_status (*mempool_set)(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
-    /* Gives back memory that is free, down to at least `keep` bytes, those of the blocks handed out counted. */
+    /* Gives back memory whose free is past until at most `keep` bytes are held, where it can. */
     tide_status (*mempool_trim)(tidei_device *d, tidei_dmempool *mp, size_t keep);
-    /* Bytes taken from the device; of these, in blocks. */
+    /* Bytes held, taken from the device; of these, in blocks. */
     tide_status (*mempool_figures)(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
 
     /* ---- streams, events, the completion word ---- */

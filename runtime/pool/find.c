@@ -20,12 +20,24 @@ void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev 
     atomic_init(&p->attrs.deterministic, false);
 }
 
-tide_status tidei_pool_back(tidei_pool *p, size_t bytes, tidei_addr *out) {
+static tide_status back(tidei_pool *p, size_t bytes, tidei_addr *out) {
     tidei_device *d = p->dev->d;
     tide_status st = tidei_back(p->dev, bytes);
     if (st != TIDE_OK) return st;
     st = d->ops->raw_alloc(d, p->kind, bytes, out);
     if (st != TIDE_OK) tidei_unback(p->dev, bytes);
+    return st;
+}
+
+tide_status tidei_pool_back(tidei_pool *p, size_t *bytes, size_t least, tidei_addr *out) {
+    tidei_saved_error before; /* a first refusal leaves no error */
+    if (*bytes == least) return back(p, least, out);
+    tidei_error_save(&before);
+    tide_status st = back(p, *bytes, out);
+    if (st != TIDE_E_NOMEM) return st;
+    *bytes = least;
+    st = back(p, least, out);
+    if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }
 

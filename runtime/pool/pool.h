@@ -85,8 +85,9 @@ struct tidei_pool {
 /* The part that all pools have, with its attributes' defaults. For `open`. */
 void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);
 
-/* Memory straight from the driver, counted against the limits; and back. Without any lock. */
-tide_status tidei_pool_back(tidei_pool *p, size_t bytes, tidei_addr *out);
+/* Memory straight from the driver, counted against the limits: *bytes, or where that does not fit, `least`, which is then
+** in *bytes. And back. Without any lock. */
+tide_status tidei_pool_back(tidei_pool *p, size_t *bytes, size_t least, tidei_addr *out);
 void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes);
 
 extern const struct tidei_pool_ops tidei_pool_tide, tidei_pool_driver, tidei_pool_split, tidei_pool_binned,

@@ -262,26 +262,13 @@ static void adopt(split *p, segment *seg, piece *pieces[2]) {
     seg->first->x.prev = seg->first->x.next = NULL;
 }
 
-/* A whole segment's memory, or where that does not fit, the request's. */
-static tide_status segment_back(split *p, segment *seg, const request *r) {
-    tidei_saved_error before;
-    seg->size = segment_size(r);
-    if (seg->size == r->size) return tidei_pool_back(&p->base, seg->size, &seg->addr);
-    tidei_error_save(&before);
-    tide_status st = tidei_pool_back(&p->base, seg->size, &seg->addr);
-    if (st != TIDE_E_NOMEM) return st;
-    seg->size = r->size;
-    st = tidei_pool_back(&p->base, seg->size, &seg->addr);
-    if (st == TIDE_OK) tidei_error_restore(&before);
-    return st;
-}
-
 static tide_status grow(split *p, const request *r, tidei_block *out) {
     segment *seg;
     piece *pieces[2];
     if (!describe(p, &seg, pieces)) return tidei_fail_host_memory("pool split", sizeof *seg);
     seg->small = r->small;
-    tide_status st = segment_back(p, seg, r);
+    seg->size = segment_size(r);
+    tide_status st = tidei_pool_back(&p->base, &seg->size, r->size, &seg->addr);
     if (st != TIDE_OK) {
         for (unsigned i = 0; i < 2; i++) tidei_host_free(p->base.dev->rt, pieces[i]);
         tidei_host_free(p->base.dev->rt, seg);

@@ -76,24 +76,11 @@ static bool take_held(tidei_whole *p, const sizes *z, tide_stream *s, bool wait,
     return x != NULL;
 }
 
-/* Memory of the usual size, or where that does not fit, of the least. */
-static tide_status back(tidei_whole *p, const sizes *z, block *x) {
-    tidei_saved_error before;
-    x->size = z->usual;
-    if (z->usual == z->least) return tidei_pool_back(&p->base, x->size, &x->addr);
-    tidei_error_save(&before);
-    tide_status st = tidei_pool_back(&p->base, x->size, &x->addr);
-    if (st != TIDE_E_NOMEM) return st;
-    x->size = z->least;
-    st = tidei_pool_back(&p->base, x->size, &x->addr);
-    if (st == TIDE_OK) tidei_error_restore(&before);
-    return st;
-}
-
 static tide_status grow(tidei_whole *p, const sizes *z, tidei_block *out) {
     block *x = tidei_host_alloc(p->base.dev->rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("a pool's block", sizeof *x);
-    tide_status st = back(p, z, x);
+    x->size = z->usual;
+    tide_status st = tidei_pool_back(&p->base, &x->size, z->least, &x->addr);
     if (st != TIDE_OK) {
         tidei_host_free(p->base.dev->rt, x);
         return st;
