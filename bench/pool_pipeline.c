@@ -1,8 +1,9 @@
 /* pool_pipeline.c: B7: buffers that pass through k streams, under a limit of k+1 of them.
 **
 ** A producer takes a buffer on its stream, work of fixed length on the next of k consumers' streams uses it, and it is given
-** back at once: the host runs far ahead. The same with k+1 buffers that are never given back tells what could be reached:
-** work i takes buffer i mod (k+1), so it waits for work i-k-1, whose stream has gone on since. */
+** back at once: the host runs far ahead. What could be reached is told by k+1 buffers that stay, with an event behind each
+** work: work i takes buffer i mod (k+1), so it waits for work i-k-1 and no other. */
+#include "arrays/kernels.h"
 #include "arrays/launch.h"
 #include "bench/bench.h"
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define CUDA_WORK_NS 100000
 #define HOST_BUFFER  TIDEI_MIB
 #define HOST_WORK_NS 2000000 /* a scheduler's slips do not count beside it */
-#define WORKS        400     /* a round */
+#define WORKS        160     /* a round */
 #define PIPE_ROUNDS  5
 #define STREAMS_MOST 8
 
@@ -45,9 +46,15 @@ struct pipe {
     size_t bytes;
     uint64_t work_ns;
     tide_stream *producer, *consumers[STREAMS_MOST];
-    tidei_storage *fixed[STREAMS_MOST + 1];
-    uint64_t failed;
+    uint64_t failed, waits; /* allocations; of the host, while it issued */
+    /* the other way: streams, buffers and events around the runtime's back */
+    tidei_dkernel *kernel; /* NULL on a host device */
+    tidei_dstream *streams[STREAMS_MOST];
+    tidei_addr buffers[STREAMS_MOST + 1];
+    tidei_devent *used[STREAMS_MOST + 1]; /* each buffer's last use */
 };
+
+/* ---- buffers from the pool ---- */
 
 static bool use_buffer(struct pipe *p, tidei_storage *st, unsigned i) {
     static const size_t at = offsetof(struct spin, at);
@@ -67,53 +74,93 @@ static bool pass_buffer(struct pipe *p, unsigned i) {
     return ok;
 }
 
-static bool reuse_buffer(struct pipe *p, unsigned i) { return use_buffer(p, p->fixed[i % (p->k + 1)], i); }
-
 /* Nanoseconds of all works; < 0: it failed. */
-static double run(struct pipe *p, bool (*step)(struct pipe *p, unsigned i)) {
-    uint64_t start = tidei_now_ns();
+static double run_passed(struct pipe *p) {
+    uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits);
     for (unsigned i = 0; i < WORKS; i++)
-        if (!step(p, i)) return -1;
+        if (!pass_buffer(p, i)) return -1;
+    p->waits += atomic_load(&p->b->d->host_waits) - waits;
     return tidei_streams_wait_all(p->b->d, true) == TIDE_OK ? (double)(tidei_now_ns() - start) : -1;
 }
 
+/* ---- buffers that stay ---- */
+
+static bool reuse_buffer(struct pipe *p, unsigned i) {
+    tidei_device *d = p->b->d->d;
+    unsigned which = i % (p->k + 1);
+    tidei_dstream *s = p->streams[i % p->k];
+    struct spin params = {p->buffers[which], p->work_ns};
+    tidei_range range = {p->buffers[which], p->bytes, TIDEI_WRITE};
+    tidei_launch l = {.name = "spin",
+                      .kernel = p->kernel,
+                      .host_fn = spin_host,
+                      .params = &params,
+                      .params_bytes = sizeof params,
+                      .grid = {1, 1, 1},
+                      .block = {256, 1, 1},
+                      .ranges = &range,
+                      .nranges = 1};
+    if (i > p->k && d->ops->event_wait(d, p->used[which], s) != TIDE_OK) return false;
+    return d->ops->launch(d, s, &l) == TIDE_OK && d->ops->event_record(d, p->used[which], s) == TIDE_OK;
+}
+
+static double run_fixed(struct pipe *p) {
+    tidei_device *d = p->b->d->d;
+    uint64_t start = tidei_now_ns();
+    for (unsigned i = 0; i < WORKS; i++)
+        if (!reuse_buffer(p, i)) return -1;
+    for (unsigned i = 0; i < p->k; i++)
+        if (d->ops->stream_sync(d, p->streams[i]) != TIDE_OK) return -1;
+    return (double)(tidei_now_ns() - start);
+}
+
 static bool fixed_make(struct pipe *p) {
+    tidei_device *d = p->b->d->d;
+    if (bench_on_cuda(p->b) &&
+        tidei_kernel_get_fixed(p->b->d, spin_kernel.name, spin_kernel.text, "bench", &p->kernel) != TIDE_OK)
+        return false;
+    for (unsigned i = 0; i < p->k; i++)
+        if (d->ops->stream_new(d, &p->streams[i]) != TIDE_OK) return false;
     for (unsigned i = 0; i <= p->k; i++)
-        if (tidei_storage_new(p->b->d, p->bytes, p->producer, "bench", &p->fixed[i]) != TIDE_OK) return false;
+        if (d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, p->bytes, &p->buffers[i]) != TIDE_OK ||
+            d->ops->event_new(d, &p->used[i]) != TIDE_OK)
+            return false;
     return true;
 }
+
+/* Of work that is complete, or never began. */
 static void fixed_drop(struct pipe *p) {
+    tidei_device *d = p->b->d->d;
+    for (unsigned i = 0; i < STREAMS_MOST; i++)
+        if (p->streams[i]) d->ops->stream_release(d, p->streams[i]);
     for (unsigned i = 0; i <= STREAMS_MOST; i++) {
-        if (p->fixed[i]) tidei_storage_release(p->fixed[i]);
-        p->fixed[i] = NULL;
+        if (p->used[i]) d->ops->event_release(d, p->used[i]);
+        if (p->buffers[i]) d->ops->raw_free(d, TIDEI_MEM_DEVICE, p->buffers[i], p->bytes);
     }
 }
 
+/* ---- the two in turn ---- */
+
 struct outcome {
-    double overlap, fixed_ns, ns, waits;
+    double overlap, fixed_ns, ns, ideal; /* ideal: memory reserved, of that of the buffers that stay */
 };
 
-/* The two in turn. Waits of the host are those of our way alone, while it issues. */
 static bool rounds(struct pipe *p, struct outcome *out) {
     double ours[PIPE_ROUNDS], fixed[PIPE_ROUNDS], overlap[PIPE_ROUNDS];
-    uint64_t waits = 0;
     for (int r = -1; r < PIPE_ROUNDS; r++) { /* the first one loads and grows */
-        bool ok = fixed_make(p);
-        double f = ok ? run(p, reuse_buffer) : -1;
-        fixed_drop(p);
-        uint64_t before = atomic_load(&p->b->d->host_waits);
-        double o = f < 0 ? -1 : run(p, pass_buffer);
+        double f = run_fixed(p), o = f < 0 ? -1 : run_passed(p);
         if (o < 0) return false;
-        if (r < 0) continue;
-        /* the end of `run` waits once for each stream that has work left */
-        uint64_t more = atomic_load(&p->b->d->host_waits) - before;
-        waits += more > p->k ? more - p->k : 0;
+        if (r < 0) {
+            p->failed = p->waits = 0;
+            continue;
+        }
         ours[r] = o;
         fixed[r] = f;
         overlap[r] = f / o;
     }
     *out = (struct outcome){bench_median(overlap, PIPE_ROUNDS), bench_median(fixed, PIPE_ROUNDS),
-                            bench_median(ours, PIPE_ROUNDS), (double)waits};
+                            bench_median(ours, PIPE_ROUNDS),
+                            (double)atomic_load(&p->b->d->peak_backed) / (double)((p->k + 1) * p->bytes)};
     return true;
 }
 
@@ -137,19 +184,20 @@ int bench_pipeline(bench *b) {
     double overlap = 1e9, waits = 0, failed = 0;
     for (size_t i = 0; i < TIDEI_COUNT(streams); i++) {
         struct pipe p = {.b = b, .k = streams[i]};
-        struct outcome x;
-        if (b->rt) bench_close(b);
+        struct outcome x = {0};
+        bench_close(b);
         if (!open_pipe(b, &p)) return bench_failed("tide_open");
-        bool ok = rounds(&p, &x);
+        bool ok = fixed_make(&p) && rounds(&p, &x);
         fixed_drop(&p);
         if (!ok) return bench_failed("pipeline");
         bench_note(b, x.fixed_ns / WORKS / 1e3, "us/work", "k%u_fixed", p.k);
         bench_note(b, x.ns / WORKS / 1e3, "us/work", "k%u_passed_on", p.k);
         bench_note(b, 100 * x.overlap, "%", "k%u_overlap", p.k);
-        bench_note(b, x.waits, "", "k%u_host_waits", p.k);
+        bench_note(b, x.ideal, "of k+1 buffers", "k%u_reserved", p.k);
+        bench_note(b, (double)p.waits, "", "k%u_host_waits", p.k);
         bench_note(b, (double)p.failed, "", "k%u_failed", p.k);
         if (x.overlap < overlap) overlap = x.overlap;
-        waits += x.waits;
+        waits += (double)p.waits;
         failed += (double)p.failed;
     }
     bench_note(b, waits, "", "host_waits");
