@@ -1,6 +1,6 @@
-/* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents, arrays; where work can be
-** held back, on host, who gets what is still in use; and what is the pool `driver`'s own: refusals, and the experiments
-** E9 and E16 on release thresholds. Pools over doubles are test_pool_unit.c and test_pools_unit.c. */
+/* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents, threads, arrays; where
+** work can be held back, on host, who gets what is still in use; and what is the pool `driver`'s own: refusals, and the
+** experiments E9 and E16 on release thresholds. Pools over doubles are test_pool_unit.c and test_pools_unit.c. */
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
 #include <sched.h>
@@ -447,9 +447,98 @@ static void e16_threshold_cap(void **state) {
     tide_close(rt);
 }
 
+/* ---- threads ---- */
+
+enum { CROWD = 16, CROWD_SLOTS = 64, WORK_EVERY = 50 /* steps */ };
+
+/* Storages lie in slots that all threads take from: made here, given back there. The lowest bit: marked. */
+static struct crowd {
+    tidei_dev *d;
+    unsigned steps; /* of each thread */
+    _Atomic uintptr_t slots[CROWD_SLOTS];
+    _Atomic unsigned bad;
+} crowd;
+typedef struct member {
+    tide_stream *s;
+    unsigned number;
+} member;
+
+/* What nothing is pending on may be written by the host at once, where it can: ThreadSanitizer looks on. */
+static bool mark(tidei_storage *st) {
+    if (!test_on_host() || st->stamps.n) return false;
+    uint64_t *p = (uint64_t *)(uintptr_t)st->addr;
+    p[0] = p[st->bytes / 8 - 1] = (uintptr_t)st;
+    return true;
+}
+static bool marked_still(const tidei_storage *st) {
+    const uint64_t *p = (const uint64_t *)(uintptr_t)st->addr;
+    return p[0] == (uintptr_t)st && p[st->bytes / 8 - 1] == (uintptr_t)st;
+}
+
+static void give_back(uintptr_t box) {
+    tidei_storage *st = (tidei_storage *)(box & ~(uintptr_t)1);
+    if (!st) return;
+    if (box & 1 && !marked_still(st)) crowd.bad++;
+    tidei_storage_release(st);
+}
+
+static void *crowd_main(void *arg) {
+    const member *m = arg;
+    uint64_t seed = m->number + 1;
+    for (unsigned i = 0; i < crowd.steps; i++) {
+        tidei_storage *st;
+        size_t words = (size_t)2 + (dice(&seed) % 8192 >> dice(&seed) % 12);
+        if (tidei_storage_new(crowd.d, words * 8, m->s, "test", &st) != TIDE_OK) {
+            crowd.bad++;
+            break;
+        }
+        uintptr_t box = (uintptr_t)st;
+        if (i % WORK_EVERY == m->number) {
+            uint64_t value = i;
+            if (tidei_submit_fill(m->s, st, 0, &value, 8, words, "test") != TIDE_OK) crowd.bad++;
+        } else if (mark(st)) {
+            box |= 1;
+        }
+        give_back(atomic_exchange(&crowd.slots[dice(&seed) % CROWD_SLOTS], box));
+    }
+    return NULL;
+}
+
+/* 10^7 pairs in the long run of the default pool. */
+static unsigned crowd_steps(unsigned pool) {
+    if (test_long() && !strcmp(test_pool(pool), "tide")) return 10000000 / CROWD;
+    return test_quick() ? 300 : 1500;
+}
+
+static void many_threads_mixed(void **state) {
+    (void)state;
+    for (unsigned p = 0; p < TEST_POOLS; p++) {
+        tide_runtime *rt = open_with(test_pool(p), NULL);
+        pthread_t threads[CROWD];
+        member members[CROWD];
+        memset(&crowd, 0, sizeof crowd);
+        crowd.d = &rt->devs[0];
+        crowd.steps = crowd_steps(p);
+        for (unsigned k = 0; k < CROWD; k++) {
+            members[k].number = k;
+            assert_ok(tidei_stream_open(crowd.d, &members[k].s));
+        }
+        for (unsigned k = 0; k < CROWD; k++)
+            assert_int_equal(pthread_create(&threads[k], NULL, crowd_main, &members[k]), 0);
+        for (unsigned k = 0; k < CROWD; k++) pthread_join(threads[k], NULL);
+        for (unsigned k = 0; k < CROWD_SLOTS; k++) give_back(crowd.slots[k]);
+        assert_int_equal(crowd.bad, 0);
+        assert_int_equal(figures(crowd.d).live, 0);
+        for (unsigned k = 0; k < CROWD; k++) tidei_stream_drop(members[k].s);
+        nothing_is_kept(crowd.d);
+        tide_close(rt);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_stay_intact),
+        cmocka_unit_test(many_threads_mixed),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(arrays_run_on_every_pool),
         cmocka_unit_test(freed_memory_goes_by_the_rules),

@@ -277,7 +277,37 @@ static void memory_calls_are_counted(void **state) {
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, raw, page);
     assert_ok(d->ops->memory(d, &a, &b));
     assert_int_equal(tidei_gauge_calls(&g) - before, 9);
+    tidei_dmempool *mp;
+    assert_ok(d->ops->mempool_new(d, &mp));
+    assert_ok(d->ops->mempool_alloc(d, mp, atomic_load(&rt->devs[0].stream0->ds), page, &raw));
+    assert_ok(d->ops->mempool_free(d, mp, NULL, raw));
+    assert_ok(d->ops->mempool_trim(d, mp, 0));
+    d->ops->mempool_release(d, mp);
+    assert_int_equal(tidei_gauge_calls(&g) - before, 14);
     tide_close(rt);
+}
+
+/* A device without pools of its own seems to have none. */
+static void missing_slots_stay_missing(void **state) {
+    tidei_gauge g;
+    tidei_device *d;
+    (void)state;
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 64 * TIDEI_MIB}, &d));
+    struct tidei_device_ops bare = *d->ops;
+    bare.mempool_new = NULL;
+    bare.mempool_release = NULL;
+    bare.mempool_alloc = NULL;
+    bare.mempool_free = NULL;
+    bare.mempool_trim = NULL;
+    d->ops = &bare;
+    tidei_gauge_put(&g, d, true, 0);
+    assert_null(d->ops->mempool_new);
+    assert_null(d->ops->mempool_release);
+    assert_null(d->ops->mempool_alloc);
+    assert_null(d->ops->mempool_free);
+    assert_null(d->ops->mempool_trim);
+    d->ops = g.inner;
+    d->ops->close(d);
 }
 
 static void tick_once(tide_stream *s) {
@@ -527,6 +557,7 @@ int main(void) {
         cmocka_unit_test(options_nobody_serves),
         cmocka_unit_test(a_share_is_pinned),
         cmocka_unit_test(memory_calls_are_counted),
+        cmocka_unit_test(missing_slots_stay_missing),
         cmocka_unit_test(last_ticks_stay_incomplete),
         cmocka_unit_test(both_count),
         cmocka_unit_test(patterns_hold),

@@ -36,6 +36,20 @@ static void gauge_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr
 static tide_status gauge_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
     return counted(d)->memory(d, free_bytes, total_bytes);
 }
+static tide_status gauge_mempool_new(tidei_device *d, tidei_dmempool **out) {
+    return counted(d)->mempool_new(d, out);
+}
+static void gauge_mempool_release(tidei_device *d, tidei_dmempool *mp) { counted(d)->mempool_release(d, mp); }
+static tide_status gauge_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
+                                       tidei_addr *out) {
+    return counted(d)->mempool_alloc(d, mp, s, bytes, out);
+}
+static tide_status gauge_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+    return counted(d)->mempool_free(d, mp, s, addr);
+}
+static tide_status gauge_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
+    return counted(d)->mempool_trim(d, mp, keep);
+}
 
 /* ---- the completion word ---- */
 
@@ -73,6 +87,13 @@ void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t 
     g->ops.raw_alloc = gauge_raw_alloc;
     g->ops.raw_free = gauge_raw_free;
     g->ops.memory = gauge_memory;
+    if (g->inner->mempool_new) { /* a device has all of these or none */
+        g->ops.mempool_new = gauge_mempool_new;
+        g->ops.mempool_release = gauge_mempool_release;
+        g->ops.mempool_alloc = gauge_mempool_alloc;
+        g->ops.mempool_free = gauge_mempool_free;
+        g->ops.mempool_trim = gauge_mempool_trim;
+    }
     g->ops.publish = gauge_publish;
     g->ops.completed = gauge_completed;
     d->ops = &g->ops;
