@@ -42,6 +42,8 @@ __attribute__((format(printf, 4, 5))) void bench_note(bench *b, double value, co
                                                       ...);
 /* The figures noted so far are the result, and this is the one that a bar is for. Returns the exit status. */
 int bench_done(bench *b, const char *bar);
+/* Shows what was noted. Returns the exit status. */
+int bench_show(const bench *b, const char *device, const char *pool);
 int bench_failed(const char *what); /* with the error that stands */
 int bench_skipped(const char *why);
 

@@ -44,7 +44,7 @@ static int usage(void) {
 
 /* ---- the runtime ---- */
 
-/* Pages that nobody writes are numbers. Well below the address space. */
+/* Pages that nobody writes are numbers. Well below the address space; TIDE_HOST_MEMORY wins. */
 #define UNTOUCHED_HOST "256GiB"
 
 bool bench_open(bench *b, const char *collector, const char *limit, bool untouched) {
@@ -53,7 +53,7 @@ bool bench_open(bench *b, const char *collector, const char *limit, bool untouch
                      .collector = collector,
                      .policy = collector ? "never" : NULL,
                      .limit = limit,
-                     .host_memory = untouched ? UNTOUCHED_HOST : NULL};
+                     .host_memory = untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
     if (tide_open(&c, &b->rt) != TIDE_OK) return false;
     b->d = &b->rt->devs[0];
     return true;
@@ -66,80 +66,6 @@ void bench_close(bench *b) {
 }
 
 bool bench_on_cuda(const bench *b) { return b->d->d->info.flags & TIDEI_DEV_RUNS_TEXT; }
-
-/* ---- figures ---- */
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-double bench_quantile(double *v, size_t n, double q) {
-    qsort(v, n, sizeof *v, by_value);
-    size_t i = (size_t)(q * (double)n);
-    return v[i < n ? i : n - 1];
-}
-double bench_median(double *v, size_t n) { return bench_quantile(v, n, 0.5); }
-
-void bench_note(bench *b, double value, const char *unit, const char *name, ...) {
-    va_list ap;
-    if (b->figures == BENCH_FIGURES) {
-        fprintf(stderr, "tide-bench: more than %d figures\n", BENCH_FIGURES);
-        abort();
-    }
-    bench_figure *f = &b->figure[b->figures++];
-    f->value = value;
-    f->unit = unit;
-    va_start(ap, name);
-    vsnprintf(f->name, sizeof f->name, name, ap);
-    va_end(ap);
-}
-
-int bench_done(bench *b, const char *bar) {
-    b->bar = bar;
-    return 0;
-}
-
-int bench_failed(const char *what) {
-    fprintf(stderr, "tide-bench: %s: %s\n", what, tide_last_error()->message);
-    return 1;
-}
-
-int bench_skipped(const char *why) {
-    fprintf(stderr, "tide-bench: skipped: %s\n", why);
-    return BENCH_SKIPPED;
-}
-
-static const bench_figure *figure_named(const bench *b, const char *name) {
-    for (unsigned i = 0; i < b->figures; i++)
-        if (!strcmp(b->figure[i].name, name)) return &b->figure[i];
-    return NULL;
-}
-
-static void print_json(const bench *b, const char *device, const char *pool) {
-    printf("{\"bench\": \"%s\", \"device\": \"%s\", \"pool\": \"%s\"", b->name, device, pool);
-    for (unsigned i = 0; i < b->figures; i++) printf(", \"%s\": %.6g", b->figure[i].name, b->figure[i].value);
-    printf("}\n");
-}
-
-static int show(const bench *b, const char *device, const char *pool) {
-    const char *chosen = b->chosen ? b->chosen : b->bar;
-    const bench_figure *f = figure_named(b, chosen);
-    if (!f) {
-        fprintf(stderr, "tide-bench: %s has no figure %s here; it has", b->name, chosen);
-        for (unsigned i = 0; i < b->figures; i++) fprintf(stderr, " %s", b->figure[i].name);
-        fprintf(stderr, "\n");
-        return 2;
-    }
-    if (b->json) {
-        print_json(b, device, pool);
-        return 0;
-    }
-    printf("%s on %s, pool %s\n", b->name, device, pool);
-    for (unsigned i = 0; i < b->figures; i++)
-        printf("  %-28s %14.6g %s\n", b->figure[i].name, b->figure[i].value, b->figure[i].unit);
-    printf("figure %.6g\n", f->value);
-    return 0;
-}
 
 /* ---- the command ---- */
 
@@ -178,7 +104,7 @@ int main(int argc, char **argv) {
         char device[160];
         tide_device_text(b.rt, device, sizeof device);
         *strchrnul(device, ';') = 0;
-        status = show(&b, device, b.d->pool->ops->name);
+        status = bench_show(&b, device, b.d->pool->ops->name);
     }
     bench_close(&b);
     return status;

@@ -4,7 +4,7 @@
 set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
 libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libcmocka-dev
-gnuplot-nox'
+gnuplot-nox valgrind'
 # and clang-format-14, without which the formatting check is skipped.
 
 have() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
