@@ -17,6 +17,8 @@ UNITS = [(r"^(pair:.*|pair) |_ns$| ns$|_p999_|_free_|^random n\d+$|^holes .*KiB_
          (r"^pipeline k\d+_(fixed|passed_on)", "us"), (r"overlap", "%"), (r"^(breaker|move) time", "ms"), (r"^move rate", "GB/s"),
          (r"(moved|limit)$", "bytes")]
 
+DETAIL = r"_driver_calls$|_failed_at_|_speed_at_" # of what another row has the worst of
+
 
 def unit(bench, name):
     for pattern, text in UNITS:
@@ -52,6 +54,8 @@ def table(rows):
     order = list(BENCHES)
     lines = ["| figure | unit | " + " | ".join(TITLES[who] for who in present) + " |", "|---" * (len(present) + 2) + "|"]
     for bench, name in sorted(rows, key=lambda key: order.index(key[0].split(":")[0])):
+        if re.search(DETAIL, name):
+            continue
         row = rows[bench, name]
         base, _, level = bench.partition(":")
         label = BENCHES[base] + (", level " + level if level else "")
@@ -75,7 +79,7 @@ def main():
     with open(results) as f:
         text = f.read()
     about = "%s, %s, driver %s: `%s`; medians of the rounds. Lower is better but for pairs/s, overlap, speed and rate." % (
-        datetime.date.today(), device, driver, command)
+        datetime.date.today(), device.split(";")[0], driver, command)
     section = "%s\n\n%s\n\n%s\n\n" % (HEADING, about, table(read(figures)))
     with open(results, "w") as f:
         f.write(replaced(text, section).rstrip("\n") + "\n")
