@@ -43,7 +43,7 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
 
 static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request, tidei_policy_in *in) {
     tidei_pool_stats ps;
-    d->pool->ops->stats(d->pool, &ps);
+    tidei_pools_stats(d, &ps);
     in->now_ns = now_ns(gc->rt);
     in->where = where;
     in->levels = atomic_load_explicit(&gc->offers, memory_order_relaxed);

@@ -99,7 +99,7 @@ static size_t each_reclaimable(tidei_dev *d, size_t wanted, bool drop) {
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
 static size_t rung_drain(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_drain(d->rt); }
-static size_t rung_settle(tidei_dev *d, size_t wanted) { return (void)wanted, d->pool->ops->settle(d->pool); }
+static size_t rung_settle(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_pools_settle(d); }
 static size_t rung_minor(tidei_dev *d, size_t wanted) {
     return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
@@ -114,7 +114,7 @@ static size_t rung_wait(tidei_dev *d, size_t wanted) {
     tidei_streams_wait_all(d, true);
     return rung_settle(d, wanted);
 }
-static size_t rung_trim(tidei_dev *d, size_t wanted) { return (void)wanted, d->pool->ops->trim(d->pool, 0); }
+static size_t rung_trim(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_pools_trim(d); }
 static size_t rung_drop(tidei_dev *d, size_t wanted) {
     size_t given = each_reclaimable(d, wanted, true);
     given += rung_full(d, wanted);
@@ -228,7 +228,7 @@ static tide_status report(const struct climb *c) {
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
-    d->pool->ops->stats(d->pool, &ps);
+    tidei_pools_stats(d, &ps);
     bool known = d->d->ops->memory(d->d, &free_bytes, &driver_total) == TIDE_OK;
     put(&t, "out of memory on %s: %s wanted by %s\n", d->d->info.name,
         c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), c->what);
@@ -340,7 +340,7 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 
 static uint64_t handed_out(tidei_dev *d) {
     tidei_pool_stats ps;
-    d->pool->ops->stats(d->pool, &ps);
+    tidei_pools_stats(d, &ps);
     return ps.allocs;
 }
 
@@ -398,8 +398,8 @@ static void reclaim_device(tidei_dev *d, int level) {
     each_reclaimable(d, SIZE_MAX, false);
     tidei_drain(d->rt);
     if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
-    d->pool->ops->settle(d->pool);
-    d->pool->ops->trim(d->pool, 0);
+    tidei_pools_settle(d);
+    tidei_pools_trim(d);
 }
 
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {

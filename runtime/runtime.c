@@ -166,55 +166,14 @@ static tide_status open_device(tide_runtime *rt, tidei_device **out) {
     return open_host(rt, out);
 }
 
-#define POOLS_WANTED TIDEI_POOL_NAMES "; split:SIZE with SIZE above 20MiB"
-
-/* A pool's name; for `split` perhaps with the size from which on its pieces stay whole ("split:200MiB"). NULL: something
-** else. */
-static const struct tidei_pool_ops *parse_pool(const char *text, size_t *max_split) {
-    char name[sizeof((tidei_settings *)0)->pool];
-    size_t n = strcspn(text, ":");
-    *max_split = SIZE_MAX;
-    snprintf(name, sizeof name, "%.*s", (int)n, text);
-    const struct tidei_pool_ops *ops = tidei_pool_find(name);
-    if (!text[n]) return ops;
-    bool understood = ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, max_split);
-    return understood && *max_split > TIDEI_SPLIT_SEGMENT ? ops : NULL;
-}
-
-static const struct tidei_pool_ops *default_pool(const tidei_dev *d) {
-    return d->d->info.flags & TIDEI_DEV_PAGES ? &tidei_pool_tide : &tidei_pool_none;
-}
-
-static tide_status open_pool(tidei_dev *d) {
-    size_t max_split;
-    const struct tidei_pool_ops *ops = parse_pool(d->rt->set.pool, &max_split);
-    if (!ops && !d->rt->set.pool_given) {
-        tidei_warn_unknown(d->rt, "TIDE_POOL", d->rt->set.pool, POOLS_WANTED);
-        max_split = SIZE_MAX;
-        ops = &tidei_pool_tide;
-    }
-    if (!ops)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", d->rt->set.pool,
-                          POOLS_WANTED);
-    if (ops == &tidei_pool_tide) ops = default_pool(d);
-    tide_status status = ops->open(d, TIDEI_MEM_DEVICE, &d->pool);
-    if (status == TIDE_E_UNSUPPORTED && !d->rt->set.pool_given) {
-        tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", d->rt->set.pool,
-                  tide_last_error()->message);
-        tide_clear_error();
-        status = default_pool(d)->open(d, TIDEI_MEM_DEVICE, &d->pool);
-    }
-    if (status == TIDE_OK) atomic_store(&d->pool->attrs.max_split, max_split);
-    return status;
-}
-
 static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device) {
     d->rt = rt;
     d->d = device;
     d->index = 0;
     pthread_mutex_init(&d->streams_lock, NULL);
     apply_limits(d, &rt->set);
-    tide_status status = open_pool(d);
+    pthread_mutex_init(&d->pools_lock, NULL);
+    tide_status status = tidei_pools_open(d);
     return status == TIDE_OK ? tidei_stream_open(d, &d->stream0) : status;
 }
 
@@ -222,13 +181,14 @@ static void close_dev(tidei_dev *d) {
     if (!d->d) return;
     tidei_streams_wait_all(d, true);
     tidei_streams_sweep(d, true);
-    if (d->pool) d->pool->ops->close(d->pool);
+    tidei_pools_close(d);
     unsigned n = atomic_load(&d->nstreams);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
         pthread_mutex_destroy(&s->lock);
         tidei_host_free(d->rt, s);
     }
+    pthread_mutex_destroy(&d->pools_lock);
     pthread_mutex_destroy(&d->streams_lock);
     d->d->ops->close(d->d);
     d->d = NULL;
@@ -380,8 +340,10 @@ bool tidei_runtime_valid(tide_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++) {
         tidei_dev *d = &rt->devs[i];
         tidei_pool_stats ps;
-        if (!d->pool->ops->valid(d->pool)) return false;
-        d->pool->ops->stats(d->pool, &ps);
+        bool valid = true;
+        for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) valid = x->p->ops->valid(x->p) && valid;
+        if (!valid) return false;
+        tidei_pools_stats(d, &ps);
         if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
         if (ps.live != atomic_load(&d->live) || ps.backed != atomic_load(&d->backed)) return false;
         if (atomic_load(&d->backed) > atomic_load(&d->limit)) return false;

@@ -7,16 +7,17 @@
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
+#include "runtime/pools.h"
 #include "runtime/reclaim.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
 typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
-    char collector[32], policy[64], pool[32];
+    char collector[32], policy[64], pool[32], release_threshold[32];
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
-    bool gc_early;
+    bool gc_early, deterministic;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level, debug;
@@ -30,6 +31,9 @@ typedef struct tidei_settings {
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
                                 void (*warn)(void *user, const char *line), void *user);
+/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_THRESHOLD_*. False: none of these. */
+bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
+#define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
 /* The warning about a name in the environment that nobody knows. */
 void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted);
 
@@ -39,8 +43,12 @@ struct tidei_dev {
     tidei_device *d;
     unsigned index;
     /* fixed once open */
-    tidei_pool *pool;     /* device memory */
+    tidei_pool *pool;     /* the default one */
     tide_stream *stream0; /* the default stream */
+    /* under pools_lock */
+    pthread_mutex_t pools_lock;
+    tide_pool *pools;       /* all of them; the newest first */
+    _Atomic size_t orphans; /* of these, to be closed */
     /* under streams_lock; entries are written once and never go away while the device is open */
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
@@ -65,6 +73,7 @@ struct tidei_thread {           /* per thread and runtime */
     tidei_dev *dev;      /* current device */
     tide_stream *stream; /* current stream; NULL: the device's default */
     uint64_t stream_life;      /* stream->life when it was set */
+    tide_pool *pool;           /* current pool, held; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
@@ -113,7 +122,8 @@ struct tide_runtime {
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
-tide_status tidei_threads_prepare(void); /* before the first record of the process */
+tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
+tide_status tidei_threads_prepare(void);   /* before the first record of the process */
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
 ** end touches the runtime. */
 void tidei_threads_part(tide_runtime *rt);

@@ -36,6 +36,17 @@ static bool parse_limit(const char *text, void *field, size_t cap) {
     return tidei_parse_bytes(text, 100, &bytes) && parse_text(text, field, cap);
 }
 
+bool tidei_parse_threshold(const char *text, size_t whole, size_t *out) {
+    if (!strcmp(text, "unlimited") || !strcmp(text, "max")) return *out = TIDE_THRESHOLD_UNLIMITED, true;
+    if (!strcmp(text, "adaptive")) return *out = TIDE_THRESHOLD_ADAPTIVE, true;
+    return tidei_parse_bytes(text, whole, out);
+}
+
+static bool parse_threshold(const char *text, void *field, size_t cap) {
+    size_t bytes;
+    return tidei_parse_threshold(text, 100, &bytes) && parse_text(text, field, cap);
+}
+
 static bool parse_size(const char *text, void *field, size_t cap) {
     (void)cap;
     return tidei_parse_bytes(text, 0, field);
@@ -102,6 +113,10 @@ static const struct {
     {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT, offsetof(tide_config, policy)},
     {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH, offsetof(tide_config, gc_early)},
     {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
+    {"TIDE_RELEASE_THRESHOLD", TIDEI_THRESHOLD_WANTED, parse_threshold, SETTING(release_threshold), FIELD_TEXT,
+     offsetof(tide_config, release_threshold)},
+    {"TIDE_POOL_DETERMINISTIC", "0 or 1", parse_switch, SETTING(deterministic), FIELD_SWITCH,
+     offsetof(tide_config, deterministic)},
     {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory), FIELD_TEXT,
      offsetof(tide_config, host_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,

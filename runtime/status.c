@@ -5,8 +5,8 @@
 /* Sums over the runtime's devices. */
 static void add_device(tidei_dev *d, tide_statistics *s) {
     tidei_pool_stats ps;
-    d->pool->ops->settle(d->pool);
-    d->pool->ops->stats(d->pool, &ps);
+    tidei_pools_settle(d);
+    tidei_pools_stats(d, &ps);
     s->live += ps.live;
     s->rounding += ps.rounding;
     s->cached += ps.cached;
@@ -84,8 +84,8 @@ static size_t usage_line(tidei_dev *d, char *buf, size_t cap) {
 static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
     tidei_pool_stats ps;
     char all[32], live[32], cached[32];
-    d->pool->ops->settle(d->pool);
-    d->pool->ops->stats(d->pool, &ps);
+    tidei_pools_settle(d);
+    tidei_pools_stats(d, &ps);
     return (size_t)snprintf(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
                             tidei_format_bytes(all, sizeof all, ps.backed, 3),
                             tidei_format_bytes(live, sizeof live, ps.live, 3),

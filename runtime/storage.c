@@ -13,7 +13,7 @@ static void note_alloc(tidei_dev *d, size_t bytes) {
 }
 
 struct alloc_args {
-    tidei_dev *d;
+    tidei_pool *pool;
     tide_stream *s;
     size_t bytes;
     tidei_block block;
@@ -21,13 +21,19 @@ struct alloc_args {
 
 static tide_status alloc_attempt(void *arg, unsigned flags) {
     struct alloc_args *a = arg;
-    return a->d->pool->ops->alloc(a->d->pool, a->bytes, a->s, flags, &a->block);
+    return a->pool->ops->alloc(a->pool, a->bytes, a->s, flags, &a->block);
 }
 
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out) {
+    return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
+}
+
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
+                                 tidei_storage **out) {
+    tidei_dev *d = pool->dev;
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
-    struct alloc_args a = {.d = d, .s = s, .bytes = bytes};
+    struct alloc_args a = {.pool = pool, .s = s, .bytes = bytes};
     if (bytes) {
         size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
         if (want < bytes) return tidei_out_of_memory(d, bytes, op);
@@ -39,19 +45,22 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const 
     }
     tidei_storage *st = tidei_host_alloc(d->rt, sizeof *st);
     if (!st) {
-        if (bytes) d->pool->ops->free(d->pool, &a.block);
+        if (bytes) pool->ops->free(pool, &a.block);
         return tidei_fail_host_memory(op, sizeof *st);
     }
     atomic_flag_clear(&st->flag);
     atomic_init(&st->refs, 1);
     atomic_init(&st->pins, 0);
     st->dev = d;
-    st->pool = d->pool;
+    st->pool = pool;
     st->addr = a.block.addr;
     st->bytes = bytes;
     st->priv = a.block.priv;
     st->stamps = a.block.stamps;
-    if (bytes) note_alloc(d, bytes);
+    if (bytes) {
+        note_alloc(d, bytes);
+        tidei_pool_hold(pool->users);
+    }
     *out = st;
     return TIDE_OK;
 }
@@ -65,6 +74,7 @@ void tidei_storage_release(tidei_storage *st) {
         tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = st->stamps};
         st->pool->ops->free(st->pool, &b);
         atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
+        tidei_pool_let_go(st->pool->users);
     }
     tidei_host_free(d->rt, st);
 }

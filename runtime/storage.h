@@ -25,6 +25,9 @@ typedef struct tidei_storage {
 /* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it does not fit. Zero bytes
 ** are legal and take no block. `op` names the operation in the out-of-memory report. refs = 1. */
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out);
+/* The same, from a pool that the caller holds instead of the calling thread's current one. */
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
+                                 tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */

@@ -51,6 +51,8 @@ static void detach(tidei_thread *t) {
     tide_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
     if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
+    if (t->pool) tidei_pool_let_go(t->pool);
+    t->pool = NULL;
     leave(rt, t);
 }
 
@@ -156,6 +158,12 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
     }
     tidei_thread *t = find(rt);
     return t ? t : new_record(rt);
+}
+
+tidei_pool *tidei_pool_here(tidei_dev *d) {
+    tidei_thread *t = tidei_thread_records;
+    if (tidei_unlikely(!t || atomic_load_explicit(&t->rt, memory_order_relaxed) != d->rt)) t = find(d->rt);
+    return tidei_likely(!t || !t->pool) ? d->pool : t->pool->p;
 }
 
 tide_stream *tidei_thread_stream(tidei_thread *t) {

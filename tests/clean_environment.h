@@ -4,10 +4,22 @@
 
 #include "tests/tidetest.h"
 
-static const char *const variables[] = {"TIDE_DEVICE",       "TIDE_LIMIT",    "TIDE_SOFT_LIMIT", "TIDE_COLLECTOR",
-                                        "TIDE_POLICY",       "TIDE_GC_EARLY", "TIDE_POOL",       "TIDE_HOST_MEMORY",
-                                        "TIDE_HOST_DEVICES", "TIDE_LOG",      "TIDE_DEBUG",      "TIDE_CACHE",
-                                        "TIDE_CACHE_DIR",    "TIDE_CACHE_MAX"};
+static const char *const variables[] = {"TIDE_DEVICE",
+                                        "TIDE_LIMIT",
+                                        "TIDE_SOFT_LIMIT",
+                                        "TIDE_COLLECTOR",
+                                        "TIDE_POLICY",
+                                        "TIDE_GC_EARLY",
+                                        "TIDE_POOL",
+                                        "TIDE_HOST_MEMORY",
+                                        "TIDE_HOST_DEVICES",
+                                        "TIDE_LOG",
+                                        "TIDE_DEBUG",
+                                        "TIDE_CACHE",
+                                        "TIDE_CACHE_DIR",
+                                        "TIDE_CACHE_MAX",
+                                        "TIDE_RELEASE_THRESHOLD",
+                                        "TIDE_POOL_DETERMINISTIC"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

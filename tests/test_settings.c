@@ -169,12 +169,23 @@ static void good_environment(void **state) {
 
 /* Each is a warning that names the variable and its value; the default stays. */
 static void bad_environment_warns(void **state) {
-    static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},      {"TIDE_LIMIT", "lots"},       {"TIDE_LIMIT", "-1"},
-        {"TIDE_SOFT_LIMIT", "150%"}, {"TIDE_COLLECTOR", "mark"},   {"TIDE_POLICY", "hopeful"},
-        {"TIDE_POOL", "buddy"},      {"TIDE_POOL", "split:20MiB"}, {"TIDE_GC_EARLY", "often"},
-        {"TIDE_HOST_MEMORY", "1"},   {"TIDE_HOST_DEVICES", "100"}, {"TIDE_DEBUG", "2"},
-        {"TIDE_CACHE", "perhaps"},   {"TIDE_CACHE_MAX", "big"},    {"TIDE_LOG", "loud"}};
+    static const char *const rows[][2] = {{"TIDE_DEVICE", "gpu"},
+                                          {"TIDE_LIMIT", "lots"},
+                                          {"TIDE_LIMIT", "-1"},
+                                          {"TIDE_SOFT_LIMIT", "150%"},
+                                          {"TIDE_COLLECTOR", "mark"},
+                                          {"TIDE_POLICY", "hopeful"},
+                                          {"TIDE_POOL", "buddy"},
+                                          {"TIDE_POOL", "split:20MiB"},
+                                          {"TIDE_GC_EARLY", "often"},
+                                          {"TIDE_HOST_MEMORY", "1"},
+                                          {"TIDE_HOST_DEVICES", "100"},
+                                          {"TIDE_DEBUG", "2"},
+                                          {"TIDE_RELEASE_THRESHOLD", "some"},
+                                          {"TIDE_POOL_DETERMINISTIC", "perhaps"},
+                                          {"TIDE_CACHE", "perhaps"},
+                                          {"TIDE_CACHE_MAX", "big"},
+                                          {"TIDE_LOG", "loud"}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
         char said[128];
@@ -215,6 +226,8 @@ static void bad_config_fails(void **state) {
         {{.pool = "tide:1GiB"}, TIDE_E_INVALID, {"pool \"tide:1GiB\"", "split:SIZE"}},
         {{.pool = "split:20MiB"}, TIDE_E_INVALID, {"pool \"split:20MiB\"", "above 20MiB"}},
         {{.pool = "split:"}, TIDE_E_INVALID, {"pool \"split:\"", "split:SIZE"}},
+        {{.release_threshold = "some"}, TIDE_E_INVALID, {"TIDE_RELEASE_THRESHOLD", "\"some\""}},
+        {{.deterministic = 5}, TIDE_E_INVALID, {"TIDE_POOL_DETERMINISTIC", "0 or 1"}},
         {{.gc_early = 3}, TIDE_E_INVALID, {"TIDE_GC_EARLY", "0 or 1"}},
         {{.cache = -1}, TIDE_E_INVALID, {"TIDE_CACHE", "0 or 1"}},
         {{.host_memory = "12"}, TIDE_E_INVALID, {"TIDE_HOST_MEMORY", "64KiB"}},

@@ -41,6 +41,10 @@ typedef struct tide_config {
     int gc_early;           /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
     const char *pool;       /* TIDE_POOL: "tide" (default), "driver", "split", "binned", "simple", "none" */
     const char
+        *release_threshold; /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB",
+                                   ** "50%", "unlimited", "adaptive" (default; "0" for the pool driver) */
+    int deterministic;      /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
+    const char
         *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
     int log_level;    /* TIDE_LOG (error, warning, info, debug). Default: silent */

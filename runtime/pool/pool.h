@@ -74,6 +74,7 @@ struct tidei_pool_ops {
     void (*stats)(tidei_pool *p, tidei_pool_stats *out);
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);
+    void (*changed)(tidei_pool *p); /* (may be NULL) attributes have changed */
 };
 
 struct tidei_pool {
@@ -81,6 +82,7 @@ struct tidei_pool {
     tidei_dev *dev;
     tidei_mem_kind kind;
     tidei_pool_attrs attrs;
+    struct tide_pool *users; /* as users know it: runtime/pools.h */
 };
 /* The part that all pools have, with its attributes' defaults. For `open`. */
 void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);

@@ -1,0 +1,65 @@
+/* pool.h: memory pools: several a device, each with its attributes and figures, and lending one to others.
+**
+** A pool hands out a device's memory and keeps what comes back for reuse. A runtime opens with one, the *default* pool
+** (TIDE_POOL, tide_config.pool); more can be made, say to keep a component's memory and figures apart. Every thread has a
+** *current* pool, at first the default one: the arrays that it makes come from there, wherever they are used and dropped. All
+** pools of a device share its limits and the reclaim ladder, and give back what is free when any of them is short. */
+#ifndef TIDE_POOL_H
+#define TIDE_POOL_H
+
+#include <tide/runtime.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct tide_pool tide_pool; /* belongs to its runtime, and ends with it at the latest */
+
+/* Release thresholds: how much free memory a pool keeps when the host has waited for the device (sync points). */
+#define TIDE_THRESHOLD_UNLIMITED SIZE_MAX /* all of it */
+#define TIDE_THRESHOLD_ADAPTIVE                                                                                    \
+    (SIZE_MAX - 1) /* what has been of use lately: docs/pools.md. The default, but 0 for the pool `driver` */
+
+/* How to make a pool. Zero everything, set struct_size = sizeof(tide_pool_config), fill in what matters; a field left zero or
+** NULL takes what the runtime's default pool was opened with. */
+typedef struct tide_pool_config {
+    size_t struct_size;
+    const char *kind; /* as TIDE_POOL takes it: "tide", "driver", "split:200MiB", ... */
+    const char
+        *release_threshold; /* as TIDE_RELEASE_THRESHOLD takes it: "256MiB", "50%", "unlimited", "adaptive" */
+    int deterministic;      /* TIDE_ON, TIDE_OFF; each of these as the attribute below */
+    int reuse_follow, reuse_done, reuse_wait; /* default: on, on, off */
+} tide_pool_config;
+
+/* Makes a pool on the calling thread's device. `config` may be NULL. */
+TIDE_API TIDE_NODISCARD tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config,
+                                                  tide_pool **out);
+/* The caller is done with it. Arrays that live in it stay valid, and threads whose current pool it is go on with it; once
+** the last of both is gone and the device's work on its memory is done, its memory goes back at the next sync point, climb
+** or tide_reclaim. NULL is legal; the default pool stays. */
+TIDE_API void tide_pool_release(tide_pool *pool);
+
+TIDE_API tide_pool *
+tide_pool_default(tide_runtime *rt); /* of the thread's device; NULL if the thread cannot enter */
+TIDE_API tide_pool *tide_pool_current(tide_runtime *rt);
+TIDE_API TIDE_NODISCARD tide_status tide_pool_set(tide_runtime *rt,
+                                                  tide_pool *pool); /* for this thread; NULL: default */
+
+/* What can be changed while a pool works; a change counts from the next call on, a threshold from the next sync point. */
+enum {
+    TIDE_POOL_RELEASE_THRESHOLD = 1, /* bytes, or TIDE_THRESHOLD_* */
+    /* When freed memory may serve another stream than the one whose work is pending on it. 0 or 1. */
+    TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
+    TIDE_POOL_REUSE_DONE = 3,   /* if the work happens to be done */
+    TIDE_POOL_REUSE_WAIT = 4,   /* always, rather than take more from the driver: the stream is made to wait */
+    TIDE_POOL_MAX_SPLIT =
+        5, /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
+    TIDE_POOL_DETERMINISTIC = 6 /* 0 or 1: the same program gets the same addresses, however fast the device is */
+};
+TIDE_API TIDE_NODISCARD tide_status tide_pool_set_attribute(tide_pool *pool, int attribute, uint64_t value);
+TIDE_API TIDE_NODISCARD tide_status tide_pool_attribute(tide_pool *pool, int attribute, uint64_t *value);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,365 @@
+/* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes. The model stands in pools.h. */
+#include "runtime/pools.h"
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+/* ---- which one ---- */
+
+#define POOLS_WANTED TIDEI_POOL_NAMES "; split:SIZE with SIZE above 20MiB"
+
+/* What a pool is opened as. */
+struct wish {
+    const struct tidei_pool_ops *ops; /* NULL: there is none such */
+    size_t max_split;
+};
+
+static bool may_split_at(uint64_t bytes) { return bytes > TIDEI_SPLIT_SEGMENT; }
+
+/* A pool's name; for `split` perhaps with the size from which on its pieces stay whole ("split:200MiB"). */
+static struct wish parse_pool(const char *text) {
+    char name[sizeof((tidei_settings *)0)->pool];
+    struct wish w = {.max_split = SIZE_MAX};
+    size_t n = strcspn(text, ":");
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    const struct tidei_pool_ops *ops = tidei_pool_find(name);
+    bool split = text[n] && ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, &w.max_split);
+    if (!text[n] || (split && may_split_at(w.max_split))) w.ops = ops;
+    return w;
+}
+
+static const struct tidei_pool_ops *default_ops(const tidei_dev *d) {
+    return d->d->info.flags & TIDEI_DEV_PAGES ? &tidei_pool_tide : &tidei_pool_none;
+}
+
+/* ---- opening ---- */
+
+static tide_status open_one(tidei_dev *d, struct wish w, tide_pool **out) {
+    tide_pool *x = tidei_host_alloc(d->rt, sizeof *x);
+    if (!x) return tidei_fail_host_memory("a pool", sizeof *x);
+    tide_status status = w.ops->open(d, TIDEI_MEM_DEVICE, &x->p);
+    if (status != TIDE_OK) {
+        tidei_host_free(d->rt, x);
+        return status;
+    }
+    x->dev = d;
+    x->p->users = x;
+    atomic_store(&x->p->attrs.max_split, w.max_split);
+    *out = x;
+    return TIDE_OK;
+}
+
+static void enlist(tidei_dev *d, tide_pool *x) {
+    pthread_mutex_lock(&d->pools_lock);
+    x->next = d->pools;
+    d->pools = x;
+    pthread_mutex_unlock(&d->pools_lock);
+}
+
+static void close_one(tide_pool *x) {
+    x->p->ops->close(x->p);
+    tidei_host_free(x->dev->rt, x);
+}
+
+static void tell_change(tide_pool *x) {
+    if (x->p->ops->changed) x->p->ops->changed(x->p);
+}
+
+static void set_threshold(tide_pool *x, size_t bytes) {
+    bool adaptive = bytes == TIDE_THRESHOLD_ADAPTIVE;
+    atomic_store(&x->p->attrs.threshold, adaptive ? TIDEI_THRESHOLD_NONE : bytes);
+    atomic_store(&x->adaptive, adaptive);
+}
+
+static void set_rule(tide_pool *x, unsigned rule, bool on) {
+    if (on)
+        atomic_fetch_or(&x->p->attrs.reuse, rule);
+    else
+        atomic_fetch_and(&x->p->attrs.reuse, ~rule);
+}
+
+/* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
+static void apply_settings(tide_pool *x, const tidei_settings *s) {
+    size_t threshold = TIDE_THRESHOLD_ADAPTIVE;
+    bool given = tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
+    if (given || x->p->ops != &tidei_pool_driver) set_threshold(x, threshold);
+    atomic_store(&x->p->attrs.deterministic, s->deterministic);
+}
+
+tide_status tidei_pools_open(tidei_dev *d) {
+    const tidei_settings *set = &d->rt->set;
+    struct wish w = parse_pool(set->pool);
+    tide_pool *x;
+    if (!w.ops && set->pool_given)
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", set->pool,
+                          POOLS_WANTED);
+    if (!w.ops) {
+        tidei_warn_unknown(d->rt, "TIDE_POOL", set->pool, POOLS_WANTED);
+        w = (struct wish){&tidei_pool_tide, SIZE_MAX};
+    }
+    if (w.ops == &tidei_pool_tide) w.ops = default_ops(d);
+    tide_status status = open_one(d, w, &x);
+    if (status == TIDE_E_UNSUPPORTED && !set->pool_given) {
+        tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", set->pool,
+                  tide_last_error()->message);
+        tide_clear_error();
+        status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, &x);
+    }
+    if (status != TIDE_OK) return status;
+    apply_settings(x, set);
+    tell_change(x);
+    enlist(d, x);
+    d->pool = x->p;
+    return TIDE_OK;
+}
+
+void tidei_pools_close(tidei_dev *d) {
+    for (tide_pool *x = d->pools, *next; x; x = next) {
+        next = x->next;
+        close_one(x);
+    }
+    d->pools = NULL;
+    d->pool = NULL;
+}
+
+/* ---- walks ---- */
+
+tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x) {
+    pthread_mutex_lock(&d->pools_lock);
+    tide_pool *next = x ? x->next : d->pools;
+    if (next) next->walks++;
+    if (x) x->walks--;
+    pthread_mutex_unlock(&d->pools_lock);
+    return next;
+}
+
+size_t tidei_pools_settle(tidei_dev *d) {
+    size_t bytes = 0;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->settle(x->p);
+    return bytes;
+}
+
+size_t tidei_pools_trim(tidei_dev *d) {
+    size_t bytes = 0;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->trim(x->p, 0);
+    tidei_pools_sweep(d);
+    return bytes;
+}
+
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) {
+    *sum = (tidei_pool_stats){0};
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+        tidei_pool_stats one;
+        x->p->ops->stats(x->p, &one);
+        sum->live += one.live;
+        sum->rounding += one.rounding;
+        sum->cached += one.cached;
+        sum->parked += one.parked;
+        sum->backed += one.backed;
+        sum->largest = tidei_max_size(sum->largest, one.largest);
+        sum->allocs += one.allocs;
+        sum->frees += one.frees;
+        sum->compactions += one.compactions;
+        sum->bytes_moved += one.bytes_moved;
+    }
+}
+
+/* ---- orphans ---- */
+
+void tidei_pool_orphaned(tide_pool *x) {
+    tidei_dev *d = x->dev;
+    for (unsigned i = 0, n = atomic_load(&d->nstreams); i < n; i++)
+        x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
+    atomic_fetch_add(&d->orphans, 1);
+    atomic_store(&x->orphan, true); /* from here on a sweep may close it */
+}
+
+/* An orphan on whose memory no work is left. */
+static bool is_over(tide_pool *x) {
+    if (!atomic_load(&x->orphan)) return false;
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
+        if (!tidei_stamp_done(x->dev, (tidei_stamp){.tick = x->ticks[i], .stream = (uint16_t)i, .write = 1}))
+            return false;
+    return true;
+}
+
+/* Takes an orphan that is over, and where nobody's walk stands, out of the list. */
+static tide_pool *take_over(tidei_dev *d) {
+    pthread_mutex_lock(&d->pools_lock);
+    tide_pool **at = &d->pools;
+    while (*at && (!(*at)->over || (*at)->walks)) at = &(*at)->next;
+    tide_pool *x = *at;
+    if (x) *at = x->next;
+    pthread_mutex_unlock(&d->pools_lock);
+    return x;
+}
+
+void tidei_pools_sweep(tidei_dev *d) {
+    if (tidei_likely(!atomic_load_explicit(&d->orphans, memory_order_acquire))) return;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+        if (!is_over(x)) continue;
+        pthread_mutex_lock(&d->pools_lock);
+        x->over = true;
+        pthread_mutex_unlock(&d->pools_lock);
+    }
+    for (tide_pool *x; (x = take_over(d));) {
+        atomic_fetch_sub(&d->orphans, 1);
+        close_one(x);
+    }
+}
+
+/* ---- for users ---- */
+
+static tide_status read_config(const tide_pool_config *c, tide_pool_config *out) {
+    *out = (tide_pool_config){0};
+    if (!c) return TIDE_OK;
+    if (c->struct_size < sizeof(size_t) || c->struct_size > sizeof *out)
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
+                          "tide_pool_config.struct_size is %zu; this library knows up to %zu", c->struct_size,
+                          sizeof *out);
+    memcpy(out, c, c->struct_size);
+    const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done, out->reuse_wait};
+    for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)
+        if (switches[i] < TIDE_DEFAULT || switches[i] > TIDE_OFF)
+            return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
+                              "a switch is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF", switches[i]);
+    return TIDE_OK;
+}
+
+static tide_status read_wish(tidei_dev *d, const tide_pool_config *c, struct wish *w, size_t *threshold) {
+    tidei_pool *usual = d->pool;
+    *w = c->kind ? parse_pool(c->kind) : (struct wish){usual->ops, atomic_load(&usual->attrs.max_split)};
+    if (!w->ops)
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "there is no pool \"%.200s\"; there are: %s", c->kind,
+                          POOLS_WANTED);
+    if (c->release_threshold && !tidei_parse_threshold(c->release_threshold, d->d->info.total_bytes, threshold))
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "the release threshold is \"%.200s\"; wanted: %s",
+                          c->release_threshold, TIDEI_THRESHOLD_WANTED);
+    return TIDE_OK;
+}
+
+static void apply_config(tide_pool *x, const tide_pool_config *c, size_t threshold) {
+    const struct {
+        int given;
+        unsigned rule;
+    } rules[] = {{c->reuse_follow, TIDEI_REUSE_FOLLOW},
+                 {c->reuse_done, TIDEI_REUSE_DONE},
+                 {c->reuse_wait, TIDEI_REUSE_WAIT}};
+    apply_settings(x, &x->dev->rt->set);
+    if (c->release_threshold) set_threshold(x, threshold);
+    if (c->deterministic) atomic_store(&x->p->attrs.deterministic, c->deterministic == TIDE_ON);
+    for (unsigned i = 0; i < TIDEI_COUNT(rules); i++)
+        if (rules[i].given) set_rule(x, rules[i].rule, rules[i].given == TIDE_ON);
+}
+
+tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config, tide_pool **out) {
+    tide_pool_config c;
+    struct wish w;
+    size_t threshold = 0;
+    tide_pool *x;
+    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "the runtime or out is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tide_status status = read_config(config, &c);
+    if (status == TIDE_OK) status = read_wish(t->dev, &c, &w, &threshold);
+    if (status != TIDE_OK) return status;
+    tidei_pools_sweep(t->dev);
+    status = open_one(t->dev, w, &x);
+    if (status != TIDE_OK) return tidei_device_failed(t->dev->stream0, status, "tide_pool_new");
+    x->own = true;
+    atomic_init(&x->holders, 1);
+    apply_config(x, &c, threshold);
+    tell_change(x);
+    enlist(t->dev, x);
+    *out = x;
+    return TIDE_OK;
+}
+
+void tide_pool_release(tide_pool *x) {
+    if (!x || !x->own || tidei_forked()) return;
+    tidei_dev *d = x->dev;
+    tidei_pool_let_go(x);
+    tidei_pools_sweep(d);
+}
+
+tide_pool *tide_pool_default(tide_runtime *rt) {
+    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    return t ? t->dev->pool->users : NULL;
+}
+
+tide_pool *tide_pool_current(tide_runtime *rt) {
+    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    if (!t) return NULL;
+    return t->pool ? t->pool : t->dev->pool->users;
+}
+
+tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
+    if (!rt || (x && x->dev->rt != rt))
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_set",
+                          "the runtime is NULL, or the pool belongs to another runtime");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tide_pool *old = t->pool;
+    t->pool = x && x->own ? x : NULL;
+    if (t->pool) tidei_pool_hold(t->pool);
+    if (old) tidei_pool_let_go(old);
+    tidei_pools_sweep(t->dev);
+    return TIDE_OK;
+}
+
+/* ---- attributes ---- */
+
+static const unsigned rule_of[] = {[TIDE_POOL_REUSE_FOLLOW] = TIDEI_REUSE_FOLLOW,
+                                   [TIDE_POOL_REUSE_DONE] = TIDEI_REUSE_DONE,
+                                   [TIDE_POOL_REUSE_WAIT] = TIDEI_REUSE_WAIT};
+
+static tide_status find_attribute(tide_pool *x, int attribute, const char *op) {
+    if (!x) return tidei_fail(TIDE_E_INVALID, op, "the pool is NULL");
+    if (attribute < TIDE_POOL_RELEASE_THRESHOLD || attribute > TIDE_POOL_DETERMINISTIC)
+        return tidei_fail(TIDE_E_INVALID, op, "there is no attribute %d", attribute);
+    if (attribute == TIDE_POOL_MAX_SPLIT && x->p->ops != &tidei_pool_split)
+        return tidei_fail(TIDE_E_UNSUPPORTED, op, "TIDE_POOL_MAX_SPLIT is the pool split's; this one is %s",
+                          x->p->ops->name);
+    return tidei_thread_get(x->dev->rt) ? TIDE_OK : tidei_last_status();
+}
+
+static tide_status check_value(int attribute, uint64_t value) {
+    if (attribute == TIDE_POOL_RELEASE_THRESHOLD) return TIDE_OK;
+    if (attribute == TIDE_POOL_MAX_SPLIT)
+        return may_split_at(value)
+                   ? TIDE_OK
+                   : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute",
+                                "TIDE_POOL_MAX_SPLIT is %llu; wanted: more than 20 MiB", (unsigned long long)value);
+    return value <= 1 ? TIDE_OK
+                      : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute", "a switch is %llu; wanted: 0 or 1",
+                                   (unsigned long long)value);
+}
+
+tide_status tide_pool_set_attribute(tide_pool *x, int attribute, uint64_t value) {
+    tide_status status = find_attribute(x, attribute, "tide_pool_set_attribute");
+    if (status == TIDE_OK) status = check_value(attribute, value);
+    if (status != TIDE_OK) return status;
+    switch (attribute) {
+    case TIDE_POOL_RELEASE_THRESHOLD: set_threshold(x, value); break;
+    case TIDE_POOL_MAX_SPLIT: atomic_store(&x->p->attrs.max_split, value); break;
+    case TIDE_POOL_DETERMINISTIC: atomic_store(&x->p->attrs.deterministic, value != 0); break;
+    default: set_rule(x, rule_of[attribute], value != 0); break;
+    }
+    tell_change(x);
+    return TIDE_OK;
+}
+
+tide_status tide_pool_attribute(tide_pool *x, int attribute, uint64_t *value) {
+    tide_status status = find_attribute(x, attribute, "tide_pool_attribute");
+    if (status == TIDE_OK && !value) status = tidei_fail(TIDE_E_INVALID, "tide_pool_attribute", "value is NULL");
+    if (status != TIDE_OK) return status;
+    const tidei_pool_attrs *a = &x->p->attrs;
+    switch (attribute) {
+    case TIDE_POOL_RELEASE_THRESHOLD:
+        *value = atomic_load(&x->adaptive) ? TIDE_THRESHOLD_ADAPTIVE : atomic_load(&a->threshold);
+        break;
+    case TIDE_POOL_MAX_SPLIT: *value = atomic_load(&a->max_split); break;
+    case TIDE_POOL_DETERMINISTIC: *value = atomic_load(&a->deterministic); break;
+    default: *value = (atomic_load(&a->reuse) & rule_of[attribute]) != 0; break;
+    }
+    return TIDE_OK;
+}

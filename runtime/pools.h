@@ -1,0 +1,51 @@
+/* pools.h: the pools of a device as users know them: a `tide_pool` is a pool with its holders and its figures.
+**
+** Model. A device keeps its pools in a list, from which walks take them one by one. The default pool is nobody's: it lives
+** as long as the device. Every other one counts its holders: its handle, the threads whose current pool it is, its blocks.
+** The last one to let go notes how far each stream is and makes the pool an *orphan*; a sweep closes it once the streams
+** have got there. So letting go, which a drain does, calls neither the pool nor the device.
+** What must stay true: an orphan gets no holder again. A pool on which a walk stands stays. */
+#ifndef TIDEI_POOLS_H
+#define TIDEI_POOLS_H
+
+#include "runtime/pool/pool.h"
+#include <tide/pool.h>
+
+struct tide_pool {
+    tidei_dev *dev;
+    tidei_pool *p;
+    bool own; /* not the default pool: its holders are counted */
+    /* under dev->pools_lock */
+    tide_pool *next;
+    unsigned walks; /* that stand here */
+    bool over;      /* an orphan that may be closed once none does */
+    _Atomic size_t holders;
+    atomic_bool orphan;                /* set last by who let go last */
+    uint64_t ticks[TIDEI_STREAMS_MAX]; /* of an orphan: what each slot had submitted when it became one */
+    atomic_bool adaptive;              /* the release threshold; if not, it is attrs.threshold */
+};
+
+/* The device's default pool, as its settings say; later ones are made by tide_pool_new. */
+tide_status tidei_pools_open(tidei_dev *d);
+/* Closes all, whatever is still in them: work is complete. */
+void tidei_pools_close(tidei_dev *d);
+
+/* Nothing for the default pool. */
+static inline void tidei_pool_hold(tide_pool *x) {
+    if (x->own) atomic_fetch_add_explicit(&x->holders, 1, memory_order_relaxed);
+}
+void tidei_pool_orphaned(tide_pool *x);
+static inline void tidei_pool_let_go(tide_pool *x) {
+    if (x->own && atomic_fetch_sub_explicit(&x->holders, 1, memory_order_acq_rel) == 1) tidei_pool_orphaned(x);
+}
+
+/* The walk's next pool after x (NULL: the first), which is left; NULL at the end. A walk goes to its end. */
+tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
+
+/* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done. Without any lock. */
+size_t tidei_pools_settle(tidei_dev *d);
+size_t tidei_pools_trim(tidei_dev *d);
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
+void tidei_pools_sweep(tidei_dev *d);
+
+#endif
