@@ -9,6 +9,7 @@
 ** nothing (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "runtime/pools.h"
 #include <stdio.h>
 
 #define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */

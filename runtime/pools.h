@@ -11,6 +11,14 @@
 #include "runtime/pool/pool.h"
 #include <tide/pool.h>
 
+/* What was handed out and came back, by size class; several tallies a pool, so that threads rarely meet in one. */
+#define TIDEI_TALLIES 16
+typedef struct tidei_tally {
+    struct {
+        _Atomic uint64_t made, made_bytes, gone, gone_bytes;
+    } of[TIDE_POOL_CLASSES];
+} tidei_tally;
+
 struct tide_pool {
     tidei_dev *dev;
     tidei_pool *p;
@@ -22,7 +30,13 @@ struct tide_pool {
     _Atomic size_t holders;
     atomic_bool orphan;                /* set last by who let go last */
     uint64_t ticks[TIDEI_STREAMS_MAX]; /* of an orphan: what each slot had submitted when it became one */
-    atomic_bool adaptive;              /* the release threshold; if not, it is attrs.threshold */
+    /* figures */
+    _Atomic size_t live, peak_live; /* live: of an own one; the default pool has what is left of the device's */
+    _Atomic size_t pinned;
+    _Atomic uint64_t retries, ooms;
+    _Atomic uint64_t peak[TIDE_POOL_CLASSES], peak_bytes[TIDE_POOL_CLASSES]; /* sampled */
+    tidei_tally tallies[TIDEI_TALLIES];
+    atomic_bool adaptive; /* the release threshold; if not, it is attrs.threshold */
 };
 
 /* The device's default pool, as its settings say; later ones are made by tide_pool_new. */
@@ -37,6 +51,16 @@ static inline void tidei_pool_hold(tide_pool *x) {
 void tidei_pool_orphaned(tide_pool *x);
 static inline void tidei_pool_let_go(tide_pool *x) {
     if (x->own && atomic_fetch_sub_explicit(&x->holders, 1, memory_order_acq_rel) == 1) tidei_pool_orphaned(x);
+}
+
+/* A storage has a block of the pool, and the device `live` bytes with it; then it has given the block back, which may be the
+** last touch of an own pool. */
+void tidei_pool_made(tide_pool *x, size_t bytes, size_t live);
+void tidei_pool_gone(tide_pool *x, size_t bytes);
+void tidei_pools_reset_peaks(tidei_dev *d);
+static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
+    size_t old = atomic_load_explicit(x, memory_order_relaxed);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
 /* The walk's next pool after x (NULL: the first), which is left; NULL at the end. A walk goes to its end. */

@@ -3,6 +3,7 @@
 ** One thread leads the climb; the others wait for it and try again. Each rung gives back what it can, cheapest first; after
 ** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
 ** "Out of memory while memory is free" starts here. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
 
@@ -135,8 +136,8 @@ static const struct rung {
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
     {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
-    {"trim", rung_trim, TIDEI_ALLOC_STEAL},
-    {"drop library state", rung_drop, TIDEI_ALLOC_STEAL},
+    {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
+    {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
 };
 #define RUNGS TIDEI_COUNT(ladder)
 
@@ -304,7 +305,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         freed += given;
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
-        if (i + 1 == RUNGS) atomic_fetch_add(&c->d->retries, 1);
+        if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
         tide_clear_error();
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)

@@ -1,4 +1,5 @@
 /* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
-#include "runtime/pools.h"
 #include "runtime/reclaim.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
@@ -47,8 +46,9 @@ struct tidei_dev {
     tide_stream *stream0; /* the default stream */
     /* under pools_lock */
     pthread_mutex_t pools_lock;
-    tide_pool *pools;       /* all of them; the newest first */
-    _Atomic size_t orphans; /* of these, to be closed */
+    struct tide_pool *pools; /* all of them; the newest first */
+    _Atomic size_t orphans;  /* of these, to be closed */
+    _Atomic size_t own_live; /* live in those that are not the default one */
     /* under streams_lock; entries are written once and never go away while the device is open */
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
@@ -73,7 +73,7 @@ struct tidei_thread {           /* per thread and runtime */
     tidei_dev *dev;      /* current device */
     tide_stream *stream; /* current stream; NULL: the device's default */
     uint64_t stream_life;      /* stream->life when it was set */
-    tide_pool *pool;           /* current pool, held; NULL: the device's default */
+    struct tide_pool *pool;    /* current pool, held; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */

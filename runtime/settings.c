@@ -1,6 +1,7 @@
 /* settings.c: tide_config and the environment become settings. One table names every variable, its field and its parser;
 ** a field of tide_config wins over the variable, the variable over the default. A bad variable is a warning and the default
 ** stays; a bad field fails. Whether there is a collector, policy or pool of a name, its own part decides. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
 #include <stdlib.h>

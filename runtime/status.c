@@ -1,4 +1,5 @@
 /* status.c: figures and texts about a runtime's memory. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
 
@@ -67,6 +68,7 @@ void tide_reset_peaks(tide_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++) {
         atomic_store(&rt->devs[i].peak_live, atomic_load(&rt->devs[i].live));
         atomic_store(&rt->devs[i].peak_backed, atomic_load(&rt->devs[i].backed));
+        tidei_pools_reset_peaks(&rt->devs[i]);
     }
 }
 

@@ -2,14 +2,16 @@
 **
 ** The common case, an operation whose operands were all used on its own stream, takes no lock but that stream's, makes no
 ** driver call but the launch, and allocates nothing. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 
 /* ---- a storage's life ---- */
 
-static void note_alloc(tidei_dev *d, size_t bytes) {
+static void note_alloc(tidei_pool *pool, size_t bytes) {
+    tidei_dev *d = pool->dev;
     size_t live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
-    size_t peak = atomic_load_explicit(&d->peak_live, memory_order_relaxed);
-    while (peak < live && !atomic_compare_exchange_weak(&d->peak_live, &peak, live)) {}
+    tidei_raise_size(&d->peak_live, live);
+    tidei_pool_made(pool->users, bytes, live);
 }
 
 struct alloc_args {
@@ -21,6 +23,8 @@ struct alloc_args {
 
 static tide_status alloc_attempt(void *arg, unsigned flags) {
     struct alloc_args *a = arg;
+    if (tidei_unlikely(flags & TIDEI_ALLOC_FLUSHED))
+        atomic_fetch_add_explicit(&a->pool->users->retries, 1, memory_order_relaxed);
     return a->pool->ops->alloc(a->pool, a->bytes, a->s, flags, &a->block);
 }
 
@@ -40,7 +44,10 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
         if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
             tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
         tide_status status = tidei_with_reclaim(d, bytes, op, alloc_attempt, &a);
-        if (status == TIDE_E_NOMEM) return status; /* the report */
+        if (status == TIDE_E_NOMEM) { /* the report */
+            atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
+            return status;
+        }
         if (status != TIDE_OK) return tidei_device_failed(s, status, op);
     }
     tidei_storage *st = tidei_host_alloc(d->rt, sizeof *st);
@@ -57,10 +64,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     st->bytes = bytes;
     st->priv = a.block.priv;
     st->stamps = a.block.stamps;
-    if (bytes) {
-        note_alloc(d, bytes);
-        tidei_pool_hold(pool->users);
-    }
+    if (bytes) note_alloc(pool, bytes);
     *out = st;
     return TIDE_OK;
 }
@@ -74,13 +78,19 @@ void tidei_storage_release(tidei_storage *st) {
         tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = st->stamps};
         st->pool->ops->free(st->pool, &b);
         atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
-        tidei_pool_let_go(st->pool->users);
+        tidei_pool_gone(st->pool->users, st->bytes);
     }
     tidei_host_free(d->rt, st);
 }
 
-void tidei_storage_pin(tidei_storage *st) { atomic_fetch_add(&st->pins, 1); }
-void tidei_storage_unpin(tidei_storage *st) { atomic_fetch_sub(&st->pins, 1); }
+void tidei_storage_pin(tidei_storage *st) {
+    if (atomic_fetch_add(&st->pins, 1) == 0)
+        atomic_fetch_add_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
+}
+void tidei_storage_unpin(tidei_storage *st) {
+    if (atomic_fetch_sub(&st->pins, 1) == 1)
+        atomic_fetch_sub_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
+}
 
 static void lock_stamps(tidei_storage *st) {
     while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();

@@ -3,6 +3,7 @@
 ** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie (record->rt = NULL). So a
 ** thread's look-up reads memory of its own, and a runtime that reuses the address of a closed one is told apart by its
 ** serial number. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <sched.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 ** current pools, attributes. */
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
+#include "runtime/pools.h"
 #include <pthread.h>
 #include <sched.h>
 
@@ -295,6 +296,147 @@ static void new_pools_take_their_settings(void **state) {
     tide_close(rt);
 }
 
+/* ---- figures ---- */
+
+static tide_pool_statistics stats_of(tide_pool *p) {
+    tide_pool_statistics s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_stats(p, &s));
+    assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);
+    return s;
+}
+
+static void assert_class(const tide_pool_class *c, size_t bytes, const uint64_t count[4], const uint64_t sum[4]) {
+    const uint64_t n[] = {c->current, c->peak, c->allocated, c->freed},
+                   b[] = {c->current_bytes, c->peak_bytes, c->allocated_bytes, c->freed_bytes};
+    assert_int_equal(c->bytes, bytes);
+    assert_memory_equal(n, count, sizeof n);
+    assert_memory_equal(b, sum, sizeof b);
+}
+
+static void blocks_are_counted_by_size(void **state) {
+    (void)state;
+    for (unsigned own = 0; own < 2; own++) {
+        tide_runtime *rt = open_with("tide");
+        tide_pool *p = own ? new_pool(rt, NULL) : tide_pool_default(rt);
+        tide_array *a[5];
+        const int64_t sizes[5] = {1, 256, 257, 512, 100000};
+        assert_ok(tide_pool_set(rt, p));
+        for (unsigned i = 0; i < 5; i++) assert_array(a[i] = tide_zeros(rt, TIDE_U8, SHAPE(sizes[i])));
+        tide_release(a[0]);
+        tide_release(a[4]);
+        tide_pool_statistics s = stats_of(p);
+        assert_class(&s.classes[0], 256, (uint64_t[]){1, 2, 2, 1}, (uint64_t[]){256, 257, 257, 1});
+        assert_class(&s.classes[1], 512, (uint64_t[]){2, 2, 2, 0}, (uint64_t[]){769, 769, 769, 0});
+        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 1, 1, 1}, (uint64_t[]){0, 100000, 100000, 100000});
+        assert_class(&s.classes[31], SIZE_MAX, (uint64_t[4]){0}, (uint64_t[4]){0});
+        assert_int_equal(s.live, 256 + 257 + 512);
+        assert_int_equal(s.peak_live, 1 + 256 + 257 + 512 + 100000);
+        assert_int_equal(s.allocations, 5);
+        assert_int_equal(s.frees, 2);
+        tide_reset_peaks(rt);
+        s = stats_of(p);
+        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 0, 1, 1}, (uint64_t[]){0, 0, 100000, 100000});
+        assert_int_equal(s.peak_live, s.live);
+        for (unsigned i = 1; i < 4; i++) tide_release(a[i]);
+        if (own) assert_int_equal(stats_of(tide_pool_default(rt)).peak_live, 0);
+        tide_close(rt);
+    }
+}
+
+/* The default pool's peak is what is left of the device's. */
+static void each_pool_has_its_peak(void **state) {
+    (void)state;
+    tide_runtime *rt = open_with("tide");
+    tide_pool *usual = tide_pool_default(rt), *mine = new_pool(rt, NULL);
+    assert_ok(tide_pool_set(rt, mine));
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(1000));
+    assert_ok(tide_pool_set(rt, NULL));
+    tide_array *b = tide_zeros(rt, TIDE_U8, SHAPE(300));
+    assert_int_equal(stats_of(mine).peak_live, 1000);
+    assert_int_equal(stats_of(usual).peak_live, 300);
+    tide_release(a);
+    tide_release(b);
+    assert_int_equal(stats_of(usual).peak_live, 300);
+    tide_close(rt);
+}
+
+static void *many_blocks(void *arg) {
+    tide_runtime *rt = arg;
+    for (unsigned i = 0; i < 500; i++) tide_release(tide_zeros(rt, TIDE_U8, SHAPE(1000 + i % 24)));
+    return NULL;
+}
+static void counts_of_threads_add_up(void **state) {
+    (void)state;
+    tide_runtime *rt = open_with("tide");
+    pthread_t t[CROWD];
+    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, many_blocks, rt), 0);
+    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    tide_pool_statistics s = stats_of(tide_pool_default(rt));
+    tide_pool_class *c = &s.classes[2];
+    assert_int_equal(c->allocated, 500 * CROWD);
+    assert_int_equal(c->freed, 500 * CROWD);
+    assert_int_equal(c->current, 0);
+    assert_true(c->peak >= 1 && c->peak <= 500 * CROWD);
+    assert_int_equal(c->allocated_bytes, c->freed_bytes);
+    tide_close(rt);
+}
+
+static void refusals_and_pins_are_counted(void **state) {
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "16MiB", .gc_early = TIDE_OFF});
+    tide_pool *usual = tide_pool_default(rt), *mine = new_pool(rt, NULL);
+    assert_ok(tide_pool_set(rt, mine));
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(10 * MIB));
+    assert_int_equal(stats_of(mine).largest, 6 * MIB);
+    assert_null(tide_zeros(rt, TIDE_U8, SHAPE(12 * MIB)));
+    tide_pool_statistics s = stats_of(mine);
+    assert_int_equal(s.ooms, 1);
+    assert_true(s.retries >= 1);
+    assert_int_equal(s.retries, test_stats(rt).retries);
+    assert_int_equal(stats_of(usual).ooms + stats_of(usual).retries, 0);
+    assert_int_equal(s.pinned, 0);
+    tide_use_scope *scope[2];
+    tide_use use = {a, TIDE_READ, 0};
+    void *ptr;
+    for (unsigned i = 0; i < 2; i++) assert_ok(tide_use_begin(rt, NULL, &use, 1, &ptr, &scope[i]));
+    assert_int_equal(stats_of(mine).pinned, 10 * MIB); /* once */
+    for (unsigned i = 0; i < 2; i++) assert_ok(tide_use_end(scope[i]));
+    assert_int_equal(stats_of(mine).pinned, 0);
+    tide_release(a);
+    tide_close(rt);
+}
+
+static void a_summary_is_printed(void **state) {
+    (void)state;
+    tide_runtime *rt = open_with("tide");
+    tide_pool *p = tide_pool_default(rt);
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(300)), *b = tide_zeros(rt, TIDE_U8, SHAPE(7));
+    char text[2000], part[60];
+    size_t n = tide_pool_summary(p, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    static const char *const parts[] = {"pool tide on ", "live 1.179 KiB (at most 1.179 KiB)",
+                                        "2 allocations, 0 frees, 0 retries, 0 out of memory",
+                                        "     256 bytes          1          1            1            0",
+                                        "         2 KiB          1          1            1            0"};
+    for (unsigned i = 0; i < TIDEI_COUNT(parts); i++)
+        if (!strstr(text, parts[i])) fail_msg("no \"%s\" in\n%s", parts[i], text);
+    assert_int_equal(tide_pool_summary(p, part, sizeof part), n);
+    assert_int_equal(strlen(part), sizeof part - 1);
+    assert_memory_equal(part, text, sizeof part - 1);
+    assert_int_equal(tide_pool_summary(p, NULL, 0), n);
+    assert_int_equal(tide_pool_summary(NULL, text, sizeof text), 0);
+    tide_release(a);
+    tide_release(b);
+    tide_pool_statistics s = {.struct_size = 2};
+    assert_int_equal(tide_pool_stats(p, &s), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "struct_size is 2");
+    assert_int_equal(tide_pool_stats(NULL, &s), TIDE_E_INVALID);
+    s = (tide_pool_statistics){.struct_size = offsetof(tide_pool_statistics, rounding), .rounding = 55};
+    assert_ok(tide_pool_stats(p, &s)); /* an older caller's */
+    assert_int_equal(s.rounding, 55);
+    tide_close(rt);
+}
+
 /* ---- what is refused ---- */
 
 static void bad_input_is_named(void **state) {
@@ -376,6 +518,11 @@ int main(void) {
         cmocka_unit_test(pools_share_the_limit_and_the_ladder),
         cmocka_unit_test_setup_teardown(attributes_change_while_it_works, own_environment, restore_environment),
         cmocka_unit_test_setup_teardown(new_pools_take_their_settings, own_environment, restore_environment),
+        cmocka_unit_test(blocks_are_counted_by_size),
+        cmocka_unit_test(each_pool_has_its_peak),
+        cmocka_unit_test(counts_of_threads_add_up),
+        cmocka_unit_test(refusals_and_pins_are_counted),
+        cmocka_unit_test(a_summary_is_printed),
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(making_one_fails_cleanly),
     };

@@ -59,6 +59,38 @@ enum {
 TIDE_API TIDE_NODISCARD tide_status tide_pool_set_attribute(tide_pool *pool, int attribute, uint64_t value);
 TIDE_API TIDE_NODISCARD tide_status tide_pool_attribute(tide_pool *pool, int attribute, uint64_t *value);
 
+/* Blocks by size: class 0 holds requests up to 256 bytes, each next one those up to twice as many, the last all larger. */
+#define TIDE_POOL_CLASSES 32
+typedef struct tide_pool_class {
+    size_t bytes;                             /* the largest request of the class; SIZE_MAX in the last */
+    uint64_t current, peak, allocated, freed; /* blocks: handed out now, at most, so far, come back */
+    uint64_t current_bytes, peak_bytes, allocated_bytes, freed_bytes; /* as requested */
+} tide_pool_class;
+
+/* Sizes in bytes. live + rounding + cached + parked = backed. Peaks are since the pool was made or tide_reset_peaks. Those
+** of classes are samples, taken when somebody asks, and at allocations: a thread's first 64 of a class, then every 64th. */
+typedef struct tide_pool_statistics {
+    size_t struct_size;     /* set by the caller to sizeof(tide_pool_statistics) */
+    size_t live, peak_live; /* requested by arrays and workspaces not yet returned */
+    size_t rounding;        /* lost to granules */
+    size_t cached;          /* free, ready for anyone */
+    size_t parked;          /* freed, with device work pending */
+    size_t backed;          /* taken from the driver */
+    size_t largest; /* the largest request that fits now, without collecting, waiting or giving anything back */
+    size_t pinned;  /* of live: an address was handed out, so it must not move */
+    uint64_t allocations, frees;
+    uint64_t retries; /* driver attempts after a full flush: everything cached had been given back */
+    uint64_t ooms;    /* requests that failed with the out-of-memory report */
+    uint64_t compactions, bytes_moved; /* times blocks were moved to make room, and how much in them */
+    tide_pool_class classes[TIDE_POOL_CLASSES];
+} tide_pool_statistics;
+
+/* Drains first, so that arrays known dead no longer count. Never collects. */
+TIDE_API TIDE_NODISCARD tide_status tide_pool_stats(tide_pool *pool, tide_pool_statistics *out);
+/* The same for people: some lines of figures, then a table of the classes in use. Returns the length that the whole text
+** has, like snprintf. */
+TIDE_API size_t tide_pool_summary(tide_pool *pool, char *buf, size_t cap);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -25,8 +25,10 @@ typedef struct tidei_block {
 } tidei_block;
 
 enum {
-    TIDEI_ALLOC_STEAL = 1,  /* foreign pending stamps are acceptable */
-    TIDEI_ALLOC_NO_GROW = 2 /* only from what the pool holds */
+    TIDEI_ALLOC_STEAL = 1,   /* foreign pending stamps are acceptable */
+    TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds */
+    TIDEI_ALLOC_FLUSHED =
+        4 /* all that was cached has been given back before: counted as a retry; no matter to pools */
 };
 
 typedef struct tidei_pool_stats {

@@ -1,0 +1,200 @@
+/* pool_figures.c: a pool's figures for users: what is counted where storages are made and returned, summed on demand, and
+** as a text.
+**
+** The counting is on the way of every array: a thread adds to one tally of several, chosen by where its thread-local memory
+** lies, and touches what threads share only where a peak rises, or the pool is not the default one. */
+#include "runtime/pools.h"
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+/* ---- counting ---- */
+
+#define SMALLEST     256 /* bytes; the largest request of class 0 */
+#define SAMPLE_EVERY 64  /* allocations of a class in one tally; each of as many first ones is a look at the peak */
+
+static unsigned class_of(size_t bytes) {
+    if (bytes <= SMALLEST) return 0;
+    unsigned k = (unsigned)(64 - __builtin_clzll((unsigned long long)bytes - 1)) - 8;
+    return k < TIDE_POOL_CLASSES ? k : TIDE_POOL_CLASSES - 1;
+}
+
+/* Fibonacci hashing: thread-local blocks lie a stack's size apart. */
+static tidei_tally *tally_here(tide_pool *x) {
+    uint64_t at = (uint64_t)(uintptr_t)&tidei_thread_records >> 6;
+    return &x->tallies[(at * 0x9e3779b97f4a7c15u) >> 60];
+}
+_Static_assert(TIDEI_TALLIES == 1 << (64 - 60), "tally_here takes four bits");
+
+static uint64_t get(_Atomic uint64_t *x) { return atomic_load_explicit(x, memory_order_relaxed); }
+static void add(_Atomic uint64_t *x, uint64_t n) { atomic_fetch_add_explicit(x, n, memory_order_relaxed); }
+static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; } /* sums of moving counters may cross */
+
+static void raise_count(_Atomic uint64_t *x, uint64_t v) {
+    uint64_t old = get(x);
+    while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
+}
+
+/* All tallies of a class; what came back is summed first, so that nothing is missing in what was made. */
+static void sum_class(tide_pool *x, unsigned k, tide_pool_class *c) {
+    *c = (tide_pool_class){.bytes = k + 1 < TIDE_POOL_CLASSES ? (size_t)SMALLEST << k : SIZE_MAX};
+    for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
+        c->freed += get(&x->tallies[i].of[k].gone);
+        c->freed_bytes += get(&x->tallies[i].of[k].gone_bytes);
+    }
+    for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
+        c->allocated += get(&x->tallies[i].of[k].made);
+        c->allocated_bytes += get(&x->tallies[i].of[k].made_bytes);
+    }
+    c->current = beyond(c->allocated, c->freed);
+    c->current_bytes = beyond(c->allocated_bytes, c->freed_bytes);
+    raise_count(&x->peak[k], c->current);
+    raise_count(&x->peak_bytes[k], c->current_bytes);
+    c->peak = get(&x->peak[k]);
+    c->peak_bytes = get(&x->peak_bytes[k]);
+}
+
+static size_t live_with(tide_pool *x, size_t bytes, size_t live) {
+    tidei_dev *d = x->dev;
+    if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
+    atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
+}
+
+void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
+    unsigned k = class_of(bytes);
+    tidei_tally *t = tally_here(x);
+    tide_pool_class c;
+    tidei_pool_hold(x);
+    tidei_raise_size(&x->peak_live, live_with(x, bytes, live));
+    add(&t->of[k].made_bytes, bytes);
+    uint64_t n = atomic_fetch_add_explicit(&t->of[k].made, 1, memory_order_relaxed) + 1;
+    if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
+}
+
+void tidei_pool_gone(tide_pool *x, size_t bytes) {
+    unsigned k = class_of(bytes);
+    tidei_tally *t = tally_here(x);
+    add(&t->of[k].gone, 1);
+    add(&t->of[k].gone_bytes, bytes);
+    if (!x->own) return;
+    atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
+    tidei_pool_let_go(x);
+}
+
+static void reset_peaks(tide_pool *x) {
+    tidei_pool_stats ps;
+    tide_pool_class c;
+    x->p->ops->stats(x->p, &ps);
+    atomic_store(&x->peak_live, ps.live);
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) {
+        atomic_store(&x->peak[k], 0);
+        atomic_store(&x->peak_bytes[k], 0);
+        sum_class(x, k, &c);
+    }
+}
+
+void tidei_pools_reset_peaks(tidei_dev *d) {
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) reset_peaks(x);
+}
+
+/* ---- asking ---- */
+
+/* How much the pool could take from the driver now, in whole pages. */
+static size_t room(tidei_dev *d) {
+    size_t limit = atomic_load(&d->limit), used = atomic_load(&d->backed) + atomic_load(&d->library);
+    size_t more = beyond(limit, used), free_bytes, total;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)
+        more = tidei_min_size(more, free_bytes);
+    else
+        more = 0;
+    tidei_error_restore(&e);
+    return more / d->d->info.page_bytes * d->d->info.page_bytes;
+}
+
+static void read_figures(tide_pool *x, tide_pool_statistics *s) {
+    tidei_pool_stats ps;
+    x->p->ops->settle(x->p);
+    x->p->ops->stats(x->p, &ps);
+    s->live = ps.live;
+    s->peak_live = tidei_max_size(atomic_load(&x->peak_live), ps.live);
+    s->rounding = ps.rounding;
+    s->cached = ps.cached;
+    s->parked = ps.parked;
+    s->backed = ps.backed;
+    s->largest = tidei_max_size(ps.largest, room(x->dev));
+    s->pinned = atomic_load(&x->pinned);
+    s->allocations = ps.allocs;
+    s->frees = ps.frees;
+    s->retries = atomic_load(&x->retries);
+    s->ooms = atomic_load(&x->ooms);
+    s->compactions = ps.compactions;
+    s->bytes_moved = ps.bytes_moved;
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
+}
+
+tide_status tide_pool_stats(tide_pool *x, tide_pool_statistics *out) {
+    if (!x || !out) return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "the pool or out is NULL");
+    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "struct_size is %zu; this library knows up to %zu",
+                          out->struct_size, sizeof *out);
+    if (!tidei_thread_get(x->dev->rt)) return tidei_last_status();
+    tidei_drain(x->dev->rt);
+    tide_pool_statistics s = {.struct_size = out->struct_size};
+    read_figures(x, &s);
+    memcpy(out, &s, out->struct_size);
+    return TIDE_OK;
+}
+
+/* ---- as a text ---- */
+
+/* What fits is written to buf; n counts on. */
+struct text {
+    char *buf;
+    size_t cap, n;
+};
+__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) t->n += (size_t)n;
+}
+
+static const char *size_text(char b[32], size_t bytes) { return tidei_format_bytes(b, 32, bytes, 3); }
+
+static void put_figures(struct text *t, const tide_pool *x, const tide_pool_statistics *s) {
+    char b[4][32];
+    put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name, size_text(b[0], s->backed));
+    put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live), size_text(b[1], s->peak_live),
+        size_text(b[2], s->rounding));
+    put(t, "cached %s, parked %s, pinned %s\n", size_text(b[0], s->cached), size_text(b[1], s->parked),
+        size_text(b[2], s->pinned));
+    put(t, "  largest request that fits now: %s\n", size_text(b[0], s->largest));
+    put(t, "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s moved)\n",
+        (unsigned long long)s->allocations, (unsigned long long)s->frees, (unsigned long long)s->retries,
+        (unsigned long long)s->ooms, (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved));
+}
+
+static void put_class(struct text *t, const tide_pool_class *c) {
+    char b[4][32];
+    put(t, "%14s %10llu %10llu %12llu %12llu %14s %14s %14s\n",
+        c->bytes == SIZE_MAX ? "larger" : tidei_format_bytes(b[0], sizeof b[0], c->bytes, 0),
+        (unsigned long long)c->current, (unsigned long long)c->peak, (unsigned long long)c->allocated,
+        (unsigned long long)c->freed, size_text(b[1], c->current_bytes), size_text(b[2], c->peak_bytes),
+        size_text(b[3], c->allocated_bytes));
+}
+
+size_t tide_pool_summary(tide_pool *x, char *buf, size_t cap) {
+    tide_pool_statistics s = {.struct_size = sizeof s};
+    struct text t = {buf, cap, 0};
+    if (tide_pool_stats(x, &s) != TIDE_OK) return 0;
+    put_figures(&t, x, &s);
+    put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated", "freed",
+        "bytes", "at most", "allocated");
+    for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++)
+        if (s.classes[k].allocated) put_class(&t, &s.classes[k]);
+    return t.n;
+}
