@@ -65,7 +65,9 @@ void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
     tidei_tally *t = tally_here(x);
     tide_pool_class c;
     tidei_pool_hold(x);
-    tidei_raise_size(&x->peak_live, live_with(x, bytes, live));
+    live = live_with(x, bytes, live);
+    tidei_raise_size(&x->peak_live, live);
+    tidei_raise_size(&x->window_live, live);
     add(&t->of[k].made_bytes, bytes);
     uint64_t n = atomic_fetch_add_explicit(&t->of[k].made, 1, memory_order_relaxed) + 1;
     if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
@@ -116,6 +118,7 @@ static size_t room(tidei_dev *d) {
 
 static void read_figures(tide_pool *x, tide_pool_statistics *s) {
     tidei_pool_stats ps;
+    tidei_pools_look(x->dev, false);
     x->p->ops->settle(x->p);
     x->p->ops->stats(x->p, &ps);
     s->live = ps.live;

@@ -43,6 +43,7 @@ static tide_status open_one(tidei_dev *d, struct wish w, tide_pool **out) {
     }
     x->dev = d;
     x->p->users = x;
+    tidei_release_init(&x->release, d->rt->clock_ns ? d->rt->clock_ns() : tidei_now_ns());
     atomic_store(&x->p->attrs.max_split, w.max_split);
     *out = x;
     return TIDE_OK;
@@ -62,6 +63,7 @@ static void close_one(tide_pool *x) {
 
 static void tell_change(tide_pool *x) {
     if (x->p->ops->changed) x->p->ops->changed(x->p);
+    tidei_pools_look_soon(x->dev);
 }
 
 static void set_threshold(tide_pool *x, size_t bytes) {
@@ -171,6 +173,7 @@ void tidei_pool_orphaned(tide_pool *x) {
         x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
     atomic_fetch_add(&d->orphans, 1);
     atomic_store(&x->orphan, true); /* from here on a sweep may close it */
+    tidei_pools_look_soon(d);
 }
 
 /* An orphan on whose memory no work is left. */

@@ -9,6 +9,7 @@
 #define TIDEI_POOLS_H
 
 #include "runtime/pool/pool.h"
+#include "runtime/release.h"
 #include <tide/pool.h>
 
 /* What was handed out and came back, by size class; several tallies a pool, so that threads rarely meet in one. */
@@ -36,7 +37,9 @@ struct tide_pool {
     _Atomic uint64_t retries, ooms;
     _Atomic uint64_t peak[TIDE_POOL_CLASSES], peak_bytes[TIDE_POOL_CLASSES]; /* sampled */
     tidei_tally tallies[TIDEI_TALLIES];
-    atomic_bool adaptive; /* the release threshold; if not, it is attrs.threshold */
+    _Atomic size_t window_live; /* most live at once since the last look */
+    tidei_release release;      /* under dev->looking */
+    atomic_bool adaptive;       /* the release threshold; if not, it is attrs.threshold */
 };
 
 /* The device's default pool, as its settings say; later ones are made by tide_pool_new. */
@@ -71,5 +74,10 @@ size_t tidei_pools_settle(tidei_dev *d);
 size_t tidei_pools_trim(tidei_dev *d);
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
 void tidei_pools_sweep(tidei_dev *d);
+
+/* Pools give back what their thresholds do not let them keep (release.c); cheap where none is due. `synced`: the host has just
+** waited for the device; else only the adaptive ones are asked. Without any lock. */
+void tidei_pools_look(tidei_dev *d, bool synced);
+void tidei_pools_look_soon(tidei_dev *d); /* something has changed: at the next chance */
 
 #endif

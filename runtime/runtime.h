@@ -46,9 +46,11 @@ struct tidei_dev {
     tide_stream *stream0; /* the default stream */
     /* under pools_lock */
     pthread_mutex_t pools_lock;
-    struct tide_pool *pools; /* all of them; the newest first */
-    _Atomic size_t orphans;  /* of these, to be closed */
-    _Atomic size_t own_live; /* live in those that are not the default one */
+    struct tide_pool *pools;  /* all of them; the newest first */
+    _Atomic size_t orphans;   /* of these, to be closed */
+    atomic_flag looking;      /* a thread looks what may go back; nobody waits for it */
+    _Atomic uint64_t look_ns; /* when it is time again */
+    _Atomic size_t own_live;  /* live in those that are not the default one */
     /* under streams_lock; entries are written once and never go away while the device is open */
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];

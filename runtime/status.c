@@ -6,6 +6,7 @@
 /* Sums over the runtime's devices. */
 static void add_device(tidei_dev *d, tide_statistics *s) {
     tidei_pool_stats ps;
+    tidei_pools_look(d, false);
     tidei_pools_settle(d);
     tidei_pools_stats(d, &ps);
     s->live += ps.live;
@@ -86,6 +87,7 @@ static size_t usage_line(tidei_dev *d, char *buf, size_t cap) {
 static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
     tidei_pool_stats ps;
     char all[32], live[32], cached[32];
+    tidei_pools_look(d, false);
     tidei_pools_settle(d);
     tidei_pools_stats(d, &ps);
     return (size_t)snprintf(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,

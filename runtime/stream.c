@@ -2,6 +2,7 @@
 **
 ** A stream's slot and struct are never given back while the device is open: a stamp that names a slot stays meaningful,
 ** and the slot's ticks go on rising under its next stream. */
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 
 /* ---- stamps ---- */
@@ -143,7 +144,7 @@ static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
 }
 
 /* Waits until everything submitted to s by now is complete. */
-tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
+static tide_status wait_for(tide_stream *s, bool quiet) {
     tidei_dev *d = s->dev;
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
     tidei_stamp last = {.tick = tick, .stream = s->slot};
@@ -161,6 +162,12 @@ tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     return status;
 }
 
+tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
+    tide_status status = wait_for(s, quiet);
+    if (!quiet && status == TIDE_OK) tidei_pools_look(s->dev, true);
+    return status;
+}
+
 void tidei_stream_reached(tide_stream *s, uint64_t tick) {
     raise_to(&s->completed, tick);
     atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
@@ -171,9 +178,10 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     unsigned n = atomic_load(&d->nstreams);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
-        tide_status one = s && s->ds ? tidei_stream_wait(s, quiet) : TIDE_OK;
+        tide_status one = s && s->ds ? wait_for(s, quiet) : TIDE_OK;
         if (one != TIDE_OK) status = one;
     }
+    if (!quiet && status == TIDE_OK) tidei_pools_look(d, true);
     return status;
 }
 

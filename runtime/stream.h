@@ -103,7 +103,8 @@ void tidei_streams_sweep(tidei_dev *d, bool all);
 ** retired. */
 tidei_dstream *tidei_stream_hold(tide_stream *s);
 void tidei_stream_let_go(tide_stream *s);
-/* All work submitted to s so far; publishes. The policy is asked before the wait unless `quiet`. */
+/* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
+** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
 void tidei_stream_reached(tide_stream *s, uint64_t tick); /* the caller has learnt that it is complete */
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);

@@ -378,10 +378,14 @@ static void driver_wants_a_driver_that_has_them(void **state) {
 /* Sizes are an H200's; a host device's are 1/64 of them. */
 static size_t scaled(size_t bytes) { return test_on_host() ? bytes / 64 : bytes; }
 
-/* What NVIDIA's text calls a stream synchronisation: the device's own, also where the work is known to be done. */
+/* What NVIDIA's text calls a stream synchronisation: the device's own, also where the work is known to be done; then ours. */
 static void synchronize(tidei_dev *d) {
-    assert_ok(tidei_stream_wait(d->stream0, true));
     assert_ok(d->d->ops->stream_sync(d->d, d->stream0->ds));
+    assert_ok(tide_synchronize(d->rt, d->stream0));
+}
+
+static void set_threshold(tide_runtime *rt, size_t bytes) {
+    assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_RELEASE_THRESHOLD, bytes));
 }
 
 static tidei_storage *used_block(tidei_dev *d, size_t bytes) {
@@ -392,24 +396,24 @@ static tidei_storage *used_block(tidei_dev *d, size_t bytes) {
 }
 
 /* E9: 20 times: allocate 1 GiB, a kernel, free, synchronise. */
-static void e09_threshold_loop(void **state) {
-    (void)state;
+static void threshold_loop(const char *pool) {
     const size_t block = scaled(TIDEI_GIB), part = scaled(256 * MIB);
     const struct {
         size_t threshold, least, most; /* reserved after each synchronisation */
         bool settles;                  /* from the second iteration on the driver is not asked for memory */
-    } rows[] = {{0, 0, 0, false}, {part, 0, part, false}, {TIDEI_THRESHOLD_NONE, block, SIZE_MAX, true}};
+    } rows[] = {{0, 0, 0, false}, {part, 0, part, false}, {TIDE_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
-        tide_runtime *rt = open_with("driver", NULL);
+        tide_runtime *rt = open_with(pool, NULL);
         tidei_dev *d = &rt->devs[0];
-        if (r) atomic_store(&d->pool->attrs.threshold, rows[r].threshold); /* 0 is the default */
+        if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold); /* the driver's by default: 0 */
         for (unsigned i = 0; i < 20; i++) {
             uint64_t backings = d->backings;
             tidei_storage_release(used_block(d, block));
             synchronize(d);
             size_t reserved = figures(d).backed;
             if (reserved < rows[r].least || reserved > rows[r].most)
-                fail_msg("threshold %zu, iteration %u: %zu bytes reserved", rows[r].threshold, i, reserved);
+                fail_msg("%s, threshold %zu, iteration %u: %zu bytes reserved", pool, rows[r].threshold, i,
+                         reserved);
             if (rows[r].settles && i)
                 assert_int_equal(d->backings, backings);
             else
@@ -420,31 +424,46 @@ static void e09_threshold_loop(void **state) {
     }
 }
 
-/* E16: 1.5 GiB of temporaries at the peak, 0.5 GiB kept: a cap of 64 MiB on what is held gives the rest back at the next
-** synchronisation. */
-static void e16_threshold_cap(void **state) {
+static void e09_threshold_loop(void **state) {
     (void)state;
+    threshold_loop("driver");
+    threshold_loop("tide");
+}
+
+/* E16: 1.5 GiB of temporaries at the peak, 0.5 GiB kept: a cap of 64 MiB on what is held gives the rest back at the next
+** synchronisation. Kept ones come last, or first, so that pages in use lie at either end. */
+static void threshold_cap(const char *pool, bool kept_first) {
     enum { TEMPORARIES = 12, KEPT = 4 };
     const size_t piece = scaled(128 * MIB), cap = scaled(64 * MIB);
-    tide_runtime *rt = open_with("driver", NULL);
+    tide_runtime *rt = open_with(pool, NULL);
     tidei_dev *d = &rt->devs[0];
-    tidei_storage *st[TEMPORARIES + KEPT];
-    atomic_store(&d->pool->attrs.threshold, TIDEI_THRESHOLD_NONE);
+    tidei_storage *st[TEMPORARIES + KEPT], **left = kept_first ? st : st + TEMPORARIES,
+                                           **temporaries = kept_first ? st + KEPT : st;
+    set_threshold(rt, TIDE_THRESHOLD_UNLIMITED);
     for (unsigned i = 0; i < TEMPORARIES + KEPT; i++) st[i] = used_block(d, piece);
-    for (unsigned i = 0; i < TEMPORARIES; i++) tidei_storage_release(st[i]);
+    for (unsigned i = 0; i < TEMPORARIES; i++) tidei_storage_release(temporaries[i]);
     synchronize(d);
     tidei_pool_stats s = figures(d);
     assert_int_equal(s.live, KEPT * piece);
     assert_true(s.backed >= s.live + TEMPORARIES * piece);
-    atomic_store(&d->pool->attrs.threshold, cap);
-    figures(d); /* a settle, by which the driver is told */
+    set_threshold(rt, cap);
     synchronize(d);
     s = figures(d);
     assert_int_equal(s.live, KEPT * piece);
     assert_true(s.backed <= s.live + cap);
-    for (unsigned i = TEMPORARIES; i < TEMPORARIES + KEPT; i++) tidei_storage_release(st[i]);
+    size_t free_bytes, total;
+    assert_ok(d->d->ops->memory(d->d, &free_bytes, &total));
+    if (test_on_host()) assert_int_equal(total - free_bytes, s.backed); /* the driver's own figure */
+    for (unsigned i = 0; i < KEPT; i++) tidei_storage_release(left[i]);
     nothing_is_kept(d);
     tide_close(rt);
+}
+
+static void e16_threshold_cap(void **state) {
+    (void)state;
+    threshold_cap("driver", false);
+    threshold_cap("tide", false);
+    threshold_cap("tide", true);
 }
 
 /* ---- threads ---- */
