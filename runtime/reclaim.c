@@ -3,6 +3,7 @@
 ** One thread leads the climb; the others wait for it and try again. Each rung gives back what it can, cheapest first; after
 ** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
 ** "Out of memory while memory is free" starts here. */
+#include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
@@ -97,6 +98,8 @@ static size_t each_reclaimable(tidei_dev *d, size_t wanted, bool drop) {
     return given;
 }
 
+size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted) { return each_reclaimable(d, wanted, false); }
+
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
 static size_t rung_drain(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_drain(d->rt); }
@@ -138,6 +141,7 @@ static const struct rung {
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
+    {"ask neighbours", tidei_neighbours_ask, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
 };
 #define RUNGS TIDEI_COUNT(ladder)
 

@@ -6,7 +6,8 @@
 
 /* A holder of memory that can give it back (a cache of library handles, say). Slots return the bytes given back. They are
 ** called with no lock held, may call back into the library (a climb from inside does nothing), and report failure by
-** setting the thread's error and *failed: it is logged and does not stop the others. */
+** setting the thread's error and *failed: it is logged and does not stop the others. `purge` may come from a thread of another
+** runtime that is short, which this one does not know: it takes no memory of the device. */
 typedef struct tidei_reclaimable {
     const char *name;
     size_t (*purge)(void *self, tidei_dev *d, size_t wanted, bool *failed); /* idle resources */
@@ -18,6 +19,8 @@ typedef struct tidei_reclaimable {
 } tidei_reclaimable;
 tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
 void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
+
+size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted); /* of all; returns the bytes */
 
 /* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and tries again; any other
 ** result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is what is wanted, `what` names it in the report.

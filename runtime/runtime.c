@@ -1,4 +1,5 @@
 /* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
+#include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
@@ -232,6 +233,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     rt->ndevs = 1;
     status = open_dev(rt, &rt->devs[0], device);
     if (status != TIDE_OK) return status;
+    tidei_neighbours_enter(rt);
     char text[640];
     tide_device_text(rt, text, sizeof text);
     tidei_log(rt, TIDE_LOG_INFO, "runs on %s", text);
@@ -263,6 +265,7 @@ tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out) {
 }
 
 void tidei_runtime_close(tide_runtime *rt) {
+    tidei_neighbours_leave(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
     tidei_threads_cut(rt);

@@ -101,6 +101,8 @@ struct tide_runtime {
     void *arrays;          /* arrays/ */
     tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
     unsigned leaving;
+    struct tide_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
+    unsigned visitors;              /* threads of other runtimes that make the pools give back */
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */

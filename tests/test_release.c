@@ -166,12 +166,12 @@ static void an_idle_runtime_gives_back(void **state) {
             tide_runtime *rt = open_told(test_pool(k));
             tidei_dev *d = &rt->devs[0];
             char text[500];
-            use_bytes(rt, 40 * MIB);
+            use_bytes(rt, 10 * MIB);
             for (unsigned i = 0; i < 25; i++) {
                 if (by == 0) assert_ok(tide_synchronize(rt, NULL));
                 if (by == 1) test_stats(rt);
                 if (by == 2) assert_true(tide_memory_status(rt, text, sizeof text) > 0);
-                if (k == 0 && i < 19) assert_true(d->backed >= 40 * MIB);
+                if (k == 0 && i < 19) assert_true(d->backed >= 10 * MIB);
                 told_ns += SECOND;
             }
             assert_ok(tidei_streams_wait_all(d, true));

@@ -1,0 +1,86 @@
+/* neighbours.c: the open runtimes of the process, and asking the others on a device for memory.
+**
+** Who is short visits each of them and makes its pools give back what is free, as their own ladder's cheap rungs would:
+** without collecting, without waiting, without becoming one of its threads. A runtime that closes leaves the list first and
+** waits until its visitors have gone; a visit waits for nobody, so two runtimes may visit each other.
+** What must stay true: no lock is held during a visit. */
+#include "runtime/neighbours.h"
+#include "runtime/pools.h"
+#include "runtime/runtime.h"
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t left;
+    tide_runtime *open; /* newest first: serial numbers fall */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
+
+void tidei_neighbours_enter(tide_runtime *rt) {
+    pthread_mutex_lock(&all.lock);
+    tide_runtime **at = &all.open; /* serial numbers may have been given in another order */
+    while (*at && (*at)->serial > rt->serial) at = &(*at)->next_open;
+    rt->next_open = *at;
+    *at = rt;
+    pthread_mutex_unlock(&all.lock);
+}
+
+void tidei_neighbours_leave(tide_runtime *rt) {
+    pthread_mutex_lock(&all.lock);
+    for (tide_runtime **at = &all.open; *at; at = &(*at)->next_open)
+        if (*at == rt) {
+            *at = rt->next_open;
+            break;
+        }
+    while (rt->visitors) pthread_cond_wait(&all.left, &all.lock);
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays open until the visit ends. */
+static tide_runtime *visit(const tide_runtime *self, uint64_t *last) {
+    pthread_mutex_lock(&all.lock);
+    tide_runtime *rt = all.open;
+    while (rt && (rt->serial >= *last || rt == self)) rt = rt->next_open;
+    if (rt) {
+        *last = rt->serial;
+        rt->visitors++;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return rt;
+}
+
+static void end_visit(tide_runtime *rt) {
+    pthread_mutex_lock(&all.lock);
+    if (--rt->visitors == 0) pthread_cond_broadcast(&all.left);
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The bytes that its pools on the device of that name, and its idle handles, give back. */
+static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
+    size_t given = 0;
+    for (unsigned i = 0; i < rt->ndevs; i++) {
+        tidei_dev *d = &rt->devs[i];
+        if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
+        given += tidei_reclaimables_purge(d, wanted);
+        tidei_pools_settle(d);
+        given += tidei_pools_trim(d);
+    }
+    return given;
+}
+
+/* Nobody can help where our own limit refuses, or where all that is taken of the device is ours. */
+static bool others_could_help(tidei_dev *d, size_t bytes) {
+    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = atomic_load(&d->limit);
+    size_t free_bytes, total;
+    if (ours > limit || bytes > limit - ours) return false;
+    return d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK && total - free_bytes > ours;
+}
+
+size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
+    uint64_t last = UINT64_MAX;
+    size_t given = 0;
+    if (!others_could_help(d, bytes)) return 0;
+    for (tide_runtime *rt; (rt = visit(d->rt, &last));) {
+        given += give_back(rt, d->d->info.name, bytes);
+        end_visit(rt);
+    }
+    return given;
+}

@@ -1,0 +1,15 @@
+/* neighbours.h: the runtimes of a process that share a device help each other out. */
+#ifndef TIDEI_NEIGHBOURS_H
+#define TIDEI_NEIGHBOURS_H
+
+#include "runtime/runtime.h"
+
+/* From enter to leave others may come and make the runtime's pools give back what is free. leave waits for them; a runtime
+** that never entered may leave. */
+void tidei_neighbours_enter(tide_runtime *rt);
+void tidei_neighbours_leave(tide_runtime *rt);
+
+/* A rung: the others on d's device give back what they can without collecting or waiting. Returns the bytes. */
+size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes);
+
+#endif

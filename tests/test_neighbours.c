@@ -1,0 +1,260 @@
+/* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back (experiment E12).
+**
+** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do on one GPU. */
+#include "tests/tidetest.h"
+#include "runtime/device/host.h"
+#include "runtime/pools.h"
+#include <pthread.h>
+
+#define MIB TIDEI_MIB
+/* Sizes are an H200's scaled by 1/64. */
+#define SCALED(gib) ((gib)*TIDEI_GIB / 64)
+#define CEILING     SCALED(10)
+
+/* ---- devices that share a ceiling ---- */
+
+static _Atomic size_t taken;
+static const struct tidei_device_ops *inner; /* the host's own */
+
+static tide_status take(size_t bytes) {
+    size_t old = atomic_load(&taken);
+    do {
+        if (bytes > CEILING - old) return tidei_fail(TIDE_E_NOMEM, "shared", "%zu bytes asked", bytes);
+    } while (!atomic_compare_exchange_weak(&taken, &old, old + bytes));
+    return TIDE_OK;
+}
+
+static tide_status shared_page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
+    tide_status status = take(bytes);
+    if (status == TIDE_OK && (status = inner->page_new(d, bytes, out)) != TIDE_OK) atomic_fetch_sub(&taken, bytes);
+    return status;
+}
+static void shared_page_release(tidei_device *d, tidei_dpage *p) {
+    size_t bytes = p->bytes;
+    inner->page_release(d, p);
+    atomic_fetch_sub(&taken, bytes);
+}
+static tide_status shared_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+    tide_status status = take(bytes);
+    if (status == TIDE_OK && (status = inner->raw_alloc(d, kind, bytes, out)) != TIDE_OK)
+        atomic_fetch_sub(&taken, bytes);
+    return status;
+}
+static void shared_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
+    inner->raw_free(d, kind, addr, bytes);
+    atomic_fetch_sub(&taken, bytes);
+}
+static tide_status shared_memory(tidei_device *d, size_t *free_bytes, size_t *total) {
+    (void)d;
+    *total = CEILING;
+    *free_bytes = CEILING - atomic_load(&taken);
+    return TIDE_OK;
+}
+
+static struct tidei_device_ops sharing;
+static int make_table(void **state) {
+    tidei_device_params p = {.host_memory = CEILING};
+    tidei_device *d;
+    (void)state;
+    if (tidei_host_open(&p, &d) != TIDE_OK) return 1;
+    inner = d->ops;
+    sharing = *inner;
+    sharing.page_new = shared_page_new;
+    sharing.page_release = shared_page_release;
+    sharing.raw_alloc = shared_raw_alloc;
+    sharing.raw_free = shared_raw_free;
+    sharing.memory = shared_memory;
+    d->ops->close(d);
+    return 0;
+}
+
+static tide_runtime *open_shared(const char *pool, const char *limit) {
+    tidei_device_params p = {.host_memory = CEILING};
+    tide_config c = {
+        .struct_size = sizeof c, .collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF};
+    tidei_device *d;
+    tide_runtime *rt;
+    assert_ok(tidei_host_open(&p, &d));
+    d->ops = &sharing;
+    assert_ok(tidei_open_on(&c, d, &rt));
+    return rt;
+}
+
+/* An array of 1 GiB with something in it, between 7 GiB that are free. */
+static tide_array *hoard(tide_runtime *rt) {
+    tide_array *before = tide_zeros(rt, TIDE_U8, SHAPE(SCALED(3))),
+               *data = tide_full(rt, TIDE_I32, SHAPE(SCALED(1) / 4), tide_arg_int(42)),
+               *after = tide_zeros(rt, TIDE_U8, SHAPE(SCALED(4)));
+    assert_array(data);
+    tide_release(before);
+    tide_release(after);
+    assert_ok(tide_synchronize(rt, NULL));
+    return data;
+}
+
+static void assert_intact(tide_runtime *rt, tide_array *data) {
+    tide_array *s = tide_map(rt, "(a) -> sum(a == 42)", data);
+    assert_true(tide_item_f64(s) == (double)(SCALED(1) / 4));
+    tide_release(s);
+}
+
+/* ---- E12 ---- */
+
+static void e12_good_neighbour(void **state) {
+    (void)state;
+    static const char *const pools[] = {"tide", "binned", "simple", "split"};
+    for (unsigned k = 0; k < TIDEI_COUNT(pools); k++) {
+        tide_runtime *one = open_shared(pools[k], NULL), *two = open_shared("tide", NULL);
+        tide_array *data = hoard(one);
+        tide_statistics before = test_stats(one);
+        assert_true(before.backed >= SCALED(8));
+        tide_array *big = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
+        assert_array(big);
+        tide_statistics s = test_stats(one);
+        assert_true(s.backed <= SCALED(4));
+        assert_int_equal(s.host_waits, before.host_waits);
+        assert_int_equal(s.collections + s.climbs, 0);
+        assert_int_equal(test_stats(two).climbs, 1);
+        assert_intact(one, data);
+        tide_release(big);
+        tide_release(data);
+        tide_close(two);
+        tide_close(one);
+        assert_int_equal(taken, 0);
+    }
+}
+
+static uint64_t told_ns;
+static uint64_t told_clock(void) { return told_ns; }
+
+/* A raw allocation asks nobody: it finds room after tide_reclaim, or once the runtime is seen to be idle. */
+static void e12_raw_allocations_wait_for_a_trim(void **state) {
+    (void)state;
+    for (unsigned idle = 0; idle < 2; idle++) {
+        tide_runtime *rt = open_shared("tide", NULL);
+        tidei_device *d = rt->devs[0].d;
+        tidei_addr addr;
+        told_ns = tidei_now_ns();
+        rt->clock_ns = told_clock;
+        tide_array *data = hoard(rt);
+        assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr), TIDE_E_NOMEM);
+        if (!idle) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
+        for (unsigned i = 0; i < 3 && idle; i++) {
+            told_ns += TIDEI_RELEASE_WINDOW_NS;
+            assert_ok(tide_synchronize(rt, NULL));
+        }
+        assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr));
+        assert_true(test_stats(rt).backed <= SCALED(4));
+        assert_intact(rt, data);
+        d->ops->raw_free(d, TIDEI_MEM_DEVICE, addr, SCALED(6));
+        tide_release(data);
+        tide_close(rt);
+    }
+}
+
+/* The driver's pools keep nothing beyond a sync point, so nobody has to ask. */
+static void e12_the_drivers_pools_need_no_asking(void **state) {
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = "driver", .gc_early = TIDE_OFF});
+    tide_array *data = hoard(rt);
+    assert_ok(tide_synchronize(rt, NULL));
+    assert_true(test_stats(rt).backed <= SCALED(4));
+    assert_intact(rt, data);
+    tide_release(data);
+    tide_close(rt);
+}
+
+/* ---- when not to ---- */
+
+static void nobody_is_asked_who_cannot_help(void **state) {
+    (void)state;
+    tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", "32MiB"),
+                 *elsewhere = test_open(&(tide_config){.collector = "refcount", .device = "host"});
+    tide_array *data = hoard(one);
+    size_t backed = test_stats(one).backed;
+    assert_null(tide_zeros(two, TIDE_U8, SHAPE(20 * MIB + SCALED(6)))); /* beyond its own limit */
+    tide_array *some = tide_zeros(two, TIDE_U8, SHAPE(20 * MIB));
+    assert_null(tide_zeros(two, TIDE_U8, SHAPE(20 * MIB)));
+    assert_error(TIDE_E_NOMEM, "ask neighbours 0 bytes");
+    assert_int_equal(test_stats(one).backed, backed);
+    tide_array *held = tide_zeros(elsewhere, TIDE_U8, SHAPE(MIB)); /* a device of its own, full */
+    size_t total = elsewhere->devs[0].d->info.total_bytes;
+    assert_null(tide_zeros(elsewhere, TIDE_U8, SHAPE((int64_t)(total - MIB / 2))));
+    assert_int_equal(test_stats(one).backed, backed);
+    tide_array *all[] = {data, some, held};
+    for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
+    tide_close(elsewhere);
+    tide_close(two);
+    tide_close(one);
+}
+
+struct idle_cache {
+    tidei_reclaimable r;
+    unsigned purged, dropped;
+};
+static size_t purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct idle_cache *c = self;
+    (void)d, (void)wanted, (void)failed;
+    c->purged++;
+    return 0;
+}
+static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    struct idle_cache *c = self;
+    (void)d, (void)wanted, (void)failed;
+    c->dropped++;
+    return 0;
+}
+
+static void idle_handles_go_too(void **state) {
+    (void)state;
+    tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
+    struct idle_cache c = {.r = {.name = "cache", .purge = purge, .drop = drop, .self = &c}};
+    assert_ok(tidei_reclaimable_register(one, &c.r));
+    tide_array *data = hoard(one), *big = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
+    assert_array(big);
+    assert_int_equal(c.purged, 1);
+    assert_int_equal(c.dropped, 0); /* live state stays */
+    tidei_reclaimable_unregister(one, &c.r);
+    tide_release(big);
+    tide_release(data);
+    tide_close(two);
+    tide_close(one);
+}
+
+/* ---- all at once ---- */
+
+/* Each has a runtime that comes and goes, hoards, and is short when the others have hoarded. */
+enum { CROWD = 3 };
+static void *come_and_go(void *arg) {
+    (void)arg;
+    for (unsigned i = 0, n = test_quick() ? 6 : 30; i < n; i++) {
+        tide_runtime *rt = open_shared("tide", NULL);
+        for (unsigned k = 0; k < 4; k++) {
+            tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(SCALED(6) + (int64_t)k * MIB));
+            if (!a) assert_int_equal(tide_last_error()->status, TIDE_E_NOMEM);
+            tide_release(a);
+        }
+        assert_true(tidei_runtime_valid(rt));
+        tide_close(rt);
+    }
+    return NULL;
+}
+static void neighbours_come_and_go(void **state) {
+    (void)state;
+    pthread_t t[CROWD];
+    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
+    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    assert_int_equal(taken, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(e12_good_neighbour),
+        cmocka_unit_test(e12_raw_allocations_wait_for_a_trim),
+        cmocka_unit_test(e12_the_drivers_pools_need_no_asking),
+        cmocka_unit_test(nobody_is_asked_who_cannot_help),
+        cmocka_unit_test(idle_handles_go_too),
+        cmocka_unit_test(neighbours_come_and_go),
+    };
+    return cmocka_run_group_tests(tests, make_table, NULL);
+}
