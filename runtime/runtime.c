@@ -1,4 +1,5 @@
 /* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
+#include "runtime/lend.h"
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
@@ -232,6 +233,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     }
     rt->ndevs = 1;
     status = open_dev(rt, &rt->devs[0], device);
+    if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
     tidei_neighbours_enter(rt);
     char text[640];
@@ -267,6 +269,7 @@ tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out) {
 void tidei_runtime_close(tide_runtime *rt) {
     tidei_neighbours_leave(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
+    tidei_loans_close(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
     tidei_threads_cut(rt);
     tidei_host_free(rt, rt->devs);
@@ -289,6 +292,14 @@ tide_status tide_stream_new(tide_runtime *rt, tide_stream **out) {
     if (!t) return tidei_last_status();
     tide_status status = tidei_stream_open(t->dev, out);
     return status == TIDE_OK ? TIDE_OK : tidei_device_failed(t->dev->stream0, status, "tide_stream_new");
+}
+
+tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out) {
+    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stream_wrap", "the runtime or out is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tide_status status = tidei_stream_adopt(t->dev, native, out);
+    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(t->dev->stream0, status, "tide_stream_wrap");
 }
 
 void tide_stream_release(tide_stream *s) {

@@ -95,6 +95,7 @@ struct tide_runtime {
     unsigned ndevs;
     tidei_dev *devs;
     tidei_deaths *deaths;
+    struct tidei_loans *loans; /* runtime/lend.c */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */

@@ -341,7 +341,12 @@ static tide_stream *free_slot(tidei_dev *d) {
     return s;
 }
 
-tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) {
+/* The device's half: a new one, or around *native. */
+static tide_status device_half(tidei_device *d, void *const *native, tidei_dstream **out) {
+    return native ? d->ops->stream_adopt(d, *native, out) : d->ops->stream_new(d, out);
+}
+
+static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **out) {
     tidei_streams_sweep(d, false);
     pthread_mutex_lock(&d->streams_lock);
     tide_status status = TIDE_OK;
@@ -353,7 +358,7 @@ tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) {
                                   TIDEI_STREAMS_MAX)
                      : tidei_fail_host_memory("tide_stream_new", sizeof *s);
     tidei_dstream *ds = NULL;
-    if (status == TIDE_OK) status = d->d->ops->stream_new(d->d, &ds);
+    if (status == TIDE_OK) status = device_half(d->d, native, &ds);
     if (status == TIDE_OK) {
         for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
             atomic_store_explicit(&s->seen[i], 0, memory_order_relaxed);
@@ -364,6 +369,13 @@ tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) {
     }
     pthread_mutex_unlock(&d->streams_lock);
     return status;
+}
+
+tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) { return open_stream(d, NULL, out); }
+
+tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out) {
+    if (d->d->ops->stream_adopt) return open_stream(d, &native, out);
+    return tidei_fail(TIDE_E_UNSUPPORTED, "tide_stream_wrap", "%s has no native streams", d->d->info.name);
 }
 
 void tidei_stream_drop(tide_stream *s) {

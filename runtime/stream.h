@@ -96,6 +96,8 @@ uint64_t tidei_stream_tick(tide_stream *s);
 void tidei_stream_after_work(tide_stream *s);
 
 tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
+/* The same around a native stream of somebody else's; NULL is the device's default one. */
+tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out);
 /* Marks it released; its struct and slot live on until its work is complete (tidei_streams_sweep). */
 void tidei_stream_drop(tide_stream *s);
 void tidei_streams_sweep(tidei_dev *d, bool all);

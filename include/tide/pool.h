@@ -91,6 +91,23 @@ TIDE_API TIDE_NODISCARD tide_status tide_pool_stats(tide_pool *pool, tide_pool_s
 ** has, like snprintf. */
 TIDE_API size_t tide_pool_summary(tide_pool *pool, char *buf, size_t cap);
 
+/* ---- lending a pool ----
+** Memory by address, in the order of a stream (NULL: the thread's current one), for allocators of others. What is queued on the
+** stream's native handle after malloc may use the block at once; free says that its uses end with what is queued on the
+** stream by then, and returns at once. A block used on several streams: the caller makes the stream given to free wait for the
+** others. Malloc climbs the reclaim ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one. Free
+** takes blocks of any pool of the runtime (`pool` names the runtime); NULL is legal, an unknown address an error that
+** changes nothing. A lent block is pinned. */
+TIDE_API void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *s);
+TIDE_API void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *s);
+
+/* The same in the form that PyTorch's torch.cuda.memory.CUDAPluggableAllocator asks for (docs/pools.md), on a runtime a GPU that
+** the first call opens; the environment configures it. `stream` is a CUstream. Where no GPU is to be had, a host device
+** serves. Close returns all their memory; nobody may use it or call these any more. */
+TIDE_API void *tide_torch_malloc(ptrdiff_t size, int device, void *stream);
+TIDE_API void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream);
+TIDE_API void tide_torch_close(void);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -142,7 +142,11 @@ tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; n
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
                                                     tide_stream *s); /* for this thread; NULL: default */
-TIDE_API void *tide_stream_native(tide_stream *s);                   /* CUstream on cuda, NULL on host */
+/* Makes a stream of one that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
+** it may use memory of ours between tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs;
+** it lives until tide_stream_release. TIDE_E_UNSUPPORTED on a host device. */
+TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out);
+TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */
 
 /* Blocks until the work queued on the stream (NULL: the current one; all streams of the device) is complete. The policy
 ** may collect before the wait. */

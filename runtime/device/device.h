@@ -134,6 +134,9 @@ struct tidei_device_ops {
 
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
+    /* (NULL where there are none) A native stream of somebody else's as one of ours: NULL is the device's default one. It
+    ** stays theirs, and lives until ours is released and its work complete. */
+    tide_status (*stream_adopt)(tidei_device *d, void *native, tidei_dstream **out);
     void (*stream_release)(tidei_device *d, tidei_dstream *s); /* its work is complete (or the device lost) */
     /* However it ends, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);

@@ -221,14 +221,15 @@ static tide_status fault_mempool_figures(tidei_device *d, tidei_dmempool *mp, si
 
 /* ---- streams and events ---- */
 
-static tide_status fault_stream_new(tidei_device *d, tidei_dstream **out) {
-    fault *f = fault_of(d);
+/* `native` is given where the stream is an adopted one. */
+static tide_status open_stream(fault *f, void *const *native, tidei_dstream **out) {
     tidei_dstream *ds;
     tide_status status = enter(f, TIDEI_FAULT_STREAM_NEW);
     if (status != TIDE_OK) return status;
     struct stream_node *n = tidei_host_alloc(NULL, sizeof *n);
     if (!n) return tidei_fail_host_memory("stream_new", sizeof *n);
-    status = leave(f, f->inner->ops->stream_new(f->inner, &ds));
+    status = leave(f, native ? f->inner->ops->stream_adopt(f->inner, *native, &ds)
+                             : f->inner->ops->stream_new(f->inner, &ds));
     if (status != TIDE_OK) {
         tidei_host_free(NULL, n);
         return status;
@@ -239,6 +240,16 @@ static tide_status fault_stream_new(tidei_device *d, tidei_dstream **out) {
     pthread_mutex_unlock(&f->lock);
     *out = ds;
     return TIDE_OK;
+}
+
+static tide_status fault_stream_new(tidei_device *d, tidei_dstream **out) {
+    return open_stream(fault_of(d), NULL, out);
+}
+
+static tide_status fault_stream_adopt(tidei_device *d, void *native, tidei_dstream **out) {
+    fault *f = fault_of(d);
+    if (f->inner->ops->stream_adopt) return open_stream(f, &native, out);
+    return tidei_fail(TIDE_E_UNSUPPORTED, "stream_adopt", "%s has no native streams", d->info.name);
 }
 
 static void fault_stream_release(tidei_device *d, tidei_dstream *s) {
@@ -375,6 +386,7 @@ static const struct tidei_device_ops fault_ops = {
     .mempool_trim = fault_mempool_trim,
     .mempool_figures = fault_mempool_figures,
     .stream_new = fault_stream_new,
+    .stream_adopt = fault_stream_adopt,
     .stream_release = fault_stream_release,
     .stream_sync = fault_stream_sync,
     .stream_native = fault_stream_native,

@@ -15,6 +15,7 @@
 /* Structs of streams stay with the device, so that whoever looks at a completion word may be late. */
 struct tidei_dstream {
     tidei_cu_stream s; /* NULL: free; under the device's lock */
+    bool adopted;      /* somebody else's; under it too */
     _Atomic uint64_t *word;
     tidei_cu_addr word_addr; /* as the GPU sees it */
     /* where streams cannot write words: published ticks with their events, oldest first */
@@ -103,6 +104,7 @@ tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t 
 tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
 
 tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out);
+tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out);
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s);
 void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s);

@@ -15,6 +15,7 @@ typedef unsigned long long tidei_cu_addr;   /* CUdeviceptr */
 typedef unsigned long long tidei_cu_handle; /* CUmemGenericAllocationHandle */
 typedef struct CUctx_st *tidei_cu_ctx;
 typedef struct CUstream_st *tidei_cu_stream;
+#define TIDEI_CU_STREAM_LEGACY ((tidei_cu_stream)1) /* what NULL means to calls that take a stream */
 typedef struct CUevent_st *tidei_cu_event;
 typedef struct CUmod_st *tidei_cu_module;
 typedef struct CUfunc_st *tidei_cu_function;

@@ -4,27 +4,48 @@
 ** far it is costs a load. Where the GPU or its driver cannot do that, a published tick is an event, and asking queries it. */
 #include "runtime/device/cuda/device.h"
 
-tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
-    tidei_cuda *c = tidei_cuda_of(d);
-    tidei_dstream *s = NULL;
-    bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
-    if (status != TIDE_OK) return status;
+/* A struct that no stream has, or NULL; under the lock. */
+static tidei_dstream *free_stream(tidei_cuda *c) {
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
+        if (!c->streams[i].s) return &c->streams[i];
+    tidei_fail(TIDE_E_DEVICE, "cuda", "%s has %d streams, the most there can be", c->d.info.name,
+               TIDEI_STREAMS_MAX);
+    return NULL;
+}
+
+/* Around a stream of somebody else's, or where `native` is NULL a new one. */
+static tide_status open_stream(tidei_cuda *c, tidei_cu_stream native, tidei_dstream **out) {
+    tide_status status = TIDE_OK;
     pthread_mutex_lock(&c->lock);
-    for (unsigned i = 0; i < TIDEI_STREAMS_MAX && !s; i++)
-        if (!c->streams[i].s) s = &c->streams[i];
+    tidei_dstream *s = free_stream(c);
     if (!s)
-        status = tidei_fail(TIDE_E_DEVICE, "cuda", "%s has %d streams, the most there can be", d->info.name,
-                            TIDEI_STREAMS_MAX);
+        status = TIDE_E_DEVICE;
+    else if (native)
+        s->s = native;
     else
         status = tidei_cuda_status(c, c->cu->cuStreamCreate(&s->s, TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     if (status == TIDE_OK) {
+        s->adopted = native != NULL;
         atomic_store(s->word, 0);
         *out = s;
     }
     pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    status = open_stream(c, NULL, out);
     tidei_cuda_leave(c, pushed);
     return status;
+}
+
+tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out) {
+    if (atomic_load(&d->lost) || tidei_forked()) return tidei_cuda_refuse(tidei_cuda_of(d));
+    return open_stream(tidei_cuda_of(d), native ? native : TIDEI_CU_STREAM_LEGACY, out);
 }
 
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
@@ -35,7 +56,7 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
     s->n = 0; /* the events stay, for the next stream here */
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_lock(&c->lock);
-    c->cu->cuStreamDestroy(s->s);
+    if (!s->adopted) c->cu->cuStreamDestroy(s->s);
     s->s = NULL;
     pthread_mutex_unlock(&c->lock);
     tidei_cuda_leave(c, pushed);

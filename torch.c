@@ -1,0 +1,89 @@
+/* torch.c: the default pools as PyTorch's pluggable allocator: two functions of its signature, on runtimes of the process.
+**
+** One runtime a GPU, opened at its first allocation, with reference counting: nothing of a collector comes into the process.
+** PyTorch names streams by their native handles; each is wrapped once and kept. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+#include <tide/pool.h>
+
+#define GPUS 64
+
+typedef struct wrapped {
+    void *native;
+    tide_stream *s;
+} wrapped;
+
+static struct {
+    pthread_mutex_t lock;
+    struct gpu {
+        tide_runtime *rt; /* NULL: not open */
+        wrapped streams[TIDEI_STREAMS_MAX];
+        unsigned n;
+    } gpus[GPUS];
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static tide_status open_one(const char *kind, int device, tide_runtime **out) {
+    char name[16];
+    tide_config c = {.struct_size = sizeof c, .device = name, .collector = "refcount", .host_devices = GPUS / 4};
+    snprintf(name, sizeof name, "%s:%d", kind, device);
+    return tide_open(&c, out);
+}
+
+/* Where there is no GPU, a host device. Under the lock. */
+static tide_status open_gpu(struct gpu *g, int device) {
+    if (g->rt) return TIDE_OK;
+    tide_status status = open_one("cuda", device, &g->rt);
+    return status == TIDE_E_NODEVICE ? open_one("host", device, &g->rt) : status;
+}
+
+/* Host devices have no native streams: the default one serves. Under the lock. */
+static tide_status find_stream(struct gpu *g, void *native, tide_stream **out) {
+    *out = NULL;
+    if (g->rt->devs[0].d->info.flags & TIDEI_DEV_RUNS_HOST) return TIDE_OK;
+    for (unsigned i = 0; i < g->n && !*out; i++)
+        if (g->streams[i].native == native) *out = g->streams[i].s;
+    if (*out) return TIDE_OK;
+    tide_status status = tide_stream_wrap(g->rt, native, out);
+    if (status == TIDE_OK) g->streams[g->n++] = (wrapped){native, *out}; /* a device has as many streams as fit */
+    return status;
+}
+
+static tide_status find(int device, void *native, bool opens, tide_runtime **rt, tide_stream **s) {
+    if (device < 0 || device >= GPUS)
+        return tidei_fail(TIDE_E_INVALID, "tide_torch_malloc", "there is no device %d", device);
+    struct gpu *g = &all.gpus[device];
+    pthread_mutex_lock(&all.lock);
+    tide_status status = opens ? open_gpu(g, device) : g->rt ? TIDE_OK : TIDE_E_CLOSED;
+    if (status == TIDE_OK) status = find_stream(g, native, s);
+    *rt = g->rt;
+    pthread_mutex_unlock(&all.lock);
+    return status;
+}
+
+void *tide_torch_malloc(ptrdiff_t size, int device, void *stream) {
+    tide_runtime *rt;
+    tide_stream *s;
+    if (size < 0) {
+        tidei_fail(TIDE_E_INVALID, "tide_torch_malloc", "%td bytes asked", size);
+        return NULL;
+    }
+    if (find(device, stream, true, &rt, &s) != TIDE_OK) return NULL;
+    return tide_pool_malloc(tide_pool_default(rt), (size_t)size, s);
+}
+
+void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream) {
+    tide_runtime *rt;
+    tide_stream *s;
+    (void)size;
+    if (ptr && find(device, stream, false, &rt, &s) == TIDE_OK) tide_pool_free(tide_pool_default(rt), ptr, s);
+}
+
+void tide_torch_close(void) {
+    pthread_mutex_lock(&all.lock);
+    for (unsigned i = 0; i < GPUS; i++) {
+        tide_close(all.gpus[i].rt);
+        all.gpus[i].rt = NULL;
+        all.gpus[i].n = 0;
+    }
+    pthread_mutex_unlock(&all.lock);
+}
