@@ -6,7 +6,7 @@
 **   a run of 12 GB a second is one of milliseconds under every sanitizer;
 ** - the collections' clock moves by STEP_NS a step of the training and not otherwise. CUDA.jl's rule compares the time that
 **   collections take with the time between them; on a machine of its own speed the rule would leave some of them out.
-** E20: an array of 1 GiB goes: live, cached and reserved bytes at every step. */
+** E5: the status text of an array that comes and goes. E20: an array of 1 GiB goes: live, cached and reserved bytes at every step. */
 #include "gc/collector.h"
 #include "tests/tidetest.h"
 #include <math.h>
@@ -125,6 +125,62 @@ static void e01_reserve(void **state) {
     assert_true(o.s.collections > 0);
 }
 
+/* ---- E5: the status walk ---- */
+
+/* The first line's percentage is the driver's own within 1 % of the device. */
+static void assert_usage(tide_runtime *rt, const char *text) {
+    size_t free_bytes, total;
+    double percent;
+    assert_ok(rt->devs[0].d->ops->memory(rt->devs[0].d, &free_bytes, &total));
+    assert_int_equal(sscanf(text, "Effective GPU memory usage: %lf%% (", &percent), 1);
+    double drivers = 100.0 * (double)(total - free_bytes) / (double)total;
+    assert_true(percent >= drivers - 1 && percent <= drivers + 1);
+}
+
+/* The second line; `cached` NULL: as much as the pool has beyond what is allocated. */
+static void assert_walk(tide_runtime *rt, const char *pool, const char *allocated, const char *cached) {
+    tide_statistics s = test_stats(rt);
+    char text[500], wanted[200], all[32], rest[32];
+    size_t n = tide_memory_status(rt, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    assert_usage(rt, text);
+    tidei_format_bytes(rest, sizeof rest, s.backed - s.live, 3);
+    snprintf(wanted, sizeof wanted, "\n%s pool usage: %s (%s allocated, %s cached)\n", pool,
+             tidei_format_bytes(all, sizeof all, s.backed, 3), allocated, cached ? cached : rest);
+    if (!strstr(text, wanted)) fail_msg("wanted%sgot\n%s", wanted, text);
+}
+
+static __attribute__((noinline)) void make_walk_and_drop(tide_runtime *rt, const char *pool, bool boehm,
+                                                         const char *cached) {
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(8192));
+    assert_array(a);
+    assert_walk(rt, pool, "8.000 KiB", cached);
+    if (!boehm) tide_release(a);
+    tidei_keep(a);
+}
+
+/* The pool tide takes whole pages; what of them is not allocated is cached. */
+static void e05_status_walk(void **state) {
+    (void)state;
+    static const char *const pools[] = {"binned", "simple", "tide"};
+    for (unsigned k = 0; k < TIDEI_COUNT(pools); k++)
+        for (int boehm = 0; boehm <= BOEHM_RUNS; boehm++) {
+            bool pages = k == 2;
+            tide_runtime *rt = test_open(
+                &(tide_config){.collector = boehm ? "boehm" : "refcount", .pool = pools[k], .gc_early = TIDE_OFF});
+            assert_walk(rt, pools[k], "0 bytes", "0 bytes");
+            make_walk_and_drop(rt, pools[k], boehm, pages ? NULL : "0 bytes");
+            tidei_clear_stack();
+            assert_ok(tide_collect(rt));
+            assert_walk(rt, pools[k], "0 bytes", pages ? NULL : "8.000 KiB");
+            assert_true(test_stats(rt).backed >= 8192);
+            assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
+            assert_walk(rt, pools[k], "0 bytes", "0 bytes");
+            assert_int_equal(test_stats(rt).backed, 0);
+            tide_close(rt);
+        }
+}
+
 /* ---- E20 ---- */
 
 static tide_runtime *open_for_one(const char *collector, const char *limit) {
@@ -190,8 +246,9 @@ static void e20_never_by_hand(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e01_lazy),  cmocka_unit_test(e01_cudajl),   cmocka_unit_test(e01_reserve),
-        cmocka_unit_test(e20_boehm), cmocka_unit_test(e20_refcount), cmocka_unit_test(e20_never_by_hand),
+        cmocka_unit_test(e05_status_walk),   cmocka_unit_test(e01_lazy),  cmocka_unit_test(e01_cudajl),
+        cmocka_unit_test(e01_reserve),       cmocka_unit_test(e20_boehm), cmocka_unit_test(e20_refcount),
+        cmocka_unit_test(e20_never_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
