@@ -18,15 +18,25 @@ static unsigned class_of(size_t bytes) {
     return k < TIDE_POOL_CLASSES ? k : TIDE_POOL_CLASSES - 1;
 }
 
-/* Fibonacci hashing: thread-local blocks lie a stack's size apart. */
+/* The calling thread's own, or the shared one. Fibonacci hashing: thread-local blocks lie a stack's size apart. */
 static tidei_tally *tally_here(tide_pool *x) {
-    uint64_t at = (uint64_t)(uintptr_t)&tidei_thread_records >> 6;
-    return &x->tallies[(at * 0x9e3779b97f4a7c15u) >> 60];
+    uintptr_t here = (uintptr_t)&tidei_thread_records, none = 0;
+    uint64_t hash = ((uint64_t)here >> 6) * 0x9e3779b97f4a7c15u;
+    tidei_tally *t = &x->tallies[1 + (hash >> 32) % (TIDEI_TALLIES - 1)];
+    if (tidei_likely(atomic_load_explicit(&t->owner, memory_order_relaxed) == here)) return t;
+    return atomic_compare_exchange_strong(&t->owner, &none, here) ? t : &x->tallies[0];
 }
-_Static_assert(TIDEI_TALLIES == 1 << (64 - 60), "tally_here takes four bits");
+
+/* Only its owner writes an owned one, so that needs no atomic addition. */
+static uint64_t count_in(const tidei_tally *t, _Atomic uint64_t *x, uint64_t n) {
+    if (tidei_unlikely(!atomic_load_explicit(&t->owner, memory_order_relaxed)))
+        return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
+    n += atomic_load_explicit(x, memory_order_relaxed);
+    atomic_store_explicit(x, n, memory_order_relaxed);
+    return n;
+}
 
 static uint64_t get(_Atomic uint64_t *x) { return atomic_load_explicit(x, memory_order_relaxed); }
-static void add(_Atomic uint64_t *x, uint64_t n) { atomic_fetch_add_explicit(x, n, memory_order_relaxed); }
 static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; } /* sums of moving counters may cross */
 
 static void raise_count(_Atomic uint64_t *x, uint64_t v) {
@@ -68,16 +78,16 @@ void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
     live = live_with(x, bytes, live);
     tidei_raise_size(&x->peak_live, live);
     tidei_raise_size(&x->window_live, live);
-    add(&t->of[k].made_bytes, bytes);
-    uint64_t n = atomic_fetch_add_explicit(&t->of[k].made, 1, memory_order_relaxed) + 1;
+    count_in(t, &t->of[k].made_bytes, bytes);
+    uint64_t n = count_in(t, &t->of[k].made, 1);
     if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
 }
 
 void tidei_pool_gone(tide_pool *x, size_t bytes) {
     unsigned k = class_of(bytes);
     tidei_tally *t = tally_here(x);
-    add(&t->of[k].gone, 1);
-    add(&t->of[k].gone_bytes, bytes);
+    count_in(t, &t->of[k].gone, 1);
+    count_in(t, &t->of[k].gone_bytes, bytes);
     if (!x->own) return;
     atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
