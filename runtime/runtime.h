@@ -8,6 +8,7 @@
 
 #include "runtime/collect.h"
 #include "runtime/reclaim.h"
+#include "runtime/thread_index.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
 typedef struct tidei_settings {
@@ -161,8 +162,6 @@ bool tidei_runtime_valid(tide_runtime *rt); /* pools, counters, streams; for tes
 
 /* ---- the short way to a thread's record (thread.c): every operation takes it several times ---- */
 
-/* In the thread's static block, so that reading it is one instruction in a shared library too; one pointer in all. */
-#define TIDEI_FAST_TLS __attribute__((tls_model("initial-exec"))) _Thread_local
 extern TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
 extern _Atomic int *tidei_parent_mark;             /* points to 0 in a fork's child */
 tidei_thread *tidei_thread_find(tide_runtime *rt); /* the long way */

@@ -9,6 +9,10 @@
 #define MIB  TIDEI_MIB
 #define PAGE (64 * KIB)
 
+static void keep_caches(tidei_pool *p, bool on) {
+    atomic_store(&p->attrs.caches, on);
+    p->ops->changed(p);
+}
 static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64 * MIB); }
 
 /* ---- blocks of one stream ---- */
@@ -41,6 +45,7 @@ static void splits_and_merges(void **state) {
 static void takes_the_best_fit(void **state) {
     (void)state;
     tidei_pool *p = open_tide();
+    keep_caches(p, false);
     static const size_t sizes[] = {4096, 256, 1024, 256, 2048, 256, 1024, 256};
     tidei_block b[TIDEI_COUNT(sizes)];
     for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++) b[i] = must(p, sizes[i], 0);

@@ -18,6 +18,7 @@ void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev 
     atomic_init(&p->attrs.threshold, TIDEI_THRESHOLD_NONE);
     atomic_init(&p->attrs.max_split, SIZE_MAX);
     atomic_init(&p->attrs.deterministic, false);
+    atomic_init(&p->attrs.caches, true);
 }
 
 static tide_status back(tidei_pool *p, size_t bytes, tidei_addr *out) {

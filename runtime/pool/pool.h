@@ -50,12 +50,13 @@ enum {
     TIDEI_REUSE_WAIT = 4    /* always: as with TIDEI_ALLOC_STEAL, at every allocation that would have to grow */
 };
 
-/* What can be changed while a pool works; each is read when it matters, so a change counts from the next call on. */
+/* What can be changed while a pool works, with a call of `changed` afterwards. */
 typedef struct tidei_pool_attrs {
     _Atomic unsigned reuse;     /* TIDEI_REUSE_* */
     _Atomic size_t threshold;   /* bytes that sync points leave backed beyond the blocks handed out */
     _Atomic size_t max_split;   /* pool split: pieces of this size and more stay whole; SIZE_MAX: all are split */
     _Atomic bool deterministic; /* addresses depend on the calls alone, never on how far the device is */
+    _Atomic bool caches;        /* pool tide: threads keep freed blocks at hand */
 } tidei_pool_attrs;
 #define TIDEI_THRESHOLD_NONE SIZE_MAX /* sync points give nothing back */
 
@@ -74,6 +75,7 @@ struct tidei_pool_ops {
     ** out. Returns bytes given back. */
     size_t (*trim)(tidei_pool *p, size_t keep);
     void (*stats)(tidei_pool *p, tidei_pool_stats *out);
+    void (*changed)(tidei_pool *p); /* attributes were; NULL: they are read where they matter */
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);
     void (*changed)(tidei_pool *p); /* (may be NULL) attributes have changed */

@@ -97,7 +97,7 @@ tidei_extent *tidei_shelf_largest(const tidei_shelf *sh) {
 
 static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count, size_t *bytes) {
     for (; x; x = x->right) {
-        if (x->state != TIDEI_EXTENT_FREE || tidei_shelf_bin(sh, x->size) != bin) return false;
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || tidei_shelf_bin(sh, x->size) != bin) return false;
         if (x->left && (!before(x->left, x) || x->left->rank > x->rank)) return false;
         if (x->right && (!before(x, x->right) || x->right->rank > x->rank)) return false;
         ++*count;

@@ -15,12 +15,14 @@ typedef struct tidei_extent tidei_extent;
 struct tidei_page;
 
 typedef enum {
-    TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
-    TIDEI_EXTENT_LIVE,    /* handed out */
-    TIDEI_EXTENT_FREE,    /* on a shelf */
-    TIDEI_EXTENT_HOLE,    /* addresses without memory */
-    TIDEI_EXTENT_MAPPING, /* addresses that a thread is getting memory for */
-    TIDEI_EXTENT_CLAIMED  /* backed, free, and off the shelves while a thread works on it without the lock */
+    TIDEI_EXTENT_SPARE,    /* describes nothing: on the list of spares */
+    TIDEI_EXTENT_LIVE,     /* handed out */
+    TIDEI_EXTENT_FREE,     /* on a shelf */
+    TIDEI_EXTENT_HOLE,     /* addresses without memory */
+    TIDEI_EXTENT_MAPPING,  /* addresses that a thread is getting memory for */
+    TIDEI_EXTENT_CLAIMED,  /* backed, free, and off the shelves while a thread works on it without the lock */
+    TIDEI_EXTENT_CACHED,   /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
+    TIDEI_EXTENT_LOOKED_AT /* LIVE, while a thread that holds the lock asks its owner: it is not freed meanwhile */
 } tidei_extent_state;
 
 /* `slot` of an extent: the stream whose work is pending on it, or one of these. */
@@ -30,7 +32,10 @@ enum { TIDEI_SLOT_READY = 0xffff, /* nothing is pending */ TIDEI_SLOT_MANY = 0xf
 struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
-    tidei_extent *left;        /* FREE: in its bin; HOLE: the hole before; CLAIMED and SPARE: a chain */
+    union {
+        tidei_extent *left; /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        void *owner;        /* LIVE: who may be asked whether it may move; NULL: it may not */
+    };
     union {
         tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
         struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
@@ -41,9 +46,17 @@ struct tidei_extent {
     };
     uint32_t rank; /* in the treap; fixed with the descriptor */
     uint16_t slot;
-    uint8_t state;
+    _Atomic uint8_t state;
+    uint8_t home;      /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
     tidei_stamps many; /* slot TIDEI_SLOT_MANY */
 };
+
+static inline tidei_extent_state tidei_extent_is(const tidei_extent *x) {
+    return (tidei_extent_state)atomic_load_explicit(&x->state, memory_order_relaxed);
+}
+static inline void tidei_extent_be(tidei_extent *x, tidei_extent_state state) {
+    atomic_store_explicit(&x->state, (uint8_t)state, memory_order_release);
+}
 
 enum { TIDEI_SHELF_WORDS = 10, TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64 };
 

@@ -52,7 +52,7 @@ tidei_extent *tidei_tide_spare(tidei_tide *p) {
 }
 
 void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
-    x->state = TIDEI_EXTENT_SPARE;
+    tidei_extent_be(x, TIDEI_EXTENT_SPARE);
     x->left = p->spares;
     p->spares = x;
 }
@@ -172,7 +172,7 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y) {
 }
 
 static bool joins(const tidei_extent *x, const tidei_extent *neighbour) {
-    return neighbour && neighbour->state == TIDEI_EXTENT_FREE && tidei_tide_joinable(x, neighbour);
+    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE && tidei_tide_joinable(x, neighbour);
 }
 
 /* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is dropped. */
@@ -202,13 +202,13 @@ void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
         tidei_shelf_take(tidei_tide_shelf(p, heir), heir);
         tidei_tide_absorb(p, x, heir);
     }
-    x->state = TIDEI_EXTENT_FREE;
+    tidei_extent_be(x, TIDEI_EXTENT_FREE);
     tidei_shelf_put(tidei_tide_shelf(p, x), x);
 }
 
 void tidei_tide_claim(tidei_tide *p, tidei_extent *x) {
     tidei_shelf_take(tidei_tide_shelf(p, x), x);
-    x->state = TIDEI_EXTENT_CLAIMED;
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
 }
 
@@ -253,8 +253,10 @@ static bool valid_locked(tidei_tide *p);
 static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
     bool steal = flags & TIDEI_ALLOC_STEAL;
-    size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     *out = NULL;
+    tidei_tide_flush(p);
+    if ((*out = best_own(p, own, size))) return TIDE_OK;
+    size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     if (foreign && p->backed - p->used >= size) {
         if ((*out = best_foreign(p, own, size, s, false, FOREIGN_LOOKS))) return TIDE_OK;
         pthread_mutex_unlock(&p->lock);
@@ -299,7 +301,7 @@ static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
     low->off = x->off;
     low->size = size;
     tidei_tide_link_before(p, low, x);
-    if (x->state == TIDEI_EXTENT_FREE) {
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) {
         tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off + size, x->size - size);
     } else {
         p->claimed -= x->size;
@@ -311,7 +313,7 @@ static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
 }
 
 static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
-    if (x->state == TIDEI_EXTENT_FREE)
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE)
         tidei_shelf_take(tidei_tide_shelf(p, x), x);
     else
         p->claimed -= x->size;
@@ -321,7 +323,6 @@ static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
 /* The history that goes with a block: what is not known to be done. */
 static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
-    out->more = NULL;
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
         *out = x->many;
@@ -331,25 +332,87 @@ static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out
     }
 }
 
-/* With the lock held. */
-static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t bytes, tide_stream *s, unsigned flags,
-                        tidei_block *out) {
-    size_t size = (bytes + p->granule - 1) & ~(p->granule - 1);
+static inline size_t rounded(const tidei_tide *p, size_t bytes) {
+    return (bytes + p->granule - 1) & ~(p->granule - 1);
+}
+
+/* From the shelves or the device, with the lock held. */
+static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+                        tidei_extent **out) {
     tide_status st;
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
     tidei_extent *x = best_own(p, own, size);
     if (tidei_unlikely(!x) && (st = find_elsewhere(p, own, size, s, flags, &x)) != TIDE_OK) return st;
     x = x->size > size ? split(p, x, size) : whole(p, x);
     if (tidei_unlikely(!x)) return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
+    tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
+    p->used += size;
+    *out = x;
+    return TIDE_OK;
+}
+
+static tide_status take_locked(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
+    const tidei_shelf *own = own_known(p, s->slot);
+    if (tidei_unlikely(!own) && !(own = own_made(p, s->slot)))
+        return tidei_fail_host_memory("pool tide", sizeof *own);
+    pthread_mutex_lock(&p->lock);
+    tide_status st = take(p, own, size, s, flags, out);
+    tidei_check_slow(valid_locked(p));
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+/* ---- the way without the lock ---- */
+
+/* The calling thread's cache, if it has one in this pool already. */
+static inline tidei_cache *cache_of(const tidei_tide *p, int number) {
+    return tidei_likely(number > 0) ? atomic_load_explicit(&p->caches[number - 1], memory_order_acquire) : NULL;
+}
+static tidei_cache *cache_made(tidei_tide *p, unsigned number) {
+    tidei_cache *c = cache_of(p, (int)number);
+    return c || !number ? c : tidei_tide_cache_new(p, number);
+}
+
+/* x, which is nobody's, becomes the caller's. */
+static inline void hand_out(const tidei_tide *p, tidei_extent *x, size_t bytes, unsigned home, tidei_block *out) {
     hand_pending(p, x, &out->stamps);
     out->addr = p->addr + x->off;
     out->bytes = bytes;
     out->priv = x;
-    x->state = TIDEI_EXTENT_LIVE;
     x->bytes = bytes;
-    p->live += bytes;
-    p->used += size;
-    p->allocs++;
+    x->owner = NULL;
+    x->home = (uint8_t)home;
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    if (TIDEI_TIDE_POISONS) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
+}
+
+static void count_out(tidei_cache *c, size_t bytes) {
+    tidei_cache_add(&c->live, (int64_t)bytes);
+    tidei_cache_count(&c->allocs);
+}
+
+/* When no entry of the thread's cache serves. */
+__attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t bytes, tide_stream *s,
+                                                          unsigned flags, tidei_block *out) {
+    size_t size = rounded(p, bytes);
+    unsigned number = tidei_thread_index();
+    tidei_cache *c = cache_made(p, number);
+    tidei_extent *x = c ? tidei_tide_from_inbox(p, c, size, s->slot) : NULL;
+    if (x) {
+        tidei_cache_add(&c->held, -(int64_t)size);
+    } else {
+        tide_status st = take_locked(p, size, s, flags, &x);
+        if (st != TIDE_OK) return st;
+    }
+    hand_out(p, x, bytes, c ? number : 0, out);
+    if (c) {
+        count_out(c, bytes);
+    } else {
+        pthread_mutex_lock(&p->lock);
+        p->live += (int64_t)bytes;
+        p->allocs++;
+        pthread_mutex_unlock(&p->lock);
+    }
     return TIDE_OK;
 }
 
@@ -357,41 +420,75 @@ static tide_status tide_pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *
                                    tidei_block *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_check(bytes > 0);
-    if (bytes > p->most) return TIDE_E_NOMEM;
-    const tidei_shelf *own = own_known(p, s->slot);
-    if (tidei_unlikely(!own) && !(own = own_made(p, s->slot)))
-        return tidei_fail_host_memory("pool tide", sizeof *own);
-    pthread_mutex_lock(&p->lock);
-    tide_status st = take(p, own, bytes, s, flags, out);
-    tidei_check_slow(valid_locked(p));
-    pthread_mutex_unlock(&p->lock);
-    if (TIDEI_TIDE_POISONS && st == TIDE_OK) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
-    return st;
+    if (tidei_unlikely(bytes > p->most)) return TIDE_E_NOMEM;
+    size_t size = rounded(p, bytes);
+    int number = tidei_thread_number;
+    tidei_cache *c = cache_of(p, number);
+    tidei_extent *x = c ? tidei_cache_take(c, size, s->slot) : NULL;
+    if (tidei_unlikely(!x)) return alloc_slowly(p, bytes, s, flags, out);
+    hand_out(p, x, bytes, (unsigned)number, out);
+    tidei_cache_add(&c->held, -(int64_t)size);
+    count_out(c, bytes);
+    return TIDE_OK;
 }
 
-static void tide_pool_free(tidei_pool *pool, tidei_block *b) {
-    tidei_tide *p = (tidei_tide *)pool;
-    tidei_extent *x = b->priv;
-    uint64_t tick;
-    uint16_t slot = reduce(pool->dev, &b->stamps, &tick);
-    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!own_known(p, slot)) && !own_made(p, slot))
-        slot = TIDEI_SLOT_MANY;
-    if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
-        x->many = b->stamps; /* nobody looks at a live extent's */
-    else if (tidei_unlikely(b->stamps.cap))
-        tidei_stamps_clear(&b->stamps);
-    b->stamps.n = b->stamps.cap = 0;
-    if (slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size); /* queued work may still use the others */
-    pthread_mutex_lock(&p->lock);
-    tidei_check(x->state == TIDEI_EXTENT_LIVE && x->bytes == b->bytes);
-    p->live -= b->bytes;
-    p->used -= x->size;
+/* The thread's cache takes x, CACHED by now, or the cache of the thread that took it does. */
+static inline bool cached(tidei_tide *p, tidei_cache *c, unsigned number, tidei_extent *x, size_t cap) {
+    if (tidei_likely(x->home == number)) return tidei_cache_put(c, x, cap);
+    tidei_cache_send(atomic_load_explicit(&p->caches[x->home - 1], memory_order_acquire), x);
+    return true;
+}
+
+__attribute__((noinline)) static void free_to_shelf(tidei_tide *p, tidei_extent *x, size_t bytes, uint16_t slot,
+                                                    uint64_t tick) {
+    pthread_mutex_lock(&p->lock); /* whoever looked at x has done so now */
+    p->live -= (int64_t)bytes;
     p->frees++;
+    p->used -= x->size;
     x->slot = slot;
     x->tick = tick;
     tidei_tide_release(p, x);
     tidei_check_slow(valid_locked(p));
     pthread_mutex_unlock(&p->lock);
+}
+
+/* What is pending, on x once nobody else can look at it. The block's stamps are empty afterwards. */
+static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps *stamps, uint64_t *tick) {
+    if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
+    uint16_t slot = reduce(p->base.dev, stamps, tick);
+    if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!own_known(p, slot)) && !own_made(p, slot))
+        slot = TIDEI_SLOT_MANY;
+    if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
+        x->many = *stamps; /* nobody looks at a live extent's */
+    else if (tidei_unlikely(stamps->cap))
+        tidei_stamps_clear(stamps);
+    stamps->n = stamps->cap = 0;
+    return slot;
+}
+
+static void tide_pool_free(tidei_pool *pool, tidei_block *b) {
+    tidei_tide *p = (tidei_tide *)pool;
+    tidei_extent *x = b->priv;
+    size_t bytes = b->bytes, size = x->size, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
+    int number = tidei_thread_number;
+    tidei_cache *c = cache_of(p, number);
+    uint64_t tick;
+    tidei_check(x->bytes == bytes);
+    uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
+    if (slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, size); /* queued work may still use the others */
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    if (tidei_likely(c && x->home && size <= cap && slot != TIDEI_SLOT_MANY) &&
+        atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_CACHED)) {
+        x->slot = slot;
+        x->tick = tick;
+        if (tidei_likely(cached(p, c, (unsigned)number, x, cap))) {
+            tidei_cache_add(&c->live, -(int64_t)bytes);
+            tidei_cache_add(&c->held, (int64_t)size);
+            tidei_cache_count(&c->frees);
+            return;
+        }
+    }
+    free_to_shelf(p, x, bytes, slot, tick);
 }
 
 /* ---- settling ---- */
@@ -435,7 +532,7 @@ static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *
         next = tidei_shelf_next(sh, x);
         if (!refresh(p, x)) continue;
         tidei_shelf_take(sh, x);
-        x->state = TIDEI_EXTENT_CLAIMED;
+        tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
         x->left = chain;
         chain = x;
     }
@@ -446,6 +543,7 @@ static size_t settle(tidei_tide *p) {
     uint64_t ticks[TIDEI_STREAMS_MAX] = {0};
     tidei_extent *chain = NULL, *next;
     pthread_mutex_lock(&p->lock);
+    tidei_tide_flush(p);
     ticks_wanted(p, ticks);
     pthread_mutex_unlock(&p->lock);
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) /* makes `completed` of the streams known */
@@ -476,6 +574,14 @@ static size_t tide_pool_trim(tidei_pool *pool, size_t keep) {
     return tidei_tide_trim(p, keep);
 }
 
+static void tide_pool_changed(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    pthread_mutex_lock(&p->lock);
+    tidei_tide_set_cap(p);
+    tidei_tide_flush(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* ---- figures ---- */
 
 static size_t largest(const tidei_tide *p) {
@@ -488,18 +594,21 @@ static size_t largest(const tidei_tide *p) {
     return most;
 }
 
+/* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the sums hold all the same. */
 static void tide_pool_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
     pthread_mutex_lock(&p->lock);
-    size_t cached = p->ready.bytes + p->claimed;
-    *out = (tidei_pool_stats){.live = p->live,
-                              .rounding = p->used - p->live,
+    tidei_tide_flush(p);
+    tidei_tally t = tidei_tide_tally(p);
+    size_t cached = p->ready.bytes + p->claimed, live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
+    *out = (tidei_pool_stats){.live = live,
+                              .rounding = p->used - live,
                               .cached = cached,
                               .parked = p->backed - p->used - cached,
                               .backed = p->backed,
                               .largest = largest(p),
-                              .allocs = p->allocs,
-                              .frees = p->frees};
+                              .allocs = t.allocs,
+                              .frees = t.frees};
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -510,15 +619,25 @@ typedef struct census {
     uint64_t blocks;
 } census;
 
-static bool count_extent(const tidei_tide *p, const tidei_extent *x, census *c) {
+/* A block handed out: it cannot be freed while it is looked at. False: there is something wrong with it. */
+static bool count_live(const tidei_tide *p, tidei_extent *x, census *c) {
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    c->used += x->size;
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return true; /* now in a cache */
+    bool ok = x->bytes && x->bytes <= x->size && x->size - x->bytes < p->granule;
+    c->live += x->bytes;
+    c->blocks++;
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    return ok;
+}
+
+static bool count_extent(const tidei_tide *p, tidei_extent *x, census *c) {
     if (!x->size || x->size % p->granule || x->off % p->granule) return false;
-    switch (x->state) {
+    switch (tidei_extent_is(x)) {
     case TIDEI_EXTENT_LIVE:
-        c->live += x->bytes;
-        c->used += x->size;
-        c->blocks++;
-        if (!x->bytes || x->bytes > x->size || x->size - x->bytes >= p->granule) return false;
+        if (!count_live(p, x, c)) return false;
         break;
+    case TIDEI_EXTENT_CACHED: c->used += x->size; break;
     case TIDEI_EXTENT_FREE:
         c->free_bytes += x->size;
         c->free_count++;
@@ -527,7 +646,7 @@ static bool count_extent(const tidei_tide *p, const tidei_extent *x, census *c) 
     case TIDEI_EXTENT_CLAIMED: c->claimed += x->size; break;
     case TIDEI_EXTENT_MAPPING: return x->size % p->page_bytes == 0 && x->off % p->page_bytes == 0;
     case TIDEI_EXTENT_HOLE:
-        if (x->next && x->next->state == TIDEI_EXTENT_HOLE) return false;
+        if (x->next && tidei_extent_is(x->next) == TIDEI_EXTENT_HOLE) return false;
         return x->size % p->page_bytes == 0 && x->off % p->page_bytes == 0;
     default: return false;
     }
@@ -536,11 +655,12 @@ static bool count_extent(const tidei_tide *p, const tidei_extent *x, census *c) 
 }
 
 static bool extents_valid(const tidei_tide *p, census *c) {
-    const tidei_extent *x = p->first, *prev = NULL;
+    tidei_extent *x = p->first, *prev = NULL;
     size_t off = 0;
     for (; x; prev = x, x = x->next) {
         if (x->off != off || x->prev != prev || !count_extent(p, x, c)) return false;
-        bool both_free = prev && prev->state == TIDEI_EXTENT_FREE && x->state == TIDEI_EXTENT_FREE;
+        bool both_free =
+            prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE && tidei_extent_is(x) == TIDEI_EXTENT_FREE;
         if (both_free && tidei_tide_joinable(prev, x)) return false;
         off += x->size;
     }
@@ -550,7 +670,7 @@ static bool extents_valid(const tidei_tide *p, census *c) {
 static bool holes_valid(const tidei_tide *p) {
     const tidei_extent *hole = p->holes, *before = NULL;
     for (const tidei_extent *x = p->first; x; x = x->next) {
-        if (x->state != TIDEI_EXTENT_HOLE) continue;
+        if (tidei_extent_is(x) != TIDEI_EXTENT_HOLE) continue;
         if (x != hole || hole->left != before) return false;
         before = hole;
         hole = hole->right;
@@ -567,8 +687,11 @@ static bool valid_locked(tidei_tide *p) {
         if (sh && !tidei_shelf_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
-    return bytes == c.free_bytes && count == c.free_count && c.live == p->live && c.used == p->used &&
-           c.claimed == p->claimed && c.backed == p->backed && c.blocks == p->allocs - p->frees;
+    tidei_tally t = tidei_tide_tally(p);
+    bool alone = p->ncaches <= 1; /* what threads count for themselves is exact, and nobody at it */
+    if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
+    return bytes == c.free_bytes && count == c.free_count && c.used == p->used && c.claimed == p->claimed &&
+           c.backed == p->backed;
 }
 
 static bool tide_pool_valid(tidei_pool *pool) {
@@ -597,6 +720,7 @@ static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_poo
     tidei_check(p->page_bytes % p->granule == 0);
     shelf_open(p, &p->ready);
     shelf_open(p, &p->mixed);
+    tidei_tide_set_cap(p);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&p->lock);
     tide_status st = tidei_tide_restock(p);
@@ -626,6 +750,7 @@ static void tide_pool_close(tidei_pool *pool) {
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
         tidei_stamps_clear(&x->many);
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) tidei_host_free(rt, atomic_load(&p->own[slot]));
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) tidei_host_free(rt, atomic_load(&p->caches[i]));
     for (tidei_slab *slab = p->slabs, *next; slab; slab = next) {
         next = slab->next;
         tidei_host_free(rt, slab);
@@ -643,5 +768,6 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .settle = tide_pool_settle,
     .trim = tide_pool_trim,
     .stats = tide_pool_stats,
+    .changed = tide_pool_changed,
     .valid = tide_pool_valid,
 };

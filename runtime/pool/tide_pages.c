@@ -174,11 +174,11 @@ void tidei_tide_hole(tidei_tide *p, tidei_extent *x) {
     tidei_extent *sides[] = {x->prev, x->next};
     x->slot = TIDEI_SLOT_READY;
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
-        if (!sides[i] || sides[i]->state != TIDEI_EXTENT_HOLE) continue;
+        if (!sides[i] || tidei_extent_is(sides[i]) != TIDEI_EXTENT_HOLE) continue;
         hole_unlink(p, sides[i]);
         tidei_tide_absorb(p, x, sides[i]);
     }
-    x->state = TIDEI_EXTENT_HOLE;
+    tidei_extent_be(x, TIDEI_EXTENT_HOLE);
     hole_link(p, x);
 }
 
@@ -193,7 +193,7 @@ typedef struct plan {
 } plan;
 
 static tidei_extent *usable(tidei_extent *x, tide_stream *s) {
-    if (!x || x->state != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
+    if (!x || tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
     return tidei_tide_covered(s, x) ? x : NULL;
 }
 
@@ -244,7 +244,7 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
             tidei_tide_link_before(p, x, hole);
         }
     }
-    x->state = TIDEI_EXTENT_MAPPING;
+    tidei_extent_be(x, TIDEI_EXTENT_MAPPING);
     return x;
 }
 
@@ -275,8 +275,9 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     }
     pages_link(p, pages);
     p->backed += x->size;
+    tidei_tide_set_cap(p);
     p->claimed += x->size;
-    x->state = TIDEI_EXTENT_CLAIMED;
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     if (g.left) tidei_tide_absorb(p, x, g.left);
     if (g.right) tidei_tide_absorb(p, x, g.right);
     *out = x;
@@ -298,7 +299,7 @@ static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) 
     tidei_shelf_take(&p->ready, x);
     x->off = low;
     x->size = high - low;
-    x->state = TIDEI_EXTENT_CLAIMED;
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
     if (off < low) {
         rest[0] = tidei_tide_spare(p);
@@ -315,7 +316,7 @@ static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) 
     for (unsigned i = 0; i < TIDEI_COUNT(rest); i++) {
         if (!rest[i]) continue;
         rest[i]->slot = TIDEI_SLOT_READY;
-        rest[i]->state = TIDEI_EXTENT_FREE;
+        tidei_extent_be(rest[i], TIDEI_EXTENT_FREE);
         tidei_shelf_put(&p->ready, rest[i]);
     }
 }
@@ -329,7 +330,8 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     *more = false;
     if (!tidei_shelf_fit(&p->ready, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
-        if (x->state != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes) continue;
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes)
+            continue;
         while (pg && page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
         size_t high = pg ? page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
@@ -377,6 +379,7 @@ static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent 
         p->claimed -= x->size;
         tidei_tide_hole(p, x);
     }
+    tidei_tide_set_cap(p);
     for (tidei_extent *x = kept, *next; x; x = next) {
         next = x->left;
         unclaim(p, x);
@@ -391,6 +394,7 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
         pthread_mutex_lock(&p->lock);
+        tidei_tide_flush(p);
         size_t excess = p->backed - p->used > keep ? p->backed - p->used - keep : 0;
         if (tidei_tide_restock(p) != TIDE_OK) excess = 0;
         chain = claim_pages(p, excess, &more);
@@ -441,7 +445,7 @@ bool tidei_tide_pages_valid(tidei_tide *p) {
         sum += pg->bytes;
         for (; x && x->off < page_end(pg); x = x->next) { /* what the page covers is backed */
             if (tidei_extent_end(x) > pg->off &&
-                (x->state == TIDEI_EXTENT_HOLE || x->state == TIDEI_EXTENT_MAPPING))
+                (tidei_extent_is(x) == TIDEI_EXTENT_HOLE || tidei_extent_is(x) == TIDEI_EXTENT_MAPPING))
                 return false;
             if (tidei_extent_end(x) > page_end(pg)) break;
         }

@@ -7,12 +7,15 @@
 ** `mixed`. Free neighbours are one extent wherever at most one stream's work is pending on the whole.
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits (tidei_back may come back
 ** here to trim), nor host memory. A thread that needs one of these claims the extents it works on (CLAIMED, MAPPING),
-** lets go of the lock, and settles the matter under the lock again. Claimed bytes count as cached. */
+** lets go of the lock, and settles the matter under the lock again. Claimed bytes count as cached.
+** Threads keep freed blocks in caches of their own (tide_cache.h), which they use without the lock; to what the lock guards
+** those are still used. */
 #ifndef TIDEI_TIDE_POOL_H
 #define TIDEI_TIDE_POOL_H
 
 #include "runtime/pool/pool.h"
 #include "runtime/pool/shelf.h"
+#include "runtime/pool/tide_cache.h"
 #include "runtime/runtime.h"
 
 /* Device memory as the device hands it out, mapped at `off`. The unit that trim gives back. */
@@ -28,20 +31,24 @@ typedef struct tidei_tide {
     tidei_pool base;
     /* fixed once open */
     tidei_addr addr;
-    size_t span;                                   /* of the address range */
-    size_t most;                                   /* a request for more can never be met */
-    size_t page_bytes;                             /* page_bytes of the device */
-    size_t granule;                                /* sizes of blocks are multiples of it; a power of two */
-    bool poison;                                   /* AddressSanitizer is told what is free */
-    _Atomic(tidei_shelf *) own[TIDEI_STREAMS_MAX]; /* made once */
+    size_t span;                                          /* of the address range */
+    size_t most;                                          /* a request for more can never be met */
+    size_t page_bytes;                                    /* page_bytes of the device */
+    size_t granule;                                       /* sizes of blocks are multiples of it; a power of two */
+    bool poison;                                          /* AddressSanitizer is told what is free */
+    _Atomic(tidei_shelf *) own[TIDEI_STREAMS_MAX];        /* made once */
+    _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED]; /* by the thread's number; made once, under lock */
+    _Atomic size_t cap;                                   /* of a cache's entries; written under lock */
     pthread_mutex_t lock;
     /* under lock */
     tidei_extent *first, *last; /* by address */
     tidei_extent *holes;        /* by address */
     tidei_page *first_page, *last_page;
     tidei_shelf ready, mixed;
-    size_t live, used, backed, claimed; /* used: live and rounding */
-    uint64_t allocs, frees;
+    size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
+    int64_t live, held; /* what threads without a cache, and whoever empties others', add to the caches' figures */
+    uint64_t allocs, frees; /* likewise */
+    unsigned ncaches;
     tidei_extent *spares;
     tidei_slab *slabs;
 } tidei_tide;
@@ -70,6 +77,20 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
 /* Will work queued on s be ordered after what is pending on x, as far as is known without asking? */
 bool tidei_tide_covered(tide_stream *s, tidei_extent *x);
 
+/* tide_cache.c */
+/* For the thread of that number (tidei_thread_index, not 0), which is the calling one; NULL: host memory is exhausted. */
+tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number);
+void tidei_tide_set_cap(tidei_tide *p); /* what is backed, or the number of caches, has changed */
+void tidei_tide_flush(tidei_tide *p);   /* everybody's caches, to the shelves */
+/* From the calling thread's own inbox, which is emptied, what could have come from its entries; without the lock. */
+tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot);
+/* The pool's figures that threads count for themselves, summed: exact where no other thread is at work. */
+typedef struct tidei_tally {
+    int64_t live, held;
+    uint64_t allocs, frees;
+} tidei_tally;
+tidei_tally tidei_tide_tally(const tidei_tide *p);
+
 /* tide_pages.c; both let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
@@ -88,10 +109,10 @@ void tidei_tide_hole(tidei_tide *p, tidei_extent *x); /* x becomes a hole, joine
 #endif
 
 /* Nobody may touch these bytes, or the first of them may be used. Only where the host can: a host device. */
-static inline void tidei_tide_poison(tidei_tide *p, size_t off, size_t bytes) {
+static inline void tidei_tide_poison(const tidei_tide *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
-static inline void tidei_tide_unpoison(tidei_tide *p, size_t off, size_t bytes) {
+static inline void tidei_tide_unpoison(const tidei_tide *p, size_t off, size_t bytes) {
     if (p->poison) ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)(p->addr + off), bytes);
 }
 

@@ -1,0 +1,107 @@
+/* tide_cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
+#include "runtime/pool/tide_pool.h"
+
+/* A thread's entries may hold this part of what is backed, all threads together, ... (uncapped ones cost 1.25 to 1.53 times the
+** memory on recorded traces) */
+#define CAP_PART 256
+/* ... but this much in any case: less than most programs' first page on a GPU. */
+#define CAP_FLOOR (256 * TIDEI_KIB)
+
+void tidei_tide_set_cap(tidei_tide *p) {
+    size_t share = p->backed / CAP_PART / (p->ncaches ? p->ncaches : 1);
+    bool on = atomic_load_explicit(&p->base.attrs.caches, memory_order_relaxed);
+    atomic_store_explicit(&p->cap, on ? tidei_max_size(share, CAP_FLOOR) : 0, memory_order_relaxed);
+}
+
+tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number) {
+    tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
+    if (!c) return NULL; /* everything works without, only slower */
+    pthread_mutex_lock(&p->lock);
+    atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
+    p->ncaches++;
+    tidei_tide_set_cap(p);
+    pthread_mutex_unlock(&p->lock);
+    return c;
+}
+
+static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes) {
+    *bytes += x->size;
+    x->left = chain;
+    return x;
+}
+
+tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
+    for (unsigned set = 0; set < TIDEI_CACHE_SETS; set++)
+        for (unsigned way = 0; way < TIDEI_CACHE_WAYS; way++) {
+            tidei_cache_entry *e = &c->entries[set][way];
+            if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
+            tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
+            if (!x) continue;
+            atomic_fetch_add_explicit(&c->robbed, x->size, memory_order_relaxed);
+            chain = chained(x, chain, bytes);
+        }
+    for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
+        next = x->left;
+        chain = chained(x, chain, bytes);
+    }
+    return chain;
+}
+
+static void release_chain(tidei_tide *p, tidei_extent *chain) {
+    for (tidei_extent *next; chain; chain = next) {
+        next = chain->left;
+        p->used -= chain->size;
+        tidei_tide_release(p, chain);
+    }
+}
+
+void tidei_tide_flush(tidei_tide *p) {
+    tidei_extent *chain = NULL;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) {
+        tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
+        if (c) chain = tidei_cache_rob(c, chain, &bytes);
+    }
+    p->held -= (int64_t)bytes;
+    release_chain(p, chain);
+}
+
+/* One that fits what is wanted; the others go to the entries, or come to *rest. */
+static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size_t cap, tidei_extent **rest) {
+    tidei_extent *found = NULL;
+    *rest = NULL;
+    for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
+        next = x->left;
+        if (!found && x->size == size && (x->slot == slot || x->slot == TIDEI_SLOT_READY)) {
+            found = x;
+        } else if (!tidei_cache_put(c, x, cap)) {
+            x->left = *rest;
+            *rest = x;
+        }
+    }
+    return found;
+}
+
+tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot) {
+    tidei_extent *rest;
+    tidei_extent *x = sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
+    if (!rest) return x;
+    pthread_mutex_lock(&p->lock);
+    for (const tidei_extent *y = rest; y; y = y->left) p->held -= (int64_t)y->size;
+    release_chain(p, rest);
+    pthread_mutex_unlock(&p->lock);
+    return x;
+}
+
+tidei_tally tidei_tide_tally(const tidei_tide *p) {
+    tidei_tally t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) {
+        const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
+        if (!c) continue;
+        t.live += atomic_load_explicit(&c->live, memory_order_relaxed);
+        t.held += atomic_load_explicit(&c->held, memory_order_relaxed);
+        t.allocs += atomic_load_explicit(&c->allocs, memory_order_relaxed);
+        t.frees += atomic_load_explicit(&c->frees, memory_order_relaxed);
+    }
+    return t;
+}
