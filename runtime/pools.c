@@ -43,6 +43,7 @@ static tide_status open_one(tidei_dev *d, struct wish w, tide_pool **out) {
     }
     x->dev = d;
     x->p->users = x;
+    x->p->mover = &tidei_storage_mover;
     tidei_release_init(&x->release, d->rt->clock_ns ? d->rt->clock_ns() : tidei_now_ns());
     atomic_store(&x->p->attrs.max_split, w.max_split);
     *out = x;

@@ -107,7 +107,7 @@ static size_t rung_settle(tidei_dev *d, size_t wanted) { return (void)wanted, ti
 static size_t rung_minor(tidei_dev *d, size_t wanted) {
     return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
-static size_t rung_steal(tidei_dev *d, size_t wanted) {
+static size_t rung_flag(tidei_dev *d, size_t wanted) {
     return (void)d, (void)wanted, (size_t)0;
 } /* its flag is what it does */
 static size_t rung_full(tidei_dev *d, size_t wanted) {
@@ -135,13 +135,14 @@ static const struct rung {
     {"drain", rung_drain, 0},
     {"settle", rung_settle, 0},
     {"minor collection", rung_minor, 0},
-    {"steal", rung_steal, TIDEI_ALLOC_STEAL}, /* the block's first use waits, on the device */
+    {"steal", rung_flag, TIDEI_ALLOC_STEAL}, /* the block's first use waits, on the device */
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
     {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
-    {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
-    {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
-    {"ask neighbours", tidei_neighbours_ask, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_FLUSHED},
+    {"compact", rung_flag, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE}, /* other blocks may be moved for it */
+    {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
+    {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
+    {"ask neighbours", tidei_neighbours_ask, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
 };
 #define RUNGS TIDEI_COUNT(ladder)
 

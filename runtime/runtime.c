@@ -174,6 +174,7 @@ static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device
     d->d = device;
     d->index = 0;
     pthread_mutex_init(&d->streams_lock, NULL);
+    pthread_mutex_init(&d->moves.lock, NULL);
     apply_limits(d, &rt->set);
     pthread_mutex_init(&d->pools_lock, NULL);
     tide_status status = tidei_pools_open(d);
@@ -193,6 +194,7 @@ static void close_dev(tidei_dev *d) {
     }
     pthread_mutex_destroy(&d->pools_lock);
     pthread_mutex_destroy(&d->streams_lock);
+    pthread_mutex_destroy(&d->moves.lock);
     d->d->ops->close(d->d);
     d->d = NULL;
 }

@@ -1,12 +1,14 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks: a stream's lock is a leaf; dev->streams_lock and the pool none's lock of settling may take a stream's; the pool
-** driver's lock of growing is held over tidei_back; all others are leaves. None is held across a climb, a collection or a
-** callback: who leads one is a flag under a lock, and nobody waits for the leader while holding a lock. */
+** Locks: a stream's lock is a leaf; dev->streams_lock, the pool none's lock of settling and the lock of moves may take a
+** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
+** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
+** holding a lock. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
+#include "runtime/move.h"
 #include "runtime/reclaim.h"
 #include "runtime/thread_index.h"
 
@@ -56,6 +58,7 @@ struct tidei_dev {
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
     _Atomic unsigned nstreams; /* slots in use so far */
+    tidei_moves moves;
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t live, peak_live, peak_backed;

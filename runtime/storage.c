@@ -65,6 +65,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     st->priv = a.block.priv;
     st->stamps = a.block.stamps;
     if (bytes) note_alloc(pool, bytes);
+    if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
     *out = st;
     return TIDE_OK;
 }
@@ -92,11 +93,6 @@ void tidei_storage_unpin(tidei_storage *st) {
         atomic_fetch_sub_explicit(&st->pool->users->pinned, st->bytes, memory_order_relaxed);
 }
 
-static void lock_stamps(tidei_storage *st) {
-    while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();
-}
-static void unlock_stamps(tidei_storage *st) { atomic_flag_clear_explicit(&st->flag, memory_order_release); }
-
 /* ---- order ---- */
 
 /* The moments that an operation has to wait for, at most one a stream. */
@@ -123,13 +119,13 @@ static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs 
     if (st->dev != s->dev)
         return tidei_fail(TIDE_E_INVALID, op, "an array of %s was used on %s; copy it there, or switch the stream",
                           st->dev->d->info.name, s->dev->d->info.name);
-    lock_stamps(st);
+    tidei_stamps_lock(st);
     tidei_stamp *a = tidei_stamps_at(&st->stamps);
     bool room = true;
     for (unsigned i = 0; i < st->stamps.n; i++)
         if ((a[i].write || (u->mode & TIDEI_WRITE)) && !tidei_stamp_covered(s, a[i])) need(w, a[i]);
     room = tidei_stamps_reserve(&st->stamps, 1);
-    unlock_stamps(st);
+    tidei_stamps_unlock(st);
     return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
 }
 
@@ -155,7 +151,7 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
 static bool publish_use(const tidei_use *u, tidei_stamp x) {
     tidei_storage *st = u->st;
     if (!st->bytes) return true;
-    lock_stamps(st);
+    tidei_stamps_lock(st);
     if (u->mode & TIDEI_WRITE) {
         st->stamps.n = 0;
         x.write = 1;
@@ -163,7 +159,7 @@ static bool publish_use(const tidei_use *u, tidei_stamp x) {
     /* Room was made in tidei_order; several readers may have raced for it since. */
     bool room = tidei_stamps_reserve(&st->stamps, 1);
     if (room) tidei_stamps_add(&st->stamps, x);
-    unlock_stamps(st);
+    tidei_stamps_unlock(st);
     return room;
 }
 
@@ -183,7 +179,7 @@ static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
     if (tidei_unlikely(!st->bytes)) return true;
     if (tidei_unlikely(st->dev != s->dev)) return false;
     bool write = u->mode & TIDEI_WRITE;
-    lock_stamps(st);
+    tidei_stamps_lock(st);
     tidei_stamp *a = tidei_stamps_at(&st->stamps);
     bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
     for (unsigned i = 0; i < st->stamps.n && clean; i++)
@@ -192,7 +188,7 @@ static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
         if (write) st->stamps.n = 0;
         tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
     }
-    unlock_stamps(st);
+    tidei_stamps_unlock(st);
     return clean;
 }
 
@@ -213,7 +209,39 @@ static tide_status order_unlocked(tide_stream *s, const tidei_use *uses, unsigne
     return status;
 }
 
+/* Whether somebody moves storages, or has since `done` was looked at. Under a stream's lock the answer false stays. */
+static bool moved_since(tidei_moves *m, uint64_t done) {
+    return atomic_load_explicit(&m->moving, memory_order_acquire) ||
+           atomic_load_explicit(&m->done, memory_order_relaxed) != done;
+}
+
+/* On success s->lock is held, unless *again: storages moved meanwhile. */
+static tide_status open_window(tidei_window *w, bool *again) {
+    tide_stream *s = w->s;
+    tidei_moves *moves = &s->dev->moves;
+    pthread_mutex_lock(&s->lock);
+    uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
+    *again = moved_since(moves, so_far);
+    if (tidei_unlikely(*again || !s->ds)) {
+        pthread_mutex_unlock(&s->lock);
+        return *again ? TIDE_OK : tidei_fail(TIDE_E_INVALID, w->op, "the stream was released");
+    }
+    bool done = use_all_at_once(s, w->uses, w->n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
+    tide_status status = TIDE_OK;
+    if (tidei_unlikely(!done)) status = order_unlocked(s, w->uses, w->n, w->op);
+    w->tick = tidei_stream_tick(s);
+    *again = tidei_unlikely(!done) && status == TIDE_OK && moved_since(moves, so_far);
+    if (tidei_unlikely(status != TIDE_OK || *again)) {
+        pthread_mutex_unlock(&s->lock);
+        return status;
+    }
+    s->last_op = w->op;
+    w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
+    return TIDE_OK;
+}
+
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    bool again;
     tidei_check(n <= TIDEI_USES_MAX);
     w->s = s;
     w->uses = uses;
@@ -221,24 +249,15 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
     w->op = op;
     w->ranges[0].addr = 0;
     if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
+    for (;;) {
+        tide_status status = open_window(w, &again);
+        if (tidei_unlikely(status != TIDE_OK)) return status;
+        if (tidei_likely(!again)) break;
+        tidei_moves_wait(&s->dev->moves);
+    }
     for (unsigned i = 0; i < n; i++)
         w->ranges[i] =
             (tidei_range){.addr = uses[i].st->addr + uses[i].offset, .bytes = uses[i].bytes, .mode = uses[i].mode};
-    pthread_mutex_lock(&s->lock);
-    if (tidei_unlikely(!s->ds)) {
-        pthread_mutex_unlock(&s->lock);
-        return tidei_fail(TIDE_E_INVALID, op, "the stream was released");
-    }
-    bool done = use_all_at_once(s, uses, n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
-    tide_status status = TIDE_OK;
-    if (tidei_unlikely(!done)) status = order_unlocked(s, uses, n, op);
-    w->tick = tidei_stream_tick(s);
-    if (tidei_unlikely(status != TIDE_OK)) {
-        pthread_mutex_unlock(&s->lock);
-        return status;
-    }
-    s->last_op = op;
-    w->unknown = !done && !tidei_publish_uses(s, uses, n, w->tick);
     return TIDE_OK;
 }
 
@@ -320,10 +339,10 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
 
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode) {
     for (unsigned i = 0;; i++) {
-        lock_stamps(st);
+        tidei_stamps_lock(st);
         bool more = i < st->stamps.n;
         tidei_stamp x = more ? tidei_stamps_at(&st->stamps)[i] : (tidei_stamp){0};
-        unlock_stamps(st);
+        tidei_stamps_unlock(st);
         if (!more) return TIDE_OK;
         if (!x.write && !(mode & TIDEI_WRITE)) continue;
         tide_status status = tidei_stamp_wait(st->dev, x);

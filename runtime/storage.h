@@ -36,6 +36,14 @@ void tidei_storage_release(
 void tidei_storage_pin(tidei_storage *st);
 void tidei_storage_unpin(tidei_storage *st);
 
+/* Guards the stamps, and the address where the storage is moved: for a few loads and stores. */
+static inline void tidei_stamps_lock(tidei_storage *st) {
+    while (atomic_flag_test_and_set_explicit(&st->flag, memory_order_acquire)) tidei_pause();
+}
+static inline void tidei_stamps_unlock(tidei_storage *st) {
+    atomic_flag_clear_explicit(&st->flag, memory_order_release);
+}
+
 /* What an operation does to one storage. */
 typedef struct tidei_use {
     tidei_storage *st;

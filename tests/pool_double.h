@@ -19,7 +19,17 @@ typedef struct tidei_dpage {
 } double_page;
 
 /* Counts down at each call of one kind; the call that finds 0 fails. -1: none does. */
-enum double_call { CALL_HOST, CALL_BACK, CALL_PAGE_NEW, CALL_MAP, CALL_UNMAP, CALL_RAW, CALL_RESERVE, CALLS };
+enum double_call {
+    CALL_HOST,
+    CALL_BACK,
+    CALL_PAGE_NEW,
+    CALL_MAP,
+    CALL_UNMAP,
+    CALL_RAW,
+    CALL_RESERVE,
+    CALL_MOVE,
+    CALLS
+};
 
 static struct doubles {
     tidei_device device;
@@ -146,6 +156,67 @@ tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick
 }
 uint64_t tidei_stream_tick(tide_stream *s) { return atomic_fetch_add(&s->submitted, 1) + 1; }
 void tidei_stream_after_work(tide_stream *s) { (void)s; }
+
+/* ---- owners of blocks that may move ---- */
+
+typedef struct double_owner {
+    tidei_block *b;
+    bool pinned;
+    int held;
+} double_owner;
+
+static struct {
+    bool closed;
+    uint64_t tick; /* of the last move, on any stream */
+    long blocks;   /* moved so far */
+    /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
+    void (*on_move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+                    uint64_t tick);
+} movers;
+
+static inline void double_move_begin(tidei_dev *d) {
+    (void)d;
+    if (movers.closed) abort();
+    movers.closed = true;
+}
+static inline void double_move_end(tidei_dev *d) {
+    (void)d;
+    movers.closed = false;
+}
+static inline bool double_movable(void *owner) { return !((double_owner *)owner)->pinned; }
+static inline bool double_hold(void *owner) {
+    double_owner *o = owner;
+    if (o->pinned) return false;
+    o->held++;
+    return true;
+}
+static inline void double_let_go(void *owner) { ((double_owner *)owner)->held--; }
+
+/* Moves happen at once, at a tick of s that is not done until the test says so. */
+static inline tide_status double_move(tide_stream *s, const tidei_stamp *pending, unsigned npending,
+                                      const tidei_move *moves, size_t n, size_t *moved, uint64_t *tick) {
+    *tick = ++movers.tick;
+    if (movers.on_move) movers.on_move(s, pending, npending, NULL, *tick);
+    for (*moved = 0; *moved < n; ++*moved) {
+        const tidei_move *m = &moves[*moved];
+        double_owner *o = m->owner;
+        if (double_fails(CALL_MOVE)) return TIDE_E_DEVICE;
+        if (!movers.closed || !o->held || o->b->addr != m->from || o->b->bytes != m->bytes) abort();
+        if (movers.on_move) movers.on_move(s, pending, npending, m, *tick);
+        o->b->addr = m->to;
+        o->b->priv = m->priv;
+        tidei_stamps_clear(&o->b->stamps);
+        tidei_stamps_add(&o->b->stamps, (tidei_stamp){.tick = *tick, .stream = s->slot, .write = 1});
+        movers.blocks++;
+    }
+    return TIDE_OK;
+}
+static const tidei_mover double_mover = {.begin = double_move_begin,
+                                         .end = double_move_end,
+                                         .movable = double_movable,
+                                         .hold = double_hold,
+                                         .let_go = double_let_go,
+                                         .move = double_move};
 
 /* ---- the device ---- */
 

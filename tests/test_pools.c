@@ -8,8 +8,12 @@
 #define KIB TIDEI_KIB
 #define MIB TIDEI_MIB
 
+/* Nothing moves here: these tests look at addresses. */
 static tide_runtime *open_with(const char *pool, const char *limit) {
-    return test_open(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
+    tide_runtime *rt =
+        test_open(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
+    rt->devs[0].pool->mover = NULL;
+    return rt;
 }
 
 static tidei_pool_stats figures(tidei_dev *d) {

@@ -28,7 +28,8 @@ enum {
     TIDEI_ALLOC_STEAL = 1,   /* foreign pending stamps are acceptable */
     TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds */
     TIDEI_ALLOC_FLUSHED =
-        4 /* all that was cached has been given back before: counted as a retry; no matter to pools */
+        4, /* all that was cached has been given back before: counted as a retry; no matter to pools */
+    TIDEI_ALLOC_MOVE = 8 /* other blocks may be moved for it, whatever that costs */
 };
 
 typedef struct tidei_pool_stats {
@@ -47,7 +48,8 @@ typedef struct tidei_pool_stats {
 enum {
     TIDEI_REUSE_FOLLOW = 1, /* the stream is ordered after that work by a wait; chains count */
     TIDEI_REUSE_DONE = 2,   /* the work is known to be done. Depends on timing: off in a deterministic pool */
-    TIDEI_REUSE_WAIT = 4    /* always: as with TIDEI_ALLOC_STEAL, at every allocation that would have to grow */
+    TIDEI_REUSE_WAIT =
+        4 /* the stream waits for that work, on the device, where a pool sees fit: rather than grow */
 };
 
 /* What can be changed while a pool works, with a call of `changed` afterwards. */
@@ -60,6 +62,30 @@ typedef struct tidei_pool_attrs {
 } tidei_pool_attrs;
 #define TIDEI_THRESHOLD_NONE SIZE_MAX /* sync points give nothing back */
 
+/* A block that goes elsewhere. */
+typedef struct tidei_move {
+    void *owner;
+    void *priv; /* the block's afterwards */
+    tidei_addr from, to;
+    size_t bytes; /* the places may overlap where the new one is the lower */
+} tidei_move;
+
+/* What a pool asks of the owners of blocks when it wants to move them: a table that the floor above fills. */
+typedef struct tidei_mover {
+    /* Between them nobody reads or changes an address; without the pool's lock, by one thread at a time. */
+    void (*begin)(tidei_dev *d);
+    void (*end)(tidei_dev *d);
+    /* Under the pool's lock, of a block that cannot be freed meanwhile. `hold`: the owner keeps the block until let_go;
+    ** false: it may not move, or is about to be freed. */
+    bool (*movable)(void *owner);
+    bool (*hold)(void *owner);
+    void (*let_go)(void *owner); /* without the pool's lock: it may free the block */
+    /* Queues the moves on s, in order, after `pending` and all uses, and tells the owners. The first *moved of them have
+    ** happened as far as later work is concerned; all queued is before *tick of s. Without the pool's lock. */
+    tide_status (*move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
+                        size_t n, size_t *moved, uint64_t *tick);
+} tidei_mover;
+
 struct tidei_pool_ops {
     const char *name;
     tide_status (*open)(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out);
@@ -67,6 +93,8 @@ struct tidei_pool_ops {
     void (*close)(tidei_pool *p);
     /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. */
     tide_status (*alloc)(tidei_pool *p, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
+    /* The block may be moved, by the pool's mover, and this is its owner. NULL: the pool moves nothing. */
+    void (*own)(tidei_pool *p, tidei_block *b, void *owner);
     /* Takes block and stamps. Cannot fail, waits for nothing. */
     void (*free)(tidei_pool *p, tidei_block *b);
     /* Looks which parked blocks are done, and joins them with their neighbours. Returns bytes that became cached. */
@@ -75,10 +103,9 @@ struct tidei_pool_ops {
     ** out. Returns bytes given back. */
     size_t (*trim)(tidei_pool *p, size_t keep);
     void (*stats)(tidei_pool *p, tidei_pool_stats *out);
-    void (*changed)(tidei_pool *p); /* attributes were; NULL: they are read where they matter */
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);
-    void (*changed)(tidei_pool *p); /* (may be NULL) attributes have changed */
+    void (*changed)(tidei_pool *p); /* attributes have; NULL: they are read where they matter */
 };
 
 struct tidei_pool {
@@ -86,7 +113,8 @@ struct tidei_pool {
     tidei_dev *dev;
     tidei_mem_kind kind;
     tidei_pool_attrs attrs;
-    struct tide_pool *users; /* as users know it: runtime/pools.h */
+    struct tide_pool *users;  /* as users know it: runtime/pools.h */
+    const tidei_mover *mover; /* NULL: nothing moves; set before the first block is handed out */
 };
 /* The part that all pools have, with its attributes' defaults. For `open`. */
 void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);

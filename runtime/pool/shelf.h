@@ -33,12 +33,13 @@ struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
     union {
-        tidei_extent *left; /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
-        void *owner;        /* LIVE: who may be asked whether it may move; NULL: it may not */
+        tidei_extent *left;    /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        _Atomic(void *) owner; /* LIVE: who may be asked whether it may move; NULL: it may not */
     };
     union {
         tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
         struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
+        bool fixed;               /* LIVE, while a compaction is planned: it may not move */
     };
     union {
         uint64_t tick; /* pending on `slot` up to here */
@@ -47,7 +48,10 @@ struct tidei_extent {
     uint32_t rank; /* in the treap; fixed with the descriptor */
     uint16_t slot;
     _Atomic uint8_t state;
-    uint8_t home;      /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
+    union {
+        uint8_t home; /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
+        bool far;     /* FREE, while a compaction is planned: out of its reach */
+    };
     tidei_stamps many; /* slot TIDEI_SLOT_MANY */
 };
 

@@ -34,8 +34,16 @@ static void add_slab(tidei_tide *p, tidei_slab *slab) {
     }
 }
 
-tide_status tidei_tide_restock(tidei_tide *p) {
-    while (tidei_unlikely(!p->spares || !p->spares->left)) {
+bool tidei_tide_has_spares(const tidei_tide *p, size_t n) {
+    const tidei_extent *x = p->spares;
+    while (x && n > 1) x = x->left, n--;
+    return x;
+}
+
+tide_status tidei_tide_restock(tidei_tide *p) { return tidei_tide_restock_to(p, 2); }
+
+tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
+    while (tidei_unlikely(!tidei_tide_has_spares(p, n))) {
         pthread_mutex_unlock(&p->lock);
         tidei_slab *slab = tidei_host_alloc(p->base.dev->rt, sizeof *slab);
         pthread_mutex_lock(&p->lock);
@@ -99,19 +107,47 @@ static tidei_stamp stamp_of(const tidei_extent *x) {
     return (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1}; /* the history of the bytes is unknown */
 }
 
-bool tidei_tide_covered(tide_stream *s, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_READY) return true;
-    if (x->slot == TIDEI_SLOT_MANY) return tidei_stamps_covered(s, &x->many);
-    return x->slot == s->slot || tidei_stamp_covered(s, stamp_of(x));
+/* The rules of reuse between streams as they count: in a deterministic pool how far the device is does not matter. */
+static unsigned rules(const tidei_tide *p) {
+    unsigned r = atomic_load_explicit(&p->base.attrs.reuse, memory_order_relaxed);
+    bool deterministic = atomic_load_explicit(&p->base.attrs.deterministic, memory_order_relaxed);
+    return deterministic ? r & ~(unsigned)TIDEI_REUSE_DONE : r;
 }
 
-/* Drops what is known to be done. Returns the slot of what is left; *tick is the last one of a single stream. */
-static uint16_t reduce(tidei_dev *d, tidei_stamps *stamps, uint64_t *tick) {
+/* Work that so much has been submitted after, on its stream, is taken to be done before new work of another stream begins, or
+** nearly: waiting for it keeps several buffers in flight between two streams. */
+#define STALE_TICKS 16
+
+static bool stale(tidei_dev *d, tidei_stamp x) {
+    tide_stream *s = atomic_load_explicit(&d->streams[x.stream], memory_order_acquire);
+    return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
+}
+
+static bool reaches(const tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_stamp x) {
+    tidei_dev *d = p->base.dev;
+    if (x.stream == s->slot || reach == TIDEI_REACH_ANY) return true;
+    unsigned r = rules(p);
+    if (r & TIDEI_REUSE_FOLLOW && atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick)
+        return true;
+    if (r & TIDEI_REUSE_DONE && known_done(d, x.stream, x.tick)) return true;
+    return reach == TIDEI_REACH_STALE && r & TIDEI_REUSE_WAIT && stale(d, x);
+}
+
+bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) return true;
+    if (x->slot != TIDEI_SLOT_MANY) return reaches(p, reach, s, stamp_of(x));
+    for (unsigned i = 0; i < x->many.n; i++)
+        if (!reaches(p, reach, s, tidei_stamps_at(&x->many)[i])) return false;
+    return true;
+}
+
+/* Drops what is known to be done, where that `counts`. Returns the slot of what is left; *tick is the last one of a single stream. */
+static uint16_t reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t *tick) {
     tidei_stamp *x = tidei_stamps_at(stamps);
     uint16_t slot = TIDEI_SLOT_READY, kept = 0;
     uint64_t last = 0;
     for (const tidei_stamp *end = x + stamps->n, *at = x; at < end; at++) {
-        if (known_done(d, at->stream, at->tick)) continue;
+        if (counts && known_done(d, at->stream, at->tick)) continue;
         slot = slot == TIDEI_SLOT_READY || slot == at->stream ? at->stream : TIDEI_SLOT_MANY;
         if (at->tick > last) last = at->tick;
         x[kept++] = *at;
@@ -134,7 +170,11 @@ __attribute__((noinline)) static tidei_shelf *own_made(tidei_tide *p, unsigned s
     tidei_shelf *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
     if (!made) return NULL;
     shelf_open(p, made);
-    if (atomic_compare_exchange_strong(&p->own[slot], &sh, made)) return made;
+    pthread_mutex_lock(&p->lock);
+    bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
+    if (first) p->shared = p->nshelves++ > 0;
+    pthread_mutex_unlock(&p->lock);
+    if (first) return made;
     tidei_host_free(p->base.dev->rt, made);
     return sh;
 }
@@ -152,9 +192,10 @@ static const tidei_shelf *any_shelf(const tidei_tide *p, unsigned i) {
     return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
 }
 
-bool tidei_tide_joinable(const tidei_extent *a, const tidei_extent *b) {
+bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei_extent *b) {
     if (a->slot == TIDEI_SLOT_MANY || b->slot == TIDEI_SLOT_MANY) return false;
-    return a->slot == b->slot || a->slot == TIDEI_SLOT_READY || b->slot == TIDEI_SLOT_READY;
+    if (a->slot == b->slot) return a->slot == TIDEI_SLOT_READY || !p->shared || a->tick == b->tick;
+    return !p->shared && (a->slot == TIDEI_SLOT_READY || b->slot == TIDEI_SLOT_READY);
 }
 
 static void join_pending(tidei_extent *x, const tidei_extent *y) {
@@ -171,8 +212,8 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y) {
     tidei_tide_drop(p, y);
 }
 
-static bool joins(const tidei_extent *x, const tidei_extent *neighbour) {
-    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE && tidei_tide_joinable(x, neighbour);
+static bool joins(const tidei_tide *p, const tidei_extent *x, const tidei_extent *neighbour) {
+    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE && tidei_tide_joinable(p, x, neighbour);
 }
 
 /* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is dropped. */
@@ -186,9 +227,9 @@ static void give_to(tidei_tide *p, tidei_extent *y, tidei_extent *x) {
 }
 
 void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
-    tidei_extent *prev = joins(x, x->prev) ? x->prev : NULL;
+    tidei_extent *prev = joins(p, x, x->prev) ? x->prev : NULL;
     if (prev) join_pending(x, prev);
-    tidei_extent *next = joins(x, x->next) ? x->next : NULL;
+    tidei_extent *next = joins(p, x, x->next) ? x->next : NULL;
     if (prev && next) {
         tidei_shelf_take(tidei_tide_shelf(p, prev), prev);
         tidei_tide_absorb(p, x, prev);
@@ -206,10 +247,30 @@ void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
     tidei_shelf_put(tidei_tide_shelf(p, x), x);
 }
 
+/* Where several streams are at work neighbours stay apart that one stream may have together: now they become one. */
+static void join_for(tidei_tide *p, const tide_stream *s) {
+    for (tidei_extent *x = p->first, *next; x; x = next) {
+        next = x->next;
+        if (!next || tidei_extent_is(x) != TIDEI_EXTENT_FREE || tidei_extent_is(next) != TIDEI_EXTENT_FREE)
+            continue;
+        if (x->slot != TIDEI_SLOT_READY && x->slot != s->slot) continue;
+        if (next->slot != TIDEI_SLOT_READY && next->slot != s->slot) continue;
+        tidei_shelf_take(tidei_tide_shelf(p, x), x);
+        tidei_shelf_take(tidei_tide_shelf(p, next), next);
+        tidei_tide_absorb(p, next, x);
+        tidei_shelf_put(tidei_tide_shelf(p, next), next);
+    }
+}
+
 void tidei_tide_claim(tidei_tide *p, tidei_extent *x) {
     tidei_shelf_take(tidei_tide_shelf(p, x), x);
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     p->claimed += x->size;
+}
+
+void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x) {
+    p->claimed -= x->size;
+    tidei_tide_release(p, x);
 }
 
 /* ---- finding a piece ---- */
@@ -224,50 +285,165 @@ static tidei_extent *best_own(const tidei_tide *p, const tidei_shelf *own, size_
     return tidei_likely(p->ready.bytes < size) ? x : better(x, tidei_shelf_fit(&p->ready, size));
 }
 
-/* The best of the first `looks` that s may have (`steal`: all), or best itself. */
-static tidei_extent *look(const tidei_shelf *sh, size_t size, tide_stream *s, bool steal, size_t looks,
-                          tidei_extent *best) {
+/* The best of the first `looks` within reach of s, or best itself. */
+static tidei_extent *look(tidei_tide *p, const tidei_shelf *sh, size_t size, tide_stream *s, tidei_reach reach,
+                          size_t looks, tidei_extent *best) {
     for (tidei_extent *x = tidei_shelf_fit(sh, size); x && looks; x = tidei_shelf_next(sh, x), looks--) {
         if (best && better(best, x) == best) break;
-        if (steal || tidei_tide_covered(s, x)) return x;
+        if (tidei_tide_reaches(p, reach, s, x)) return x;
     }
     return best;
 }
 
 /* The same over everything that others' work is pending on. */
-static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, bool steal,
-                                  size_t looks) {
-    tidei_extent *best = look(&p->mixed, size, s, steal, looks, NULL);
+static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
+                                  tidei_reach reach, size_t looks) {
+    tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
         const tidei_shelf *sh = own_known(p, slot);
-        if (sh && sh != own && sh->bytes >= size) best = look(sh, size, s, steal, looks, best);
+        if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
     }
     return best;
+}
+
+/* How much has been submitted after the work that is pending on x; 0 where that is on several streams. */
+static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
+    if (x->slot >= TIDEI_STREAMS_MAX) return 0;
+    tide_stream *s = atomic_load_explicit(&p->base.dev->streams[x->slot], memory_order_acquire);
+    return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
+}
+
+/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. */
+static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
+    tidei_extent *oldest = NULL;
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+        const tidei_shelf *sh = own_known(p, slot);
+        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
+        for (; x && x->size <= size + size / 8; x = tidei_shelf_next(sh, x))
+            if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
+    }
+    return oldest;
+}
+
+tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach) {
+    const tidei_shelf *own = own_known(p, s->slot);
+    tidei_extent *x = own ? best_own(p, own, size) : tidei_shelf_fit(&p->ready, size);
+    if (!x) x = best_foreign(p, own, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach, SIZE_MAX);
+    if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, own, size);
+    return x ? x : best_foreign(p, own, size, s, reach, SIZE_MAX);
 }
 
 static size_t settle(tidei_tide *p);
 static bool valid_locked(tidei_tide *p);
 
+/* Others' pieces: those that s may have, and those that it may once the device was asked. The lock is held, but for a while not. */
+static tidei_extent *find_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
+                                  unsigned flags) {
+    tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
+    if (x) return x;
+    if (rules(p) & TIDEI_REUSE_DONE) {
+        pthread_mutex_unlock(&p->lock);
+        settle(p);
+        pthread_mutex_lock(&p->lock);
+        if ((x = best_own(p, own, size))) return x;
+    }
+    if ((x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
+    return flags & TIDEI_ALLOC_STEAL ? tidei_tide_fit(p, size, s, TIDEI_REACH_ANY) : NULL;
+}
+
+/* Growth beyond what was ever in use at once is for fragments alone: this part of it is let pass before blocks are moved and
+** other streams waited for. */
+#define SLACK_PART 64
+/* What streams keep from each other by work that is not done may be this part of what was ever in use at once. */
+#define FAR_PART 16
+/* Free pieces that are less than this part of a request together are not worth moving blocks for. */
+#define LITTLE_PART 16
+/* A compaction that was in vain is not tried again before so many blocks came back, and twice as many each time. */
+#define RETRY_FREES     8
+#define RETRY_FREES_MAX 1024
+
+static bool tight(const tidei_tide *p, size_t size) {
+    size_t most = tidei_max_size(p->most_used, p->used + size);
+    return p->backed + size > most + most / SLACK_PART;
+}
+
+/* Free bytes within reach and beyond it, and the largest piece beyond. */
+struct spread {
+    size_t near, far, largest_far;
+};
+static struct spread spread_of(tidei_tide *p, tide_stream *s, tidei_reach reach) {
+    struct spread a = {0};
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
+        if (tidei_tide_reaches(p, reach, s, x)) {
+            a.near += x->size;
+        } else {
+            a.far += x->size;
+            a.largest_far = tidei_max_size(a.largest_far, x->size);
+        }
+    }
+    return a;
+}
+
+/* The memory that is missing when all free bytes within reach are in one piece; less than `size`. */
+static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tide_stream *s) {
+    tidei_extent *more;
+    if (bytes >= size) return TIDE_OK;
+    tide_status st = tidei_tide_add(p, size - bytes, s, &more);
+    if (st == TIDE_OK) tidei_tide_unclaim(p, more);
+    return st;
+}
+
+/* How far s may reach instead of growing; *bytes are there. One buffer that is still in use elsewhere is left alone, so that two
+** streams can work side by side; beyond that, and beyond a part of all, memory is worth more than the wait. */
+static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, size_t *bytes) {
+    *bytes = p->backed - p->used - p->claimed;
+    if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
+    struct spread a = spread_of(p, s, TIDEI_REACH_STALE);
+    if (rules(p) & TIDEI_REUSE_WAIT && a.far - a.largest_far >= size && a.far > p->most_used / FAR_PART)
+        return TIDEI_REACH_ANY;
+    *bytes = a.near;
+    return TIDEI_REACH_STALE;
+}
+
+/* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is added first. */
+static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream *s, tidei_reach reach,
+                           tidei_extent **out) {
+    size_t lost = 0;
+    tide_status st = add_missing(p, size, bytes, s);
+    if (st == TIDE_OK) st = tidei_tide_compact(p, size, s, reach, &lost, out);
+    if (st != TIDE_E_NOMEM || !lost) return st;
+    st = add_missing(p, lost, 0, s);
+    return st == TIDE_OK ? tidei_tide_compact(p, size, s, reach, &lost, out) : st;
+}
+
+/* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf, or CLAIMED. */
+static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
+    bool must = flags & TIDEI_ALLOC_MOVE;
+    size_t bytes;
+    if (!must && !tight(p, size)) return TIDE_E_NOMEM;
+    tidei_reach reach = reach_of(p, size, s, flags, &bytes);
+    if ((*out = tidei_tide_fit(p, size, s, reach))) return TIDE_OK;
+    uint64_t frees = tidei_tide_tally(p).frees;
+    if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after)) return TIDE_E_NOMEM;
+    tide_status st = compact(p, size, bytes, s, reach, out);
+    if (st == TIDE_E_NOMEM) p->compact_after = frees + p->compact_pause;
+    p->compact_pause = st == TIDE_E_NOMEM ? tidei_min_size(p->compact_pause * 2, RETRY_FREES_MAX) : RETRY_FREES;
+    return st;
+}
+
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not. *out is on a shelf, or
 ** CLAIMED. */
 static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
-    bool steal = flags & TIDEI_ALLOC_STEAL;
-    *out = NULL;
     tidei_tide_flush(p);
+    if (p->shared) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
-    if (foreign && p->backed - p->used >= size) {
-        if ((*out = best_foreign(p, own, size, s, false, FOREIGN_LOOKS))) return TIDE_OK;
-        pthread_mutex_unlock(&p->lock);
-        settle(p);
-        pthread_mutex_lock(&p->lock);
-        if ((*out = best_own(p, own, size))) return TIDE_OK;
-        if ((*out = best_foreign(p, own, size, s, false, SIZE_MAX))) return TIDE_OK;
-        if (steal && (*out = best_foreign(p, own, size, s, true, SIZE_MAX))) return TIDE_OK;
-    }
+    if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
     if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
-    return tidei_tide_grow(p, size, s, out);
+    tide_status st = make_room(p, size, s, flags, out);
+    return st == TIDE_E_NOMEM ? tidei_tide_grow(p, size, s, out) : st;
 }
 
 /* The same for `take`, which wants a spare descriptor afterwards as there is one now. */
@@ -320,6 +496,10 @@ static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
     return x;
 }
 
+tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size) {
+    return x->size > size ? split(p, x, size) : whole(p, x);
+}
+
 /* The history that goes with a block: what is not known to be done. */
 static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
@@ -343,10 +523,11 @@ static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
     tidei_extent *x = best_own(p, own, size);
     if (tidei_unlikely(!x) && (st = find_elsewhere(p, own, size, s, flags, &x)) != TIDE_OK) return st;
-    x = x->size > size ? split(p, x, size) : whole(p, x);
+    x = tidei_tide_cut(p, x, size);
     if (tidei_unlikely(!x)) return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
     tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
     p->used += size;
+    p->most_used = tidei_max_size(p->most_used, p->used);
     *out = x;
     return TIDE_OK;
 }
@@ -380,7 +561,7 @@ static inline void hand_out(const tidei_tide *p, tidei_extent *x, size_t bytes, 
     out->bytes = bytes;
     out->priv = x;
     x->bytes = bytes;
-    x->owner = NULL;
+    atomic_store_explicit(&x->owner, NULL, memory_order_relaxed);
     x->home = (uint8_t)home;
     tidei_extent_be(x, TIDEI_EXTENT_LIVE);
     if (TIDEI_TIDE_POISONS) tidei_tide_unpoison(p, out->addr - p->addr, bytes);
@@ -416,8 +597,7 @@ __attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t 
     return TIDE_OK;
 }
 
-static tide_status tide_pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags,
-                                   tidei_block *out) {
+static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_check(bytes > 0);
     if (tidei_unlikely(bytes > p->most)) return TIDE_E_NOMEM;
@@ -430,6 +610,12 @@ static tide_status tide_pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *
     tidei_cache_add(&c->held, -(int64_t)size);
     count_out(c, bytes);
     return TIDE_OK;
+}
+
+static void pool_own(tidei_pool *pool, tidei_block *b, void *owner) {
+    tidei_extent *x = b->priv;
+    (void)pool;
+    atomic_store_explicit(&x->owner, owner, memory_order_release);
 }
 
 /* The thread's cache takes x, CACHED by now, or the cache of the thread that took it does. */
@@ -455,7 +641,7 @@ __attribute__((noinline)) static void free_to_shelf(tidei_tide *p, tidei_extent 
 /* What is pending, on x once nobody else can look at it. The block's stamps are empty afterwards. */
 static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps *stamps, uint64_t *tick) {
     if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
-    uint16_t slot = reduce(p->base.dev, stamps, tick);
+    uint16_t slot = reduce(p->base.dev, stamps, rules(p) & TIDEI_REUSE_DONE, tick);
     if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!own_known(p, slot)) && !own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
@@ -466,7 +652,7 @@ static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps 
     return slot;
 }
 
-static void tide_pool_free(tidei_pool *pool, tidei_block *b) {
+static void pool_free(tidei_pool *pool, tidei_block *b) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_extent *x = b->priv;
     size_t bytes = b->bytes, size = x->size, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
@@ -516,7 +702,7 @@ static bool refresh(tidei_tide *p, tidei_extent *x) {
         x->slot = TIDEI_SLOT_READY;
         return true;
     }
-    uint16_t slot = reduce(p->base.dev, &x->many, &tick);
+    uint16_t slot = reduce(p->base.dev, &x->many, true, &tick);
     if (slot == TIDEI_SLOT_MANY) return false;
     if (slot != TIDEI_SLOT_READY && !own_known(p, slot)) return false;
     tidei_stamps_clear(&x->many);
@@ -566,15 +752,15 @@ static size_t settle(tidei_tide *p) {
     return after > before ? after - before : 0;
 }
 
-static size_t tide_pool_settle(tidei_pool *pool) { return settle((tidei_tide *)pool); }
+static size_t pool_settle(tidei_pool *pool) { return settle((tidei_tide *)pool); }
 
-static size_t tide_pool_trim(tidei_pool *pool, size_t keep) {
+static size_t pool_trim(tidei_pool *pool, size_t keep) {
     tidei_tide *p = (tidei_tide *)pool;
     settle(p);
     return tidei_tide_trim(p, keep);
 }
 
-static void tide_pool_changed(tidei_pool *pool) {
+static void pool_changed(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
     pthread_mutex_lock(&p->lock);
     tidei_tide_set_cap(p);
@@ -595,7 +781,7 @@ static size_t largest(const tidei_tide *p) {
 }
 
 /* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the sums hold all the same. */
-static void tide_pool_stats(tidei_pool *pool, tidei_pool_stats *out) {
+static void pool_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
     pthread_mutex_lock(&p->lock);
     tidei_tide_flush(p);
@@ -608,7 +794,9 @@ static void tide_pool_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .backed = p->backed,
                               .largest = largest(p),
                               .allocs = t.allocs,
-                              .frees = t.frees};
+                              .frees = t.frees,
+                              .compactions = p->compactions,
+                              .bytes_moved = p->bytes_moved};
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -661,7 +849,7 @@ static bool extents_valid(const tidei_tide *p, census *c) {
         if (x->off != off || x->prev != prev || !count_extent(p, x, c)) return false;
         bool both_free =
             prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE && tidei_extent_is(x) == TIDEI_EXTENT_FREE;
-        if (both_free && tidei_tide_joinable(prev, x)) return false;
+        if (both_free && tidei_tide_joinable(p, prev, x)) return false;
         off += x->size;
     }
     return off == p->span && p->last == prev;
@@ -694,7 +882,7 @@ static bool valid_locked(tidei_tide *p) {
            c.backed == p->backed;
 }
 
-static bool tide_pool_valid(tidei_pool *pool) {
+static bool pool_valid(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
     pthread_mutex_lock(&p->lock);
     bool ok = valid_locked(p);
@@ -704,7 +892,7 @@ static bool tide_pool_valid(tidei_pool *pool) {
 
 /* ---- opening and closing ---- */
 
-static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
+static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     const tidei_device_info *info = &dev->d->info;
     if (kind != TIDEI_MEM_DEVICE || !(info->flags & TIDEI_DEV_PAGES))
         return tidei_fail(TIDE_E_UNSUPPORTED, "pool tide",
@@ -712,10 +900,12 @@ static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_poo
     tidei_tide *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("pool tide", sizeof *p);
     tidei_pool_init(&p->base, &tidei_pool_tide, dev, kind);
+    atomic_init(&p->base.attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     p->page_bytes = info->page_bytes;
     p->granule = tidei_max_size(GRANULE, info->align);
     p->span = tidei_max_size(info->va_bytes, info->page_bytes) / p->page_bytes * p->page_bytes;
     p->most = tidei_min_size(p->span, info->total_bytes);
+    p->compact_pause = RETRY_FREES;
     p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
     shelf_open(p, &p->ready);
@@ -741,7 +931,7 @@ static tide_status tide_pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_poo
     return TIDE_OK;
 }
 
-static void tide_pool_close(tidei_pool *pool) {
+static void pool_close(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_device *d = pool->dev->d;
     tide_runtime *rt = pool->dev->rt;
@@ -755,19 +945,21 @@ static void tide_pool_close(tidei_pool *pool) {
         next = slab->next;
         tidei_host_free(rt, slab);
     }
+    tidei_host_free(rt, p->compaction);
     pthread_mutex_destroy(&p->lock);
     tidei_host_free(rt, p);
 }
 
 const struct tidei_pool_ops tidei_pool_tide = {
     .name = "tide",
-    .open = tide_pool_open,
-    .close = tide_pool_close,
-    .alloc = tide_pool_alloc,
-    .free = tide_pool_free,
-    .settle = tide_pool_settle,
-    .trim = tide_pool_trim,
-    .stats = tide_pool_stats,
-    .changed = tide_pool_changed,
-    .valid = tide_pool_valid,
+    .open = pool_open,
+    .close = pool_close,
+    .alloc = pool_alloc,
+    .own = pool_own,
+    .free = pool_free,
+    .settle = pool_settle,
+    .trim = pool_trim,
+    .stats = pool_stats,
+    .changed = pool_changed,
+    .valid = pool_valid,
 };

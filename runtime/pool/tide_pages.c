@@ -192,14 +192,14 @@ typedef struct plan {
     bool high;
 } plan;
 
-static tidei_extent *usable(tidei_extent *x, tide_stream *s) {
+static tidei_extent *usable(tidei_tide *p, tidei_extent *x, tide_stream *s) {
     if (!x || tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
-    return tidei_tide_covered(s, x) ? x : NULL;
+    return tidei_tide_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
 }
 
 /* The least new memory that makes `size` bytes at this hole; false if it is too small. */
-static bool plan_hole(const tidei_tide *p, tidei_extent *hole, size_t size, tide_stream *s, plan *out) {
-    tidei_extent *left = usable(hole->prev, s), *right = usable(hole->next, s);
+static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tide_stream *s, plan *out) {
+    tidei_extent *left = usable(p, hole->prev, s), *right = usable(p, hole->next, s);
     size_t l = left ? left->size : 0, r = right ? right->size : 0;
     size_t low = l < size ? tidei_round_up(size - l, p->page_bytes) : p->page_bytes;
     size_t high = r < size ? tidei_round_up(size - r, p->page_bytes) : p->page_bytes;
@@ -207,14 +207,14 @@ static bool plan_hole(const tidei_tide *p, tidei_extent *hole, size_t size, tide
         *out = (plan){.hole = hole, .left = left, .bytes = low};
     else if (high <= hole->size)
         *out = (plan){.hole = hole, .right = right, .bytes = high, .high = true};
-    else if (left && right && tidei_tide_joinable(left, right) && l + hole->size + r >= size)
+    else if (left && right && tidei_tide_joinable(p, left, right) && l + hole->size + r >= size)
         *out = (plan){.hole = hole, .left = left, .right = right, .bytes = hole->size};
     else
         return false;
     return true;
 }
 
-static bool plan_growth(const tidei_tide *p, size_t size, size_t step, tide_stream *s, plan *best) {
+static bool plan_growth(tidei_tide *p, size_t size, size_t step, tide_stream *s, plan *best) {
     plan a;
     best->hole = NULL;
     for (tidei_extent *hole = p->holes; hole; hole = hole->right)
@@ -248,12 +248,6 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
     return x;
 }
 
-static void unclaim(tidei_tide *p, tidei_extent *x) {
-    if (!x) return;
-    p->claimed -= x->size;
-    tidei_tide_release(p, x);
-}
-
 static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
     plan g = {0};
     tidei_page *pages = NULL;
@@ -269,8 +263,8 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     pthread_mutex_lock(&p->lock);
     if (st != TIDE_OK) {
         tidei_tide_hole(p, x);
-        unclaim(p, g.left);
-        unclaim(p, g.right);
+        if (g.left) tidei_tide_unclaim(p, g.left);
+        if (g.right) tidei_tide_unclaim(p, g.right);
         return st;
     }
     pages_link(p, pages);
@@ -282,6 +276,10 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     if (g.right) tidei_tide_absorb(p, x, g.right);
     *out = x;
     return TIDE_OK;
+}
+
+tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out) {
+    return grow_by(p, 1, tidei_round_up(bytes, p->page_bytes), s, out);
 }
 
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
@@ -382,7 +380,7 @@ static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent 
     tidei_tide_set_cap(p);
     for (tidei_extent *x = kept, *next; x; x = next) {
         next = x->left;
-        unclaim(p, x);
+        tidei_tide_unclaim(p, x);
     }
     return gone;
 }

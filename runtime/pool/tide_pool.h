@@ -4,7 +4,8 @@
 ** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
 ** extent is no hole. Descriptors live in host memory; device memory is never touched.
 ** A free extent is `ready` (nothing pending), on the shelf of the one stream whose work is pending on it, or among
-** `mixed`. Free neighbours are one extent wherever at most one stream's work is pending on the whole.
+** `mixed`. Free neighbours are one extent wherever at most one stream's work is pending on the whole; once several streams are
+** at work, only where that happened at about the same time, so that old pieces do not look new to the other streams.
 ** What must stay true: nothing is called with the lock held: neither the device, nor the limits (tidei_back may come back
 ** here to trim), nor host memory. A thread that needs one of these claims the extents it works on (CLAIMED, MAPPING),
 ** lets go of the lock, and settles the matter under the lock again. Claimed bytes count as cached.
@@ -48,15 +49,23 @@ typedef struct tidei_tide {
     size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
     int64_t live, held; /* what threads without a cache, and whoever empties others', add to the caches' figures */
     uint64_t allocs, frees; /* likewise */
-    unsigned ncaches;
+    unsigned ncaches, nshelves;
+    bool shared;      /* several streams have used it */
+    size_t most_used; /* so far */
+    uint64_t compactions, bytes_moved;
+    uint64_t compact_after;              /* that many frees in all: the last try was in vain, ... */
+    size_t compact_pause;                /* ... and so many more after the next such one */
+    struct tidei_compaction *compaction; /* made at the first one; who moves has it */
     tidei_extent *spares;
     tidei_slab *slabs;
 } tidei_tide;
 
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
 
-/* Makes sure that there are two spare descriptors; may let go of the lock in between. TIDE_E_HOST_NOMEM. */
+/* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_tide_restock(tidei_tide *p);
+tide_status tidei_tide_restock_to(tidei_tide *p, size_t n);
+bool tidei_tide_has_spares(const tidei_tide *p, size_t n);
 tidei_extent *tidei_tide_spare(tidei_tide *p); /* there is one */
 void tidei_tide_drop(tidei_tide *p, tidei_extent *x);
 /* Links x in before or behind `at`. */
@@ -71,11 +80,30 @@ void tidei_tide_release(tidei_tide *p, tidei_extent *x);
 /* Takes x off its shelf: CLAIMED. */
 void tidei_tide_claim(tidei_tide *p, tidei_extent *x);
 /* May neighbours with these become one? */
-bool tidei_tide_joinable(const tidei_extent *a, const tidei_extent *b);
+bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei_extent *b);
 /* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the shelves. */
 void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
-/* Will work queued on s be ordered after what is pending on x, as far as is known without asking? */
-bool tidei_tide_covered(tide_stream *s, tidei_extent *x);
+
+/* Which pieces a stream may have. */
+typedef enum tidei_reach {
+    TIDEI_REACH_COVERED, /* its work will come after what is pending there, by the pool's rules and without asking */
+    TIDEI_REACH_STALE, /* that, and pieces whose pending work is so old that waiting for it on the device costs nothing */
+    TIDEI_REACH_ANY
+} tidei_reach;
+bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x);
+/* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
+tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach);
+/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the shelves, with all that is pending.
+** There is a spare descriptor. NULL: host memory is exhausted, and x is as it was. */
+tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
+/* A claimed extent becomes free. */
+void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
+
+/* tide_compact.c */
+/* Moves blocks until there is a free piece of `size` bytes, with free pieces within reach; *out is CLAIMED, and its history is
+** the moves' on s. TIDE_E_NOMEM: moving does not help; *lost more bytes may. Lets go of the lock meanwhile. */
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
+                               tidei_extent **out);
 
 /* tide_cache.c */
 /* For the thread of that number (tidei_thread_index, not 0), which is the calling one; NULL: host memory is exhausted. */
@@ -94,6 +122,8 @@ tidei_tally tidei_tide_tally(const tidei_tide *p);
 /* tide_pages.c; both let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
+/* Gets so much new memory (rounded up to pages), beside free memory if possible; *out, CLAIMED, is that with it. */
+tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out);
 size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
 void tidei_tide_unmap_all(tidei_tide *p);           /* at close */
 bool tidei_tide_pages_valid(tidei_tide *p); /* they lie exactly where extents are backed; their sum is `backed` */

@@ -76,6 +76,12 @@ static uint64_t gauge_completed(tidei_device *d, tidei_dstream *ds) {
 
 /* ---- putting it there ---- */
 
+/* Blocks that a pool moves hold nothing where none is written to. */
+static tide_status gauge_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
+    const tidei_gauge *g = gauge_of(d);
+    return g->ticks_only && c->kind == TIDEI_COPY_D2D ? TIDE_OK : g->inner->copy(d, ds, c);
+}
+
 void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t lag) {
     *g = (tidei_gauge){.ops = *d->ops, .inner = d->ops, .ticks_only = ticks_only, .lag = lag};
     g->ops.reserve = gauge_reserve;
@@ -94,6 +100,7 @@ void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t 
         g->ops.mempool_free = gauge_mempool_free;
         g->ops.mempool_trim = gauge_mempool_trim;
     }
+    g->ops.copy = gauge_copy;
     g->ops.publish = gauge_publish;
     g->ops.completed = gauge_completed;
     d->ops = &g->ops;

@@ -3,7 +3,8 @@
 ** Model. The gauge puts a table of its own over the device's: every slot is the device's but those for memory, which count
 ** and pass on, and the two of the completion word. On a watched stream the last `lag` ticks are never complete. With
 ** `ticks_only` its ticks have no work behind them: they are complete once `lag` more were given out, and publishing them
-** is no work either. Streams that are not watched are the device's alone.
+** is no work either; copies within the device, which is what moves blocks, are none. Streams that are not watched are the
+** device's alone.
 ** What must stay true: the gauge outlives the device. Streams are watched before the first tick, by one thread. A stream
 ** that the host has waited for is complete in the runtime's books, whatever the lag. */
 #ifndef TIDE_GAUGE_H

@@ -1,0 +1,25 @@
+/* move.h: storages change their place in device memory, so that a pool can make one large stretch of many small ones.
+**
+** Model. Who moves closes the windows of its device first: it sets `moving`, and waits for the window that is open on each
+** stream. Windows that want to open, and scopes that lend addresses, wait until it is done. Until then a storage's address
+** is the mover's to change. Nobody pays while nobody moves: a window's opening reads one flag.
+** What must stay true: a pinned storage stays. A move is work on a stream like any other: it comes after the uses of what it
+** reads and of what it overwrites, on the device, and later uses come after it. The host never waits for the device here. */
+#ifndef TIDEI_MOVE_H
+#define TIDEI_MOVE_H
+
+#include "runtime/pool/pool.h"
+
+/* The movers of a device, one at a time. In tidei_dev. */
+typedef struct tidei_moves {
+    pthread_mutex_t lock; /* held by who moves; streams' locks are taken under it */
+    atomic_bool moving;
+    _Atomic uint64_t done; /* moves so far: what was learnt of a storage before may be over */
+} tidei_moves;
+
+/* Waits until nobody moves: for who has pinned a storage and is about to read its address. No lock held. */
+void tidei_moves_wait(tidei_moves *m);
+
+extern const tidei_mover tidei_storage_mover;
+
+#endif

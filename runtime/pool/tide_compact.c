@@ -1,0 +1,446 @@
+/* tide_compact.c: the pool `tide` makes one large free piece of many small ones, by moving the blocks between them.
+**
+** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a stretch as long as the
+** request, its blocks go to free pieces elsewhere; of all stretches the one with the fewest bytes to move is taken. Where the
+** pieces elsewhere are too small for that, the blocks of a stretch *slide* together, towards its low end: of all stretches
+** with enough free bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works whenever
+** there are enough free bytes between two pins.
+** What is pending on free pieces does not matter: the moves come after it, on the device.
+** What must stay true: the lock is not held while the mover works. Until it is done the blocks are held by their owners, so
+** none is freed, and the free pieces of both places are claimed. A move that fails leaves what moved before it moved. */
+#include <stdlib.h>
+#include "runtime/pool/tide_pool.h"
+
+#define MOVES_MAX 4096
+/* A move costs as much as this many bytes: a launch, and what the host does for it. */
+#define MOVE_COST (16 * TIDEI_KIB)
+/* A block that slides by less than this part of its size would be copied in too many pieces. */
+#define SLIDE_PIECES 256
+
+typedef struct stretch {
+    tidei_extent *first, *last; /* NULL: there is none */
+    size_t cost;
+} stretch;
+
+/* What a compaction needs while it lasts; kept for the next one. */
+struct tidei_compaction {
+    size_t size; /* that is wanted, for a stream */
+    tide_stream *s;
+    tidei_reach reach;
+    size_t lost;                            /* free bytes between blocks that cannot slide */
+    tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */
+    unsigned npending;
+    size_t n; /* blocks to move */
+    tidei_move moves[MOVES_MAX];
+    tidei_extent *from[MOVES_MAX], *to[MOVES_MAX]; /* to: emptying */
+    void *held[MOVES_MAX];                         /* owners to let go of */
+    size_t nheld;
+};
+typedef struct tidei_compaction compaction;
+
+/* ---- what may move ---- */
+
+static bool is_free(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
+
+static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
+    uint8_t live = TIDEI_EXTENT_LIVE;
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false; /* just freed */
+    void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
+    bool yes = owner && question(owner);
+    tidei_extent_be(x, TIDEI_EXTENT_LIVE);
+    return yes;
+}
+
+/* Tells each block whether it may move, and each free piece whether it is within reach. Returns the bytes of those that are. */
+static size_t ask_all(tidei_tide *p, tide_stream *s, tidei_reach reach) {
+    size_t bytes = 0;
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        if (tidei_extent_is(x) == TIDEI_EXTENT_LIVE) x->fixed = !asked(x, p->base.mover->movable);
+        if (!is_free(x)) continue;
+        x->far = !tidei_tide_reaches(p, reach, s, x);
+        if (!x->far) bytes += x->size;
+    }
+    return bytes;
+}
+
+static bool stays(const tidei_extent *x) {
+    return !is_free(x) && (tidei_extent_is(x) != TIDEI_EXTENT_LIVE || x->fixed);
+}
+
+/* To move over a free piece out of reach means to wait, on the device, for what is pending there: worse than to move as much. */
+static size_t cost_of(const tidei_extent *x) {
+    if (is_free(x)) return x->far ? 2 * x->size + MOVE_COST : 0;
+    return x->size + MOVE_COST;
+}
+
+/* ---- which stretch ---- */
+
+/* Of a stretch that is looked at: sums over its extents. */
+struct sums {
+    size_t bytes, free, cost;
+    unsigned blocks;
+};
+static void add(struct sums *a, const tidei_extent *x) {
+    a->bytes += x->size;
+    a->cost += cost_of(x);
+    if (is_free(x))
+        a->free += x->size;
+    else
+        a->blocks++;
+}
+static void take_away(struct sums *a, const tidei_extent *x) {
+    a->bytes -= x->size;
+    a->cost -= cost_of(x);
+    if (is_free(x))
+        a->free -= x->size;
+    else
+        a->blocks--;
+}
+
+/* The cheapest stretch that has `size` bytes, free ones if `slide`; `all` free ones are within reach. For each end the latest beginning is the cheapest. */
+static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide) {
+    stretch best = {NULL, NULL, SIZE_MAX};
+    struct sums a = {0};
+    for (tidei_extent *x = p->first, *low = x; x; x = x->next) {
+        if (stays(x)) {
+            a = (struct sums){0};
+            low = x->next;
+            continue;
+        }
+        add(&a, x);
+        while ((slide ? a.free - (is_free(low) ? low->size : 0) : a.bytes - low->size) >= size) {
+            take_away(&a, low);
+            low = low->next;
+        }
+        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.free;
+        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost};
+    }
+    return best;
+}
+
+/* ---- claiming ---- */
+
+static void note(compaction *c, tidei_stamp x) {
+    for (unsigned i = 0; i < c->npending; i++)
+        if (c->pending[i].stream == x.stream) {
+            if (c->pending[i].tick < x.tick) c->pending[i].tick = x.tick;
+            return;
+        }
+    c->pending[c->npending++] = x;
+}
+
+/* What is pending on the free piece x will be waited for. */
+static void note_pending(compaction *c, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) return;
+    if (x->slot != TIDEI_SLOT_MANY) {
+        note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
+        return;
+    }
+    for (unsigned i = 0; i < x->many.n; i++) note(c, tidei_stamps_at(&x->many)[i]);
+}
+
+/* The history of x is the moves alone. */
+static void be_pending(tidei_extent *x, tide_stream *s, uint64_t tick) {
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&x->many);
+    x->slot = s->slot;
+    x->tick = tick;
+}
+
+/* Claims the free pieces of the stretch and holds its blocks, in order. False: a block is fixed after all, and it is marked. */
+static bool claim(tidei_tide *p, compaction *c, const stretch *w) {
+    for (tidei_extent *x = w->first, *end = w->last->next; x != end; x = x->next) {
+        if (is_free(x)) {
+            note_pending(c, x);
+            tidei_tide_claim(p, x);
+        } else if (asked(x, p->base.mover->hold)) {
+            c->from[c->n++] = x;
+            c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
+        } else {
+            x->fixed = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The claimed pieces of the stretch, but for one, become free; those that lie side by side join. */
+static void unclaim_but(tidei_tide *p, const stretch *w, const tidei_extent *kept) {
+    for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
+        next = x->next;
+        if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
+    }
+}
+static void unclaim(tidei_tide *p, const stretch *w) { unclaim_but(p, w, NULL); }
+
+/* Those of the stretch now come after the moves alone. */
+static void all_pending(const stretch *w, tide_stream *s, uint64_t tick) {
+    for (tidei_extent *x = w->first, *end = w->last->next; x != end; x = x->next)
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) be_pending(x, s, tick);
+}
+
+/* The stretch, claimed as a whole, becomes one piece. */
+static tidei_extent *joined(tidei_tide *p, const stretch *w) {
+    tidei_extent *x = w->first;
+    for (bool more = x != w->last; more;) {
+        tidei_extent *next = x->next;
+        more = next != w->last;
+        tidei_tide_absorb(p, x, next);
+    }
+    return x;
+}
+
+/* ---- moving ---- */
+
+static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
+    tidei_extent *x = c->from[i];
+    c->to[i] = to;
+    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed),
+                               .priv = to,
+                               .from = p->addr + x->off,
+                               .to = p->addr + to_off,
+                               .bytes = x->bytes};
+    tidei_tide_unpoison(p, to_off, x->bytes); /* for the copy; the slack is poisoned when the place is free again */
+}
+
+/* Without the lock meanwhile. *moved of the moves have happened. */
+static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *tick) {
+    pthread_mutex_unlock(&p->lock);
+    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->n, moved, tick);
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->moves[i].bytes;
+    p->compactions += *moved > 0;
+    return st;
+}
+
+/* ---- emptying ---- */
+
+static int by_size(const void *a, const void *b) {
+    const tidei_extent *x = *(tidei_extent *const *)a, *y = *(tidei_extent *const *)b;
+    return (x->size < y->size) - (x->size > y->size);
+}
+
+/* Gives the places that were found back. */
+static void vacate(tidei_tide *p, compaction *c, size_t from, size_t n) {
+    for (size_t i = from; i < n; i++) tidei_tide_unclaim(p, c->to[i]);
+}
+
+/* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory for its history. */
+static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
+    tidei_extent *x = tidei_tide_fit(p, size, c->s, c->reach);
+    tidei_extent *y = x ? tidei_tide_cut(p, x, size) : NULL;
+    if (!y) return NULL;
+    tidei_extent_be(y, TIDEI_EXTENT_CLAIMED);
+    p->claimed += y->size;
+    note_pending(c, y);
+    return y;
+}
+
+/* For each block, the largest first. False: there is none for some, and none is taken. */
+static bool find_places(tidei_tide *p, compaction *c) {
+    qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
+    for (size_t i = 0; i < c->n; i++) {
+        tidei_extent *y = find_place(p, c, c->from[i]->size);
+        if (!y) {
+            vacate(p, c, 0, i);
+            return false;
+        }
+        plan_move(p, c, i, y, y->off);
+    }
+    return true;
+}
+
+/* The block of x is at y now; x is free. */
+static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t tick) {
+    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&y->many);
+    y->slot = TIDEI_SLOT_READY;
+    y->bytes = x->bytes;
+    y->home = x->home;
+    atomic_store_explicit(&y->owner, atomic_load_explicit(&x->owner, memory_order_relaxed), memory_order_relaxed);
+    tidei_extent_be(y, TIDEI_EXTENT_LIVE);
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    x->slot = s->slot;
+    x->tick = tick;
+    tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
+}
+
+static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
+    size_t moved = 0;
+    uint64_t tick = 0;
+    tide_status st = TIDE_E_NOMEM;
+    if (find_places(p, c)) {
+        st = move(p, c, &moved, &tick);
+        for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, tick);
+        vacate(p, c, moved, c->n);
+        if (st == TIDE_OK) all_pending(w, c->s, tick);
+    }
+    if (st == TIDE_OK)
+        *out = joined(p, w);
+    else
+        unclaim(p, w);
+    return st;
+}
+
+/* ---- sliding ---- */
+
+/* Where each block goes: close behind the one before, but for those that would go so little that it takes too many pieces; they
+** stay. TIDE_E_NOMEM: what is lost between those makes the rest too little; c->lost is raised by it for the next try. */
+static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
+    size_t at = w->first->off, n = 0, lost = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        tidei_extent *x = c->from[i];
+        size_t by = x->off - at;
+        bool moves = by && x->size / by < SLIDE_PIECES;
+        if (moves) {
+            c->from[n] = x;
+            plan_move(p, c, n++, x, at);
+        } else {
+            lost += by;
+            at = x->off;
+        }
+        at += x->size;
+    }
+    c->n = n;
+    if (tidei_extent_end(w->last) - at >= c->size) return TIDE_OK;
+    c->lost += lost;
+    return TIDE_E_NOMEM;
+}
+
+/* Takes the claimed pieces of the stretch out of the range, linked by `left`. */
+static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
+    tidei_extent *loose = NULL;
+    for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
+        next = x->next;
+        if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) continue;
+        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&x->many);
+        tidei_tide_unlink(p, x);
+        x->left = loose;
+        loose = x;
+    }
+    return loose;
+}
+
+/* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of the range. */
+static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, size_t high, tidei_extent *prev) {
+    tidei_extent *gap = *loose;
+    *loose = gap->left;
+    gap->off = low;
+    gap->size = high - low;
+    if (prev)
+        tidei_tide_link_behind(p, gap, prev);
+    else
+        tidei_tide_link_before(p, gap, p->first);
+    return gap;
+}
+
+/* The blocks of the stretch are where they are now, in the same order, and the gaps between them become its claimed pieces: no
+** more of them than there were. */
+static void lay_out(tidei_tide *p, stretch *w, tide_stream *s, uint64_t tick) {
+    size_t low = w->first->off, high = tidei_extent_end(w->last);
+    tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before, *loose = loosen(p, w), *next;
+    for (tidei_extent *x = before ? before->next : p->first; low < high; x = next) {
+        size_t off = x == behind ? high : x->off;
+        if (off > low) {
+            tidei_extent *gap = fill_gap(p, &loose, low, off, prev);
+            gap->slot = s->slot;
+            gap->tick = tick;
+        }
+        if (x == behind) break;
+        low = tidei_extent_end(x);
+        prev = x;
+        next = x->next;
+    }
+    for (; loose; loose = next) {
+        next = loose->left;
+        tidei_tide_drop(p, loose);
+    }
+    w->first = before ? before->next : p->first;
+    w->last = behind ? behind->prev : p->last;
+}
+
+/* *w is laid out anew. On success the piece that is wanted lies at its end. */
+static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent **out) {
+    size_t moved = 0;
+    uint64_t tick = 0;
+    tide_status st = plan_slide(p, c, w);
+    if (st == TIDE_OK) {
+        st = move(p, c, &moved, &tick);
+        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->moves[i].to - p->addr);
+        lay_out(p, w, c->s, tick);
+    }
+    if (st == TIDE_OK) *out = w->last;
+    unclaim_but(p, w, st == TIDE_OK ? w->last : NULL);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+/* Descriptors for the places of a stretch's blocks; *again: the lock was let go of meanwhile. */
+static tide_status restock(tidei_tide *p, const stretch *w, bool *again) {
+    size_t n = 2;
+    for (const tidei_extent *x = w->first; x != w->last->next; x = x->next) n++;
+    *again = !tidei_tide_has_spares(p, n);
+    return *again ? tidei_tide_restock_to(p, n) : TIDE_OK;
+}
+
+/* One way, once. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
+static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
+    *again = false;
+    stretch w = cheapest(p, c->size + c->lost, ask_all(p, c->s, c->reach), sliding);
+    if (!w.first) return TIDE_E_NOMEM;
+    tide_status st = sliding ? TIDE_OK : restock(p, &w, again);
+    if (st != TIDE_OK || *again) return TIDE_E_NOMEM;
+    c->n = c->npending = 0;
+    if (!claim(p, c, &w)) {
+        unclaim(p, &w);
+        *again = true;
+        return TIDE_E_NOMEM;
+    }
+    size_t lost = c->lost;
+    st = sliding ? slide(p, c, &w, out) : empty(p, c, &w, out);
+    *again = c->lost > lost;
+    return st;
+}
+
+static void let_go(tidei_tide *p, compaction *c) {
+    if (!c->nheld) return;
+    pthread_mutex_unlock(&p->lock); /* the last reference may return the block to this pool */
+    while (c->nheld) p->base.mover->let_go(c->held[--c->nheld]);
+    pthread_mutex_lock(&p->lock);
+}
+
+/* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
+#define ATTEMPTS 8
+
+static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
+    tide_status st = TIDE_E_NOMEM;
+    tidei_tide_flush(p);
+    for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
+        bool again = true;
+        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
+            st = attempt(p, c, way == 1, &again, out);
+            let_go(p, c);
+        }
+    }
+    return st;
+}
+
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
+                               tidei_extent **out) {
+    const tidei_mover *mover = p->base.mover;
+    if (!mover) return TIDE_E_NOMEM;
+    pthread_mutex_unlock(&p->lock);
+    mover->begin(p->base.dev);
+    if (!p->compaction) p->compaction = tidei_host_alloc(p->base.dev->rt, sizeof *p->compaction);
+    pthread_mutex_lock(&p->lock);
+    compaction *c = p->compaction;
+    tide_status st = TIDE_E_NOMEM;
+    if (c) {
+        c->size = size, c->s = s, c->reach = reach, c->lost = 0;
+        st = try_ways(p, c, out);
+        *lost = c->lost;
+    }
+    pthread_mutex_unlock(&p->lock);
+    mover->end(p->base.dev);
+    pthread_mutex_lock(&p->lock);
+    return st;
+}

@@ -1,0 +1,173 @@
+/* test_compact.c: arrays that move so that a large one fits: the pictures of fragmented memory (E17, E19), scaled down, on the
+** device under test, and moves while other threads use what moves. A limit makes the fragments matter. */
+#include "tests/tidetest.h"
+#include "arrays/arrays.h"
+
+#define MIB TIDEI_MIB
+
+static tide_runtime *open_with(size_t limit) {
+    char text[32];
+    snprintf(text, sizeof text, "%zu", limit);
+    return test_open(&(tide_config){.collector = "refcount", .pool = "tide", .limit = text, .policy = "never"});
+}
+
+/* `mib` MiB of a pattern that tells arrays apart. */
+static tide_array *filled(tide_runtime *rt, int64_t mib, int mark) {
+    return tide_full(rt, TIDE_I32, SHAPE(mib << 18), tide_arg_int(mark));
+}
+
+static void check(tide_array *a, int mark) {
+    tide_array *low = tide_map(tide_array_runtime(a), "(a) -> min(a)", a);
+    tide_array *high = tide_map(tide_array_runtime(a), "(a) -> max(a)", a);
+    assert_array(low);
+    assert_array(high);
+    assert_true(tide_item_f64(low) == mark && tide_item_f64(high) == mark);
+    tide_free(low);
+    tide_free(high);
+}
+
+static uint64_t compactions(tide_runtime *rt) {
+    tidei_pool_stats s;
+    rt->devs[0].pool->ops->stats(rt->devs[0].pool, &s);
+    return s.compactions;
+}
+
+/* Arrays of these sizes fill the limit; some are dropped; then one of `ask` MiB, which has no hole of its size. The others keep
+** what they hold. MiB stand for 64 of the pictures'. */
+static void picture(size_t limit, const int *sizes, unsigned n, unsigned drop, int64_t ask) {
+    tide_runtime *rt = open_with(limit * MIB + MIB); /* and a little for what looks at them */
+    tide_array *a[8];
+    for (unsigned i = 0; i < n; i++) assert_array(a[i] = filled(rt, sizes[i], (int)i + 1));
+    for (unsigned i = 0; i < n; i++)
+        if (drop >> i & 1) tide_free(a[i]);
+    tide_array *big = filled(rt, ask, 99);
+    assert_array(big);
+    check(big, 99);
+    for (unsigned i = 0; i < n; i++) {
+        if (drop >> i & 1) continue;
+        check(a[i], (int)i + 1);
+        tide_free(a[i]);
+    }
+    tide_free(big);
+    assert_true(tidei_runtime_valid(rt));
+    tide_close(rt);
+}
+
+static void e17_the_pictures(void **state) {
+    (void)state;
+    picture(128, (int[]){32, 64}, 2, 1, 48);
+    picture(96, (int[]){16, 16, 16, 16, 16, 16}, 6, 0x2a, 32);
+    picture(128, (int[]){32, 32, 32}, 3, 2, 48);
+}
+
+/* ---- below a page ---- */
+
+enum { SMALL = 4096, SMALL_BYTES = 8192, KEPT = SMALL / 4, SCOPE = 64 };
+
+static void pin_all(tide_runtime *rt, tide_array **a, tide_use_scope **scopes) {
+    tide_use uses[SCOPE];
+    void *ptrs[SCOPE];
+    for (unsigned i = 0; i < KEPT; i += SCOPE) {
+        for (unsigned k = 0; k < SCOPE; k++) uses[k] = (tide_use){.array = a[4 * (i + k)], .mode = TIDE_READ};
+        assert_ok(tide_use_begin(rt, NULL, uses, SCOPE, ptrs, &scopes[i / SCOPE]));
+    }
+}
+
+static void e19_below_a_page(void **state) {
+    (void)state;
+    tide_runtime *rt = open_with((size_t)SMALL * SMALL_BYTES);
+    tide_array **a = calloc(SMALL, sizeof *a);
+    tide_use_scope *scopes[KEPT / SCOPE];
+    const int64_t n = SMALL_BYTES / 4, big[] = {5 << 20};
+    for (unsigned i = 0; i < SMALL; i++) assert_array(a[i] = tide_full(rt, TIDE_I32, 1, &n, tide_arg_int((int)i)));
+    for (unsigned i = 0; i < SMALL; i++)
+        if (i % 4) tide_free(a[i]);
+    pin_all(rt, a, scopes);
+    assert_null(tide_empty(rt, TIDE_I32, 1, big));
+    assert_error(TIDE_E_NOMEM, "out of memory");
+    for (unsigned i = 0; i < TIDEI_COUNT(scopes); i++) assert_ok(tide_use_end(scopes[i]));
+    tide_array *b = tide_empty(rt, TIDE_I32, 1, big);
+    assert_array(b);
+    tidei_pool_stats s;
+    rt->devs[0].pool->ops->stats(rt->devs[0].pool, &s);
+    assert_in_range(s.bytes_moved, 1, (size_t)KEPT * SMALL_BYTES);
+    for (unsigned i = 0; i < SMALL; i += 4) {
+        int32_t *host = malloc(SMALL_BYTES);
+        assert_ok(tide_to_host(a[i], host, SMALL_BYTES));
+        for (int64_t k = 0; k < n; k++) assert_int_equal(host[k], (int)i);
+        free(host);
+        tide_free(a[i]);
+    }
+    tide_free(b);
+    free(a);
+    tide_close(rt);
+}
+
+/* ---- while others are at work ---- */
+
+enum { THREADS = 4, SLOTS = 12 };
+static struct {
+    tide_runtime *rt;
+    atomic_bool bad;
+} busy;
+
+static bool holds(tide_array *a, int mark) {
+    tide_array *same = tide_map(busy.rt, "(a, m) -> sum(where(a == m, 0, 1))", a, mark);
+    bool ok = !same || tide_item_f64(same) == 0; /* none: no room for it just now */
+    tide_free(same);
+    return ok;
+}
+
+/* Fills, looks and drops arrays of many sizes on a stream of its own; what does not fit is left out. */
+static void *work(void *arg) {
+    uint64_t seed = (uint64_t)(uintptr_t)arg;
+    tide_array *a[SLOTS] = {NULL};
+    int marks[SLOTS] = {0};
+    tide_stream *s = NULL;
+    if (tide_stream_new(busy.rt, &s) != TIDE_OK || tide_stream_set(busy.rt, s) != TIDE_OK) busy.bad = true;
+    unsigned rounds = getenv("TIDE_TEST_QUICK") ? 200 : 600;
+    for (unsigned i = 0; i < rounds && !busy.bad; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        unsigned k = (unsigned)(seed >> 33) % SLOTS;
+        if (a[k]) {
+            if (!holds(a[k], marks[k])) busy.bad = true;
+            tide_free(a[k]);
+            a[k] = NULL;
+        } else {
+            marks[k] = (int)(i * THREADS + (uintptr_t)arg);
+            a[k] =
+                tide_full(busy.rt, TIDE_I32, SHAPE((int64_t)(256 + (seed >> 40) % 60000)), tide_arg_int(marks[k]));
+        }
+    }
+    for (unsigned k = 0; k < SLOTS; k++) {
+        if (a[k] && !holds(a[k], marks[k])) busy.bad = true;
+        tide_free(a[k]);
+    }
+    if (tide_stream_set(busy.rt, NULL) != TIDE_OK) busy.bad = true;
+    tide_stream_release(s);
+    return NULL;
+}
+
+static void arrays_move_while_others_are_used(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    busy.bad = false;
+    busy.rt = open_with(4 * MIB);
+    for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    assert_false(busy.bad);
+    assert_true(compactions(busy.rt) > 0);
+    assert_ok(tide_device_synchronize(busy.rt));
+    assert_true(tidei_runtime_valid(busy.rt));
+    assert_int_equal(test_stats(busy.rt).live, 0);
+    tide_close(busy.rt);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(e17_the_pictures),
+        cmocka_unit_test(e19_below_a_page),
+        cmocka_unit_test(arrays_move_while_others_are_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
