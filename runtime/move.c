@@ -12,7 +12,9 @@ void tidei_moves_wait(tidei_moves *m) {
 static void begin(tidei_dev *d) {
     pthread_mutex_lock(&d->moves.lock);
     atomic_store(&d->moves.moving, true);
+    pthread_mutex_lock(&d->streams_lock); /* a stream that is opened later finds the flag too */
     unsigned n = atomic_load(&d->nstreams);
+    pthread_mutex_unlock(&d->streams_lock);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
         if (!s) continue;
@@ -64,7 +66,8 @@ static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
     return follow_all(s, uses, n);
 }
 
-/* Where the places overlap, in pieces that do not: each comes after the one before. The lower place is the new one. */
+/* Where the places overlap, in pieces that do not: each comes after the one before. The lower place is the new one. Once a piece
+** has gone over the old place there is no way back: the next one that fails loses the device. */
 static tide_status copy(tide_stream *s, const tidei_move *m) {
     size_t step = m->from > m->to ? (size_t)(m->from - m->to) : (size_t)(m->to - m->from);
     tide_status status = TIDE_OK;
@@ -74,6 +77,10 @@ static tide_status copy(tide_stream *s, const tidei_move *m) {
                         .src = m->from + at,
                         .bytes = tidei_min_size(step, m->bytes - at)};
         status = s->dev->d->ops->copy(s->dev->d, s->ds, &c);
+        if (status != TIDE_OK && at) {
+            atomic_store(&s->dev->d->lost, true);
+            return TIDE_E_LOST;
+        }
     }
     return status;
 }
@@ -103,6 +110,10 @@ static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npe
     *tick = 0;
     if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
     tide_status status = order(s, pending, npending, moves, n);
+    if (status != TIDE_OK) { /* s comes after nothing yet: no moment that says so */
+        tidei_stream_let_go(s);
+        return tidei_device_failed(s, status, "compaction");
+    }
     pthread_mutex_lock(&s->lock);
     *tick = tidei_stream_tick(s);
     s->last_op = "compaction";

@@ -449,9 +449,12 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
 /* The same for `take`, which wants a spare descriptor afterwards as there is one now. */
 __attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, const tidei_shelf *own, size_t size,
                                                             tide_stream *s, unsigned flags, tidei_extent **out) {
+    tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
+    tidei_error_save(&before);
     tidei_extent *spare = tidei_tide_spare(p);
     tide_status st = search(p, own, size, s, flags, out);
     tidei_tide_drop(p, spare);
+    if (st == TIDE_OK) tidei_error_restore(&before);
     return st;
 }
 
@@ -658,6 +661,7 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
     size_t bytes = b->bytes, size = x->size, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
     int number = tidei_thread_number;
     tidei_cache *c = cache_of(p, number);
+    if (tidei_unlikely(!c)) c = cache_made(p, (unsigned)(number = (int)tidei_thread_index()));
     uint64_t tick;
     tidei_check(x->bytes == bytes);
     uint16_t slot = take_stamps(p, x, &b->stamps, &tick);
@@ -876,7 +880,8 @@ static bool valid_locked(tidei_tide *p) {
         if (sh) bytes += sh->bytes;
     }
     tidei_tally t = tidei_tide_tally(p);
-    bool alone = p->ncaches <= 1; /* what threads count for themselves is exact, and nobody at it */
+    /* What threads count for themselves is exact where nobody is at it. */
+    bool alone = !p->ncaches || (p->ncaches == 1 && cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
     return bytes == c.free_bytes && count == c.free_count && c.used == p->used && c.claimed == p->claimed &&
            c.backed == p->backed;

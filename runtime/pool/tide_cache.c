@@ -19,6 +19,7 @@ tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number) {
     pthread_mutex_lock(&p->lock);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
+    if (number > p->caches_end) p->caches_end = number;
     tidei_tide_set_cap(p);
     pthread_mutex_unlock(&p->lock);
     return c;
@@ -58,7 +59,7 @@ static void release_chain(tidei_tide *p, tidei_extent *chain) {
 void tidei_tide_flush(tidei_tide *p) {
     tidei_extent *chain = NULL;
     size_t bytes = 0;
-    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) {
+    for (unsigned i = 0; i < p->caches_end; i++) {
         tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (c) chain = tidei_cache_rob(c, chain, &bytes);
     }
@@ -95,7 +96,7 @@ tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, 
 
 tidei_tally tidei_tide_tally(const tidei_tide *p) {
     tidei_tally t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
-    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) {
+    for (unsigned i = 0; i < p->caches_end; i++) {
         const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (!c) continue;
         t.live += atomic_load_explicit(&c->live, memory_order_relaxed);

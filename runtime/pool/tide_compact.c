@@ -55,7 +55,8 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
 static size_t ask_all(tidei_tide *p, tide_stream *s, tidei_reach reach) {
     size_t bytes = 0;
     for (tidei_extent *x = p->first; x; x = x->next) {
-        if (tidei_extent_is(x) == TIDEI_EXTENT_LIVE) x->fixed = !asked(x, p->base.mover->movable);
+        bool out = tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
+        if (out) x->fixed = !asked(x, p->base.mover->movable);
         if (!is_free(x)) continue;
         x->far = !tidei_tide_reaches(p, reach, s, x);
         if (!x->far) bytes += x->size;
@@ -77,24 +78,28 @@ static size_t cost_of(const tidei_extent *x) {
 
 /* Of a stretch that is looked at: sums over its extents. */
 struct sums {
-    size_t bytes, free, cost;
+    size_t bytes, free, near, cost; /* near: free, and within reach */
     unsigned blocks;
 };
 static void add(struct sums *a, const tidei_extent *x) {
     a->bytes += x->size;
     a->cost += cost_of(x);
-    if (is_free(x))
+    if (is_free(x)) {
         a->free += x->size;
-    else
+        a->near += x->far ? 0 : x->size;
+    } else {
         a->blocks++;
+    }
 }
 static void take_away(struct sums *a, const tidei_extent *x) {
     a->bytes -= x->size;
     a->cost -= cost_of(x);
-    if (is_free(x))
+    if (is_free(x)) {
         a->free -= x->size;
-    else
+        a->near -= x->far ? 0 : x->size;
+    } else {
         a->blocks--;
+    }
 }
 
 /* The cheapest stretch that has `size` bytes, free ones if `slide`; `all` free ones are within reach. For each end the latest beginning is the cheapest. */
@@ -112,7 +117,7 @@ static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide
             take_away(&a, low);
             low = low->next;
         }
-        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.free;
+        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.near;
         if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost};
     }
     return best;
@@ -270,6 +275,7 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
     if (find_places(p, c)) {
         st = move(p, c, &moved, &tick);
         for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, tick);
+        if (tick && moved < c->n) be_pending(c->to[moved], c->s, tick); /* part of it may be queued */
         vacate(p, c, moved, c->n);
         if (st == TIDE_OK) all_pending(w, c->s, tick);
     }
@@ -283,7 +289,7 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
 /* ---- sliding ---- */
 
 /* Where each block goes: close behind the one before, but for those that would go so little that it takes too many pieces; they
-** stay. TIDE_E_NOMEM: what is lost between those makes the rest too little; c->lost is raised by it for the next try. */
+** stay. TIDE_E_NOMEM: what is lost between those makes the rest too little; c->lost is raised to it for the next try. */
 static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -301,7 +307,7 @@ static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
     }
     c->n = n;
     if (tidei_extent_end(w->last) - at >= c->size) return TIDE_OK;
-    c->lost += lost;
+    c->lost = tidei_max_size(c->lost, lost);
     return TIDE_E_NOMEM;
 }
 
@@ -365,7 +371,7 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
     if (st == TIDE_OK) {
         st = move(p, c, &moved, &tick);
         for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->moves[i].to - p->addr);
-        lay_out(p, w, c->s, tick);
+        if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
     }
     if (st == TIDE_OK) *out = w->last;
     unclaim_but(p, w, st == TIDE_OK ? w->last : NULL);
@@ -378,8 +384,11 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 static tide_status restock(tidei_tide *p, const stretch *w, bool *again) {
     size_t n = 2;
     for (const tidei_extent *x = w->first; x != w->last->next; x = x->next) n++;
-    *again = !tidei_tide_has_spares(p, n);
-    return *again ? tidei_tide_restock_to(p, n) : TIDE_OK;
+    *again = false;
+    if (tidei_tide_has_spares(p, n)) return TIDE_OK;
+    tide_status st = tidei_tide_restock_to(p, n);
+    *again = st == TIDE_OK;
+    return st;
 }
 
 /* One way, once. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */

@@ -48,10 +48,10 @@ typedef struct tidei_tide {
     tidei_shelf ready, mixed;
     size_t used, backed, claimed; /* used: live, rounding, and what caches hold */
     int64_t live, held; /* what threads without a cache, and whoever empties others', add to the caches' figures */
-    uint64_t allocs, frees; /* likewise */
-    unsigned ncaches, nshelves;
-    bool shared;      /* several streams have used it */
-    size_t most_used; /* so far */
+    uint64_t allocs, frees;                 /* likewise */
+    unsigned ncaches, caches_end, nshelves; /* caches_end: the highest number of a thread with one */
+    bool shared;                            /* several streams have used it */
+    size_t most_used;                       /* so far */
     uint64_t compactions, bytes_moved;
     uint64_t compact_after;              /* that many frees in all: the last try was in vain, ... */
     size_t compact_pause;                /* ... and so many more after the next such one */
