@@ -1,4 +1,5 @@
-/* tide_pool.h: the pool `tide` inside: its state, and what tide.c (blocks) and tide_pages.c (memory) ask of each other.
+/* tide_pool.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks), tide_cache.c (threads'
+** caches), tide_find.c (which piece), tide_extents.c (pieces), tide_compact.c (moves), tide_pages.c (memory), tide_figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out, free stretches, holes
 ** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
@@ -53,8 +54,8 @@ typedef struct tidei_tide {
     bool shared;                            /* several streams have used it */
     size_t most_used;                       /* so far */
     uint64_t compactions, bytes_moved;
-    uint64_t compact_after;              /* that many frees in all: the last try was in vain, ... */
-    size_t compact_pause;                /* ... and so many more after the next such one */
+    uint64_t compact_after;              /* no compaction before that many frees in all, ... */
+    size_t compact_pause;                /* ... so many after the last one, which was in vain; 0: it was not */
     struct tidei_compaction *compaction; /* made at the first one; who moves has it */
     tidei_extent *spares;
     tidei_slab *slabs;
@@ -62,6 +63,11 @@ typedef struct tidei_tide {
 
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
 
+static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
+    return (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1}; /* the history of the bytes is unknown */
+}
+
+/* tide_extents.c */
 /* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_tide_restock(tidei_tide *p);
 tide_status tidei_tide_restock_to(tidei_tide *p, size_t n);
@@ -73,6 +79,14 @@ void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at);
 void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at);
 void tidei_tide_unlink(tidei_tide *p, tidei_extent *x);
 
+void tidei_tide_free_descriptors(tidei_tide *p); /* at close */
+
+void tidei_tide_shelf_open(const tidei_tide *p, tidei_shelf *sh);
+/* The shelf of a stream's slot; NULL: not made yet. `made` makes it: NULL when host memory is exhausted; without the lock. */
+static inline tidei_shelf *tidei_tide_own(const tidei_tide *p, unsigned slot) {
+    return atomic_load_explicit(&p->own[slot], memory_order_acquire);
+}
+tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot);
 /* The shelf that a free extent lies on, from its slot. */
 tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x);
 /* x, off every shelf, becomes free with its slot and tick, joined with its neighbours where that may be. */
@@ -84,6 +98,13 @@ bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei
 /* x takes over its neighbour y's stretch and what is pending there; y is dropped. Both are off the shelves. */
 void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
 
+/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the shelves, with all that is pending.
+** There is a spare descriptor. NULL: host memory is exhausted, and x is as it was. */
+tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
+/* A claimed extent becomes free. */
+void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
+
+/* tide_find.c */
 /* Which pieces a stream may have. */
 typedef enum tidei_reach {
     TIDEI_REACH_COVERED, /* its work will come after what is pending there, by the pool's rules and without asking */
@@ -93,11 +114,15 @@ typedef enum tidei_reach {
 bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x);
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
 tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach);
-/* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the shelves, with all that is pending.
-** There is a spare descriptor. NULL: host memory is exhausted, and x is as it was. */
-tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
-/* A claimed extent becomes free. */
-void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
+/* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare descriptor that was there still is.
+** The lock is let go of where the device is asked, blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the
+** device's error. */
+tide_status tidei_tide_find(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+                            tidei_extent **out);
+
+/* tide.c */
+/* Without the lock: looks what is done, and joins it. Returns the bytes that became ready. */
+size_t tidei_tide_settle(tidei_tide *p);
 
 /* tide_compact.c */
 /* Moves blocks until there is a free piece of `size` bytes, with free pieces within reach; *out is CLAIMED, and its history is
@@ -106,6 +131,10 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei
                                tidei_extent **out);
 
 /* tide_cache.c */
+/* The thread's cache, if it has one in this pool already. */
+static inline tidei_cache *tidei_tide_cache_of(const tidei_tide *p, int number) {
+    return tidei_likely(number > 0) ? atomic_load_explicit(&p->caches[number - 1], memory_order_acquire) : NULL;
+}
 /* For the thread of that number (tidei_thread_index, not 0), which is the calling one; NULL: host memory is exhausted. */
 tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number);
 void tidei_tide_set_cap(tidei_tide *p); /* what is backed, or the number of caches, has changed */
@@ -119,7 +148,12 @@ typedef struct tidei_tally {
 } tidei_tally;
 tidei_tally tidei_tide_tally(const tidei_tide *p);
 
-/* tide_pages.c; both let go of the lock meanwhile */
+/* tide_figures.c */
+void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out);
+bool tidei_tide_valid(tidei_pool *pool);
+bool tidei_tide_valid_locked(tidei_tide *p);
+
+/* tide_pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
 /* Gets so much new memory (rounded up to pages), beside free memory if possible; *out, CLAIMED, is that with it. */

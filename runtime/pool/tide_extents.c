@@ -1,0 +1,234 @@
+/* tide_extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by address, the shelves that free ones
+** lie on, and how they fall apart and become one. All of it under the pool's lock but where a function says so.
+**
+** What must stay true: extents tile the range; a free one lies on the shelf that its slot names; neighbours that are joinable are
+** one. Descriptors come from slabs that live as long as the pool, so a pointer to one that is out of date can still be read. */
+#include "runtime/pool/tide_pool.h"
+
+#ifndef TIDEI_STRESS
+#define SLAB_EXTENTS 63 /* descriptors a slab: 8 KiB */
+#else
+#define SLAB_EXTENTS 2
+#endif
+struct tidei_slab {
+    tidei_slab *next;
+    tidei_extent extents[SLAB_EXTENTS];
+};
+
+/* ---- descriptors ---- */
+
+static void add_slab(tidei_tide *p, tidei_slab *slab) {
+    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank : 1;
+    slab->next = p->slabs;
+    p->slabs = slab;
+    for (unsigned i = 0; i < SLAB_EXTENTS; i++) {
+        rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5; /* xorshift32: any spread will do */
+        slab->extents[i].rank = rank;
+        tidei_tide_drop(p, &slab->extents[i]);
+    }
+}
+
+bool tidei_tide_has_spares(const tidei_tide *p, size_t n) {
+    const tidei_extent *x = p->spares;
+    while (x && n > 1) x = x->left, n--;
+    return x;
+}
+
+tide_status tidei_tide_restock(tidei_tide *p) { return tidei_tide_restock_to(p, 2); }
+
+tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
+    while (tidei_unlikely(!tidei_tide_has_spares(p, n))) {
+        pthread_mutex_unlock(&p->lock);
+        tidei_slab *slab = tidei_host_alloc(p->base.dev->rt, sizeof *slab);
+        pthread_mutex_lock(&p->lock);
+        if (!slab) return tidei_fail_host_memory("pool tide", sizeof *slab);
+        add_slab(p, slab);
+    }
+    return TIDE_OK;
+}
+
+tidei_extent *tidei_tide_spare(tidei_tide *p) {
+    tidei_extent *x = p->spares;
+    p->spares = x->left;
+    return x;
+}
+
+void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
+    tidei_extent_be(x, TIDEI_EXTENT_SPARE);
+    x->left = p->spares;
+    p->spares = x;
+}
+
+void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
+    x->next = at;
+    x->prev = at->prev;
+    at->prev = x;
+    if (x->prev)
+        x->prev->next = x;
+    else
+        p->first = x;
+}
+
+void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
+    x->prev = at;
+    x->next = at->next;
+    at->next = x;
+    if (x->next)
+        x->next->prev = x;
+    else
+        p->last = x;
+}
+
+void tidei_tide_unlink(tidei_tide *p, tidei_extent *x) {
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        p->first = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    else
+        p->last = x->prev;
+}
+
+void tidei_tide_free_descriptors(tidei_tide *p) {
+    for (tidei_slab *slab = p->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        tidei_host_free(p->base.dev->rt, slab);
+    }
+}
+
+/* ---- shelves ---- */
+
+void tidei_tide_shelf_open(const tidei_tide *p, tidei_shelf *sh) {
+    sh->shift = (unsigned)__builtin_ctzll(p->granule);
+}
+
+tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot) {
+    tidei_shelf *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
+    if (!made) return NULL;
+    tidei_tide_shelf_open(p, made);
+    pthread_mutex_lock(&p->lock);
+    bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
+    if (first) p->shared = p->nshelves++ > 0;
+    pthread_mutex_unlock(&p->lock);
+    if (first) return made;
+    tidei_host_free(p->base.dev->rt, made);
+    return sh;
+}
+
+tidei_shelf *tidei_tide_shelf(tidei_tide *p, const tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) return &p->ready;
+    if (x->slot == TIDEI_SLOT_MANY) return &p->mixed;
+    return tidei_tide_own(p, x->slot);
+}
+
+bool tidei_tide_joinable(const tidei_tide *p, const tidei_extent *a, const tidei_extent *b) {
+    if (a->slot == TIDEI_SLOT_MANY || b->slot == TIDEI_SLOT_MANY) return false;
+    if (a->slot == b->slot) return a->slot == TIDEI_SLOT_READY || !p->shared || a->tick == b->tick;
+    return !p->shared && (a->slot == TIDEI_SLOT_READY || b->slot == TIDEI_SLOT_READY);
+}
+
+static void join_pending(tidei_extent *x, const tidei_extent *y) {
+    if (y->slot == TIDEI_SLOT_READY) return;
+    if (x->slot == TIDEI_SLOT_READY || x->tick < y->tick) x->tick = y->tick;
+    x->slot = y->slot;
+}
+
+void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y) {
+    if (y->off < x->off) x->off = y->off;
+    x->size += y->size;
+    join_pending(x, y);
+    tidei_tide_unlink(p, y);
+    tidei_tide_drop(p, y);
+}
+
+static bool joins(const tidei_tide *p, const tidei_extent *x, const tidei_extent *neighbour) {
+    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE && tidei_tide_joinable(p, x, neighbour);
+}
+
+/* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is dropped. */
+static void give_to(tidei_tide *p, tidei_extent *y, tidei_extent *x) {
+    size_t off = y->off < x->off ? y->off : x->off;
+    tidei_shelf *sh = tidei_tide_shelf(p, y);
+    join_pending(y, x);
+    tidei_tide_unlink(p, x);
+    tidei_shelf_reshape(sh, y, off, y->size + x->size);
+    tidei_tide_drop(p, x);
+}
+
+void tidei_tide_release(tidei_tide *p, tidei_extent *x) {
+    tidei_extent *prev = joins(p, x, x->prev) ? x->prev : NULL;
+    if (prev) join_pending(x, prev);
+    tidei_extent *next = joins(p, x, x->next) ? x->next : NULL;
+    if (prev && next) {
+        tidei_shelf_take(tidei_tide_shelf(p, prev), prev);
+        tidei_tide_absorb(p, x, prev);
+    }
+    tidei_extent *heir = next ? next : prev;
+    if (heir && (x->slot == heir->slot || x->slot == TIDEI_SLOT_READY)) {
+        give_to(p, heir, x);
+        return;
+    }
+    if (heir) {
+        tidei_shelf_take(tidei_tide_shelf(p, heir), heir);
+        tidei_tide_absorb(p, x, heir);
+    }
+    tidei_extent_be(x, TIDEI_EXTENT_FREE);
+    tidei_shelf_put(tidei_tide_shelf(p, x), x);
+}
+
+void tidei_tide_claim(tidei_tide *p, tidei_extent *x) {
+    tidei_shelf_take(tidei_tide_shelf(p, x), x);
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    p->claimed += x->size;
+}
+
+void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x) {
+    p->claimed -= x->size;
+    tidei_tide_release(p, x);
+}
+
+/* ---- cutting ---- */
+
+/* For the rest of a piece that is split: all that is pending. False: host memory is exhausted. */
+static bool copy_pending(tidei_extent *to, tidei_extent *from) {
+    to->slot = from->slot;
+    to->tick = from->tick;
+    if (from->slot != TIDEI_SLOT_MANY) return true;
+    to->many = (tidei_stamps){0};
+    if (!tidei_stamps_reserve(&to->many, from->many.n)) return false;
+    for (unsigned i = 0; i < from->many.n; i++) tidei_stamps_add(&to->many, tidei_stamps_at(&from->many)[i]);
+    return true;
+}
+
+/* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free. There is a spare
+** descriptor. NULL: host memory is exhausted. */
+static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
+    tidei_extent *low = p->spares;
+    if (!copy_pending(low, x)) return NULL;
+    p->spares = low->left;
+    low->off = x->off;
+    low->size = size;
+    tidei_tide_link_before(p, low, x);
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) {
+        tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off + size, x->size - size);
+    } else {
+        p->claimed -= x->size;
+        x->off += size;
+        x->size -= size;
+        tidei_tide_release(p, x);
+    }
+    return low;
+}
+
+static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE)
+        tidei_shelf_take(tidei_tide_shelf(p, x), x);
+    else
+        p->claimed -= x->size;
+    return x;
+}
+
+tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size) {
+    return x->size > size ? split(p, x, size) : whole(p, x);
+}
