@@ -6,6 +6,7 @@
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include <sched.h>
 #include <stdio.h>
 
 /* ---- what is counted against the limits ---- */
@@ -30,6 +31,13 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
 void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_sub_explicit(&d->backed, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
+}
+
+void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
+
+void tidei_transit_end(tidei_dev *d, bool changed) {
+    if (changed) atomic_fetch_add(&d->transits.ended, 1); /* before the waiters look */
+    atomic_fetch_sub(&d->transits.under_way, 1);
 }
 
 static bool above_soft(tidei_dev *d, size_t bytes) {
@@ -153,7 +161,8 @@ struct climb {
     size_t bytes;
     const char *what;
     size_t given[RUNGS];
-    unsigned climbed; /* rungs that ran */
+    unsigned climbed;  /* rungs that ran */
+    uint64_t transits; /* ended before the last attempt */
 };
 
 #define HOLDERS 3
@@ -312,6 +321,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
         tide_clear_error();
+        c->transits = atomic_load(&c->d->transits.ended);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
@@ -341,8 +351,23 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 }
 
 /* Others may take what a rung gave before it is tried: they go on as long as there is something to be had, and a climber
-** that is slow to run fails although there was enough. It climbs again where it was not alone. */
+** that is slow to run fails although there was enough. And what they are getting or giving back just now is nobody's. The
+** climber climbs again where it was not alone. */
 #define CLIMBS 4
+
+static void wait_for_transits(void *p) {
+    const struct climb *c = p;
+    const tidei_transits *t = &c->d->transits;
+    while (atomic_load(&t->under_way) && atomic_load(&t->ended) == c->transits) sched_yield();
+}
+
+/* Whether memory was on its way during the last attempt. If it still is, one of those who move it is waited for. */
+static bool missed_transits(struct climb *c) {
+    const tidei_transits *t = &c->d->transits;
+    bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->transits;
+    if (missed) tidei_blocking(c->d->rt, wait_for_transits, c);
+    return missed;
+}
 
 static uint64_t handed_out(tidei_dev *d) {
     tidei_pool_stats ps;
@@ -356,7 +381,7 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
     for (unsigned i = 0; i < CLIMBS && robbed && status == TIDE_E_NOMEM; i++) {
         uint64_t before = handed_out(c->d);
         status = climb(c, attempt, arg);
-        robbed = handed_out(c->d) != before;
+        robbed = status == TIDE_E_NOMEM && (missed_transits(c) || handed_out(c->d) != before);
     }
     return status;
 }

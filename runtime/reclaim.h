@@ -38,4 +38,15 @@ tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 tide_status tidei_back(tidei_dev *d, size_t bytes);
 void tidei_unback(tidei_dev *d, size_t bytes);
 
+/* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can have it yet. Device calls
+** take long, so who climbs meanwhile would fail for want of what is about to be there. Between begin, after tidei_back or
+** before memory is taken from where it could be had, and end, once it can be had or no longer counts, a thread takes part in
+** no climb. `changed`: something came of it. In tidei_dev. */
+typedef struct tidei_transits {
+    _Atomic unsigned under_way;
+    _Atomic uint64_t ended; /* of which something came */
+} tidei_transits;
+void tidei_transit_begin(tidei_dev *d);
+void tidei_transit_end(tidei_dev *d, bool changed);
+
 #endif

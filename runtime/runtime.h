@@ -63,6 +63,7 @@ struct tidei_dev {
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t live, peak_live, peak_backed;
     _Atomic uint64_t retries, backings, droppings;
+    tidei_transits transits;
     _Atomic uint64_t host_waits, host_wait_ns, device_waits;
     _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
     _Atomic size_t wake_at;        /* live + request at which the policy wants to be asked at an allocation */

@@ -164,6 +164,71 @@ static void another_threads_drain_is_waited_for(void **state) {
     close_checked(rt);
 }
 
+/* What another thread is giving back counts until the driver has it, and no rung would find it: it is waited for. */
+static struct {
+    tide_runtime *rt;
+    tidei_storage *st;
+    const struct tidei_device_ops *ops; /* the device's own */
+    _Atomic pthread_t slow;             /* the thread whose calls take long */
+    atomic_int entered;
+} transit;
+
+static void dawdle(void) {
+    if (!pthread_equal(pthread_self(), atomic_load(&transit.slow))) return;
+    atomic_store(&transit.entered, 1);
+    for (int i = 0; i < 2000 && !atomic_load(&transit.rt->climbs); i++) usleep(100);
+    usleep(20000); /* a climb that does not wait is over by then */
+}
+static tide_status slow_unmap(tidei_device *d, tidei_addr a, tidei_dpage *const *pages, size_t n) {
+    dawdle();
+    return transit.ops->unmap(d, a, pages, n);
+}
+static void slow_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr a, size_t bytes) {
+    dawdle();
+    transit.ops->raw_free(d, kind, a, bytes);
+}
+static tide_status slow_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
+    dawdle();
+    return transit.ops->mempool_trim(d, mp, keep);
+}
+static void *give_back_slowly(void *p) {
+    tidei_pool *pool = transit.rt->devs[0].pool;
+    (void)p;
+    atomic_store(&transit.slow, pthread_self());
+    tidei_storage_release(transit.st);
+    pool->ops->trim(pool, 0);
+    atomic_store(&transit.entered, 1);
+    return NULL;
+}
+
+static void what_is_on_its_way_back_is_waited_for(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < TEST_POOLS; i++) {
+        tide_config c = {.struct_size = sizeof c, .log = keep_line, .pool = test_pool(i)};
+        tide_runtime *rt = half_open(&c, 64 * MIB);
+        tidei_device *d = rt->devs[0].d;
+        struct tidei_device_ops slow = *d->ops;
+        pthread_t other;
+        tidei_storage *st;
+        assert_ok(tide_set_limit(rt, 40 * MIB));
+        assert_ok(take(rt, NULL, 36 * MIB, &transit.st));
+        transit.rt = rt;
+        transit.ops = d->ops;
+        atomic_store(&transit.entered, 0);
+        slow.unmap = slow_unmap;
+        slow.raw_free = slow_raw_free;
+        slow.mempool_trim = slow_mempool_trim;
+        d->ops = &slow;
+        assert_int_equal(pthread_create(&other, NULL, give_back_slowly, NULL), 0);
+        while (!atomic_load(&transit.entered)) sched_yield();
+        if (take(rt, NULL, 36 * MIB, &st) != TIDE_OK) fail_msg("%s: %s", c.pool, tide_last_error()->message);
+        pthread_join(other, NULL);
+        d->ops = transit.ops;
+        tidei_storage_release(st);
+        half_close(rt);
+    }
+}
+
 /* ---- reclaimables ---- */
 
 struct cache {
@@ -534,6 +599,7 @@ int main(void) {
         cmocka_unit_test(a_full_collection_helps),
         cmocka_unit_test(stealing_comes_before_collecting),
         cmocka_unit_test(another_threads_drain_is_waited_for),
+        cmocka_unit_test(what_is_on_its_way_back_is_waited_for),
         cmocka_unit_test(purge_then_drop),
         cmocka_unit_test(one_that_fails_or_reenters_does_not_stop_the_rest),
         cmocka_unit_test(rounds_do_not_hide_entries),

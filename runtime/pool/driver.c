@@ -102,10 +102,13 @@ static size_t uncharge(driver *p) {
 static size_t trim_to(driver *p, size_t keep) {
     tidei_saved_error e;
     tidei_error_save(&e);
+    tidei_transit_begin(p->base.dev);
     tide_status st = ops_of(p)->mempool_trim(p->base.dev->d, p->mp, keep);
     if (st == TIDE_OK) st = look(p);
     if (st != TIDE_OK) tidei_error_restore(&e);
-    return uncharge(p);
+    size_t bytes = uncharge(p);
+    tidei_transit_end(p->base.dev, bytes > 0);
+    return bytes;
 }
 
 /* What the driver took and the limit refused to count. */
@@ -343,6 +346,17 @@ static void undo(driver *p, record *r) {
     tidei_error_restore(&e);
 }
 
+static tide_status take(driver *p, tide_stream *s, record *r, unsigned flags) {
+    tide_status st = ask(p, s, r);
+    if (st != TIDE_OK) {
+        tidei_host_free(p->base.dev->rt, r);
+        return st;
+    }
+    st = account(p, r, flags);
+    if (st != TIDE_OK) undo(p, r);
+    return st;
+}
+
 static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
     driver *p = (driver *)pool;
     tidei_dev *dev = pool->dev;
@@ -354,16 +368,10 @@ static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, 
     record *r = tidei_host_alloc(dev->rt, sizeof *r);
     if (!r) return tidei_fail_host_memory("pool driver", sizeof *r);
     *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align), .slot = s->slot};
-    st = ask(p, s, r);
-    if (st != TIDE_OK) {
-        tidei_host_free(dev->rt, r);
-        return st;
-    }
-    st = account(p, r, flags);
-    if (st != TIDE_OK) {
-        undo(p, r);
-        return st;
-    }
+    tidei_transit_begin(dev);
+    st = take(p, s, r, flags);
+    tidei_transit_end(dev, st == TIDE_OK);
+    if (st != TIDE_OK) return st;
     *out = (tidei_block){.addr = r->addr, .bytes = bytes, .priv = r, .stamps = r->stamps};
     r->stamps = (tidei_stamps){0};
     return TIDE_OK;

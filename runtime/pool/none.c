@@ -71,6 +71,7 @@ static size_t none_settle(tidei_pool *pool) {
     pthread_mutex_unlock(&p->lock);
     if (!any) return 0;
     pthread_mutex_lock(&p->settling);
+    tidei_transit_begin(pool->dev);
     pthread_mutex_lock(&p->lock);
     record *all = p->parked;
     p->parked = NULL;
@@ -92,6 +93,7 @@ static size_t none_settle(tidei_pool *pool) {
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);
     give_all_back(p, done);
+    tidei_transit_end(pool->dev, bytes > 0);
     return bytes;
 }
 
@@ -107,8 +109,10 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align)};
     tide_status st = tidei_back(dev, r->rounded);
     if (st == TIDE_OK) {
+        tidei_transit_begin(dev);
         st = dev->d->ops->raw_alloc(dev->d, pool->kind, bytes, &r->addr);
         if (st != TIDE_OK) tidei_unback(dev, r->rounded);
+        tidei_transit_end(dev, st == TIDE_OK);
     }
     if (st != TIDE_OK) {
         tidei_host_free(dev->rt, r);
@@ -139,6 +143,7 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
     r->stamps = b->stamps;
     b->stamps = (tidei_stamps){0};
     bool over = uses_over(pool->dev, &r->stamps);
+    if (over) tidei_transit_begin(pool->dev);
     pthread_mutex_lock(&p->lock);
     if (r->next) r->next->prev = r->prev;
     if (r->prev)
@@ -155,7 +160,9 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
         p->parked = r;
     }
     pthread_mutex_unlock(&p->lock);
-    if (over) give_back(p, r);
+    if (!over) return;
+    give_back(p, r);
+    tidei_transit_end(pool->dev, true);
 }
 
 static size_t none_trim(tidei_pool *pool, size_t keep) {

@@ -93,14 +93,15 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
     }
 }
 
-/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages.
-** Without the lock. */
+/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages, and it
+** is in transit. Without the lock. */
 static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
     if (st == TIDE_OK) {
+        tidei_transit_begin(p->base.dev);
         for (tidei_page *pg = first; pg && st == TIDE_OK; pg = pg->next)
             st = d->ops->page_new(d, pg->bytes, &pg->mem);
         if (st == TIDE_OK) st = map(p, first, off + bytes);
@@ -111,6 +112,7 @@ static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, ti
         }
         pages_release(p, first, off + bytes);
         tidei_unback(p->base.dev, bytes);
+        tidei_transit_end(p->base.dev, false);
     }
     pages_free(p, first);
     return st;
@@ -274,6 +276,7 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     if (g.left) tidei_tide_absorb(p, x, g.left);
     if (g.right) tidei_tide_absorb(p, x, g.right);
+    tidei_transit_end(p->base.dev, true);
     *out = x;
     return TIDE_OK;
 }
@@ -395,6 +398,7 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
         tidei_tide_flush(p);
         size_t excess = p->backed - p->used > keep ? p->backed - p->used - keep : 0;
         if (tidei_tide_restock(p) != TIDE_OK) excess = 0;
+        tidei_transit_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
         pthread_mutex_unlock(&p->lock);
         for (; chain; chain = next) {
@@ -411,6 +415,7 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
         pthread_mutex_lock(&p->lock);
         tidei_page *gone = commit_trim(p, given, kept);
         pthread_mutex_unlock(&p->lock);
+        tidei_transit_end(p->base.dev, round_bytes > 0);
         pages_free(p, gone);
         given_bytes += round_bytes;
     } while (more && round_bytes);
