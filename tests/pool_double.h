@@ -98,6 +98,12 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
     if (before < bytes) abort();
 }
 
+void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
+void tidei_transit_end(tidei_dev *d, bool changed) {
+    if (changed) atomic_fetch_add(&d->transits.ended, 1);
+    atomic_fetch_sub(&d->transits.under_way, 1);
+}
+
 /* ---- streams and stamps ---- */
 
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
@@ -381,6 +387,7 @@ static inline void close_clean(tidei_pool *p) {
     assert_int_equal(dbl.pages, 0);
     assert_int_equal(dbl.raw_blocks, 0);
     assert_int_equal(dbl.dev.backed, 0);
+    assert_int_equal(dbl.dev.transits.under_way, 0);
 }
 
 static inline uint32_t dice(uint64_t *seed) {

@@ -51,6 +51,13 @@ static inline const char *test_pool(unsigned i) {
     return names[i];
 }
 
+/* On cuda a process's first device makes the context, and its last one drops it, which takes a third of a second together: one
+** stays open from the first case that needs it on. */
+static inline void test_keep_context(void) {
+    static tidei_device *kept;
+    if (!kept && !test_on_host()) (void)!tidei_cuda_open(&(tidei_device_params){0}, &kept);
+}
+
 /* Opens on the device under test with the fields of `c` (may be NULL); fails the case with the reason otherwise. */
 static inline tide_runtime *test_open(const tide_config *c) {
     tide_config k = {.struct_size = sizeof k};
@@ -58,6 +65,7 @@ static inline tide_runtime *test_open(const tide_config *c) {
     if (c) k = *c;
     k.struct_size = sizeof k;
     if (!k.device) k.device = test_device();
+    test_keep_context();
     if (tide_open(&k, &rt) != TIDE_OK) fail_msg("tide_open: %s", tide_last_error()->message);
     return rt;
 }

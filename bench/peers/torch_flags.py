@@ -15,5 +15,6 @@ if not cuda or not os.path.exists(root + "/include/c10/cuda/CUDACachingAllocator
     sys.exit(1)
 libraries = [root + "/lib"] + glob.glob(packages + "/nvidia/*/lib")
 flags = ["-D_GLIBCXX_USE_CXX11_ABI=%d" % torch._C._GLIBCXX_USE_CXX11_ABI, "-I" + root + "/include", "-isystem", cuda[0]]
-flags += ["-L" + root + "/lib", "-lc10_cuda", "-lc10", "-Wl,--allow-shlib-undefined", "-pthread"]
+# libtorch_cuda registers with c10, as it is loaded, what c10's streams ask for.
+flags += ["-L" + root + "/lib", "-Wl,--no-as-needed", "-ltorch_cuda", "-Wl,--as-needed", "-lc10_cuda", "-lc10", "-Wl,--allow-shlib-undefined", "-pthread"]
 print(" ".join(flags + ["-Wl,-rpath," + path for path in libraries]))

@@ -253,9 +253,29 @@ static size_t driver_settle(tidei_pool *pool) {
     return bytes;
 }
 
+/* The driver gives nothing back whose free it does not know to be over, and it learns that where it is asked about the stream;
+** we only read the stream's word. Streams that have more to do are left alone, so this waits only for what others submit
+** meanwhile. */
+static void tell_done(driver *p) {
+    tidei_dev *dev = p->base.dev;
+    unsigned n = atomic_load(&dev->nstreams);
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = tidei_stream_at(dev, i);
+        tidei_stamp last = {.tick = s ? atomic_load(&s->submitted) : 0, .stream = (uint16_t)i, .write = 1};
+        if (!last.tick || !tidei_stamp_done(dev, last)) continue;
+        tidei_dstream *ds = tidei_stream_hold(s);
+        if (!ds) continue;
+        if (dev->d->ops->stream_sync(dev->d, ds) != TIDE_OK) tidei_error_restore(&e);
+        tidei_stream_let_go(s);
+    }
+}
+
 static size_t driver_trim(tidei_pool *pool, size_t keep) {
     driver *p = (driver *)pool;
     free_parked(p);
+    tell_done(p);
     pthread_mutex_lock(&p->lock);
     size_t used = p->used;
     pthread_mutex_unlock(&p->lock);
