@@ -166,6 +166,12 @@ void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) {
     }
 }
 
+size_t tidei_pools_pinned(tidei_dev *d) {
+    size_t bytes = 0;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += atomic_load(&x->pinned);
+    return bytes;
+}
+
 /* ---- orphans ---- */
 
 void tidei_pool_orphaned(tide_pool *x) {

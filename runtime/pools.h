@@ -76,6 +76,7 @@ tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
 size_t tidei_pools_settle(tidei_dev *d);
 size_t tidei_pools_trim(tidei_dev *d);
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
+size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */
 void tidei_pools_sweep(tidei_dev *d);
 
 /* Pools give back what their thresholds do not let them keep (release.c); cheap where none is due. `synced`: the host has just

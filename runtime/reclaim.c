@@ -239,7 +239,7 @@ static tide_status report(const struct climb *c) {
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
         snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
                  tide_last_error()->message);
-    char buf[2600], b[6][32], names[512];
+    char buf[2600], b[7][32], names[512];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
@@ -249,9 +249,10 @@ static tide_status report(const struct climb *c) {
         c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), c->what);
     put(&t, "  total %s, free on the device %s, limit %s\n", size_text(b[0], total),
         known ? size_text(b[1], free_bytes) : "unknown", size_text(b[2], limit));
-    put(&t, "  live %s, rounding %s, cached %s, parked %s, reserved %s, library state %s", size_text(b[0], ps.live),
-        size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.parked),
-        size_text(b[4], ps.backed), size_text(b[5], library_bytes(d)));
+    put(&t, "  live %s (pinned %s), rounding %s, cached %s, parked %s, reserved %s, library state %s",
+        size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)), size_text(b[1], ps.rounding),
+        size_text(b[2], ps.cached), size_text(b[3], ps.parked), size_text(b[4], ps.backed),
+        size_text(b[5], library_bytes(d)));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
     for (unsigned i = 0; i < c->climbed; i++)
         put(&t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b[0], c->given[i]));

@@ -85,6 +85,8 @@ static void e19_below_a_page(void **state) {
     pin_all(rt, a, scopes);
     assert_null(tide_empty(rt, TIDE_I32, 1, big));
     assert_error(TIDE_E_NOMEM, "out of memory");
+    assert_error(TIDE_E_NOMEM, "(pinned 8.000 MiB)");
+    assert_error(TIDE_E_NOMEM, "largest piece that fits now: 24.000 KiB");
     for (unsigned i = 0; i < TIDEI_COUNT(scopes); i++) assert_ok(tide_use_end(scopes[i]));
     tide_array *b = tide_empty(rt, TIDE_I32, 1, big);
     assert_array(b);
