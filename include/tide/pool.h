@@ -28,7 +28,7 @@ typedef struct tide_pool_config {
     const char
         *release_threshold; /* as TIDE_RELEASE_THRESHOLD takes it: "256MiB", "50%", "unlimited", "adaptive" */
     int deterministic;      /* TIDE_ON, TIDE_OFF; each of these as the attribute below */
-    int reuse_follow, reuse_done, reuse_wait; /* default: on, on, off */
+    int reuse_follow, reuse_done, reuse_wait; /* default: on, on, and the last one on for "tide" alone */
 } tide_pool_config;
 
 /* Makes a pool on the calling thread's device. `config` may be NULL. */
