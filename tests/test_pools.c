@@ -4,6 +4,7 @@
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
 #include <sched.h>
+#include <unistd.h>
 
 #define KIB TIDEI_KIB
 #define MIB TIDEI_MIB
@@ -240,6 +241,40 @@ static void freed_memory_goes_by_the_rules(void **state) {
             for (enum taker who = OWN; who < TAKERS; who++)
                 if (gets_it(pools[p].name, rows[i].rules, rows[i].deterministic, who) != rows[i].gets[who])
                     fail_msg("%s, row %u of rules, taker %d: wanted %d", pools[p].name, i, who, rows[i].gets[who]);
+}
+
+static void *open_the_gate(void *arg) {
+    (void)arg;
+    usleep(20000);
+    atomic_store(&gate, 1);
+    return NULL;
+}
+
+/* Under a limit of one block: the second one waits, on the device or for it, for the end of the work on the first, and nothing is
+** collected for it. */
+static void what_is_parked_serves_in_the_end(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    for (unsigned i = 0; i < TEST_POOLS; i++) {
+        tide_runtime *rt = open_with(test_pool(i), strcmp(test_pool(i), "split") ? "12MiB" : "20MiB");
+        tidei_dev *d = &rt->devs[0];
+        tidei_launch l = {.name = "gate", .host_fn = wait_at_the_gate};
+        tidei_storage *st;
+        pthread_t thread;
+        atomic_store(&gate, 0);
+        for (unsigned k = 0; k < 2; k++) {
+            assert_ok(tidei_storage_new(d, BIG, d->stream0, "test", &st));
+            assert_ok(
+                tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+            tidei_storage_release(st);
+            if (!k) assert_int_equal(pthread_create(&thread, NULL, open_the_gate, NULL), 0);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(test_stats(rt).climbs, 0);
+        assert_int_equal(test_stats(rt).collections, 0);
+        nothing_is_kept(d);
+        tide_close(rt);
+    }
 }
 
 /* ---- the driver's refusals ---- */
@@ -565,6 +600,7 @@ int main(void) {
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(arrays_run_on_every_pool),
         cmocka_unit_test(freed_memory_goes_by_the_rules),
+        cmocka_unit_test(what_is_parked_serves_in_the_end),
         cmocka_unit_test(every_refusal_of_the_driver_leaves_order),
         cmocka_unit_test(blocks_outlive_their_streams),
         cmocka_unit_test(max_split_stands_behind_the_name),

