@@ -7,8 +7,8 @@
 ** A stream waits for another's event, which is behind some tick: a mark. A stream keeps its last marks, so that who wants an
 ** earlier tick does not wait for the work submitted since. Marks are made where somebody waits and none will do, and, once
 ** others are known to wait for work that more was submitted behind, from time to time behind a submission (`credit`).
-** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot only rise, also when a slot is reused by a later stream, so an old stamp never
-** looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
+** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot only rise, also when a slot is
+** reused by a later stream, so an old stamp never looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
 ** submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
 ** while somebody holds it: whoever uses it outside the lock does. */
 #ifndef TIDEI_STREAM_H
@@ -47,7 +47,7 @@ static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 
-/* Marks of a stream. They reach back over the last four times that others waited for it, or so (MARKS_A_GAP). */
+/* Marks of a stream: they reach back over about the last four times that others waited for it (MARKS_A_GAP). */
 #define TIDEI_MARKS 32
 
 /* An event behind all of a stream's work up to `tick`. */
@@ -67,6 +67,7 @@ struct tide_stream {
     const char *last_op;   /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted;              /* last tick given out */
+    uint64_t due;                            /* the tick that after_work has more to do behind; under lock */
     _Atomic uint64_t published;              /* a write of the word up to here is queued */
     _Atomic uint64_t completed;              /* last known; a reused slot starts where the earlier stream ended */
     _Atomic uint64_t launches, copies;       /* so far, of all streams that had the slot; written under lock */
@@ -76,7 +77,6 @@ struct tide_stream {
     _Atomic uint64_t retirements; /* of the slot */
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     /* The rest under lock. */
-    uint64_t due;                  /* the tick that after_work has more to do behind */
     tidei_mark marks[TIDEI_MARKS]; /* a ring, ticks rising from `first` on */
     unsigned first, nmarks;
     unsigned credit;   /* so many marks more are made unless others wait again */

@@ -130,7 +130,7 @@ static tidei_extent *find_foreign(tidei_tide *p, const tidei_shelf *own, size_t 
 /* Growth beyond what was ever in use at once is for fragments alone: this part of it is let pass before blocks are moved and
 ** other streams waited for. */
 #define SLACK_PART 64
-/* What streams keep from each other by work that is not done may be this part of what was ever in use at once. */
+/* What streams keep from each other by work that is not done may be this part of what was ever in use at once, whoever they are. */
 #define FAR_PART 16
 /* Free pieces that are less than this part of a request together are not worth moving blocks for. */
 #define LITTLE_PART 16
@@ -143,21 +143,35 @@ static bool tight(const tidei_tide *p, size_t size) {
     return p->backed + size > most + most / SLACK_PART;
 }
 
-/* Free bytes within reach and beyond it, and the largest piece beyond. */
+/* Free bytes within reach of a stream and beyond it; of those beyond, what is to be left alone for now. */
 struct spread {
-    size_t near, far, largest_far;
+    size_t near, far, kept;
 };
-static struct spread spread_of(tidei_tide *p, tide_stream *s, tidei_reach reach) {
+
+/* What is pending on a stream that wants memory itself serves it next, so others may have it where they wait for it: the two
+** take turns. One that wants none works on what others pass on to it: with nothing left to it all of these would wait for each
+** other. It keeps one piece of the size that is passed on; and where its share is most of what was ever in use at once, as with
+** several pieces that are passed on together, so much. So buffers that pass through k streams are k + 1. */
+static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t size) {
+    size_t most = tidei_max_size(p->most_used, p->used + size);
+    if (p->takes[slot]) return 0;
+    return tidei_min_size(bytes, bytes < most / 2 ? size : most);
+}
+
+static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei_reach reach) {
     struct spread a = {0};
+    size_t far[TIDEI_STREAMS_MAX] = {0};
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
         if (tidei_tide_reaches(p, reach, s, x)) {
             a.near += x->size;
         } else {
             a.far += x->size;
-            a.largest_far = tidei_max_size(a.largest_far, x->size);
+            if (x->slot < TIDEI_STREAMS_MAX) far[x->slot] += x->size;
         }
     }
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
+        if (far[slot]) a.kept += kept_by(p, slot, far[slot], size);
     return a;
 }
 
@@ -170,14 +184,13 @@ static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tide_st
     return st;
 }
 
-/* How far s may reach instead of growing; *bytes are there. One buffer that is still in use elsewhere is left alone, so that two
-** streams can work side by side; beyond that, and beyond a part of all, memory is worth more than the wait. */
+/* How far s may reach instead of growing; *bytes are there. Beyond what streams keep, and beyond a part of all, memory is worth
+** more than the wait. */
 static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, size_t *bytes) {
     *bytes = p->backed - p->used - p->claimed;
     if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
-    struct spread a = spread_of(p, s, TIDEI_REACH_STALE);
-    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && a.far - a.largest_far >= size &&
-        a.far > p->most_used / FAR_PART)
+    struct spread a = spread_of(p, s, size, TIDEI_REACH_STALE);
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && a.far - a.kept >= size && a.far > p->most_used / FAR_PART)
         return TIDEI_REACH_ANY;
     *bytes = a.near;
     return TIDEI_REACH_STALE;
@@ -213,6 +226,7 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
 ** CLAIMED. */
 static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
+    p->takes[s->slot] = true;
     tidei_tide_flush(p);
     if (p->shared) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
@@ -220,7 +234,10 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
     if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
-    return st == TIDE_E_NOMEM ? tidei_tide_grow(p, size, s, out) : st;
+    if (st == TIDE_E_NOMEM) st = tidei_tide_grow(p, size, s, out);
+    if (st != TIDE_E_NOMEM || !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT)) return st;
+    return (*out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY)) ? TIDE_OK
+                                                                : st; /* at the limit: what is left alone, too */
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */
