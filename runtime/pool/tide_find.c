@@ -77,15 +77,17 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 
-/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. */
+/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. Streams take turns: what was
+** submitted to them tells nothing of which is further behind. */
 static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
     tidei_extent *oldest = NULL;
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
-        const tidei_shelf *sh = tidei_tide_own(p, slot);
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
+        const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % TIDEI_STREAMS_MAX);
         tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
         for (; x && x->size <= size + size / 8; x = tidei_shelf_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
     }
+    if (oldest) p->turn = oldest->slot + 1u;
     return oldest;
 }
 
@@ -148,14 +150,15 @@ struct spread {
     size_t near, far, kept;
 };
 
-/* What is pending on a stream that wants memory itself serves it next, so others may have it where they wait for it: the two
-** take turns. One that wants none works on what others pass on to it: with nothing left to it all of these would wait for each
-** other. It keeps one piece of the size that is passed on; and where its share is most of what was ever in use at once, as with
-** several pieces that are passed on together, so much. So buffers that pass through k streams are k + 1. */
+/* What the stream of a slot may keep of `bytes` that are pending on it, from a request of `size`.
+** Where that is most of what was ever in use at once, streams work in such memory by turns, each with no other: without its own
+** share none could work while another does. Else a stream that wants memory itself uses next what is pending on it, and others may
+** have it: it costs both a wait. One that wants none works on what is passed on to it: with nothing left to it, all who are
+** passed something on wait for each other. So buffers that pass through k streams are k + 1. */
 static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t size) {
     size_t most = tidei_max_size(p->most_used, p->used + size);
-    if (p->takes[slot]) return 0;
-    return tidei_min_size(bytes, bytes < most / 2 ? size : most);
+    if (bytes >= most / 2) return tidei_min_size(bytes, most);
+    return p->takes[slot] ? 0 : tidei_min_size(bytes, size);
 }
 
 static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei_reach reach) {
