@@ -77,14 +77,26 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 
+/* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
+static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t size) {
+    size_t least = SIZE_MAX;
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        const tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
+        if (x) least = tidei_min_size(least, x->size);
+    }
+    return least;
+}
+
 /* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. Streams take turns: what was
 ** submitted to them tells nothing of which is further behind. */
 static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
+    size_t least = least_foreign(p, own, size);
     tidei_extent *oldest = NULL;
-    for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
+    for (unsigned i = 0; i < TIDEI_STREAMS_MAX && least < SIZE_MAX; i++) {
         const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % TIDEI_STREAMS_MAX);
-        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
-        for (; x && x->size <= size + size / 8; x = tidei_shelf_next(sh, x))
+        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, least) : NULL;
+        for (; x && x->size <= least + least / 8; x = tidei_shelf_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
     }
     if (oldest) p->turn = oldest->slot + 1u;
