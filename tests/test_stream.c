@@ -621,6 +621,9 @@ static void marks_are_for_who_is_waited_for(void **state) {
     tide_stream *f = follower(rt, a, last + TIDEI_MARKS - 3);
     assert_int_equal(seen(f, a), last + TIDEI_MARKS - 3);
     tide_stream_release(f);
+    f = follower(rt, a, 1);
+    assert_int_equal(seen(f, a), last + 1); /* the earliest there is */
+    tide_stream_release(f);
     f = follower(rt, a, last + TIDEI_MARKS + 1);
     assert_int_equal(seen(f, a), last + 200);
     tide_stream_release(f);
