@@ -63,7 +63,7 @@ static tidei_extent *look(tidei_tide *p, const tidei_shelf *sh, size_t size, tid
 static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
                                   tidei_reach reach, size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
         if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
     }
@@ -80,7 +80,7 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
 /* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
 static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t size) {
     size_t least = SIZE_MAX;
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
         const tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
         if (x) least = tidei_min_size(least, x->size);
@@ -93,8 +93,8 @@ static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t 
 static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
     size_t least = least_foreign(p, own, size);
     tidei_extent *oldest = NULL;
-    for (unsigned i = 0; i < TIDEI_STREAMS_MAX && least < SIZE_MAX; i++) {
-        const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % TIDEI_STREAMS_MAX);
+    for (unsigned i = 0; i < p->shelves_end && least < SIZE_MAX; i++) {
+        const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % p->shelves_end);
         tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, least) : NULL;
         for (; x && x->size <= least + least / 8; x = tidei_shelf_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
@@ -185,7 +185,7 @@ static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei
             if (x->slot < TIDEI_STREAMS_MAX) far[x->slot] += x->size;
         }
     }
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
+    for (unsigned slot = 0; slot < p->shelves_end; slot++)
         if (far[slot]) a.kept += kept_by(p, slot, far[slot], size);
     return a;
 }
@@ -251,8 +251,8 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
     tide_status st = make_room(p, size, s, flags, out);
     if (st == TIDE_E_NOMEM) st = tidei_tide_grow(p, size, s, out);
     if (st != TIDE_E_NOMEM || !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT)) return st;
-    return (*out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY)) ? TIDE_OK
-                                                                : st; /* at the limit: what is left alone, too */
+    *out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY); /* what was left alone above: memory is short */
+    return *out ? TIDE_OK : st;
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */
