@@ -238,7 +238,7 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
 /* Room for the streams that were seen comes in steps of this. */
 #define SEEN_STEP 16
 
-static tidei_mark *mark_at(tide_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_MARKS]; }
+static tidei_mark *mark_at(tide_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS]; }
 
 /* The earliest mark that is not before the tick; NULL: none is so late. */
 static tidei_mark *mark_for(tide_stream *s, uint64_t tick) {
@@ -252,8 +252,8 @@ static tidei_mark *mark_for(tide_stream *s, uint64_t tick) {
 static tide_status mark_place(tide_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tidei_mark *m = mark_at(s, s->nmarks);
-    if (s->nmarks == TIDEI_MARKS) {
-        s->first = (s->first + 1) % TIDEI_MARKS;
+    if (s->nmarks == TIDEI_STREAM_MARKS) {
+        s->first = (s->first + 1) % TIDEI_STREAM_MARKS;
         s->nmarks--;
     }
     *out = m;
@@ -312,7 +312,7 @@ static void expect_followers(tide_stream *s, uint64_t tick) {
     if (tick >= now) return;
     if (now > s->followed) s->gap = (now - s->followed + MARKS_A_GAP - 1) / MARKS_A_GAP;
     s->followed = now;
-    s->credit = TIDEI_MARKS;
+    s->credit = TIDEI_STREAM_MARKS;
     set_due(s);
 }
 
@@ -373,7 +373,7 @@ void tidei_stream_after_work(tide_stream *s) {
 
 static void marks_drop(tide_stream *s) {
     tidei_device *d = s->dev->d;
-    for (unsigned i = 0; i < TIDEI_MARKS; i++) {
+    for (unsigned i = 0; i < TIDEI_STREAM_MARKS; i++) {
         if (s->marks[i].event) d->ops->event_release(d, s->marks[i].event);
         tidei_host_free(s->dev->rt, s->marks[i].seen);
         s->marks[i] = (tidei_mark){0};

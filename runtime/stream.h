@@ -48,7 +48,7 @@ static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 
 /* Marks of a stream: they reach back over about the last four times that others waited for it (MARKS_A_GAP). */
-#define TIDEI_MARKS 32
+#define TIDEI_STREAM_MARKS 32
 
 /* An event behind all of a stream's work up to `tick`. */
 typedef struct tidei_mark {
@@ -77,7 +77,7 @@ struct tide_stream {
     _Atomic uint64_t retirements; /* of the slot */
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     /* The rest under lock. */
-    tidei_mark marks[TIDEI_MARKS]; /* a ring, ticks rising from `first` on */
+    tidei_mark marks[TIDEI_STREAM_MARKS]; /* a ring, ticks rising from `first` on */
     unsigned first, nmarks;
     unsigned credit;   /* so many marks more are made unless others wait again */
     uint64_t gap;      /* ticks between two of those */

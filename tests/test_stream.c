@@ -616,21 +616,21 @@ static void marks_are_for_who_is_waited_for(void **state) {
     assert_int_equal(a->gap, 1);
     last = atomic_load(&a->submitted);
     for (int i = 0; i < 200; i++) assert_ok(submit_work(a, x, NULL, 1, NULL));
-    assert_int_equal(a->nmarks, TIDEI_MARKS);
+    assert_int_equal(a->nmarks, TIDEI_STREAM_MARKS);
     assert_int_equal(a->credit, 0); /* it has stopped */
-    tide_stream *f = follower(rt, a, last + TIDEI_MARKS - 3);
-    assert_int_equal(seen(f, a), last + TIDEI_MARKS - 3);
+    tide_stream *f = follower(rt, a, last + TIDEI_STREAM_MARKS - 3);
+    assert_int_equal(seen(f, a), last + TIDEI_STREAM_MARKS - 3);
     tide_stream_release(f);
     f = follower(rt, a, 1);
     assert_int_equal(seen(f, a), last + 1); /* the earliest there is */
     tide_stream_release(f);
-    f = follower(rt, a, last + TIDEI_MARKS + 1);
+    f = follower(rt, a, last + TIDEI_STREAM_MARKS + 1);
     assert_int_equal(seen(f, a), last + 200);
     tide_stream_release(f);
     assert_ok(tidei_stream_wait(a, true));
     tide_stream_release(a);
     tidei_streams_sweep(&rt->devs[0], false);
-    for (unsigned i = 0; i < TIDEI_MARKS; i++) assert_null(a->marks[i].event);
+    for (unsigned i = 0; i < TIDEI_STREAM_MARKS; i++) assert_null(a->marks[i].event);
     tidei_storage_release(x);
     half_close(rt);
 }
