@@ -47,6 +47,7 @@ struct pipe {
     uint64_t work_ns;
     tide_stream *producer, *consumers[STREAMS_MOST];
     uint64_t failed, waits; /* allocations; of the host, while it issued */
+    uint64_t climbs;        /* of the reclaim ladder */
     /* the other way: streams, buffers and events around the runtime's back */
     tidei_dkernel *kernel; /* NULL on a host device */
     tidei_dstream *streams[STREAMS_MOST];
@@ -76,10 +77,12 @@ static bool pass_buffer(struct pipe *p, unsigned i) {
 
 /* Nanoseconds of all works; < 0: it failed. */
 static double run_passed(struct pipe *p) {
-    uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits);
+    uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits),
+             climbs = atomic_load(&p->b->rt->climbs);
     for (unsigned i = 0; i < WORKS; i++)
         if (!pass_buffer(p, i)) return -1;
     p->waits += atomic_load(&p->b->d->host_waits) - waits;
+    p->climbs += atomic_load(&p->b->rt->climbs) - climbs;
     return tidei_streams_wait_all(p->b->d, true) == TIDE_OK ? (double)(tidei_now_ns() - start) : -1;
 }
 
@@ -151,7 +154,7 @@ static bool rounds(struct pipe *p, struct outcome *out) {
         double f = run_fixed(p), o = f < 0 ? -1 : run_passed(p);
         if (o < 0) return false;
         if (r < 0) {
-            p->failed = p->waits = 0;
+            p->failed = p->waits = p->climbs = 0;
             continue;
         }
         ours[r] = o;
@@ -195,6 +198,7 @@ int bench_pipeline(bench *b) {
         bench_note(b, 100 * x.overlap, "%", "k%u_overlap", p.k);
         bench_note(b, x.ideal, "of k+1 buffers", "k%u_reserved", p.k);
         bench_note(b, (double)p.waits, "", "k%u_host_waits", p.k);
+        bench_note(b, (double)p.climbs, "", "k%u_climbs", p.k);
         bench_note(b, (double)p.failed, "", "k%u_failed", p.k);
         if (x.overlap < overlap) overlap = x.overlap;
         waits += (double)p.waits;

@@ -231,34 +231,112 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
     return most > usual ? most : usual;
 }
 
-/* ---- waits on the device ---- */
+/* ---- marks ---- All under the stream's lock. */
 
-/* s waits for (from, tick) on the device; afterwards s has seen all that `from` had seen when the event was recorded. Takes
-** from->lock only: that two threads may queue waits on s in either order does not matter, both come before their work. The
-** caller holds s. */
-tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+/* So many marks from one wait of others to the next: they wait for at most such a part of it more than they want. */
+#define MARKS_A_GAP 8
+/* Room for the streams that were seen comes in steps of this. */
+#define SEEN_STEP 16
+
+static tidei_mark *mark_at(tide_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS]; }
+
+/* The earliest mark that is not before the tick; NULL: none is so late. */
+static tidei_mark *mark_for(tide_stream *s, uint64_t tick) {
+    tidei_mark *best = NULL;
+    for (unsigned i = s->nmarks; i-- && mark_at(s, i)->tick >= tick;) best = mark_at(s, i);
+    return best;
+}
+
+/* A place behind the last mark, with an event: the first one's where there are enough. If there is no event to be had, the last
+** mark gives way. */
+static tide_status mark_place(tide_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
-    tide_status status = TIDE_OK;
-    unsigned n = atomic_load_explicit(&s->dev->nstreams, memory_order_acquire);
-    pthread_mutex_lock(&from->lock);
-    if (!from->ds) { /* retired meanwhile: all its work is complete */
-        pthread_mutex_unlock(&from->lock);
-        return TIDE_OK;
+    tidei_mark *m = mark_at(s, s->nmarks);
+    if (s->nmarks == TIDEI_STREAM_MARKS) {
+        s->first = (s->first + 1) % TIDEI_STREAM_MARKS;
+        s->nmarks--;
     }
-    if (!from->event) status = d->ops->event_new(d, &from->event);
-    if (status == TIDE_OK && from->event_tick < tick) {
-        status = d->ops->event_record(d, from->event, from->ds);
-        if (status == TIDE_OK) {
-            from->event_tick = atomic_load_explicit(&from->submitted, memory_order_relaxed);
-            for (unsigned i = 0; i < n; i++)
-                from->event_seen[i] = atomic_load_explicit(&from->seen[i], memory_order_relaxed);
+    *out = m;
+    if (m->event) return TIDE_OK;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    tide_status status = d->ops->event_new(d, &m->event);
+    if (status == TIDE_OK || !s->nmarks) return status;
+    tidei_error_restore(&e);
+    *out = mark_at(s, --s->nmarks);
+    return TIDE_OK;
+}
+
+/* What s has seen by now. Without host memory the mark says less than is true. */
+static void mark_seen(tide_stream *s, tidei_mark *m) {
+    tide_runtime *rt = s->dev->rt;
+    unsigned n = atomic_load_explicit(&s->dev->nstreams, memory_order_acquire);
+    if (n > m->room) {
+        unsigned room = (n + SEEN_STEP - 1) / SEEN_STEP * SEEN_STEP;
+        uint64_t *more = tidei_host_alloc(rt, room * sizeof *more);
+        if (more) {
+            tidei_host_free(rt, m->seen);
+            m->seen = more;
+            m->room = room;
         }
     }
-    if (status == TIDE_OK) status = d->ops->event_wait(d, from->event, s->ds);
-    if (status == TIDE_OK) {
-        for (unsigned i = 0; i < n; i++) raise_to(&s->seen[i], from->event_seen[i]);
-        raise_to(&s->seen[from->slot], from->event_tick);
-        atomic_fetch_add_explicit(&s->dev->device_waits, 1, memory_order_relaxed);
+    m->n = n < m->room ? n : m->room;
+    for (unsigned i = 0; i < m->n; i++) m->seen[i] = atomic_load_explicit(&s->seen[i], memory_order_acquire);
+}
+
+/* A mark behind all that was submitted. What was seen is looked at first: meanwhile other threads may make s wait for more,
+** which need not come before the event. */
+static tide_status mark_here(tide_stream *s, tidei_mark **out) {
+    tidei_device *d = s->dev->d;
+    tide_status status = mark_place(s, out);
+    if (status != TIDE_OK) return status;
+    mark_seen(s, *out);
+    status = d->ops->event_record(d, (*out)->event, s->ds);
+    if (status != TIDE_OK) return status; /* the place is no mark */
+    (*out)->tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    s->nmarks++;
+    return TIDE_OK;
+}
+
+/* After the last mark. */
+static uint64_t next_mark(tide_stream *s) { return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0; }
+
+static void set_due(tide_stream *s) {
+    s->due = atomic_load_explicit(&s->published, memory_order_relaxed) + PUBLISH_EVERY;
+    if (s->credit && next_mark(s) < s->due) s->due = next_mark(s);
+}
+
+/* Others are about to wait for the tick: where more is behind it, so it may be the next time. */
+static void expect_followers(tide_stream *s, uint64_t tick) {
+    uint64_t now = atomic_load_explicit(&s->submitted, memory_order_relaxed);
+    if (tick >= now) return;
+    if (now > s->followed) s->gap = (now - s->followed + MARKS_A_GAP - 1) / MARKS_A_GAP;
+    s->followed = now;
+    s->credit = TIDEI_STREAM_MARKS;
+    set_due(s);
+}
+
+/* ---- waits on the device ---- */
+
+/* Under from->lock, which keeps the mark. */
+static tide_status wait_mark(tide_stream *s, tide_stream *from, const tidei_mark *m) {
+    tidei_device *d = s->dev->d;
+    tide_status status = d->ops->event_wait(d, m->event, s->ds);
+    if (status != TIDE_OK) return status;
+    for (unsigned i = 0; i < m->n; i++) raise_to(&s->seen[i], m->seen[i]);
+    raise_to(&s->seen[from->slot], m->tick);
+    atomic_fetch_add_explicit(&s->dev->device_waits, 1, memory_order_relaxed);
+    return TIDE_OK;
+}
+
+tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+    tide_status status = TIDE_OK;
+    pthread_mutex_lock(&from->lock);
+    if (from->ds) { /* else it was retired meanwhile: all its work is complete */
+        expect_followers(from, tick);
+        tidei_mark *m = mark_for(from, tick);
+        if (!m) status = mark_here(from, &m);
+        if (status == TIDE_OK) status = wait_mark(s, from, m);
     }
     pthread_mutex_unlock(&from->lock);
     return status;
@@ -270,12 +348,38 @@ uint64_t tidei_stream_tick(tide_stream *s) {
     atomic_store_explicit(&s->submitted, tick, memory_order_release);
     return tick;
 }
-void tidei_stream_after_work(tide_stream *s) {
+
+/* A mark that cannot be made is no error of who submitted: others will wait a little longer. */
+static void mark_quietly(tide_stream *s) {
+    tidei_mark *m;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    s->credit--;
+    if (mark_here(s, &m) != TIDE_OK) tidei_error_restore(&e);
+}
+
+__attribute__((noinline)) static void after_work_due(tide_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (tick - atomic_load_explicit(&s->published, memory_order_relaxed) >= PUBLISH_EVERY) publish_locked(s);
+    if (s->credit && tick >= next_mark(s)) mark_quietly(s);
+    set_due(s);
+}
+
+void tidei_stream_after_work(tide_stream *s) {
+    if (tidei_unlikely(atomic_load_explicit(&s->submitted, memory_order_relaxed) >= s->due)) after_work_due(s);
 }
 
 /* ---- a stream's life ---- */
+
+static void marks_drop(tide_stream *s) {
+    tidei_device *d = s->dev->d;
+    for (unsigned i = 0; i < TIDEI_STREAM_MARKS; i++) {
+        if (s->marks[i].event) d->ops->event_release(d, s->marks[i].event);
+        tidei_host_free(s->dev->rt, s->marks[i].seen);
+        s->marks[i] = (tidei_mark){0};
+    }
+    s->first = s->nmarks = s->credit = 0;
+}
 
 /* Gives back the device's half of a stream whose work is complete; under streams_lock and s->lock. */
 static void retire_locked(tide_stream *s) {
@@ -283,10 +387,8 @@ static void retire_locked(tide_stream *s) {
     tidei_dstream *ds = s->ds;
     atomic_fetch_add(&s->retirements, 1); /* before the word can be another's */
     atomic_store(&s->ds, NULL);
-    if (s->event) d->ops->event_release(d, s->event);
+    marks_drop(s);
     d->ops->stream_release(d, ds);
-    s->event = NULL;
-    s->event_tick = 0;
     raise_to(&s->completed, atomic_load(&s->submitted));
     atomic_store(&s->published, atomic_load(&s->submitted));
 }

@@ -4,8 +4,11 @@
 ** is complete. A stream keeps `seen`: for each other stream the last tick its own future work is ordered after; a wait
 ** merges the other's whole row, so chains of any length count. A stamp that a stream has seen, or that is completed,
 ** needs no wait.
-** What must stay true: ticks of one slot only rise, also when a slot is reused by a later stream, so an old stamp never
-** looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
+** A stream waits for another's event, which is behind some tick: a mark. A stream keeps its last marks, so that who wants an
+** earlier tick does not wait for the work submitted since. Marks are made where somebody waits and none will do, and, once
+** others are known to wait for work that more was submitted behind, from time to time behind a submission (`credit`).
+** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot only rise, also when a slot is
+** reused by a later stream, so an old stamp never looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
 ** submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
 ** while somebody holds it: whoever uses it outside the lock does. */
 #ifndef TIDEI_STREAM_H
@@ -44,6 +47,17 @@ static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 
+/* Marks of a stream: they reach back over about the last four times that others waited for it (MARKS_A_GAP). */
+#define TIDEI_STREAM_MARKS 32
+
+/* An event behind all of a stream's work up to `tick`. */
+typedef struct tidei_mark {
+    uint64_t tick;
+    tidei_devent *event; /* stays when the mark is forgotten; NULL: not made yet */
+    uint64_t *seen;      /* what the stream had seen: of the first `n` slots, with room for `room` */
+    unsigned n, room;
+} tidei_mark;
+
 struct tide_stream {
     tidei_dev *dev;
     _Atomic(tidei_dstream *) ds; /* NULL: retired, all its work is complete; changes under lock */
@@ -53,6 +67,7 @@ struct tide_stream {
     const char *last_op;   /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted;              /* last tick given out */
+    uint64_t due;                            /* the tick that after_work has more to do behind; under lock */
     _Atomic uint64_t published;              /* a write of the word up to here is queued */
     _Atomic uint64_t completed;              /* last known; a reused slot starts where the earlier stream ended */
     _Atomic uint64_t launches, copies;       /* so far, of all streams that had the slot; written under lock */
@@ -61,10 +76,12 @@ struct tide_stream {
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     _Atomic uint64_t retirements; /* of the slot */
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
-    /* The last event recorded here and the seen row at that moment; under lock. */
-    tidei_devent *event;
-    uint64_t event_tick;
-    uint64_t event_seen[TIDEI_STREAMS_MAX];
+    /* The rest under lock. */
+    tidei_mark marks[TIDEI_STREAM_MARKS]; /* a ring, ticks rising from `first` on */
+    unsigned first, nmarks;
+    unsigned credit;   /* so many marks more are made unless others wait again */
+    uint64_t gap;      /* ticks between two of those */
+    uint64_t followed; /* the last tick when others began to wait, with more behind what they waited for */
 };
 
 /* Under the lock that guards the counter's writers: no need of an atomic addition. */
@@ -89,9 +106,11 @@ bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 
-/* s waits on the device for (from, tick) and takes over what `from` had seen. */
+/* s waits on the device for (from, tick), and for as little later work as the marks allow; it takes over what `from` had seen
+** there. Takes from->lock only: that two threads may queue waits on s in either order does not matter, both come before their
+** work. The caller holds s. */
 tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick);
-/* Under s->lock: the next tick; and, once its work is queued, a publication where one is due. */
+/* Under s->lock: the next tick; and, once its work is queued, a publication or a mark where one is due. */
 uint64_t tidei_stream_tick(tide_stream *s);
 void tidei_stream_after_work(tide_stream *s);
 

@@ -327,6 +327,7 @@ static tidei_dev *double_open(size_t page_bytes, size_t total) {
         dbl.streams[i].slot = (uint16_t)i;
         dbl.dev.streams[i] = &dbl.streams[i];
     }
+    dbl.dev.nstreams = TIDEI_STREAMS_MAX;
     return &dbl.dev;
 }
 

@@ -252,6 +252,95 @@ static void looks_at_all_before_growing(void **state) {
     close_clean(p);
 }
 
+/* ---- what streams keep from each other ---- */
+
+/* Pieces of these sizes, taken together on stream 0 for the work'th time, are used on the next of k streams. At most `limit`
+** bytes; 0: any. Work i takes what work i - sets has, and no stream waits for anybody else. */
+static void pass_through(unsigned k, const size_t *sizes, unsigned n, size_t kept, size_t limit, unsigned sets) {
+    tidei_pool *p = open_tide();
+    tidei_block b[4], resident = {0};
+    size_t whole = 0;
+    keep_caches(p, false);
+    if (kept) resident = must(p, kept, 0);
+    for (unsigned i = 0; i < n; i++) whole += sizes[i];
+    if (limit) atomic_store(&dbl.dev.limit, limit);
+    for (unsigned work = 0; work < 8 * (k + 1); work++) {
+        unsigned s = 1 + work % k, of = 1 + (work - sets) % k;
+        uint64_t tick = work / k + 1;
+        for (unsigned i = 0; i < n; i++) {
+            b[i] = must(p, sizes[i], 0);
+            assert_int_equal(b[i].stamps.n, work >= sets);
+            if (work < sets) continue;
+            assert_int_equal(tidei_stamps_at(&b[i].stamps)[0].stream, of);
+            assert_int_equal(tidei_stamps_at(&b[i].stamps)[0].tick, (work - sets) / k + 1);
+            drop_stamps(&b[i]);
+        }
+        atomic_store(&dbl.streams[s].submitted, tick);
+        for (unsigned i = 0; i < n; i++) put(p, &b[i], s, tick);
+    }
+    assert_int_equal(figures(p).backed, tidei_round_up(kept, PAGE) + sets * whole);
+    if (kept) put(p, &resident, 0, 0);
+    close_clean(p);
+}
+
+static void buffers_pass_through_streams(void **state) {
+    (void)state;
+    static const size_t one[] = {MIB}, two[] = {12 * PAGE, 4 * PAGE};
+    for (unsigned k = 1; k <= 8; k++) {
+        pass_through(k, one, 1, 0, 0, k + 1);
+        pass_through(k, two, 2, 0, 0, k + 1); /* passed on together */
+        pass_through(k, one, 1, 5 * MIB, 0, k + 1);
+        pass_through(k, one, 1, 0, (k + 1) * MIB, k + 1);
+        pass_through(k, one, 1, 0, k * MIB, k); /* one too few: what is oldest is waited for, at once */
+    }
+}
+
+/* Temporaries are all that is in use: each stream has its own. */
+static void streams_work_side_by_side(void **state) {
+    (void)state;
+    enum { STREAMS = 4 };
+    tidei_pool *p = open_tide();
+    keep_caches(p, false);
+    for (unsigned round = 1; round < 10; round++) {
+        for (unsigned s = 0; s < STREAMS; s++) {
+            tidei_block b = must(p, MIB, s);
+            for (unsigned i = 0; i < b.stamps.n; i++) assert_int_equal(tidei_stamps_at(&b.stamps)[i].stream, s);
+            atomic_store(&dbl.streams[s].submitted, round);
+            put(p, &b, s, round);
+        }
+    }
+    assert_int_equal(figures(p).backed, STREAMS * MIB);
+    close_clean(p);
+}
+
+/* Streams that take memory themselves take turns, for memory is worth more than the wait; but for a small part of all. */
+static void who_takes_also_gives(void **state) {
+    (void)state;
+    for (unsigned takes = 0; takes < 2; takes++) {
+        tidei_pool *p = open_tide();
+        tidei_block kept = must(p, 20 * MIB, 0), a, b, c;
+        keep_caches(p, false);
+        if (takes) { /* from memory that is free: what counts is that it wanted some */
+            a = must(p, MIB, 1);
+            put(p, &a, 0, 0);
+        }
+        a = must(p, MIB, 0);
+        tidei_addr at = a.addr;
+        size_t backed = figures(p).backed;
+        put(p, &a, 1, 1);
+        b = must(p, MIB, 0); /* little is kept */
+        assert_int_equal(figures(p).backed, backed += MIB);
+        put(p, &b, 2, 1);
+        c = must(p, MIB, 0); /* more is: 2 MiB of 21 */
+        assert_int_equal(figures(p).backed - backed, takes ? 0 : MIB);
+        if (takes) assert_int_equal(c.addr, at);
+        drop_stamps(&c);
+        put(p, &c, 0, 0);
+        put(p, &kept, 0, 0);
+        close_clean(p);
+    }
+}
+
 /* ---- memory ---- */
 
 static void grows_by_little(void **state) {
@@ -1091,6 +1180,9 @@ int main(void) {
         cmocka_unit_test(closes_whatever_is_pending),
         cmocka_unit_test(neighbours_join_when_one_stream_is_pending),
         cmocka_unit_test(looks_at_all_before_growing),
+        cmocka_unit_test(buffers_pass_through_streams),
+        cmocka_unit_test(streams_work_side_by_side),
+        cmocka_unit_test(who_takes_also_gives),
         cmocka_unit_test(grows_by_little),
         cmocka_unit_test(fills_holes_first),
         cmocka_unit_test(takes_the_cheapest_hole),

@@ -109,27 +109,33 @@ static void a_full_collection_helps(void **state) {
     close_checked(rt);
 }
 
-/* Memory whose last use is pending on another stream: the steal rung hands it out, and the first use waits on the device. */
+/* Memory whose last use is pending on another stream: where the pool is not to hand it out by itself the steal rung does, else no
+** rung is climbed; the first use waits on the device. */
 static void stealing_comes_before_collecting(void **state) {
-    tide_runtime *rt = open_limited(4 * MIB);
-    tide_stream *other;
-    tidei_storage *st;
-    atomic_int gate = 0;
     (void)state;
-    assert_ok(tide_stream_new(rt, &other));
-    assert_ok(take(rt, other, 4 * MIB, &st));
-    assert_ok(submit_work(other, st, NULL, 1, &gate));
-    tidei_storage_release(st);
-    assert_ok(take(rt, NULL, 4 * MIB, &st));
-    assert_int_equal(gc.fulls, 0);
-    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
-    assert_int_equal(logged("at rung steal"), 1);
-    assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 2, NULL));
-    assert_int_equal(atomic_load(&rt->devs[0].device_waits), 1);
-    atomic_store(&gate, 1);
-    assert_int_equal(first_byte(st), 2);
-    tidei_storage_release(st);
-    close_checked(rt);
+    for (int by_itself = 0; by_itself < 2; by_itself++) {
+        tide_runtime *rt = open_limited(4 * MIB);
+        tide_stream *other;
+        tidei_storage *st;
+        atomic_int gate = 0;
+        if (!by_itself) atomic_fetch_and(&rt->devs[0].pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
+        assert_ok(tide_stream_new(rt, &other));
+        assert_ok(take(rt, other, 4 * MIB, &st));
+        assert_ok(submit_work(other, st, NULL, 1, &gate));
+        tidei_storage_release(st);
+        assert_ok(take(rt, NULL, 4 * MIB, &st));
+        assert_int_equal(gc.fulls, 0);
+        assert_int_equal(gc.minors, !by_itself);
+        assert_int_equal(atomic_load(&rt->climbs), !by_itself);
+        assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
+        assert_int_equal(logged("at rung steal"), !by_itself);
+        assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 2, NULL));
+        assert_int_equal(atomic_load(&rt->devs[0].device_waits), 1);
+        atomic_store(&gate, 1);
+        assert_int_equal(first_byte(st), 2);
+        tidei_storage_release(st);
+        close_checked(rt);
+    }
 }
 
 /* What another thread has taken from the queue of the dead, and not yet returned, is waited for: no rung would find it. */

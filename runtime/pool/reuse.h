@@ -80,7 +80,8 @@ static inline void tidei_reuse_want(tidei_reuse_ticks *t, tidei_stamps *stamps) 
 
 /* Makes known how far the streams are. Without any lock. */
 static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++)
+    unsigned n = atomic_load_explicit(&d->nstreams, memory_order_acquire);
+    for (unsigned slot = 0; slot < n; slot++)
         if (t->last[slot])
             tidei_stamp_done(d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
 }

@@ -208,7 +208,7 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 
 /* For each slot the last tick that something free waits for. */
 static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
         if (!sh || !sh->bytes) continue;
         for (tidei_extent *x = tidei_shelf_fit(sh, 1); x; x = tidei_shelf_next(sh, x))
@@ -259,7 +259,7 @@ size_t tidei_tide_settle(tidei_tide *p) {
     tidei_reuse_ask(p->base.dev, &ticks);
     pthread_mutex_lock(&p->lock);
     size_t before = p->ready.bytes;
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         tidei_shelf *sh = tidei_tide_own(p, slot);
         if (sh && sh->bytes) chain = collect_done(p, sh, chain);
     }

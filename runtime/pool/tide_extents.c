@@ -109,7 +109,10 @@ tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot) {
     tidei_tide_shelf_open(p, made);
     pthread_mutex_lock(&p->lock);
     bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
-    if (first) p->shared = p->nshelves++ > 0;
+    if (first) {
+        p->shared = p->nshelves++ > 0;
+        if (p->shelves_end <= slot) p->shelves_end = slot + 1;
+    }
     pthread_mutex_unlock(&p->lock);
     if (first) return made;
     tidei_host_free(p->base.dev->rt, made);

@@ -63,7 +63,7 @@ static tidei_extent *look(tidei_tide *p, const tidei_shelf *sh, size_t size, tid
 static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
                                   tidei_reach reach, size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
         if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
     }
@@ -77,15 +77,29 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 
-/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. */
-static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
-    tidei_extent *oldest = NULL;
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+/* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
+static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t size) {
+    size_t least = SIZE_MAX;
+    for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
-        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
-        for (; x && x->size <= size + size / 8; x = tidei_shelf_next(sh, x))
+        const tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
+        if (x) least = tidei_min_size(least, x->size);
+    }
+    return least;
+}
+
+/* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. Streams take turns: what was
+** submitted to them tells nothing of which is further behind. */
+static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
+    size_t least = least_foreign(p, own, size);
+    tidei_extent *oldest = NULL;
+    for (unsigned i = 0; i < p->shelves_end && least < SIZE_MAX; i++) {
+        const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % p->shelves_end);
+        tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, least) : NULL;
+        for (; x && x->size <= least + least / 8; x = tidei_shelf_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
     }
+    if (oldest) p->turn = oldest->slot + 1u;
     return oldest;
 }
 
@@ -130,7 +144,7 @@ static tidei_extent *find_foreign(tidei_tide *p, const tidei_shelf *own, size_t 
 /* Growth beyond what was ever in use at once is for fragments alone: this part of it is let pass before blocks are moved and
 ** other streams waited for. */
 #define SLACK_PART 64
-/* What streams keep from each other by work that is not done may be this part of what was ever in use at once. */
+/* What streams keep from each other by work that is not done may be this part of what was ever in use at once, whoever they are. */
 #define FAR_PART 16
 /* Free pieces that are less than this part of a request together are not worth moving blocks for. */
 #define LITTLE_PART 16
@@ -143,21 +157,36 @@ static bool tight(const tidei_tide *p, size_t size) {
     return p->backed + size > most + most / SLACK_PART;
 }
 
-/* Free bytes within reach and beyond it, and the largest piece beyond. */
+/* Free bytes within reach of a stream and beyond it; of those beyond, what is to be left alone for now. */
 struct spread {
-    size_t near, far, largest_far;
+    size_t near, far, kept;
 };
-static struct spread spread_of(tidei_tide *p, tide_stream *s, tidei_reach reach) {
+
+/* What the stream of a slot may keep of `bytes` that are pending on it, from a request of `size`.
+** Where that is most of what was ever in use at once, streams work in such memory by turns, each with no other: without its own
+** share none could work while another does. Else a stream that wants memory itself uses next what is pending on it, and others may
+** have it: it costs both a wait. One that wants none works on what is passed on to it: with nothing left to it, all who are
+** passed something on wait for each other. So buffers that pass through k streams are k + 1. */
+static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t size) {
+    size_t most = tidei_max_size(p->most_used, p->used + size);
+    if (bytes >= most / 2) return tidei_min_size(bytes, most);
+    return p->takes[slot] ? 0 : tidei_min_size(bytes, size);
+}
+
+static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei_reach reach) {
     struct spread a = {0};
+    size_t far[TIDEI_STREAMS_MAX] = {0};
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
         if (tidei_tide_reaches(p, reach, s, x)) {
             a.near += x->size;
         } else {
             a.far += x->size;
-            a.largest_far = tidei_max_size(a.largest_far, x->size);
+            if (x->slot < TIDEI_STREAMS_MAX) far[x->slot] += x->size;
         }
     }
+    for (unsigned slot = 0; slot < p->shelves_end; slot++)
+        if (far[slot]) a.kept += kept_by(p, slot, far[slot], size);
     return a;
 }
 
@@ -170,14 +199,13 @@ static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tide_st
     return st;
 }
 
-/* How far s may reach instead of growing; *bytes are there. One buffer that is still in use elsewhere is left alone, so that two
-** streams can work side by side; beyond that, and beyond a part of all, memory is worth more than the wait. */
+/* How far s may reach instead of growing; *bytes are there. Beyond what streams keep, and beyond a part of all, memory is worth
+** more than the wait. */
 static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, size_t *bytes) {
     *bytes = p->backed - p->used - p->claimed;
     if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
-    struct spread a = spread_of(p, s, TIDEI_REACH_STALE);
-    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && a.far - a.largest_far >= size &&
-        a.far > p->most_used / FAR_PART)
+    struct spread a = spread_of(p, s, size, TIDEI_REACH_STALE);
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && a.far - a.kept >= size && a.far > p->most_used / FAR_PART)
         return TIDEI_REACH_ANY;
     *bytes = a.near;
     return TIDEI_REACH_STALE;
@@ -213,6 +241,7 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
 ** CLAIMED. */
 static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
+    p->takes[s->slot] = true;
     tidei_tide_flush(p);
     if (p->shared) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
@@ -220,7 +249,10 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
     if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
-    return st == TIDE_E_NOMEM ? tidei_tide_grow(p, size, s, out) : st;
+    if (st == TIDE_E_NOMEM) st = tidei_tide_grow(p, size, s, out);
+    if (st != TIDE_E_NOMEM || !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT)) return st;
+    *out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY); /* what was left alone above: memory is short */
+    return *out ? TIDE_OK : st;
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */

@@ -52,6 +52,9 @@ typedef struct tidei_tide {
     uint64_t allocs, frees;                 /* likewise */
     unsigned ncaches, caches_end, nshelves; /* caches_end: the highest number of a thread with one */
     bool shared;                            /* several streams have used it */
+    unsigned shelves_end;                   /* the highest slot with a shelf, + 1 */
+    bool takes[TIDEI_STREAMS_MAX];          /* a stream of the slot has wanted memory that was not at hand */
+    unsigned turn;                          /* the slot after the one whose pending memory was last waited for */
     size_t most_used;                       /* so far */
     uint64_t compactions, bytes_moved;
     uint64_t compact_after;              /* no compaction before that many frees in all, ... */
