@@ -136,6 +136,7 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
         status = o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8, NULL});
         inner->stream_sync(b->inner, b->s);
         break;
+    case TIDEI_FAULT_COPY_MANY: status = o->copy_many(b->d, b->s, &(tidei_piece){b->raw, b->raw + 8, 8}, 1); break;
     case TIDEI_FAULT_FILL: status = o->fill(b->d, b->s, b->raw, "", 1, 8); break;
     case TIDEI_FAULT_KERNEL_NEW:
         if ((status = o->kernel_new(b->d, &(tidei_kernel_text){0}, &k, NULL, NULL)) == TIDE_OK)
@@ -233,7 +234,8 @@ static void it_looks_like_the_device_it_wraps(void **state) {
     tidei_device *host, *plain;
     assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = TIDEI_MIB}, &host));
     assert_ok(tidei_fault_open(host, &plain));
-    assert_null(plain->ops->kernel_new); /* a slot it lacks */
+    assert_null(plain->ops->kernel_new); /* slots it lacks */
+    assert_null(plain->ops->copy_many_prepare);
     plain->ops->close(plain);
 }
 

@@ -65,6 +65,12 @@ typedef struct tidei_copy {
     bool *busy;
 } tidei_copy;
 
+/* Device memory that is copied elsewhere on the device. */
+typedef struct tidei_piece {
+    tidei_addr dst, src;
+    size_t bytes;
+} tidei_piece;
+
 typedef void (*tidei_host_fn)(const void *params);
 typedef struct tidei_launch {
     const char *name;      /* for errors and traces; static or outliving the work */
@@ -157,6 +163,12 @@ struct tidei_device_ops {
     ** unless the host's side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that has
     ** something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+    /* Copies n pieces, in no order among themselves: no place that is written may overlap another place of the call. n and
+    ** sizes may be 0. On failure some may have been queued; what they are read from is as it was. */
+    tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
+    /* (may be NULL) Gets what copy_many wants for speed, and can do without: a kernel, which takes 50 ms to compile. No
+    ** lock held. For later calls; cannot fail. */
+    void (*copy_many_prepare)(tidei_device *d);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                         size_t count);
@@ -231,6 +243,7 @@ enum tidei_fault_slot {
     TIDEI_FAULT_EVENT_WAIT,
     TIDEI_FAULT_PUBLISH,
     TIDEI_FAULT_COPY,
+    TIDEI_FAULT_COPY_MANY,
     TIDEI_FAULT_FILL,
     TIDEI_FAULT_KERNEL_NEW,
     TIDEI_FAULT_LAUNCH,

@@ -32,6 +32,7 @@ struct tidei_compaction {
     unsigned npending;
     size_t n; /* blocks to move */
     tidei_move moves[MOVES_MAX];
+    tidei_piece places[MOVES_MAX];                 /* of the moves */
     tidei_extent *from[MOVES_MAX], *to[MOVES_MAX]; /* to: emptying */
     void *held[MOVES_MAX];                         /* owners to let go of */
     size_t nheld;
@@ -199,20 +200,17 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w) {
 static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
     c->to[i] = to;
-    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed),
-                               .priv = to,
-                               .from = p->addr + x->off,
-                               .to = p->addr + to_off,
-                               .bytes = x->bytes};
+    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
+    c->places[i] = (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
     tidei_tide_unpoison(p, to_off, x->bytes); /* for the copy; the slack is poisoned when the place is free again */
 }
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
 static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *tick) {
     pthread_mutex_unlock(&p->lock);
-    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->n, moved, tick);
+    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, moved, tick);
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->moves[i].bytes;
+    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
     return st;
 }
@@ -275,7 +273,7 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
     if (find_places(p, c)) {
         st = move(p, c, &moved, &tick);
         for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, tick);
-        if (tick && moved < c->n) be_pending(c->to[moved], c->s, tick); /* part of it may be queued */
+        for (size_t i = moved; i < c->n && tick; i++) be_pending(c->to[i], c->s, tick); /* it may be queued */
         vacate(p, c, moved, c->n);
         if (st == TIDE_OK) all_pending(w, c->s, tick);
     }
@@ -370,7 +368,7 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
     tide_status st = plan_slide(p, c, w);
     if (st == TIDE_OK) {
         st = move(p, c, &moved, &tick);
-        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->moves[i].to - p->addr);
+        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->places[i].dst - p->addr);
         if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
     }
     if (st == TIDE_OK) *out = w->last;

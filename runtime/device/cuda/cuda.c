@@ -69,12 +69,14 @@ static void cuda_close(tidei_device *d) {
             for (unsigned j = 0; j < TIDEI_CUDA_PENDING; j++)
                 if (c->streams[i].pending[j].event) c->cu->cuEventDestroy(c->streams[i].pending[j].event);
         if (c->words) c->cu->cuMemFreeHost(c->words);
+        if (c->copier.module) c->cu->cuModuleUnload(c->copier.module);
         tidei_cuda_leave(c, pushed);
         tidei_cu_ctx now = NULL; /* not left current: it may be the last reference that goes */
         if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx) c->cu->cuCtxSetCurrent(NULL);
         c->cu->cuDevicePrimaryCtxRelease(c->dev);
     }
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_destroy(&c->streams[i].lock);
+    pthread_mutex_destroy(&c->copier.lock);
     pthread_mutex_destroy(&c->lock);
     tidei_host_free(c->rt, c);
 }
@@ -109,6 +111,8 @@ static const struct tidei_device_ops ops = {
     .publish = tidei_cuda_publish,
     .completed = tidei_cuda_completed,
     .copy = tidei_cuda_copy,
+    .copy_many = tidei_cuda_copy_many,
+    .copy_many_prepare = tidei_cuda_copy_many_prepare,
     .fill = tidei_cuda_fill,
     .kernel_new = tidei_cuda_kernel_new,
     .kernel_release = tidei_cuda_kernel_release,
@@ -231,6 +235,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     c->rt = p->rt;
     snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->copier.lock, NULL);
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
     s = find_device(c, p->ordinal);
     if (s == TIDE_OK) s = read_info(c, p->ordinal);
