@@ -45,43 +45,46 @@ _Static_assert(sizeof(batch) <= 32764 && offsetof(batch, parts[FEW]) <= 4096, "w
 
 #define QUOTED(x) #x
 #define TEXT(x)   QUOTED(x)
+/* The parameter is read where it lies, by an index: its address is not taken, or it would be copied first. */
+#define BODY                                                                                                       \
+    "struct BATCH { unsigned n, chunks; part parts[PIECES]; };\n"                                                  \
+    "extern \"C\" __global__ void __launch_bounds__(THREADS) COPY(const BATCH b) {\n"                              \
+    "    unsigned low = 0, high = b.n;\n"                                                                          \
+    "    while (high - low > 1) {\n"                                                                               \
+    "        unsigned middle = (low + high) / 2;\n"                                                                \
+    "        if (b.parts[middle].first <= blockIdx.x)\n"                                                           \
+    "            low = middle;\n"                                                                                  \
+    "        else\n"                                                                                               \
+    "            high = middle;\n"                                                                                 \
+    "    }\n"                                                                                                      \
+    "    unsigned at = (blockIdx.x - b.parts[low].first) * CHUNK, left = b.parts[low].bytes - at;\n"               \
+    "    const char *src = (const char *)(b.parts[low].src + at);\n"                                               \
+    "    char *dst = (char *)(b.parts[low].dst + at);\n"                                                           \
+    "    const uint4 *from = (const uint4 *)src;\n"                                                                \
+    "    uint4 *to = (uint4 *)dst;\n"                                                                              \
+    "    if (left >= CHUNK) {\n"                                                                                   \
+    "        uint4 word[4];\n"                                                                                     \
+    "#pragma unroll\n"                                                                                             \
+    "        for (int i = 0; i < 4; i++) word[i] = from[threadIdx.x + THREADS * i];\n"                             \
+    "#pragma unroll\n"                                                                                             \
+    "        for (int i = 0; i < 4; i++) to[threadIdx.x + THREADS * i] = word[i];\n"                               \
+    "        return;\n"                                                                                            \
+    "    }\n"                                                                                                      \
+    "    for (unsigned i = threadIdx.x; i < left / 16; i += THREADS) to[i] = from[i];\n"                           \
+    "    unsigned last = left / 16 * 16 + threadIdx.x;\n"                                                          \
+    "    if (last < left) dst[last] = src[last];\n"                                                                \
+    "}\n"
 #define COMMON                                                                                                     \
     "struct part { unsigned long long dst, src; unsigned bytes, first; };\n"                                       \
     "#define CHUNK " TEXT(CHUNK) "u\n"                                                                             \
                                  "#define THREADS " TEXT(THREADS) "u\n"
-#define KERNEL(size, pieces)                                                                                       \
-    "struct batch_" #size " { unsigned n, chunks; part parts[" TEXT(                                               \
-        pieces) "]; };\n"                                                                                          \
-                "extern \"C\" __global__ void __launch_bounds__(THREADS) tide_copy_" #size "(const batch_" #size   \
-                " b) {\n"                                                                                          \
-                "    unsigned low = 0, high = b.n;\n"                                                              \
-                "    while (high - low > 1) {\n"                                                                   \
-                "        unsigned middle = (low + high) / 2;\n"                                                    \
-                "        if (b.parts[middle].first <= blockIdx.x)\n"                                               \
-                "            low = middle;\n"                                                                      \
-                "        else\n"                                                                                   \
-                "            high = middle;\n"                                                                     \
-                "    }\n"                                                                                          \
-                "    unsigned at = (blockIdx.x - b.parts[low].first) * CHUNK, left = b.parts[low].bytes - at;\n"   \
-                "    const char *src = (const char *)(b.parts[low].src + at);\n"                                   \
-                "    char *dst = (char *)(b.parts[low].dst + at);\n"                                               \
-                "    const uint4 *from = (const uint4 *)src;\n"                                                    \
-                "    uint4 *to = (uint4 *)dst;\n"                                                                  \
-                "    if (left >= CHUNK) {\n"                                                                       \
-                "        uint4 word[4];\n"                                                                         \
-                "#pragma unroll\n"                                                                                 \
-                "        for (int i = 0; i < 4; i++) word[i] = from[threadIdx.x + THREADS * i];\n"                 \
-                "#pragma unroll\n"                                                                                 \
-                "        for (int i = 0; i < 4; i++) to[threadIdx.x + THREADS * i] = word[i];\n"                   \
-                "        return;\n"                                                                                \
-                "    }\n"                                                                                          \
-                "    for (unsigned i = threadIdx.x; i < left / 16; i += THREADS) to[i] = from[i];\n"               \
-                "    unsigned last = left / 16 * 16 + threadIdx.x;\n"                                              \
-                "    if (last < left) dst[last] = src[last];\n"                                                    \
-                "}\n"
+#define FEW_KERNEL "#define COPY tide_copy_few\n#define BATCH few\n#define PIECES " TEXT(FEW) "\n" BODY
+#define MANY_KERNEL                                                                                                \
+    "#undef COPY\n#undef BATCH\n#undef PIECES\n#define COPY tide_copy_many\n#define BATCH many\n#define "          \
+    "PIECES " TEXT(MANY) "\n" BODY
 
-const char tidei_cuda_copy_few[] = COMMON KERNEL(few, FEW);
-const char tidei_cuda_copy_both[] = COMMON KERNEL(few, FEW) KERNEL(many, MANY);
+const char tidei_cuda_copy_few[] = COMMON FEW_KERNEL;
+const char tidei_cuda_copy_both[] = COMMON FEW_KERNEL MANY_KERNEL;
 
 static tide_status load(tidei_cuda *c, const void *image, bool both) {
     tidei_cuda_copier *k = &c->copier;
