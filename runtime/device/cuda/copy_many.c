@@ -4,9 +4,9 @@
 ** launch that has them in its parameters: in stream order, and nothing to be kept until it is done. A batch is cut in chunks,
 ** one a thread block, whatever its pieces' sizes are: so blocks have equally much to do. A block looks for its piece by
 ** bisection. Large pieces, and such as are not aligned, are the driver's.
-** The kernels are compiled when somebody prepares for them, once a device. It may be that they cannot be had: blocks move when
-** memory is short, and a module takes some. Then pieces are copied by the driver. Want of memory may pass, but is not asked
-** about every time: at the first, second, fourth, eighth ... preparation.
+** The kernels are compiled once a device, when they would have been worth it and somebody prepares for them. Until then, and
+** where they cannot be had, pieces are copied by the driver: blocks move when memory is short, and a module takes some. Want of
+** memory may pass, but is not asked about every time: at the first, second, fourth, eighth ... preparation.
 ** What must stay true: the structs here and in the text are the same. */
 #include "runtime/device/cuda/copy_many.h"
 #include "runtime/device/cuda/device.h"
@@ -27,6 +27,9 @@
 /* The driver's copies begin 11 us late (8 MiB: 1.1 TB/s, read and written) and end up a little faster (4.2 TB/s) than the
 ** kernel (4.0 TB/s): from here on they are as good, 3 TB/s and more. */
 #define LARGE (64 * TIDEI_MIB)
+
+/* Pieces that were copied one by one: 5 ms of them make it likely that there will be as many as pay for the compiler. */
+#define WORTH 1000
 
 _Static_assert(CHUNK == 4 * 16 * THREADS, "a block copies a chunk in four rounds");
 
@@ -133,8 +136,8 @@ static void try_to_make(tidei_cuda *c) {
 void tidei_cuda_copy_many_prepare(tidei_device *d) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_saved_error e;
-    if (atomic_load_explicit(&c->copier.ready, memory_order_relaxed) || atomic_load(&d->lost) || tidei_forked())
-        return;
+    if (atomic_load(&c->copier.ready) || atomic_load(&c->copier.singly) < WORTH) return;
+    if (atomic_load(&d->lost) || tidei_forked()) return;
     tidei_error_save(&e);
     pthread_mutex_lock(&c->copier.lock);
     if (!atomic_load(&c->copier.ready)) try_to_make(c);
@@ -179,6 +182,7 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
     tide_status status = tidei_cuda_enter(c, &pushed);
     if (status != TIDE_OK) return status;
     bool ready = atomic_load_explicit(&c->copier.ready, memory_order_acquire);
+    if (!ready) atomic_fetch_add(&c->copier.singly, n);
     unsigned room = ready && c->copier.many ? MANY : FEW;
     b.n = b.chunks = 0;
     for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) {

@@ -32,6 +32,7 @@ typedef struct tidei_cuda_copier {
     pthread_mutex_t lock; /* held by who makes them */
     unsigned tries;       /* under the lock, like what follows */
     bool hopeless;
+    _Atomic size_t singly; /* pieces that were copied without them */
     tidei_cu_module module;
     tidei_cu_function few, many; /* many: NULL where parameters are small; fixed once ready */
     atomic_bool ready;
