@@ -94,7 +94,7 @@ static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
         tidei_piece part = {p->dst + at, p->src + at, tidei_min_size(step, p->bytes - at)};
         status = d->ops->copy_many(d, s->ds, &part, 1);
         if (status != TIDE_OK && at) {
-            atomic_store(&d->lost, true);
+            d->ops->lose(d, "a copy of a block over its old place failed half-way");
             return TIDE_E_LOST;
         }
     }

@@ -179,6 +179,8 @@ struct tidei_device_ops {
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
+    /* What has happened leaves the device unusable: from now on it is lost. `why` is static. */
+    void (*lose)(tidei_device *d, const char *why);
     /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread that may call back into the
     ** runtime from the log's callback. */
     void (*speak)(tidei_device *d);
@@ -216,8 +218,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 /* ---- host device: for tests and reports (runtime/device/host.c) ---- */
 uint64_t
 tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
-void tidei_host_lose(tidei_device *d,
-                     const char *why); /* from now on the device is lost, as after an illegal address */
+void tidei_host_lose(tidei_device *d, const char *why); /* as after an illegal address: its `lose` */
 size_t tidei_host_default_memory(void);
 
 /* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */

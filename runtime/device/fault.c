@@ -363,6 +363,12 @@ static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_l
     return status == TIDE_OK ? leave(f, f->inner->ops->launch(f->inner, s, l)) : status;
 }
 
+/* As after an injected loss: the wrapped device runs on. */
+static void fault_lose(tidei_device *d, const char *why) {
+    (void)why;
+    atomic_store(&d->lost, true);
+}
+
 static void fault_speak(tidei_device *d) { fault_of(d)->inner->ops->speak(fault_of(d)->inner); }
 
 /* ---- opening and closing ---- */
@@ -414,6 +420,7 @@ static const struct tidei_device_ops fault_ops = {
     .kernel_new = fault_kernel_new,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
+    .lose = fault_lose,
     .speak = fault_speak,
     .close = fault_close,
 };

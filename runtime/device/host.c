@@ -406,6 +406,7 @@ static const struct tidei_device_ops host_ops = {
     .copy_many = host_copy_many,
     .fill = host_fill,
     .launch = host_launch,
+    .lose = tidei_host_lose,
     .speak = host_speak,
     .close = host_close,
 };

@@ -59,6 +59,12 @@ tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what
         c->d.info.name, name, r, text, call);
 }
 
+static void cuda_lose(tidei_device *d, const char *why) {
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&tidei_cuda_of(d)->lost_since, &none, why);
+    atomic_store(&d->lost, true);
+}
+
 /* ---- closing ---- */
 
 static void cuda_close(tidei_device *d) {
@@ -117,6 +123,7 @@ static const struct tidei_device_ops ops = {
     .kernel_new = tidei_cuda_kernel_new,
     .kernel_release = tidei_cuda_kernel_release,
     .launch = tidei_cuda_launch,
+    .lose = cuda_lose,
     .close = cuda_close,
 };
 
