@@ -19,7 +19,7 @@
 
 typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
-    size_t cost;
+    size_t cost, blocks;
 } stretch;
 
 /* What a compaction needs while it lasts; kept for the next one. */
@@ -105,7 +105,7 @@ static void take_away(struct sums *a, const tidei_extent *x) {
 
 /* The cheapest stretch that has `size` bytes, free ones if `slide`; `all` free ones are within reach. For each end the latest beginning is the cheapest. */
 static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide) {
-    stretch best = {NULL, NULL, SIZE_MAX};
+    stretch best = {NULL, NULL, SIZE_MAX, 0};
     struct sums a = {0};
     for (tidei_extent *x = p->first, *low = x; x; x = x->next) {
         if (stays(x)) {
@@ -119,7 +119,7 @@ static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide
             low = low->next;
         }
         bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.near;
-        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost};
+        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost, a.blocks};
     }
     return best;
 }
@@ -222,6 +222,13 @@ static int by_size(const void *a, const void *b) {
     return (x->size < y->size) - (x->size > y->size);
 }
 
+/* As blocks of one size are, which is common. */
+static bool in_order(const compaction *c) {
+    for (size_t i = 1; i < c->n; i++)
+        if (c->from[i - 1]->size < c->from[i]->size) return false;
+    return true;
+}
+
 /* Gives the places that were found back. */
 static void vacate(tidei_tide *p, compaction *c, size_t from, size_t n) {
     for (size_t i = from; i < n; i++) tidei_tide_unclaim(p, c->to[i]);
@@ -240,7 +247,7 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
 
 /* For each block, the largest first. False: there is none for some, and none is taken. */
 static bool find_places(tidei_tide *p, compaction *c) {
-    qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
+    if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
     for (size_t i = 0; i < c->n; i++) {
         tidei_extent *y = find_place(p, c, c->from[i]->size);
         if (!y) {
@@ -380,10 +387,9 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 
 /* Descriptors for the places of a stretch's blocks; *again: the lock was let go of meanwhile. */
 static tide_status restock(tidei_tide *p, const stretch *w, bool *again) {
-    size_t n = 2;
-    for (const tidei_extent *x = w->first; x != w->last->next; x = x->next) n++;
+    size_t n = w->blocks + 2;
     *again = false;
-    if (tidei_tide_has_spares(p, n)) return TIDE_OK;
+    if (p->nspares >= n) return TIDE_OK;
     tide_status st = tidei_tide_restock_to(p, n);
     *again = st == TIDE_OK;
     return st;
