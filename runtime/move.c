@@ -61,10 +61,11 @@ static tide_status follow_all(tide_stream *s, const tidei_stamp *x, unsigned n) 
 static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
-    unsigned n = tidei_stamps_covered(s, &st->stamps) ? 0 : st->stamps.n;
-    memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
+    bool covered = tidei_stamps_covered(s, &st->stamps); /* as nearly always: no copy of them then */
+    unsigned n = st->stamps.n;
+    if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
     tidei_stamps_unlock(st);
-    return follow_all(s, uses, n);
+    return covered ? TIDE_OK : follow_all(s, uses, n);
 }
 
 /* How many of the moves, from the first on, may be copied in any order: none goes where another of them comes from. Told by

@@ -995,6 +995,18 @@ static void test_a_lost_device(void **state) {
     assert_nothing_left();
 }
 
+static void test_a_declared_loss(void **state) {
+    (void)state;
+    tidei_device *d = open_double();
+    size_t n;
+    d->ops->lose(d, "what a caller saw");
+    d->ops->lose(d, "something else"); /* the first reason stands */
+    assert_int_equal(d->ops->memory(d, &n, &n), TIDE_E_LOST);
+    assert_error(TIDE_E_LOST, "unusable since what a caller saw");
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
 static void test_in_a_forks_child(void **state) {
     tidei_dstream *s;
     int status;
@@ -1040,6 +1052,7 @@ int main(void) {
         CASE(test_fills),
         CASE(test_kernels),
         CASE(test_a_lost_device),
+        CASE(test_a_declared_loss),
         CASE(test_in_a_forks_child),
     };
     return cmocka_run_group_tests_name("cuda_device", tests, NULL, NULL);
