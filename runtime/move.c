@@ -10,6 +10,7 @@ void tidei_moves_wait(tidei_moves *m) {
 }
 
 static void begin(tidei_dev *d) {
+    if (d->d->ops->copy_many_prepare) d->d->ops->copy_many_prepare(d->d);
     pthread_mutex_lock(&d->moves.lock);
     atomic_store(&d->moves.moving, true);
     pthread_mutex_lock(&d->streams_lock); /* a stream that is opened later finds the flag too */
@@ -60,40 +61,82 @@ static tide_status follow_all(tide_stream *s, const tidei_stamp *x, unsigned n) 
 static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
+    bool covered = tidei_stamps_covered(s, &st->stamps); /* as nearly always: no copy of them then */
     unsigned n = st->stamps.n;
-    memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
+    if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
     tidei_stamps_unlock(st);
-    return follow_all(s, uses, n);
+    return covered ? TIDE_OK : follow_all(s, uses, n);
 }
 
-/* Where the places overlap, in pieces that do not: each comes after the one before. The lower place is the new one. Once a piece
-** has gone over the old place there is no way back: the next one that fails loses the device. */
-static tide_status copy(tide_stream *s, const tidei_move *m) {
-    size_t step = m->from > m->to ? (size_t)(m->from - m->to) : (size_t)(m->to - m->from);
+/* How many of the moves, from the first on, may be copied in any order: none goes where another of them comes from. Told by
+** intervals: all come from [low, high), and go below or above it. Which is so where blocks leave a stretch, and where they
+** slide until one would end behind the first one's old beginning. 0: the first goes over itself. */
+static size_t together(const tidei_piece *p, size_t n) {
+    tidei_addr low = UINT64_MAX, high = 0, below = 0,
+               above = UINT64_MAX; /* below, above: the nearest that are written */
+    for (size_t i = 0; i < n; i++) {
+        tidei_addr src_end = p[i].src + p[i].bytes, dst_end = p[i].dst + p[i].bytes;
+        if (p[i].src < low) low = p[i].src;
+        if (src_end > high) high = src_end;
+        if (p[i].dst >= high && p[i].dst < above) above = p[i].dst;
+        if (p[i].dst < high && dst_end > below) below = dst_end;
+        if (below > low || above < high) return i;
+    }
+    return n;
+}
+
+/* Over itself, in pieces as long as it goes far: each comes after the one before. Once a piece has gone over the old place there
+** is no way back: the next one that fails loses the device. */
+static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
+    tidei_device *d = s->dev->d;
+    size_t step = (size_t)(p->src - p->dst);
     tide_status status = TIDE_OK;
-    for (size_t at = 0; at < m->bytes && status == TIDE_OK; at += step) {
-        tidei_copy c = {.kind = TIDEI_COPY_D2D,
-                        .dst = m->to + at,
-                        .src = m->from + at,
-                        .bytes = tidei_min_size(step, m->bytes - at)};
-        status = s->dev->d->ops->copy(s->dev->d, s->ds, &c);
+    for (size_t at = 0; at < p->bytes && status == TIDE_OK; at += step) {
+        tidei_piece part = {p->dst + at, p->src + at, tidei_min_size(step, p->bytes - at)};
+        status = d->ops->copy_many(d, s->ds, &part, 1);
         if (status != TIDE_OK && at) {
-            atomic_store(&s->dev->d->lost, true);
+            d->ops->lose(d, "a copy of a block over its old place failed half-way");
             return TIDE_E_LOST;
         }
     }
     return status;
 }
 
-/* The storage's history is the move alone, which came after the rest of it. */
-static void settle_in(const tidei_move *m, tidei_stamp x) {
+/* The storage's history is x alone, which came after the rest of it: a move, or a try that failed and may still read it. */
+static void be_after(tidei_storage *st, tidei_stamp x) {
+    st->stamps.n = 1;
+    *tidei_stamps_at(&st->stamps) = x;
+}
+
+static void settle_in(const tidei_move *m, const tidei_piece *place, tidei_stamp x) {
     tidei_storage *st = m->owner;
     tidei_stamps_lock(st);
-    st->addr = m->to;
+    st->addr = place->dst;
     st->priv = m->priv;
-    st->stamps.n = 0;
-    tidei_stamps_add(&st->stamps, x);
+    be_after(st, x);
     tidei_stamps_unlock(st);
+}
+
+static void stay(const tidei_move *m, tidei_stamp x) {
+    tidei_storage *st = m->owner;
+    tidei_stamps_lock(st);
+    be_after(st, x);
+    tidei_stamps_unlock(st);
+}
+
+/* As many of the moves as go at once, from the first on: all of them or none. Returns how many that are. */
+static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, tidei_stamp x,
+                        tide_status *status) {
+    tidei_device *d = s->dev->d;
+    size_t k = together(places, n);
+    *status = k ? d->ops->copy_many(d, s->ds, places, k) : copy_over_itself(s, places);
+    if (!k) k = 1;
+    if (*status == TIDE_OK) {
+        for (size_t i = 0; i < k; i++) settle_in(&moves[i], &places[i], x);
+        return k;
+    }
+    for (size_t i = 0; i < k; i++) stay(&moves[i], x);
+    return 0;
 }
 
 /* Orders s after what is pending on the storages and where they go. */
@@ -105,7 +148,7 @@ static tide_status order(tide_stream *s, const tidei_stamp *pending, unsigned np
 }
 
 static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                        size_t n, size_t *moved, uint64_t *tick) {
+                        const tidei_piece *places, size_t n, size_t *moved, uint64_t *tick) {
     *moved = 0;
     *tick = 0;
     if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
@@ -117,13 +160,9 @@ static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npe
     pthread_mutex_lock(&s->lock);
     *tick = tidei_stream_tick(s);
     s->last_op = "compaction";
-    while (status == TIDE_OK && *moved < n) {
-        const tidei_move *m = &moves[*moved];
-        status = copy(s, m);
-        if (status != TIDE_OK) break;
-        settle_in(m, (tidei_stamp){.tick = *tick, .stream = s->slot, .write = 1});
-        ++*moved;
-    }
+    tidei_stamp x = {.tick = *tick, .stream = s->slot, .write = 1};
+    while (status == TIDE_OK && *moved < n)
+        *moved += move_some(s, &moves[*moved], &places[*moved], n - *moved, x, &status);
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
     tidei_stream_let_go(s);

@@ -3,6 +3,7 @@
 ** Model. Who moves closes the windows of its device first: it sets `moving`, and waits for the window that is open on each
 ** stream. Windows that want to open, and scopes that lend addresses, wait until it is done. Until then a storage's address
 ** is the mover's to change. Nobody pays while nobody moves: a window's opening reads one flag.
+** Moves whose places are apart from each other are queued by one call of the device (`copy_many`), which is for it to make fast.
 ** What must stay true: a pinned storage stays. A move is work on a stream like any other: it comes after the uses of what it
 ** reads and of what it overwrites, on the device, and later uses come after it. The host never waits for the device here. */
 #ifndef TIDEI_MOVE_H

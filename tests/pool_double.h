@@ -180,7 +180,7 @@ static struct {
     long blocks;   /* moved so far */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
     void (*on_move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                    uint64_t tick);
+                    const tidei_piece *place, uint64_t tick);
 } movers;
 
 static inline void double_move_begin(tidei_dev *d) {
@@ -203,16 +203,18 @@ static inline void double_let_go(void *owner) { ((double_owner *)owner)->held--;
 
 /* Moves happen at once, at a tick of s that is not done until the test says so. */
 static inline tide_status double_move(tide_stream *s, const tidei_stamp *pending, unsigned npending,
-                                      const tidei_move *moves, size_t n, size_t *moved, uint64_t *tick) {
+                                      const tidei_move *moves, const tidei_piece *places, size_t n, size_t *moved,
+                                      uint64_t *tick) {
     *tick = ++movers.tick;
-    if (movers.on_move) movers.on_move(s, pending, npending, NULL, *tick);
+    if (movers.on_move) movers.on_move(s, pending, npending, NULL, NULL, *tick);
     for (*moved = 0; *moved < n; ++*moved) {
         const tidei_move *m = &moves[*moved];
+        const tidei_piece *place = &places[*moved];
         double_owner *o = m->owner;
         if (double_fails(CALL_MOVE)) return TIDE_E_DEVICE;
-        if (!movers.closed || !o->held || o->b->addr != m->from || o->b->bytes != m->bytes) abort();
-        if (movers.on_move) movers.on_move(s, pending, npending, m, *tick);
-        o->b->addr = m->to;
+        if (!movers.closed || !o->held || o->b->addr != place->src || o->b->bytes != place->bytes) abort();
+        if (movers.on_move) movers.on_move(s, pending, npending, m, place, *tick);
+        o->b->addr = place->dst;
         o->b->priv = m->priv;
         tidei_stamps_clear(&o->b->stamps);
         tidei_stamps_add(&o->b->stamps, (tidei_stamp){.tick = *tick, .stream = s->slot, .write = 1});

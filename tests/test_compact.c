@@ -105,6 +105,181 @@ static void e19_below_a_page(void **state) {
     tide_close(rt);
 }
 
+/* ---- how blocks are moved ---- */
+
+enum { UNIT = 4096, LIMIT = 1 << 20 };
+
+/* A host device that looks at what is moved, and fails, the first half of the copies queued, when its turn has come. */
+static struct {
+    struct tidei_device_ops ops;
+    const struct tidei_device_ops *real;
+    unsigned calls, most; /* most: pieces in one call */
+    size_t pieces;
+    unsigned fail_at;
+} watch;
+
+static bool overlap(tidei_addr a, size_t n, tidei_addr b, size_t m) { return a < b + m && b < a + n; }
+
+static tide_status watched_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *p, size_t n) {
+    watch.pieces += n;
+    if (n > watch.most) watch.most = (unsigned)n;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++) {
+            if (overlap(p[i].dst, p[i].bytes, p[k].src, p[k].bytes)) fail_msg("%zu goes over %zu of %zu", i, k, n);
+            if (i != k && overlap(p[i].dst, p[i].bytes, p[k].dst, p[k].bytes)) fail_msg("%zu and %zu meet", i, k);
+        }
+    if (++watch.calls != watch.fail_at) return watch.real->copy_many(d, s, p, n);
+    assert_ok(watch.real->copy_many(d, s, p, n / 2));
+    return tidei_fail(TIDE_E_DEVICE, "copy_many", "half of them are queued");
+}
+
+typedef struct rows {
+    tide_runtime *rt;
+    tidei_dev *d;
+    tidei_storage *st[LIMIT / UNIT]; /* NULL: dropped */
+    unsigned n;
+    tide_stream *other; /* knows of all the work before the moves */
+} rows;
+
+/* Memory full of blocks, by turns of `kept` and `dropped` units, the latter dropped; the former know their number. */
+static void open_rows(rows *r, size_t kept, size_t dropped) {
+    tidei_device_params p = {.host_memory = 4 * LIMIT, .host_checker = true};
+    tide_config c = {.struct_size = sizeof c, .pool = "tide", .limit = "1M", .policy = "never"};
+    tidei_device *d;
+    memset(r, 0, sizeof *r);
+    assert_ok(tidei_host_open(&p, &d));
+    memset(&watch, 0, sizeof watch);
+    watch.real = d->ops;
+    watch.ops = *d->ops;
+    watch.ops.copy_many = watched_copy_many;
+    d->ops = &watch.ops;
+    assert_ok(tidei_runtime_open_on(&c, d, &r->rt));
+    r->d = &r->rt->devs[0];
+    for (size_t at = 0; at + (kept + dropped) * UNIT <= LIMIT; at += (kept + dropped) * UNIT)
+        for (unsigned k = 0; k < 2; k++) {
+            unsigned i = r->n++;
+            assert_ok(tidei_storage_new(r->d, (k ? dropped : kept) * UNIT - 7, r->d->stream0, "test", &r->st[i]));
+            assert_ok(
+                tidei_submit_fill(r->d->stream0, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1, r->st[i]->bytes, "test"));
+        }
+    for (unsigned i = 1; i < r->n; i += 2) {
+        tidei_storage_release(r->st[i]);
+        r->st[i] = NULL;
+    }
+    assert_ok(tidei_stream_open(r->d, &r->other));
+    assert_ok(tidei_stream_follow(r->other, r->d->stream0, atomic_load(&r->d->stream0->submitted)));
+}
+
+static void check_rows(rows *r) {
+    static uint8_t host[LIMIT];
+    for (unsigned i = 0; i < r->n; i++) {
+        if (!r->st[i]) continue;
+        size_t n = r->st[i]->bytes;
+        assert_ok(tidei_submit_copy(r->d->stream0, TIDEI_COPY_D2H, NULL, 0, host, r->st[i], 0, n, "test"));
+        for (size_t k = 0; k < n; k++)
+            if (host[k] != (uint8_t)i) fail_msg("byte %zu of block %u", k, i);
+    }
+}
+
+static void close_rows(rows *r) {
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->st[i]) tidei_storage_release(r->st[i]);
+    tidei_stream_drop(r->other);
+    assert_ok(tidei_streams_wait_all(r->d, true));
+    assert_true(tidei_runtime_valid(r->rt));
+    assert_int_equal(tidei_host_checker_reports(r->d->d), 0);
+    tidei_runtime_close(r->rt);
+}
+
+/* `units` in one piece, between the rows. */
+static tide_status ask(rows *r, size_t units) {
+    tidei_storage *big;
+    tide_status st = tidei_storage_new(r->d, units * UNIT, r->d->stream0, "test", &big);
+    if (st != TIDE_OK) return st;
+    assert_ok(tidei_submit_fill(r->d->stream0, big, 0, &(uint8_t){0xFF}, 1, big->bytes, "test"));
+    tidei_storage_release(big);
+    return TIDE_OK;
+}
+
+static void blocks_leave_a_stretch_at_once(void **state) {
+    (void)state;
+    rows r;
+    open_rows(&r, 1, 1);
+    assert_ok(ask(&r, 64));
+    assert_int_equal(watch.calls, 1);
+    assert_in_range(watch.pieces, 31, 32);
+    check_rows(&r);
+    close_rows(&r);
+}
+
+/* No hole takes a block, so they slide: the first ones over themselves, then more and more at once. */
+static void blocks_slide_in_batches(void **state) {
+    (void)state;
+    rows r;
+    open_rows(&r, 2, 1);
+    assert_ok(ask(&r, 80));
+    assert_in_range(watch.pieces, 79, 82);
+    assert_in_range(watch.calls, 5, 16);
+    assert_in_range(watch.most, 20, 80);
+    check_rows(&r);
+    close_rows(&r);
+}
+
+/* On the other stream: what the moves may have read or written is waited for. */
+static void use_blocks_elsewhere(rows *r) {
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->st[i])
+            assert_ok(tidei_submit_fill(r->other, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1, r->st[i]->bytes, "test"));
+}
+static void use_holes_elsewhere(rows *r) {
+    tidei_storage *st[LIMIT / UNIT];
+    unsigned n = 0;
+    while (n < TIDEI_COUNT(st) && tidei_storage_new(r->d, UNIT, r->other, "test", &st[n]) == TIDE_OK) {
+        assert_ok(tidei_submit_fill(r->other, st[n], 0, &(uint8_t){0xFE}, 1, UNIT, "test"));
+        n++;
+    }
+    assert_true(n > 0);
+    while (n) tidei_storage_release(st[--n]);
+}
+
+/* One round of this in which the n-th batch fails: what moved before it has moved, the others are where they were. True: none
+** was the n-th. */
+static bool batch_fails(size_t kept, unsigned n, void (*use_elsewhere)(rows *r)) {
+    rows r;
+    size_t units = kept == 1 ? 64 : 80;
+    open_rows(&r, kept, 1);
+    watch.fail_at = n;
+    tide_status st = ask(&r, units);
+    if (st == TIDE_E_LOST) { /* half of a block went over itself */
+        assert_error(TIDE_E_LOST, "compaction");
+        assert_true(atomic_load(&r.d->d->lost));
+        for (unsigned i = 0; i < r.n; i++)
+            if (r.st[i]) tidei_storage_release(r.st[i]);
+        tidei_stream_drop(r.other);
+        tidei_runtime_close(r.rt);
+        assert_true(kept > 1);
+        return false;
+    }
+    if (st != TIDE_OK) assert_error(TIDE_E_DEVICE, "half of them are queued");
+    assert_true(tidei_runtime_valid(r.rt));
+    use_elsewhere(&r);
+    check_rows(&r);
+    assert_ok(ask(&r, units));
+    check_rows(&r);
+    close_rows(&r);
+    return st == TIDE_OK;
+}
+
+static void batches_that_fail(void **state) {
+    (void)state;
+    for (size_t kept = 1; kept <= 2; kept++) {
+        unsigned n = 1;
+        while (!batch_fails(kept, n, use_blocks_elsewhere)) n++;
+        assert_true(n > kept);
+        for (n = 1; !batch_fails(kept, n, use_holes_elsewhere);) n++;
+    }
+}
+
 /* ---- while others are at work ---- */
 
 enum { THREADS = 4, SLOTS = 12 };
@@ -169,6 +344,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e17_the_pictures),
         cmocka_unit_test(e19_below_a_page),
+        cmocka_unit_test(blocks_leave_a_stretch_at_once),
+        cmocka_unit_test(blocks_slide_in_batches),
+        cmocka_unit_test(batches_that_fail),
         cmocka_unit_test(arrays_move_while_others_are_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -370,6 +370,78 @@ static void copies_of_all_kinds_and_odd_sizes(void **state) {
     }
 }
 
+/* Pieces of all sizes from the low half of the memory to the high one, where each lands `shift` bytes beyond a multiple of 256;
+** in the other order. Returns how many. */
+static size_t many_pieces(struct box *b, tidei_piece *p, size_t most, size_t shift) {
+    static const size_t sizes[] = {1, 3, 15, 16, 17, 255, 0, 4096, 5000, 16383, 16384, 16385, 65536, 300001};
+    tidei_addr src = b->memory, dst = b->memory + MEMORY;
+    size_t n = 0;
+    for (; n < most; n++) {
+        size_t bytes = n < TIDEI_COUNT(sizes) ? sizes[n] : 1 + n * n % 1000;
+        dst = (dst - bytes - 256) / 256 * 256 + shift;
+        if (src + bytes > b->memory + MEMORY / 2 || dst < b->memory + MEMORY / 2) break;
+        p[n] = (tidei_piece){dst, src, bytes};
+        src += tidei_round_up(bytes, 256);
+    }
+    return n;
+}
+
+static void check_pieces(struct box *b, const tidei_piece *p, size_t n, const unsigned char *in) {
+    unsigned char *out = malloc(MEMORY);
+    read_back(b, 0, b->memory, out, MEMORY);
+    assert_memory_equal(out, in, MEMORY / 2);
+    for (size_t i = 0; i < n; i++) {
+        size_t dst = p[i].dst - b->memory;
+        if (memcmp(out + dst, in + (p[i].src - b->memory), p[i].bytes) || out[dst - 1] != 0xEE ||
+            out[dst + p[i].bytes] != 0xEE)
+            fail_msg("piece %zu of %zu: %zu bytes", i, n, p[i].bytes);
+    }
+    free(out);
+}
+
+enum { PIECES = 4000 };
+/* More than once: a device may have something better for it when it has had enough of them. */
+static void many_copies_at_once(void **state) {
+    static const size_t numbers[] = {0, 1, 2, 20, 170, 171, PIECES, PIECES, PIECES};
+    struct box *b = *state;
+    tidei_piece *p = calloc(PIECES, sizeof *p);
+    unsigned char *in = malloc(MEMORY);
+    for (size_t i = 0; i < MEMORY; i++) in[i] = (unsigned char)(i * 7 + (i >> 8) + (i >> 16));
+    for (size_t i = 0; i < 2 * TIDEI_COUNT(numbers); i++) {
+        size_t n = many_pieces(b, p, numbers[i / 2], i % 2 * 5);
+        assert_int_equal(n, numbers[i / 2]);
+        if (b->o->copy_many_prepare) b->o->copy_many_prepare(b->d);
+        fill_bytes(b, 0, b->memory, 0, MEMORY / 2);
+        fill_bytes(b, 0, b->memory + MEMORY / 2, 0xEE, MEMORY / 2);
+        copy(b, 0, TIDEI_COPY_H2D, b->memory, (uintptr_t)in, MEMORY / 2);
+        assert_ok(b->o->copy_many(b->d, b->s[0], p, n));
+        check_pieces(b, p, n, in);
+    }
+    free(in);
+    free(p);
+}
+
+static void many_copies_come_in_order(void **state) {
+    struct box *b = *state;
+    tidei_piece p[64];
+    launch_wait(b, 0);
+    for (size_t i = 0; i < 64; i++) {
+        p[i] = (tidei_piece){b->memory + 65536 + 256 * i, b->memory + 256 * i, 8};
+        launch_step(b, 0, p[i].src, i + 1);
+    }
+    assert_ok(b->o->copy_many(b->d, b->s[0], p, 64));
+    for (size_t i = 0; i < 64; i++) {
+        launch_step(b, 0, p[i].src, 100);
+        launch_step(b, 0, p[i].dst, 7);
+    }
+    memset(p, 0, sizeof p); /* the call's no longer */
+    raise_flag(b);
+    for (size_t i = 0; i < 64; i++) {
+        assert_int_equal(read_word(b, 0, b->memory + 256 * i), 3 * (i + 1) + 100);
+        assert_int_equal(read_word(b, 0, b->memory + 65536 + 256 * i), 3 * (i + 1) + 7);
+    }
+}
+
 static void a_long_source_is_free_while_earlier_work_stands(void **state) {
     struct box *b = *state;
     unsigned char small[1000];
@@ -602,6 +674,8 @@ static const struct {
     CASE(many_streams_run_side_by_side),
     CASE(several_threads_submit_at_once),
     CASE(copies_of_all_kinds_and_odd_sizes),
+    CASE(many_copies_at_once),
+    CASE(many_copies_come_in_order),
     CASE(a_long_source_is_free_while_earlier_work_stands),
     CASE(fills_of_every_width),
     CASE(a_fill_of_alike_bytes_of_any_width),

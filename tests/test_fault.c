@@ -136,6 +136,7 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
         status = o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8, NULL});
         inner->stream_sync(b->inner, b->s);
         break;
+    case TIDEI_FAULT_COPY_MANY: status = o->copy_many(b->d, b->s, &(tidei_piece){b->raw, b->raw + 8, 8}, 1); break;
     case TIDEI_FAULT_FILL: status = o->fill(b->d, b->s, b->raw, "", 1, 8); break;
     case TIDEI_FAULT_KERNEL_NEW:
         if ((status = o->kernel_new(b->d, &(tidei_kernel_text){0}, &k, NULL, NULL)) == TIDE_OK)
@@ -216,6 +217,17 @@ static void an_injected_loss_is_a_loss(void **state) {
     assert_int_equal(b->d->ops->memory(b->d, &n, &n), TIDE_E_LOST);
 }
 
+static void a_loss_may_be_declared(void **state) {
+    struct box *b = *state;
+    b->d->ops->lose(b->d, "of what a caller saw");
+    assert_true(atomic_load(&b->d->lost));
+    assert_false(atomic_load(&b->inner->lost));
+    assert_int_equal(call(b, TIDEI_FAULT_COPY_MANY), TIDE_E_LOST);
+    b->inner->ops->lose(b->inner, "of what a caller saw");
+    assert_int_equal(b->inner->ops->fill(b->inner, b->s, b->raw, "", 1, 8), TIDE_E_LOST);
+    assert_error(TIDE_E_LOST, "of what a caller saw");
+}
+
 static void the_wrapped_devices_loss_is_ours(void **state) {
     struct box *b = *state;
     tidei_host_lose(tidei_fault_inner(b->d), "an illegal address");
@@ -233,16 +245,21 @@ static void it_looks_like_the_device_it_wraps(void **state) {
     tidei_device *host, *plain;
     assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = TIDEI_MIB}, &host));
     assert_ok(tidei_fault_open(host, &plain));
-    assert_null(plain->ops->kernel_new); /* a slot it lacks */
+    assert_null(plain->ops->kernel_new); /* slots it lacks */
+    assert_null(plain->ops->copy_many_prepare);
     plain->ops->close(plain);
 }
 
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_box, close_box)
     const struct CMUnitTest tests[] = {
-        CASE(the_nth_call_fails_and_no_other),   CASE(a_sticky_failure_stays_until_it_is_lifted),
-        CASE(any_counts_the_calls_of_all_slots), CASE(a_failed_call_does_not_reach_the_device),
-        CASE(an_injected_loss_is_a_loss),        CASE(the_wrapped_devices_loss_is_ours),
+        CASE(the_nth_call_fails_and_no_other),
+        CASE(a_sticky_failure_stays_until_it_is_lifted),
+        CASE(any_counts_the_calls_of_all_slots),
+        CASE(a_failed_call_does_not_reach_the_device),
+        CASE(an_injected_loss_is_a_loss),
+        CASE(the_wrapped_devices_loss_is_ours),
+        CASE(a_loss_may_be_declared),
         CASE(it_looks_like_the_device_it_wraps),
     };
     return cmocka_run_group_tests_name("fault", tests, NULL, NULL);

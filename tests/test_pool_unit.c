@@ -692,7 +692,7 @@ static void model_follow(const model *m, unsigned s, tidei_stamp x) {
 
 /* A block goes where nobody is but itself, once all that touched the place is waited for. */
 static void model_move(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                       uint64_t tick) {
+                       const tidei_piece *place, uint64_t tick) {
     model *w = moving_model;
     if (!m) { /* it waits for all that, and what that came after */
         for (unsigned i = 0; i < npending; i++) model_follow(w, s->slot, pending[i]);
@@ -707,8 +707,8 @@ static void model_move(tide_stream *s, const tidei_stamp *pending, unsigned npen
     for (unsigned i = 0; i < uses->n; i++) model_follow(w, s->slot, tidei_stamps_at(uses)[i]);
     for (unsigned o = 0; o < MODEL_STREAMS; o++) f->seen[o] = dbl.streams[s->slot].seen[o];
     unsigned id = (unsigned)((double_owner *)m->owner - w->owners) + 1;
-    size_t n = (m->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE, to = (m->to - dbl.base) / MODEL_GRANULE,
-           from = (m->from - dbl.base) / MODEL_GRANULE;
+    size_t n = (place->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE, to = (place->dst - dbl.base) / MODEL_GRANULE,
+           from = (place->src - dbl.base) / MODEL_GRANULE;
     for (size_t g = to; g < to + n; g++) {
         assert_true(w->owner[g] == 0 || w->owner[g] == id);
         for (unsigned o = 0; o < MODEL_STREAMS && w->owner[g] == 0; o++) {

@@ -65,6 +65,12 @@ typedef struct tidei_copy {
     bool *busy;
 } tidei_copy;
 
+/* Device memory that is copied elsewhere on the device. */
+typedef struct tidei_piece {
+    tidei_addr dst, src;
+    size_t bytes;
+} tidei_piece;
+
 typedef void (*tidei_host_fn)(const void *params);
 typedef struct tidei_launch {
     const char *name;      /* for errors and traces; static or outliving the work */
@@ -157,6 +163,12 @@ struct tidei_device_ops {
     ** unless the host's side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that has
     ** something to do before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+    /* Copies n pieces, in no order among themselves: no place that is written may overlap another place of the call. n and
+    ** sizes may be 0. On failure some may have been queued; what they are read from is as it was. */
+    tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
+    /* (may be NULL) Once copy_many has had enough to do, gets what it wants for speed and can do without: kernels, which take
+    ** 50 ms to compile. No lock held. For later calls; cannot fail. */
+    void (*copy_many_prepare)(tidei_device *d);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                         size_t count);
@@ -167,6 +179,8 @@ struct tidei_device_ops {
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
+    /* What has happened leaves the device unusable: from now on it is lost. `why` is static. */
+    void (*lose)(tidei_device *d, const char *why);
     /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread that may call back into the
     ** runtime from the log's callback. */
     void (*speak)(tidei_device *d);
@@ -204,8 +218,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 /* ---- host device: for tests and reports (runtime/device/host.c) ---- */
 uint64_t
 tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
-void tidei_host_lose(tidei_device *d,
-                     const char *why); /* from now on the device is lost, as after an illegal address */
+void tidei_host_lose(tidei_device *d, const char *why); /* as after an illegal address: its `lose` */
 size_t tidei_host_default_memory(void);
 
 /* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */
@@ -231,6 +244,7 @@ enum tidei_fault_slot {
     TIDEI_FAULT_EVENT_WAIT,
     TIDEI_FAULT_PUBLISH,
     TIDEI_FAULT_COPY,
+    TIDEI_FAULT_COPY_MANY,
     TIDEI_FAULT_FILL,
     TIDEI_FAULT_KERNEL_NEW,
     TIDEI_FAULT_LAUNCH,

@@ -52,6 +52,7 @@ static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_EVENT_WAIT] = "event_wait",
     [TIDEI_FAULT_PUBLISH] = "publish",
     [TIDEI_FAULT_COPY] = "copy",
+    [TIDEI_FAULT_COPY_MANY] = "copy_many",
     [TIDEI_FAULT_FILL] = "fill",
     [TIDEI_FAULT_KERNEL_NEW] = "kernel_new",
     [TIDEI_FAULT_LAUNCH] = "launch",
@@ -326,6 +327,16 @@ static tide_status fault_copy(tidei_device *d, tidei_dstream *s, const tidei_cop
     return status == TIDE_OK ? leave(f, f->inner->ops->copy(f->inner, s, c)) : status;
 }
 
+static tide_status fault_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_COPY_MANY);
+    return status == TIDE_OK ? leave(f, f->inner->ops->copy_many(f->inner, s, pieces, n)) : status;
+}
+
+static void fault_copy_many_prepare(tidei_device *d) {
+    fault_of(d)->inner->ops->copy_many_prepare(fault_of(d)->inner);
+}
+
 static tide_status fault_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                               size_t count) {
     fault *f = fault_of(d);
@@ -350,6 +361,12 @@ static tide_status fault_launch(tidei_device *d, tidei_dstream *s, const tidei_l
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_LAUNCH);
     return status == TIDE_OK ? leave(f, f->inner->ops->launch(f->inner, s, l)) : status;
+}
+
+/* As after an injected loss: the wrapped device runs on. */
+static void fault_lose(tidei_device *d, const char *why) {
+    (void)why;
+    atomic_store(&d->lost, true);
 }
 
 static void fault_speak(tidei_device *d) { fault_of(d)->inner->ops->speak(fault_of(d)->inner); }
@@ -397,10 +414,13 @@ static const struct tidei_device_ops fault_ops = {
     .publish = fault_publish,
     .completed = fault_completed,
     .copy = fault_copy,
+    .copy_many = fault_copy_many,
+    .copy_many_prepare = fault_copy_many_prepare,
     .fill = fault_fill,
     .kernel_new = fault_kernel_new,
     .kernel_release = fault_kernel_release,
     .launch = fault_launch,
+    .lose = fault_lose,
     .speak = fault_speak,
     .close = fault_close,
 };
@@ -413,6 +433,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
+    if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;
     f->base.ops = &f->ops;

@@ -312,6 +312,29 @@ static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy
     return status == TIDE_OK && waits ? wait_record(s, "copy", record) : status;
 }
 
+/* What all of them read and write is the checker's to know. */
+static tide_status check_pieces(tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+    tide_status status = TIDE_OK;
+    for (size_t i = 0; i < n && status == TIDE_OK; i++) {
+        const tidei_piece *p = &pieces[i];
+        tidei_range r[2] = {{p->src, p->bytes, TIDEI_READ}, {p->dst, p->bytes, TIDEI_WRITE}};
+        if (p->bytes) status = check(s, "copy_many", "copies on the device", r, 2);
+    }
+    return status;
+}
+
+static tide_status host_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+    tidei_host *h = host_of(d);
+    tide_status status = TIDE_OK;
+    if (tidei_host_is_lost(h)) return tidei_host_lost(h, "copy_many");
+    if (!n) return TIDE_OK;
+    pthread_mutex_lock(&s->lock);
+    if (h->checker) status = check_pieces(s, pieces, n);
+    if (status == TIDE_OK && !tidei_hqueue_copy_many(s, pieces, n)) status = no_memory("copy_many");
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
 static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                              size_t count) {
     tidei_host *h = host_of(d);
@@ -380,8 +403,10 @@ static const struct tidei_device_ops host_ops = {
     .publish = host_publish,
     .completed = host_completed,
     .copy = host_copy,
+    .copy_many = host_copy_many,
     .fill = host_fill,
     .launch = host_launch,
+    .lose = tidei_host_lose,
     .speak = host_speak,
     .close = host_close,
 };

@@ -146,6 +146,7 @@ void tidei_hqueue_close(tidei_dstream *s, bool forked);
 /* All of these: under s->lock; false: host memory is exhausted and nothing was queued. */
 bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l);
 bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged);
+bool tidei_hqueue_copy_many(tidei_dstream *s, const tidei_piece *pieces, size_t n);
 bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count);
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);

@@ -78,7 +78,7 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
 
 /* ---- commands ---- */
 
-enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, FILL, WAIT, RECORD, PUBLISH };
+enum command_kind { NOT_YET, JUMP, LAUNCH, COPY, STAGED, COPY_MANY, FILL, WAIT, RECORD, PUBLISH };
 
 typedef struct command {
     alignas(16) _Atomic uint32_t kind; /* written last */
@@ -94,6 +94,7 @@ typedef struct command {
             const void *src; /* STAGED: behind the command */
             size_t bytes;
         } copy;
+        size_t pieces; /* behind the command */
         struct {
             void *dst;
             size_t width, count;
@@ -198,6 +199,15 @@ bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t byte
     return true;
 }
 
+bool tidei_hqueue_copy_many(tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+    command *c = begin(s, n * sizeof *pieces);
+    if (!c) return false;
+    c->pieces = n;
+    memcpy(c + 1, pieces, n * sizeof *pieces);
+    commit(s, c, COPY_MANY);
+    return true;
+}
+
 bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count) {
     command *c = begin(s, 0);
     if (!c) return false;
@@ -265,6 +275,12 @@ static void run_copy(tidei_dstream *s, const command *c, const void *src) {
     atomic_store(&s->copying, false);
 }
 
+static void run_copy_many(const command *c) {
+    const tidei_piece *p = (const tidei_piece *)(c + 1);
+    for (size_t i = 0; i < c->pieces; i++)
+        memcpy((void *)(uintptr_t)p[i].dst, (const void *)(uintptr_t)p[i].src, p[i].bytes);
+}
+
 /* Writes the pattern once, then copies what is there, from a stretch that stays in the first-level cache. */
 static void run_fill(const command *c) {
     size_t width = c->fill.width, total = width * c->fill.count, block = 8 * TIDEI_KIB;
@@ -308,6 +324,7 @@ static void run(tidei_dstream *s, const command *c) {
     case LAUNCH: run_launch(c); break;
     case COPY: run_copy(s, c, c->copy.src); break;
     case STAGED: run_copy(s, c, c + 1); break;
+    case COPY_MANY: run_copy_many(c); break;
     case FILL: run_fill(c); break;
     case WAIT: tidei_hqueue_await(c->wait.of, c->wait.record); break;
     case RECORD: run_record(s); break;

@@ -66,8 +66,6 @@ typedef struct tidei_pool_attrs {
 typedef struct tidei_move {
     void *owner;
     void *priv; /* the block's afterwards */
-    tidei_addr from, to;
-    size_t bytes; /* the places may overlap where the new one is the lower */
 } tidei_move;
 
 /* What a pool asks of the owners of blocks when it wants to move them: a table that the floor above fills. */
@@ -80,10 +78,12 @@ typedef struct tidei_mover {
     bool (*movable)(void *owner);
     bool (*hold)(void *owner);
     void (*let_go)(void *owner); /* without the pool's lock: it may free the block */
-    /* Queues the moves on s, in order, after `pending` and all uses, and tells the owners. The first *moved of them have
-    ** happened as far as later work is concerned; all queued is before *tick of s. Without the pool's lock. */
+    /* Queues the moves on s, as if one after the other, after `pending` and all uses, and tells the owners. places[i]: the old
+    ** and the new one of moves[i], which may overlap where the new one is the lower. The first *moved of them have happened as
+    ** far as later work is concerned; of the others some may have been written to their new places, and are at the old ones.
+    ** All queued is before *tick of s; 0: nothing is. Without the pool's lock. */
     tide_status (*move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                        size_t n, size_t *moved, uint64_t *tick);
+                        const tidei_piece *places, size_t n, size_t *moved, uint64_t *tick);
 } tidei_mover;
 
 struct tidei_pool_ops {

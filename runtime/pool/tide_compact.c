@@ -19,7 +19,7 @@
 
 typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
-    size_t cost;
+    size_t cost, blocks;
 } stretch;
 
 /* What a compaction needs while it lasts; kept for the next one. */
@@ -32,6 +32,7 @@ struct tidei_compaction {
     unsigned npending;
     size_t n; /* blocks to move */
     tidei_move moves[MOVES_MAX];
+    tidei_piece places[MOVES_MAX];                 /* of the moves */
     tidei_extent *from[MOVES_MAX], *to[MOVES_MAX]; /* to: emptying */
     void *held[MOVES_MAX];                         /* owners to let go of */
     size_t nheld;
@@ -104,7 +105,7 @@ static void take_away(struct sums *a, const tidei_extent *x) {
 
 /* The cheapest stretch that has `size` bytes, free ones if `slide`; `all` free ones are within reach. For each end the latest beginning is the cheapest. */
 static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide) {
-    stretch best = {NULL, NULL, SIZE_MAX};
+    stretch best = {NULL, NULL, SIZE_MAX, 0};
     struct sums a = {0};
     for (tidei_extent *x = p->first, *low = x; x; x = x->next) {
         if (stays(x)) {
@@ -118,7 +119,7 @@ static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide
             low = low->next;
         }
         bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.near;
-        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost};
+        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost, a.blocks};
     }
     return best;
 }
@@ -199,20 +200,17 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w) {
 static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
     c->to[i] = to;
-    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed),
-                               .priv = to,
-                               .from = p->addr + x->off,
-                               .to = p->addr + to_off,
-                               .bytes = x->bytes};
+    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
+    c->places[i] = (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
     tidei_tide_unpoison(p, to_off, x->bytes); /* for the copy; the slack is poisoned when the place is free again */
 }
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
 static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *tick) {
     pthread_mutex_unlock(&p->lock);
-    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->n, moved, tick);
+    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, moved, tick);
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->moves[i].bytes;
+    for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
     return st;
 }
@@ -222,6 +220,13 @@ static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *t
 static int by_size(const void *a, const void *b) {
     const tidei_extent *x = *(tidei_extent *const *)a, *y = *(tidei_extent *const *)b;
     return (x->size < y->size) - (x->size > y->size);
+}
+
+/* As blocks of one size are, which is common. */
+static bool in_order(const compaction *c) {
+    for (size_t i = 1; i < c->n; i++)
+        if (c->from[i - 1]->size < c->from[i]->size) return false;
+    return true;
 }
 
 /* Gives the places that were found back. */
@@ -242,7 +247,7 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
 
 /* For each block, the largest first. False: there is none for some, and none is taken. */
 static bool find_places(tidei_tide *p, compaction *c) {
-    qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
+    if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
     for (size_t i = 0; i < c->n; i++) {
         tidei_extent *y = find_place(p, c, c->from[i]->size);
         if (!y) {
@@ -275,7 +280,7 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
     if (find_places(p, c)) {
         st = move(p, c, &moved, &tick);
         for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, tick);
-        if (tick && moved < c->n) be_pending(c->to[moved], c->s, tick); /* part of it may be queued */
+        for (size_t i = moved; i < c->n && tick; i++) be_pending(c->to[i], c->s, tick); /* it may be queued */
         vacate(p, c, moved, c->n);
         if (st == TIDE_OK) all_pending(w, c->s, tick);
     }
@@ -370,7 +375,7 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
     tide_status st = plan_slide(p, c, w);
     if (st == TIDE_OK) {
         st = move(p, c, &moved, &tick);
-        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->moves[i].to - p->addr);
+        for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->places[i].dst - p->addr);
         if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
     }
     if (st == TIDE_OK) *out = w->last;
@@ -382,10 +387,9 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 
 /* Descriptors for the places of a stretch's blocks; *again: the lock was let go of meanwhile. */
 static tide_status restock(tidei_tide *p, const stretch *w, bool *again) {
-    size_t n = 2;
-    for (const tidei_extent *x = w->first; x != w->last->next; x = x->next) n++;
+    size_t n = w->blocks + 2;
     *again = false;
-    if (tidei_tide_has_spares(p, n)) return TIDE_OK;
+    if (p->nspares >= n) return TIDE_OK;
     tide_status st = tidei_tide_restock_to(p, n);
     *again = st == TIDE_OK;
     return st;

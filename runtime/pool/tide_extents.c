@@ -28,16 +28,10 @@ static void add_slab(tidei_tide *p, tidei_slab *slab) {
     }
 }
 
-bool tidei_tide_has_spares(const tidei_tide *p, size_t n) {
-    const tidei_extent *x = p->spares;
-    while (x && n > 1) x = x->left, n--;
-    return x;
-}
-
 tide_status tidei_tide_restock(tidei_tide *p) { return tidei_tide_restock_to(p, 2); }
 
 tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
-    while (tidei_unlikely(!tidei_tide_has_spares(p, n))) {
+    while (tidei_unlikely(p->nspares < n)) {
         pthread_mutex_unlock(&p->lock);
         tidei_slab *slab = tidei_host_alloc(p->base.dev->rt, sizeof *slab);
         pthread_mutex_lock(&p->lock);
@@ -50,6 +44,7 @@ tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
 tidei_extent *tidei_tide_spare(tidei_tide *p) {
     tidei_extent *x = p->spares;
     p->spares = x->left;
+    p->nspares--;
     return x;
 }
 
@@ -57,6 +52,7 @@ void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
     tidei_extent_be(x, TIDEI_EXTENT_SPARE);
     x->left = p->spares;
     p->spares = x;
+    p->nspares++;
 }
 
 void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
@@ -209,7 +205,7 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
 static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
     tidei_extent *low = p->spares;
     if (!copy_pending(low, x)) return NULL;
-    p->spares = low->left;
+    tidei_tide_spare(p);
     low->off = x->off;
     low->size = size;
     tidei_tide_link_before(p, low, x);

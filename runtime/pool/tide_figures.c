@@ -118,12 +118,14 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
         if (sh && !tidei_shelf_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
+    size_t spares = 0;
+    for (const tidei_extent *x = p->spares; x; x = x->left) spares++;
     tidei_tally t = tidei_tide_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_tide_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
     return bytes == c.free_bytes && count == c.free_count && c.used == p->used && c.claimed == p->claimed &&
-           c.backed == p->backed;
+           c.backed == p->backed && spares == p->nspares;
 }
 
 bool tidei_tide_valid(tidei_pool *pool) {

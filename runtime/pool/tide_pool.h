@@ -61,6 +61,7 @@ typedef struct tidei_tide {
     size_t compact_pause;                /* ... so many after the last one, which was in vain; 0: it was not */
     struct tidei_compaction *compaction; /* made at the first one; who moves has it */
     tidei_extent *spares;
+    size_t nspares;
     tidei_slab *slabs;
 } tidei_tide;
 
@@ -74,7 +75,6 @@ static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {
 /* Makes sure that there are two spare descriptors (`restock_to`: n); may let go of the lock in between. TIDE_E_HOST_NOMEM. */
 tide_status tidei_tide_restock(tidei_tide *p);
 tide_status tidei_tide_restock_to(tidei_tide *p, size_t n);
-bool tidei_tide_has_spares(const tidei_tide *p, size_t n);
 tidei_extent *tidei_tide_spare(tidei_tide *p); /* there is one */
 void tidei_tide_drop(tidei_tide *p, tidei_extent *x);
 /* Links x in before or behind `at`. */

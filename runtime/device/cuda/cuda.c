@@ -59,6 +59,12 @@ tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what
         c->d.info.name, name, r, text, call);
 }
 
+static void cuda_lose(tidei_device *d, const char *why) {
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&tidei_cuda_of(d)->lost_since, &none, why);
+    atomic_store(&d->lost, true);
+}
+
 /* ---- closing ---- */
 
 static void cuda_close(tidei_device *d) {
@@ -69,12 +75,14 @@ static void cuda_close(tidei_device *d) {
             for (unsigned j = 0; j < TIDEI_CUDA_PENDING; j++)
                 if (c->streams[i].pending[j].event) c->cu->cuEventDestroy(c->streams[i].pending[j].event);
         if (c->words) c->cu->cuMemFreeHost(c->words);
+        if (c->copier.module) c->cu->cuModuleUnload(c->copier.module);
         tidei_cuda_leave(c, pushed);
         tidei_cu_ctx now = NULL; /* not left current: it may be the last reference that goes */
         if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx) c->cu->cuCtxSetCurrent(NULL);
         c->cu->cuDevicePrimaryCtxRelease(c->dev);
     }
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_destroy(&c->streams[i].lock);
+    pthread_mutex_destroy(&c->copier.lock);
     pthread_mutex_destroy(&c->lock);
     tidei_host_free(c->rt, c);
 }
@@ -109,10 +117,13 @@ static const struct tidei_device_ops ops = {
     .publish = tidei_cuda_publish,
     .completed = tidei_cuda_completed,
     .copy = tidei_cuda_copy,
+    .copy_many = tidei_cuda_copy_many,
+    .copy_many_prepare = tidei_cuda_copy_many_prepare,
     .fill = tidei_cuda_fill,
     .kernel_new = tidei_cuda_kernel_new,
     .kernel_release = tidei_cuda_kernel_release,
     .launch = tidei_cuda_launch,
+    .lose = cuda_lose,
     .close = cuda_close,
 };
 
@@ -231,6 +242,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     c->rt = p->rt;
     snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->copier.lock, NULL);
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
     s = find_device(c, p->ordinal);
     if (s == TIDE_OK) s = read_info(c, p->ordinal);

@@ -27,6 +27,17 @@ struct tidei_dstream {
     } pending[TIDEI_CUDA_PENDING];
 };
 
+/* The kernels that copy many pieces (copy_many.c). */
+typedef struct tidei_cuda_copier {
+    pthread_mutex_t lock; /* held by who makes them */
+    unsigned tries;       /* under the lock, like what follows */
+    bool hopeless;
+    _Atomic size_t singly; /* pieces that were copied without them */
+    tidei_cu_module module;
+    tidei_cu_function few, many; /* many: NULL where parameters are small; fixed once ready */
+    atomic_bool ready;
+} tidei_cuda_copier;
+
 typedef struct tidei_cuda {
     tidei_device d;
     const tidei_cu *cu;
@@ -40,6 +51,7 @@ typedef struct tidei_cuda {
     _Atomic(const char *) lost_since; /* the driver's name of the error; static */
     char *words;                      /* pinned: a line for the fault word, then one a stream */
     pthread_mutex_t lock;             /* which streams are taken */
+    tidei_cuda_copier copier;
     struct tidei_dstream streams[TIDEI_STREAMS_MAX];
 } tidei_cuda;
 
@@ -116,6 +128,8 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
 
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
+tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
+void tidei_cuda_copy_many_prepare(tidei_device *d);
 tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                             size_t count);
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
