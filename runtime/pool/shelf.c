@@ -66,12 +66,14 @@ static unsigned bin_from(const tidei_shelf *sh, unsigned bin) {
     return w * 64 + (unsigned)__builtin_ctzll(bits);
 }
 
-static tidei_extent *first_of_bins(const tidei_shelf *sh, unsigned bin) {
-    bin = bin_from(sh, bin);
-    if (bin == TIDEI_SHELF_BINS) return NULL;
-    tidei_extent *x = sh->roots[bin];
+static tidei_extent *leftmost(tidei_extent *x) {
     while (x->left) x = x->left;
     return x;
+}
+
+static tidei_extent *first_of_bins(const tidei_shelf *sh, unsigned bin) {
+    bin = bin_from(sh, bin);
+    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(sh->roots[bin]);
 }
 
 tidei_extent *tidei_shelf_fit(const tidei_shelf *sh, size_t size) {
@@ -82,8 +84,9 @@ tidei_extent *tidei_shelf_fit(const tidei_shelf *sh, size_t size) {
 }
 
 tidei_extent *tidei_shelf_next(const tidei_shelf *sh, const tidei_extent *x) {
+    if (x->right) return leftmost(x->right);
     unsigned bin = tidei_shelf_bin(sh, x->size);
-    tidei_extent *next = first_from(sh->roots[bin], x->size, x->off + 1);
+    tidei_extent *root = sh->roots[bin], *next = root == x ? NULL : first_from(root, x->size, x->off + 1);
     return next ? next : first_of_bins(sh, bin + 1);
 }
 

@@ -1,9 +1,9 @@
 /* shelf.h: free stretches of a pool's address range, found by size: the index behind the pool `tide`.
 **
 ** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A shelf holds free ones in
-** bins, 16 to a doubling of size, with a bitmap over the bins; a bin is a treap ordered by (size, address). So the best
-** fit, lowest address first, is exact and does not depend on the order in which extents came, and bins are small enough
-** that a step costs a few instructions.
+** bins, 64 to a doubling of size, with a bitmap over the bins; a bin is a treap ordered by (size, address). So the best
+** fit, lowest address first, is exact and does not depend on the order in which extents came, and most bins hold one or two:
+** each step down a treap costs a cache miss and a branch that nobody can foretell.
 ** What must stay true: an extent is on one shelf at most; its place depends on its size and offset, so they change only
 ** off the shelf or through tidei_shelf_reshape; a bit is set exactly where a bin is not empty. */
 #ifndef TIDEI_SHELF_H
@@ -62,7 +62,11 @@ static inline void tidei_extent_be(tidei_extent *x, tidei_extent_state state) {
     atomic_store_explicit(&x->state, (uint8_t)state, memory_order_release);
 }
 
-enum { TIDEI_SHELF_WORDS = 10, TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64 };
+enum {
+    TIDEI_SHELF_STEPS_LOG2 = 6, /* bins a doubling, in bits */
+    TIDEI_SHELF_WORDS = 40,     /* of 64 bins each: sizes of up to 2^45 granules */
+    TIDEI_SHELF_BINS = TIDEI_SHELF_WORDS * 64
+};
 
 typedef struct tidei_shelf {
     size_t bytes;   /* in all its extents */
@@ -72,11 +76,11 @@ typedef struct tidei_shelf {
     tidei_extent *roots[TIDEI_SHELF_BINS];
 } tidei_shelf;
 
-/* Sizes below 32 granules have bins of their own; above, a doubling has 16. */
+/* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
 static inline unsigned tidei_shelf_bin(const tidei_shelf *sh, size_t size) {
     uint64_t g = (uint64_t)size >> sh->shift;
-    unsigned e = 63 - (unsigned)__builtin_clzll(g | 16);
-    return (e - 4) * 16 + (unsigned)(g >> (e - 4));
+    unsigned e = 63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
+    return (e << TIDEI_SHELF_STEPS_LOG2) + (unsigned)(g >> e);
 }
 
 static inline bool tidei_extent_before(const tidei_extent *a, size_t size, size_t off) {

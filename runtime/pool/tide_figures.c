@@ -26,7 +26,7 @@ static size_t largest(const tidei_tide *p) {
 /* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the sums hold all the same. */
 void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
     tidei_tally t = tidei_tide_tally(p);
     size_t cached = p->ready.bytes + p->claimed, live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
@@ -40,7 +40,7 @@ void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .frees = t.frees,
                               .compactions = p->compactions,
                               .bytes_moved = p->bytes_moved};
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
 }
 
 /* What a walk over all extents adds up to. */
@@ -128,8 +128,8 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
 
 bool tidei_tide_valid(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     bool ok = tidei_tide_valid_locked(p);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return ok;
 }

@@ -118,9 +118,9 @@ static tidei_extent *find_foreign(tidei_tide *p, const tidei_shelf *own, size_t 
     tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
-        pthread_mutex_unlock(&p->lock);
+        tidei_lock_give(&p->lock);
         tidei_tide_settle(p);
-        pthread_mutex_lock(&p->lock);
+        tidei_lock_take(&p->lock);
         if ((x = best_own(p, own, size))) return x;
     }
     if ((x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
