@@ -54,7 +54,7 @@ static inline size_t rounded(const tidei_tide *p, size_t bytes) {
 }
 
 /* From the shelves or the device, with the lock held. */
-static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                         tidei_extent **out) {
     tide_status st;
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
@@ -70,7 +70,7 @@ static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide
 }
 
 static tide_status take_locked(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
-    const tidei_shelf *own = tidei_tide_own(p, s->slot);
+    tidei_shelf *own = tidei_tide_own(p, s->slot);
     if (tidei_unlikely(!own) && !(own = tidei_tide_own_made(p, s->slot)))
         return tidei_fail_host_memory("pool tide", sizeof *own);
     tidei_lock_take(&p->lock);
@@ -222,7 +222,7 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 /* For each slot the last tick that something free waits for. */
 static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
-        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        tidei_shelf *sh = tidei_tide_own(p, slot);
         if (!sh || !sh->bytes) continue;
         for (tidei_extent *x = tidei_shelf_fit(sh, 1); x; x = tidei_shelf_next(sh, x))
             if (x->tick > t->last[slot]) t->last[slot] = x->tick;

@@ -24,13 +24,13 @@ static_assert(offsetof(tidei_extent, many) == LINE, "what every step touches lie
 
 static void add_slab(tidei_tide *p, void *memory) {
     tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, LINE);
-    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank : 1;
+    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank | 1 : 1;
     slab->memory = memory;
     slab->next = p->slabs;
     p->slabs = slab;
     for (unsigned i = 0; i < SLAB_EXTENTS; i++) {
         rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5; /* xorshift32: any spread will do */
-        slab->extents[i].rank = rank;
+        slab->extents[i].rank = rank >> 1;
         tidei_tide_drop(p, &slab->extents[i]);
     }
 }

@@ -8,15 +8,15 @@
 
 /* All of them by number; NULL where a stream has none. */
 enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
-static const tidei_shelf *any_shelf(const tidei_tide *p, unsigned i) {
+static tidei_shelf *any_shelf(tidei_tide *p, unsigned i) {
     if (i < TIDEI_STREAMS_MAX) return tidei_tide_own(p, i);
     return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
 }
 
-static size_t largest(const tidei_tide *p) {
+static size_t largest(tidei_tide *p) {
     size_t most = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        const tidei_shelf *sh = any_shelf(p, i);
+        tidei_shelf *sh = any_shelf(p, i);
         const tidei_extent *x = sh ? tidei_shelf_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
     }
@@ -114,7 +114,7 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_tide_pages_valid(p)) return false;
     size_t bytes = 0, count = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        const tidei_shelf *sh = any_shelf(p, i);
+        tidei_shelf *sh = any_shelf(p, i);
         if (sh && !tidei_shelf_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }

@@ -119,7 +119,7 @@ tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_r
 /* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare descriptor that was there still is.
 ** The lock is let go of where the device is asked, blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the
 ** device's error. */
-tide_status tidei_tide_find(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                             tidei_extent **out);
 
 /* tide.c */
