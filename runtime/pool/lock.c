@@ -6,16 +6,19 @@
 #include <unistd.h>
 
 #ifndef TIDEI_STRESS
-#define SPINS 100 /* looks at the word, about 40 ns each: falling asleep and being woken costs more */
+#define LOOKS 16 /* about 10 us with the pauses between them: falling asleep and being woken costs as much */
 #else
-#define SPINS 1
+#define LOOKS 1
 #endif
-#define NAP_NS 1000000 /* a sleep's end where the wake was missed, which is rare */
+#define PAUSES_MAX 16      /* between two looks, so that many who wait do not keep the word from who gives it */
+#define NAP_NS     1000000 /* a sleep's end where the wake was missed, which is rare */
 
 static bool spun(tidei_lock *l) {
-    for (unsigned i = 0; i < SPINS; i++) {
+    unsigned pauses = 1;
+    for (unsigned i = 0; i < LOOKS; i++) {
         if (!atomic_load_explicit(&l->held, memory_order_relaxed) && tidei_lock_try(l)) return true;
-        tidei_pause();
+        for (unsigned k = 0; k < pauses; k++) tidei_pause();
+        if (pauses < PAUSES_MAX) pauses *= 2;
     }
     return false;
 }

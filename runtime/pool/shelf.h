@@ -72,6 +72,7 @@ enum {
 
 typedef struct tidei_shelf {
     size_t bytes;   /* in all its extents */
+    uint64_t tick;  /* none of them was put here, or given other ends, with a later one */
     unsigned shift; /* the granule's, in bits */
     uint64_t words; /* which words of `bins` are not zero */
     uint64_t bins[TIDEI_SHELF_WORDS];
@@ -120,6 +121,7 @@ static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_e
 static inline void tidei_shelf_put(tidei_shelf *sh, tidei_extent *x) {
     unsigned bin = tidei_shelf_bin(sh, x->size);
     sh->bytes += x->size;
+    if (x->tick > sh->tick) sh->tick = x->tick;
     if (sh->roots[bin]) {
         tidei_shelf_loosen(sh, bin, x);
     } else {
@@ -150,6 +152,7 @@ static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t 
     unsigned bin = tidei_shelf_bin(sh, size);
     if (x->loose ? tidei_shelf_bin(sh, x->size) == bin : tidei_shelf_alone(sh, bin, x)) {
         sh->bytes += size - x->size;
+        if (x->tick > sh->tick) sh->tick = x->tick;
         x->off = off, x->size = size;
         return;
     }

@@ -219,13 +219,11 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 
 /* ---- settling ---- */
 
-/* For each slot the last tick that something free waits for. */
+/* For each slot the last tick that something free waits for, or a later one. */
 static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
-        tidei_shelf *sh = tidei_tide_own(p, slot);
-        if (!sh || !sh->bytes) continue;
-        for (tidei_extent *x = tidei_shelf_fit(sh, 1); x; x = tidei_shelf_next(sh, x))
-            if (x->tick > t->last[slot]) t->last[slot] = x->tick;
+        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        if (sh && sh->bytes) t->last[slot] = sh->tick;
     }
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
         tidei_reuse_want(t, &x->many);
