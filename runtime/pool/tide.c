@@ -112,12 +112,14 @@ static void count_out_locked(tidei_tide *p, size_t bytes) {
     tidei_lock_give(&p->lock);
 }
 
-/* When no entry of the thread's cache c serves; NULL: it has none yet. */
-__attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, tidei_cache *c, size_t bytes,
-                                                          tide_stream *s, unsigned flags, tidei_block *out) {
+/* When no entry of the thread's cache serves. */
+__attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t bytes, tide_stream *s,
+                                                          unsigned flags, tidei_block *out) {
     size_t size = rounded(p, bytes);
+    tidei_cache *c = tidei_tide_cache_of(p, tidei_thread_number);
     if (tidei_unlikely(!c)) c = cache_made(p, tidei_thread_index());
     tidei_extent *x = NULL;
+    if (tidei_likely(c != NULL)) tidei_cache_forget_sets(c);
     if (tidei_likely(c != NULL) && tidei_unlikely(atomic_load_explicit(&c->inbox, memory_order_relaxed) != NULL))
         x = tidei_tide_from_inbox(p, c, size, s->slot);
     if (x) {
@@ -142,7 +144,7 @@ static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     int number = tidei_thread_number;
     tidei_cache *c = tidei_tide_cache_of(p, number);
     tidei_extent *x = c ? tidei_cache_take(c, size, s->slot) : NULL;
-    if (tidei_unlikely(!x)) return alloc_slowly(p, c, bytes, s, flags, out);
+    if (tidei_unlikely(!x)) return alloc_slowly(p, bytes, s, flags, out);
     hand_out(p, x, bytes, (unsigned)number, out);
     tidei_cache_add(&c->held, -(int64_t)size);
     count_out(c, bytes);

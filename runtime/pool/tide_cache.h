@@ -66,7 +66,7 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     size_t size = x->size, there = c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed);
     if (there + size > cap) return false;
     unsigned set = tidei_cache_set(size);
-    uint64_t sets = there ? atomic_load_explicit(&c->sets, memory_order_relaxed) : 0;
+    uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
     tidei_cache_entry *e = c->entries[set], *end = e + TIDEI_CACHE_WAYS;
     while (e < end && e->size && atomic_load_explicit(&e->x, memory_order_relaxed)) e++;
     if (e == end) return false;
@@ -80,6 +80,12 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     atomic_store_explicit(&c->sets, sets | (uint64_t)1 << set, memory_order_relaxed);
     atomic_store_explicit(&e->x, x, memory_order_release);
     return true;
+}
+
+/* Where nothing is in the entries any more, whoever empties them need not look there. Called by the owner. */
+static inline void tidei_cache_forget_sets(tidei_cache *c) {
+    if (c->in_entries == atomic_load_explicit(&c->robbed, memory_order_relaxed))
+        atomic_store_explicit(&c->sets, 0, memory_order_relaxed);
 }
 
 /* Into another thread's inbox. */
