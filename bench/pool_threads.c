@@ -3,6 +3,7 @@
 **   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time
 **   passed   half of the threads take, the other half give back, each one's blocks by one other
 **   buried   all take, and one thread gives everything back, as a thread that runs finalizers does
+** All but `own` do the same work in all, however many threads share it: they meet at the pool's lock.
 ** What `passed` and `buried` cost is told by the time of giving back a batch that the thread itself took (`local`). */
 #include "bench/bench.h"
 #include <sched.h>
@@ -263,17 +264,18 @@ static void crew_drop(crew *c) {
 }
 
 static bool all_work(bench *b, crew *c) {
-    size_t pairs = tidei_round_up(bench_or(b->n, THREAD_PAIRS), BATCH);
+    size_t pairs = tidei_round_up(bench_or(b->n, THREAD_PAIRS), BATCH),
+           share = tidei_round_up(pairs / 4 / c->n, BATCH);
     struct figures own, mixed, local, passed, buried;
-    if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, pairs / 4, &mixed) ||
-        !run_rounds(c, LOCAL, pairs / 4, &local))
+    if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, share, &mixed) ||
+        !run_rounds(c, LOCAL, share, &local))
         return false;
     bench_note(b, own.pairs_per_s, "pairs/s", "own_t%u", c->n);
     bench_note(b, mixed.pairs_per_s, "pairs/s", "mixed_t%u", c->n);
     bench_note(b, mixed.p999_ns, "ns", "mixed_p999_t%u", c->n);
     bench_note(b, local.free_ns, "ns", "local_free_t%u", c->n);
     if (c->n == 1) return true;
-    if (!run_rounds(c, PASSED, pairs / 4, &passed) || !run_rounds(c, BURIED, pairs / 4, &buried)) return false;
+    if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &buried)) return false;
     bench_note(b, passed.pairs_per_s, "pairs/s", "passed_t%u", c->n);
     bench_note(b, passed.free_ns, "ns", "passed_free_t%u", c->n);
     bench_note(b, buried.pairs_per_s, "pairs/s", "buried_t%u", c->n);

@@ -37,13 +37,13 @@ static inline size_t workload_spread(uint64_t *seed, unsigned low,
 
 /* RMM's RANDOM_ALLOCATIONS: of 2n steps each allocates with probability 0.73 while fewer than n allocations are done and less
 ** than 16,000 MiB would be live, else frees a random one of those that live; sizes are uniform from 1 to `most`. Steps with
-** nothing to do are left out. Returns 0 where there is no memory. */
+** nothing to do are left out, and slots serve again, as RMM keeps what lives packed. Returns 0 where there is no memory. */
 static inline int workload_random(size_t n, size_t most, workload *out) {
     const size_t live_most = (size_t)16000 << 20;
     workload_step *steps = (workload_step *)calloc(3 * n, sizeof *steps);
     workload_step *live = (workload_step *)calloc(n, sizeof *live); /* packed */
     uint64_t seed = 1;
-    size_t made = 0, taken = 0, bytes = 0, count = 0, peak = 0;
+    size_t made = 0, taken = 0, slots = 0, bytes = 0, count = 0, peak = 0;
     if (!steps || !live) {
         free(steps);
         free(live);
@@ -54,15 +54,17 @@ static inline int workload_random(size_t n, size_t most, workload *out) {
         int wants = !taken || workload_dice(&seed) % 100 < 73;
         if (wants && made < n && bytes + size < live_most) {
             live[taken].bytes = size;
-            live[taken].slot = (uint32_t)made++;
+            if (taken == slots) live[taken].slot = (uint32_t)slots++; /* else one that was freed lies there */
+            made++;
             bytes += size;
             if (bytes > peak) peak = bytes;
             steps[count++] = live[taken++];
         } else if (taken) {
             size_t which = workload_dice(&seed) % taken;
             bytes -= live[which].bytes;
-            steps[count++].slot = live[which].slot;
+            uint32_t slot = steps[count++].slot = live[which].slot;
             live[which] = live[--taken];
+            live[taken].slot = slot;
         }
     }
     for (size_t i = 0; i < taken; i++) steps[count + i].slot = live[i].slot;
@@ -70,7 +72,7 @@ static inline int workload_random(size_t n, size_t most, workload *out) {
     out->steps = steps;
     out->n = count;
     out->tail = taken;
-    out->slots = n;
+    out->slots = slots;
     out->peak = peak;
     return 1;
 }

@@ -96,10 +96,14 @@ uint64_t tidei_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+void *tidei_host_take(tide_runtime *rt, size_t bytes) {
+    return !rt || !rt->host.alloc ? malloc(bytes) : rt->host.alloc(rt->host.user, bytes);
+}
+
 void *tidei_host_alloc(tide_runtime *rt, size_t bytes) {
     if (!bytes) bytes = 1;
     /* malloc and memset: glibc's calloc passes the thread's cache by and costs 250 instructions more. */
-    void *p = !rt || !rt->host.alloc ? malloc(bytes) : rt->host.alloc(rt->host.user, bytes);
+    void *p = tidei_host_take(rt, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
 

@@ -53,6 +53,7 @@ uint64_t tidei_now_ns(void); /* monotonic */
 
 /* Host memory through the runtime's hook (rt may be NULL: malloc). Zeroed; NULL when exhausted, with no error set. */
 void *tidei_host_alloc(tide_runtime *rt, size_t bytes);
+void *tidei_host_take(tide_runtime *rt, size_t bytes); /* the same, not zeroed; bytes > 0 */
 void tidei_host_free(tide_runtime *rt, void *p);
 
 /* Sets the thread's error record and returns `s`. `op` is the public operation ("tide_add"), static or TLS-lived text. */

@@ -37,7 +37,10 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     tidei_dev *d = pool->dev;
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
-    struct alloc_args a = {.pool = pool, .s = s, .bytes = bytes};
+    struct alloc_args a; /* `alloc` writes the block */
+    a.pool = pool;
+    a.s = s;
+    a.bytes = bytes;
     if (bytes) {
         size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
         if (want < bytes) return tidei_out_of_memory(d, bytes, op);
@@ -49,13 +52,17 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
             return status;
         }
         if (status != TIDE_OK) return tidei_device_failed(s, status, op);
+    } else {
+        a.block.addr = 0;
+        a.block.priv = NULL;
+        a.block.stamps.n = a.block.stamps.cap = 0;
     }
-    tidei_storage *st = tidei_host_alloc(d->rt, sizeof *st);
+    tidei_storage *st = tidei_host_take(d->rt, sizeof *st);
     if (!st) {
         if (bytes) pool->ops->free(pool, &a.block);
         return tidei_fail_host_memory(op, sizeof *st);
     }
-    atomic_flag_clear(&st->flag);
+    atomic_flag_clear_explicit(&st->flag, memory_order_relaxed); /* nobody else knows it yet */
     atomic_init(&st->refs, 1);
     atomic_init(&st->pins, 0);
     st->dev = d;
@@ -63,7 +70,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     st->addr = a.block.addr;
     st->bytes = bytes;
     st->priv = a.block.priv;
-    st->stamps = a.block.stamps;
+    tidei_stamps_move(&st->stamps, &a.block.stamps);
     if (bytes) note_alloc(pool, bytes);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
     *out = st;
@@ -76,7 +83,11 @@ void tidei_storage_release(tidei_storage *st) {
     if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
     tidei_dev *d = st->dev;
     if (st->bytes) {
-        tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = st->stamps};
+        tidei_block b;
+        b.addr = st->addr;
+        b.bytes = st->bytes;
+        b.priv = st->priv;
+        tidei_stamps_move(&b.stamps, &st->stamps);
         st->pool->ops->free(st->pool, &b);
         atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
         tidei_pool_gone(st->pool->users, st->bytes);

@@ -44,6 +44,16 @@ bool tidei_stamps_grow(tidei_stamps *s, unsigned want); /* the long way of reser
 static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
     return s->n + room <= tidei_stamps_room(s) || tidei_stamps_grow(s, s->n + room);
 }
+/* Into *to, whose content is no more; `from` is no more afterwards. Most sets are small, and not all of one is copied. */
+static inline void tidei_stamps_move(tidei_stamps *to, const tidei_stamps *from) {
+    to->n = from->n;
+    to->cap = from->cap;
+    if (from->cap) {
+        to->more = from->more;
+    } else {
+        for (unsigned i = 0; i < from->n; i++) to->few[i] = from->few[i];
+    }
+}
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);
 

@@ -3,7 +3,7 @@
 
 static bool before(const tidei_extent *a, const tidei_extent *b) { return tidei_extent_before(a, b->size, b->off); }
 
-void tidei_shelf_put_among(tidei_extent **root, tidei_extent *x) {
+static void put_among(tidei_extent **root, tidei_extent *x) {
     while (*root && (*root)->rank >= x->rank) root = before(x, *root) ? &(*root)->left : &(*root)->right;
     tidei_extent *rest = *root, **low = &x->left, **high = &x->right;
     *root = x;
@@ -52,6 +52,19 @@ static tidei_extent *first_from(tidei_extent *root, size_t size, size_t off) {
     return found;
 }
 
+/* The treap of a bin, with all that lay loose. */
+static tidei_extent *root_of(tidei_shelf *sh, unsigned bin) {
+    tidei_extent *x = sh->loose[bin];
+    if (tidei_likely(!x)) return sh->roots[bin];
+    sh->loose[bin] = NULL;
+    for (tidei_extent *next; x; x = next) {
+        next = x->right;
+        x->loose = 0;
+        put_among(&sh->roots[bin], x);
+    }
+    return sh->roots[bin];
+}
+
 /* The lowest bin from `bin` on that is not empty; TIDEI_SHELF_BINS if there is none. */
 static unsigned bin_from(const tidei_shelf *sh, unsigned bin) {
     unsigned w = bin / 64;
@@ -66,38 +79,46 @@ static unsigned bin_from(const tidei_shelf *sh, unsigned bin) {
     return w * 64 + (unsigned)__builtin_ctzll(bits);
 }
 
-static tidei_extent *first_of_bins(const tidei_shelf *sh, unsigned bin) {
-    bin = bin_from(sh, bin);
-    if (bin == TIDEI_SHELF_BINS) return NULL;
-    tidei_extent *x = sh->roots[bin];
+static tidei_extent *leftmost(tidei_extent *x) {
     while (x->left) x = x->left;
     return x;
 }
 
-tidei_extent *tidei_shelf_fit(const tidei_shelf *sh, size_t size) {
+static tidei_extent *first_of_bins(tidei_shelf *sh, unsigned bin) {
+    bin = bin_from(sh, bin);
+    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
+}
+
+tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size) {
     if (sh->bytes < size) return NULL;
     unsigned bin = tidei_shelf_bin(sh, size);
-    tidei_extent *x = first_from(sh->roots[bin], size, 0);
+    tidei_extent *x = first_from(root_of(sh, bin), size, 0);
     return x ? x : first_of_bins(sh, bin + 1);
 }
 
-tidei_extent *tidei_shelf_next(const tidei_shelf *sh, const tidei_extent *x) {
+tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x) {
     unsigned bin = tidei_shelf_bin(sh, x->size);
-    tidei_extent *next = first_from(sh->roots[bin], x->size, x->off + 1);
+    tidei_extent *root = root_of(sh, bin), *next = NULL;
+    if (x->right) return leftmost(x->right);
+    if (root != x) next = first_from(root, x->size, x->off + 1);
     return next ? next : first_of_bins(sh, bin + 1);
 }
 
-tidei_extent *tidei_shelf_largest(const tidei_shelf *sh) {
+tidei_extent *tidei_shelf_largest(tidei_shelf *sh) {
     if (!sh->words) return NULL;
     unsigned w = 63 - (unsigned)__builtin_clzll(sh->words);
-    tidei_extent *x = sh->roots[w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w])];
+    tidei_extent *x = root_of(sh, w * 64 + 63 - (unsigned)__builtin_clzll(sh->bins[w]));
     while (x->right) x = x->right;
     return x;
 }
 
+static bool in_bin(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_shelf_bin(sh, x->size) == bin;
+}
+
 static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count, size_t *bytes) {
     for (; x; x = x->right) {
-        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || tidei_shelf_bin(sh, x->size) != bin) return false;
+        if (!in_bin(sh, bin, x) || x->loose) return false;
         if (x->left && (!before(x->left, x) || x->left->rank > x->rank)) return false;
         if (x->right && (!before(x, x->right) || x->right->rank > x->rank)) return false;
         ++*count;
@@ -107,12 +128,23 @@ static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x
     return true;
 }
 
+static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size_t *bytes) {
+    const tidei_extent *before = NULL;
+    for (const tidei_extent *x = sh->loose[bin]; x; before = x, x = x->right) {
+        if (!in_bin(sh, bin, x) || !x->loose || x->left != before) return false;
+        ++*count;
+        *bytes += x->size;
+    }
+    return true;
+}
+
 bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
-        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != !!sh->roots[bin]) return false;
+        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->roots[bin] || sh->loose[bin])) return false;
         if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
         if (!bin_valid(sh, bin, sh->roots[bin], count, &bytes)) return false;
+        if (!loose_valid(sh, bin, count, &bytes)) return false;
     }
     return bytes == sh->bytes;
 }

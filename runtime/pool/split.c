@@ -158,7 +158,7 @@ static bool may_serve(const tidei_extent *x, const request *r) {
 }
 
 static piece *find(split *p, const request *r, tide_stream *s, unsigned rules, bool wait) {
-    const tidei_shelf *sh = r->small ? &p->small : &p->large;
+    tidei_shelf *sh = r->small ? &p->small : &p->large;
     for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r); x = tidei_shelf_next(sh, x)) {
         bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
         if (wait || done || tidei_reuse_may(s, &x->many, rules)) return piece_of(x);
@@ -319,8 +319,8 @@ static void split_free(tidei_pool *pool, tidei_block *b) {
 /* ---- settling and giving back ---- */
 
 /* All free pieces in turn: the first for NULL, NULL at the end. */
-static tidei_extent *free_after(const split *p, tidei_extent *x) {
-    const tidei_shelf *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
+static tidei_extent *free_after(split *p, tidei_extent *x) {
+    tidei_shelf *sh = !x || piece_of(x)->seg->small ? &p->small : &p->large;
     tidei_extent *next = x ? tidei_shelf_next(sh, x) : tidei_shelf_fit(sh, 1);
     return next || sh == &p->large ? next : tidei_shelf_fit(&p->large, 1);
 }
@@ -424,7 +424,7 @@ static size_t split_trim(tidei_pool *pool, size_t keep) {
 
 /* ---- figures ---- */
 
-static size_t largest_on(const tidei_shelf *sh) {
+static size_t largest_on(tidei_shelf *sh) {
     const tidei_extent *x = tidei_shelf_largest(sh);
     return x ? x->size : 0;
 }

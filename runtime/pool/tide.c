@@ -28,6 +28,13 @@ static uint16_t reduce(tidei_dev *d, tidei_stamps *stamps, bool counts, uint64_t
     return slot;
 }
 
+/* The same for a single one. */
+static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint64_t *tick) {
+    bool done = counts && tidei_reuse_known_done(d, x);
+    *tick = done ? 0 : x.tick;
+    return done ? TIDEI_SLOT_READY : x.stream;
+}
+
 /* ---- handing out ---- */
 
 /* The history that goes with a block: what is not known to be done. */
@@ -47,7 +54,7 @@ static inline size_t rounded(const tidei_tide *p, size_t bytes) {
 }
 
 /* From the shelves or the device, with the lock held. */
-static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                         tidei_extent **out) {
     tide_status st;
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
@@ -63,13 +70,13 @@ static tide_status take(tidei_tide *p, const tidei_shelf *own, size_t size, tide
 }
 
 static tide_status take_locked(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
-    const tidei_shelf *own = tidei_tide_own(p, s->slot);
+    tidei_shelf *own = tidei_tide_own(p, s->slot);
     if (tidei_unlikely(!own) && !(own = tidei_tide_own_made(p, s->slot)))
         return tidei_fail_host_memory("pool tide", sizeof *own);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tide_status st = take(p, own, size, s, flags, out);
     tidei_check_slow(tidei_tide_valid_locked(p));
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return st;
 }
 
@@ -98,28 +105,34 @@ static void count_out(tidei_cache *c, size_t bytes) {
     tidei_cache_count(&c->allocs);
 }
 
+static void count_out_locked(tidei_tide *p, size_t bytes) {
+    tidei_lock_take(&p->lock);
+    p->live += (int64_t)bytes;
+    p->allocs++;
+    tidei_lock_give(&p->lock);
+}
+
 /* When no entry of the thread's cache serves. */
 __attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t bytes, tide_stream *s,
                                                           unsigned flags, tidei_block *out) {
     size_t size = rounded(p, bytes);
-    unsigned number = tidei_thread_index();
-    tidei_cache *c = cache_made(p, number);
-    tidei_extent *x = c ? tidei_tide_from_inbox(p, c, size, s->slot) : NULL;
+    tidei_cache *c = tidei_tide_cache_of(p, tidei_thread_number);
+    if (tidei_unlikely(!c)) c = cache_made(p, tidei_thread_index());
+    tidei_extent *x = NULL;
+    if (tidei_likely(c != NULL)) tidei_cache_forget_sets(c);
+    if (tidei_likely(c != NULL) && tidei_unlikely(atomic_load_explicit(&c->inbox, memory_order_relaxed) != NULL))
+        x = tidei_tide_from_inbox(p, c, size, s->slot);
     if (x) {
         tidei_cache_add(&c->held, -(int64_t)size);
     } else {
         tide_status st = take_locked(p, size, s, flags, &x);
-        if (st != TIDE_OK) return st;
+        if (tidei_unlikely(st != TIDE_OK)) return st;
     }
-    hand_out(p, x, bytes, c ? number : 0, out);
-    if (c) {
+    hand_out(p, x, bytes, c ? (unsigned)tidei_thread_number : 0, out);
+    if (tidei_likely(c != NULL))
         count_out(c, bytes);
-    } else {
-        pthread_mutex_lock(&p->lock);
-        p->live += (int64_t)bytes;
-        p->allocs++;
-        pthread_mutex_unlock(&p->lock);
-    }
+    else
+        count_out_locked(p, bytes);
     return TIDE_OK;
 }
 
@@ -153,7 +166,7 @@ static inline bool cached(tidei_tide *p, tidei_cache *c, unsigned number, tidei_
 
 __attribute__((noinline)) static void free_to_shelf(tidei_tide *p, tidei_extent *x, size_t bytes, uint16_t slot,
                                                     uint64_t tick) {
-    pthread_mutex_lock(&p->lock); /* whoever looked at x has done so now */
+    tidei_lock_take(&p->lock); /* whoever looked at x has done so now */
     p->live -= (int64_t)bytes;
     p->frees++;
     p->used -= x->size;
@@ -161,13 +174,15 @@ __attribute__((noinline)) static void free_to_shelf(tidei_tide *p, tidei_extent 
     x->tick = tick;
     tidei_tide_release(p, x);
     tidei_check_slow(tidei_tide_valid_locked(p));
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
 }
 
 /* What is pending, on x once nobody else can look at it. The block's stamps are empty afterwards. */
 static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps *stamps, uint64_t *tick) {
     if (tidei_likely(!stamps->n && !stamps->cap)) return *tick = 0, TIDEI_SLOT_READY;
-    uint16_t slot = reduce(p->base.dev, stamps, tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE, tick);
+    bool counts = tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE;
+    uint16_t slot = stamps->n == 1 && !stamps->cap ? only_stamp(p->base.dev, stamps->few[0], counts, tick)
+                                                   : reduce(p->base.dev, stamps, counts, tick);
     if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_tide_own(p, slot)) && !tidei_tide_own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
@@ -206,13 +221,11 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
 
 /* ---- settling ---- */
 
-/* For each slot the last tick that something free waits for. */
+/* For each slot the last tick that something free waits for, or a later one. */
 static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         const tidei_shelf *sh = tidei_tide_own(p, slot);
-        if (!sh || !sh->bytes) continue;
-        for (tidei_extent *x = tidei_shelf_fit(sh, 1); x; x = tidei_shelf_next(sh, x))
-            if (x->tick > t->last[slot]) t->last[slot] = x->tick;
+        if (sh && sh->bytes) t->last[slot] = sh->tick;
     }
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
         tidei_reuse_want(t, &x->many);
@@ -252,12 +265,12 @@ static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *
 size_t tidei_tide_settle(tidei_tide *p) {
     tidei_reuse_ticks ticks = {0};
     tidei_extent *chain = NULL, *next;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
     ticks_wanted(p, &ticks);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     tidei_reuse_ask(p->base.dev, &ticks);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     size_t before = p->ready.bytes;
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
         tidei_shelf *sh = tidei_tide_own(p, slot);
@@ -270,7 +283,7 @@ size_t tidei_tide_settle(tidei_tide *p) {
         tidei_tide_release(p, chain);
     }
     size_t after = p->ready.bytes;
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return after > before ? after - before : 0;
 }
 
@@ -284,10 +297,10 @@ static size_t pool_trim(tidei_pool *pool, size_t keep) {
 
 static void pool_changed(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tidei_tide_set_cap(p);
     tidei_tide_flush(p);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
 }
 
 /* ---- opening and closing ---- */
@@ -310,10 +323,9 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     tidei_tide_shelf_open(p, &p->ready);
     tidei_tide_shelf_open(p, &p->mixed);
     tidei_tide_set_cap(p);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tide_status st = tidei_tide_restock(p);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     if (st == TIDE_OK) st = dev->d->ops->reserve(dev->d, p->span, &p->addr);
     if (st != TIDE_OK) {
         p->addr = 0;
@@ -342,7 +354,6 @@ static void pool_close(tidei_pool *pool) {
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) tidei_host_free(rt, atomic_load(&p->caches[i]));
     tidei_tide_free_descriptors(p);
     tidei_host_free(rt, p->compaction);
-    pthread_mutex_destroy(&p->lock);
     tidei_host_free(rt, p);
 }
 

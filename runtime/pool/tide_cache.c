@@ -16,12 +16,12 @@ void tidei_tide_set_cap(tidei_tide *p) {
 tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number) {
     tidei_cache *c = tidei_host_alloc(p->base.dev->rt, sizeof *c);
     if (!c) return NULL; /* everything works without, only slower */
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     atomic_store_explicit(&p->caches[number - 1], c, memory_order_release);
     p->ncaches++;
     if (number > p->caches_end) p->caches_end = number;
     tidei_tide_set_cap(p);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return c;
 }
 
@@ -31,16 +31,20 @@ static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes
     return x;
 }
 
+static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain, size_t *bytes) {
+    for (const tidei_cache_entry *end = e + TIDEI_CACHE_WAYS; e < end; e++) {
+        if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
+        tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
+        if (!x) continue;
+        atomic_fetch_add_explicit(&c->robbed, x->size, memory_order_relaxed);
+        chain = chained(x, chain, bytes);
+    }
+    return chain;
+}
+
 tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
-    for (unsigned set = 0; set < TIDEI_CACHE_SETS; set++)
-        for (unsigned way = 0; way < TIDEI_CACHE_WAYS; way++) {
-            tidei_cache_entry *e = &c->entries[set][way];
-            if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
-            tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
-            if (!x) continue;
-            atomic_fetch_add_explicit(&c->robbed, x->size, memory_order_relaxed);
-            chain = chained(x, chain, bytes);
-        }
+    uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
+    for (; sets; sets &= sets - 1) chain = rob_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
     for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
         next = x->left;
         chain = chained(x, chain, bytes);
@@ -87,10 +91,10 @@ tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, 
     tidei_extent *rest;
     tidei_extent *x = sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
     if (!rest) return x;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     for (const tidei_extent *y = rest; y; y = y->left) p->held -= (int64_t)y->size;
     release_chain(p, rest);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return x;
 }
 

@@ -28,6 +28,7 @@ typedef struct tidei_cache {
     _Atomic int64_t live; /* requested by blocks handed out */
     _Atomic int64_t held; /* bytes in caches */
     _Atomic uint64_t allocs, frees;
+    _Atomic uint64_t sets;         /* which sets may hold something */
     size_t in_entries;             /* put there, less what the owner took out */
     char apart[64];                /* what others write is on lines of its own */
     _Atomic size_t robbed;         /* bytes that others took out of the entries */
@@ -35,8 +36,8 @@ typedef struct tidei_cache {
 } tidei_cache;
 
 /* Sizes that differ little fall into different sets. */
-static inline tidei_cache_entry *tidei_cache_set(tidei_cache *c, size_t size) {
-    return c->entries[((uint64_t)size * 0x9e3779b97f4a7c15u) >> 58];
+static inline unsigned tidei_cache_set(size_t size) {
+    return (unsigned)(((uint64_t)size * 0x9e3779b97f4a7c15u) >> 58);
 }
 
 static inline void tidei_cache_add(_Atomic int64_t *to, int64_t n) {
@@ -48,7 +49,7 @@ static inline void tidei_cache_count(_Atomic uint64_t *to) {
 
 /* A block of exactly that size with nothing pending, or only work of the stream `slot`; NULL if there is none. */
 static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16_t slot) {
-    tidei_cache_entry *e = tidei_cache_set(c, size), *end = e + TIDEI_CACHE_WAYS;
+    tidei_cache_entry *e = c->entries[tidei_cache_set(size)], *end = e + TIDEI_CACHE_WAYS;
     for (; e < end; e++) {
         if (e->size != size || (e->slot != slot && e->slot != TIDEI_SLOT_READY)) continue;
         e->size = 0;
@@ -62,9 +63,11 @@ static inline tidei_extent *tidei_cache_take(tidei_cache *c, size_t size, uint16
 
 /* Puts x, which nobody else knows, into an entry. False: none is empty, or that would be more than `cap` bytes. */
 static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) {
-    size_t size = x->size;
-    if (c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed) + size > cap) return false;
-    tidei_cache_entry *e = tidei_cache_set(c, size), *end = e + TIDEI_CACHE_WAYS;
+    size_t size = x->size, there = c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed);
+    if (there + size > cap) return false;
+    unsigned set = tidei_cache_set(size);
+    uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
+    tidei_cache_entry *e = c->entries[set], *end = e + TIDEI_CACHE_WAYS;
     while (e < end && e->size && atomic_load_explicit(&e->x, memory_order_relaxed)) e++;
     if (e == end) return false;
     if (tidei_unlikely(e->size)) { /* robbed */
@@ -74,8 +77,15 @@ static inline bool tidei_cache_put(tidei_cache *c, tidei_extent *x, size_t cap) 
     e->size = size;
     e->slot = x->slot;
     c->in_entries += size;
+    atomic_store_explicit(&c->sets, sets | (uint64_t)1 << set, memory_order_relaxed);
     atomic_store_explicit(&e->x, x, memory_order_release);
     return true;
+}
+
+/* Where nothing is in the entries any more, whoever empties them need not look there. Called by the owner. */
+static inline void tidei_cache_forget_sets(tidei_cache *c) {
+    if (c->in_entries == atomic_load_explicit(&c->robbed, memory_order_relaxed))
+        atomic_store_explicit(&c->sets, 0, memory_order_relaxed);
 }
 
 /* Into another thread's inbox. */

@@ -207,9 +207,9 @@ static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, 
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
 static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *tick) {
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, moved, tick);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
     return st;
@@ -416,9 +416,9 @@ static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *aga
 
 static void let_go(tidei_tide *p, compaction *c) {
     if (!c->nheld) return;
-    pthread_mutex_unlock(&p->lock); /* the last reference may return the block to this pool */
+    tidei_lock_give(&p->lock); /* the last reference may return the block to this pool */
     while (c->nheld) p->base.mover->let_go(c->held[--c->nheld]);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
 }
 
 /* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
@@ -441,10 +441,10 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei
                                tidei_extent **out) {
     const tidei_mover *mover = p->base.mover;
     if (!mover) return TIDE_E_NOMEM;
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     mover->begin(p->base.dev);
     if (!p->compaction) p->compaction = tidei_host_alloc(p->base.dev->rt, sizeof *p->compaction);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     compaction *c = p->compaction;
     tide_status st = TIDE_E_NOMEM;
     if (c) {
@@ -452,8 +452,8 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei
         st = try_ways(p, c, out);
         *lost = c->lost;
     }
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     mover->end(p->base.dev);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     return st;
 }

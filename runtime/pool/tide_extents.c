@@ -4,26 +4,33 @@
 ** What must stay true: extents tile the range; a free one lies on the shelf that its slot names; neighbours that are joinable are
 ** one. Descriptors come from slabs that live as long as the pool, so a pointer to one that is out of date can still be read. */
 #include "runtime/pool/tide_pool.h"
+#include <stdalign.h>
 
 #ifndef TIDEI_STRESS
 #define SLAB_EXTENTS 63 /* descriptors a slab: 8 KiB */
 #else
 #define SLAB_EXTENTS 2
 #endif
+#define LINE 64 /* bytes of a cache line */
 struct tidei_slab {
     tidei_slab *next;
-    tidei_extent extents[SLAB_EXTENTS];
+    void *memory; /* as allocated */
+    alignas(LINE) tidei_extent extents[SLAB_EXTENTS];
 };
+#define SLAB_BYTES (sizeof(tidei_slab) + LINE - 1)
+static_assert(offsetof(tidei_extent, many) == LINE, "what every step touches lies on one line");
 
 /* ---- descriptors ---- */
 
-static void add_slab(tidei_tide *p, tidei_slab *slab) {
-    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank : 1;
+static void add_slab(tidei_tide *p, void *memory) {
+    tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, LINE);
+    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank | 1 : 1;
+    slab->memory = memory;
     slab->next = p->slabs;
     p->slabs = slab;
     for (unsigned i = 0; i < SLAB_EXTENTS; i++) {
         rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5; /* xorshift32: any spread will do */
-        slab->extents[i].rank = rank;
+        slab->extents[i].rank = rank >> 1;
         tidei_tide_drop(p, &slab->extents[i]);
     }
 }
@@ -32,11 +39,11 @@ tide_status tidei_tide_restock(tidei_tide *p) { return tidei_tide_restock_to(p, 
 
 tide_status tidei_tide_restock_to(tidei_tide *p, size_t n) {
     while (tidei_unlikely(p->nspares < n)) {
-        pthread_mutex_unlock(&p->lock);
-        tidei_slab *slab = tidei_host_alloc(p->base.dev->rt, sizeof *slab);
-        pthread_mutex_lock(&p->lock);
-        if (!slab) return tidei_fail_host_memory("pool tide", sizeof *slab);
-        add_slab(p, slab);
+        tidei_lock_give(&p->lock);
+        void *memory = tidei_host_alloc(p->base.dev->rt, SLAB_BYTES);
+        tidei_lock_take(&p->lock);
+        if (!memory) return tidei_fail_host_memory("pool tide", SLAB_BYTES);
+        add_slab(p, memory);
     }
     return TIDE_OK;
 }
@@ -89,7 +96,7 @@ void tidei_tide_unlink(tidei_tide *p, tidei_extent *x) {
 void tidei_tide_free_descriptors(tidei_tide *p) {
     for (tidei_slab *slab = p->slabs, *next; slab; slab = next) {
         next = slab->next;
-        tidei_host_free(p->base.dev->rt, slab);
+        tidei_host_free(p->base.dev->rt, slab->memory);
     }
 }
 
@@ -103,13 +110,13 @@ tidei_shelf *tidei_tide_own_made(tidei_tide *p, unsigned slot) {
     tidei_shelf *sh = NULL, *made = tidei_host_alloc(p->base.dev->rt, sizeof *made);
     if (!made) return NULL;
     tidei_tide_shelf_open(p, made);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     bool first = atomic_compare_exchange_strong(&p->own[slot], &sh, made);
     if (first) {
         p->shared = p->nshelves++ > 0;
         if (p->shelves_end <= slot) p->shelves_end = slot + 1;
     }
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     if (first) return made;
     tidei_host_free(p->base.dev->rt, made);
     return sh;

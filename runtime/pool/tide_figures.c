@@ -8,15 +8,15 @@
 
 /* All of them by number; NULL where a stream has none. */
 enum { SHELVES = TIDEI_STREAMS_MAX + 2 };
-static const tidei_shelf *any_shelf(const tidei_tide *p, unsigned i) {
+static tidei_shelf *any_shelf(tidei_tide *p, unsigned i) {
     if (i < TIDEI_STREAMS_MAX) return tidei_tide_own(p, i);
     return i == TIDEI_STREAMS_MAX ? &p->ready : &p->mixed;
 }
 
-static size_t largest(const tidei_tide *p) {
+static size_t largest(tidei_tide *p) {
     size_t most = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        const tidei_shelf *sh = any_shelf(p, i);
+        tidei_shelf *sh = any_shelf(p, i);
         const tidei_extent *x = sh ? tidei_shelf_largest(sh) : NULL;
         if (x) most = tidei_max_size(most, x->size);
     }
@@ -26,7 +26,7 @@ static size_t largest(const tidei_tide *p) {
 /* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the sums hold all the same. */
 void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
     tidei_tally t = tidei_tide_tally(p);
     size_t cached = p->ready.bytes + p->claimed, live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
@@ -40,7 +40,7 @@ void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .frees = t.frees,
                               .compactions = p->compactions,
                               .bytes_moved = p->bytes_moved};
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
 }
 
 /* What a walk over all extents adds up to. */
@@ -114,7 +114,7 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
     if (!extents_valid(p, &c) || !holes_valid(p) || !tidei_tide_pages_valid(p)) return false;
     size_t bytes = 0, count = 0;
     for (unsigned i = 0; i < SHELVES; i++) {
-        const tidei_shelf *sh = any_shelf(p, i);
+        tidei_shelf *sh = any_shelf(p, i);
         if (sh && !tidei_shelf_valid(sh, &count)) return false;
         if (sh) bytes += sh->bytes;
     }
@@ -130,8 +130,8 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
 
 bool tidei_tide_valid(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     bool ok = tidei_tide_valid_locked(p);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     return ok;
 }

@@ -44,13 +44,13 @@ static tidei_extent *better(tidei_extent *a, tidei_extent *b) {
     return tidei_extent_before(b, a->size, a->off) ? b : a;
 }
 
-static tidei_extent *best_own(const tidei_tide *p, const tidei_shelf *own, size_t size) {
+static tidei_extent *best_own(tidei_tide *p, tidei_shelf *own, size_t size) {
     tidei_extent *x = tidei_shelf_fit(own, size);
     return tidei_likely(p->ready.bytes < size) ? x : better(x, tidei_shelf_fit(&p->ready, size));
 }
 
 /* The best of the first `looks` within reach of s, or best itself. */
-static tidei_extent *look(tidei_tide *p, const tidei_shelf *sh, size_t size, tide_stream *s, tidei_reach reach,
+static tidei_extent *look(tidei_tide *p, tidei_shelf *sh, size_t size, tide_stream *s, tidei_reach reach,
                           size_t looks, tidei_extent *best) {
     for (tidei_extent *x = tidei_shelf_fit(sh, size); x && looks; x = tidei_shelf_next(sh, x), looks--) {
         if (best && better(best, x) == best) break;
@@ -60,11 +60,11 @@ static tidei_extent *look(tidei_tide *p, const tidei_shelf *sh, size_t size, tid
 }
 
 /* The same over everything that others' work is pending on. */
-static tidei_extent *best_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
-                                  tidei_reach reach, size_t looks) {
+static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, tidei_reach reach,
+                                  size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        tidei_shelf *sh = tidei_tide_own(p, slot);
         if (sh && sh != own && sh->bytes >= size) best = look(p, sh, size, s, reach, looks, best);
     }
     return best;
@@ -78,10 +78,10 @@ static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
 }
 
 /* The smallest of at least `size` that work of any one other stream is pending on; SIZE_MAX. */
-static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t size) {
+static size_t least_foreign(const tidei_tide *p, tidei_shelf *own, size_t size) {
     size_t least = SIZE_MAX;
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
-        const tidei_shelf *sh = tidei_tide_own(p, slot);
+        tidei_shelf *sh = tidei_tide_own(p, slot);
         const tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, size) : NULL;
         if (x) least = tidei_min_size(least, x->size);
     }
@@ -90,11 +90,11 @@ static size_t least_foreign(const tidei_tide *p, const tidei_shelf *own, size_t 
 
 /* Of others' pieces that fit nearly as well as the best one, the one that is waited for the least. Streams take turns: what was
 ** submitted to them tells nothing of which is further behind. */
-static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_t size) {
+static tidei_extent *oldest_foreign(tidei_tide *p, tidei_shelf *own, size_t size) {
     size_t least = least_foreign(p, own, size);
     tidei_extent *oldest = NULL;
     for (unsigned i = 0; i < p->shelves_end && least < SIZE_MAX; i++) {
-        const tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % p->shelves_end);
+        tidei_shelf *sh = tidei_tide_own(p, (p->turn + i) % p->shelves_end);
         tidei_extent *x = sh && sh != own ? tidei_shelf_fit(sh, least) : NULL;
         for (; x && x->size <= least + least / 8; x = tidei_shelf_next(sh, x))
             if (!oldest || age(p, x) > age(p, oldest)) oldest = x;
@@ -104,7 +104,7 @@ static tidei_extent *oldest_foreign(tidei_tide *p, const tidei_shelf *own, size_
 }
 
 tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach) {
-    const tidei_shelf *own = tidei_tide_own(p, s->slot);
+    tidei_shelf *own = tidei_tide_own(p, s->slot);
     tidei_extent *x = own ? best_own(p, own, size) : tidei_shelf_fit(&p->ready, size);
     if (!x) x = best_foreign(p, own, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach, SIZE_MAX);
     if (!x && reach == TIDEI_REACH_ANY) x = oldest_foreign(p, own, size);
@@ -127,14 +127,13 @@ static void join_for(tidei_tide *p, const tide_stream *s) {
 }
 
 /* Others' pieces: those that s may have, and those that it may once the device was asked. The lock is held, but for a while not. */
-static tidei_extent *find_foreign(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s,
-                                  unsigned flags) {
+static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags) {
     tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
-        pthread_mutex_unlock(&p->lock);
+        tidei_lock_give(&p->lock);
         tidei_tide_settle(p);
-        pthread_mutex_lock(&p->lock);
+        tidei_lock_take(&p->lock);
         if ((x = best_own(p, own, size))) return x;
     }
     if ((x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, SIZE_MAX))) return x;
@@ -239,7 +238,7 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
 
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not. *out is on a shelf, or
 ** CLAIMED. */
-static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
     p->takes[s->slot] = true;
     tidei_tide_flush(p);
@@ -256,7 +255,7 @@ static tide_status search(tidei_tide *p, const tidei_shelf *own, size_t size, ti
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */
-__attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, const tidei_shelf *own, size_t size,
+__attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, tidei_shelf *own, size_t size,
                                                             tide_stream *s, unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
     tidei_error_save(&before);
@@ -267,7 +266,7 @@ __attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, const
     return st;
 }
 
-tide_status tidei_tide_find(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                             tidei_extent **out) {
     *out = best_own(p, own, size);
     return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);

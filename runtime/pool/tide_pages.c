@@ -260,9 +260,9 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     if (g.right) tidei_tide_claim(p, g.right);
     tidei_extent *x = cut_hole(p, &g, tidei_tide_spare(p));
     size_t most = page_size(p, p->backed + x->size);
-    pthread_mutex_unlock(&p->lock);
+    tidei_lock_give(&p->lock);
     st = back(p, x->off, x->size, most, &pages);
-    pthread_mutex_lock(&p->lock);
+    tidei_lock_take(&p->lock);
     if (st != TIDE_OK) {
         tidei_tide_hole(p, x);
         if (g.left) tidei_tide_unclaim(p, g.left);
@@ -394,13 +394,13 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
     do {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
-        pthread_mutex_lock(&p->lock);
+        tidei_lock_take(&p->lock);
         tidei_tide_flush(p);
         size_t excess = p->backed - p->used > keep ? p->backed - p->used - keep : 0;
         if (tidei_tide_restock(p) != TIDE_OK) excess = 0;
         tidei_transit_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
-        pthread_mutex_unlock(&p->lock);
+        tidei_lock_give(&p->lock);
         for (; chain; chain = next) {
             bool ok = unback(p, chain);
             next = chain->left;
@@ -412,9 +412,9 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
                 kept = chain;
             }
         }
-        pthread_mutex_lock(&p->lock);
+        tidei_lock_take(&p->lock);
         tidei_page *gone = commit_trim(p, given, kept);
-        pthread_mutex_unlock(&p->lock);
+        tidei_lock_give(&p->lock);
         tidei_transit_end(p->base.dev, round_bytes > 0);
         pages_free(p, gone);
         given_bytes += round_bytes;

@@ -15,6 +15,7 @@
 #ifndef TIDEI_TIDE_POOL_H
 #define TIDEI_TIDE_POOL_H
 
+#include "runtime/pool/lock.h"
 #include "runtime/pool/pool.h"
 #include "runtime/pool/shelf.h"
 #include "runtime/pool/tide_cache.h"
@@ -41,7 +42,8 @@ typedef struct tidei_tide {
     _Atomic(tidei_shelf *) own[TIDEI_STREAMS_MAX];        /* made once */
     _Atomic(tidei_cache *) caches[TIDEI_THREADS_INDEXED]; /* by the thread's number; made once, under lock */
     _Atomic size_t cap;                                   /* of a cache's entries; written under lock */
-    pthread_mutex_t lock;
+    char apart[64];                                       /* from here on all changes: on lines of its own */
+    tidei_lock lock;
     /* under lock */
     tidei_extent *first, *last; /* by address */
     tidei_extent *holes;        /* by address */
@@ -120,7 +122,7 @@ tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_r
 /* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare descriptor that was there still is.
 ** The lock is let go of where the device is asked, blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the
 ** device's error. */
-tide_status tidei_tide_find(tidei_tide *p, const tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                             tidei_extent **out);
 
 /* tide.c */
@@ -142,7 +144,8 @@ static inline tidei_cache *tidei_tide_cache_of(const tidei_tide *p, int number) 
 tidei_cache *tidei_tide_cache_new(tidei_tide *p, unsigned number);
 void tidei_tide_set_cap(tidei_tide *p); /* what is backed, or the number of caches, has changed */
 void tidei_tide_flush(tidei_tide *p);   /* everybody's caches, to the shelves */
-/* From the calling thread's own inbox, which is emptied, what could have come from its entries; without the lock. */
+/* From the calling thread's own inbox, which is not empty and will be, what could have come from its entries; without the
+** lock. */
 tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot);
 /* The pool's figures that threads count for themselves, summed: exact where no other thread is at work. */
 typedef struct tidei_tally {

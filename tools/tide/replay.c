@@ -1,7 +1,7 @@
 /* replay.c: the schedule of a replay, its events, its passes. The model stands in replay.h.
 **
-** The timed part does little beside the pool's work: an event takes its stream's lock once, for the tick, and a free writes
-** one stamp. */
+** The timed part does little beside the pool's work. One thread plays, and a tick without work behind it takes no lock: nobody
+** else gives ticks of these streams out, and publishing them is no work (gauge.h). */
 #include "tools/tide/replay.h"
 #include "arrays/arrays.h"
 #include <stdio.h>
@@ -78,13 +78,22 @@ static uint64_t pattern_of(const tidei_replay *r, const tidei_replay_copy *c, ui
 
 /* ---- events ---- */
 
-/* The stream's next tick; `st` (may be NULL) was used at it. */
-static void tick(tide_stream *s, tidei_storage *st) {
+/* The stream's next tick. */
+static uint64_t tick(const tidei_replay *r, tide_stream *s) {
+    if (!r->o.touch) return tidei_stream_tick(s);
     pthread_mutex_lock(&s->lock);
     uint64_t now = tidei_stream_tick(s);
-    if (st) tidei_publish_uses(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, now); /* a write finds room */
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
+    return now;
+}
+
+/* The same, and st was written at it, after all its other uses. */
+static void last_use(const tidei_replay *r, tide_stream *s, tidei_storage *st) {
+    uint64_t now = tick(r, s);
+    if (!st->bytes) return;
+    st->stamps.n = 0; /* only this thread looks at it */
+    tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = now, .stream = s->slot, .write = 1});
 }
 
 /* What a first use does before its work: waits on the device for what others left pending on the block. */
@@ -101,7 +110,7 @@ static tide_status birth(tidei_replay *r, const tidei_replay_copy *c, const tide
     if (status == TIDE_E_NOMEM) {
         if (r->failure.status == TIDE_OK) tidei_error_save(&r->failure);
         r->failed++;
-        tick(c->s, NULL);
+        tick(r, c->s);
         return TIDE_OK;
     }
     if (status != TIDE_OK) return status;
@@ -109,7 +118,7 @@ static tide_status birth(tidei_replay *r, const tidei_replay_copy *c, const tide
     if (tidei_replay_pins(r->o.pinned, c->number, e->block)) tidei_storage_pin(st);
     if (r->o.touch && st->bytes) return tidei_touch_write(&r->touch, c->s, st, pattern_of(r, c, e->block));
     status = first_use(c->s, st);
-    tick(c->s, NULL);
+    tick(r, c->s);
     return status;
 }
 
@@ -117,14 +126,14 @@ static tide_status death(tidei_replay *r, const tidei_replay_copy *c, uint32_t b
     tidei_storage *st = c->blocks[block];
     tide_status status = TIDE_OK;
     if (!st) { /* it did not fit */
-        tick(c->s, NULL);
+        tick(r, c->s);
         return TIDE_OK;
     }
     if (r->o.touch && st->bytes) {
         status = tidei_touch_check(&r->touch, c->s, st, pattern_of(r, c, block));
         r->verified++;
     } else {
-        tick(c->s, st);
+        last_use(r, c->s, st);
     }
     if (tidei_replay_pins(r->o.pinned, c->number, block)) tidei_storage_unpin(st);
     c->blocks[block] = NULL;
@@ -135,7 +144,7 @@ static tide_status death(tidei_replay *r, const tidei_replay_copy *c, uint32_t b
 static tide_status play(tidei_replay *r, const tidei_replay_copy *c, const tidei_event *e) {
     if (e->op == TIDEI_EVENT_ALLOC) return birth(r, c, e);
     if (e->op == TIDEI_EVENT_FREE) return death(r, c, e->block);
-    tick(c->s, NULL);
+    tick(r, c->s);
     return r->o.touch ? tidei_stream_wait(c->s, false) : TIDE_OK;
 }
 

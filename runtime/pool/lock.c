@@ -1,0 +1,39 @@
+/* lock.c: waiting for a pool's lock. The model stands in lock.h. */
+#include "runtime/pool/lock.h"
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef TIDEI_STRESS
+#define LOOKS 16 /* about 10 us with the pauses between them: falling asleep and being woken costs as much */
+#else
+#define LOOKS 1
+#endif
+#define PAUSES_MAX 16      /* between two looks, so that many who wait do not keep the word from who gives it */
+#define NAP_NS     1000000 /* a sleep's end where the wake was missed, which is rare */
+
+static bool spun(tidei_lock *l) {
+    unsigned pauses = 1;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (!atomic_load_explicit(&l->held, memory_order_relaxed) && tidei_lock_try(l)) return true;
+        for (unsigned k = 0; k < pauses; k++) tidei_pause();
+        if (pauses < PAUSES_MAX) pauses *= 2;
+    }
+    return false;
+}
+
+void tidei_lock_wait(tidei_lock *l) {
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    if (spun(l)) return;
+    do {
+        atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
+        syscall(SYS_futex, &l->held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
+    } while (!spun(l));
+    atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
+}
+
+void tidei_lock_wake(tidei_lock *l) {
+    atomic_store_explicit(&l->asleep, 0, memory_order_relaxed);
+    syscall(SYS_futex, &l->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
