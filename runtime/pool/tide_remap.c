@@ -53,12 +53,18 @@ static choice target_at(const tidei_tide *p, tidei_extent *hole, size_t size) {
     return (choice){.hole = hole, .above = above, .need = need, .high = true};
 }
 
-/* Of the holes that are long enough the one that takes the fewest pages. */
+/* Fewer pages, or else more free memory beside them: what is left over is in one piece. */
+static bool better(const choice *a, const choice *b) {
+    if (!b->hole || a->need != b->need) return !b->hole || a->need < b->need;
+    return size_of(a->below) + size_of(a->above) > size_of(b->below) + size_of(b->above);
+}
+
+/* The best of the holes that are long enough. */
 static bool choose_target(const tidei_tide *p, size_t size, choice *c) {
     *c = (choice){.hole = NULL};
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         choice a = target_at(p, hole, size);
-        if (a.need <= hole->size && (!c->hole || a.need < c->need)) *c = a;
+        if (a.need <= hole->size && better(&a, c)) *c = a;
     }
     return c->hole;
 }
