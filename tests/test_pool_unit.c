@@ -813,6 +813,82 @@ static void a_move_that_fails_loses_nothing(void **state) {
     }
 }
 
+/* ---- mapping elsewhere ---- */
+
+/* Two blocks a page. On every fourth page one stays and the other is free; of the other pages' blocks every second one is free, with
+** work of stream 1 pending. */
+enum { HALVES = 32 };
+static tidei_pool *open_pinned(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.on_move = NULL;
+    movers.tick = 10;
+    movers.blocks = 0;
+    keep_caches(p, false);
+    atomic_store(&dbl.dev.limit, HALVES / 2 * PAGE);
+    for (unsigned i = 0; i < HALVES; i++) b[i] = must(p, PAGE / 2, 0);
+    for (unsigned i = 0; i < HALVES; i++) {
+        o[i] = (double_owner){.b = &b[i], .pinned = i % 8 == 1};
+        p->ops->own(p, &b[i], &o[i]);
+    }
+    for (unsigned i = 0; i < HALVES; i += 2) put(p, &b[i], 1, 5);
+    return p;
+}
+static void drop_pinned(tidei_pool *p, tidei_block *b, const double_owner *o) {
+    for (unsigned i = 1; i < HALVES; i += 2) {
+        assert_int_equal(o[i].held, 0);
+        p->ops->free(p, &b[i]);
+    }
+    close_clean(p);
+}
+
+/* Of sixteen pages four are pinned, and half of the others is what there is. */
+static void pages_go_elsewhere_once_work_is_done(void **state) {
+    (void)state;
+    tidei_block b[HALVES], c;
+    double_owner o[HALVES];
+    tidei_pool *p = open_pinned(b, o);
+    const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE;
+    assert_int_equal(get(p, 9 * PAGE, 0, flags, &c), TIDE_E_NOMEM);
+    assert_true(balanced(p));
+    assert_int_equal(get(p, 8 * PAGE, 0, flags, &c), TIDE_OK);
+    assert_true(movers.blocks > 0);
+    assert_int_equal(figures(p).bytes_remapped, 8 * PAGE);
+    assert_true(dbl.word[1] >= 5 && dbl.word[0] >= movers.tick); /* waited for */
+    assert_int_equal(c.stamps.n, 0);
+    assert_int_equal(dbl.dev.backed, HALVES / 2 * PAGE);
+    assert_false(movers.closed);
+    put(p, &c, 0, 0);
+    drop_pinned(p, b, o);
+}
+
+/* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for again. */
+static void remapping_that_fails_loses_nothing(void **state) {
+    (void)state;
+    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+    for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            tidei_block b[HALVES], c;
+            double_owner o[HALVES];
+            tidei_pool *p = open_pinned(b, o);
+            atomic_store(&dbl.dev.limit, (HALVES / 2 + 1) * PAGE);
+            dbl.fail_after[kinds[k]] = after;
+            tide_status st = get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c);
+            failed = dbl.fail_after[kinds[k]] < 0;
+            dbl.fail_after[kinds[k]] = -1;
+            assert_true(failed || st == TIDE_OK);
+            assert_true(balanced(p));
+            assert_false(movers.closed);
+            if (st != TIDE_OK)
+                assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+            put(p, &c, 0, 0);
+            drop_pinned(p, b, o);
+        }
+    }
+}
+
 /* ---- caches ---- */
 
 static void a_freed_block_is_at_hand(void **state) {
@@ -1120,6 +1196,8 @@ int main(void) {
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
         cmocka_unit_test(a_move_that_fails_loses_nothing),
+        cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
+        cmocka_unit_test(remapping_that_fails_loses_nothing),
         cmocka_unit_test(a_freed_block_is_at_hand),
         cmocka_unit_test(nothing_is_out_of_reach),
         cmocka_unit_test(many_threads),
