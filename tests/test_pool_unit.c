@@ -793,6 +793,53 @@ static void pins_stay(void **state) {
     drop_owned(p, b);
 }
 
+static void on_one_stream(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+                          uint64_t tick) {
+    (void)m, (void)tick;
+    for (unsigned i = 0; i < npending; i++) assert_int_equal(pending[i].stream, s->slot);
+}
+
+/* Where streams are not to wait for each other blocks do not move over what others' work is pending on: five pages lie between. */
+static void no_moves_beyond_reach(void **state) {
+    (void)state;
+    for (unsigned pages = 4; pages <= 6; pages += 2) {
+        tidei_block b[CHECKERS], c;
+        double_owner o[CHECKERS];
+        tidei_pool *p = open_checkered(b, o);
+        atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+        movers.on_move = on_one_stream;
+        put(p, &b[5], 1, 50);
+        put(p, &b[11], 1, 51);
+        assert_int_equal(get(p, pages * PAGE, 0, 0, &c), pages < 5 ? TIDE_OK : TIDE_E_NOMEM);
+        assert_int_equal(movers.blocks > 0, pages < 5);
+        movers.on_move = NULL;
+        if (pages < 5) put(p, &c, 0, 11);
+        for (unsigned i = 1; i < CHECKERS; i += 2)
+            if (i != 5 && i != 11) p->ops->free(p, &b[i]);
+        close_clean(p);
+    }
+}
+
+/* A low hole that is too small for all that is wanted is left alone. */
+static void adds_in_one_piece(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_tide *t = (tidei_tide *)p;
+    tidei_block b[3];
+    tidei_extent *x = NULL;
+    for (unsigned i = 0; i < 3; i++) b[i] = must(p, PAGE, 0);
+    put(p, &b[1], 0, 0);
+    assert_int_equal(p->ops->trim(p, 0), PAGE);
+    pthread_mutex_lock(&t->lock);
+    assert_int_equal(tidei_tide_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
+    assert_int_equal(x->size, 3 * PAGE);
+    tidei_tide_unclaim(t, x);
+    pthread_mutex_unlock(&t->lock);
+    put(p, &b[0], 0, 0);
+    put(p, &b[2], 0, 0);
+    close_clean(p);
+}
+
 static void a_move_that_fails_loses_nothing(void **state) {
     (void)state;
     tide_status st = TIDE_E_DEVICE;
@@ -1195,6 +1242,8 @@ int main(void) {
         cmocka_unit_test(random_against_a_model),
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
+        cmocka_unit_test(no_moves_beyond_reach),
+        cmocka_unit_test(adds_in_one_piece),
         cmocka_unit_test(a_move_that_fails_loses_nothing),
         cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
         cmocka_unit_test(remapping_that_fails_loses_nothing),

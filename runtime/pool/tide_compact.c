@@ -430,21 +430,20 @@ static stretch choose(tidei_tide *p, const compaction *c, bool sliding) {
     return cheapest(p, c, tidei_compaction_ask(p, c), sliding);
 }
 
-/* Descriptors for the places of a stretch's blocks; may let go of the lock. */
-static tide_status restock(tidei_tide *p, const stretch *w) {
+/* Descriptors for the places of a stretch's blocks. */
+static size_t spares_for(const stretch *w, bool sliding) {
     size_t n = 2;
-    for (const tidei_extent *x = w->first; x != w->last->next; x = x->next) n++;
-    return tidei_tide_restock_to(p, n);
+    for (const tidei_extent *x = w->first; x != w->last->next && !sliding; x = x->next) n++;
+    return n;
 }
 
 /* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
 static tide_status clear(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
     stretch w = choose(p, c, sliding);
-    size_t lost = c->lost, blocks = 2;
+    size_t lost = c->lost;
     c->n = c->npending = 0;
     if (!w.first) return TIDE_E_NOMEM;
-    for (const tidei_extent *x = w.first; x != w.last->next && !sliding; x = x->next) blocks++;
-    if (!tidei_tide_has_spares(p, blocks) || !claim(p, c, &w)) {
+    if (!tidei_tide_has_spares(p, spares_for(&w, sliding)) || !claim(p, c, &w)) {
         unclaim(p, &w);
         *again = true;
         return TIDE_E_NOMEM;
@@ -458,7 +457,7 @@ static tide_status clear(tidei_tide *p, compaction *c, bool sliding, bool *again
 static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
     *again = false;
     stretch w = choose(p, c, sliding);
-    if (!w.first || restock(p, &w) != TIDE_OK) return TIDE_E_NOMEM;
+    if (!w.first || tidei_tide_restock_to(p, spares_for(&w, sliding)) != TIDE_OK) return TIDE_E_NOMEM;
     tidei_compaction_begin(p);
     tide_status st = clear(p, c, sliding, again, out);
     tidei_compaction_end(p, c);
