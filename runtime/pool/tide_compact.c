@@ -239,9 +239,9 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w) {
 
 /* ---- moving ---- */
 
+/* Of a block that is held. */
 static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
-    c->to[i] = to;
     c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed),
                                .priv = to,
                                .from = p->addr + x->off,
@@ -287,11 +287,8 @@ bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
     bool all = true;
     qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
     for (size_t i = 0; i < c->n; i++) {
-        tidei_extent *y = find_place(p, c, c->from[i]->size);
-        if (y)
-            plan_move(p, c, i, y, y->off);
-        else
-            c->from[i]->fixed = true, c->to[i] = NULL, all = false;
+        c->to[i] = find_place(p, c, c->from[i]->size);
+        if (!c->to[i]) c->from[i]->fixed = true, all = false;
     }
     if (!all) tidei_compaction_vacate(p, c, 0);
     return all;
@@ -313,6 +310,7 @@ static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t 
 
 tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
+    for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
     tide_status st = move(p, c, &moved, tick);
     for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
     if (*tick && moved < c->n) be_pending(c->to[moved], c->s, *tick); /* part of it may be queued */

@@ -53,7 +53,7 @@ void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
 bool tidei_compaction_find_places(tidei_tide *p, tidei_compaction *c);
 /* Gives places back, from the i-th on. */
 void tidei_compaction_vacate(tidei_tide *p, tidei_compaction *c, size_t i);
-/* The blocks go to their places, and claimed free pieces are where they were, pending on s. What fails is as it was. *tick is 0
+/* The blocks, which are held, go to their places, and claimed free pieces are where they were, pending on s. What fails is as it was. *tick is 0
 ** where nothing was queued. Lets go of the lock meanwhile. */
 tide_status tidei_compaction_move_out(tidei_tide *p, tidei_compaction *c, uint64_t *tick);
 
