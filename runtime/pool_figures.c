@@ -145,6 +145,7 @@ static void read_figures(tide_pool *x, tide_pool_statistics *s) {
     s->ooms = atomic_load(&x->ooms);
     s->compactions = ps.compactions;
     s->bytes_moved = ps.bytes_moved;
+    s->bytes_remapped = ps.bytes_remapped;
     for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
 }
 
@@ -186,9 +187,12 @@ static void put_figures(struct text *t, const tide_pool *x, const tide_pool_stat
     put(t, "cached %s, parked %s, pinned %s\n", size_text(b[0], s->cached), size_text(b[1], s->parked),
         size_text(b[2], s->pinned));
     put(t, "  largest request that fits now: %s\n", size_text(b[0], s->largest));
-    put(t, "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s moved)\n",
+    put(t,
+        "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s moved, %s "
+        "remapped)\n",
         (unsigned long long)s->allocations, (unsigned long long)s->frees, (unsigned long long)s->retries,
-        (unsigned long long)s->ooms, (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved));
+        (unsigned long long)s->ooms, (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved),
+        size_text(b[1], s->bytes_remapped));
 }
 
 static void put_class(struct text *t, const tide_pool_class *c) {

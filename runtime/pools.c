@@ -163,6 +163,7 @@ void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) {
         sum->frees += one.frees;
         sum->compactions += one.compactions;
         sum->bytes_moved += one.bytes_moved;
+        sum->bytes_remapped += one.bytes_remapped;
     }
 }
 

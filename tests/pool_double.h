@@ -28,6 +28,7 @@ enum double_call {
     CALL_RAW,
     CALL_RESERVE,
     CALL_MOVE,
+    CALL_WAIT,
     CALLS
 };
 
@@ -117,6 +118,14 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     if (dbl.word[x.stream] > atomic_load(&s->completed)) atomic_store(&s->completed, dbl.word[x.stream]);
     pthread_mutex_unlock(&dbl.lock);
     return x.tick <= atomic_load(&s->completed);
+}
+/* The device goes on meanwhile. */
+tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
+    if (double_fails(CALL_WAIT)) return dbl.fail_with;
+    pthread_mutex_lock(&dbl.lock);
+    if (x.tick > dbl.word[x.stream]) dbl.word[x.stream] = x.tick;
+    pthread_mutex_unlock(&dbl.lock);
+    return tidei_stamp_done(d, x) ? TIDE_OK : TIDE_E_DEVICE;
 }
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     return x.stream == s->slot || x.tick <= atomic_load(&s->seen[x.stream]) ||

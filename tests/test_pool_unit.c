@@ -352,13 +352,18 @@ static void grows_by_little(void **state) {
     must(p, 8 * MIB, 0);
     assert_true(figures(p).backed <= 8 * MIB + 2 * PAGE);
     close_clean(p);
-    p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)16 << 30);
+    p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)128 << 30);
     must(p, 60 * MIB, 0); /* small pages while little is backed */
     assert_int_equal(dbl.calls[CALL_PAGE_NEW], 30);
     assert_int_equal(dbl.calls[CALL_MAP], 1);
     must(p, 3072 * MIB, 0); /* pages of at most 32 MiB, 64 of them a call */
     assert_int_equal(dbl.calls[CALL_PAGE_NEW], 30 + 96);
     assert_int_equal(dbl.calls[CALL_MAP], 1 + 2);
+    close_clean(p);
+    p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)128 << 30);
+    atomic_store(&dbl.dev.limit, (size_t)8 << 30); /* 2048 pages have to do */
+    must(p, 2048 * MIB, 0);
+    assert_int_equal(dbl.calls[CALL_PAGE_NEW], 512);
     close_clean(p);
 }
 
@@ -792,6 +797,7 @@ static void random_against_a_model(void **state) {
         assert_true(dbl.peak <= MODEL_LIMIT * KIB);
         assert_true(movers.blocks > 30);
         assert_true(figures(p).compactions > 0 && figures(p).bytes_moved > 0);
+        assert_true(figures(p).bytes_remapped > 0);
         movers.on_move = NULL;
         for (unsigned i = 0; i < MODEL_BLOCKS; i++)
             if (m->b[i].priv) p->ops->free(p, &m->b[i]);
@@ -851,7 +857,8 @@ static void moves_what_is_in_the_way(void **state) {
     drop_owned(p, b);
 }
 
-/* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks there find places behind. */
+/* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks there find places behind. More comes
+** from pages on both sides, which change their addresses. */
 static void pins_stay(void **state) {
     (void)state;
     tidei_block b[CHECKERS], c;
@@ -859,14 +866,67 @@ static void pins_stay(void **state) {
     tidei_pool *p = open_checkered(b, o);
     tidei_addr at = b[7].addr;
     o[7].pinned = o[11].pinned = true;
-    assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
+    assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
     assert_int_equal(movers.blocks, 0);
     assert_true(balanced(p));
     assert_int_equal(get(p, 5 * PAGE, 0, TIDEI_ALLOC_MOVE, &c),
                      TIDE_OK); /* emptied: the blocks find places behind the pin */
     assert_int_equal(b[7].addr, at);
     put(p, &c, 0, 11);
+    assert_int_equal(dbl.calls[CALL_UNMAP], 0);
+    assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+    assert_true(dbl.calls[CALL_UNMAP] > 0);
+    assert_int_equal(b[7].addr, at);
+    assert_int_equal(dbl.dev.backed, CHECKERS * PAGE);
+    put(p, &c, 0, 12);
     drop_owned(p, b);
+}
+
+static void on_one_stream(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+                          const tidei_piece *at, uint64_t tick) {
+    (void)m, (void)at, (void)tick;
+    for (unsigned i = 0; i < npending; i++) assert_int_equal(pending[i].stream, s->slot);
+}
+
+/* Where streams are not to wait for each other blocks do not move over what others' work is pending on: five pages lie between. */
+static void no_moves_beyond_reach(void **state) {
+    (void)state;
+    for (unsigned pages = 4; pages <= 6; pages += 2) {
+        tidei_block b[CHECKERS], c;
+        double_owner o[CHECKERS];
+        tidei_pool *p = open_checkered(b, o);
+        atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+        movers.on_move = on_one_stream;
+        put(p, &b[5], 1, 50);
+        put(p, &b[11], 1, 51);
+        assert_int_equal(get(p, pages * PAGE, 0, 0, &c), pages < 5 ? TIDE_OK : TIDE_E_NOMEM);
+        assert_int_equal(movers.blocks > 0, pages < 5);
+        movers.on_move = NULL;
+        if (pages < 5) put(p, &c, 0, 11);
+        for (unsigned i = 1; i < CHECKERS; i += 2)
+            if (i != 5 && i != 11) p->ops->free(p, &b[i]);
+        close_clean(p);
+    }
+}
+
+/* A low hole that is too small for all that is wanted is left alone. */
+static void adds_in_one_piece(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_tide *t = (tidei_tide *)p;
+    tidei_block b[3];
+    tidei_extent *x = NULL;
+    for (unsigned i = 0; i < 3; i++) b[i] = must(p, PAGE, 0);
+    put(p, &b[1], 0, 0);
+    assert_int_equal(p->ops->trim(p, 0), PAGE);
+    tidei_lock_take(&t->lock);
+    assert_int_equal(tidei_tide_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
+    assert_int_equal(x->size, 3 * PAGE);
+    tidei_tide_unclaim(t, x);
+    tidei_lock_give(&t->lock);
+    put(p, &b[0], 0, 0);
+    put(p, &b[2], 0, 0);
+    close_clean(p);
 }
 
 static void a_move_that_fails_loses_nothing(void **state) {
@@ -886,6 +946,82 @@ static void a_move_that_fails_loses_nothing(void **state) {
         if (st != TIDE_OK) assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_OK);
         put(p, &c, 0, 11);
         drop_owned(p, b);
+    }
+}
+
+/* ---- mapping elsewhere ---- */
+
+/* Two blocks a page. On every fourth page one stays and the other is free; of the other pages' blocks every second one is free, with
+** work of stream 1 pending. */
+enum { HALVES = 32 };
+static tidei_pool *open_pinned(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.on_move = NULL;
+    movers.tick = 10;
+    movers.blocks = 0;
+    keep_caches(p, false);
+    atomic_store(&dbl.dev.limit, HALVES / 2 * PAGE);
+    for (unsigned i = 0; i < HALVES; i++) b[i] = must(p, PAGE / 2, 0);
+    for (unsigned i = 0; i < HALVES; i++) {
+        o[i] = (double_owner){.b = &b[i], .pinned = i % 8 == 1};
+        p->ops->own(p, &b[i], &o[i]);
+    }
+    for (unsigned i = 0; i < HALVES; i += 2) put(p, &b[i], 1, 5);
+    return p;
+}
+static void drop_pinned(tidei_pool *p, tidei_block *b, const double_owner *o) {
+    for (unsigned i = 1; i < HALVES; i += 2) {
+        assert_int_equal(o[i].held, 0);
+        p->ops->free(p, &b[i]);
+    }
+    close_clean(p);
+}
+
+/* Of sixteen pages four are pinned, and half of the others is what there is. */
+static void pages_go_elsewhere_once_work_is_done(void **state) {
+    (void)state;
+    tidei_block b[HALVES], c;
+    double_owner o[HALVES];
+    tidei_pool *p = open_pinned(b, o);
+    const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE;
+    assert_int_equal(get(p, 9 * PAGE, 0, flags, &c), TIDE_E_NOMEM);
+    assert_true(balanced(p));
+    assert_int_equal(get(p, 8 * PAGE, 0, flags, &c), TIDE_OK);
+    assert_true(movers.blocks > 0);
+    assert_int_equal(figures(p).bytes_remapped, 8 * PAGE);
+    assert_true(dbl.word[1] >= 5 && dbl.word[0] >= movers.tick); /* waited for */
+    assert_int_equal(c.stamps.n, 0);
+    assert_int_equal(dbl.dev.backed, HALVES / 2 * PAGE);
+    assert_false(movers.closed);
+    put(p, &c, 0, 0);
+    drop_pinned(p, b, o);
+}
+
+/* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for again. */
+static void remapping_that_fails_loses_nothing(void **state) {
+    (void)state;
+    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+    for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            tidei_block b[HALVES], c;
+            double_owner o[HALVES];
+            tidei_pool *p = open_pinned(b, o);
+            atomic_store(&dbl.dev.limit, (HALVES / 2 + 1) * PAGE);
+            dbl.fail_after[kinds[k]] = after;
+            tide_status st = get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c);
+            failed = dbl.fail_after[kinds[k]] < 0;
+            dbl.fail_after[kinds[k]] = -1;
+            assert_true(failed || st == TIDE_OK);
+            assert_true(balanced(p));
+            assert_false(movers.closed);
+            if (st != TIDE_OK)
+                assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+            put(p, &c, 0, 0);
+            drop_pinned(p, b, o);
+        }
     }
 }
 
@@ -1198,7 +1334,11 @@ int main(void) {
         cmocka_unit_test(random_against_a_model),
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
+        cmocka_unit_test(no_moves_beyond_reach),
+        cmocka_unit_test(adds_in_one_piece),
         cmocka_unit_test(a_move_that_fails_loses_nothing),
+        cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
+        cmocka_unit_test(remapping_that_fails_loses_nothing),
         cmocka_unit_test(a_freed_block_is_at_hand),
         cmocka_unit_test(nothing_is_out_of_reach),
         cmocka_unit_test(many_threads),

@@ -82,6 +82,7 @@ typedef struct tide_pool_statistics {
     uint64_t retries; /* driver attempts after a full flush: everything cached had been given back */
     uint64_t ooms;    /* requests that failed with the out-of-memory report */
     uint64_t compactions, bytes_moved; /* times blocks were moved to make room, and how much in them */
+    uint64_t bytes_remapped;           /* free memory that got other addresses, as pinned blocks stood between it */
     tide_pool_class classes[TIDE_POOL_CLASSES];
 } tide_pool_statistics;
 

@@ -1,8 +1,9 @@
 /* pool.h: the pool table: who hands out device blocks and keeps freed ones for reuse.
 **
 ** A pool serves one device and one kind of memory. A freed block carries the stamps of every stream's last use. `alloc`
-** hands a block to stream s only if each stamp is its own, seen or done (tidei_stamps_covered); with TIDEI_ALLOC_STEAL
-** also one with foreign, pending stamps: they travel with the block, and its first use waits for them on the device.
+** hands a block to stream s only if each stamp is its own, seen or done (tidei_stamps_covered); with TIDEI_ALLOC_STEAL,
+** and under the rule TIDEI_REUSE_WAIT where the pool sees fit, also one with foreign, pending stamps: they travel with the
+** block, and its first use waits for them on the device.
 ** All slots are callable from any thread. A pool never climbs the ladder, never collects, never waits for a stream but
 ** where a slot says so. It takes memory from the device only through tidei_back and returns it through tidei_unback,
 ** which keep the limits.
@@ -19,9 +20,9 @@ typedef struct tidei_block {
     tidei_addr addr;
     size_t bytes; /* as requested, > 0 */
     void *priv;
-    tidei_stamps
-        stamps; /* from alloc: history still pending (never needs waiting on the allocating stream unless stolen);
-                         ** to free: the last uses. Moved both ways. */
+    /* From alloc: history still pending, which the allocating stream need not wait for, unless that was acceptable
+    ** (TIDEI_ALLOC_STEAL, the rule TIDEI_REUSE_WAIT). To free: the last uses. Moved both ways. */
+    tidei_stamps stamps;
 } tidei_block;
 
 enum {
@@ -29,7 +30,9 @@ enum {
     TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds */
     TIDEI_ALLOC_FLUSHED =
         4, /* all that was cached has been given back before: counted as a retry; no matter to pools */
-    TIDEI_ALLOC_MOVE = 8 /* other blocks may be moved for it, whatever that costs */
+    /* Other blocks may be moved for it, whatever that costs, and the host may wait for streams so that memory can be mapped
+    ** elsewhere. */
+    TIDEI_ALLOC_MOVE = 8
 };
 
 typedef struct tidei_pool_stats {
@@ -40,8 +43,9 @@ typedef struct tidei_pool_stats {
     size_t backed;
     size_t largest; /* largest request that would be served without growing, stamps aside */
     uint64_t allocs, frees;
-    uint64_t compactions; /* times blocks were moved to make room */
-    uint64_t bytes_moved; /* in them */
+    uint64_t compactions;    /* times blocks were moved to make room */
+    uint64_t bytes_moved;    /* in them */
+    uint64_t bytes_remapped; /* in pages that got other addresses */
 } tidei_pool_stats;
 
 /* When a freed block may serve another stream than the one whose work is pending on it (a pool's own stream needs no rule). */

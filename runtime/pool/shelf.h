@@ -40,7 +40,10 @@ struct tidei_extent {
     union {
         tidei_extent *right;      /* FREE: in its bin; HOLE: the hole behind */
         struct tidei_page *pages; /* CLAIMED by a trim: the first of its pages */
-        bool fixed;               /* LIVE, while a compaction is planned: it may not move */
+        struct {                  /* LIVE, while moves are planned: ... */
+            bool fixed;           /* it may not move */
+            bool leaves;          /* it lies on a page that is to be cleared */
+        };
     };
     union {
         uint64_t tick; /* pending on `slot` up to here */

@@ -9,11 +9,9 @@
 ** What must stay true: the lock is not held while the mover works. Until it is done the blocks are held by their owners, so
 ** none is freed, and the free pieces of both places are claimed. A move that fails leaves what moved before it moved. */
 #include <stdlib.h>
-#include "runtime/pool/tide_pool.h"
+#include "runtime/pool/reuse.h"
+#include "runtime/pool/tide_compact.h"
 
-#define MOVES_MAX 4096
-/* A move costs as much as this many bytes: a launch, and what the host does for it. */
-#define MOVE_COST (16 * TIDEI_KIB)
 /* A block that slides by less than this part of its size would be copied in too many pieces. */
 #define SLIDE_PIECES 256
 
@@ -21,27 +19,67 @@ typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
     size_t cost, blocks;
 } stretch;
+typedef tidei_compaction compaction;
 
-/* What a compaction needs while it lasts; kept for the next one. */
-struct tidei_compaction {
-    size_t size; /* that is wanted, for a stream */
-    tide_stream *s;
-    tidei_reach reach;
-    size_t lost;                            /* free bytes between blocks that cannot slide */
-    tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */
-    unsigned npending;
-    size_t n; /* blocks to move */
-    tidei_move moves[MOVES_MAX];
-    tidei_piece places[MOVES_MAX];                 /* of the moves */
-    tidei_extent *from[MOVES_MAX], *to[MOVES_MAX]; /* to: emptying */
-    void *held[MOVES_MAX];                         /* owners to let go of */
-    size_t nheld;
-};
-typedef struct tidei_compaction compaction;
+/* ---- opening and closing ---- */
+
+static compaction *make(tidei_tide *p, size_t moves) {
+    compaction *c;
+    size_t each = sizeof *c->moves + sizeof *c->places + sizeof *c->from + sizeof *c->to + sizeof *c->held;
+    if (!(c = tidei_host_alloc(p->base.dev->rt, sizeof *c + moves * each))) return NULL;
+    c->cap = moves;
+    c->moves = (tidei_move *)(c + 1);
+    c->places = (tidei_piece *)(c->moves + moves);
+    c->from = (tidei_extent **)(c->places + moves);
+    c->to = c->from + moves;
+    c->held = (void **)(c->to + moves);
+    return c;
+}
+
+compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tide_stream *s, tidei_reach reach) {
+    compaction *c = NULL;
+    if (p->compaction && p->compaction->cap >= moves) {
+        c = p->compaction;
+        p->compaction = NULL;
+    } else {
+        tidei_lock_give(&p->lock);
+        c = make(p, tidei_max_size(moves, TIDEI_MOVES_MAX));
+        tidei_lock_take(&p->lock);
+        if (!c) return NULL;
+    }
+    c->size = size, c->s = s, c->reach = reach;
+    c->waits = reach == TIDEI_REACH_ANY || tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT;
+    c->lost = c->n = c->nheld = c->npending = 0;
+    return c;
+}
+
+void tidei_compaction_close(tidei_tide *p, compaction *c) {
+    if (!p->compaction && c->cap <= TIDEI_MOVES_MAX) {
+        p->compaction = c;
+        return;
+    }
+    tidei_lock_give(&p->lock);
+    tidei_host_free(p->base.dev->rt, c);
+    tidei_lock_take(&p->lock);
+}
+
+void tidei_compaction_begin(tidei_tide *p) {
+    tidei_lock_give(&p->lock);
+    p->base.mover->begin(p->base.dev);
+    tidei_lock_take(&p->lock);
+}
+
+void tidei_compaction_end(tidei_tide *p, compaction *c) {
+    tidei_lock_give(&p->lock);
+    p->base.mover->end(p->base.dev);
+    while (c->nheld)
+        p->base.mover->let_go(c->held[--c->nheld]); /* the last reference returns the block to this pool */
+    tidei_lock_take(&p->lock);
+}
 
 /* ---- what may move ---- */
 
-static bool is_free(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
+static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 
 static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     uint8_t live = TIDEI_EXTENT_LIVE;
@@ -52,27 +90,34 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     return yes;
 }
 
-/* Tells each block whether it may move, and each free piece whether it is within reach. Returns the bytes of those that are. */
-static size_t ask_all(tidei_tide *p, tide_stream *s, tidei_reach reach) {
+size_t tidei_compaction_ask(tidei_tide *p, const compaction *c) {
     size_t bytes = 0;
     for (tidei_extent *x = p->first; x; x = x->next) {
         bool out = tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
-        if (out) x->fixed = !asked(x, p->base.mover->movable);
+        if (out) x->fixed = !asked(x, p->base.mover->movable), x->leaves = false;
         if (!is_free(x)) continue;
-        x->far = !tidei_tide_reaches(p, reach, s, x);
+        x->far = !tidei_tide_reaches(p, c->reach, c->s, x);
         if (!x->far) bytes += x->size;
     }
     return bytes;
 }
 
-static bool stays(const tidei_extent *x) {
-    return !is_free(x) && (tidei_extent_is(x) != TIDEI_EXTENT_LIVE || x->fixed);
+bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
+    x->fixed = !asked(x, p->base.mover->hold);
+    if (x->fixed) return false;
+    c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
+    return true;
+}
+
+static bool stays(const compaction *c, const tidei_extent *x) {
+    if (is_free(x)) return x->far && !c->waits;
+    return tidei_extent_is(x) != TIDEI_EXTENT_LIVE || x->fixed;
 }
 
 /* To move over a free piece out of reach means to wait, on the device, for what is pending there: worse than to move as much. */
 static size_t cost_of(const tidei_extent *x) {
-    if (is_free(x)) return x->far ? 2 * x->size + MOVE_COST : 0;
-    return x->size + MOVE_COST;
+    if (is_free(x)) return x->far ? 2 * x->size + TIDEI_MOVE_COST : 0;
+    return x->size + TIDEI_MOVE_COST;
 }
 
 /* ---- which stretch ---- */
@@ -103,12 +148,14 @@ static void take_away(struct sums *a, const tidei_extent *x) {
     }
 }
 
-/* The cheapest stretch that has `size` bytes, free ones if `slide`; `all` free ones are within reach. For each end the latest beginning is the cheapest. */
-static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide) {
+/* The cheapest stretch that has the bytes wanted, free ones if `slide`; `all` free ones are within reach. For each end the latest
+** beginning is the cheapest. */
+static stretch cheapest(const tidei_tide *p, const compaction *c, size_t all, bool slide) {
+    size_t size = c->size + c->lost;
     stretch best = {NULL, NULL, SIZE_MAX, 0};
     struct sums a = {0};
     for (tidei_extent *x = p->first, *low = x; x; x = x->next) {
-        if (stays(x)) {
+        if (stays(c, x)) {
             a = (struct sums){0};
             low = x->next;
             continue;
@@ -119,7 +166,7 @@ static stretch cheapest(const tidei_tide *p, size_t size, size_t all, bool slide
             low = low->next;
         }
         bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.near;
-        if (fits && a.cost < best.cost && a.blocks <= MOVES_MAX) best = (stretch){low, x, a.cost, a.blocks};
+        if (fits && a.cost < best.cost && a.blocks <= c->cap) best = (stretch){low, x, a.cost, a.blocks};
     }
     return best;
 }
@@ -135,8 +182,7 @@ static void note(compaction *c, tidei_stamp x) {
     c->pending[c->npending++] = x;
 }
 
-/* What is pending on the free piece x will be waited for. */
-static void note_pending(compaction *c, tidei_extent *x) {
+void tidei_compaction_note(compaction *c, tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot != TIDEI_SLOT_MANY) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
@@ -156,14 +202,11 @@ static void be_pending(tidei_extent *x, tide_stream *s, uint64_t tick) {
 static bool claim(tidei_tide *p, compaction *c, const stretch *w) {
     for (tidei_extent *x = w->first, *end = w->last->next; x != end; x = x->next) {
         if (is_free(x)) {
-            note_pending(c, x);
+            tidei_compaction_note(c, x);
             tidei_tide_claim(p, x);
-        } else if (asked(x, p->base.mover->hold)) {
-            c->from[c->n++] = x;
-            c->held[c->nheld++] = atomic_load_explicit(&x->owner, memory_order_relaxed);
         } else {
-            x->fixed = true;
-            return false;
+            c->from[c->n++] = x;
+            if (!tidei_compaction_hold(p, c, x)) return false;
         }
     }
     return true;
@@ -197,9 +240,9 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w) {
 
 /* ---- moving ---- */
 
+/* Of a block that is held. */
 static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
-    c->to[i] = to;
     c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
     c->places[i] = (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
     tidei_tide_unpoison(p, to_off, x->bytes); /* for the copy; the slack is poisoned when the place is free again */
@@ -229,9 +272,9 @@ static bool in_order(const compaction *c) {
     return true;
 }
 
-/* Gives the places that were found back. */
-static void vacate(tidei_tide *p, compaction *c, size_t from, size_t n) {
-    for (size_t i = from; i < n; i++) tidei_tide_unclaim(p, c->to[i]);
+void tidei_compaction_vacate(tidei_tide *p, compaction *c, size_t i) {
+    for (; i < c->n; i++)
+        if (c->to[i]) tidei_tide_unclaim(p, c->to[i]);
 }
 
 /* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory for its history. */
@@ -241,22 +284,19 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
     if (!y) return NULL;
     tidei_extent_be(y, TIDEI_EXTENT_CLAIMED);
     p->claimed += y->size;
-    note_pending(c, y);
+    tidei_compaction_note(c, y);
     return y;
 }
 
-/* For each block, the largest first. False: there is none for some, and none is taken. */
-static bool find_places(tidei_tide *p, compaction *c) {
+bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
+    bool all = true;
     if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
     for (size_t i = 0; i < c->n; i++) {
-        tidei_extent *y = find_place(p, c, c->from[i]->size);
-        if (!y) {
-            vacate(p, c, 0, i);
-            return false;
-        }
-        plan_move(p, c, i, y, y->off);
+        c->to[i] = find_place(p, c, c->from[i]->size);
+        if (!c->to[i]) c->from[i]->fixed = true, all = false;
     }
-    return true;
+    if (!all) tidei_compaction_vacate(p, c, 0);
+    return all;
 }
 
 /* The block of x is at y now; x is free. */
@@ -273,21 +313,25 @@ static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t 
     tidei_check(x->size == y->size); /* so that the claimed bytes are as many as before */
 }
 
-static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
+tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
+    for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
+    tide_status st = move(p, c, &moved, tick);
+    for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
+    for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick); /* it may be queued */
+    tidei_compaction_vacate(p, c, moved);
+    return st;
+}
+
+static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
     uint64_t tick = 0;
-    tide_status st = TIDE_E_NOMEM;
-    if (find_places(p, c)) {
-        st = move(p, c, &moved, &tick);
-        for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, tick);
-        for (size_t i = moved; i < c->n && tick; i++) be_pending(c->to[i], c->s, tick); /* it may be queued */
-        vacate(p, c, moved, c->n);
-        if (st == TIDE_OK) all_pending(w, c->s, tick);
-    }
-    if (st == TIDE_OK)
+    tide_status st = tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
+    if (st == TIDE_OK) {
+        all_pending(w, c->s, tick);
         *out = joined(p, w);
-    else
+    } else {
         unclaim(p, w);
+    }
     return st;
 }
 
@@ -385,40 +429,38 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 
 /* ---- the whole ---- */
 
-/* Descriptors for the places of a stretch's blocks; *again: the lock was let go of meanwhile. */
-static tide_status restock(tidei_tide *p, const stretch *w, bool *again) {
-    size_t n = w->blocks + 2;
-    *again = false;
-    if (p->nspares >= n) return TIDE_OK;
-    tide_status st = tidei_tide_restock_to(p, n);
-    *again = st == TIDE_OK;
-    return st;
+static stretch choose(tidei_tide *p, const compaction *c, bool sliding) {
+    return cheapest(p, c, tidei_compaction_ask(p, c), sliding);
 }
 
-/* One way, once. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
-static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
-    *again = false;
-    stretch w = cheapest(p, c->size + c->lost, ask_all(p, c->s, c->reach), sliding);
-    if (!w.first) return TIDE_E_NOMEM;
-    tide_status st = sliding ? TIDE_OK : restock(p, &w, again);
-    if (st != TIDE_OK || *again) return TIDE_E_NOMEM;
+/* Descriptors for the places of a stretch's blocks. */
+static size_t spares_for(const stretch *w, bool sliding) { return sliding ? 2 : w->blocks + 2; }
+
+/* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
+static tide_status clear(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
+    stretch w = choose(p, c, sliding);
+    size_t lost = c->lost;
     c->n = c->npending = 0;
-    if (!claim(p, c, &w)) {
+    if (!w.first) return TIDE_E_NOMEM;
+    if (p->nspares < spares_for(&w, sliding) || !claim(p, c, &w)) {
         unclaim(p, &w);
         *again = true;
         return TIDE_E_NOMEM;
     }
-    size_t lost = c->lost;
-    st = sliding ? slide(p, c, &w, out) : empty(p, c, &w, out);
+    tide_status st = sliding ? slide(p, c, &w, out) : empty(p, c, &w, out);
     *again = c->lost > lost;
     return st;
 }
 
-static void let_go(tidei_tide *p, compaction *c) {
-    if (!c->nheld) return;
-    tidei_lock_give(&p->lock); /* the last reference may return the block to this pool */
-    while (c->nheld) p->base.mover->let_go(c->held[--c->nheld]);
-    tidei_lock_take(&p->lock);
+/* One way, once. Windows stay open where there is nothing to be done. */
+static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
+    *again = false;
+    stretch w = choose(p, c, sliding);
+    if (!w.first || tidei_tide_restock_to(p, spares_for(&w, sliding)) != TIDE_OK) return TIDE_E_NOMEM;
+    tidei_compaction_begin(p);
+    tide_status st = clear(p, c, sliding, again, out);
+    tidei_compaction_end(p, c);
+    return st;
 }
 
 /* Blocks that get pinned meanwhile, and want of descriptors, make a way begin again. */
@@ -429,31 +471,19 @@ static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
     tidei_tide_flush(p);
     for (unsigned way = 0; way < 2 && st == TIDE_E_NOMEM; way++) {
         bool again = true;
-        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
+        for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++)
             st = attempt(p, c, way == 1, &again, out);
-            let_go(p, c);
-        }
     }
     return st;
 }
 
 tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
                                tidei_extent **out) {
-    const tidei_mover *mover = p->base.mover;
-    if (!mover) return TIDE_E_NOMEM;
-    tidei_lock_give(&p->lock);
-    mover->begin(p->base.dev);
-    if (!p->compaction) p->compaction = tidei_host_alloc(p->base.dev->rt, sizeof *p->compaction);
-    tidei_lock_take(&p->lock);
-    compaction *c = p->compaction;
-    tide_status st = TIDE_E_NOMEM;
-    if (c) {
-        c->size = size, c->s = s, c->reach = reach, c->lost = 0;
-        st = try_ways(p, c, out);
-        *lost = c->lost;
-    }
-    tidei_lock_give(&p->lock);
-    mover->end(p->base.dev);
-    tidei_lock_take(&p->lock);
+    if (!p->base.mover) return TIDE_E_NOMEM;
+    compaction *c = tidei_compaction_open(p, TIDEI_MOVES_MAX, size, s, reach);
+    if (!c) return TIDE_E_NOMEM;
+    tide_status st = try_ways(p, c, out);
+    *lost = c->lost;
+    tidei_compaction_close(p, c);
     return st;
 }

@@ -39,7 +39,8 @@ void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .allocs = t.allocs,
                               .frees = t.frees,
                               .compactions = p->compactions,
-                              .bytes_moved = p->bytes_moved};
+                              .bytes_moved = p->bytes_moved,
+                              .bytes_remapped = p->bytes_remapped};
     tidei_lock_give(&p->lock);
 }
 

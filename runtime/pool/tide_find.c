@@ -231,6 +231,7 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
     uint64_t frees = tidei_tide_tally(p).frees;
     if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after)) return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, out);
+    if (st == TIDE_E_NOMEM && must) st = tidei_tide_remap(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX) : 0;
     p->compact_after = frees + p->compact_pause;
     return st;

@@ -1,4 +1,4 @@
-/* tide_pages.c: memory for the pool `tide`: growing into holes, and giving whole pages back.
+/* tide_pages.c: memory for the pool `tide`: growing into holes, giving whole pages back, and mapping them elsewhere.
 **
 ** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth fills the low or the high
 ** end of a hole, or all of it, so that with the free stretches beside it the request fits; of all holes it takes the one
@@ -13,12 +13,13 @@
 #define PAGE_PART 64
 /* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us together). */
 #define PAGE_MAX (32 * TIDEI_MIB)
+/* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit is tight: so many pages it has
+** at least, and at 100 us each they cost 0.2 s once. */
+#define PAGES_MIN 2048
 /* Pages a device call: bounds the array on the stack. */
-#define BATCH 64
+#define BATCH TIDEI_RUN_PAGES
 
 /* ---- pages ---- */
-
-static size_t page_end(const tidei_page *pg) { return pg->off + pg->bytes; }
 
 static void pages_free(tidei_tide *p, tidei_page *first) {
     for (tidei_page *next; first; first = next) {
@@ -27,10 +28,18 @@ static void pages_free(tidei_tide *p, tidei_page *first) {
     }
 }
 
-/* How large a page may be, and how much growth takes, with so much backed. */
+static size_t whole_pages(const tidei_tide *p, size_t bytes) {
+    return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
+}
+/* How much growth takes with so much backed. */
+static size_t growth(const tidei_tide *p, size_t backed) {
+    return whole_pages(p, tidei_min_size(backed / PAGE_PART, PAGE_MAX));
+}
+/* How large a page may be. */
 static size_t page_size(const tidei_tide *p, size_t backed) {
-    size_t bytes = tidei_min_size(backed / PAGE_PART, PAGE_MAX) / p->page_bytes * p->page_bytes;
-    return tidei_max_size(bytes, p->page_bytes);
+    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
+    limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
+    return whole_pages(p, tidei_min_size(growth(p, backed), limit / PAGES_MIN));
 }
 
 /* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory is exhausted. */
@@ -57,7 +66,7 @@ static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t mos
 static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
     for (*n = 0;; pg = pg->next) {
         mem[(*n)++] = pg->mem;
-        if (page_end(pg) >= end || *n == BATCH) return pg;
+        if (tidei_page_end(pg) >= end || *n == BATCH) return pg;
     }
 }
 
@@ -69,7 +78,7 @@ static tide_status unmap(tidei_tide *p, tidei_page *pg, size_t end) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
         tide_status st = d->ops->unmap(d, p->addr + off, mem, n);
-        if (st != TIDE_OK || page_end(pg) >= end) return st;
+        if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
     }
 }
 
@@ -81,7 +90,7 @@ static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
         pg = batch(pg, end, mem, &n);
         tide_status st = d->ops->map(d, p->addr + off, mem, n);
         if (st != TIDE_OK && off > first->off) unmap(p, first, off);
-        if (st != TIDE_OK || page_end(pg) >= end) return st;
+        if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
     }
 }
 
@@ -89,7 +98,7 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
     for (;; pg = pg->next) {
         if (pg->mem) d->ops->page_release(d, pg->mem);
-        if (page_end(pg) >= end) return;
+        if (tidei_page_end(pg) >= end) return;
     }
 }
 
@@ -137,7 +146,7 @@ static void pages_link(tidei_tide *p, tidei_page *first) {
 /* Takes the pages of [first->off, end) out and returns them as a chain. */
 static tidei_page *pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
     tidei_page *last = first;
-    while (page_end(last) < end) last = last->next;
+    while (tidei_page_end(last) < end) last = last->next;
     if (first->prev)
         first->prev->next = last->next;
     else
@@ -216,6 +225,7 @@ static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tide_strea
     return true;
 }
 
+/* Of all holes the one that needs the least, and then a step more than that where it is less. */
 static bool plan_growth(tidei_tide *p, size_t size, size_t step, tide_stream *s, plan *best) {
     plan a;
     best->hole = NULL;
@@ -224,6 +234,16 @@ static bool plan_growth(tidei_tide *p, size_t size, size_t step, tide_stream *s,
     if (!best->hole) return false;
     best->bytes = tidei_min_size(tidei_max_size(best->bytes, step), best->hole->size);
     return true;
+}
+
+/* So much in one piece: in the first hole that is large enough. */
+static bool plan_addition(tidei_tide *p, size_t bytes, tide_stream *s, plan *out) {
+    for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
+        if (hole->size < bytes) continue;
+        *out = (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes};
+        return true;
+    }
+    return false;
 }
 
 /* Cuts the plan's part off its hole, with the descriptor `spare` where the rest stays a hole. */
@@ -250,23 +270,20 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
     return x;
 }
 
-static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
-    plan g = {0};
+/* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
+static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
-    tide_status st = tidei_tide_restock(p);
-    if (st != TIDE_OK) return st;
-    if (!plan_growth(p, size, step, s, &g)) return TIDE_E_NOMEM;
-    if (g.left) tidei_tide_claim(p, g.left);
-    if (g.right) tidei_tide_claim(p, g.right);
-    tidei_extent *x = cut_hole(p, &g, tidei_tide_spare(p));
+    if (g->left) tidei_tide_claim(p, g->left);
+    if (g->right) tidei_tide_claim(p, g->right);
+    tidei_extent *x = cut_hole(p, g, tidei_tide_spare(p));
     size_t most = page_size(p, p->backed + x->size);
     tidei_lock_give(&p->lock);
-    st = back(p, x->off, x->size, most, &pages);
+    tide_status st = back(p, x->off, x->size, most, &pages);
     tidei_lock_take(&p->lock);
     if (st != TIDE_OK) {
         tidei_tide_hole(p, x);
-        if (g.left) tidei_tide_unclaim(p, g.left);
-        if (g.right) tidei_tide_unclaim(p, g.right);
+        if (g->left) tidei_tide_unclaim(p, g->left);
+        if (g->right) tidei_tide_unclaim(p, g->right);
         return st;
     }
     pages_link(p, pages);
@@ -274,21 +291,165 @@ static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream 
     tidei_tide_set_cap(p);
     p->claimed += x->size;
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
-    if (g.left) tidei_tide_absorb(p, x, g.left);
-    if (g.right) tidei_tide_absorb(p, x, g.right);
+    if (g->left) tidei_tide_absorb(p, x, g->left);
+    if (g->right) tidei_tide_absorb(p, x, g->right);
     tidei_transit_end(p->base.dev, true);
     *out = x;
     return TIDE_OK;
 }
 
+static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
+    plan g;
+    tide_status st = tidei_tide_restock(p);
+    if (st != TIDE_OK) return st;
+    return plan_growth(p, size, step, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
+}
+
 tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out) {
-    return grow_by(p, 1, tidei_round_up(bytes, p->page_bytes), s, out);
+    plan g;
+    tide_status st = tidei_tide_restock(p);
+    if (st != TIDE_OK) return st;
+    bytes = tidei_round_up(bytes, p->page_bytes);
+    return plan_addition(p, bytes, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
+}
+
+tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes, tidei_extent **out) {
+    return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
-    size_t step = page_size(p, p->backed);
+    size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
+}
+
+/* ---- mapping elsewhere ---- */
+
+tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high) {
+    return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_tide_spare(p));
+}
+
+/* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the others. Without the lock. */
+static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **stay, tidei_page **down) {
+    tide_status st = TIDE_OK;
+    for (; *runs; runs = &(*runs)->left) {
+        tidei_extent *x = *runs;
+        tidei_tide_unpoison(p, x->off, x->size);
+        if ((st = unmap(p, x->pages, tidei_extent_end(x))) != TIDE_OK) {
+            tidei_tide_poison(p, x->off, x->size);
+            break;
+        }
+        for (tidei_page *pg = x->pages;; pg = pg->next) {
+            *down = pg;
+            down = &pg->then;
+            if (tidei_page_end(pg) >= tidei_extent_end(x)) break;
+        }
+    }
+    *down = NULL;
+    *stay = *runs;
+    *runs = NULL;
+    return st;
+}
+
+/* Maps pages one behind the other from `off` on until the device refuses; *rest are those from there on. Without the lock. */
+static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_page **rest) {
+    tidei_device *d = p->base.dev->d;
+    tidei_dpage *mem[BATCH];
+    for (*rest = pages; *rest;) {
+        tidei_page *pg = *rest;
+        size_t n = 0, bytes = 0;
+        for (; pg && n < BATCH; pg = pg->then) {
+            mem[n++] = pg->mem;
+            bytes += pg->bytes;
+        }
+        tide_status st = d->ops->map(d, p->addr + off, mem, n);
+        if (st != TIDE_OK) return st;
+        tidei_tide_poison(p, off, bytes);
+        off += bytes;
+        *rest = pg;
+    }
+    return TIDE_OK;
+}
+
+/* Links the pages before `rest` in where they are now. Returns their bytes. */
+static size_t link_moved(tidei_tide *p, tidei_page *pages, const tidei_page *rest, size_t off) {
+    size_t bytes = 0;
+    tidei_page *last = NULL;
+    for (tidei_page *pg = pages; pg != rest; last = pg, pg = pg->then) {
+        pg->off = off + bytes;
+        pg->prev = last;
+        pg->next = NULL;
+        if (last) last->next = pg;
+        bytes += pg->bytes;
+    }
+    if (bytes) pages_link(p, pages);
+    return bytes;
+}
+
+/* Runs that are down become holes, the others free. */
+static void leave_runs(tidei_tide *p, tidei_extent *down, tidei_extent *stay) {
+    for (tidei_extent *x = down, *next; x; x = next) {
+        next = x->left;
+        pages_unlink(p, x->pages, tidei_extent_end(x));
+        p->backed -= x->size;
+        p->claimed -= x->size;
+        tidei_tide_hole(p, x);
+    }
+    for (tidei_extent *x = stay, *next; x; x = next) {
+        next = x->left;
+        tidei_tide_unclaim(p, x);
+    }
+}
+
+/* Of the target the first `bytes` are backed now, and CLAIMED. */
+static void fill_target(tidei_tide *p, tidei_extent *target, size_t bytes, tidei_extent *spare) {
+    if (bytes == target->size) {
+        tidei_tide_drop(p, spare);
+    } else if (bytes) {
+        spare->off = target->off + bytes;
+        spare->size = target->size - bytes;
+        target->size = bytes;
+        tidei_tide_link_behind(p, spare, target);
+        tidei_tide_hole(p, spare);
+    } else {
+        tidei_tide_drop(p, spare);
+        tidei_tide_hole(p, target);
+        return;
+    }
+    p->backed += bytes;
+    p->claimed += bytes;
+    tidei_extent_be(target, TIDEI_EXTENT_CLAIMED);
+}
+
+/* Pages that are mapped nowhere go back to the device. Without the lock. */
+static void give_back(tidei_tide *p, tidei_page *pages) {
+    tidei_device *d = p->base.dev->d;
+    for (tidei_page *next; pages; pages = next) {
+        next = pages->then;
+        d->ops->page_release(d, pages->mem);
+        tidei_unback(p->base.dev, pages->bytes);
+        tidei_host_free(p->base.dev->rt, pages);
+    }
+}
+
+tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target) {
+    tidei_extent *stay, *spare = tidei_tide_spare(p);
+    tidei_page *pages, *rest;
+    tidei_lock_give(&p->lock);
+    tide_status st = take_down(p, &runs, &stay, &pages);
+    tide_status up = put_up(p, pages, target->off, &rest);
+    if (st == TIDE_OK) st = up;
+    tidei_lock_take(&p->lock);
+    leave_runs(p, runs, stay);
+    size_t bytes = link_moved(p, pages, rest, target->off);
+    fill_target(p, target, bytes, spare);
+    tidei_tide_set_cap(p);
+    p->bytes_remapped += bytes;
+    if (st != TIDE_OK && bytes) tidei_tide_unclaim(p, target);
+    tidei_lock_give(&p->lock);
+    give_back(p, rest);
+    tidei_lock_take(&p->lock);
+    return st;
 }
 
 /* ---- giving back ---- */
@@ -333,8 +494,8 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes)
             continue;
-        while (pg && page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
-        size_t high = pg ? page_end(pg) : 0, low = high;
+        while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
+        size_t high = pg ? tidei_page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
         for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < BATCH; pg = pg->prev, n++) {
             first = pg;
@@ -425,9 +586,9 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
 void tidei_tide_unmap_all(tidei_tide *p) {
     tidei_device *d = p->base.dev->d;
     for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
-        for (last = pg; last->next && last->next->off == page_end(last);) last = last->next;
-        tidei_tide_unpoison(p, pg->off, page_end(last) - pg->off);
-        unmap(p, pg, page_end(last));
+        for (last = pg; last->next && last->next->off == tidei_page_end(last);) last = last->next;
+        tidei_tide_unpoison(p, pg->off, tidei_page_end(last) - pg->off);
+        unmap(p, pg, tidei_page_end(last));
     }
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
         d->ops->page_release(d, pg->mem);
@@ -444,13 +605,13 @@ bool tidei_tide_pages_valid(tidei_tide *p) {
     for (; pg; prev = pg, pg = pg->next) {
         if (!pg->mem || !pg->bytes || pg->bytes % p->page_bytes || pg->off % p->page_bytes || pg->prev != prev)
             return false;
-        if (prev && pg->off < page_end(prev)) return false;
+        if (prev && pg->off < tidei_page_end(prev)) return false;
         sum += pg->bytes;
-        for (; x && x->off < page_end(pg); x = x->next) { /* what the page covers is backed */
+        for (; x && x->off < tidei_page_end(pg); x = x->next) { /* what the page covers is backed */
             if (tidei_extent_end(x) > pg->off &&
                 (tidei_extent_is(x) == TIDEI_EXTENT_HOLE || tidei_extent_is(x) == TIDEI_EXTENT_MAPPING))
                 return false;
-            if (tidei_extent_end(x) > page_end(pg)) break;
+            if (tidei_extent_end(x) > tidei_page_end(pg)) break;
         }
     }
     return sum == p->backed && p->last_page == prev; /* and as the sums agree, what is backed is covered */

@@ -1,5 +1,6 @@
 /* tide_pool.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks), tide_cache.c (threads'
-** caches), tide_find.c (which piece), tide_extents.c (pieces), tide_compact.c (moves), tide_pages.c (memory), tide_figures.c.
+** caches), tide_find.c (which piece), tide_extents.c (pieces), tide_compact.c (moves), tide_pages.c (memory), tide_remap.c (pages that
+** change their addresses), tide_figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out, free stretches, holes
 ** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
@@ -26,7 +27,11 @@ typedef struct tidei_page {
     size_t off, bytes;
     tidei_dpage *mem;
     struct tidei_page *prev, *next; /* by address */
+    struct tidei_page *then;        /* mapped elsewhere behind this one */
+    bool chosen;                    /* to be mapped elsewhere */
 } tidei_page;
+
+static inline size_t tidei_page_end(const tidei_page *pg) { return pg->off + pg->bytes; }
 
 typedef struct tidei_slab tidei_slab; /* of descriptors */
 
@@ -58,10 +63,11 @@ typedef struct tidei_tide {
     bool takes[TIDEI_STREAMS_MAX];          /* a stream of the slot has wanted memory that was not at hand */
     unsigned turn;                          /* the slot after the one whose pending memory was last waited for */
     size_t most_used;                       /* so far */
-    uint64_t compactions, bytes_moved;
+    uint64_t compactions, bytes_moved, bytes_remapped;
     uint64_t compact_after;              /* no compaction before that many frees in all, ... */
     size_t compact_pause;                /* ... so many after the last one, which was in vain; 0: it was not */
-    struct tidei_compaction *compaction; /* made at the first one; who moves has it */
+    struct tidei_compaction *compaction; /* made at the first one; NULL while somebody has it */
+    bool remapping;                      /* a thread is at it, and the pages' marks are its own */
     tidei_extent *spares;
     size_t nspares;
     tidei_slab *slabs;
@@ -135,6 +141,12 @@ size_t tidei_tide_settle(tidei_tide *p);
 tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
                                tidei_extent **out);
 
+/* tide_remap.c */
+/* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that is needed, and of new ones
+** within the limit. *out is CLAIMED, with nothing pending. The host waits for the work that is pending on the pages. Lets go of the
+** lock meanwhile. TIDE_E_NOMEM: not even so; or the device's error. */
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
+
 /* tide_cache.c */
 /* The thread's cache, if it has one in this pool already. */
 static inline tidei_cache *tidei_tide_cache_of(const tidei_tide *p, int number) {
@@ -162,8 +174,18 @@ bool tidei_tide_valid_locked(tidei_tide *p);
 /* tide_pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
 tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
-/* Gets so much new memory (rounded up to pages), beside free memory if possible; *out, CLAIMED, is that with it. */
+/* Gets so much new memory (rounded up to pages) in one piece, with free memory below it; *out, CLAIMED, is that. */
 tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out);
+/* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a spare descriptor. */
+tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high);
+/* Unmaps the pages of `runs`, which are CLAIMED, whole pages and at most TIDEI_RUN_PAGES of them each (their `pages`), have nothing
+** pending, and are chained by `left`; and maps them one behind the other at `target`, MAPPING and as long as all of them, which is
+** CLAIMED then. What fails half-way leaves free what is mapped, here or there, and gives back the rest; runs and target are not
+** the caller's any more. There is a spare descriptor. */
+tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target);
+#define TIDEI_RUN_PAGES 64
+/* New memory for such a part of a hole. There is a spare descriptor. *out is CLAIMED. */
+tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes, tidei_extent **out);
 size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
 void tidei_tide_unmap_all(tidei_tide *p);           /* at close */
 bool tidei_tide_pages_valid(tidei_tide *p); /* they lie exactly where extents are backed; their sum is `backed` */

@@ -179,6 +179,7 @@ static tidei_replay_figures counters(const tidei_replay *r) {
     return (tidei_replay_figures){.driver_calls = tidei_gauge_calls(&r->gauge),
                                   .compactions = ps.compactions,
                                   .bytes_moved = ps.bytes_moved,
+                                  .bytes_remapped = ps.bytes_remapped,
                                   .device_waits = atomic_load(&r->dev->device_waits),
                                   .climbs = atomic_load(&r->rt->climbs),
                                   .mismatches = r->o.touch ? tidei_touch_mismatches(&r->touch) : 0};
@@ -203,6 +204,7 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
                                   .driver_calls = after.driver_calls - before.driver_calls,
                                   .compactions = after.compactions - before.compactions,
                                   .bytes_moved = after.bytes_moved - before.bytes_moved,
+                                  .bytes_remapped = after.bytes_remapped - before.bytes_remapped,
                                   .device_waits = after.device_waits - before.device_waits,
                                   .climbs = after.climbs - before.climbs,
                                   .failed = r->failed,

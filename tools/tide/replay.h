@@ -27,7 +27,7 @@ typedef struct tidei_replay_figures { /* of one pass */
     uint64_t events, ns;              /* ns: of the timed part */
     size_t peak_live, peak_reserved;
     uint64_t driver_calls; /* for memory */
-    uint64_t compactions, bytes_moved;
+    uint64_t compactions, bytes_moved, bytes_remapped;
     uint64_t device_waits, climbs;
     uint64_t failed;               /* allocations that did not fit; their frees do nothing */
     uint64_t verified, mismatches; /* blocks compared, words that differed */

@@ -116,10 +116,10 @@ static void print_json(const tidei_replay *r, const tidei_replay_figures *f) {
            r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams, f->events, ns_per_event(f), f->peak_live,
            f->peak_reserved, ratio(f));
     printf(", \"driver_calls\": %" PRIu64 ", \"compactions\": %" PRIu64 ", \"bytes_moved\": %" PRIu64
-           ", \"device_waits\": %" PRIu64 ", \"climbs\": %" PRIu64 ", \"failed\": %" PRIu64
-           ", \"verified\": %" PRIu64 ", \"mismatches\": %" PRIu64 "}\n",
-           f->driver_calls, f->compactions, f->bytes_moved, f->device_waits, f->climbs, f->failed, f->verified,
-           f->mismatches);
+           ", \"bytes_remapped\": %" PRIu64 ", \"device_waits\": %" PRIu64 ", \"climbs\": %" PRIu64
+           ", \"failed\": %" PRIu64 ", \"verified\": %" PRIu64 ", \"mismatches\": %" PRIu64 "}\n",
+           f->driver_calls, f->compactions, f->bytes_moved, f->bytes_remapped, f->device_waits, f->climbs,
+           f->failed, f->verified, f->mismatches);
 }
 
 static void print_table(const struct options *o, const tidei_replay *r, const tidei_replay_figures *f) {
@@ -131,8 +131,9 @@ static void print_table(const struct options *o, const tidei_replay *r, const ti
     printf("  peak reserved  %s, %.4f of that\n", tidei_format_bytes(b[1], sizeof b[1], f->peak_reserved, 3),
            ratio(f));
     printf("  driver calls   %" PRIu64 "\n", f->driver_calls);
-    printf("  compactions    %" PRIu64 ", %s moved\n", f->compactions,
-           tidei_format_bytes(b[2], sizeof b[2], f->bytes_moved, 3));
+    printf("  compactions    %" PRIu64 ", %s moved, %s remapped\n", f->compactions,
+           tidei_format_bytes(b[0], sizeof b[0], f->bytes_moved, 3),
+           tidei_format_bytes(b[1], sizeof b[1], f->bytes_remapped, 3));
     printf("  device waits   %" PRIu64 "\n", f->device_waits);
     printf("  climbs         %" PRIu64 ", %" PRIu64 " failed\n", f->climbs, f->failed);
     if (r->o.touch)

@@ -1,0 +1,377 @@
+/* test_remap.c: large requests where pinned blocks stand between the free bytes: pages change their addresses. What blocks hold
+** is looked at throughout; device calls fail in turn; other threads are at work meanwhile. */
+#include "tests/tidetest.h"
+
+enum { BLOCKS = 256, PER_PAGE = 8, PAGES = BLOCKS / PER_PAGE };
+static size_t page, small; /* of the device; of a block: eight make a page */
+
+static tidei_device *bare; /* the last one that was opened */
+
+static struct blocks {
+    tidei_dev *d;
+    tidei_storage *st[BLOCKS];
+    bool pinned[BLOCKS];
+} blocks;
+
+/* With a limit of so many pages. */
+static tide_runtime *open_on(tidei_device *device, size_t pages) {
+    char text[32];
+    tide_runtime *rt;
+    snprintf(text, sizeof text, "%zu", pages * device->info.page_bytes);
+    tide_config c = {.struct_size = sizeof c,
+                     .device = test_device(),
+                     .collector = "refcount",
+                     .pool = "tide",
+                     .limit = text,
+                     .policy = "never"};
+    assert_ok(tidei_open_on(&c, device, &rt));
+    return rt;
+}
+
+static tidei_device *open_device(void) {
+    tidei_device_params params = {.host_memory = (size_t)256 << 20, .host_checker = true};
+    tidei_device *inner;
+    if (test_on_host())
+        assert_ok(tidei_host_open(&params, &inner));
+    else
+        assert_ok(tidei_cuda_open(&(tidei_device_params){0}, &inner));
+    bare = inner;
+    page = inner->info.page_bytes;
+    small = page / PER_PAGE;
+    return inner;
+}
+
+/* ---- what they hold ---- */
+
+static tide_status fill(tidei_storage *st, uint64_t mark) {
+    return tidei_submit_fill(st->dev->stream0, st, 0, &mark, sizeof mark, st->bytes / sizeof mark, "test");
+}
+
+static bool holds(tidei_storage *st, uint64_t mark) {
+    uint64_t *host = malloc(st->bytes);
+    bool ok =
+        tidei_submit_copy(st->dev->stream0, TIDEI_COPY_D2H, NULL, 0, host, st, 0, st->bytes, "test") == TIDE_OK;
+    for (size_t i = 0; ok && i < st->bytes / sizeof mark; i++) ok = host[i] == mark;
+    free(host);
+    return ok;
+}
+
+static uint64_t mark_of(unsigned i) { return 0x0101010101010101u * (i % 255 + 1) ^ i; }
+
+/* Fills `n` blocks of the limit, and frees those whose bit in `freed`, which repeats, is set. */
+static void blocks_make(tide_runtime *rt, unsigned n, unsigned freed) {
+    memset(&blocks, 0, sizeof blocks);
+    blocks.d = &rt->devs[0];
+    for (unsigned i = 0; i < n; i++) {
+        assert_ok(tidei_storage_new(blocks.d, small, blocks.d->stream0, "test", &blocks.st[i]));
+        assert_ok(fill(blocks.st[i], mark_of(i)));
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (!(freed >> i % 32 & 1)) continue;
+        tidei_storage_release(blocks.st[i]);
+        blocks.st[i] = NULL;
+    }
+}
+
+static void block_pin(unsigned i) {
+    if (!blocks.st[i] || blocks.pinned[i]) return;
+    tidei_storage_pin(blocks.st[i]);
+    blocks.pinned[i] = true;
+}
+
+static void blocks_check(void) {
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks.st[i]) assert_true(holds(blocks.st[i], mark_of(i)));
+    assert_true(tidei_runtime_valid(blocks.d->rt));
+}
+
+static void blocks_drop(void) {
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (!blocks.st[i]) continue;
+        if (blocks.pinned[i]) tidei_storage_unpin(blocks.st[i]);
+        tidei_storage_release(blocks.st[i]);
+    }
+    assert_int_equal(atomic_load(&blocks.d->live), 0);
+    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(bare), 0);
+}
+
+static tide_status ask(size_t bytes, tidei_storage **out) {
+    return tidei_storage_new(blocks.d, bytes, blocks.d->stream0, "test", out);
+}
+
+static tidei_pool_stats figures(void) {
+    tidei_pool_stats s;
+    blocks.d->pool->ops->stats(blocks.d->pool, &s);
+    return s;
+}
+
+/* ---- the breaker ---- */
+
+/* Every second block is freed, and one in `each` of the rest pinned; a quarter of the limit fits in one piece all the same. */
+static void breaker(unsigned each) {
+    tide_runtime *rt = open_on(open_device(), PAGES);
+    tidei_storage *big;
+    tidei_addr at[BLOCKS];
+    blocks_make(rt, BLOCKS, 0x55555555);
+    for (unsigned i = 1; i < BLOCKS; i += 2 * each) block_pin(i);
+    for (unsigned i = 1; i < BLOCKS; i += 2) at[i] = blocks.st[i]->addr;
+    size_t backed = figures().backed;
+    assert_ok(ask(BLOCKS / 4 * small, &big));
+    assert_ok(fill(big, 42));
+    blocks_check();
+    assert_true(holds(big, 42));
+    assert_int_equal(figures().backed, backed);
+    assert_in_range(figures().bytes_remapped, page, BLOCKS * small);
+    for (unsigned i = 1; i < BLOCKS; i += 2)
+        if (blocks.pinned[i]) assert_int_equal(blocks.st[i]->addr, at[i]);
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+}
+
+static void the_breaker_is_served(void **state) {
+    (void)state;
+    breaker(8);
+    breaker(16);
+}
+
+/* ---- pins at every place ---- */
+
+/* Two pins among blocks of eight pages, of which half are free: without the pages that they hold, two more must be had. */
+static void pins_at_every_place(void **state) {
+    (void)state;
+    enum { N = 8 * PER_PAGE };
+    for (unsigned a = 0; a < N; a += test_quick() ? 7 : 3)
+        for (unsigned b = a + 1; b < N; b += 11) {
+            tide_runtime *rt = open_on(open_device(), N / PER_PAGE);
+            tidei_storage *big;
+            blocks_make(rt, N, 0x33333333);
+            block_pin(a | 2);
+            block_pin(b | 2);
+            assert_ok(ask(4 * page, &big));
+            assert_ok(fill(big, a + 1));
+            blocks_check();
+            assert_true(holds(big, a + 1));
+            tidei_storage_release(big);
+            blocks_drop();
+            tide_close(rt);
+        }
+}
+
+/* One pin a page leaves none to be had; unpinned, all are. */
+static void pins_everywhere_refuse(void **state) {
+    (void)state;
+    tide_runtime *rt = open_on(open_device(), PAGES);
+    tidei_storage *big;
+    blocks_make(rt, BLOCKS, 0x55555555);
+    for (unsigned i = 1; i < BLOCKS; i += PER_PAGE) block_pin(i);
+    assert_int_equal(ask(page, &big), TIDE_E_NOMEM);
+    assert_int_equal(figures().bytes_remapped, 0);
+    blocks_check();
+    for (unsigned i = 1; i < BLOCKS; i += PER_PAGE) {
+        tidei_storage_unpin(blocks.st[i]);
+        blocks.pinned[i] = false;
+    }
+    assert_ok(ask(BLOCKS / 2 * small, &big));
+    blocks_check();
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+}
+
+/* What cannot be had from pages comes from new ones, where the limit leaves some. */
+static void new_pages_make_up_for_pinned_ones(void **state) {
+    (void)state;
+    tide_runtime *rt = open_on(open_device(), PAGES + 2);
+    tidei_storage *big;
+    blocks_make(rt, BLOCKS, 0x55555555);
+    for (unsigned i = 1; i < BLOCKS; i += 2 * PER_PAGE) block_pin(i);
+    assert_ok(ask((PAGES / 2 + 2) * page, &big)); /* half are without pins, and there are two more */
+    assert_int_equal(figures().backed, (PAGES + 2) * page);
+    blocks_check();
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+}
+
+/* ---- calls that fail ---- */
+
+static const struct {
+    enum tidei_fault_slot slot;
+    tide_status status;
+} faults[] = {{TIDEI_FAULT_UNMAP, TIDE_E_DEVICE},   {TIDEI_FAULT_MAP, TIDE_E_DEVICE},
+              {TIDEI_FAULT_MAP, TIDE_E_NOMEM},      {TIDEI_FAULT_COPY, TIDE_E_DEVICE},
+              {TIDEI_FAULT_PAGE_NEW, TIDE_E_NOMEM}, {TIDEI_FAULT_STREAM_SYNC, TIDE_E_DEVICE},
+              {TIDEI_FAULT_PUBLISH, TIDE_E_DEVICE}};
+
+/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request is served afterwards. */
+static bool one_call_fails(unsigned k, uint64_t n, bool sticky) {
+    tidei_device *d;
+    tidei_storage *big = NULL;
+    assert_ok(tidei_fault_open(open_device(), &d));
+    tide_runtime *rt = open_on(d, PAGES + 1);
+    blocks_make(rt, BLOCKS, 0x55555555);
+    for (unsigned i = 1; i < BLOCKS; i += 2 * PER_PAGE) block_pin(i);
+    for (unsigned i = 1; i < BLOCKS; i += 64) assert_ok(fill(blocks.st[i], mark_of(i)));
+    size_t bytes = (PAGES / 2 + 1) * page;
+    uint64_t before = tidei_fault_calls(d, faults[k].slot);
+    tidei_fault_set(d, faults[k].slot, n, faults[k].status, sticky);
+    tide_status st = ask(bytes, &big);
+    bool failed = tidei_fault_calls(d, faults[k].slot) - before >= n;
+    tidei_fault_set(d, faults[k].slot, 0, TIDE_OK, false);
+    assert_true(failed || st == TIDE_OK);
+    assert_true(st == TIDE_OK || st == faults[k].status || st == TIDE_E_NOMEM);
+    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
+    blocks_check();
+    if (st != TIDE_OK) assert_ok(ask(bytes, &big));
+    assert_ok(fill(big, 7));
+    blocks_check();
+    assert_true(holds(big, 7));
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+    return failed;
+}
+
+static void device_calls_fail(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < TIDEI_COUNT(faults); k++)
+        for (unsigned sticky = 0; sticky < 2; sticky++)
+            for (uint64_t n = 1; one_call_fails(k, n, sticky); n += test_quick() && n > 4 ? 7 : 1) {}
+}
+
+/* ---- random programs ---- */
+
+/* Takes a block of any size up to ten pages, small ones more often; now and then it is pinned. */
+static void random_take(unsigned i, uint64_t dice) {
+    unsigned what = dice >> 50 & 15;
+    size_t most = what < 2 ? 10 * page : what < 9 ? small : 6 * small;
+    if (ask(((size_t)(dice >> 20) % most + 8) & ~(size_t)7, &blocks.st[i]) != TIDE_OK) {
+        blocks.st[i] = NULL;
+        return;
+    }
+    assert_ok(fill(blocks.st[i], mark_of(i)));
+    if (what % 4 == 3) block_pin(i);
+}
+
+static void random_drop(unsigned i) {
+    assert_true(holds(blocks.st[i], mark_of(i)));
+    if (blocks.pinned[i]) tidei_storage_unpin(blocks.st[i]);
+    blocks.pinned[i] = false;
+    tidei_storage_release(blocks.st[i]);
+    blocks.st[i] = NULL;
+}
+
+/* Near the limit; what does not fit is left out. */
+static void random_programs(void **state) {
+    (void)state;
+    uint64_t remapped = 0;
+    for (unsigned round = 0; round < (test_quick() ? 4u : 16u); round++) {
+        tide_runtime *rt = open_on(open_device(), 24);
+        uint64_t seed = round + 1;
+        memset(&blocks, 0, sizeof blocks);
+        blocks.d = &rt->devs[0];
+        for (unsigned step = 0; step < 2000; step++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            unsigned i = (unsigned)(seed >> 33) % 160;
+            if (blocks.st[i])
+                random_drop(i);
+            else
+                random_take(i, seed);
+            if (step % 64 == 0) blocks_check();
+        }
+        blocks_check();
+        remapped += figures().bytes_remapped;
+        assert_true(atomic_load(&blocks.d->peak_backed) <= 24 * page);
+        blocks_drop();
+        tide_close(rt);
+    }
+    assert_true(remapped > 0);
+}
+
+/* ---- while others are at work ---- */
+
+enum { THREADS = 3, SLOTS = 12 };
+static struct {
+    tidei_dev *d;
+    atomic_bool bad, over;
+} busy;
+
+/* Fills, looks at and drops small blocks on a stream of its own; some are pinned for a while. */
+static void *work(void *arg) {
+    uint64_t seed = (uint64_t)(uintptr_t)arg, mark[SLOTS] = {0};
+    tidei_storage *st[SLOTS] = {NULL};
+    tide_stream *s = NULL;
+    if (tide_stream_new(busy.d->rt, &s) != TIDE_OK) busy.bad = true;
+    for (unsigned i = 0; !busy.bad && !busy.over; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        unsigned k = (unsigned)(seed >> 33) % SLOTS;
+        if (st[k]) {
+            uint64_t word = 0;
+            size_t at = (size_t)(seed >> 20) % (st[k]->bytes / 8) * 8;
+            if (tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, &word, st[k], at, 8, "test") != TIDE_OK ||
+                word != mark[k])
+                busy.bad = true;
+            if (k % 3 == 0) tidei_storage_unpin(st[k]);
+            tidei_storage_release(st[k]);
+            st[k] = NULL;
+        } else if (tidei_storage_new(busy.d, 8 * (256 + (seed >> 40) % (small / 8)), s, "test", &st[k]) ==
+                   TIDE_OK) {
+            mark[k] = seed;
+            if (k % 3 == 0) tidei_storage_pin(st[k]);
+            if (tidei_submit_fill(s, st[k], 0, &seed, 8, st[k]->bytes / 8, "test") != TIDE_OK) busy.bad = true;
+        } else {
+            st[k] = NULL;
+        }
+    }
+    for (unsigned k = 0; k < SLOTS; k++) {
+        if (!st[k]) continue;
+        if (k % 3 == 0) tidei_storage_unpin(st[k]);
+        tidei_storage_release(st[k]);
+    }
+    tide_stream_release(s);
+    return NULL;
+}
+
+static void while_others_are_at_work(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    tide_runtime *rt = open_on(open_device(), 32);
+    memset(&blocks, 0, sizeof blocks);
+    blocks.d = busy.d = &rt->devs[0];
+    busy.bad = busy.over = false;
+    unsigned served = 0, rounds = test_quick() ? 100 : 400;
+    for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
+    for (unsigned i = 0; i < rounds && !busy.bad; i++) {
+        tidei_storage *big, *beside;
+        size_t bytes = (20 + i % 7) * page;
+        if (ask(bytes, &big) != TIDE_OK) continue;
+        if (ask(small, &beside) == TIDE_OK) {
+            tidei_storage_pin(beside);
+            if (fill(big, i + 1) != TIDE_OK || !holds(big, i + 1)) busy.bad = true;
+            tidei_storage_unpin(beside);
+            tidei_storage_release(beside);
+        }
+        tidei_storage_release(big);
+        served++;
+    }
+    busy.over = true;
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    assert_false(busy.bad);
+    assert_true(served > 0);
+    assert_ok(tide_device_synchronize(rt));
+    assert_true(tidei_runtime_valid(rt));
+    assert_int_equal(test_stats(rt).live, 0);
+    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(bare), 0);
+    tide_close(rt);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_breaker_is_served),    cmocka_unit_test(pins_at_every_place),
+        cmocka_unit_test(pins_everywhere_refuse),   cmocka_unit_test(new_pages_make_up_for_pinned_ones),
+        cmocka_unit_test(device_calls_fail),        cmocka_unit_test(random_programs),
+        cmocka_unit_test(while_others_are_at_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
