@@ -76,10 +76,10 @@ static uint64_t gauge_completed(tidei_device *d, tidei_dstream *ds) {
 
 /* ---- putting it there ---- */
 
-/* Blocks that a pool moves hold nothing where none is written to. */
-static tide_status gauge_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
+/* Blocks that a pool moves hold nothing where none is written to, and with ticks alone nobody waits for a copy. */
+static tide_status gauge_copy_many(tidei_device *d, tidei_dstream *ds, const tidei_piece *pieces, size_t n) {
     const tidei_gauge *g = gauge_of(d);
-    return g->ticks_only && c->kind == TIDEI_COPY_D2D ? TIDE_OK : g->inner->copy(d, ds, c);
+    return g->ticks_only ? TIDE_OK : g->inner->copy_many(d, ds, pieces, n);
 }
 
 void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t lag) {
@@ -100,7 +100,7 @@ void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t 
         g->ops.mempool_free = gauge_mempool_free;
         g->ops.mempool_trim = gauge_mempool_trim;
     }
-    g->ops.copy = gauge_copy;
+    g->ops.copy_many = gauge_copy_many;
     g->ops.publish = gauge_publish;
     g->ops.completed = gauge_completed;
     d->ops = &g->ops;
