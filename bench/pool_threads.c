@@ -7,6 +7,7 @@
 ** What `passed` and `buried` cost is told by the time of giving back a batch that the thread itself took (`local`). */
 #include "bench/bench.h"
 #include <sched.h>
+#include <stdalign.h>
 #include <stdio.h>
 
 #define OWN_BYTES     (64 * TIDEI_KIB)
@@ -26,7 +27,7 @@ typedef struct batch {
 } batch;
 
 typedef struct worker {
-    bench *b;
+    alignas(128) bench *b; /* threads write here all the time: on lines of their own */
     tide_stream *s;
     struct worker *to; /* gets this one's batches */
     size_t pairs;      /* to do */
@@ -44,7 +45,7 @@ typedef struct worker {
 typedef struct crew {
     bench *b;
     unsigned n;
-    worker *workers;
+    worker workers[THREADS_MAX];
     batch *batches;
     double *samples;
 } crew;
@@ -247,18 +248,16 @@ static bool run_rounds(crew *c, enum work work, size_t pairs, struct figures *ou
 static bool crew_new(bench *b, crew *c, unsigned n) {
     *c = (crew){.b = b,
                 .n = n,
-                .workers = calloc(n, sizeof *c->workers),
                 .batches = calloc((size_t)n * BATCHES, sizeof *c->batches),
                 .samples = calloc((size_t)n * SAMPLES, sizeof *c->samples)};
-    bool ok = c->workers && c->batches && c->samples;
+    bool ok = c->batches && c->samples;
     for (unsigned i = 0; i < n && ok; i++) ok = tidei_stream_open(b->d, &c->workers[i].s) == TIDE_OK;
     return ok;
 }
 
 static void crew_drop(crew *c) {
-    for (unsigned i = 0; c->workers && i < c->n; i++)
+    for (unsigned i = 0; i < c->n; i++)
         if (c->workers[i].s) tidei_stream_drop(c->workers[i].s);
-    free(c->workers);
     free(c->batches);
     free(c->samples);
 }
