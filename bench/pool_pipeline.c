@@ -13,7 +13,7 @@
 #define CUDA_WORK_NS 100000
 #define HOST_BUFFER  TIDEI_MIB
 #define HOST_WORK_NS 2000000 /* a scheduler's slips do not count beside it */
-#define WORKS        160     /* a round */
+#define WORKS        640     /* a round; the first few fill the pipe */
 #define PIPE_ROUNDS  5
 #define STREAMS_MOST 8
 
@@ -42,7 +42,7 @@ static const tidei_own_kernel spin_kernel = {"spin", spin_text, spin_host};
 
 struct pipe {
     bench *b;
-    unsigned k;
+    unsigned k, works; /* works: a round */
     size_t bytes;
     uint64_t work_ns;
     tide_stream *producer, *consumers[STREAMS_MOST];
@@ -79,7 +79,7 @@ static bool pass_buffer(struct pipe *p, unsigned i) {
 static double run_passed(struct pipe *p) {
     uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits),
              climbs = atomic_load(&p->b->rt->climbs);
-    for (unsigned i = 0; i < WORKS; i++)
+    for (unsigned i = 0; i < p->works; i++)
         if (!pass_buffer(p, i)) return -1;
     p->waits += atomic_load(&p->b->d->host_waits) - waits;
     p->climbs += atomic_load(&p->b->rt->climbs) - climbs;
@@ -110,7 +110,7 @@ static bool reuse_buffer(struct pipe *p, unsigned i) {
 static double run_fixed(struct pipe *p) {
     tidei_device *d = p->b->d->d;
     uint64_t start = tidei_now_ns();
-    for (unsigned i = 0; i < WORKS; i++)
+    for (unsigned i = 0; i < p->works; i++)
         if (!reuse_buffer(p, i)) return -1;
     for (unsigned i = 0; i < p->k; i++)
         if (d->ops->stream_sync(d, p->streams[i]) != TIDE_OK) return -1;
@@ -186,15 +186,15 @@ int bench_pipeline(bench *b) {
     static const unsigned streams[] = {2, 4, 8};
     double overlap = 1e9, waits = 0, failed = 0;
     for (size_t i = 0; i < TIDEI_COUNT(streams); i++) {
-        struct pipe p = {.b = b, .k = streams[i]};
+        struct pipe p = {.b = b, .k = streams[i], .works = (unsigned)bench_or(b->n, WORKS)};
         struct outcome x = {0};
         bench_close(b);
         if (!open_pipe(b, &p)) return bench_failed("tide_open");
         bool ok = fixed_make(&p) && rounds(&p, &x);
         fixed_drop(&p);
         if (!ok) return bench_failed("pipeline");
-        bench_note(b, x.fixed_ns / WORKS / 1e3, "us/work", "k%u_fixed", p.k);
-        bench_note(b, x.ns / WORKS / 1e3, "us/work", "k%u_passed_on", p.k);
+        bench_note(b, x.fixed_ns / p.works / 1e3, "us/work", "k%u_fixed", p.k);
+        bench_note(b, x.ns / p.works / 1e3, "us/work", "k%u_passed_on", p.k);
         bench_note(b, 100 * x.overlap, "%", "k%u_overlap", p.k);
         bench_note(b, x.ideal, "of k+1 buffers", "k%u_reserved", p.k);
         bench_note(b, (double)p.waits, "", "k%u_host_waits", p.k);

@@ -186,6 +186,7 @@ static void close_dev(tidei_dev *d) {
     tidei_streams_wait_all(d, true);
     tidei_streams_sweep(d, true);
     tidei_pools_close(d);
+    tidei_storage_spares_free(d);
     unsigned n = atomic_load(&d->nstreams);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);

@@ -10,6 +10,7 @@
 #include "runtime/collect.h"
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
+#include "runtime/storage.h"
 #include "runtime/thread_index.h"
 
 /* The configuration with environment and defaults resolved. Strings are copies. */
@@ -59,6 +60,7 @@ struct tidei_dev {
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
     _Atomic unsigned nstreams; /* slots in use so far */
     tidei_moves moves;
+    tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t live, peak_live, peak_backed;

@@ -7,6 +7,47 @@
 
 /* ---- a storage's life ---- */
 
+#if !defined(__SANITIZE_ADDRESS__)
+#define SPARES_MOST 64 /* a thread and device */
+#else
+#define SPARES_MOST 0 /* it could not tell a record that is kept from one in use */
+#endif
+
+/* NULL: the calling thread has no number. */
+static tidei_storage_spares *spares_here(tidei_dev *d) {
+    int number = tidei_thread_number;
+    return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
+}
+
+/* A record, not zeroed. NULL: host memory is exhausted. */
+static tidei_storage *take_record(tidei_dev *d) {
+    tidei_storage_spares *x = spares_here(d);
+    tidei_storage *st = x ? x->first : NULL;
+    if (tidei_unlikely(!st)) return tidei_host_take(d->rt, sizeof *st);
+    x->first = st->priv;
+    x->n--;
+    return st;
+}
+
+static void give_record(tidei_dev *d, tidei_storage *st) {
+    tidei_storage_spares *x = spares_here(d);
+    if (tidei_unlikely(!x || x->n >= SPARES_MOST)) {
+        tidei_host_free(d->rt, st);
+        return;
+    }
+    st->priv = x->first;
+    x->first = st;
+    x->n++;
+}
+
+void tidei_storage_spares_free(tidei_dev *d) {
+    for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++)
+        for (tidei_storage *st; (st = d->spares[i].first);) {
+            d->spares[i].first = st->priv;
+            tidei_host_free(d->rt, st);
+        }
+}
+
 static void note_alloc(tidei_pool *pool, size_t bytes) {
     tidei_dev *d = pool->dev;
     size_t live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
@@ -57,7 +98,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
         a.block.priv = NULL;
         a.block.stamps.n = a.block.stamps.cap = 0;
     }
-    tidei_storage *st = tidei_host_take(d->rt, sizeof *st);
+    tidei_storage *st = take_record(d);
     if (!st) {
         if (bytes) pool->ops->free(pool, &a.block);
         return tidei_fail_host_memory(op, sizeof *st);
@@ -92,7 +133,7 @@ void tidei_storage_release(tidei_storage *st) {
         atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
         tidei_pool_gone(st->pool->users, st->bytes);
     }
-    tidei_host_free(d->rt, st);
+    give_record(d, st);
 }
 
 void tidei_storage_pin(tidei_storage *st) {

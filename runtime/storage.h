@@ -22,6 +22,14 @@ typedef struct tidei_storage {
     tidei_stamps stamps;
 } tidei_storage;
 
+/* Records that a thread keeps for its next storages, by its number (thread_index.h); linked by `priv`. In tidei_dev. */
+typedef struct tidei_storage_spares {
+    tidei_storage *first;
+    int n;
+    char apart[64]; /* from the next thread's */
+} tidei_storage_spares;
+void tidei_storage_spares_free(tidei_dev *d); /* all threads'; at close */
+
 /* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it does not fit. Zero bytes
 ** are legal and take no block. `op` names the operation in the out-of-memory report. refs = 1. */
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out);
