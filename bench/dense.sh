@@ -1,8 +1,8 @@
 #!/bin/sh
 # dense.sh total|hand|worst: examples/c/dense at full size under 4 GiB, 100 epochs, the host waiting once an epoch.
 #   total   seconds, collected early; the median of five runs
-#   hand    that over the same when freed by hand; medians of nine runs each that take turns. A step is the host's work, so both
-#           follow the processor's clock, which on shared machines has two speeds a quarter apart
+#   hand    that over the same when freed by hand; medians of nine runs each that take turns, so that both see the same processor clock:
+#           a step is the host's work
 #   worst   the worst step over the median one, epochs 2 to 100; the median of five runs
 set -eu
 bin=build-release/examples/c/dense

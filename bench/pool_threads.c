@@ -264,7 +264,7 @@ static void crew_drop(crew *c) {
 
 static bool all_work(bench *b, crew *c) {
     size_t pairs = tidei_round_up(bench_or(b->n, THREAD_PAIRS), BATCH),
-           share = tidei_round_up(pairs / 4 / c->n, BATCH);
+           share = tidei_max_size(tidei_round_up(pairs / 4 / c->n, BATCH), BATCH);
     struct figures own, mixed, local, passed, buried;
     if (!run_rounds(c, OWN, pairs, &own) || !run_rounds(c, MIXED, share, &mixed) ||
         !run_rounds(c, LOCAL, share, &local))

@@ -10,7 +10,6 @@ void tidei_moves_wait(tidei_moves *m) {
 }
 
 static void begin(tidei_dev *d) {
-    if (d->d->ops->copy_many_prepare) d->d->ops->copy_many_prepare(d->d);
     pthread_mutex_lock(&d->moves.lock);
     atomic_store(&d->moves.moving, true);
     pthread_mutex_lock(&d->streams_lock); /* a stream that is opened later finds the flag too */
@@ -85,18 +84,22 @@ static size_t together(const tidei_piece *p, size_t n) {
     return n;
 }
 
-/* Over itself, in pieces as long as it goes far: each comes after the one before. Once a piece has gone over the old place there
+/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before. Once a piece has gone over the old place there
 ** is no way back: the next one that fails loses the device. */
 static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
     tidei_device *d = s->dev->d;
+    tidei_check(p->dst < p->src);
     size_t step = (size_t)(p->src - p->dst);
     tide_status status = TIDE_OK;
     for (size_t at = 0; at < p->bytes && status == TIDE_OK; at += step) {
         tidei_piece part = {p->dst + at, p->src + at, tidei_min_size(step, p->bytes - at)};
         status = d->ops->copy_many(d, s->ds, &part, 1);
         if (status != TIDE_OK && at) {
-            d->ops->lose(d, "a copy of a block over its old place failed half-way");
-            return TIDE_E_LOST;
+            static const char why[] = "a copy of a block over its old place failed half-way";
+            tidei_saved_error e;
+            tidei_error_save(&e);
+            d->ops->lose(d, why);
+            return tidei_fail(TIDE_E_LOST, "compaction", "%s: %s: %s", d->info.name, why, e.text);
         }
     }
     return status;
@@ -125,10 +128,10 @@ static void stay(const tidei_move *m, tidei_stamp x) {
 }
 
 /* As many of the moves as go at once, from the first on: all of them or none. Returns how many that are. */
-static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, tidei_stamp x,
-                        tide_status *status) {
+static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
+                        tidei_stamp x, tide_status *status) {
     tidei_device *d = s->dev->d;
-    size_t k = together(places, n);
+    size_t k = apart ? n : together(places, n);
     *status = k ? d->ops->copy_many(d, s->ds, places, k) : copy_over_itself(s, places);
     if (!k) k = 1;
     if (*status == TIDE_OK) {
@@ -148,7 +151,7 @@ static tide_status order(tide_stream *s, const tidei_stamp *pending, unsigned np
 }
 
 static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                        const tidei_piece *places, size_t n, size_t *moved, uint64_t *tick) {
+                        const tidei_piece *places, size_t n, bool apart, size_t *moved, uint64_t *tick) {
     *moved = 0;
     *tick = 0;
     if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
@@ -162,7 +165,7 @@ static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npe
     s->last_op = "compaction";
     tidei_stamp x = {.tick = *tick, .stream = s->slot, .write = 1};
     while (status == TIDE_OK && *moved < n)
-        *moved += move_some(s, &moves[*moved], &places[*moved], n - *moved, x, &status);
+        *moved += move_some(s, &moves[*moved], &places[*moved], n - *moved, apart, x, &status);
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
     tidei_stream_let_go(s);

@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 #include <sched.h>
 #include <stdio.h>
+#include <time.h>
 
 /* ---- what is counted against the limits ---- */
 
@@ -356,10 +357,16 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
 ** climber climbs again where it was not alone. */
 #define CLIMBS 4
 
+/* A transit is a few calls of the driver, which may take long: so the processor is left to others soon. */
 static void wait_for_transits(void *p) {
     const struct climb *c = p;
     const tidei_transits *t = &c->d->transits;
-    while (atomic_load(&t->under_way) && atomic_load(&t->ended) == c->transits) sched_yield();
+    for (unsigned i = 0; atomic_load(&t->under_way) && atomic_load(&t->ended) == c->transits; i++) {
+        if (i < 64)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
 }
 
 /* Whether memory was on its way during the last attempt. If it still is, one of those who move it is waited for. */

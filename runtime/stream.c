@@ -90,6 +90,17 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     return look(s) >= x.tick;
 }
 
+bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
+    if (!x.tick) return true;
+    tide_stream *s = tidei_stream_at(d, x.stream);
+    uint64_t done = look(s);
+    if (done < x.tick && atomic_load_explicit(&s->published, memory_order_relaxed) <= done) {
+        publish(s);
+        done = look(s);
+    }
+    return done >= x.tick;
+}
+
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
@@ -162,9 +173,15 @@ static tide_status wait_for(tide_stream *s, bool quiet) {
     return status;
 }
 
+/* What may take its time, now that the host has waited anyway. */
+static void after_wait(tidei_dev *d) {
+    if (d->d->ops->copy_many_prepare) d->d->ops->copy_many_prepare(d->d);
+    tidei_pools_look(d, true);
+}
+
 tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
     tide_status status = wait_for(s, quiet);
-    if (!quiet && status == TIDE_OK) tidei_pools_look(s->dev, true);
+    if (!quiet && status == TIDE_OK) after_wait(s->dev);
     return status;
 }
 
@@ -181,7 +198,7 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
         tide_status one = s && s->ds ? wait_for(s, quiet) : TIDE_OK;
         if (one != TIDE_OK) status = one;
     }
-    if (!quiet && status == TIDE_OK) tidei_pools_look(d, true);
+    if (!quiet && status == TIDE_OK) after_wait(d);
     return status;
 }
 
@@ -465,6 +482,7 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
         for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
             atomic_store_explicit(&s->seen[i], 0, memory_order_relaxed);
         s->last_op = "";
+        atomic_store(&s->adopted, native != NULL);
         atomic_store(&s->released, false);
         atomic_store(&s->ds, ds);
         *out = s;

@@ -8,8 +8,8 @@
 ** earlier tick does not wait for the work submitted since. Marks are made where somebody waits and none will do, and, once
 ** others are known to wait for work that more was submitted behind, from time to time behind a submission (`credit`).
 ** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot only rise, also when a slot is
-** reused by a later stream, so an old stamp never looks pending again. `completed` only rises, and `seen` while the slot serves one stream. A stream's lock orders its
-** submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
+** reused by a later stream, so an old stamp never looks pending again. `completed` only rises, and `seen` while the slot
+** serves one stream. A stream's lock orders its submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
 ** while somebody holds it: whoever uses it outside the lock does. */
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
@@ -85,6 +85,7 @@ struct tide_stream {
     _Atomic uint64_t tick_ns;                /* the device's pace then */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     _Atomic uint64_t retirements; /* of the slot */
+    atomic_bool adopted;          /* around a stream of others, who put work there that has no ticks */
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     /* The rest under lock. */
     tidei_mark marks[TIDEI_STREAM_MARKS]; /* a ring, ticks rising from `first` on */
@@ -101,6 +102,9 @@ static inline void tidei_count_locked(_Atomic uint64_t *x) {
 
 /* True when the moment is past: loads the word, and publishes first if the tick was not published yet. Never waits. */
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x);
+/* The same for who asks often and can do without: while an earlier publication is under way it does not add another, which the
+** stream's work would wait for (2 us on a GPU). So what is past may be learnt of a few publications later. */
+bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x);
 /* Drops what is done. */
 static inline void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
     tidei_stamp *a = tidei_stamps_at(s);

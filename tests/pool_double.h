@@ -38,6 +38,7 @@ static struct doubles {
     tide_runtime rt;
     tide_stream streams[TIDEI_STREAMS_MAX];
     uint64_t word[TIDEI_STREAMS_MAX];
+    void (*on_wait)(void); /* (may be NULL) others are at work while the host waits for the device */
     _Atomic long fail_after[CALLS];
     tide_status fail_with; /* of the device's calls */
     _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, asks, calls[CALLS];
@@ -119,9 +120,11 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     pthread_mutex_unlock(&dbl.lock);
     return x.tick <= atomic_load(&s->completed);
 }
+bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) { return tidei_stamp_done(d, x); }
 /* The device goes on meanwhile. */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
     if (double_fails(CALL_WAIT)) return dbl.fail_with;
+    if (dbl.on_wait) dbl.on_wait();
     pthread_mutex_lock(&dbl.lock);
     if (x.tick > dbl.word[x.stream]) dbl.word[x.stream] = x.tick;
     pthread_mutex_unlock(&dbl.lock);
@@ -212,8 +215,12 @@ static inline void double_let_go(void *owner) { ((double_owner *)owner)->held--;
 
 /* Moves happen at once, at a tick of s that is not done until the test says so. */
 static inline tide_status double_move(tide_stream *s, const tidei_stamp *pending, unsigned npending,
-                                      const tidei_move *moves, const tidei_piece *places, size_t n, size_t *moved,
-                                      uint64_t *tick) {
+                                      const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
+                                      size_t *moved, uint64_t *tick) {
+    for (size_t i = 0; apart && i < n * n; i++) { /* as it is said */
+        const tidei_piece *to = &places[i / n], *from = &places[i % n];
+        if (to->dst < from->src + from->bytes && from->src < to->dst + to->bytes) abort();
+    }
     *tick = ++movers.tick;
     if (movers.on_move) movers.on_move(s, pending, npending, NULL, NULL, *tick);
     for (*moved = 0; *moved < n; ++*moved) {

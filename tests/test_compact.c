@@ -251,7 +251,7 @@ static bool batch_fails(size_t kept, unsigned n, void (*use_elsewhere)(rows *r))
     watch.fail_at = n;
     tide_status st = ask(&r, units);
     if (st == TIDE_E_LOST) { /* half of a block went over itself */
-        assert_error(TIDE_E_LOST, "compaction");
+        assert_error(TIDE_E_LOST, "failed half-way");
         assert_true(atomic_load(&r.d->d->lost));
         for (unsigned i = 0; i < r.n; i++)
             if (r.st[i]) tidei_storage_release(r.st[i]);

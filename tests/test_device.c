@@ -399,18 +399,29 @@ static void check_pieces(struct box *b, const tidei_piece *p, size_t n, const un
     free(out);
 }
 
-enum { PIECES = 4000 };
-/* More than once: a device may have something better for it when it has had enough of them. */
+enum { PIECES = 4000, ENOUGH = 1000 };
+
+/* A device may have something better for it once it has had enough of them. */
+static void prepare_copies(struct box *b) {
+    tidei_piece *p = calloc(ENOUGH, sizeof *p);
+    for (size_t i = 0; i < ENOUGH; i++)
+        p[i] = (tidei_piece){b->memory + MEMORY / 2 + 16 * i, b->memory + 16 * i, 16};
+    assert_ok(b->o->copy_many(b->d, b->s[0], p, ENOUGH));
+    assert_ok(b->o->stream_sync(b->d, b->s[0]));
+    if (b->o->copy_many_prepare) b->o->copy_many_prepare(b->d);
+    free(p);
+}
+
 static void many_copies_at_once(void **state) {
-    static const size_t numbers[] = {0, 1, 2, 20, 170, 171, PIECES, PIECES, PIECES};
+    static const size_t numbers[] = {0, 1, 2, 20, 170, 171, PIECES};
     struct box *b = *state;
     tidei_piece *p = calloc(PIECES, sizeof *p);
     unsigned char *in = malloc(MEMORY);
     for (size_t i = 0; i < MEMORY; i++) in[i] = (unsigned char)(i * 7 + (i >> 8) + (i >> 16));
-    for (size_t i = 0; i < 2 * TIDEI_COUNT(numbers); i++) {
-        size_t n = many_pieces(b, p, numbers[i / 2], i % 2 * 5);
-        assert_int_equal(n, numbers[i / 2]);
-        if (b->o->copy_many_prepare) b->o->copy_many_prepare(b->d);
+    for (size_t i = 0; i < 4 * TIDEI_COUNT(numbers); i++) {
+        size_t n = many_pieces(b, p, numbers[i / 2 % TIDEI_COUNT(numbers)], i % 2 * 5);
+        assert_int_equal(n, numbers[i / 2 % TIDEI_COUNT(numbers)]);
+        if (i == 2 * TIDEI_COUNT(numbers)) prepare_copies(b);
         fill_bytes(b, 0, b->memory, 0, MEMORY / 2);
         fill_bytes(b, 0, b->memory + MEMORY / 2, 0xEE, MEMORY / 2);
         copy(b, 0, TIDEI_COPY_H2D, b->memory, (uintptr_t)in, MEMORY / 2);
@@ -421,8 +432,7 @@ static void many_copies_at_once(void **state) {
     free(p);
 }
 
-static void many_copies_come_in_order(void **state) {
-    struct box *b = *state;
+static void copies_in_order(struct box *b) {
     tidei_piece p[64];
     launch_wait(b, 0);
     for (size_t i = 0; i < 64; i++) {
@@ -440,6 +450,14 @@ static void many_copies_come_in_order(void **state) {
         assert_int_equal(read_word(b, 0, b->memory + 256 * i), 3 * (i + 1) + 100);
         assert_int_equal(read_word(b, 0, b->memory + 65536 + 256 * i), 3 * (i + 1) + 7);
     }
+}
+
+static void many_copies_come_in_order(void **state) { copies_in_order(*state); }
+
+static void many_copies_come_in_order_once_prepared(void **state) {
+    struct box *b = *state;
+    prepare_copies(b);
+    copies_in_order(b);
 }
 
 static void a_long_source_is_free_while_earlier_work_stands(void **state) {
@@ -676,6 +694,7 @@ static const struct {
     CASE(copies_of_all_kinds_and_odd_sizes),
     CASE(many_copies_at_once),
     CASE(many_copies_come_in_order),
+    CASE(many_copies_come_in_order_once_prepared),
     CASE(a_long_source_is_free_while_earlier_work_stands),
     CASE(fills_of_every_width),
     CASE(a_fill_of_alike_bytes_of_any_width),

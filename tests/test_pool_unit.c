@@ -884,6 +884,50 @@ static void pins_stay(void **state) {
     drop_owned(p, b);
 }
 
+static struct {
+    tidei_pool *p;
+    tidei_block b;
+} freed_late;
+static void free_late(void) {
+    dbl.on_wait = NULL;
+    put(freed_late.p, &freed_late.b, 0, 99);
+}
+
+/* A block beside pages that go elsewhere is freed while the host waits for them: nobody has waited for its own last use. */
+static void what_is_freed_meanwhile_keeps_its_history(void **state) {
+    (void)state;
+    tidei_pool *p = freed_late.p = open_tide();
+    tidei_block held[3], far, near, c, other[400];
+    unsigned n = 0;
+    p->mover = &double_mover;
+    atomic_store(&p->attrs.caches, false);
+    p->ops->changed(p);
+    held[0] = must(p, PAGE, 0);
+    far = must(p, 100 * PAGE + PAGE / 2, 0);
+    freed_late.b = must(p, PAGE / 2, 0);
+    held[1] = must(p, PAGE, 0);
+    near = must(p, 40 * PAGE, 0);
+    held[2] = must(p, PAGE, 0);
+    tidei_addr at = freed_late.b.addr;
+    dbl.dev.limit = dbl.dev.backed;
+    put(p, &far, 0, 5);
+    put(p, &near, 0, 5);
+    dbl.on_wait = free_late;
+    assert_int_equal(get(p, 120 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+    assert_null(dbl.on_wait);
+    assert_true(figures(p).bytes_remapped > 0);
+    atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+    while (n < TIDEI_COUNT(other) && get(p, PAGE / 2, 1, TIDEI_ALLOC_NO_GROW, &other[n]) == TIDE_OK)
+        assert_int_not_equal(other[n++].addr, at);
+    assert_in_range(n, 0, TIDEI_COUNT(other) - 1);
+    assert_true(balanced(p));
+    double_complete(0, 99);
+    for (unsigned i = 0; i < 3; i++) p->ops->free(p, &held[i]);
+    while (n) p->ops->free(p, &other[--n]);
+    p->ops->free(p, &c);
+    close_clean(p);
+}
+
 static void on_one_stream(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                           const tidei_piece *at, uint64_t tick) {
     (void)m, (void)at, (void)tick;
@@ -1336,6 +1380,7 @@ int main(void) {
         cmocka_unit_test(random_against_a_model),
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
+        cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),
         cmocka_unit_test(no_moves_beyond_reach),
         cmocka_unit_test(adds_in_one_piece),
         cmocka_unit_test(a_move_that_fails_loses_nothing),

@@ -51,7 +51,9 @@ enum {
     /* When freed memory may serve another stream than the one whose work is pending on it. 0 or 1. */
     TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
     TIDE_POOL_REUSE_DONE = 3,   /* if the work happens to be done */
-    TIDE_POOL_REUSE_WAIT = 4,   /* always, rather than take more from the driver: the stream is made to wait */
+    /* always, rather than take more from the driver: the stream is made to wait; `tide` leaves a part alone, so that streams
+    ** can work side by side */
+    TIDE_POOL_REUSE_WAIT = 4,
     TIDE_POOL_MAX_SPLIT =
         5, /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
     TIDE_POOL_DETERMINISTIC = 6 /* 0 or 1: the same program gets the same addresses, however fast the device is */

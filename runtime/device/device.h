@@ -167,7 +167,8 @@ struct tidei_device_ops {
     ** sizes may be 0. On failure some may have been queued; what they are read from is as it was. */
     tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
     /* (may be NULL) Once copy_many has had enough to do, gets what it wants for speed and can do without: kernels, which take
-    ** 50 ms to compile. No lock held. For later calls; cannot fail. */
+    ** 50 ms to compile, and whose loading may wait for the device. So it is called where the host has just waited. No lock
+    ** held. For later calls; cannot fail. */
     void (*copy_many_prepare)(tidei_device *d);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
     tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,

@@ -254,8 +254,8 @@ static size_t driver_settle(tidei_pool *pool) {
 }
 
 /* The driver gives nothing back whose free it does not know to be over, and it learns that where it is asked about the stream;
-** we only read the stream's word. Streams that have more to do are left alone, so this waits only for what others submit
-** meanwhile. */
+** we only read the stream's word. Streams that have more to do are left alone, and so are those of others, whose work has no
+** ticks; so this waits only for what other threads submit meanwhile. */
 static void tell_done(driver *p) {
     tidei_dev *dev = p->base.dev;
     unsigned n = atomic_load(&dev->nstreams);
@@ -264,7 +264,7 @@ static void tell_done(driver *p) {
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(dev, i);
         tidei_stamp last = {.tick = s ? atomic_load(&s->submitted) : 0, .stream = (uint16_t)i, .write = 1};
-        if (!last.tick || !tidei_stamp_done(dev, last)) continue;
+        if (!last.tick || atomic_load(&s->adopted) || !tidei_stamp_done(dev, last)) continue;
         tidei_dstream *ds = tidei_stream_hold(s);
         if (!ds) continue;
         if (dev->d->ops->stream_sync(dev->d, ds) != TIDE_OK) tidei_error_restore(&e);

@@ -1,5 +1,6 @@
 /* lock.c: waiting for a pool's lock. The model stands in lock.h. */
 #include "runtime/pool/lock.h"
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -25,15 +26,19 @@ static bool spun(tidei_lock *l) {
 
 void tidei_lock_wait(tidei_lock *l) {
     const struct timespec nap = {.tv_nsec = NAP_NS};
+    int before = errno; /* allocating and freeing leave it alone */
     if (spun(l)) return;
     do {
         atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
         syscall(SYS_futex, &l->held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
     } while (!spun(l));
     atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
+    errno = before;
 }
 
 void tidei_lock_wake(tidei_lock *l) {
+    int before = errno;
     atomic_store_explicit(&l->asleep, 0, memory_order_relaxed);
     syscall(SYS_futex, &l->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = before;
 }

@@ -83,11 +83,12 @@ typedef struct tidei_mover {
     bool (*hold)(void *owner);
     void (*let_go)(void *owner); /* without the pool's lock: it may free the block */
     /* Queues the moves on s, as if one after the other, after `pending` and all uses, and tells the owners. places[i]: the old
-    ** and the new one of moves[i], which may overlap where the new one is the lower. The first *moved of them have happened as
+    ** and the new one of moves[i], which may overlap where the new one is the lower; `apart`: no new place overlaps any old one.
+    ** The first *moved of them have happened as
     ** far as later work is concerned; of the others some may have been written to their new places, and are at the old ones.
     ** All queued is before *tick of s; 0: nothing is. Without the pool's lock. */
     tide_status (*move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                        const tidei_piece *places, size_t n, size_t *moved, uint64_t *tick);
+                        const tidei_piece *places, size_t n, bool apart, size_t *moved, uint64_t *tick);
 } tidei_mover;
 
 struct tidei_pool_ops {
@@ -95,7 +96,8 @@ struct tidei_pool_ops {
     tide_status (*open)(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out);
     /* All blocks are back, or the device is lost or closing: everything is returned whatever its state. Work is complete. */
     void (*close)(tidei_pool *p);
-    /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. */
+    /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. Only
+    ** with TIDEI_ALLOC_MOVE may it wait for a stream, but for the pool `none`, which does where its frees would have to. */
     tide_status (*alloc)(tidei_pool *p, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
     /* The block may be moved, by the pool's mover, and this is its owner. NULL: the pool moves nothing. */
     void (*own)(tidei_pool *p, tidei_block *b, void *owner);

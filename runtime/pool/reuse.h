@@ -83,7 +83,7 @@ static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
     unsigned n = atomic_load_explicit(&d->nstreams, memory_order_acquire);
     for (unsigned slot = 0; slot < n; slot++)
         if (t->last[slot])
-            tidei_stamp_done(d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
+            tidei_stamp_asked(d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
 }
 
 #endif

@@ -249,9 +249,10 @@ static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, 
 }
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
-static tide_status move(tidei_tide *p, compaction *c, size_t *moved, uint64_t *tick) {
+static tide_status move(tidei_tide *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
     tidei_lock_give(&p->lock);
-    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, moved, tick);
+    tide_status st =
+        p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, apart, moved, tick);
     tidei_lock_take(&p->lock);
     for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
@@ -272,9 +273,14 @@ static bool in_order(const compaction *c) {
     return true;
 }
 
+static void vacate(tidei_tide *p, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size); /* a move that failed may have had it */
+    tidei_tide_unclaim(p, x);
+}
+
 void tidei_compaction_vacate(tidei_tide *p, compaction *c, size_t i) {
     for (; i < c->n; i++)
-        if (c->to[i]) tidei_tide_unclaim(p, c->to[i]);
+        if (c->to[i]) vacate(p, c->to[i]);
 }
 
 /* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory for its history. */
@@ -316,7 +322,7 @@ static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t 
 tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *tick) {
     size_t moved = 0;
     for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
-    tide_status st = move(p, c, &moved, tick);
+    tide_status st = move(p, c, true, &moved, tick);
     for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
     for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick); /* it may be queued */
     tidei_compaction_vacate(p, c, moved);
@@ -418,7 +424,7 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
     uint64_t tick = 0;
     tide_status st = plan_slide(p, c, w);
     if (st == TIDE_OK) {
-        st = move(p, c, &moved, &tick);
+        st = move(p, c, false, &moved, &tick);
         for (size_t i = 0; i < moved; i++) c->from[i]->off = (size_t)(c->places[i].dst - p->addr);
         if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
     }

@@ -3,8 +3,8 @@
 **
 ** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed, the choice is made again where
 ** the lock was let go of, blocks are held and free pieces claimed, the moves are queued, windows open, and the blocks are let go.
-** What must stay true: while windows are closed neither host memory is asked for nor a block let go of: both may be the
-** embedder's code. */
+** What must stay true: while windows are closed the runtime's host memory is not asked for and no block let go of: both may be
+** the embedder's code. (What sorts and what keeps histories takes the C library's.) */
 #ifndef TIDEI_TIDE_COMPACT_H
 #define TIDEI_TIDE_COMPACT_H
 

@@ -102,15 +102,14 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
     }
 }
 
-/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages, and it
-** is in transit. Without the lock. */
+/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages.
+** Without the lock. */
 static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
     tidei_page *first = pages_new(p, off, bytes, most);
     if (!first) return tidei_fail_host_memory("pool tide", sizeof *first);
     tide_status st = tidei_back(p->base.dev, bytes);
     if (st == TIDE_OK) {
-        tidei_transit_begin(p->base.dev);
         for (tidei_page *pg = first; pg && st == TIDE_OK; pg = pg->next)
             st = d->ops->page_new(d, pg->bytes, &pg->mem);
         if (st == TIDE_OK) st = map(p, first, off + bytes);
@@ -121,7 +120,6 @@ static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, ti
         }
         pages_release(p, first, off + bytes);
         tidei_unback(p->base.dev, bytes);
-        tidei_transit_end(p->base.dev, false);
     }
     pages_free(p, first);
     return st;
@@ -273,6 +271,7 @@ static tidei_extent *cut_hole(tidei_tide *p, const plan *g, tidei_extent *spare)
 /* Gets the memory of a plan; there is a spare descriptor. *out is CLAIMED. */
 static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
     tidei_page *pages = NULL;
+    tidei_transit_begin(p->base.dev);
     if (g->left) tidei_tide_claim(p, g->left);
     if (g->right) tidei_tide_claim(p, g->right);
     tidei_extent *x = cut_hole(p, g, tidei_tide_spare(p));
@@ -284,6 +283,7 @@ static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
         tidei_tide_hole(p, x);
         if (g->left) tidei_tide_unclaim(p, g->left);
         if (g->right) tidei_tide_unclaim(p, g->right);
+        tidei_transit_end(p->base.dev, false);
         return st;
     }
     pages_link(p, pages);
@@ -556,9 +556,9 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
         tidei_extent *given = NULL, *kept = NULL, *chain, *next;
         round_bytes = 0;
         tidei_lock_take(&p->lock);
+        bool stocked = tidei_tide_restock(p) == TIDE_OK;
         tidei_tide_flush(p);
-        size_t excess = p->backed - p->used > keep ? p->backed - p->used - keep : 0;
-        if (tidei_tide_restock(p) != TIDE_OK) excess = 0;
+        size_t excess = stocked && p->backed - p->used > keep ? p->backed - p->used - keep : 0;
         tidei_transit_begin(p->base.dev);
         chain = claim_pages(p, excess, &more);
         tidei_lock_give(&p->lock);

@@ -8,8 +8,8 @@
 ** A free extent is `ready` (nothing pending), on the shelf of the one stream whose work is pending on it, or among
 ** `mixed`. Free neighbours are one extent wherever at most one stream's work is pending on the whole; once several streams are
 ** at work, only where that happened at about the same time, so that old pieces do not look new to the other streams.
-** What must stay true: nothing is called with the lock held: neither the device, nor the limits (tidei_back may come back
-** here to trim), nor host memory. A thread that needs one of these claims the extents it works on (CLAIMED, MAPPING),
+** What must stay true: nothing is called with the lock held: neither the device, nor the limits, nor the runtime's host
+** memory. A thread that needs one of these claims the extents it works on (CLAIMED, MAPPING),
 ** lets go of the lock, and settles the matter under the lock again. Claimed bytes count as cached.
 ** Threads keep freed blocks in caches of their own (tide_cache.h), which they use without the lock; to what the lock guards
 ** those are still used. */

@@ -3,8 +3,7 @@
 **
 ** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once their blocks have moved to
 ** free pieces on pages that are not chosen. Of these, pages with the fewest bytes to move for each byte that they give are
-** chosen, until they are as many as the request needs beyond the free piece that lies right below the hole they go to. The
-** blocks move in stream order; then the host waits for what is pending on the pages, unmaps them, and maps them side by side.
+** chosen, until they are as many as the request needs beyond the free pieces beside the hole they go to. The blocks move in stream order; then the host waits for what is pending on the pages, unmaps them, and maps them side by side.
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free parts were claimed, its blocks
 ** moved away, and both are past. One thread at a time; the marks on pages are its own. Whatever fails, the claimed is free again,
 ** and blocks are where they were or at their new places. */
@@ -36,6 +35,8 @@ typedef struct choice {
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 static bool is_live(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_LIVE; }
+/* Blocks go into threads' caches and out of them without the lock: what was handed out a moment ago may be there. */
+static bool is_out(const tidei_extent *x) { return is_live(x) || tidei_extent_is(x) == TIDEI_EXTENT_CACHED; }
 
 /* ---- which pages ---- */
 
@@ -105,7 +106,7 @@ static void choose_up_to(tidei_tide *p, size_t eighths, choice *c) {
 static void choose_none(tidei_tide *p) {
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) pg->chosen = false;
     for (tidei_extent *x = p->first; x; x = x->next)
-        if (is_live(x)) x->leaves = false;
+        if (is_out(x)) x->leaves = false;
 }
 
 /* False: there are not enough; c->bytes is less than c->need. */
@@ -192,8 +193,8 @@ static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
             if (is_free(x)) {
                 x = claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
                 tidei_compaction_note(m, x);
-            } else if (is_live(x) && x->leaves) {
-                x->leaves = false; /* listed: it may lie on the next run too */
+            } else if (is_out(x) && x->leaves) { /* if it was freed meanwhile it cannot be held */
+                x->leaves = false;               /* listed: it may lie on the next run too */
                 m->from[m->n++] = x;
             }
             if (tidei_extent_end(x) >= high) break;
@@ -213,7 +214,7 @@ static bool plan(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c)
 }
 
 /* Descriptors: for the rests of what is claimed, for places, and for the target. */
-static size_t spares_for(size_t pages, size_t blocks) { return 2 * pages + blocks + 2; }
+static size_t spares_for(size_t pages, size_t blocks) { return 3 * pages + blocks + 2; }
 
 static bool hold_all(tidei_tide *p, tidei_compaction *m) {
     for (size_t i = 0; i < m->n; i++)
@@ -263,11 +264,12 @@ static void be_ready(tidei_tide *p, tidei_extent *x) {
 
 /* From x on, the extents of the stretch [low, high) become one. */
 static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
-    if (is_free(x)) tidei_tide_claim(p, x); /* the rest of what was claimed for the run before */
+    /* Free are rests of what was claimed for the run before; they may have joined what lies beyond. */
+    if (is_free(x)) x = claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
     be_ready(p, x);
     while (tidei_extent_end(x) < high) {
         tidei_extent *y = x->next;
-        if (is_free(y)) tidei_tide_claim(p, y);
+        if (is_free(y)) y = claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
         be_ready(p, y);
         tidei_tide_absorb(p, x, y);
     }

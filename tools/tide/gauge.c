@@ -76,7 +76,7 @@ static uint64_t gauge_completed(tidei_device *d, tidei_dstream *ds) {
 
 /* ---- putting it there ---- */
 
-/* Blocks that a pool moves hold nothing where none is written to, and with ticks alone nobody waits for a copy. */
+/* With ticks alone blocks hold nothing. And the words that say so early would let pages go while the device still copied. */
 static tide_status gauge_copy_many(tidei_device *d, tidei_dstream *ds, const tidei_piece *pieces, size_t n) {
     const tidei_gauge *g = gauge_of(d);
     return g->ticks_only ? TIDE_OK : g->inner->copy_many(d, ds, pieces, n);

@@ -182,12 +182,13 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
     tide_status status = tidei_cuda_enter(c, &pushed);
     if (status != TIDE_OK) return status;
     bool ready = atomic_load_explicit(&c->copier.ready, memory_order_acquire);
-    if (!ready) atomic_fetch_add(&c->copier.singly, n);
     unsigned room = ready && c->copier.many ? MANY : FEW;
+    size_t singly = 0;
     b.n = b.chunks = 0;
     for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) {
         const tidei_piece *p = &pieces[i];
         if (!p->bytes) continue;
+        if (!ready && suits(p)) singly++;
         if (!ready || !suits(p)) {
             r = c->cu->cuMemcpyAsync(p->dst, p->src, p->bytes, s->s);
             continue;
@@ -196,6 +197,7 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
         add(&b, p);
     }
     if (r == TIDEI_CU_SUCCESS) r = flush(c, s, &b);
+    if (singly) atomic_fetch_add(&c->copier.singly, singly);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "copying %zu pieces", n);
 }

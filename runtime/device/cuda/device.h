@@ -48,7 +48,7 @@ typedef struct tidei_cuda {
     bool write_value; /* streams can write words */
     tidei_cu_alloc_prop page_prop;
     tidei_cu_access page_access;
-    _Atomic(const char *) lost_since; /* the driver's name of the error; static */
+    _Atomic(const char *) lost_since; /* why: the driver's name of the error, or what `lose` was told; static */
     char *words;                      /* pinned: a line for the fault word, then one a stream */
     pthread_mutex_t lock;             /* which streams are taken */
     tidei_cuda_copier copier;

@@ -65,6 +65,11 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
+    /* Declared lost the device goes on with what is queued: also then the host's memory is free of it afterwards. */
+    if (atomic_load(&d->lost) && tidei_cuda_enter_release(c, &pushed)) {
+        c->cu->cuStreamSynchronize(s->s);
+        tidei_cuda_leave(c, pushed);
+    }
     tide_status status = tidei_cuda_enter(c, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamSynchronize(s->s);
