@@ -1,5 +1,5 @@
-/* test_pools_unit.c: the pools `split`, `binned` and `simple` alone, over doubles: what they have in common, and what each
-** is for. What they do on a real device is test_pools.c. */
+/* test_pools_unit.c: the pools `split`, `binned`, `simple` and `none` alone, over doubles: what they have in common, and what
+** each is for. What they do on a real device is test_pools.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 
@@ -596,6 +596,71 @@ static void split_trims_whole_segments(void **state) {
     close_clean(p);
 }
 
+/* ---- the pool `none` ---- */
+
+static void none_keeps_nothing(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_none, PAGE, 64 * MIB);
+    tidei_block a = must(p, 1000, 0), b = must(p, 5000, 1), c;
+    assert_int_equal(figures(p).live, 6000);
+    assert_int_equal(figures(p).backed, 1024 + 5120);
+    assert_int_equal(get(p, 1, 0, TIDEI_ALLOC_NO_GROW, &c), TIDE_E_NOMEM);
+    assert_true(balanced(p));
+    put(p, &a, 2, 7); /* the driver may hand it on at once, so it stays until its last use is done */
+    assert_int_equal(figures(p).parked, 1024);
+    assert_int_equal(p->ops->trim(p, 0), 0);
+    double_complete(2, 7);
+    assert_int_equal(p->ops->trim(p, 0), 1024);
+    assert_int_equal(figures(p).backed, 5120);
+    atomic_store(&dbl.dev.limit, 5120);
+    assert_int_equal(get(p, 1, 0, 0, &c), TIDE_E_NOMEM);
+    assert_int_equal(dbl.raw_blocks, 1);
+    close_clean(p); /* b goes with it */
+    (void)b;
+}
+
+/* A block stays until its last uses are done, which an allocation looks for as a settle does. */
+static void none_keeps_what_may_be_in_use(void **state) {
+    (void)state;
+    tidei_pool *p = open_pool(&tidei_pool_none, PAGE, 64 * MIB);
+    tidei_block a = must(p, 1000, 0), b = must(p, 5000, 0), c = must(p, 100, 0), d;
+    put(p, &a, 2, 7);
+    assert_int_equal(dbl.raw_blocks, 3);
+    assert_int_equal(figures(p).live, 5100);
+    assert_int_equal(figures(p).parked, 1024);
+    assert_true(balanced(p));
+    assert_int_equal(p->ops->settle(p), 0);
+    double_complete(2, 7);
+    assert_int_equal(p->ops->settle(p), 1024);
+    assert_int_equal(dbl.raw_blocks, 2);
+    assert_int_equal(figures(p).parked, 0);
+    put(p, &b, 2, 8);
+    assert_int_equal(dbl.raw_blocks, 2);
+    double_complete(2, 8);
+    d = must(p, 100, 0);
+    assert_int_equal(dbl.raw_blocks, 2); /* c and d */
+    put(p, &c, 2, 9);
+    assert_int_equal(figures(p).parked, 256);
+    assert_true(balanced(p));
+    close_clean(p); /* c and d go with it */
+    (void)d;
+}
+
+static void found_by_name(void **state) {
+    (void)state;
+    assert_ptr_equal(tidei_pool_find("tide"), &tidei_pool_tide);
+    assert_ptr_equal(tidei_pool_find("none"), &tidei_pool_none);
+    char names[] = TIDEI_POOL_NAMES;
+    unsigned n = 0;
+    for (char *rest = NULL, *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), n++) {
+        assert_non_null(tidei_pool_find(name));
+        assert_string_equal(tidei_pool_find(name)->name, name);
+    }
+    assert_int_equal(n, 6);
+    assert_null(tidei_pool_find("tid"));
+    assert_null(tidei_pool_find(""));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuse_the_absurd),
@@ -619,6 +684,9 @@ int main(void) {
         cmocka_unit_test(split_spares_the_large),
         cmocka_unit_test(split_falls_back_to_what_is_needed),
         cmocka_unit_test(split_trims_whole_segments),
+        cmocka_unit_test(none_keeps_nothing),
+        cmocka_unit_test(none_keeps_what_may_be_in_use),
+        cmocka_unit_test(found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,284 @@
+/* test_pool_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one fits, and pages that are mapped
+** elsewhere where blocks stay. Real devices: test_compact.c, test_remap.c. */
+#include "tests/tidetest.h"
+#include "tests/pool_double.h"
+#include "runtime/pool/tide_pool.h"
+
+#define KIB  TIDEI_KIB
+#define MIB  TIDEI_MIB
+#define PAGE (64 * KIB)
+
+static void keep_caches(tidei_pool *p, bool on) {
+    atomic_store(&p->attrs.caches, on);
+    p->ops->changed(p);
+}
+static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64 * MIB); }
+
+/* ---- moving ---- */
+
+/* Blocks of one page each from `first` on, every second one free; the others owned. */
+enum { CHECKERS = 16 };
+static tidei_pool *open_checkered(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.on_move = NULL;
+    movers.tick = 10;
+    movers.blocks = 0;
+    atomic_store(&dbl.dev.limit, CHECKERS * PAGE);
+    for (unsigned i = 0; i < CHECKERS; i++) b[i] = must(p, PAGE, 0);
+    for (unsigned i = 0; i < CHECKERS; i++) {
+        o[i] = (double_owner){.b = &b[i]};
+        p->ops->own(p, &b[i], &o[i]);
+        if (i % 2 == 0) put(p, &b[i], 0, 1);
+    }
+    return p;
+}
+static void drop_owned(tidei_pool *p, tidei_block *b) {
+    for (unsigned i = 1; i < CHECKERS; i += 2) p->ops->free(p, &b[i]);
+    close_clean(p);
+}
+
+static void moves_what_is_in_the_way(void **state) {
+    (void)state;
+    tidei_block b[CHECKERS], c;
+    double_owner o[CHECKERS];
+    tidei_pool *p = open_checkered(b, o);
+    assert_int_equal(get(p, 8 * PAGE, 0, 0, &c), TIDE_OK);
+    assert_true(movers.blocks > 0 && movers.blocks <= CHECKERS / 2);
+    assert_int_equal(figures(p).compactions, 1);
+    assert_int_equal(figures(p).bytes_moved, (size_t)movers.blocks * PAGE);
+    assert_int_equal(dbl.dev.backed, CHECKERS * PAGE);
+    for (unsigned i = 1; i < CHECKERS; i += 2) {
+        assert_true(b[i].addr + PAGE <= c.addr || b[i].addr >= c.addr + 8 * PAGE);
+        assert_int_equal(o[i].held, 0);
+    }
+    assert_true(balanced(p));
+    put(p, &c, 0, 11);
+    drop_owned(p, b);
+}
+
+/* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks there find places behind. More comes
+** from pages on both sides, which change their addresses. */
+static void pins_stay(void **state) {
+    (void)state;
+    tidei_block b[CHECKERS], c;
+    double_owner o[CHECKERS];
+    tidei_pool *p = open_checkered(b, o);
+    tidei_addr at = b[7].addr;
+    o[7].pinned = o[11].pinned = true;
+    assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
+    assert_int_equal(movers.blocks, 0);
+    assert_true(balanced(p));
+    assert_int_equal(get(p, 5 * PAGE, 0, TIDEI_ALLOC_MOVE, &c),
+                     TIDE_OK); /* emptied: the blocks find places behind the pin */
+    assert_int_equal(b[7].addr, at);
+    put(p, &c, 0, 11);
+    assert_int_equal(dbl.calls[CALL_UNMAP], 0);
+    assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+    assert_true(dbl.calls[CALL_UNMAP] > 0);
+    assert_int_equal(b[7].addr, at);
+    assert_int_equal(dbl.dev.backed, CHECKERS * PAGE);
+    put(p, &c, 0, 12);
+    drop_owned(p, b);
+}
+
+static struct {
+    tidei_pool *p;
+    tidei_block b;
+} freed_late;
+static void free_late(void) {
+    dbl.on_wait = NULL;
+    put(freed_late.p, &freed_late.b, 0, 99);
+}
+
+/* A block beside pages that go elsewhere is freed while the host waits for them: nobody has waited for its own last use. */
+static void what_is_freed_meanwhile_keeps_its_history(void **state) {
+    (void)state;
+    tidei_pool *p = freed_late.p = open_tide();
+    tidei_block held[3], far, near, c, other[400];
+    unsigned n = 0;
+    p->mover = &double_mover;
+    atomic_store(&p->attrs.caches, false);
+    p->ops->changed(p);
+    held[0] = must(p, PAGE, 0);
+    far = must(p, 100 * PAGE + PAGE / 2, 0);
+    freed_late.b = must(p, PAGE / 2, 0);
+    held[1] = must(p, PAGE, 0);
+    near = must(p, 40 * PAGE, 0);
+    held[2] = must(p, PAGE, 0);
+    tidei_addr at = freed_late.b.addr;
+    dbl.dev.limit = dbl.dev.backed;
+    put(p, &far, 0, 5);
+    put(p, &near, 0, 5);
+    dbl.on_wait = free_late;
+    assert_int_equal(get(p, 120 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+    assert_null(dbl.on_wait);
+    assert_true(figures(p).bytes_remapped > 0);
+    atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+    while (n < TIDEI_COUNT(other) && get(p, PAGE / 2, 1, TIDEI_ALLOC_NO_GROW, &other[n]) == TIDE_OK)
+        assert_int_not_equal(other[n++].addr, at);
+    assert_in_range(n, 0, TIDEI_COUNT(other) - 1);
+    assert_true(balanced(p));
+    double_complete(0, 99);
+    for (unsigned i = 0; i < 3; i++) p->ops->free(p, &held[i]);
+    while (n) p->ops->free(p, &other[--n]);
+    p->ops->free(p, &c);
+    close_clean(p);
+}
+
+static void on_one_stream(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+                          const tidei_piece *at, uint64_t tick) {
+    (void)m, (void)at, (void)tick;
+    for (unsigned i = 0; i < npending; i++) assert_int_equal(pending[i].stream, s->slot);
+}
+
+/* Where streams are not to wait for each other blocks do not move over what others' work is pending on: five pages lie between. */
+static void no_moves_beyond_reach(void **state) {
+    (void)state;
+    for (unsigned pages = 4; pages <= 6; pages += 2) {
+        tidei_block b[CHECKERS], c;
+        double_owner o[CHECKERS];
+        tidei_pool *p = open_checkered(b, o);
+        atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
+        movers.on_move = on_one_stream;
+        put(p, &b[5], 1, 50);
+        put(p, &b[11], 1, 51);
+        assert_int_equal(get(p, pages * PAGE, 0, 0, &c), pages < 5 ? TIDE_OK : TIDE_E_NOMEM);
+        assert_int_equal(movers.blocks > 0, pages < 5);
+        movers.on_move = NULL;
+        if (pages < 5) put(p, &c, 0, 11);
+        for (unsigned i = 1; i < CHECKERS; i += 2)
+            if (i != 5 && i != 11) p->ops->free(p, &b[i]);
+        close_clean(p);
+    }
+}
+
+/* A low hole that is too small for all that is wanted is left alone. */
+static void adds_in_one_piece(void **state) {
+    (void)state;
+    tidei_pool *p = open_tide();
+    tidei_tide *t = (tidei_tide *)p;
+    tidei_block b[3];
+    tidei_extent *x = NULL;
+    for (unsigned i = 0; i < 3; i++) b[i] = must(p, PAGE, 0);
+    put(p, &b[1], 0, 0);
+    assert_int_equal(p->ops->trim(p, 0), PAGE);
+    tidei_lock_take(&t->lock);
+    assert_int_equal(tidei_tide_add(t, 3 * PAGE, &dbl.streams[0], &x), TIDE_OK);
+    assert_int_equal(x->size, 3 * PAGE);
+    tidei_tide_unclaim(t, x);
+    tidei_lock_give(&t->lock);
+    put(p, &b[0], 0, 0);
+    put(p, &b[2], 0, 0);
+    close_clean(p);
+}
+
+static void a_move_that_fails_loses_nothing(void **state) {
+    (void)state;
+    tide_status st = TIDE_E_DEVICE;
+    for (long after = 0; st != TIDE_OK; after++) {
+        tidei_block b[CHECKERS], c;
+        double_owner o[CHECKERS];
+        tidei_pool *p = open_checkered(b, o);
+        dbl.fail_after[CALL_MOVE] = after;
+        st = get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c);
+        dbl.fail_after[CALL_MOVE] = -1;
+        assert_true(st == TIDE_OK || st == TIDE_E_DEVICE);
+        assert_int_equal(movers.blocks, st == TIDE_OK ? movers.blocks : after);
+        assert_true(balanced(p));
+        for (unsigned i = 1; i < CHECKERS; i += 2) assert_int_equal(o[i].held, 0);
+        if (st != TIDE_OK) assert_int_equal(get(p, 8 * PAGE, 0, TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+        put(p, &c, 0, 11);
+        drop_owned(p, b);
+    }
+}
+
+/* ---- mapping elsewhere ---- */
+
+/* Two blocks a page. On every fourth page one stays and the other is free; of the other pages' blocks every second one is free, with
+** work of stream 1 pending. */
+enum { HALVES = 32 };
+static tidei_pool *open_pinned(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.on_move = NULL;
+    movers.tick = 10;
+    movers.blocks = 0;
+    keep_caches(p, false);
+    atomic_store(&dbl.dev.limit, HALVES / 2 * PAGE);
+    for (unsigned i = 0; i < HALVES; i++) b[i] = must(p, PAGE / 2, 0);
+    for (unsigned i = 0; i < HALVES; i++) {
+        o[i] = (double_owner){.b = &b[i], .pinned = i % 8 == 1};
+        p->ops->own(p, &b[i], &o[i]);
+    }
+    for (unsigned i = 0; i < HALVES; i += 2) put(p, &b[i], 1, 5);
+    return p;
+}
+static void drop_pinned(tidei_pool *p, tidei_block *b, const double_owner *o) {
+    for (unsigned i = 1; i < HALVES; i += 2) {
+        assert_int_equal(o[i].held, 0);
+        p->ops->free(p, &b[i]);
+    }
+    close_clean(p);
+}
+
+/* Of sixteen pages four are pinned, and half of the others is what there is. */
+static void pages_go_elsewhere_once_work_is_done(void **state) {
+    (void)state;
+    tidei_block b[HALVES], c;
+    double_owner o[HALVES];
+    tidei_pool *p = open_pinned(b, o);
+    const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE;
+    assert_int_equal(get(p, 9 * PAGE, 0, flags, &c), TIDE_E_NOMEM);
+    assert_true(balanced(p));
+    assert_int_equal(get(p, 8 * PAGE, 0, flags, &c), TIDE_OK);
+    assert_true(movers.blocks > 0);
+    assert_int_equal(figures(p).bytes_remapped, 8 * PAGE);
+    assert_true(dbl.word[1] >= 5 && dbl.word[0] >= movers.tick); /* waited for */
+    assert_int_equal(c.stamps.n, 0);
+    assert_int_equal(dbl.dev.backed, HALVES / 2 * PAGE);
+    assert_false(movers.closed);
+    put(p, &c, 0, 0);
+    drop_pinned(p, b, o);
+}
+
+/* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for again. */
+static void remapping_that_fails_loses_nothing(void **state) {
+    (void)state;
+    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+    for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            tidei_block b[HALVES], c;
+            double_owner o[HALVES];
+            tidei_pool *p = open_pinned(b, o);
+            atomic_store(&dbl.dev.limit, (HALVES / 2 + 1) * PAGE);
+            dbl.fail_after[kinds[k]] = after;
+            tide_status st = get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c);
+            failed = dbl.fail_after[kinds[k]] < 0;
+            dbl.fail_after[kinds[k]] = -1;
+            assert_true(failed || st == TIDE_OK);
+            assert_true(balanced(p));
+            assert_false(movers.closed);
+            if (st != TIDE_OK)
+                assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+            put(p, &c, 0, 0);
+            drop_pinned(p, b, o);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moves_what_is_in_the_way),
+        cmocka_unit_test(pins_stay),
+        cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),
+        cmocka_unit_test(no_moves_beyond_reach),
+        cmocka_unit_test(adds_in_one_piece),
+        cmocka_unit_test(a_move_that_fails_loses_nothing),
+        cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
+        cmocka_unit_test(remapping_that_fails_loses_nothing),
+    };
+    return cmocka_run_group_tests_name("pool_moves", tests, NULL, NULL);
+}
