@@ -98,8 +98,8 @@ tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, 
     return x;
 }
 
-tidei_tally tidei_tide_tally(const tidei_tide *p) {
-    tidei_tally t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
+tidei_tide_sums tidei_tide_tally(const tidei_tide *p) {
+    tidei_tide_sums t = {.live = p->live, .held = p->held, .allocs = p->allocs, .frees = p->frees};
     for (unsigned i = 0; i < p->caches_end; i++) {
         const tidei_cache *c = atomic_load_explicit(&p->caches[i], memory_order_acquire);
         if (!c) continue;

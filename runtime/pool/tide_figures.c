@@ -28,7 +28,7 @@ void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
-    tidei_tally t = tidei_tide_tally(p);
+    tidei_tide_sums t = tidei_tide_tally(p);
     size_t cached = p->ready.bytes + p->claimed, live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
     *out = (tidei_pool_stats){.live = live,
                               .rounding = p->used - live,
@@ -121,7 +121,7 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
     }
     size_t spares = 0;
     for (const tidei_extent *x = p->spares; x; x = x->left) spares++;
-    tidei_tally t = tidei_tide_tally(p);
+    tidei_tide_sums t = tidei_tide_tally(p);
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_tide_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;

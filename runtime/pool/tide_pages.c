@@ -1,4 +1,4 @@
-/* tide_pages.c: memory for the pool `tide`: growing into holes, giving whole pages back, and mapping them elsewhere.
+/* tide_pages.c: memory for the pool `tide`: growing into holes, and giving whole pages back.
 **
 ** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth fills the low or the high
 ** end of a hole, or all of it, so that with the free stretches beside it the request fits; of all holes it takes the one
@@ -16,8 +16,6 @@
 /* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit is tight: so many pages it has
 ** at least, and at 100 us each they cost 0.2 s once. */
 #define PAGES_MIN 2048
-/* Pages a device call: bounds the array on the stack. */
-#define BATCH TIDEI_RUN_PAGES
 
 /* ---- pages ---- */
 
@@ -62,18 +60,17 @@ static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t mos
     return first;
 }
 
-/* The memory of the pages from `pg` on up to the address `end`, at most BATCH. Returns the last one looked at. */
+/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns the last one looked at. */
 static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
     for (*n = 0;; pg = pg->next) {
         mem[(*n)++] = pg->mem;
-        if (tidei_page_end(pg) >= end || *n == BATCH) return pg;
+        if (tidei_page_end(pg) >= end || *n == TIDEI_RUN_PAGES) return pg;
     }
 }
 
-/* Unmaps the stretch [pg->off, end), whole pages. The links at its outer ends are not read: they may change meanwhile. */
-static tide_status unmap(tidei_tide *p, tidei_page *pg, size_t end) {
+tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[BATCH];
+    tidei_dpage *mem[TIDEI_RUN_PAGES];
     for (;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
@@ -84,12 +81,12 @@ static tide_status unmap(tidei_tide *p, tidei_page *pg, size_t end) {
 
 static tide_status map(tidei_tide *p, tidei_page *first, size_t end) {
     tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[BATCH];
+    tidei_dpage *mem[TIDEI_RUN_PAGES];
     for (tidei_page *pg = first;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
         tide_status st = d->ops->map(d, p->addr + off, mem, n);
-        if (st != TIDE_OK && off > first->off) unmap(p, first, off);
+        if (st != TIDE_OK && off > first->off) tidei_pages_unmap(p, first, off);
         if (st != TIDE_OK || tidei_page_end(pg) >= end) return st;
     }
 }
@@ -125,7 +122,7 @@ static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, ti
     return st;
 }
 
-static void pages_link(tidei_tide *p, tidei_page *first) {
+void tidei_pages_link(tidei_tide *p, tidei_page *first) {
     tidei_page *last = first, *at = p->last_page;
     while (last->next) last = last->next;
     while (at && at->off > first->off) at = at->prev;
@@ -141,8 +138,7 @@ static void pages_link(tidei_tide *p, tidei_page *first) {
         p->first_page = first;
 }
 
-/* Takes the pages of [first->off, end) out and returns them as a chain. */
-static tidei_page *pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
+tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end) {
     tidei_page *last = first;
     while (tidei_page_end(last) < end) last = last->next;
     if (first->prev)
@@ -286,7 +282,7 @@ static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
         tidei_transit_end(p->base.dev, false);
         return st;
     }
-    pages_link(p, pages);
+    tidei_pages_link(p, pages);
     p->backed += x->size;
     tidei_tide_set_cap(p);
     p->claimed += x->size;
@@ -323,133 +319,8 @@ tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_ex
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;
 }
 
-/* ---- mapping elsewhere ---- */
-
 tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high) {
     return cut_hole(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, tidei_tide_spare(p));
-}
-
-/* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the others. Without the lock. */
-static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **stay, tidei_page **down) {
-    tide_status st = TIDE_OK;
-    for (; *runs; runs = &(*runs)->left) {
-        tidei_extent *x = *runs;
-        tidei_tide_unpoison(p, x->off, x->size);
-        if ((st = unmap(p, x->pages, tidei_extent_end(x))) != TIDE_OK) {
-            tidei_tide_poison(p, x->off, x->size);
-            break;
-        }
-        for (tidei_page *pg = x->pages;; pg = pg->next) {
-            *down = pg;
-            down = &pg->then;
-            if (tidei_page_end(pg) >= tidei_extent_end(x)) break;
-        }
-    }
-    *down = NULL;
-    *stay = *runs;
-    *runs = NULL;
-    return st;
-}
-
-/* Maps pages one behind the other from `off` on until the device refuses; *rest are those from there on. Without the lock. */
-static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_page **rest) {
-    tidei_device *d = p->base.dev->d;
-    tidei_dpage *mem[BATCH];
-    for (*rest = pages; *rest;) {
-        tidei_page *pg = *rest;
-        size_t n = 0, bytes = 0;
-        for (; pg && n < BATCH; pg = pg->then) {
-            mem[n++] = pg->mem;
-            bytes += pg->bytes;
-        }
-        tide_status st = d->ops->map(d, p->addr + off, mem, n);
-        if (st != TIDE_OK) return st;
-        tidei_tide_poison(p, off, bytes);
-        off += bytes;
-        *rest = pg;
-    }
-    return TIDE_OK;
-}
-
-/* Links the pages before `rest` in where they are now. Returns their bytes. */
-static size_t link_moved(tidei_tide *p, tidei_page *pages, const tidei_page *rest, size_t off) {
-    size_t bytes = 0;
-    tidei_page *last = NULL;
-    for (tidei_page *pg = pages; pg != rest; last = pg, pg = pg->then) {
-        pg->off = off + bytes;
-        pg->prev = last;
-        pg->next = NULL;
-        if (last) last->next = pg;
-        bytes += pg->bytes;
-    }
-    if (bytes) pages_link(p, pages);
-    return bytes;
-}
-
-/* Runs that are down become holes, the others free. */
-static void leave_runs(tidei_tide *p, tidei_extent *down, tidei_extent *stay) {
-    for (tidei_extent *x = down, *next; x; x = next) {
-        next = x->left;
-        pages_unlink(p, x->pages, tidei_extent_end(x));
-        p->backed -= x->size;
-        p->claimed -= x->size;
-        tidei_tide_hole(p, x);
-    }
-    for (tidei_extent *x = stay, *next; x; x = next) {
-        next = x->left;
-        tidei_tide_unclaim(p, x);
-    }
-}
-
-/* Of the target the first `bytes` are backed now, and CLAIMED. */
-static void fill_target(tidei_tide *p, tidei_extent *target, size_t bytes, tidei_extent *spare) {
-    if (bytes == target->size) {
-        tidei_tide_drop(p, spare);
-    } else if (bytes) {
-        spare->off = target->off + bytes;
-        spare->size = target->size - bytes;
-        target->size = bytes;
-        tidei_tide_link_behind(p, spare, target);
-        tidei_tide_hole(p, spare);
-    } else {
-        tidei_tide_drop(p, spare);
-        tidei_tide_hole(p, target);
-        return;
-    }
-    p->backed += bytes;
-    p->claimed += bytes;
-    tidei_extent_be(target, TIDEI_EXTENT_CLAIMED);
-}
-
-/* Pages that are mapped nowhere go back to the device. Without the lock. */
-static void give_back(tidei_tide *p, tidei_page *pages) {
-    tidei_device *d = p->base.dev->d;
-    for (tidei_page *next; pages; pages = next) {
-        next = pages->then;
-        d->ops->page_release(d, pages->mem);
-        tidei_unback(p->base.dev, pages->bytes);
-        tidei_host_free(p->base.dev->rt, pages);
-    }
-}
-
-tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target) {
-    tidei_extent *stay, *spare = tidei_tide_spare(p);
-    tidei_page *pages, *rest;
-    tidei_lock_give(&p->lock);
-    tide_status st = take_down(p, &runs, &stay, &pages);
-    tide_status up = put_up(p, pages, target->off, &rest);
-    if (st == TIDE_OK) st = up;
-    tidei_lock_take(&p->lock);
-    leave_runs(p, runs, stay);
-    size_t bytes = link_moved(p, pages, rest, target->off);
-    fill_target(p, target, bytes, spare);
-    tidei_tide_set_cap(p);
-    p->bytes_remapped += bytes;
-    if (st != TIDE_OK && bytes) tidei_tide_unclaim(p, target);
-    tidei_lock_give(&p->lock);
-    give_back(p, rest);
-    tidei_lock_take(&p->lock);
-    return st;
 }
 
 /* ---- giving back ---- */
@@ -497,7 +368,7 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
         while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
         size_t high = pg ? tidei_page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
-        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < BATCH; pg = pg->prev, n++) {
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES; pg = pg->prev, n++) {
             first = pg;
             low = pg->off;
             got += pg->bytes;
@@ -519,7 +390,7 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
 static bool unback(tidei_tide *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
     tidei_tide_unpoison(p, x->off, x->size);
-    if (unmap(p, x->pages, end) != TIDE_OK) {
+    if (tidei_pages_unmap(p, x->pages, end) != TIDE_OK) {
         tidei_tide_poison(p, x->off, x->size);
         return false;
     }
@@ -533,7 +404,7 @@ static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent 
     tidei_page *gone = NULL;
     for (tidei_extent *x = given, *next; x; x = next) {
         next = x->left;
-        tidei_page *pg = pages_unlink(p, x->pages, tidei_extent_end(x)), *last = pg;
+        tidei_page *pg = tidei_pages_unlink(p, x->pages, tidei_extent_end(x)), *last = pg;
         while (last->next) last = last->next;
         last->next = gone;
         gone = pg;
@@ -588,7 +459,7 @@ void tidei_tide_unmap_all(tidei_tide *p) {
     for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
         for (last = pg; last->next && last->next->off == tidei_page_end(last);) last = last->next;
         tidei_tide_unpoison(p, pg->off, tidei_page_end(last) - pg->off);
-        unmap(p, pg, tidei_page_end(last));
+        tidei_pages_unmap(p, pg, tidei_page_end(last));
     }
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
         d->ops->page_release(d, pg->mem);

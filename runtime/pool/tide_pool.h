@@ -160,16 +160,31 @@ void tidei_tide_flush(tidei_tide *p);   /* everybody's caches, to the shelves */
 ** lock. */
 tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot);
 /* The pool's figures that threads count for themselves, summed: exact where no other thread is at work. */
-typedef struct tidei_tally {
+typedef struct tidei_tide_sums {
     int64_t live, held;
     uint64_t allocs, frees;
-} tidei_tally;
-tidei_tally tidei_tide_tally(const tidei_tide *p);
+} tidei_tide_sums;
+tidei_tide_sums tidei_tide_tally(const tidei_tide *p);
 
 /* tide_figures.c */
 void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out);
 bool tidei_tide_valid(tidei_pool *pool);
 bool tidei_tide_valid_locked(tidei_tide *p);
+
+/* tide_rehang.c; lets go of the lock meanwhile */
+/* Unmaps the pages of `runs`, which are CLAIMED, whole pages and at most TIDEI_RUN_PAGES of them each (their `pages`), have nothing
+** pending, and are chained by `left`; and maps them one behind the other at `target`, MAPPING and as long as all of them, which is
+** CLAIMED then. What fails half-way leaves free what is mapped, here or there, and gives back the rest; runs and target are not
+** the caller's any more. There is a spare descriptor. */
+tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target);
+
+/* Pages a device call: bounds an array on the stack. */
+#define TIDEI_RUN_PAGES 64
+/* tide_pages.c, of its chain of pages: unmaps the stretch [pg->off, end), whole pages, without the lock (the links at its outer
+** ends are not read: they may change meanwhile); links a chain in by address; takes the pages of [first->off, end) out as a chain. */
+tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end);
+void tidei_pages_link(tidei_tide *p, tidei_page *first);
+tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end);
 
 /* tide_pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
@@ -178,12 +193,6 @@ tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_ex
 tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out);
 /* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a spare descriptor. */
 tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high);
-/* Unmaps the pages of `runs`, which are CLAIMED, whole pages and at most TIDEI_RUN_PAGES of them each (their `pages`), have nothing
-** pending, and are chained by `left`; and maps them one behind the other at `target`, MAPPING and as long as all of them, which is
-** CLAIMED then. What fails half-way leaves free what is mapped, here or there, and gives back the rest; runs and target are not
-** the caller's any more. There is a spare descriptor. */
-tide_status tidei_tide_rehang(tidei_tide *p, tidei_extent *runs, tidei_extent *target);
-#define TIDEI_RUN_PAGES 64
 /* New memory for such a part of a hole. There is a spare descriptor. *out is CLAIMED. */
 tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes, tidei_extent **out);
 size_t tidei_tide_trim(tidei_tide *p, size_t keep); /* without the lock */
