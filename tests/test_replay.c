@@ -253,7 +253,7 @@ static void half_pinned_fits(void **state) {
     if (!test_on_host()) skip(); /* a matter of the device's pages */
     for (size_t i = 0; i < (test_quick() ? 2 : TIDEI_COUNT(names)); i++) {
         tidei_trace t = recorded(names[i], 1);
-        tidei_replay *r = opened((tidei_replay_options){.pinned = 50, .limit_factor = 1.02}, &t);
+        tidei_replay *r = opened((tidei_replay_options){.pool = "tide", .pinned = 50, .limit_factor = 1.02}, &t);
         uint64_t remapped = 0;
         for (int k = 0; k < 3; k++) {
             tidei_replay_figures f = pass(r);
@@ -428,7 +428,8 @@ static void patterns_hold_where_pages_move(void **state) {
     uint64_t remapped = 0;
     (void)state;
     if (!test_on_host()) skip();
-    tidei_replay *r = opened((tidei_replay_options){.touch = true, .pinned = 50, .limit_factor = 1.02}, &t);
+    tidei_replay *r =
+        opened((tidei_replay_options){.pool = "tide", .touch = true, .pinned = 50, .limit_factor = 1.02}, &t);
     for (int k = 0; k < 3; k++) {
         tidei_replay_figures f = pass(r);
         assert_int_equal(f.failed, 0);
