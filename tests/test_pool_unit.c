@@ -2,6 +2,7 @@
 ** every call that can fail failing. What it does on a real device is test_pool.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
+#include "tests/pool_failures.h"
 #include "runtime/pool/tide_pool.h"
 
 #define KIB  TIDEI_KIB
@@ -525,67 +526,19 @@ static void may_be_trimmed_while_growing(void **state) {
 
 /* ---- everything fails once ---- */
 
-/* A bit of everything; stops at the first refusal and returns it. What it got is in `b`. */
-static tide_status everything(tidei_pool *p, tidei_block *b, unsigned n) {
-    tide_status st;
-    uint64_t tick = 0;
-    for (unsigned i = 0; i < n; i++)
-        if ((st = get(p, 3000 * (i + 1), i % 3, 0, &b[i])) != TIDE_OK) return st;
-    for (unsigned i = 0; i < n; i += 2) {
-        for (unsigned s = 0; s <= i % 6; s++) {
-            if (!tidei_stamps_reserve(&b[i].stamps, 1)) return TIDE_E_HOST_NOMEM;
-            tidei_stamps_add(&b[i].stamps, (tidei_stamp){.tick = ++tick, .stream = (uint16_t)s, .write = 1});
-        }
-        p->ops->free(p, &b[i]);
-        b[i].priv = NULL;
-    }
-    for (unsigned s = 0; s < 3; s++) double_complete(s, tick / 2);
-    for (unsigned i = 0; i < n; i += 2)
-        if ((st = get(p, 2000 * (i + 1), 4, i % 4 ? TIDEI_ALLOC_STEAL : 0, &b[i])) != TIDE_OK) return st;
-    p->ops->trim(p, 0);
-    for (unsigned i = 1; i < n; i += 2) {
-        p->ops->free(p, &b[i]);
-        b[i].priv = NULL;
-    }
-    for (unsigned s = 0; s < TIDEI_STREAMS_MAX; s++) double_complete(s, tick);
-    p->ops->trim(p, 0);
-    return get(p, 5 * MIB, 5, 0, &b[1]);
+static tidei_pool *open_tide_or_none(unsigned k) {
+    return open_pool(k ? &tidei_pool_none : &tidei_pool_tide, 12 * KIB, 64 * MIB);
 }
 
 static void every_failure_leaves_order(void **state) {
+    static const struct failure kinds[] = {{CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM},
+                                           {CALL_PAGE_NEW, TIDE_E_DEVICE}, {CALL_PAGE_NEW, TIDE_E_NOMEM},
+                                           {CALL_MAP, TIDE_E_DEVICE},      {CALL_MAP, TIDE_E_NOMEM},
+                                           {CALL_UNMAP, TIDE_E_DEVICE},    {CALL_RAW, TIDE_E_NOMEM}};
     (void)state;
-    enum { N = 90 };
-    static const struct {
-        enum double_call call;
-        tide_status with;
-    } kinds[] = {{CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM}, {CALL_PAGE_NEW, TIDE_E_DEVICE},
-                 {CALL_PAGE_NEW, TIDE_E_NOMEM},  {CALL_MAP, TIDE_E_DEVICE}, {CALL_MAP, TIDE_E_NOMEM},
-                 {CALL_UNMAP, TIDE_E_DEVICE},    {CALL_RAW, TIDE_E_NOMEM}};
-    for (unsigned pool = 0; pool < 2; pool++) {
-        const struct tidei_pool_ops *ops = pool ? &tidei_pool_none : &tidei_pool_tide;
-        for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
-            bool failed = true;
-            for (long after = 0; failed; after++) {
-                static tidei_block b[N];
-                memset(b, 0, sizeof b);
-                tidei_pool *p = open_pool(ops, 12 * KIB, 64 * MIB);
-                dbl.fail_with = kinds[k].with;
-                dbl.fail_after[kinds[k].call] = after;
-                tide_status st = everything(p, b, N);
-                failed = dbl.fail_after[kinds[k].call] < 0;
-                assert_true(st == TIDE_OK || (failed && st == kinds[k].with));
-                dbl.fail_after[kinds[k].call] = -1;
-                assert_true(balanced(p));
-                for (unsigned i = 0; i < N; i++)
-                    if (b[i].priv)
-                        p->ops->free(p, &b[i]);
-                    else
-                        drop_stamps(&b[i]);
-                assert_int_equal(figures(p).live, 0);
-                close_clean(p);
-            }
-        }
-    }
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned i = 0; i < TIDEI_COUNT(kinds); i++)
+            each_failure_leaves_order(&kinds[i], open_tide_or_none, k, FAILURE_BLOCKS, 1000);
 }
 
 /* More pages than one call maps: what was mapped before the refusal is unmapped again. */

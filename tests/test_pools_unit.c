@@ -2,6 +2,7 @@
 ** each is for. What they do on a real device is test_pools.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
+#include "tests/pool_failures.h"
 
 #define KIB  TIDEI_KIB
 #define MIB  TIDEI_MIB
@@ -167,65 +168,15 @@ static void are_deterministic_when_told(void **state) {
 
 /* ---- everything fails once ---- */
 
-static tide_status everything(tidei_pool *p, tidei_block *b, unsigned n) {
-    tide_status st;
-    uint64_t tick = 0;
-    for (unsigned i = 0; i < n; i++)
-        if ((st = get(p, 30000 * (i + 1), i % 3, 0, &b[i])) != TIDE_OK) return st;
-    for (unsigned i = 0; i < n; i += 2) {
-        for (unsigned s = 0; s <= i % 6; s++) {
-            if (!tidei_stamps_reserve(&b[i].stamps, 1)) return TIDE_E_HOST_NOMEM;
-            tidei_stamps_add(&b[i].stamps, (tidei_stamp){.tick = ++tick, .stream = (uint16_t)s, .write = 1});
-        }
-        p->ops->free(p, &b[i]);
-        b[i].priv = NULL;
-    }
-    for (unsigned s = 0; s < 3; s++) double_complete(s, tick / 2);
-    for (unsigned i = 0; i < n; i += 2)
-        if ((st = get(p, 20000 * (i + 1), 4, i % 4 ? TIDEI_ALLOC_STEAL : 0, &b[i])) != TIDE_OK) return st;
-    p->ops->trim(p, 0);
-    for (unsigned i = 1; i < n; i += 2) {
-        p->ops->free(p, &b[i]);
-        b[i].priv = NULL;
-    }
-    for (unsigned s = 0; s < TIDEI_STREAMS_MAX; s++) double_complete(s, tick);
-    p->ops->trim(p, 0);
-    return get(p, 150 * MIB, 5, 0, &b[1]);
-}
-
 static void every_failure_leaves_order(void **state) {
+    static const struct failure calls[] = {{CALL_HOST, TIDE_E_HOST_NOMEM},
+                                           {CALL_BACK, TIDE_E_NOMEM},
+                                           {CALL_RAW, TIDE_E_NOMEM},
+                                           {CALL_RAW, TIDE_E_DEVICE}};
     (void)state;
-    enum { N = 60 };
-    static const struct {
-        enum double_call call;
-        tide_status with;
-    } calls[] = {{CALL_HOST, TIDE_E_HOST_NOMEM},
-                 {CALL_BACK, TIDE_E_NOMEM},
-                 {CALL_RAW, TIDE_E_NOMEM},
-                 {CALL_RAW, TIDE_E_DEVICE}};
     for (unsigned k = 0; k < KINDS; k++)
-        for (unsigned c = 0; c < TIDEI_COUNT(calls); c++) {
-            bool failed = true;
-            for (long after = 0; failed; after++) {
-                static tidei_block b[N];
-                memset(b, 0, sizeof b);
-                tidei_pool *p = open_kind(k);
-                dbl.fail_with = calls[c].with;
-                dbl.fail_after[calls[c].call] = after;
-                tide_status st = everything(p, b, N);
-                failed = dbl.fail_after[calls[c].call] < 0;
-                assert_true(st == TIDE_OK || (failed && st == calls[c].with));
-                dbl.fail_after[calls[c].call] = -1;
-                assert_true(balanced(p));
-                for (unsigned i = 0; i < N; i++)
-                    if (b[i].priv)
-                        p->ops->free(p, &b[i]);
-                    else
-                        drop_stamps(&b[i]);
-                assert_int_equal(figures(p).live, 0);
-                close_clean(p);
-            }
-        }
+        for (unsigned i = 0; i < TIDEI_COUNT(calls); i++)
+            each_failure_leaves_order(&calls[i], open_kind, k, 60, 10000);
 }
 
 static void opening_may_fail(void **state) {
