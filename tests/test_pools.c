@@ -227,20 +227,15 @@ static void freed_memory_goes_by_the_rules(void **state) {
                 {0, false, {true, false, false, true, false}},
                 {WAIT, false, {true, true, true, true, true}},
                 {FOLLOW | DONE, true, {true, true, false, true, false}}};
-    static const struct {
-        const char *name;
-        size_t rows; /* `tide` is told no rules yet, `none` keeps nothing */
-    } pools[] = {{"tide", 1},
-                 {"driver", TIDEI_COUNT(rows)},
-                 {"split", TIDEI_COUNT(rows)},
-                 {"binned", TIDEI_COUNT(rows)},
-                 {"simple", TIDEI_COUNT(rows)}};
+    static const char *const pools[] = {"tide", "driver", "split", "binned", "simple"};
     if (!test_on_host()) skip(); /* work that waits for a flag */
     for (unsigned p = 0; p < TIDEI_COUNT(pools); p++)
-        for (unsigned i = 0; i < pools[p].rows; i++)
+        for (unsigned i = 0; i < TIDEI_COUNT(rows); i++) {
+            if (p == 0 && rows[i].rules & WAIT) continue; /* `tide` waits only where it would have to grow */
             for (enum taker who = OWN; who < TAKERS; who++)
-                if (gets_it(pools[p].name, rows[i].rules, rows[i].deterministic, who) != rows[i].gets[who])
-                    fail_msg("%s, row %u of rules, taker %d: wanted %d", pools[p].name, i, who, rows[i].gets[who]);
+                if (gets_it(pools[p], rows[i].rules, rows[i].deterministic, who) != rows[i].gets[who])
+                    fail_msg("%s, row %u of rules, taker %d: wanted %d", pools[p], i, who, rows[i].gets[who]);
+        }
 }
 
 static void *open_the_gate(void *arg) {

@@ -287,7 +287,10 @@ size_t tidei_tide_settle(tidei_tide *p) {
     return after > before ? after - before : 0;
 }
 
-static size_t pool_settle(tidei_pool *pool) { return tidei_tide_settle((tidei_tide *)pool); }
+/* Where it does not count that work is done, who may have a piece must not depend on when somebody settled. */
+static size_t pool_settle(tidei_pool *pool) {
+    return tidei_reuse_rules(pool) & TIDEI_REUSE_DONE ? tidei_tide_settle((tidei_tide *)pool) : 0;
+}
 
 static size_t pool_trim(tidei_pool *pool, size_t keep) {
     tidei_tide *p = (tidei_tide *)pool;
