@@ -58,7 +58,7 @@ typedef struct emu_module {
     void (*state)(emu_dim **t, emu_dim **b, emu_dim **g, void (***barrier)(void));
 } emu_module;
 
-static void emu_say(emu_module *m, const char *text) {
+static inline void emu_say(emu_module *m, const char *text) {
     size_t n = strlen(text);
     if (m->n + n + 1 > m->cap) {
         m->cap = 2 * m->cap + n + 4096;
@@ -70,7 +70,7 @@ static void emu_say(emu_module *m, const char *text) {
 }
 
 /* Adds a kernel's text, whose common part ends at `body`; returns its number. */
-static unsigned emu_add(emu_module *m, const char *text, size_t body) {
+static inline unsigned emu_add(emu_module *m, const char *text, size_t body) {
     char line[128];
     unsigned k = m->kernels++;
     if (!m->header) {
@@ -96,7 +96,7 @@ static inline char *emu_nvrtc_source(const emu_module *m) {
     return s;
 }
 
-static void emu_close(emu_module *m) {
+static inline void emu_close(emu_module *m) {
     if (m->library) dlclose(m->library);
     free(m->header);
     free(m->source);
@@ -104,7 +104,7 @@ static void emu_close(emu_module *m) {
 }
 
 /* The C++ compiler that emulation takes; NULL if there is none, or a sanitizer would not follow coroutines. */
-static const char *emu_compiler(void) {
+static inline const char *emu_compiler(void) {
 #if defined(__SANITIZE_THREAD__)
     return NULL;
 #else
@@ -115,7 +115,7 @@ static const char *emu_compiler(void) {
 }
 
 /* Compiles and opens the module. */
-static void emu_build(emu_module *m) {
+static inline void emu_build(emu_module *m) {
     char dir[] = "/tmp/tide-emulate-XXXXXX", path[64], lib[64], command[512];
     const char *cxx = emu_compiler();
     if (!cxx) { /* callers ask before */
@@ -159,20 +159,20 @@ typedef struct emu_block { /* one block under way: its threads as coroutines */
 } emu_block;
 static _Thread_local emu_block *emu_now;
 
-static void emu_wait(void) {
+static inline void emu_wait(void) {
     emu_block *b = emu_now;
     b->waiting[b->current] = true;
     swapcontext(&b->threads[b->current], &b->scheduler);
 }
 
-static void emu_thread(void) {
+static inline void emu_thread(void) {
     emu_block *b = emu_now;
     b->kernel(b->params);
     b->done[b->current] = true;
     swapcontext(&b->threads[b->current], &b->scheduler);
 }
 
-static void emu_start(emu_block *b, unsigned t) { /* getcontext may return twice: so in a frame of its own */
+static inline void emu_start(emu_block *b, unsigned t) { /* getcontext may return twice: so in a frame of its own */
     getcontext(&b->threads[t]);
     b->threads[t].uc_stack.ss_sp = b->stacks + t * EMU_STACK;
     b->threads[t].uc_stack.ss_size = EMU_STACK;
@@ -181,7 +181,7 @@ static void emu_start(emu_block *b, unsigned t) { /* getcontext may return twice
 }
 
 /* Runs one block to its end; threads that wait at a barrier go on when all do. */
-static void emu_run_block(emu_block *b, emu_dim *thread) {
+static inline void emu_run_block(emu_block *b, emu_dim *thread) {
     memset(b->done, 0, sizeof b->done);
     for (unsigned t = 0; t < EMU_THREADS; t++) emu_start(b, t);
     for (unsigned left = EMU_THREADS, pass = 0; left; pass++) {
@@ -201,7 +201,8 @@ static void emu_run_block(emu_block *b, emu_dim *thread) {
     }
 }
 
-static void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy, const void *params, bool barriers) {
+static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy, const void *params,
+                              bool barriers) {
     emu_dim *thread, *block, *grid;
     void (**barrier)(void);
     char name[32];

@@ -417,4 +417,9 @@ static inline uint32_t dice(uint64_t *seed) {
     return (uint32_t)(*seed >> 33);
 }
 
+static inline void keep_caches(tidei_pool *p, bool on) {
+    atomic_store(&p->attrs.caches, on);
+    p->ops->changed(p);
+}
+
 #endif

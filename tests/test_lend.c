@@ -1,4 +1,5 @@
 /* test_lend.c: pools lent to others by address (tide_pool_malloc), streams of others (tide_stream_wrap), PyTorch's form. */
+#include "tests/failing_host.h"
 #include "tests/runtime_half.h"
 #include "runtime/pools.h"
 
@@ -165,13 +166,6 @@ static void bad_input_is_named(void **state) {
     tide_close(two);
     tide_close(rt);
 }
-
-static long host_calls, host_fails;
-static void *failing_alloc(void *user, size_t bytes) {
-    (void)user;
-    return ++host_calls == host_fails ? NULL : malloc(bytes);
-}
-static void plain_free(void *user, void *p) { (void)user, free(p); }
 
 static void every_host_allocation_may_fail(void **state) {
     (void)state;

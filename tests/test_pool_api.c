@@ -1,5 +1,6 @@
 /* test_pool_api.c: pools as users have them (include/tide/pool.h), on the device under test: making and releasing them,
 ** current pools, attributes. */
+#include "tests/failing_host.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
 #include "runtime/pools.h"
@@ -480,13 +481,6 @@ static void bad_input_is_named(void **state) {
 }
 
 /* Every host allocation and device call of making a pool has its turn to fail. */
-static long host_calls, host_fails;
-static void *failing_alloc(void *user, size_t bytes) {
-    (void)user;
-    return ++host_calls == host_fails ? NULL : malloc(bytes);
-}
-static void plain_free(void *user, void *p) { (void)user, free(p); }
-
 static void making_one_fails_cleanly(void **state) {
     (void)state;
     tide_host_memory hook = {failing_alloc, plain_free, NULL};

@@ -9,10 +9,6 @@
 #define MIB  TIDEI_MIB
 #define PAGE (64 * KIB)
 
-static void keep_caches(tidei_pool *p, bool on) {
-    atomic_store(&p->attrs.caches, on);
-    p->ops->changed(p);
-}
 static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64 * MIB); }
 
 /* ---- blocks of one stream ---- */

@@ -1,0 +1,434 @@
+/* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work at once. It counts what it is
+** asked for, refuses where a case says so, and runs kernels whose text a case has had emulated. */
+#ifndef TIDETEST_CUDA_DOUBLE_H
+#define TIDETEST_CUDA_DOUBLE_H
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/nvrtc.h"
+#include "tests/emulate.h"
+#include "tests/tidetest.h"
+
+#define PAGE ((size_t)2 << 20)
+
+/* ---- the double ---- */
+
+static struct {
+    int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
+    int maps, accesses, syncs, pushes, calls;                                             /* asked for so far */
+    struct CUctx_st *current, *stacked;
+    const char *failing; /* the call that fails, after `skip` more that do not */
+    int skip;
+    tidei_cu_result error;
+    bool pinned_source, event_pending, no_pools;
+    tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
+    int rules[4];
+    size_t pool_bytes, trimmed_to;
+    int write_value;
+    int memory; /* memfd behind the pages */
+    size_t memory_bytes;
+    unsigned grid[3], block[3], shared;
+    char params[64];
+    size_t params_bytes;
+    int loads, copies, batches[2]; /* asked for so far; batches: launches of the kernels that copy */
+    bool no_many;                  /* the larger one is not found */
+    emu_module emulated;           /* those kernels */
+} fake;
+static char context_storage[2], stream_storage[TIDEI_STREAMS_MAX], one_event[64];
+#define CONTEXT ((struct CUctx_st *)(void *)&context_storage[0])
+#define FOREIGN ((struct CUctx_st *)(void *)&context_storage[1])
+
+static tidei_cu_result try(const char *call) {
+    fake.calls++;
+    if (!fake.failing || strcmp(fake.failing, call) != 0) return TIDEI_CU_SUCCESS;
+    return fake.skip-- > 0 ? TIDEI_CU_SUCCESS : fake.error;
+}
+/* As `try`, for a call that needs our context current; returns from the caller on failure. */
+#define TRY(call)                                                                                                  \
+    do {                                                                                                           \
+        assert_ptr_equal(fake.current, CONTEXT);                                                                   \
+        tidei_cu_result tried = try(call);                                                                         \
+        if (tried != TIDEI_CU_SUCCESS) return tried;                                                               \
+    } while (0)
+#define PTR(addr) ((void *)(uintptr_t)(addr))
+
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    *out = r == TIDEI_CU_OUT_OF_MEMORY
+               ? "CUDA_ERROR_OUT_OF_MEMORY"
+               : (r == TIDEI_CU_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_X");
+    return 0;
+}
+static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
+    (void)r;
+    *out = "said in words";
+    return 0;
+}
+static tidei_cu_result f_count(int *n) { return *n = 1, try("cuDeviceGetCount"); }
+static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, 0; }
+static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
+    return (void)d, snprintf(s, (size_t)n, "Double"), 0;
+}
+static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
+    (void)d;
+    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR   ? 9
+         : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR ? 0
+         : a == TIDEI_CU_ATTR_MEMORY_POOLS             ? !fake.no_pools
+         : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS    ? fake.write_value
+                                                       : 1;
+    return 0;
+}
+static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
+static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
+    tidei_cu_result r = try("cuDevicePrimaryCtxRetain");
+    (void)d;
+    if (r) return r;
+    fake.contexts++;
+    *c = CONTEXT;
+    return 0;
+}
+static tidei_cu_result f_release(tidei_cu_device d) { return (void)d, fake.calls++, fake.contexts--, 0; }
+static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.current, 0; }
+static tidei_cu_result f_set(tidei_cu_ctx c) { return fake.current = c, 0; }
+static tidei_cu_result f_push(tidei_cu_ctx c) {
+    return fake.pushes++, fake.stacked = fake.current, fake.current = c, 0;
+}
+static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.current, fake.current = fake.stacked, 0; }
+static tidei_cu_result f_info(size_t *f, size_t *t) {
+    TRY("cuMemGetInfo");
+    return *f = 7, *t = 9, 0;
+}
+static tidei_cu_result f_alloc(tidei_cu_addr *a, size_t n) {
+    TRY("cuMemAlloc");
+    fake.allocs++;
+    return *a = (uintptr_t)malloc(n), 0;
+}
+static tidei_cu_result f_free(tidei_cu_addr a) { return fake.allocs--, free(PTR(a)), 0; }
+static tidei_cu_result f_host(void **p, size_t n, unsigned flags) {
+    (void)flags;
+    TRY("cuMemHostAlloc");
+    fake.pinned++;
+    return *p = malloc(n), 0;
+}
+static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; }
+static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
+    return (void)f, *a = (uintptr_t)p, 0;
+}
+static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out, tidei_cu_addr p) {
+    (void)p;
+    assert_int_equal(n, 1);
+    assert_int_equal(a[0], TIDEI_CU_POINTER_MEMORY_TYPE);
+    *(unsigned *)out[0] = fake.pinned_source ? TIDEI_CU_MEMORYTYPE_HOST : 0;
+    return 0;
+}
+static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei_cu_addr hint,
+                                 unsigned long long f) {
+    (void)align, (void)hint, (void)f;
+    TRY("cuMemAddressReserve");
+    void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    fake.reservations++;
+    return *a = (uintptr_t)p, 0;
+}
+static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) { return fake.reservations--, munmap(PTR(a), n), 0; }
+static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, tidei_cu_granularity o) {
+    return (void)p, (void)o, *g = PAGE, 0;
+}
+static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
+    (void)f;
+    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    TRY("cuMemCreate");
+    *h = fake.memory_bytes;
+    fake.memory_bytes += n;
+    assert_int_equal(ftruncate(fake.memory, (off_t)fake.memory_bytes), 0);
+    return fake.handles++, 0;
+}
+static tidei_cu_result f_destroy_handle(tidei_cu_handle h) { return (void)h, fake.handles--, 0; }
+static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h, unsigned long long f) {
+    (void)f;
+    TRY("cuMemMap");
+    fake.maps++;
+    void *p = mmap(PTR(a), n, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.memory, (off_t)(h + off));
+    assert_ptr_equal(p, PTR(a));
+    return 0;
+}
+static tidei_cu_result f_access(tidei_cu_addr a, size_t n, const tidei_cu_access *d, size_t count) {
+    TRY("cuMemSetAccess");
+    assert_int_equal(count, 1);
+    assert_int_equal(d->flags, TIDEI_CU_MEM_ACCESS_READWRITE);
+    assert_int_equal(mprotect(PTR(a), n, PROT_READ | PROT_WRITE), 0);
+    return fake.accesses++, 0;
+}
+static tidei_cu_result f_unmap(tidei_cu_addr a, size_t n) {
+    TRY("cuMemUnmap");
+    fake.maps -= (int)(n / PAGE);
+    void *p = mmap(PTR(a), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    assert_ptr_equal(p, PTR(a));
+    return 0;
+}
+static tidei_cu_result f_stream(tidei_cu_stream *s, unsigned flags) {
+    TRY("cuStreamCreate");
+    assert_int_equal(flags, TIDEI_CU_STREAM_NON_BLOCKING);
+    return *s = (struct CUstream_st *)(void *)&stream_storage[fake.streams++], 0;
+}
+static tidei_cu_result f_stream_destroy(tidei_cu_stream s) { return (void)s, fake.calls++, fake.streams--, 0; }
+static tidei_cu_result f_sync(tidei_cu_stream s) {
+    (void)s;
+    TRY("cuStreamSynchronize");
+    return fake.syncs++, 0;
+}
+static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
+    (void)s, (void)e, (void)f;
+    TRY("cuStreamWaitEvent");
+    return 0;
+}
+static tidei_cu_result f_write(tidei_cu_stream s, tidei_cu_addr a, tidei_cu_u64 v, unsigned f) {
+    (void)s, (void)f;
+    TRY("cuStreamWriteValue64");
+    *(uint64_t *)PTR(a) = v;
+    return 0;
+}
+static tidei_cu_result f_event(tidei_cu_event *e, unsigned flags) {
+    TRY("cuEventCreate");
+    assert_int_equal(flags, TIDEI_CU_EVENT_DISABLE_TIMING);
+    return *e = (struct CUevent_st *)(void *)&one_event[fake.events++], 0;
+}
+static tidei_cu_result f_event_destroy(tidei_cu_event e) { return (void)e, fake.calls++, fake.events--, 0; }
+static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
+    (void)e, (void)s;
+    TRY("cuEventRecord");
+    return 0;
+}
+static tidei_cu_result f_query(tidei_cu_event e) { return (void)e, fake.event_pending ? TIDEI_CU_NOT_READY : 0; }
+static tidei_cu_result f_in(tidei_cu_addr d, const void *h, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyHtoDAsync");
+    return memcpy(PTR(d), h, n), 0;
+}
+static tidei_cu_result f_out(void *h, tidei_cu_addr d, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyDtoHAsync");
+    return memcpy(h, PTR(d), n), 0;
+}
+static tidei_cu_result f_copy(tidei_cu_addr d, tidei_cu_addr a, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemcpyAsync");
+    fake.copies++;
+    return memcpy(PTR(d), PTR(a), n), 0; /* as on the GPU, the two must not overlap: ASan would say so */
+}
+static tidei_cu_result f_set8(tidei_cu_addr d, unsigned char v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD8Async");
+    return memset(PTR(d), v, n), 0;
+}
+static tidei_cu_result f_set16(tidei_cu_addr d, unsigned short v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD16Async");
+    for (size_t i = 0; i < n; i++) ((unsigned short *)PTR(d))[i] = v;
+    return 0;
+}
+static tidei_cu_result f_set32(tidei_cu_addr d, unsigned v, size_t n, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD32Async");
+    for (size_t i = 0; i < n; i++) ((unsigned *)PTR(d))[i] = v;
+    return 0;
+}
+static tidei_cu_result f_set2d(tidei_cu_addr d, size_t pitch, unsigned v, size_t w, size_t h, tidei_cu_stream s) {
+    (void)s;
+    TRY("cuMemsetD2D32Async");
+    for (size_t y = 0; y < h; y++)
+        for (size_t x = 0; x < w; x++) *(unsigned *)PTR(d + y * pitch + x * 4) = v;
+    return 0;
+}
+static tidei_cu_result f_load(tidei_cu_module *m, const void *image) {
+    fake.loads++;
+    TRY("cuModuleLoadData");
+    assert_memory_equal(image, "\177ELF", 4);
+    fake.modules++;
+    return *m = (struct CUmod_st *)(void *)&fake, 0;
+}
+static tidei_cu_result f_unload(tidei_cu_module m) { return (void)m, fake.modules--, 0; }
+static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const char *name) {
+    (void)m;
+    TRY("cuModuleGetFunction");
+    if (!strcmp(name, "tide_copy_few")) return *f = (struct CUfunc_st *)(void *)&fake.batches[0], 0;
+    if (!strcmp(name, "tide_copy_many") && fake.no_many) return TIDEI_CU_NOT_FOUND;
+    if (!strcmp(name, "tide_copy_many")) return *f = (struct CUfunc_st *)(void *)&fake.batches[1], 0;
+    assert_string_equal(name, "nothing");
+    return *f = (struct CUfunc_st *)(void *)&fake, 0;
+}
+static void run_batch(int many, unsigned blocks, unsigned threads, void **params) {
+    assert_int_equal(threads, EMU_THREADS);
+    emu_launch(&fake.emulated, (unsigned)many, blocks, 1, params[0], false);
+    fake.batches[many]++;
+}
+static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                unsigned by, unsigned bz, unsigned shared, tidei_cu_stream s, void **params,
+                                void **extra) {
+    (void)s;
+    TRY("cuLaunchKernel");
+    int *of = (int *)(void *)f;
+    if (of == &fake.batches[0] || of == &fake.batches[1])
+        return run_batch(of == &fake.batches[1], gx, bx, params), 0;
+    assert_null(params);
+    fake.grid[0] = gx, fake.grid[1] = gy, fake.grid[2] = gz;
+    fake.block[0] = bx, fake.block[1] = by, fake.block[2] = bz;
+    fake.shared = shared;
+    assert_ptr_equal(extra[0], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER));
+    assert_ptr_equal(extra[2], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE));
+    assert_ptr_equal(extra[4], PTR(TIDEI_CU_LAUNCH_PARAM_END));
+    fake.params_bytes = *(size_t *)extra[3];
+    return memcpy(fake.params, extra[1], fake.params_bytes), 0;
+}
+
+/* ---- pools: a block bears its size before it ---- */
+
+static tidei_cu_result f_pool(tidei_cu_pool *out, const tidei_cu_pool_props *p) {
+    TRY("cuMemPoolCreate");
+    assert_int_equal(p->type, TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED);
+    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    assert_int_equal(p->max_bytes, 0);
+    fake.pools++;
+    return *out = (tidei_cu_pool)(void *)&fake.pools, 0;
+}
+static tidei_cu_result f_pool_destroy(tidei_cu_pool p) { return (void)p, fake.pools--, 0; }
+static tidei_cu_result f_pool_set(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
+    TRY("cuMemPoolSetAttribute");
+    assert_ptr_equal(p, &fake.pools);
+    if (a == TIDEI_CU_POOL_RELEASE_THRESHOLD) return fake.threshold = *(tidei_cu_u64 *)value, 0;
+    assert_in_range(a, 1, 3);
+    return fake.rules[a] = *(int *)value, 0;
+}
+static tidei_cu_result f_pool_get(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
+    TRY("cuMemPoolGetAttribute");
+    assert_ptr_equal(p, &fake.pools);
+    size_t reserved = tidei_round_up(fake.pool_bytes, PAGE);
+    return *(tidei_cu_u64 *)value = a == TIDEI_CU_POOL_RESERVED_CURRENT ? reserved : fake.pool_bytes, 0;
+}
+static tidei_cu_result f_pool_trim(tidei_cu_pool p, size_t keep) {
+    TRY("cuMemPoolTrimTo");
+    return (void)p, fake.trimmed_to = keep, 0;
+}
+static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool p, tidei_cu_stream s) {
+    TRY("cuMemAllocFromPoolAsync");
+    assert_ptr_equal(p, &fake.pools);
+    assert_non_null(s);
+    size_t *block = malloc(256 + n);
+    *block = n;
+    fake.pool_bytes += n;
+    fake.allocs++;
+    return *out = (tidei_cu_addr)(uintptr_t)block, 0;
+}
+static tidei_cu_result f_free_async(tidei_cu_addr a, tidei_cu_stream s) {
+    TRY("cuMemFreeAsync");
+    assert_non_null(s);
+    fake.pool_bytes -= *(size_t *)PTR(a);
+    return f_free(a);
+}
+
+static const tidei_cu driver = {.version = 13000,
+                                .cuGetErrorName = f_name,
+                                .cuGetErrorString = f_string,
+                                .cuDeviceGetCount = f_count,
+                                .cuDeviceGet = f_get,
+                                .cuDeviceGetName = f_devname,
+                                .cuDeviceGetAttribute = f_attr,
+                                .cuDeviceTotalMem = f_total,
+                                .cuDevicePrimaryCtxRetain = f_retain,
+                                .cuDevicePrimaryCtxRelease = f_release,
+                                .cuCtxGetCurrent = f_current,
+                                .cuCtxSetCurrent = f_set,
+                                .cuCtxPushCurrent = f_push,
+                                .cuCtxPopCurrent = f_pop,
+                                .cuMemGetInfo = f_info,
+                                .cuMemAlloc = f_alloc,
+                                .cuMemFree = f_free,
+                                .cuMemHostAlloc = f_host,
+                                .cuMemFreeHost = f_free_host,
+                                .cuMemHostGetDevicePointer = f_device_pointer,
+                                .cuPointerGetAttributes = f_attributes,
+                                .cuMemAddressReserve = f_reserve,
+                                .cuMemAddressFree = f_unreserve,
+                                .cuMemCreate = f_create,
+                                .cuMemRelease = f_destroy_handle,
+                                .cuMemMap = f_map,
+                                .cuMemUnmap = f_unmap,
+                                .cuMemSetAccess = f_access,
+                                .cuMemGetAllocationGranularity = f_granularity,
+                                .cuMemPoolCreate = f_pool,
+                                .cuMemPoolDestroy = f_pool_destroy,
+                                .cuMemPoolSetAttribute = f_pool_set,
+                                .cuMemPoolGetAttribute = f_pool_get,
+                                .cuMemPoolTrimTo = f_pool_trim,
+                                .cuMemAllocFromPoolAsync = f_pool_alloc,
+                                .cuMemFreeAsync = f_free_async,
+                                .cuStreamCreate = f_stream,
+                                .cuStreamDestroy = f_stream_destroy,
+                                .cuStreamSynchronize = f_sync,
+                                .cuStreamWaitEvent = f_wait,
+                                .cuStreamWriteValue64 = f_write,
+                                .cuEventCreate = f_event,
+                                .cuEventDestroy = f_event_destroy,
+                                .cuEventRecord = f_record,
+                                .cuEventQuery = f_query,
+                                .cuMemcpyHtoDAsync = f_in,
+                                .cuMemcpyDtoHAsync = f_out,
+                                .cuMemcpyAsync = f_copy,
+                                .cuMemsetD8Async = f_set8,
+                                .cuMemsetD16Async = f_set16,
+                                .cuMemsetD32Async = f_set32,
+                                .cuMemsetD2D32Async = f_set2d,
+                                .cuModuleLoadData = f_load,
+                                .cuModuleUnload = f_unload,
+                                .cuModuleGetFunction = f_function,
+                                .cuLaunchKernel = f_launch};
+
+/* ---- around every case ---- */
+
+static int setup(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    fake.write_value = 1;
+    fake.memory = memfd_create("pages", 0);
+    tidei_cu_use(&driver);
+    return fake.memory < 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tidei_cu_use(NULL);
+    close(fake.memory);
+    return 0;
+}
+
+static void assert_nothing_left(void) {
+    assert_int_equal(fake.contexts, 0);
+    assert_int_equal(fake.pinned, 0);
+    assert_int_equal(fake.allocs, 0);
+    assert_int_equal(fake.streams, 0);
+    assert_int_equal(fake.events, 0);
+    assert_int_equal(fake.handles, 0);
+    assert_int_equal(fake.modules, 0);
+    assert_int_equal(fake.maps, 0);
+    assert_int_equal(fake.reservations, 0);
+    assert_int_equal(fake.pools, 0);
+    assert_ptr_not_equal(fake.current, CONTEXT);
+}
+
+static tidei_device *open_double(void) {
+    tidei_device *d = NULL;
+    tidei_device_params p = {0};
+    if (tidei_nvrtc_open(0) != TIDE_OK) skip(); /* the device is refused without a compiler */
+    assert_ok(tidei_cuda_open(&p, &d));
+    return d;
+}
+
+static void fail_at(const char *call, int skipped, tidei_cu_result r) {
+    fake.failing = call;
+    fake.skip = skipped;
+    fake.error = r;
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+#endif
