@@ -84,8 +84,8 @@ static size_t together(const tidei_piece *p, size_t n) {
     return n;
 }
 
-/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before. Once a piece has gone over the old place there
-** is no way back: the next one that fails loses the device. */
+/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before. Once a piece has gone
+** over the old place there is no way back: the next one that fails loses the device. */
 static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
     tidei_device *d = s->dev->d;
     tidei_check(p->dst < p->src);
