@@ -61,7 +61,7 @@ static tide_status find(int device, void *native, bool opens, tide_runtime **rt,
 }
 
 void *tide_torch_malloc(ptrdiff_t size, int device, void *stream) {
-    tide_runtime *rt;
+    tide_runtime *rt = NULL;
     tide_stream *s;
     if (size < 0) {
         tidei_fail(TIDE_E_INVALID, "tide_torch_malloc", "%td bytes asked", size);
@@ -72,7 +72,7 @@ void *tide_torch_malloc(ptrdiff_t size, int device, void *stream) {
 }
 
 void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream) {
-    tide_runtime *rt;
+    tide_runtime *rt = NULL;
     tide_stream *s;
     (void)size;
     if (ptr && find(device, stream, false, &rt, &s) == TIDE_OK) tide_pool_free(tide_pool_default(rt), ptr, s);

@@ -11,17 +11,15 @@
 #define MESSAGE_MAX TIDEI_MESSAGE_MAX
 
 static _Thread_local char message[MESSAGE_MAX];
-static _Thread_local tide_error record = {TIDE_OK, "", ""};
+TIDEI_FAST_TLS tide_error tidei_error_record = {TIDE_OK, "", ""};
 
-const tide_error *tide_last_error(void) { return &record; }
+const tide_error *tide_last_error(void) { return &tidei_error_record; }
 
-void tide_clear_error(void) { record = (tide_error){TIDE_OK, "", ""}; }
-
-tide_status tidei_last_status(void) { return record.status; }
+void tide_clear_error(void) { tidei_error_record = (tide_error){TIDE_OK, "", ""}; }
 
 tide_status tidei_fail_as(const char *op) {
-    record.operation = op;
-    return record.status;
+    tidei_error_record.operation = op;
+    return tidei_error_record.status;
 }
 
 tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
@@ -31,7 +29,7 @@ tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     memcpy(message, text, strlen(text) + 1);
-    record = (tide_error){s, message, op ? op : ""};
+    tidei_error_record = (tide_error){s, message, op ? op : ""};
     return s;
 }
 
@@ -39,12 +37,10 @@ tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
     return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted", bytes);
 }
 
-void tidei_error_save(tidei_saved_error *e) {
-    e->status = record.status;
-    if (e->status == TIDE_OK) return; /* every drain saves: the common case must cost nothing */
-    size_t n = strnlen(record.message, sizeof e->text - 1);
-    e->operation = record.operation;
-    memcpy(e->text, record.message, n);
+void tidei_error_save_text(tidei_saved_error *e) {
+    size_t n = strnlen(tidei_error_record.message, sizeof e->text - 1);
+    e->operation = tidei_error_record.operation;
+    memcpy(e->text, tidei_error_record.message, n);
     e->text[n] = 0;
 }
 

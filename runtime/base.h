@@ -31,6 +31,9 @@
 #define tidei_likely(c)   __builtin_expect(!!(c), 1)
 #define tidei_unlikely(c) __builtin_expect(!!(c), 0)
 
+/* In the thread's static block, so that reading it is one instruction in a shared library too. */
+#define TIDEI_FAST_TLS __attribute__((tls_model("initial-exec"))) _Thread_local
+
 /* Keeps `p` in a register or on the stack up to here, so that a conservative collector sees it. */
 static inline void tidei_keep(const void *p) { __asm__ __volatile__("" : : "r"(p) : "memory"); }
 
@@ -59,7 +62,8 @@ void tidei_host_free(tide_runtime *rt, void *p);
 /* Sets the thread's error record and returns `s`. `op` is the public operation ("tide_add"), static or TLS-lived text. */
 __attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...);
 tide_status tidei_fail_host_memory(const char *op, size_t bytes);
-tide_status tidei_last_status(void);
+extern TIDEI_FAST_TLS tide_error tidei_error_record; /* the thread's */
+static inline tide_status tidei_last_status(void) { return tidei_error_record.status; }
 /* The error that stands becomes the public operation's: the device and pool tables below it know none. Returns its status. */
 tide_status tidei_fail_as(const char *op);
 #define TIDEI_MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500, a compiler's log more */
@@ -69,7 +73,11 @@ typedef struct tidei_saved_error {
     char text[TIDEI_MESSAGE_MAX]; /* written only where there is an error */
     const char *operation;
 } tidei_saved_error;
-void tidei_error_save(tidei_saved_error *e);
+void tidei_error_save_text(tidei_saved_error *e); /* the long way */
+static inline void tidei_error_save(tidei_saved_error *e) {
+    e->status = tidei_last_status();
+    if (tidei_unlikely(e->status != TIDE_OK)) tidei_error_save_text(e);
+}
 void tidei_error_restore(const tidei_saved_error *e);
 
 /* One line to the runtime's log, if its level lets it through. No lock may be held. */

@@ -1,8 +1,8 @@
 /* pool_figures.c: a pool's figures for users: what is counted where storages are made and returned, summed on demand, and
 ** as a text.
 **
-** The counting is on the way of every array: a thread adds to one tally of several, chosen by where its thread-local memory
-** lies, and touches what threads share only where a peak rises, or the pool is not the default one. */
+** The counting is on the way of every array: a thread adds to one tally of several, chosen by its number, and
+** touches what threads share only where a peak rises, or the pool is not the default one. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
@@ -18,19 +18,15 @@ static unsigned class_of(size_t bytes) {
     return k < TIDE_POOL_CLASSES ? k : TIDE_POOL_CLASSES - 1;
 }
 
-/* The calling thread's own, or the shared one. Fibonacci hashing: thread-local blocks lie a stack's size apart. */
-static tidei_tally *tally_here(tide_pool *x) {
-    uintptr_t here = (uintptr_t)&tidei_thread_records, none = 0;
-    uint64_t hash = ((uint64_t)here >> 6) * 0x9e3779b97f4a7c15u;
-    tidei_tally *t = &x->tallies[1 + (hash >> 32) % (TIDEI_TALLIES - 1)];
-    if (tidei_likely(atomic_load_explicit(&t->owner, memory_order_relaxed) == here)) return t;
-    return atomic_compare_exchange_strong(&t->owner, &none, here) ? t : &x->tallies[0];
+/* The calling thread's own tally, or 0: the shared one. */
+static inline unsigned tally_here(void) {
+    unsigned number = tidei_thread_index();
+    return tidei_likely(number < TIDEI_TALLIES) ? number : 0;
 }
 
-/* Only its owner writes an owned one, so that needs no atomic addition. */
-static uint64_t count_in(const tidei_tally *t, _Atomic uint64_t *x, uint64_t n) {
-    if (tidei_unlikely(!atomic_load_explicit(&t->owner, memory_order_relaxed)))
-        return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
+/* Only its thread writes one that is not shared, so that needs no atomic addition. */
+static inline uint64_t count_in(unsigned tally, _Atomic uint64_t *x, uint64_t n) {
+    if (tidei_unlikely(!tally)) return atomic_fetch_add_explicit(x, n, memory_order_relaxed) + n;
     n += atomic_load_explicit(x, memory_order_relaxed);
     atomic_store_explicit(x, n, memory_order_relaxed);
     return n;
@@ -72,22 +68,22 @@ static size_t live_with(tide_pool *x, size_t bytes, size_t live) {
 
 void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
     unsigned k = class_of(bytes);
-    tidei_tally *t = tally_here(x);
+    unsigned t = tally_here();
     tide_pool_class c;
     tidei_pool_hold(x);
     live = live_with(x, bytes, live);
     tidei_raise_size(&x->peak_live, live);
     tidei_raise_size(&x->window_live, live);
-    count_in(t, &t->of[k].made_bytes, bytes);
-    uint64_t n = count_in(t, &t->of[k].made, 1);
+    count_in(t, &x->tallies[t].of[k].made_bytes, bytes);
+    uint64_t n = count_in(t, &x->tallies[t].of[k].made, 1);
     if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
 }
 
 void tidei_pool_gone(tide_pool *x, size_t bytes) {
     unsigned k = class_of(bytes);
-    tidei_tally *t = tally_here(x);
-    count_in(t, &t->of[k].gone, 1);
-    count_in(t, &t->of[k].gone_bytes, bytes);
+    unsigned t = tally_here();
+    count_in(t, &x->tallies[t].of[k].gone, 1);
+    count_in(t, &x->tallies[t].of[k].gone_bytes, bytes);
     if (!x->own) return;
     atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);

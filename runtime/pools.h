@@ -12,12 +12,10 @@
 #include "runtime/release.h"
 #include <tide/pool.h>
 
-/* What was handed out and came back, by size class. Several a pool: one belongs to the thread that took it first, and the first
-** of all is for those that found theirs taken. */
+/* What was handed out and came back, by size class. Several a pool, each its thread's own, by the thread's number (thread_index.h);
+** the first of all is for those whose number is too high, or who have none. */
 #define TIDEI_TALLIES 16
 typedef struct tidei_tally {
-    _Atomic uintptr_t
-        owner; /* where its thread-local memory lies: once the thread has ended, another may have that */
     struct {
         _Atomic uint64_t made, made_bytes, gone, gone_bytes;
     } of[TIDE_POOL_CLASSES];

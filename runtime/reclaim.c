@@ -412,17 +412,24 @@ static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei
     return status == TIDE_E_NOMEM ? report(&c) : status;
 }
 
-tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
-    bool soft = tidei_unlikely(atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX) &&
-                above_soft(d, bytes);
-    tidei_saved_error before; /* attempts that failed on the way to success leave no error */
+tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
+                                tidei_attempted first) {
+    tide_status status = first.status;
+    if (status == TIDE_E_NOMEM) status = make_room(d, bytes, what, attempt, arg, first.seen);
+    if (status == TIDE_OK) tide_clear_error(); /* attempts that failed on the way to success leave no error */
+    return status;
+}
+
+tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
+    bool soft = above_soft(d, bytes);
+    tidei_saved_error before;
     tidei_error_save(&before);
-    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire); /* before the attempt */
-    tide_status status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
-    if (tidei_likely(status == TIDE_OK && !soft)) return TIDE_OK;
+    tidei_attempted first = {.seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
+    first.status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
+    if (first.status == TIDE_OK && !soft) return TIDE_OK;
     /* What the stack holds from earlier calls would be scanned by the collections below. */
     if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
-    if (status == TIDE_E_NOMEM) status = make_room(d, bytes, what, attempt, arg, seen);
+    tide_status status = tidei_reclaim_after(d, bytes, what, attempt, arg, first);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
 }

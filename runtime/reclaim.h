@@ -28,7 +28,17 @@ size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted); /* of all; returns
 ** idle memory is given back before the attempt may grow, where that is possible without waiting. One thread leads; others wait and
 ** try again. Never climbs from inside itself, a drain or a collection: then one plain attempt is all. */
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
-tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
+static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
+                                             void *arg); /* runtime.h */
+/* Its long ways: from the first attempt on, which was made without flags, where no error stood; and all of it, where one does or there
+** is a soft limit. */
+typedef struct tidei_attempted {
+    tide_status status;
+    uint64_t seen; /* climbs that had ended before */
+} tidei_attempted;
+tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
+                                tidei_attempted first);
+tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
 
 /* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. */
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);

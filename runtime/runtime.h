@@ -134,8 +134,8 @@ struct tide_runtime {
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
-tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
-tide_status tidei_threads_prepare(void);   /* before the first record of the process */
+static inline tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
+tide_status tidei_threads_prepare(void);                 /* before the first record of the process */
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
 ** end touches the runtime. */
 void tidei_threads_part(tide_runtime *rt);
@@ -181,6 +181,25 @@ static inline tidei_thread *tidei_thread_get(tide_runtime *rt) {
                      t->serial == rt->serial))
         return t;
     return tidei_thread_find(rt);
+}
+tidei_pool *tidei_pool_found(tidei_dev *d); /* the long way */
+static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
+    const tidei_thread *t = tidei_thread_records;
+    bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt;
+    return tidei_likely(known && !t->pool) ? d->pool : tidei_pool_found(d);
+}
+
+/* ---- the short way through the ladder (reclaim.c): nobody is short ---- */
+
+static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
+                                             void *arg) {
+    bool soft = atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX;
+    if (tidei_unlikely(soft || tidei_last_status() != TIDE_OK))
+        return tidei_reclaim_aside(d, bytes, what, attempt, arg);
+    tidei_attempted first = {.seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
+    first.status = attempt(arg, 0);
+    return tidei_likely(first.status == TIDE_OK) ? TIDE_OK
+                                                 : tidei_reclaim_after(d, bytes, what, attempt, arg, first);
 }
 
 #endif

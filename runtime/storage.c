@@ -8,7 +8,7 @@
 /* ---- a storage's life ---- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-#define SPARES_MOST 64 /* a thread and device */
+#define SPARES_MOST 1024 /* a thread and device: 120 KiB; backward passes free so many in a row */
 #else
 #define SPARES_MOST 0 /* it could not tell a record that is kept from one in use */
 #endif

@@ -12,6 +12,13 @@ void tidei_stamps_clear(tidei_stamps *s) {
     s->n = s->cap = 0;
 }
 
+void tidei_stamps_move_many(tidei_stamps *to, const tidei_stamps *from) {
+    if (from->cap)
+        to->more = from->more;
+    else
+        memcpy(to->few, from->few, from->n * sizeof *to->few);
+}
+
 bool tidei_stamps_grow(tidei_stamps *s, unsigned want) {
     unsigned have = tidei_stamps_room(s);
     while (have < want) have *= 2;

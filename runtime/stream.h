@@ -44,15 +44,16 @@ bool tidei_stamps_grow(tidei_stamps *s, unsigned want); /* the long way of reser
 static inline bool tidei_stamps_reserve(tidei_stamps *s, unsigned room) {
     return s->n + room <= tidei_stamps_room(s) || tidei_stamps_grow(s, s->n + room);
 }
-/* Into *to, whose content is no more; `from` is no more afterwards. Most sets are small, and not all of one is copied. */
+void tidei_stamps_move_many(tidei_stamps *to, const tidei_stamps *from); /* the long way of move */
+/* Into *to, whose content is no more; `from` is no more afterwards. Most sets have one or none. */
 static inline void tidei_stamps_move(tidei_stamps *to, const tidei_stamps *from) {
-    to->n = from->n;
-    to->cap = from->cap;
-    if (from->cap) {
-        to->more = from->more;
-    } else {
-        for (unsigned i = 0; i < from->n; i++) to->few[i] = from->few[i];
-    }
+    unsigned n = from->n, cap = from->cap;
+    to->n = (uint16_t)n;
+    to->cap = (uint16_t)cap;
+    if (tidei_unlikely(n > 1 || cap))
+        tidei_stamps_move_many(to, from);
+    else if (n)
+        to->few[0] = from->few[0];
 }
 /* Adds or raises; the caller has reserved one. */
 void tidei_stamps_add(tidei_stamps *s, tidei_stamp x);

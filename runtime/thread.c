@@ -161,10 +161,9 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
     return t ? t : new_record(rt);
 }
 
-tidei_pool *tidei_pool_here(tidei_dev *d) {
-    tidei_thread *t = tidei_thread_records;
-    if (tidei_unlikely(!t || atomic_load_explicit(&t->rt, memory_order_relaxed) != d->rt)) t = find(d->rt);
-    return tidei_likely(!t || !t->pool) ? d->pool : t->pool->p;
+tidei_pool *tidei_pool_found(tidei_dev *d) {
+    const tidei_thread *t = find(d->rt);
+    return t && t->pool ? t->pool->p : d->pool;
 }
 
 tide_stream *tidei_thread_stream(tidei_thread *t) {

@@ -8,8 +8,6 @@
 
 #define TIDEI_THREADS_INDEXED 254 /* a byte holds 0 for none, or 1 + the number */
 
-/* In the thread's static block, so that reading it is one instruction in a shared library too. */
-#define TIDEI_FAST_TLS __attribute__((tls_model("initial-exec"))) _Thread_local
 extern TIDEI_FAST_TLS int tidei_thread_number; /* 1 + the number; 0: not asked for yet; -1: none to be had */
 int tidei_thread_number_take(void);
 
