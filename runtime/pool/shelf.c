@@ -54,15 +54,15 @@ static tidei_extent *first_from(tidei_extent *root, size_t size, size_t off) {
 
 /* The treap of a bin, with all that lay loose. */
 static tidei_extent *root_of(tidei_shelf *sh, unsigned bin) {
-    tidei_extent *x = sh->loose[bin];
-    if (tidei_likely(!x)) return sh->roots[bin];
-    sh->loose[bin] = NULL;
+    tidei_extent *x = sh->in[bin].loose;
+    if (tidei_likely(!x)) return sh->in[bin].root;
+    sh->in[bin].loose = NULL;
     for (tidei_extent *next; x; x = next) {
         next = x->right;
         x->loose = 0;
-        put_among(&sh->roots[bin], x);
+        put_among(&sh->in[bin].root, x);
     }
-    return sh->roots[bin];
+    return sh->in[bin].root;
 }
 
 /* The lowest bin from `bin` on that is not empty; TIDEI_SHELF_BINS if there is none. */
@@ -91,9 +91,13 @@ static tidei_extent *first_of_bins(tidei_shelf *sh, unsigned bin) {
 
 tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size) {
     if (sh->bytes < size) return NULL;
-    unsigned bin = tidei_shelf_bin(sh, size);
-    tidei_extent *x = first_from(root_of(sh, bin), size, 0);
-    return x ? x : first_of_bins(sh, bin + 1);
+    unsigned exact = tidei_shelf_bin(sh, size), bin = bin_from(sh, exact);
+    if (bin == exact) { /* it has larger ones and smaller ones */
+        tidei_extent *x = first_from(root_of(sh, bin), size, 0);
+        if (x) return x;
+        bin = bin_from(sh, bin + 1);
+    }
+    return bin == TIDEI_SHELF_BINS ? NULL : leftmost(root_of(sh, bin));
 }
 
 tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x) {
@@ -130,7 +134,7 @@ static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x
 
 static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size_t *bytes) {
     const tidei_extent *before = NULL;
-    for (const tidei_extent *x = sh->loose[bin]; x; before = x, x = x->right) {
+    for (const tidei_extent *x = sh->in[bin].loose; x; before = x, x = x->right) {
         if (!in_bin(sh, bin, x) || !x->loose || x->left != before) return false;
         ++*count;
         *bytes += x->size;
@@ -141,9 +145,9 @@ static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size
 bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
-        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->roots[bin] || sh->loose[bin])) return false;
+        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose)) return false;
         if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
-        if (!bin_valid(sh, bin, sh->roots[bin], count, &bytes)) return false;
+        if (!bin_valid(sh, bin, sh->in[bin].root, count, &bytes)) return false;
         if (!loose_valid(sh, bin, count, &bytes)) return false;
     }
     return bytes == sh->bytes;

@@ -79,8 +79,9 @@ typedef struct tidei_shelf {
     unsigned shift; /* the granule's, in bits */
     uint64_t words; /* which words of `bins` are not zero */
     uint64_t bins[TIDEI_SHELF_WORDS];
-    tidei_extent *roots[TIDEI_SHELF_BINS];
-    tidei_extent *loose[TIDEI_SHELF_BINS]; /* linked by `right` and, back, by `left` */
+    struct {
+        tidei_extent *root, *loose; /* loose: linked by `right` and, back, by `left` */
+    } in[TIDEI_SHELF_BINS];
 } tidei_shelf;
 
 /* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
@@ -108,9 +109,9 @@ void tidei_shelf_take_among(tidei_extent **root, tidei_extent *x);
 static inline void tidei_shelf_loosen(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
     x->loose = 1;
     x->left = NULL;
-    x->right = sh->loose[bin];
+    x->right = sh->in[bin].loose;
     if (x->right) x->right->left = x;
-    sh->loose[bin] = x;
+    sh->in[bin].loose = x;
 }
 static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_extent *x) {
     x->loose = 0;
@@ -118,24 +119,24 @@ static inline void tidei_shelf_take_loose(tidei_shelf *sh, unsigned bin, tidei_e
     if (x->left)
         x->left->right = x->right;
     else
-        sh->loose[bin] = x->right;
+        sh->in[bin].loose = x->right;
 }
 
 static inline void tidei_shelf_put(tidei_shelf *sh, tidei_extent *x) {
     unsigned bin = tidei_shelf_bin(sh, x->size);
     sh->bytes += x->size;
     if (x->tick > sh->tick) sh->tick = x->tick;
-    if (sh->roots[bin]) {
+    if (sh->in[bin].root) {
         tidei_shelf_loosen(sh, bin, x);
     } else {
         x->left = x->right = NULL;
-        sh->roots[bin] = x;
+        sh->in[bin].root = x;
         tidei_shelf_mark(sh, bin);
     }
 }
 
 static inline bool tidei_shelf_alone(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
-    return sh->roots[bin] == x && !x->left && !x->right;
+    return sh->in[bin].root == x && !x->left && !x->right;
 }
 
 static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
@@ -144,10 +145,10 @@ static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
     if (x->loose)
         tidei_shelf_take_loose(sh, bin, x);
     else if (tidei_shelf_alone(sh, bin, x))
-        sh->roots[bin] = NULL;
+        sh->in[bin].root = NULL;
     else
-        tidei_shelf_take_among(&sh->roots[bin], x);
-    if (!sh->roots[bin] && !sh->loose[bin]) tidei_shelf_unmark(sh, bin);
+        tidei_shelf_take_among(&sh->in[bin].root, x);
+    if (!sh->in[bin].root && !sh->in[bin].loose) tidei_shelf_unmark(sh, bin);
 }
 
 /* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin, nothing else is touched. */
