@@ -79,7 +79,8 @@ tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
     (void)op, (void)bytes;
     return TIDE_E_HOST_NOMEM;
 }
-void tidei_error_save(tidei_saved_error *e) { memset(e, 0, sizeof *e); }
+TIDEI_FAST_TLS tide_error tidei_error_record; /* of which none is kept */
+void tidei_error_save_text(tidei_saved_error *e) { (void)e; }
 void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
 
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
