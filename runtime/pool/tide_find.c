@@ -243,7 +243,7 @@ static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_str
                           tidei_extent **out) {
     p->takes[s->slot] = true;
     tidei_tide_flush(p);
-    if (p->shared) join_for(p, s);
+    if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
