@@ -42,6 +42,7 @@ static uint64_t give_back(tide_pool *x, uint64_t now, bool synced) {
     size_t threshold = atomic_load(&x->p->attrs.threshold);
     bool adaptive = atomic_load(&x->adaptive);
     tidei_pool_stats ps;
+    if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX; /* it goes by the clock */
     if (!adaptive && threshold == TIDEI_THRESHOLD_NONE) return UINT64_MAX;
     if (!adaptive && !synced) return 0;
     if (adaptive && now < tidei_release_due_ns(&x->release)) return tidei_release_due_ns(&x->release);

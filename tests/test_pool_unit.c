@@ -476,6 +476,22 @@ static void trims_what_it_may(void **state) {
     close_clean(p);
 }
 
+/* Where it does not count that work is done, what a trim gives does not depend on how far the device is. */
+static void a_trim_waits_for_what_does_not_count(void **state) {
+    (void)state;
+    for (unsigned done = 0; done < 2; done++) {
+        tidei_pool *p = open_tide();
+        atomic_store(&p->attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_WAIT);
+        tidei_block a = must(p, PAGE, 0), b = must(p, PAGE, 1);
+        put(p, &a, 0, 5);
+        put(p, &b, 1, 7);
+        if (done) double_complete(0, 5);
+        assert_int_equal(p->ops->trim(p, 0), 2 * PAGE);
+        assert_int_equal(figures(p).backed, 0);
+        close_clean(p);
+    }
+}
+
 /* More pages than one call of the device takes, and more pieces than one slab has descriptors for. */
 static void trims_much(void **state) {
     (void)state;
@@ -684,6 +700,7 @@ int main(void) {
         cmocka_unit_test(falls_back_to_what_is_needed),
         cmocka_unit_test(moves_pages_to_fresh_addresses),
         cmocka_unit_test(trims_what_it_may),
+        cmocka_unit_test(a_trim_waits_for_what_does_not_count),
         cmocka_unit_test(trims_much),
         cmocka_unit_test(may_be_trimmed_while_growing),
         cmocka_unit_test(every_failure_leaves_order),

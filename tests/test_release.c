@@ -183,6 +183,27 @@ static void an_idle_runtime_gives_back(void **state) {
         }
 }
 
+/* Time passes differently each time the same program runs. */
+static void a_deterministic_pool_keeps_what_it_has(void **state) {
+    (void)state;
+    tide_runtime *rt = open_told("tide");
+    tidei_dev *d = &rt->devs[0];
+    assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_DETERMINISTIC, 1));
+    use_bytes(rt, 10 * MIB);
+    for (unsigned i = 0; i < 50; i++) {
+        assert_ok(tide_synchronize(rt, NULL));
+        told_ns += SECOND;
+    }
+    assert_true(d->backed >= 10 * MIB);
+    assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_DETERMINISTIC, 0));
+    for (unsigned i = 0; i < 50; i++) {
+        assert_ok(tide_synchronize(rt, NULL));
+        told_ns += SECOND;
+    }
+    assert_int_equal(d->backed, 0);
+    tide_close(rt);
+}
+
 /* A loop with sync points reaches 0 driver calls, whatever time its steps take. */
 static void a_loop_reaches_no_driver_calls(void **state) {
     (void)state;
@@ -206,10 +227,15 @@ static void a_loop_reaches_no_driver_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_steady_loop_keeps_its_memory), cmocka_unit_test(what_is_of_no_use_goes_in_two_windows),
-        cmocka_unit_test(much_goes_bit_by_bit),           cmocka_unit_test(a_long_loop_is_learnt),
-        cmocka_unit_test(fragments_are_kept_in_the_end),  cmocka_unit_test(windows_shrink_again),
-        cmocka_unit_test(what_is_in_use_stays),           cmocka_unit_test(an_idle_runtime_gives_back),
+        cmocka_unit_test(a_steady_loop_keeps_its_memory),
+        cmocka_unit_test(what_is_of_no_use_goes_in_two_windows),
+        cmocka_unit_test(much_goes_bit_by_bit),
+        cmocka_unit_test(a_long_loop_is_learnt),
+        cmocka_unit_test(fragments_are_kept_in_the_end),
+        cmocka_unit_test(windows_shrink_again),
+        cmocka_unit_test(what_is_in_use_stays),
+        cmocka_unit_test(an_idle_runtime_gives_back),
+        cmocka_unit_test(a_deterministic_pool_keeps_what_it_has),
         cmocka_unit_test(a_loop_reaches_no_driver_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

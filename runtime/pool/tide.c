@@ -262,6 +262,22 @@ static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *
     return chain;
 }
 
+/* Where it does not count that work is done, only a trim comes here; what it gives back must not depend on how far the streams
+** happen to be, so the host waits. What fails is not done. */
+static void catch_up(tidei_tide *p, const tidei_reuse_ticks *t) {
+    tidei_dev *d = p->base.dev;
+    tidei_saved_error before;
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
+        tidei_reuse_ask(d, t);
+        return;
+    }
+    tidei_error_save(&before);
+    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
+        tidei_stamp x = {.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1};
+        if (x.tick && tidei_stamp_wait(d, x) != TIDE_OK) tidei_error_restore(&before);
+    }
+}
+
 size_t tidei_tide_settle(tidei_tide *p) {
     tidei_reuse_ticks ticks = {0};
     tidei_extent *chain = NULL, *next;
@@ -269,7 +285,7 @@ size_t tidei_tide_settle(tidei_tide *p) {
     tidei_tide_flush(p);
     ticks_wanted(p, &ticks);
     tidei_lock_give(&p->lock);
-    tidei_reuse_ask(p->base.dev, &ticks);
+    catch_up(p, &ticks);
     tidei_lock_take(&p->lock);
     size_t before = p->ready.bytes;
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
