@@ -80,12 +80,18 @@ static void set_rule(tide_pool *x, unsigned rule, bool on) {
         atomic_fetch_and(&x->p->attrs.reuse, ~rule);
 }
 
+/* What a stream has waited for decides what it may have. */
+static void set_deterministic(tide_pool *x, bool on) {
+    if (on) atomic_store(&x->dev->waits_anyway, true);
+    atomic_store(&x->p->attrs.deterministic, on);
+}
+
 /* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
 static void apply_settings(tide_pool *x, const tidei_settings *s) {
     size_t threshold = TIDE_THRESHOLD_ADAPTIVE;
     bool given = tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
     if (given || x->p->ops != &tidei_pool_driver) set_threshold(x, threshold);
-    atomic_store(&x->p->attrs.deterministic, s->deterministic);
+    set_deterministic(x, s->deterministic);
 }
 
 tide_status tidei_pools_open(tidei_dev *d) {
@@ -257,7 +263,7 @@ static void apply_config(tide_pool *x, const tide_pool_config *c, size_t thresho
                  {c->reuse_wait, TIDEI_REUSE_WAIT}};
     apply_settings(x, &x->dev->rt->set);
     if (c->release_threshold) set_threshold(x, threshold);
-    if (c->deterministic) atomic_store(&x->p->attrs.deterministic, c->deterministic == TIDE_ON);
+    if (c->deterministic) set_deterministic(x, c->deterministic == TIDE_ON);
     for (unsigned i = 0; i < TIDEI_COUNT(rules); i++)
         if (rules[i].given) set_rule(x, rules[i].rule, rules[i].given == TIDE_ON);
 }
@@ -352,7 +358,7 @@ tide_status tide_pool_set_attribute(tide_pool *x, int attribute, uint64_t value)
     switch (attribute) {
     case TIDE_POOL_RELEASE_THRESHOLD: set_threshold(x, value); break;
     case TIDE_POOL_MAX_SPLIT: atomic_store(&x->p->attrs.max_split, value); break;
-    case TIDE_POOL_DETERMINISTIC: atomic_store(&x->p->attrs.deterministic, value != 0); break;
+    case TIDE_POOL_DETERMINISTIC: set_deterministic(x, value != 0); break;
     default: set_rule(x, rule_of[attribute], value != 0); break;
     }
     tell_change(x);

@@ -111,6 +111,7 @@ bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->waits_anyway, memory_order_relaxed))) return false;
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
 

@@ -115,7 +115,8 @@ static inline void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
     s->n = (uint16_t)n;
     if (!n) tidei_stamps_clear(s);
 }
-/* True when work queued on `s` from now on is ordered after x: its own, seen, or known to be done. No driver call. */
+/* True when work queued on `s` from now on is ordered after x: its own, seen, or known to be done, which does not count where a pool
+** of the device is deterministic. No driver call. */
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x);
 bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */

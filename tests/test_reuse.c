@@ -212,6 +212,26 @@ static void e10_deterministic(void **state) {
     }
 }
 
+/* What a stream has waited for is its own to use, whether there was anything to wait for or not. */
+static void e10_deterministic_after_a_wait(void **state) {
+    (void)state;
+    for (unsigned done = 0; done < 2; done++) {
+        tide_stream *s[2];
+        tide_runtime *rt = open_rules(OFF_WAIT, 0, s, 2);
+        assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_DETERMINISTIC, 1));
+        tidei_storage *link = block_on(s[0], BLOCK), *x = block_on(s[0], BLOCK);
+        tidei_addr at = x->addr;
+        touch(s[0], x);
+        touch(s[0], link);
+        if (done) wait_until_done(s[0]);
+        touch(s[1], link);
+        tidei_storage_release(x);
+        expect(s[1], at, true, 0);
+        tidei_storage_release(link);
+        close_with(rt, s, 2);
+    }
+}
+
 /* ---- E11 ---- */
 
 /* One stream: 1 GiB is used for long and freed, 2 GiB asked for and used. Neither call waits, nor does a request that cannot be met
@@ -245,9 +265,13 @@ static void e11_a_free_that_does_not_wait(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e10_the_same_stream), cmocka_unit_test(e10_waited_for_anyway),
-        cmocka_unit_test(e10_done_by_now),     cmocka_unit_test(e10_a_wait_is_inserted),
-        cmocka_unit_test(e10_deterministic),   cmocka_unit_test(e11_a_free_that_does_not_wait),
+        cmocka_unit_test(e10_the_same_stream),
+        cmocka_unit_test(e10_waited_for_anyway),
+        cmocka_unit_test(e10_done_by_now),
+        cmocka_unit_test(e10_a_wait_is_inserted),
+        cmocka_unit_test(e10_deterministic),
+        cmocka_unit_test(e10_deterministic_after_a_wait),
+        cmocka_unit_test(e11_a_free_that_does_not_wait),
     };
     return cmocka_run_group_tests_name("reuse", tests, NULL, NULL);
 }
