@@ -11,6 +11,7 @@ static const struct {
     const char *what;
 } benches[] = {
     {"dispatch", bench_dispatch, "issuing a small tide_add, against a bare launch (cuda)"},
+    {"quiet", bench_quiet, "what the machine adds to steps that call nothing: the floor under any worst step"},
     {"fused", bench_fused,
      "sqrt(a*a+b*b)*c+a on 2^28 floats, against a device-to-device copy; bytes read plus written"},
     {"sum", bench_sum, "the sum of 16384 x 16384 floats, against the same copy"},
