@@ -173,8 +173,9 @@ static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t s
 }
 
 static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei_reach reach) {
+    size_t far[TIDEI_STREAMS_MAX] = {0}, all = p->backed - p->used - p->claimed;
     struct spread a = {0};
-    size_t far[TIDEI_STREAMS_MAX] = {0};
+    if (all == p->ready.bytes + tidei_tide_own(p, s->slot)->bytes) return (struct spread){.near = all};
     for (tidei_extent *x = p->first; x; x = x->next) {
         if (tidei_extent_is(x) != TIDEI_EXTENT_FREE) continue;
         if (tidei_tide_reaches(p, reach, s, x)) {
