@@ -79,6 +79,39 @@ static void pins_stay(void **state) {
 }
 
 static struct {
+    tidei_addr low;
+    unsigned n;
+} rising;
+static void rises(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+                  const tidei_piece *at, uint64_t tick) {
+    (void)s, (void)pending, (void)npending, (void)tick;
+    if (!m) return;
+    assert_true(at->dst > rising.low);
+    rising.low = at->dst;
+    rising.n++;
+}
+
+/* Blocks of one size go to pieces as long as they are, in order of address, before a longer one is cut. */
+static void equal_pieces_are_filled_from_below(void **state) {
+    (void)state;
+    tidei_block b[CHECKERS], c;
+    double_owner o[CHECKERS];
+    tidei_pool *p = open_checkered(b, o);
+    put(p, &b[9], 0, 1);
+    put(p, &b[11], 0, 1);
+    o[7].pinned = true; /* seven pages below it, five of them in one piece above */
+    rising.low = rising.n = 0;
+    movers.on_move = rises;
+    assert_int_equal(get(p, 6 * PAGE, 0, 0, &c), TIDE_OK);
+    movers.on_move = NULL;
+    assert_in_range(rising.n, 1, 3);
+    for (unsigned i = 1; i < CHECKERS; i += 2)
+        if (i != 9 && i != 11) p->ops->free(p, &b[i]);
+    put(p, &c, 0, 12);
+    close_clean(p);
+}
+
+static struct {
     tidei_pool *p;
     tidei_block b;
 } freed_late;
@@ -269,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
+        cmocka_unit_test(equal_pieces_are_filled_from_below),
         cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),
         cmocka_unit_test(no_moves_beyond_reach),
         cmocka_unit_test(adds_in_one_piece),

@@ -294,12 +294,37 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
     return y;
 }
 
+/* Pieces as long as the blocks of one size, from the i-th to before `end`, become their places: the same that searches would
+** find, in one walk. That looks at so many extents a place; more would take longer than to search. Returns the first block
+** without a place. */
+#define LOOKS_A_PLACE 32
+static size_t find_equal(tidei_tide *p, compaction *c, size_t i, size_t end) {
+    size_t size = c->from[i]->size, looks = (end - i) * LOOKS_A_PLACE;
+    for (tidei_extent *x = p->first; x && i < end && looks; x = x->next, looks--) {
+        if (!is_free(x) || x->size != size || (x->slot != TIDEI_SLOT_READY && x->slot != c->s->slot)) continue;
+        tidei_compaction_note(c, x);
+        tidei_tide_claim(p, x);
+        c->to[i++] = x;
+    }
+    return i;
+}
+
+/* How many blocks, from the i-th on, are as large as that. */
+static size_t equal_from(const compaction *c, size_t i) {
+    size_t n = 1;
+    while (i + n < c->n && c->from[i + n]->size == c->from[i]->size) n++;
+    return n;
+}
+
 bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
     bool all = true;
     if (!in_order(c)) qsort(c->from, c->n, sizeof(tidei_extent *), by_size);
-    for (size_t i = 0; i < c->n; i++) {
-        c->to[i] = find_place(p, c, c->from[i]->size);
-        if (!c->to[i]) c->from[i]->fixed = true, all = false;
+    for (size_t i = 0; i < c->n;) {
+        size_t end = i + equal_from(c, i);
+        for (i = find_equal(p, c, i, end); i < end; i++) {
+            c->to[i] = find_place(p, c, c->from[i]->size);
+            if (!c->to[i]) c->from[i]->fixed = true, all = false;
+        }
     }
     if (!all) tidei_compaction_vacate(p, c, 0);
     return all;
