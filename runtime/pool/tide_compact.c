@@ -221,20 +221,21 @@ static void unclaim_but(tidei_tide *p, const stretch *w, const tidei_extent *kep
 }
 static void unclaim(tidei_tide *p, const stretch *w) { unclaim_but(p, w, NULL); }
 
-/* Those of the stretch now come after the moves alone. */
-static void all_pending(const stretch *w, tide_stream *s, uint64_t tick) {
-    for (tidei_extent *x = w->first, *end = w->last->next; x != end; x = x->next)
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) be_pending(x, s, tick);
-}
-
-/* The stretch, claimed as a whole, becomes one piece. */
-static tidei_extent *joined(tidei_tide *p, const stretch *w) {
-    tidei_extent *x = w->first;
-    for (bool more = x != w->last; more;) {
-        tidei_extent *next = x->next;
-        more = next != w->last;
-        tidei_tide_absorb(p, x, next);
+/* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
+static tidei_extent *joined(tidei_tide *p, const stretch *w, tide_stream *s, uint64_t tick) {
+    tidei_extent *x = w->first, *end = w->last->next;
+    for (tidei_extent *y = x->next, *next; y != end; y = next) {
+        next = y->next;
+        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&y->many);
+        x->size += y->size;
+        tidei_tide_drop(p, y);
     }
+    x->next = end;
+    if (end)
+        end->prev = x;
+    else
+        p->last = x;
+    be_pending(x, s, tick);
     return x;
 }
 
@@ -357,12 +358,10 @@ tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *ti
 static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
     uint64_t tick = 0;
     tide_status st = tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
-    if (st == TIDE_OK) {
-        all_pending(w, c->s, tick);
-        *out = joined(p, w);
-    } else {
+    if (st == TIDE_OK)
+        *out = joined(p, w, c->s, tick);
+    else
         unclaim(p, w);
-    }
     return st;
 }
 
