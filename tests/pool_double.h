@@ -189,8 +189,10 @@ typedef struct double_owner {
 
 static struct {
     bool closed;
-    uint64_t tick; /* of the last move, on any stream */
-    long blocks;   /* moved so far */
+    uint64_t tick;          /* of the last move, on any stream */
+    long blocks;            /* moved so far */
+    long asked;             /* blocks, whether they may move */
+    void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
     void (*on_move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                     const tidei_piece *place, uint64_t tick);
@@ -199,13 +201,19 @@ static struct {
 static inline void double_move_begin(tidei_dev *d) {
     (void)d;
     if (movers.closed) abort();
+    void (*others)(void) = movers.on_begin;
+    movers.on_begin = NULL;
+    if (others) others();
     movers.closed = true;
 }
 static inline void double_move_end(tidei_dev *d) {
     (void)d;
     movers.closed = false;
 }
-static inline bool double_movable(void *owner) { return !((double_owner *)owner)->pinned; }
+static inline bool double_movable(void *owner) {
+    movers.asked++;
+    return !((double_owner *)owner)->pinned;
+}
 static inline bool double_hold(void *owner) {
     double_owner *o = owner;
     if (o->pinned) return false;

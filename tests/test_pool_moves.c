@@ -12,16 +12,17 @@ static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64
 
 /* ---- moving ---- */
 
-/* Blocks of one page each from `first` on, every second one free; the others owned. */
+/* Pages that are free, and between them blocks of `kept` bytes that are owned: those of odd number. */
 enum { CHECKERS = 16 };
-static tidei_pool *open_checkered(tidei_block *b, double_owner *o) {
+static tidei_pool *open_striped(tidei_block *b, double_owner *o, size_t kept) {
     tidei_pool *p = open_tide();
     p->mover = &double_mover;
     movers.on_move = NULL;
+    movers.on_begin = NULL;
     movers.tick = 10;
-    movers.blocks = 0;
-    atomic_store(&dbl.dev.limit, CHECKERS * PAGE);
-    for (unsigned i = 0; i < CHECKERS; i++) b[i] = must(p, PAGE, 0);
+    movers.blocks = movers.asked = 0;
+    atomic_store(&dbl.dev.limit, CHECKERS / 2 * (PAGE + kept));
+    for (unsigned i = 0; i < CHECKERS; i++) b[i] = must(p, i % 2 ? kept : PAGE, 0);
     for (unsigned i = 0; i < CHECKERS; i++) {
         o[i] = (double_owner){.b = &b[i]};
         p->ops->own(p, &b[i], &o[i]);
@@ -29,6 +30,7 @@ static tidei_pool *open_checkered(tidei_block *b, double_owner *o) {
     }
     return p;
 }
+static tidei_pool *open_checkered(tidei_block *b, double_owner *o) { return open_striped(b, o, PAGE); }
 static void drop_owned(tidei_pool *p, tidei_block *b) {
     for (unsigned i = 1; i < CHECKERS; i += 2) p->ops->free(p, &b[i]);
     close_clean(p);
@@ -78,6 +80,51 @@ static void pins_stay(void **state) {
     drop_owned(p, b);
 }
 
+/* What others do once a stretch was chosen, before windows are closed. */
+static struct {
+    tidei_pool *p;
+    tidei_block *b, taken;
+    double_owner *o;
+} meanwhile;
+static void frees_one(void) { put(meanwhile.p, &meanwhile.b[3], 0, 11); }
+static void frees_the_first(void) { put(meanwhile.p, &meanwhile.b[1], 0, 11); }
+static void pins_one(void) { meanwhile.o[3].pinned = true; }
+static void takes_one(void) { meanwhile.taken = must(meanwhile.p, PAGE, 0); }
+static void takes_half_of_one(void) { meanwhile.taken = must(meanwhile.p, PAGE / 2, 0); }
+
+static void changed_before_windows_close(void (*what)(void), size_t kept, bool caches) {
+    tidei_block b[CHECKERS], c;
+    double_owner o[CHECKERS];
+    tidei_pool *p = open_striped(b, o, kept);
+    atomic_store(&p->attrs.caches, caches);
+    p->ops->changed(p);
+    meanwhile.p = p, meanwhile.b = b, meanwhile.o = o, meanwhile.taken.bytes = 0;
+    movers.on_begin = what;
+    tidei_addr at = b[3].addr;
+    assert_int_equal(get(p, 5 * PAGE, 0, 0, &c), TIDE_OK);
+    assert_null(movers.on_begin);
+    assert_true(movers.blocks > 0);
+    assert_true(what != pins_one || b[3].addr == at);
+    assert_true(balanced(p));
+    for (unsigned i = 1; i < CHECKERS; i += 2) {
+        bool freed = (what == frees_one && i == 3) || (what == frees_the_first && i == 1);
+        assert_int_equal(o[i].held, 0);
+        assert_true(freed || b[i].addr + kept <= c.addr || b[i].addr >= c.addr + 5 * PAGE);
+        if (!freed) p->ops->free(p, &b[i]);
+    }
+    if (meanwhile.taken.bytes) p->ops->free(p, &meanwhile.taken);
+    put(p, &c, 0, 12);
+    close_clean(p);
+}
+
+/* Pieces of a page between blocks of one page, which are emptied, and of two, which slide. */
+static void a_choice_that_is_over_is_made_again(void **state) {
+    (void)state;
+    void (*const all[])(void) = {frees_one, frees_the_first, pins_one, takes_one, takes_half_of_one};
+    for (unsigned i = 0; i < TIDEI_COUNT(all); i++)
+        for (unsigned k = 0; k < 4; k++) changed_before_windows_close(all[i], k % 2 ? PAGE : 2 * PAGE, k / 2);
+}
+
 static struct {
     tidei_addr low;
     unsigned n;
@@ -109,6 +156,43 @@ static void equal_pieces_are_filled_from_below(void **state) {
         if (i != 9 && i != 11) p->ops->free(p, &b[i]);
     put(p, &c, 0, 12);
     close_clean(p);
+}
+
+enum { UNIT = 4096, ASKED = 96, SPARSE = 128, DENSE_MOST = 2 * 1024 };
+
+/* So many blocks, every second one free, and behind them as many bytes as are asked for with one block among them. True:
+** there is where room was made. */
+static bool looked_on(unsigned dense) {
+    static tidei_block b[DENSE_MOST + SPARSE];
+    static double_owner o[DENSE_MOST + SPARSE];
+    tidei_block c;
+    tidei_pool *p = open_tide();
+    p->mover = &double_mover;
+    movers.tick = 10, movers.blocks = movers.asked = 0;
+    for (unsigned i = 0; i < dense + SPARSE; i++) b[i] = must(p, UNIT, 0);
+    for (unsigned i = 0; i < dense + SPARSE; i++) {
+        bool kept = i < dense ? i % 2 : i == dense + SPARSE / 2;
+        o[i] = (double_owner){.b = &b[i]};
+        p->ops->own(p, &b[i], &o[i]);
+        if (!kept) put(p, &b[i], 0, 1);
+    }
+    atomic_store(&dbl.dev.limit, dbl.dev.backed);
+    assert_int_equal(get(p, ASKED * UNIT, 0, 0, &c), TIDE_OK);
+    bool far = movers.blocks == 1;
+    assert_true(far || movers.blocks == ASKED / 2);
+    assert_in_range(movers.asked, ASKED / 2, ASKED); /* the others cannot save anything */
+    for (unsigned i = 1; i < dense; i += 2) p->ops->free(p, &b[i]);
+    p->ops->free(p, &b[dense + SPARSE / 2]);
+    put(p, &c, 0, 11);
+    close_clean(p);
+    return far;
+}
+
+/* To look for what is cheaper to move costs time too. */
+static void looking_ends(void **state) {
+    (void)state;
+    assert_true(looked_on(DENSE_MOST / 4));
+    assert_false(looked_on(DENSE_MOST));
 }
 
 static struct {
@@ -302,7 +386,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
         cmocka_unit_test(pins_stay),
+        cmocka_unit_test(a_choice_that_is_over_is_made_again),
         cmocka_unit_test(equal_pieces_are_filled_from_below),
+        cmocka_unit_test(looking_ends),
         cmocka_unit_test(what_is_freed_meanwhile_keeps_its_history),
         cmocka_unit_test(no_moves_beyond_reach),
         cmocka_unit_test(adds_in_one_piece),

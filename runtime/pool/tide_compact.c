@@ -1,11 +1,13 @@
 /* tide_compact.c: the pool `tide` makes one large free piece of many small ones, by moving the blocks between them.
 **
 ** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a stretch as long as the
-** request, its blocks go to free pieces elsewhere; of all stretches the one with the fewest bytes to move is taken. Where the
-** pieces elsewhere are too small for that, the blocks of a stretch *slide* together, towards its low end: of all stretches
+** request, its blocks go to free pieces elsewhere; of the stretches the one with the fewest bytes to move is taken. Where the
+** pieces elsewhere are too small for that, the blocks of a stretch *slide* together, towards its low end: of the stretches
 ** with enough free bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works whenever
-** there are enough free bytes between two pins.
+** there are enough free bytes between two pins. To look for stretches takes time as well: that ends where it costs more than it
+** is likely to save.
 ** What is pending on free pieces does not matter: the moves come after it, on the device.
+** What is chosen while windows are open may be over once they are closed: that is found out as it is claimed.
 ** What must stay true: the lock is not held while the mover works. Until it is done the blocks are held by their owners, so
 ** none is freed, and the free pieces of both places are claimed. A move that fails leaves what moved before it moved. */
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 
 typedef struct stretch {
     tidei_extent *first, *last; /* NULL: there is none */
-    size_t cost, blocks;
+    size_t off, end, cost, blocks;
 } stretch;
 typedef tidei_compaction compaction;
 
@@ -90,16 +92,11 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     return yes;
 }
 
-size_t tidei_compaction_ask(tidei_tide *p, const compaction *c) {
-    size_t bytes = 0;
+void tidei_compaction_ask(tidei_tide *p) {
     for (tidei_extent *x = p->first; x; x = x->next) {
         bool out = tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
         if (out) x->fixed = !asked(x, p->base.mover->movable), x->leaves = false;
-        if (!is_free(x)) continue;
-        x->far = !tidei_tide_reaches(p, c->reach, c->s, x);
-        if (!x->far) bytes += x->size;
     }
-    return bytes;
 }
 
 bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
@@ -109,69 +106,118 @@ bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
     return true;
 }
 
-static bool stays(const compaction *c, const tidei_extent *x) {
-    if (is_free(x)) return x->far && !c->waits;
-    return tidei_extent_is(x) != TIDEI_EXTENT_LIVE || x->fixed;
-}
-
-/* To move over a free piece out of reach means to wait, on the device, for what is pending there: worse than to move as much. */
-static size_t cost_of(const tidei_extent *x) {
-    if (is_free(x)) return x->far ? 2 * x->size + TIDEI_MOVE_COST : 0;
-    return x->size + TIDEI_MOVE_COST;
-}
-
 /* ---- which stretch ---- */
 
-/* Of a stretch that is looked at: sums over its extents. */
-struct sums {
-    size_t bytes, free, near, cost; /* near: free, and within reach */
-    unsigned blocks;
-};
-static void add(struct sums *a, const tidei_extent *x) {
-    a->bytes += x->size;
-    a->cost += cost_of(x);
-    if (is_free(x)) {
-        a->free += x->size;
-        a->near += x->far ? 0 : x->size;
-    } else {
-        a->blocks++;
+/* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of those that are. */
+static size_t ask_reach(tidei_tide *p, compaction *c) {
+    const tidei_shelf *own = tidei_tide_own(p, c->s->slot);
+    size_t bytes = 0, all = p->backed - p->used - p->claimed;
+    c->some_far = c->reach != TIDEI_REACH_ANY && all > p->ready.bytes + (own ? own->bytes : 0);
+    if (!c->some_far) return all;
+    for (tidei_extent *x = p->first; x; x = x->next) {
+        if (!is_free(x)) continue;
+        x->far = !tidei_tide_reaches(p, c->reach, c->s, x);
+        if (!x->far) bytes += x->size;
     }
-}
-static void take_away(struct sums *a, const tidei_extent *x) {
-    a->bytes -= x->size;
-    a->cost -= cost_of(x);
-    if (is_free(x)) {
-        a->free -= x->size;
-        a->near -= x->far ? 0 : x->size;
-    } else {
-        a->blocks--;
-    }
+    return bytes;
 }
 
-/* The cheapest stretch that has the bytes wanted, free ones if `slide`; `all` free ones are within reach. For each end the latest
-** beginning is the cheapest. */
-static stretch cheapest(const tidei_tide *p, const compaction *c, size_t all, bool slide) {
-    size_t size = c->size + c->lost;
-    stretch best = {NULL, NULL, SIZE_MAX, 0};
-    struct sums a = {0};
-    for (tidei_extent *x = p->first, *low = x; x; x = x->next) {
+/* But for blocks that were not asked. */
+static inline bool stays(const compaction *c, const tidei_extent *x) {
+    tidei_extent_state is = tidei_extent_is(x);
+    if (is != TIDEI_EXTENT_LIVE && is != TIDEI_EXTENT_FREE) return true;
+    return c->some_far && !c->waits && is == TIDEI_EXTENT_FREE && x->far;
+}
+
+/* A stretch that is looked at, and sums over its extents. */
+struct look {
+    tidei_extent *low;     /* the first one */
+    tidei_extent *unasked; /* the first one that was not asked, or what comes behind the last one */
+    size_t bytes, free;
+    size_t blocks, strangers; /* strangers: of the blocks, those that were not asked */
+    size_t far, fars;         /* bytes of free pieces out of reach, and how many */
+};
+
+static struct look look_from(tidei_extent *x) { return (struct look){.low = x, .unasked = x}; }
+
+static inline void add_high(const compaction *c, struct look *a, const tidei_extent *x) {
+    bool free = is_free(x), far = c->some_far && free && x->far;
+    a->bytes += x->size;
+    a->free += free ? x->size : 0;
+    a->blocks += !free;
+    a->strangers += !free;
+    a->far += far ? x->size : 0;
+    a->fars += far;
+}
+
+static inline void leave_low(const compaction *c, struct look *a) {
+    const tidei_extent *x = a->low;
+    bool free = is_free(x), far = c->some_far && free && x->far;
+    a->bytes -= x->size;
+    a->free -= free ? x->size : 0;
+    a->blocks -= !free;
+    a->far -= far ? x->size : 0;
+    a->fars -= far;
+    if (a->unasked == x) {
+        a->strangers -= !free;
+        a->unasked = x->next;
+    }
+    a->low = x->next;
+}
+
+/* To move over a free piece out of reach means to wait, on the device, for what is pending there: worse than to move as
+** much. */
+static inline size_t cost_of(const struct look *a) {
+    return a->bytes - a->free + 2 * a->far + (a->blocks + a->fars) * TIDEI_MOVE_COST;
+}
+
+/* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind it now. */
+static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *a, const tidei_extent *end) {
+    for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
+        if (is_free(x)) continue;
+        if (!asked(x, p->base.mover->movable)) {
+            for (const tidei_extent *behind = x->next; a->low != behind;) leave_low(c, a);
+            return false;
+        }
+        a->strangers--;
+    }
+    return true;
+}
+
+/* What the host does for an extent it looks at, or for a block it asks, costs as much as to move so many bytes. */
+#define LOOK_COST (8 * TIDEI_KIB)
+/* Better stretches are looked for until that costs this part of what they can save at most; among so many extents in any
+** case, which takes no longer than to close the windows and to queue a launch. */
+#define LOOK_PART   4
+#define LOOKS_LEAST 1024
+
+/* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest beginning is the cheapest.
+** Blocks are asked only where that is worth while. */
+static stretch choose(tidei_tide *p, compaction *c, bool slide) {
+    size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld, looks = SIZE_MAX;
+    stretch best = {.cost = SIZE_MAX};
+    struct look a = look_from(p->first);
+    for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
         if (stays(c, x)) {
-            a = (struct sums){0};
-            low = x->next;
+            a = look_from(x->next);
             continue;
         }
-        add(&a, x);
-        while ((slide ? a.free - (is_free(low) ? low->size : 0) : a.bytes - low->size) >= size) {
-            take_away(&a, low);
-            low = low->next;
-        }
-        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - a.near;
-        if (fits && a.cost < best.cost && a.blocks <= c->cap) best = (stretch){low, x, a.cost, a.blocks};
+        add_high(c, &a, x);
+        while ((slide ? a.free - (is_free(a.low) ? a.low->size : 0) : a.bytes - a.low->size) >= size)
+            leave_low(c, &a);
+        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - (a.free - a.far);
+        if (!fits || a.blocks > cap || cost_of(&a) + a.strangers * LOOK_COST >= best.cost) continue;
+        if (!may_all_move(p, c, &a, x->next)) continue;
+        best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), cost_of(&a), a.blocks};
+        looks = tidei_max_size(best.cost / LOOK_COST / LOOK_PART, LOOKS_LEAST);
     }
     return best;
 }
 
 /* ---- claiming ---- */
+
+/* Descriptors for the places of so many blocks. */
+static size_t spares_for(size_t blocks, bool sliding) { return sliding ? 2 : blocks + 2; }
 
 static void note(compaction *c, tidei_stamp x) {
     for (unsigned i = 0; i < c->npending; i++)
@@ -198,28 +244,50 @@ static void be_pending(tidei_extent *x, tide_stream *s, uint64_t tick) {
     x->tick = tick;
 }
 
-/* Claims the free pieces of the stretch and holds its blocks, in order. False: a block is fixed after all, and it is marked. */
-static bool claim(tidei_tide *p, compaction *c, const stretch *w) {
-    for (tidei_extent *x = w->first, *end = w->last->next; x != end; x = x->next) {
-        if (is_free(x)) {
-            tidei_compaction_note(c, x);
-            tidei_tide_claim(p, x);
-        } else {
-            c->from[c->n++] = x;
-            if (!tidei_compaction_hold(p, c, x)) return false;
-        }
-    }
-    return true;
-}
-
-/* The claimed pieces of the stretch, but for one, become free; those that lie side by side join. */
-static void unclaim_but(tidei_tide *p, const stretch *w, const tidei_extent *kept) {
-    for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
+/* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side join. */
+static void unclaim_but(tidei_tide *p, tidei_extent *x, const tidei_extent *end, const tidei_extent *kept) {
+    for (tidei_extent *next; x != end; x = next) {
         next = x->next;
         if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
     }
 }
-static void unclaim(tidei_tide *p, const stretch *w) { unclaim_but(p, w, NULL); }
+static void unclaim(tidei_tide *p, const stretch *w) { unclaim_but(p, w->first, w->last->next, NULL); }
+
+/* Whether the extents that a stretch was chosen by, maybe a while ago, are its ends still. */
+static bool stands(const stretch *w) {
+    bool first = is_free(w->first) || tidei_extent_is(w->first) == TIDEI_EXTENT_LIVE;
+    bool last = is_free(w->last) || tidei_extent_is(w->last) == TIDEI_EXTENT_LIVE;
+    return first && last && w->first->off == w->off && tidei_extent_end(w->last) == w->end;
+}
+
+static bool claim_free(tidei_tide *p, compaction *c, tidei_extent *x) {
+    if (!c->waits && !tidei_tide_reaches(p, c->reach, c->s, x)) return false;
+    tidei_compaction_note(c, x);
+    tidei_tide_claim(p, x);
+    return true;
+}
+static bool claim_block(tidei_tide *p, compaction *c, tidei_extent *x) {
+    if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE || !tidei_compaction_hold(p, c, x))
+        return false;
+    c->from[c->n++] = x;
+    return true;
+}
+
+/* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it was when it was chosen, and
+** nothing is claimed. Blocks that are held stay so. */
+static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
+    tidei_extent *x = w->first, *end = w->last->next;
+    size_t free = 0;
+    c->n = c->npending = 0;
+    if (!stands(w)) return false;
+    for (; x != end; x = x->next) {
+        if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
+    }
+    if (x == end && p->nspares >= spares_for(c->n, slide) && (!slide || free >= c->size + c->lost)) return true;
+    unclaim_but(p, w->first, x, NULL);
+    return false;
+}
 
 /* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
 static tidei_extent *joined(tidei_tide *p, const stretch *w, tide_stream *s, uint64_t tick) {
@@ -453,29 +521,22 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
         if (tick) lay_out(p, w, c->s, tick); /* else the pieces' own history still counts */
     }
     if (st == TIDE_OK) *out = w->last;
-    unclaim_but(p, w, st == TIDE_OK ? w->last : NULL);
+    unclaim_but(p, w->first, w->last->next, st == TIDE_OK ? w->last : NULL);
     return st;
 }
 
 /* ---- the whole ---- */
 
-static stretch choose(tidei_tide *p, const compaction *c, bool sliding) {
-    return cheapest(p, c, tidei_compaction_ask(p, c), sliding);
-}
-
-/* Descriptors for the places of a stretch's blocks. */
-static size_t spares_for(const stretch *w, bool sliding) { return sliding ? 2 : w->blocks + 2; }
-
 /* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
-static tide_status clear(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
-    stretch w = choose(p, c, sliding);
+static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, bool *again, tidei_extent **out) {
     size_t lost = c->lost;
-    c->n = c->npending = 0;
-    if (!w.first) return TIDE_E_NOMEM;
-    if (p->nspares < spares_for(&w, sliding) || !claim(p, c, &w)) {
-        unclaim(p, &w);
-        *again = true;
-        return TIDE_E_NOMEM;
+    if (!claim(p, c, &w, sliding)) { /* the lock was let go of since */
+        w = choose(p, c, sliding);
+        if (!w.first) return TIDE_E_NOMEM;
+        if (!claim(p, c, &w, sliding)) {
+            *again = true;
+            return TIDE_E_NOMEM;
+        }
     }
     tide_status st = sliding ? slide(p, c, &w, out) : empty(p, c, &w, out);
     *again = c->lost > lost;
@@ -486,9 +547,9 @@ static tide_status clear(tidei_tide *p, compaction *c, bool sliding, bool *again
 static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
     *again = false;
     stretch w = choose(p, c, sliding);
-    if (!w.first || tidei_tide_restock_to(p, spares_for(&w, sliding)) != TIDE_OK) return TIDE_E_NOMEM;
+    if (!w.first || tidei_tide_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK) return TIDE_E_NOMEM;
     tidei_compaction_begin(p);
-    tide_status st = clear(p, c, sliding, again, out);
+    tide_status st = clear(p, c, w, sliding, again, out);
     tidei_compaction_end(p, c);
     return st;
 }

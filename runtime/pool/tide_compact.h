@@ -2,7 +2,7 @@
 ** tide_remap.c (pages are cleared, and mapped elsewhere).
 **
 ** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed, the choice is made again where
-** the lock was let go of, blocks are held and free pieces claimed, the moves are queued, windows open, and the blocks are let go.
+** it is over by then, blocks are held and free pieces claimed, the moves are queued, windows open, and the blocks are let go.
 ** What must stay true: while windows are closed the runtime's host memory is not asked for and no block let go of: both may be
 ** the embedder's code. (What sorts and what keeps histories takes the C library's.) */
 #ifndef TIDEI_TIDE_COMPACT_H
@@ -21,6 +21,7 @@ struct tidei_compaction {
     tide_stream *s;
     tidei_reach reach;
     bool waits;                             /* s may be made to wait for what is beyond its reach */
+    bool some_far;                          /* free pieces may be beyond it: each was told */
     size_t lost;                            /* free bytes between blocks that cannot slide */
     tidei_stamp pending[TIDEI_STREAMS_MAX]; /* on the free pieces, one a stream */
     unsigned npending;
@@ -42,8 +43,8 @@ void tidei_compaction_close(tidei_tide *p, tidei_compaction *c);
 void tidei_compaction_begin(tidei_tide *p);
 void tidei_compaction_end(tidei_tide *p, tidei_compaction *c);
 
-/* Tells each block whether it may move, and each free piece whether it is within reach. Returns the bytes of those that are. */
-size_t tidei_compaction_ask(tidei_tide *p, const tidei_compaction *c);
+/* Tells each block whether it may move. */
+void tidei_compaction_ask(tidei_tide *p);
 /* Holds the block of x until windows open; false: it is fixed after all, and is marked. */
 bool tidei_compaction_hold(tidei_tide *p, tidei_compaction *c, tidei_extent *x);
 /* What is pending on the free piece x will be waited for. */

@@ -227,7 +227,7 @@ static bool hold_all(tidei_tide *p, tidei_compaction *m) {
 static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c, uint64_t *tick) {
     tide_status st = TIDE_OK;
     *tick = 0;
-    tidei_compaction_ask(p, m);
+    tidei_compaction_ask(p);
     if (p->nspares < spares_for(e->pages, e->blocks) || !plan(p, m, e, c)) {
         choose_none(p);
         return TIDE_E_NOMEM;
@@ -351,7 +351,7 @@ static tide_status add(tidei_tide *p, size_t size, size_t bytes) {
 
 /* What there is to be done, by a look at it while others go on, who may add part of as much again. */
 static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c) {
-    tidei_compaction_ask(p, m);
+    tidei_compaction_ask(p);
     bool enough = choose(p, m->size, e->cost, c);
     choose_none(p);
     e->pages = tidei_max_size(e->pages, c->pages + c->pages / 4 + 4);
