@@ -27,9 +27,9 @@ typedef enum {
 } tidei_extent_state;
 
 /* `slot` of an extent: the stream whose work is pending on it, or one of these. */
-enum { TIDEI_SLOT_READY = 0xffff, /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* see `many` */ };
+enum { TIDEI_SLOT_READY = 0xffff, /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* a pool knows which */ };
 
-/* Two cache lines; only stretches with several streams' work pending touch the second. */
+/* One cache line: walks and searches cost little more than to fetch them. */
 struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
@@ -57,7 +57,6 @@ struct tidei_extent {
         uint8_t home; /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
         bool far;     /* FREE, while a compaction is planned: out of its reach */
     };
-    tidei_stamps many; /* slot TIDEI_SLOT_MANY */
 };
 
 static inline tidei_extent_state tidei_extent_is(const tidei_extent *x) {

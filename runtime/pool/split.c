@@ -21,8 +21,8 @@
 
 typedef struct segment segment;
 typedef struct piece {
-    tidei_extent
-        x; /* off is the address; many, while free, the stamps of the last uses; prev and next: the segment's */
+    tidei_extent x;    /* off is the address; prev and next: the segment's */
+    tidei_stamps many; /* while free, the stamps of the last uses */
     segment *seg;
     bool done; /* of a free one: nothing was pending when somebody last asked */
 } piece;
@@ -62,7 +62,7 @@ static void spare(split *p, piece *a) {
 static piece *spare_take(split *p) {
     piece *a = p->spares;
     p->spares = piece_of(a->x.left);
-    a->x.many = (tidei_stamps){0};
+    a->many = (tidei_stamps){0};
     return a;
 }
 
@@ -103,9 +103,9 @@ static void unshelve(split *p, piece *a) {
 
 /* The one stream whose work is pending, or TIDEI_SLOT_READY, TIDEI_SLOT_MANY. */
 static uint16_t pending_on(piece *a) {
-    const tidei_stamp *x = tidei_stamps_at(&a->x.many);
+    const tidei_stamp *x = tidei_stamps_at(&a->many);
     uint16_t slot = TIDEI_SLOT_READY;
-    for (unsigned i = 0; i < a->x.many.n; i++)
+    for (unsigned i = 0; i < a->many.n; i++)
         slot = slot == TIDEI_SLOT_READY || slot == x[i].stream ? x[i].stream : TIDEI_SLOT_MANY;
     return slot;
 }
@@ -118,10 +118,9 @@ static bool joinable(piece *a, piece *b) {
 
 /* a takes over its neighbour b; both are off the shelf. */
 static void absorb(split *p, piece *a, piece *b) {
-    const tidei_stamp *x = tidei_stamps_at(&b->x.many);
-    for (unsigned i = 0; i < b->x.many.n; i++)
-        tidei_stamps_add(&a->x.many, x[i]); /* of one stream: there is room */
-    tidei_stamps_clear(&b->x.many);
+    const tidei_stamp *x = tidei_stamps_at(&b->many);
+    for (unsigned i = 0; i < b->many.n; i++) tidei_stamps_add(&a->many, x[i]); /* of one stream: there is room */
+    tidei_stamps_clear(&b->many);
     a->done = a->done && b->done;
     if (b->x.off < a->x.off) a->x.off = b->x.off;
     a->x.size += b->x.size;
@@ -161,7 +160,7 @@ static piece *find(split *p, const request *r, tide_stream *s, unsigned rules, b
     tidei_shelf *sh = r->small ? &p->small : &p->large;
     for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r); x = tidei_shelf_next(sh, x)) {
         bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
-        if (wait || done || tidei_reuse_may(s, &x->many, rules)) return piece_of(x);
+        if (wait || done || tidei_reuse_may(s, &piece_of(x)->many, rules)) return piece_of(x);
     }
     return NULL;
 }
@@ -181,7 +180,7 @@ static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
 ** exhausted. */
 static bool cut(split *p, piece *a, const request *r) {
     piece *rest = spare_take(p);
-    if (!copy_stamps(&rest->x.many, &a->x.many)) {
+    if (!copy_stamps(&rest->many, &a->many)) {
         spare(p, rest);
         return false;
     }
@@ -207,9 +206,9 @@ static bool hand_out(split *p, piece *a, const request *r, tidei_block *out) {
     p->live_bytes += r->bytes;
     p->used += a->x.size;
     p->allocs++;
-    tidei_reuse_refresh(&p->base, &a->x.many);
-    *out = (tidei_block){.addr = a->x.off, .bytes = r->bytes, .priv = a, .stamps = a->x.many};
-    a->x.many = (tidei_stamps){0};
+    tidei_reuse_refresh(&p->base, &a->many);
+    *out = (tidei_block){.addr = a->x.off, .bytes = r->bytes, .priv = a, .stamps = a->many};
+    a->many = (tidei_stamps){0};
     return true;
 }
 
@@ -310,7 +309,7 @@ static void split_free(tidei_pool *pool, tidei_block *b) {
     p->used -= a->x.size;
     p->frees++;
     a->seg->live--;
-    a->x.many = stamps;
+    a->many = stamps;
     a->done = done;
     release(p, a);
     pthread_mutex_unlock(&p->lock);
@@ -329,15 +328,15 @@ static tidei_extent *free_after(split *p, tidei_extent *x) {
 ** taken off the shelf and chained by x.left. */
 static piece *look(split *p, piece *a, piece *chain) {
     if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
-        if (!tidei_reuse_over(p->base.dev, &a->x.many)) return chain;
+        if (!tidei_reuse_over(p->base.dev, &a->many)) return chain;
         a->done = true;
         p->parked -= a->x.size;
         return chain;
     }
-    uint16_t before = a->x.many.n;
+    uint16_t before = a->many.n;
     unshelve(p, a);
-    a->done = tidei_reuse_prune(p->base.dev, &a->x.many);
-    if (a->x.many.n == before) {
+    a->done = tidei_reuse_prune(p->base.dev, &a->many);
+    if (a->many.n == before) {
         shelve(p, a);
         return chain;
     }
@@ -353,7 +352,7 @@ static size_t split_settle(tidei_pool *pool) {
     pthread_mutex_lock(&p->lock);
     bool any = p->parked > 0;
     for (tidei_extent *x = any ? free_after(p, NULL) : NULL; x; x = free_after(p, x))
-        if (!piece_of(x)->done) tidei_reuse_want(&ticks, &x->many);
+        if (!piece_of(x)->done) tidei_reuse_want(&ticks, &piece_of(x)->many);
     pthread_mutex_unlock(&p->lock);
     if (!any) return 0;
     tidei_reuse_ask(pool->dev, &ticks);
@@ -393,7 +392,7 @@ static void dissolve(split *p, segment *seg) {
     for (piece *a = seg->first, *next; a; a = next) {
         next = piece_of(a->x.next);
         unshelve(p, a);
-        tidei_stamps_clear(&a->x.many);
+        tidei_stamps_clear(&a->many);
         spare(p, a);
     }
     segment_unlink(p, seg);
@@ -457,14 +456,14 @@ static bool count_piece(const split *p, const segment *seg, piece *a, census *c)
         c->live_bytes += a->x.bytes;
         c->used += a->x.size;
         c->blocks++;
-        return a->x.bytes && a->x.bytes <= a->x.size && !a->x.many.n;
+        return a->x.bytes && a->x.bytes <= a->x.size && !a->many.n;
     }
     c->free_bytes[seg->small] += a->x.size;
     c->free_count++;
     if (!a->done) c->parked += a->x.size;
     piece *next = piece_of(a->x.next);
     if (next && next->x.state == TIDEI_EXTENT_FREE && joinable(a, next)) return false;
-    return a->x.state == TIDEI_EXTENT_FREE && (a->done || a->x.many.n);
+    return a->x.state == TIDEI_EXTENT_FREE && (a->done || a->many.n);
 }
 
 static bool segment_valid(const split *p, const segment *seg, census *c) {
@@ -520,7 +519,7 @@ static void split_close(tidei_pool *pool) {
         next = seg->next;
         for (piece *a = seg->first, *behind; a; a = behind) {
             behind = piece_of(a->x.next);
-            tidei_stamps_clear(&a->x.many);
+            tidei_stamps_clear(&a->many);
             tidei_host_free(rt, a);
         }
         tidei_pool_unback(pool, seg->addr, seg->size);

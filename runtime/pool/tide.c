@@ -42,7 +42,7 @@ static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out
     out->n = out->cap = 0;
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
-        *out = x->many;
+        *out = *tidei_tide_many(x);
     } else if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) {
         out->few[0] = tidei_extent_stamp(x);
         out->n = 1;
@@ -186,7 +186,7 @@ static inline uint16_t take_stamps(tidei_tide *p, tidei_extent *x, tidei_stamps 
     if (slot < TIDEI_STREAMS_MAX && tidei_unlikely(!tidei_tide_own(p, slot)) && !tidei_tide_own_made(p, slot))
         slot = TIDEI_SLOT_MANY;
     if (tidei_unlikely(slot == TIDEI_SLOT_MANY))
-        x->many = *stamps; /* nobody looks at a live extent's */
+        *tidei_tide_many(x) = *stamps; /* nobody looks at a live extent's */
     else if (tidei_unlikely(stamps->cap))
         tidei_stamps_clear(stamps);
     stamps->n = stamps->cap = 0;
@@ -228,7 +228,7 @@ static void ticks_wanted(tidei_tide *p, tidei_reuse_ticks *t) {
         if (sh && sh->bytes) t->last[slot] = sh->tick;
     }
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
-        tidei_reuse_want(t, &x->many);
+        tidei_reuse_want(t, tidei_tide_many(x));
 }
 
 /* Updates what is pending on x; true if that became less. */
@@ -239,10 +239,10 @@ static bool refresh(tidei_tide *p, tidei_extent *x) {
         x->slot = TIDEI_SLOT_READY;
         return true;
     }
-    uint16_t slot = reduce(p->base.dev, &x->many, true, &tick);
+    uint16_t slot = reduce(p->base.dev, tidei_tide_many(x), true, &tick);
     if (slot == TIDEI_SLOT_MANY) return false;
     if (slot != TIDEI_SLOT_READY && !tidei_tide_own(p, slot)) return false;
-    tidei_stamps_clear(&x->many);
+    tidei_stamps_clear(tidei_tide_many(x));
     x->slot = slot;
     x->tick = tick;
     return true;
@@ -368,7 +368,7 @@ static void pool_close(tidei_pool *pool) {
     tidei_tide_unmap_all(p);
     if (p->addr) d->ops->unreserve(d, p->addr, p->span);
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))
-        tidei_stamps_clear(&x->many);
+        tidei_stamps_clear(tidei_tide_many(x));
     for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) tidei_host_free(rt, atomic_load(&p->own[slot]));
     for (unsigned i = 0; i < TIDEI_THREADS_INDEXED; i++) tidei_host_free(rt, atomic_load(&p->caches[i]));
     tidei_tide_free_descriptors(p);

@@ -234,12 +234,12 @@ void tidei_compaction_note(compaction *c, tidei_extent *x) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
         return;
     }
-    for (unsigned i = 0; i < x->many.n; i++) note(c, tidei_stamps_at(&x->many)[i]);
+    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++) note(c, tidei_stamps_at(tidei_tide_many(x))[i]);
 }
 
 /* The history of x is the moves alone. */
 static void be_pending(tidei_extent *x, tide_stream *s, uint64_t tick) {
-    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&x->many);
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
     x->slot = s->slot;
     x->tick = tick;
 }
@@ -294,7 +294,7 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w, tide_stream *s, uin
     tidei_extent *x = w->first, *end = w->last->next;
     for (tidei_extent *y = x->next, *next; y != end; y = next) {
         next = y->next;
-        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&y->many);
+        if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
         x->size += y->size;
         tidei_tide_drop(p, y);
     }
@@ -401,7 +401,7 @@ bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
 
 /* The block of x is at y now; x is free. */
 static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t tick) {
-    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&y->many);
+    if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
     y->slot = TIDEI_SLOT_READY;
     y->bytes = x->bytes;
     y->home = x->home;
@@ -464,7 +464,7 @@ static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
     for (tidei_extent *x = w->first, *next, *end = w->last->next; x != end; x = next) {
         next = x->next;
         if (tidei_extent_is(x) != TIDEI_EXTENT_CLAIMED) continue;
-        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&x->many);
+        if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
         tidei_tide_unlink(p, x);
         x->left = loose;
         loose = x;

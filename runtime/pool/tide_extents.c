@@ -6,29 +6,26 @@
 #include "runtime/pool/tide_pool.h"
 #include <stdalign.h>
 
-#ifndef TIDEI_STRESS
-#define SLAB_EXTENTS 63 /* descriptors a slab: 8 KiB */
-#else
-#define SLAB_EXTENTS 2
-#endif
 #define LINE 64 /* bytes of a cache line */
 struct tidei_slab {
     tidei_slab *next;
     void *memory; /* as allocated */
-    alignas(LINE) tidei_extent extents[SLAB_EXTENTS];
+    alignas(LINE) tidei_extent extents[TIDEI_SLAB_EXTENTS];
+    tidei_stamps many[TIDEI_SLAB_EXTENTS]; /* tidei_tide_many */
 };
 #define SLAB_BYTES (sizeof(tidei_slab) + LINE - 1)
-static_assert(offsetof(tidei_extent, many) == LINE, "what every step touches lies on one line");
+static_assert(sizeof(tidei_extent) == LINE, "what every step touches lies on one line");
+static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each");
 
 /* ---- descriptors ---- */
 
 static void add_slab(tidei_tide *p, void *memory) {
     tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, LINE);
-    uint32_t rank = p->slabs ? p->slabs->extents[SLAB_EXTENTS - 1].rank | 1 : 1;
+    uint32_t rank = p->slabs ? p->slabs->extents[TIDEI_SLAB_EXTENTS - 1].rank | 1 : 1;
     slab->memory = memory;
     slab->next = p->slabs;
     p->slabs = slab;
-    for (unsigned i = 0; i < SLAB_EXTENTS; i++) {
+    for (unsigned i = 0; i < TIDEI_SLAB_EXTENTS; i++) {
         rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5; /* xorshift32: any spread will do */
         slab->extents[i].rank = rank >> 1;
         tidei_tide_drop(p, &slab->extents[i]);
@@ -201,9 +198,10 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
     to->slot = from->slot;
     to->tick = from->tick;
     if (from->slot != TIDEI_SLOT_MANY) return true;
-    to->many = (tidei_stamps){0};
-    if (!tidei_stamps_reserve(&to->many, from->many.n)) return false;
-    for (unsigned i = 0; i < from->many.n; i++) tidei_stamps_add(&to->many, tidei_stamps_at(&from->many)[i]);
+    *tidei_tide_many(to) = (tidei_stamps){0};
+    if (!tidei_stamps_reserve(tidei_tide_many(to), tidei_tide_many(from)->n)) return false;
+    for (unsigned i = 0; i < tidei_tide_many(from)->n; i++)
+        tidei_stamps_add(tidei_tide_many(to), tidei_stamps_at(tidei_tide_many(from))[i]);
     return true;
 }
 

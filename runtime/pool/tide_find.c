@@ -32,8 +32,8 @@ static bool reaches(const tidei_tide *p, tidei_reach reach, tide_stream *s, tide
 bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return true;
     if (x->slot != TIDEI_SLOT_MANY) return reaches(p, reach, s, tidei_extent_stamp(x));
-    for (unsigned i = 0; i < x->many.n; i++)
-        if (!reaches(p, reach, s, tidei_stamps_at(&x->many)[i])) return false;
+    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
+        if (!reaches(p, reach, s, tidei_stamps_at(tidei_tide_many(x))[i])) return false;
     return true;
 }
 

@@ -73,6 +73,16 @@ typedef struct tidei_tide {
     tidei_slab *slabs;
 } tidei_tide;
 
+#ifndef TIDEI_STRESS
+#define TIDEI_SLAB_EXTENTS 63 /* descriptors a slab: 8 KiB */
+#else
+#define TIDEI_SLAB_EXTENTS 2
+#endif
+/* All that is pending on x, where its slot is TIDEI_SLOT_MANY: seldom, so it lies apart, as far behind x in each slab. */
+static inline tidei_stamps *tidei_tide_many(const tidei_extent *x) {
+    return (tidei_stamps *)(x + TIDEI_SLAB_EXTENTS);
+}
+
 static inline size_t tidei_extent_end(const tidei_extent *x) { return x->off + x->size; }
 
 static inline tidei_stamp tidei_extent_stamp(const tidei_extent *x) {

@@ -256,7 +256,7 @@ static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t t
 
 /* Nothing is pending on the claimed x any more. */
 static void be_ready(tidei_tide *p, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(&x->many);
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
     x->slot = TIDEI_SLOT_READY;
     x->tick = 0;
     tidei_tide_poison(p, x->off, x->size);
