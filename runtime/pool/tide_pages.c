@@ -16,6 +16,11 @@
 /* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit is tight: so many pages it has
 ** at least, and at 100 us each they cost 0.2 s once. */
 #define PAGES_MIN 2048
+/* What is got at once for one request is likely to be wanted in one piece again, and what mapping that elsewhere costs goes by the
+** number of its pages: no more than these where they are ... */
+#define PAGES_OF_ONE 8
+/* ... no larger than this part of the limit: with 1/64 some requests failed on recorded traces with few pages to spare. */
+#define ONE_PAGE_PART 256
 
 /* ---- pages ---- */
 
@@ -33,11 +38,13 @@ static size_t whole_pages(const tidei_tide *p, size_t bytes) {
 static size_t growth(const tidei_tide *p, size_t backed) {
     return whole_pages(p, tidei_min_size(backed / PAGE_PART, PAGE_MAX));
 }
-/* How large a page may be. */
-static size_t page_size(const tidei_tide *p, size_t backed) {
+/* How large a page may be of `bytes` that are got at once, with so much backed then. */
+static size_t page_size(const tidei_tide *p, size_t backed, size_t bytes) {
     size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
     limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
-    return whole_pages(p, tidei_min_size(growth(p, backed), limit / PAGES_MIN));
+    size_t usual = tidei_min_size(growth(p, backed), limit / PAGES_MIN);
+    size_t of_one = tidei_min_size(tidei_min_size(bytes / PAGES_OF_ONE, limit / ONE_PAGE_PART), PAGE_MAX);
+    return whole_pages(p, tidei_max_size(usual, of_one));
 }
 
 /* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory is exhausted. */
@@ -271,7 +278,7 @@ static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
     if (g->left) tidei_tide_claim(p, g->left);
     if (g->right) tidei_tide_claim(p, g->right);
     tidei_extent *x = cut_hole(p, g, tidei_tide_spare(p));
-    size_t most = page_size(p, p->backed + x->size);
+    size_t most = page_size(p, p->backed + x->size, x->size);
     tidei_lock_give(&p->lock);
     tide_status st = back(p, x->off, x->size, most, &pages);
     tidei_lock_take(&p->lock);
