@@ -60,7 +60,7 @@ static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tide_strea
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
     tidei_extent *x;
     if ((st = tidei_tide_find(p, own, size, s, flags, &x)) != TIDE_OK) return st;
-    x = tidei_tide_cut(p, x, size);
+    x = tidei_unlikely(size < p->small) ? tidei_tide_cut_high(p, x, size) : tidei_tide_cut(p, x, size);
     if (tidei_unlikely(!x)) return tidei_fail_host_memory("pool tide", TIDEI_STREAMS_MAX * sizeof(tidei_stamp));
     tidei_extent_be(x, TIDEI_EXTENT_CACHED); /* nobody's, and on its way out */
     p->used += size;

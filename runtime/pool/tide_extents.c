@@ -236,3 +236,15 @@ static tidei_extent *whole(tidei_tide *p, tidei_extent *x) {
 tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size) {
     return x->size > size ? split(p, x, size) : whole(p, x);
 }
+
+tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size) {
+    tidei_extent *high = p->spares;
+    if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE) return tidei_tide_cut(p, x, size);
+    if (!copy_pending(high, x)) return NULL;
+    tidei_tide_spare(p);
+    high->off = tidei_extent_end(x) - size;
+    high->size = size;
+    tidei_tide_link_behind(p, high, x);
+    tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off, x->size - size);
+    return high;
+}

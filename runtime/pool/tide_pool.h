@@ -63,6 +63,7 @@ typedef struct tidei_tide {
     bool takes[TIDEI_STREAMS_MAX];          /* a stream of the slot has wanted memory that was not at hand */
     unsigned turn;                          /* the slot after the one whose pending memory was last waited for */
     size_t most_used;                       /* so far */
+    size_t small;                           /* what is smaller lies at the high ends of free pieces; 0 at first */
     uint64_t compactions, bytes_moved, bytes_remapped;
     uint64_t compact_after;              /* no compaction before that many frees in all, ... */
     size_t compact_pause;                /* ... so many after the last one, which was in vain; 0: it was not */
@@ -122,6 +123,8 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
 /* `size` bytes of the free or claimed extent x, the low ones, as an extent of its own off the shelves, with all that is pending.
 ** There is a spare descriptor. NULL: host memory is exhausted, and x is as it was. */
 tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
+/* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the low end all the same. */
+tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size);
 /* A claimed extent becomes free. */
 void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
 
