@@ -186,6 +186,30 @@ static void pins_everywhere_refuse(void **state) {
     tide_close(rt);
 }
 
+/* Once nothing could be moved out of the way small blocks lie at the high ends of free pieces, others at the low ones as before. */
+static void small_blocks_keep_apart_after_a_refusal(void **state) {
+    (void)state;
+    tide_runtime *rt = open_on(open_device(), PAGES);
+    tidei_storage *big, *before, *after, *half;
+    blocks_make(rt, BLOCKS, 0x55555555);
+    for (unsigned i = 1; i < BLOCKS; i += 2) block_pin(i);
+    tidei_addr first =
+        blocks.st[1]->addr - small; /* free pieces lie at multiples of `small` from here, as long each */
+    assert_ok(ask(256, &before));
+    assert_int_equal((before->addr - first) % small, 0);
+    assert_int_equal(ask(PAGES / 2 * page, &big), TIDE_E_NOMEM);
+    assert_ok(ask(256, &after));
+    assert_in_range((after->addr - first) % small, small - 512, small - 256);
+    assert_ok(ask(small / 2, &half));
+    assert_in_range((half->addr - first) % small, 256, 512);
+    tidei_storage_release(before);
+    tidei_storage_release(after);
+    tidei_storage_release(half);
+    blocks_check();
+    blocks_drop();
+    tide_close(rt);
+}
+
 /* What cannot be had from pages comes from new ones, where the limit leaves some. */
 static void new_pages_make_up_for_pinned_ones(void **state) {
     (void)state;
@@ -379,7 +403,7 @@ int main(void) {
         cmocka_unit_test(the_breaker_is_served),    cmocka_unit_test(pins_at_every_place),
         cmocka_unit_test(pins_everywhere_refuse),   cmocka_unit_test(new_pages_make_up_for_pinned_ones),
         cmocka_unit_test(device_calls_fail),        cmocka_unit_test(random_programs),
-        cmocka_unit_test(while_others_are_at_work),
+        cmocka_unit_test(while_others_are_at_work), cmocka_unit_test(small_blocks_keep_apart_after_a_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
