@@ -115,6 +115,11 @@ static void model_complete(const model *m, unsigned s, uint64_t tick) {
     }
 }
 
+/* A wait of the pool's raises one stream's word; what that stream had waited for is done too. */
+static void model_catch_up(const model *m) {
+    for (unsigned s = 0; s < MODEL_STREAMS; s++) model_complete(m, s, dbl.word[s]);
+}
+
 static void model_step(model *m, tidei_pool *p, uint64_t *seed) {
     unsigned what = dice(seed) % 100, s = dice(seed) % MODEL_STREAMS, o = dice(seed) % MODEL_STREAMS;
     unsigned id = dice(seed) % MODEL_BLOCKS;
@@ -131,6 +136,7 @@ static void model_step(model *m, tidei_pool *p, uint64_t *seed) {
         tide_status st = get(p, bytes, s, f, b);
         assert_true(st == TIDE_OK || st == TIDE_E_NOMEM);
         if (st != TIDE_OK) return;
+        model_catch_up(m);
         model_check_got(m, b, s, f);
         model_own(m, b, id + 1);
         m->owners[id] = (double_owner){.b = b, .pinned = dice(seed) % 8 == 0};
