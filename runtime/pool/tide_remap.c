@@ -3,7 +3,9 @@
 **
 ** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once their blocks have moved to
 ** free pieces on pages that are not chosen. Of these, pages with the fewest bytes to move for each byte that they give are
-** chosen, until they are as many as the request needs beyond the free pieces beside the hole they go to. The blocks move in stream order; then the host waits for what is pending on the pages, unmaps them, and maps them side by side.
+** chosen, until they are as many as the request needs beyond the free pieces beside the hole they go to; of equal ones those beside
+** holes, since no piece reaches across a hole. The blocks move in stream order; then the host waits for what is pending on the
+** pages, unmaps them, and maps them side by side.
 ** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free parts were claimed, its blocks
 ** moved away, and both are past. One thread at a time; the marks on pages are its own. Whatever fails, the claimed is free again,
 ** and blocks are where they were or at their new places. */
@@ -93,12 +95,20 @@ static void choose_page(tidei_page *pg, tidei_extent *x, choice *c) {
     }
 }
 
-/* Pages that cost at most so many eighths of their bytes. */
-static void choose_up_to(tidei_tide *p, size_t eighths, choice *c) {
+/* Whether addresses without memory begin, or will begin, at one of the page's ends. */
+static bool at_edge(const tidei_page *pg) {
+    const tidei_page *low = pg->prev, *high = pg->next;
+    bool below = low && tidei_page_end(low) == pg->off && !low->chosen;
+    bool above = high && tidei_page_end(pg) == high->off && !high->chosen;
+    return !below || !above;
+}
+
+/* Pages that cost at most so many eighths of their bytes; with `edges` only those that leave no new hole. */
+static void choose_up_to(tidei_tide *p, size_t eighths, bool edges, choice *c) {
     tidei_extent *x = p->first;
     for (tidei_page *pg = p->first_page; pg && c->bytes < c->need; pg = pg->next) {
         while (tidei_extent_end(x) <= pg->off) x = x->next;
-        if (pg->chosen || c->bytes + pg->bytes > c->hole->size) continue;
+        if (pg->chosen || c->bytes + pg->bytes > c->hole->size || (edges && !at_edge(pg))) continue;
         if (cost_of(pg, x, c) <= pg->bytes / 8 * eighths) choose_page(pg, x, c);
     }
 }
@@ -113,8 +123,10 @@ static void choose_none(tidei_tide *p) {
 static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
     choose_none(p);
     if (!choose_target(p, size, c)) return false;
-    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost; eighths = eighths ? 2 * eighths : 1)
-        choose_up_to(p, eighths, c);
+    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost; eighths = eighths ? 2 * eighths : 1) {
+        choose_up_to(p, eighths, true, c);
+        choose_up_to(p, eighths, false, c);
+    }
     return c->bytes >= c->need;
 }
 
