@@ -2,6 +2,7 @@
 ** (tools/tide/replay.h): ticks without work, memory that nobody writes. */
 #include "bench/bench.h"
 #include "tools/tide/replay.h"
+#include <math.h>
 #include <stdio.h>
 
 static const struct {
@@ -117,27 +118,46 @@ static bool smallest(const bench *b, const tidei_trace *trace, unsigned percent,
     return ok;
 }
 
+#define SPEED_ROUNDS 7
+struct limited {
+    double speed; /* of the second pass, of what the same program has without a limit */
+    uint64_t failed;
+};
+
+/* Under 1.02 times the peak. Medians of rounds that take turns: the processor's clock changes. */
+static bool play_limited(const bench *b, const tidei_trace *trace, unsigned percent, struct limited *out) {
+    tidei_replay_options o = {.device = b->device, .streams = 1, .pinned = percent}, at_limit = o;
+    double without[SPEED_ROUNDS], with[SPEED_ROUNDS];
+    struct played p;
+    at_limit.limit_factor = 1.02;
+    out->failed = 0;
+    for (unsigned i = 0; i < SPEED_ROUNDS; i++) {
+        if (!play(&o, trace, 1, &p)) return false;
+        without[i] = p.ns;
+        if (!play(&at_limit, trace, 1, &p)) return false;
+        with[i] = p.ns;
+        out->failed += p.last.failed;
+    }
+    out->speed = bench_median(without, SPEED_ROUNDS) / bench_median(with, SPEED_ROUNDS);
+    return true;
+}
+
 static int find_frontier(bench *b, struct recorded *x) {
-    double failures = 0, worst = 0, slowest = 1;
-    for (unsigned i = 0; i < TRACES; i++) {
-        struct played free_run, p;
-        tidei_replay_options o = {.device = b->device, .streams = 1};
-        if (!play(&o, &x->trace[i], 1, &free_run)) return bench_failed(traces[i].name);
+    double failures = 0, worst = 0, slowest = INFINITY;
+    for (unsigned i = 0; i < TRACES; i++)
         for (size_t k = 0; k < TIDEI_COUNT(pinned); k++) {
             double factor;
-            bool ok;
-            if (!smallest(b, &x->trace[i], pinned[k], &factor)) return bench_failed(traces[i].name);
-            completes(b, &x->trace[i], pinned[k], 1.02, &p, &ok);
-            if (!ok) return bench_failed(traces[i].name);
+            struct limited at_limit;
+            if (!smallest(b, &x->trace[i], pinned[k], &factor) ||
+                !play_limited(b, &x->trace[i], pinned[k], &at_limit))
+                return bench_failed(traces[i].name);
             bench_note(b, factor, "of the peak", "%s_pinned%u_smallest", traces[i].name, pinned[k]);
-            bench_note(b, (double)p.last.failed, "", "%s_pinned%u_failed_at_1.02", traces[i].name, pinned[k]);
-            bench_note(b, free_run.ns / p.ns, "of the speed", "%s_pinned%u_speed_at_1.02", traces[i].name,
-                       pinned[k]);
-            failures += (double)p.last.failed;
+            bench_note(b, (double)at_limit.failed, "", "%s_pinned%u_failed_at_1.02", traces[i].name, pinned[k]);
+            bench_note(b, at_limit.speed, "of the speed", "%s_pinned%u_speed_at_1.02", traces[i].name, pinned[k]);
+            failures += (double)at_limit.failed;
             if (factor > worst) worst = factor;
-            if (free_run.ns / p.ns < slowest) slowest = free_run.ns / p.ns;
+            if (at_limit.speed < slowest) slowest = at_limit.speed;
         }
-    }
     bench_note(b, worst, "of the peak", "smallest");
     bench_note(b, slowest, "of the speed", "speed");
     bench_note(b, failures, "", "failed");
