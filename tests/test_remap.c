@@ -195,9 +195,10 @@ static void small_blocks_keep_apart_after_a_refusal(void **state) {
     for (unsigned i = 1; i < BLOCKS; i += 2) block_pin(i);
     tidei_addr first =
         blocks.st[1]->addr - small; /* free pieces lie at multiples of `small` from here, as long each */
+    assert_int_equal(ask(PAGES * page, &big), TIDE_E_NOMEM); /* nothing is in the way: there is too little in all */
     assert_ok(ask(256, &before));
     assert_int_equal((before->addr - first) % small, 0);
-    assert_int_equal(ask(PAGES / 2 * page, &big), TIDE_E_NOMEM);
+    assert_int_equal(ask((PAGES / 2 - 1) * page, &big), TIDE_E_NOMEM); /* there is enough */
     assert_ok(ask(256, &after));
     assert_in_range((after->addr - first) % small, small - 512, small - 256);
     assert_ok(ask(small / 2, &half));

@@ -150,7 +150,7 @@ static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, 
 /* A compaction that was in vain is not tried again before so many blocks came back, and about twice as many each time. */
 #define RETRY_FREES     8
 #define RETRY_FREES_MAX 1024
-/* Where a request found no room although blocks might move, what stands between the free pieces is in the way, and most of that is
+/* Where a request found no room although there was enough and blocks might move, what stands between the free pieces is in the way, and most of that is
 ** small: from then on such small parts of that request keep to the other ends of free pieces than large blocks do. (A part of
 ** 1/700 to 1/1400 does nearly as well; larger blocks among the small ones leave less in one piece.) */
 #define SMALL_PART 768
@@ -220,7 +220,9 @@ static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream
                            tidei_extent **out) {
     size_t lost = 0;
     tide_status st = add_missing(p, size, bytes, s);
-    if (st == TIDE_OK) st = tidei_tide_compact(p, size, s, reach, &lost, out);
+    if (st != TIDE_OK) return st;
+    st = tidei_tide_compact(p, size, s, reach, &lost, out);
+    if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st != TIDE_E_NOMEM || !lost) return st;
     st = add_missing(p, lost, 0, s);
     return st == TIDE_OK ? tidei_tide_compact(p, size, s, reach, &lost, out) : st;
@@ -236,7 +238,6 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
     uint64_t frees = tidei_tide_tally(p).frees;
     if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after)) return TIDE_E_NOMEM;
     tide_status st = compact(p, size, bytes, s, reach, out);
-    if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st == TIDE_E_NOMEM && must) st = tidei_tide_remap(p, size, s, out);
     p->compact_pause = st == TIDE_E_NOMEM ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX) : 0;
     p->compact_after = frees + p->compact_pause;
