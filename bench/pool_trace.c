@@ -136,7 +136,7 @@ static bool play_limited(const bench *b, const tidei_trace *trace, unsigned perc
         without[i] = p.ns;
         if (!play(&at_limit, trace, 1, &p)) return false;
         with[i] = p.ns;
-        out->failed += p.last.failed;
+        out->failed = p.last.failed;
     }
     out->speed = bench_median(without, SPEED_ROUNDS) / bench_median(with, SPEED_ROUNDS);
     return true;

@@ -33,8 +33,8 @@ static uint64_t turns_of_a_step(void) {
 
 int bench_quiet(bench *b) {
     double *ns = calloc(STEPS, sizeof *ns), median[ROUNDS], worst[ROUNDS], ratio[ROUNDS];
-    if (!bench_open(b, "refcount", NULL, true)) return free(ns), bench_failed("tide_open");
     if (!ns) return tidei_fail_host_memory("bench", STEPS * sizeof *ns), bench_failed("quiet");
+    if (!bench_open(b, "refcount", NULL, true)) return free(ns), bench_failed("tide_open");
     uint64_t turns = turns_of_a_step();
     for (unsigned r = 0; r < ROUNDS; r++) {
         for (unsigned i = 0; i < STEPS; i++) ns[i] = timed(turns);
