@@ -147,6 +147,13 @@ size_t tidei_pools_settle(tidei_dev *d) {
     return bytes;
 }
 
+size_t tidei_pools_synced(tidei_dev *d) {
+    size_t bytes = 0;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+        if (x->p->ops->synced) bytes += x->p->ops->synced(x->p);
+    return bytes;
+}
+
 size_t tidei_pools_trim(tidei_dev *d) {
     size_t bytes = 0;
     for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->trim(x->p, 0);

@@ -72,6 +72,7 @@ tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
 
 /* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done. Without any lock. */
 size_t tidei_pools_settle(tidei_dev *d);
+size_t tidei_pools_synced(tidei_dev *d); /* the host has just waited for all streams */
 size_t tidei_pools_trim(tidei_dev *d);
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
 size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */

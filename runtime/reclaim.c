@@ -124,7 +124,7 @@ static size_t rung_full(tidei_dev *d, size_t wanted) {
 }
 static size_t rung_purge(tidei_dev *d, size_t wanted) { return each_reclaimable(d, wanted, false); }
 static size_t rung_wait(tidei_dev *d, size_t wanted) {
-    tidei_streams_wait_all(d, true);
+    if (tidei_streams_wait_all(d, true) == TIDE_OK) tidei_pools_synced(d);
     return rung_settle(d, wanted);
 }
 static size_t rung_trim(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_pools_trim(d); }
@@ -443,7 +443,7 @@ static void reclaim_device(tidei_dev *d, int level) {
     if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
     each_reclaimable(d, SIZE_MAX, false);
     tidei_drain(d->rt);
-    if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
+    if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_all(d, true) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
     tidei_pools_trim(d);
 }

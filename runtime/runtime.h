@@ -59,8 +59,7 @@ struct tidei_dev {
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
     _Atomic unsigned nstreams; /* slots in use so far */
-    atomic_bool
-        waits_anyway; /* streams wait for others also where the work is over: a pool is, or was, deterministic */
+    atomic_bool waits_anyway;  /* for work that is over too: a pool is, or was, deterministic */
     tidei_moves moves;
     tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */

@@ -206,7 +206,10 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
         tide_status one = s && s->ds ? wait_for(s, quiet) : TIDE_OK;
         if (one != TIDE_OK) status = one;
     }
-    if (!quiet && status == TIDE_OK) after_wait(d);
+    if (!quiet && status == TIDE_OK) {
+        tidei_pools_synced(d);
+        after_wait(d);
+    }
     return status;
 }
 
@@ -357,7 +360,9 @@ static tide_status wait_mark(tide_stream *s, tide_stream *from, const tidei_mark
 tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
     tide_status status = TIDE_OK;
     pthread_mutex_lock(&from->lock);
-    if (from->ds) { /* else it was retired meanwhile: all its work is complete */
+    if (!from->ds) { /* retired: all its work is complete */
+        raise_to(&s->seen[from->slot], tick);
+    } else {
         expect_followers(from, tick);
         tidei_mark *m = mark_for(from, tick);
         if (!m) status = mark_here(from, &m);

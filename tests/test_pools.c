@@ -1,6 +1,7 @@
 /* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents, threads, arrays; where
 ** work can be held back, on host, who gets what is still in use; and what is the pool `driver`'s own: refusals, and the
 ** experiments E9 and E16 on release thresholds. Pools over doubles are test_pool_unit.c and test_pools_unit.c. */
+#include "runtime/pools.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
 #include <sched.h>
@@ -28,6 +29,7 @@ static tidei_pool_stats figures(tidei_dev *d) {
 /* All blocks are back: so is all memory. */
 static void nothing_is_kept(tidei_dev *d) {
     assert_ok(tidei_streams_wait_all(d, true));
+    tidei_pools_synced(d);
     d->pool->ops->trim(d->pool, 0);
     assert_int_equal(figures(d).backed, 0);
     assert_int_equal(d->backed, 0);

@@ -58,7 +58,7 @@ enum {
         5, /* pool `split`: pieces of so many bytes and more stay whole; SIZE_MAX: all are split */
     TIDE_POOL_DETERMINISTIC =
         6 /* 0 or 1: the same program gets the same addresses, however fast the device is. Pool `tide`: nothing goes
-             back by the clock, and what gives back waits for the device */
+             back by the clock, and what is pending once the host has waited for all streams */
 };
 TIDE_API TIDE_NODISCARD tide_status tide_pool_set_attribute(tide_pool *pool, int attribute, uint64_t value);
 TIDE_API TIDE_NODISCARD tide_status tide_pool_attribute(tide_pool *pool, int attribute, uint64_t *value);

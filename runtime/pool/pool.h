@@ -1,7 +1,7 @@
 /* pool.h: the pool table: who hands out device blocks and keeps freed ones for reuse.
 **
 ** A pool serves one device and one kind of memory. A freed block carries the stamps of every stream's last use. `alloc`
-** hands a block to stream s only if each stamp is its own, seen or done (tidei_stamps_covered); with TIDEI_ALLOC_STEAL,
+** hands a block to stream s only if each stamp is its own, or seen or done where these rules are on; with TIDEI_ALLOC_STEAL,
 ** and under the rule TIDEI_REUSE_WAIT where the pool sees fit, also one with foreign, pending stamps: they travel with the
 ** block, and its first use waits for them on the device.
 ** All slots are callable from any thread. A pool never climbs the ladder, never collects, never waits for a stream but
@@ -105,6 +105,8 @@ struct tidei_pool_ops {
     void (*free)(tidei_pool *p, tidei_block *b);
     /* Looks which parked blocks are done, and joins them with their neighbours. Returns bytes that became cached. */
     size_t (*settle)(tidei_pool *p);
+    /* (may be NULL) The host has just waited for all streams: the same where the rules forbid `settle` to look. */
+    size_t (*synced)(tidei_pool *p);
     /* Gives wholly free, done pages back to the device until at most `keep` bytes are backed beyond the blocks handed
     ** out. Returns bytes given back. */
     size_t (*trim)(tidei_pool *p, size_t keep);

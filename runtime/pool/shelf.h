@@ -55,7 +55,7 @@ struct tidei_extent {
     _Atomic uint8_t state;
     union {
         uint8_t home; /* LIVE, CACHED: the number of the thread that took it (tidei_thread_index) */
-        bool far;     /* FREE, while a compaction is planned: out of its reach */
+        bool far;     /* FREE, while a compaction is planned for which some are: out of its reach */
     };
 };
 

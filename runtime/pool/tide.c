@@ -37,13 +37,14 @@ static inline uint16_t only_stamp(tidei_dev *d, tidei_stamp x, bool counts, uint
 
 /* ---- handing out ---- */
 
-/* The history that goes with a block: what is not known to be done. */
+/* The history that goes with a block: what is not known to be done, where that counts; else who waits for it has seen it. */
 static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out) {
     out->n = out->cap = 0;
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
         *out = *tidei_tide_many(x);
-    } else if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) {
+    } else if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) ||
+               !tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) {
         out->few[0] = tidei_extent_stamp(x);
         out->n = 1;
     }
@@ -262,22 +263,6 @@ static tidei_extent *collect_done(tidei_tide *p, tidei_shelf *sh, tidei_extent *
     return chain;
 }
 
-/* Where it does not count that work is done, only a trim comes here; what it gives back must not depend on how far the streams
-** happen to be, so the host waits. What fails is not done. */
-static void catch_up(tidei_tide *p, const tidei_reuse_ticks *t) {
-    tidei_dev *d = p->base.dev;
-    tidei_saved_error before;
-    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
-        tidei_reuse_ask(d, t);
-        return;
-    }
-    tidei_error_save(&before);
-    for (unsigned slot = 0; slot < TIDEI_STREAMS_MAX; slot++) {
-        tidei_stamp x = {.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1};
-        if (x.tick && tidei_stamp_wait(d, x) != TIDE_OK) tidei_error_restore(&before);
-    }
-}
-
 size_t tidei_tide_settle(tidei_tide *p) {
     tidei_reuse_ticks ticks = {0};
     tidei_extent *chain = NULL, *next;
@@ -285,7 +270,7 @@ size_t tidei_tide_settle(tidei_tide *p) {
     tidei_tide_flush(p);
     ticks_wanted(p, &ticks);
     tidei_lock_give(&p->lock);
-    catch_up(p, &ticks);
+    tidei_reuse_ask(p->base.dev, &ticks);
     tidei_lock_take(&p->lock);
     size_t before = p->ready.bytes;
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
@@ -303,14 +288,22 @@ size_t tidei_tide_settle(tidei_tide *p) {
     return after > before ? after - before : 0;
 }
 
-/* Where it does not count that work is done, who may have a piece must not depend on when somebody settled. */
+static bool done_counts(const tidei_tide *p) { return tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE; }
+
+/* Where it does not count that work is done, who may have a piece, and what a trim gives back, must not depend on when somebody asked:
+** only on where the host waited for everything. */
 static size_t pool_settle(tidei_pool *pool) {
-    return tidei_reuse_rules(pool) & TIDEI_REUSE_DONE ? tidei_tide_settle((tidei_tide *)pool) : 0;
+    tidei_tide *p = (tidei_tide *)pool;
+    return done_counts(p) ? tidei_tide_settle(p) : 0;
+}
+static size_t pool_synced(tidei_pool *pool) {
+    tidei_tide *p = (tidei_tide *)pool;
+    return done_counts(p) ? 0 : tidei_tide_settle(p);
 }
 
 static size_t pool_trim(tidei_pool *pool, size_t keep) {
     tidei_tide *p = (tidei_tide *)pool;
-    tidei_tide_settle(p);
+    pool_settle(pool);
     return tidei_tide_trim(p, keep);
 }
 
@@ -384,6 +377,7 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .own = pool_own,
     .free = pool_free,
     .settle = pool_settle,
+    .synced = pool_synced,
     .trim = pool_trim,
     .stats = tidei_tide_stats,
     .changed = pool_changed,
