@@ -115,6 +115,22 @@ static void own_form(void **state) {
     tidei_trace_clear(&t);
 }
 
+/* What else a recording tells is no event, and as well formed as the rest. */
+static void skipped_rows(void **state) {
+    tidei_trace t;
+    (void)state;
+    assert_ok(read_text(TIDE_HEADER "C,2,0,0,0\na,5,100,0,1\nc,2,4096,0,2\nd,1,0,2,2\nR,0,512,0,3\nR,11,512,0,3\n"
+                                    "r,11,0,0,4\nr,0,0,0,4\nW,4194303,0,1,5\nw,4194303,0,1,6\nf,5,100,0,7\n",
+                        &t));
+    assert_int_equal(t.n, 2);
+    assert_int_equal(t.blocks, 1);
+    assert_event(&t, 0, TIDEI_EVENT_ALLOC, 100, 0);
+    assert_event(&t, 1, TIDEI_EVENT_FREE, 100, 0);
+    tidei_trace_clear(&t);
+    assert_int_equal(read_text(TIDE_HEADER "c,2,many,0,2\n", &t), TIDE_E_FORMAT);
+    assert_error(TIDE_E_FORMAT, "t.csv:2: expected a size in bytes, found 'many'");
+}
+
 static void rmm_form(void **state) {
     tidei_trace t;
     (void)state;
@@ -206,9 +222,12 @@ static void bad_input(void **state) {
         {TIDE_HEADER "a,0,1,0,0\n\n", "t.csv:3: expected the 5 fields op,id,bytes,stream,time_us, found ''"},
         {TIDE_HEADER "a,0,1,0,0,0\n",
          "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0,0,0'"},
-        {TIDE_HEADER "b,0,1,0,0\n", "t.csv:2: expected op a, f or s, found 'b'"},
-        {TIDE_HEADER "af,0,1,0,0\n", "t.csv:2: expected op a, f or s, found 'af'"},
-        {TIDE_HEADER ",0,1,0,0\n", "t.csv:2: expected op a, f or s, found ''"},
+        {TIDE_HEADER "b,0,1,0,0\n",
+         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found 'b'"},
+        {TIDE_HEADER "af,0,1,0,0\n",
+         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found 'af'"},
+        {TIDE_HEADER ",0,1,0,0\n",
+         "t.csv:2: expected op a, f or s (or one of CcdRrWw, which are skipped), found ''"},
         {TIDE_HEADER "a,-1,1,0,0\n", "t.csv:2: expected an id below 2^64, found '-1'"},
         {TIDE_HEADER "a,18446744073709551616,1,0,0\n",
          "t.csv:2: expected an id below 2^64, found '18446744073709551616'"},
@@ -311,10 +330,9 @@ static void no_host_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_traces), cmocka_unit_test(own_form),
-        cmocka_unit_test(rmm_form),        cmocka_unit_test(ids_come_and_go),
-        cmocka_unit_test(scaling),         cmocka_unit_test(bad_input),
-        cmocka_unit_test(unsound_gzip),    cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(recorded_traces), cmocka_unit_test(own_form),        cmocka_unit_test(skipped_rows),
+        cmocka_unit_test(rmm_form),        cmocka_unit_test(ids_come_and_go), cmocka_unit_test(scaling),
+        cmocka_unit_test(bad_input),       cmocka_unit_test(unsound_gzip),    cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(no_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

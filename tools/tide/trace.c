@@ -16,6 +16,7 @@
 #define FIELDS_MAX 6
 #define FOUND_MAX  60 /* of an offending text, as much as a message shows */
 #define NO_BLOCK   UINT32_MAX
+#define SKIPPED    "CcdRrWw" /* what else a recording tells */
 
 struct text {
     const char *at;
@@ -231,7 +232,8 @@ static tide_status release(struct reader *r, uint64_t id, struct text shown) {
 
 static tide_status tide_row(struct reader *r, const struct text *f) {
     uint64_t id, bytes, other;
-    if (f[0].n != 1 || !strchr("afs", f[0].at[0])) return expected(r, "op a, f or s", f[0]);
+    if (f[0].n != 1 || !memchr("afs" SKIPPED, f[0].at[0], sizeof "afs" SKIPPED - 1))
+        return expected(r, "op a, f or s (or one of " SKIPPED ", which are skipped)", f[0]);
     if (!number(f[1], &id)) return expected(r, "an id below 2^64", f[1]);
     if (!number(f[2], &bytes)) return expected(r, "a size in bytes", f[2]);
     if (!number(f[3], &other)) return expected(r, "a stream's number", f[3]);
@@ -239,7 +241,8 @@ static tide_status tide_row(struct reader *r, const struct text *f) {
     switch (f[0].at[0]) {
     case 'a': return allocate(r, id, f[1], bytes, f[2]);
     case 'f': return release(r, id, f[1]);
-    default: return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
+    case 's': return add_event(r, (tidei_event){.op = TIDEI_EVENT_SYNC});
+    default: return TIDE_OK;
     }
 }
 

@@ -1,7 +1,7 @@
 /* trace.h: a recorded sequence of allocations and frees, read from a file into an array of events.
 **
 ** Two forms, told apart by their header line, each plain or gzip:
-**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point
+**   op,id,bytes,stream,time_us               op: a allocate, f free, s sync point; C c d R r W w: skipped
 **   Thread,Time,Action,Pointer,Size,Stream   RMM's log; Action: allocate, allocate failure (skipped), free
 ** What must stay true of a trace that was read: blocks are numbered in the order of their allocation; a block is freed at
 ** most once, and after its allocation; what lives at one time is at most TIDEI_TRACE_LIVE_MAX bytes. */
