@@ -86,6 +86,7 @@ tide_status tide_use_end(tide_use_scope *u) {
     u->s->last_op = "tide_use_end";
     bool known = tidei_publish_uses(u->s, u->uses, (unsigned)u->n, tick);
     tidei_stream_after_work(u->s);
+    tidei_record_submit(u->s, tidei_record_begin(u->s), "tide_use_end");
     pthread_mutex_unlock(&u->s->lock);
     tide_status status = known ? TIDE_OK : tidei_stream_wait(u->s, true);
     bool lost = atomic_load(&u->s->dev->d->lost);

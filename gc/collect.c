@@ -327,14 +327,18 @@ struct round {
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
     tide_runtime *rt = gc->rt;
     tidei_collection c = {.level = r->level, .early = r->early};
+    const tidei_span span = {TIDEI_SPAN_COLLECTION, (unsigned)r->level,
+                             r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection", r->why};
     t->depth_collect++;
     tidei_drain(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) snapshot(gc, &rt->devs[i], r->where, 0, &gc->devs[i].before);
+    tidei_span_begin(rt, &span, 0);
     c.start_ns = now_ns(rt);
     tidei_clear_stack();
     *ran = r->answers ? answer(gc, t) : run_collectors(gc, r->level);
     size_t bytes = tidei_drain(rt);
     c.pause_ns = now_ns(rt) - c.start_ns;
+    tidei_span_end(rt, &span, bytes);
     if (*ran) {
         count(rt, &c, bytes);
         tell_policies(gc, &c);

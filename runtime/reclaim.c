@@ -314,9 +314,14 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     tide_status status = TIDE_E_NOMEM;
     size_t freed = 0;
     char b[32];
+    const tidei_span span = {TIDEI_SPAN_CLIMB, 0, "climb", c->what};
+    tidei_span_begin(rt, &span, c->bytes);
     atomic_fetch_add(&rt->climbs, 1);
     for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
+        const tidei_span rung = {TIDEI_SPAN_RUNG, i + 1, ladder[i].name, NULL};
+        tidei_span_begin(rt, &rung, c->bytes);
         size_t given = ladder[i].climb(c->d, c->bytes);
+        tidei_span_end(rt, &rung, given);
         c->given[i] += given;
         freed += given;
         c->climbed = i + 1;
@@ -333,6 +338,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s, which was not enough",
                   tidei_format_bytes(b, sizeof b, freed, 3));
     atomic_fetch_add(&rt->reclaimed, freed);
+    tidei_span_end(rt, &span, freed);
     return status;
 }
 

@@ -236,6 +236,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     }
     rt->ndevs = 1;
     status = open_dev(rt, &rt->devs[0], device);
+    if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
     tidei_neighbours_enter(rt);
@@ -274,6 +275,7 @@ void tidei_runtime_close(tide_runtime *rt) {
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_loans_close(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
+    tidei_recorder_close(rt);
     tidei_threads_cut(rt);
     tidei_host_free(rt, rt->devs);
     pthread_mutex_destroy(&rt->reclaimables_lock);

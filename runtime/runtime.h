@@ -3,13 +3,14 @@
 ** Locks: a stream's lock is a leaf; dev->streams_lock, the pool none's lock of settling and the lock of moves may take a
 ** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
 ** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
-** holding a lock. */
+** holding a lock. The recorder's lock may be taken under any other. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
+#include "runtime/recorder.h"
 #include "runtime/storage.h"
 #include "runtime/thread_index.h"
 
@@ -30,6 +31,8 @@ typedef struct tidei_settings {
     bool cache;
     char cache_dir[1024];
     size_t cache_max;
+    char trace[1024]; /* "": nothing is recorded */
+    bool trace_given; /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
 } tidei_settings;
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
@@ -104,6 +107,7 @@ struct tide_runtime {
     tidei_dev *devs;
     tidei_deaths *deaths;
     struct tidei_loans *loans; /* runtime/lend.c */
+    tidei_recorder *recorder;  /* NULL: nothing is recorded; fixed once open */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */
@@ -188,6 +192,33 @@ static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
     const tidei_thread *t = tidei_thread_records;
     bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt;
     return tidei_likely(known && !t->pool) ? d->pool : tidei_pool_found(d);
+}
+
+/* ---- the short way past the recorder (recorder.c): nothing is recorded ---- */
+
+static inline void tidei_record_alloc(const tidei_storage *st, const tide_stream *s) {
+    tidei_recorder *r = st->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_alloc(r, st, s);
+}
+static inline void tidei_record_free(tidei_storage *st) {
+    tidei_recorder *r = st->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_free(r, st);
+}
+static inline void tidei_record_sync(const tide_stream *s) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_sync(r, s);
+}
+static inline void tidei_record_follow(const tide_stream *s, const tide_stream *from) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    if (tidei_unlikely(r)) tidei_recorder_follow(r, s, from);
+}
+/* Under s->lock, before and after work is queued: when it began, 0 for nobody who wants to know; and that it is queued. */
+static inline uint64_t tidei_record_begin(const tide_stream *s) {
+    tidei_recorder *r = s->dev->rt->recorder;
+    return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
+}
+static inline void tidei_record_submit(const tide_stream *s, uint64_t began_ns, const char *op) {
+    if (tidei_unlikely(began_ns)) tidei_recorder_submit(s->dev->rt->recorder, s, began_ns, op);
 }
 
 /* ---- the short way through the ladder (reclaim.c): nobody is short ---- */

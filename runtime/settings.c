@@ -19,6 +19,10 @@ static bool parse_folder(const char *text, void *field, size_t cap) {
     return *text == '/' && parse_text(text, field, cap);
 }
 
+static bool parse_trace(const char *text, void *field, size_t cap) {
+    return tidei_form_of(text) && parse_text(text, field, cap);
+}
+
 static bool starts_with_count(const char *text, const char *name) {
     size_t n = strlen(name);
     if (strncmp(text, name, n)) return false;
@@ -130,6 +134,8 @@ static const struct {
      offsetof(tide_config, cache_dir)},
     {"TIDE_CACHE_MAX", "bytes or 256MiB", parse_size, SETTING(cache_max), FIELD_TEXT,
      offsetof(tide_config, cache_max)},
+    {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace), FIELD_TEXT,
+     offsetof(tide_config, trace)},
 };
 
 static void defaults(tidei_settings *s) {
@@ -184,6 +190,7 @@ static tide_status read_config(const tide_config *c, tidei_settings *s) {
     s->collector_given = c->collector != NULL;
     s->policy_given = c->policy != NULL;
     s->pool_given = c->pool != NULL;
+    s->trace_given = c->trace != NULL;
     return TIDE_OK;
 }
 

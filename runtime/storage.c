@@ -113,6 +113,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     st->priv = a.block.priv;
     tidei_stamps_move(&st->stamps, &a.block.stamps);
     if (bytes) note_alloc(pool, bytes);
+    if (bytes) tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
     *out = st;
     return TIDE_OK;
@@ -124,6 +125,7 @@ void tidei_storage_release(tidei_storage *st) {
     if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
     tidei_dev *d = st->dev;
     if (st->bytes) {
+        tidei_record_free(st);
         tidei_block b;
         b.addr = st->addr;
         b.bytes = st->bytes;
@@ -289,6 +291,7 @@ static tide_status open_window(tidei_window *w, bool *again) {
     }
     s->last_op = w->op;
     w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
+    w->began_ns = tidei_record_begin(s);
     return TIDE_OK;
 }
 
@@ -315,6 +318,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
+    tidei_record_submit(w->s, w->began_ns, w->op);
     pthread_mutex_unlock(&w->s->lock);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {

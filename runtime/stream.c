@@ -153,9 +153,12 @@ static tide_status wait_lost(tide_stream *s, tidei_dstream *ds) {
 static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
+    const tidei_span span = {TIDEI_SPAN_WAIT, s->slot, "wait for a stream", NULL};
+    tidei_span_begin(d->rt, &span, 0);
     uint64_t start = tidei_now_ns();
     tidei_blocking(d->rt, sync_blocking, &a);
     note_wait(d, tidei_now_ns() - start);
+    tidei_span_end(d->rt, &span, 0);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);
     atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed); /* it is idle now: no pace is told from here */
@@ -170,6 +173,7 @@ static tide_status wait_for(tide_stream *s, bool quiet) {
     bool done = tidei_stamp_done(d, last);
     tidei_device_speak(d->d);
     if (!quiet && !atomic_load(&d->d->lost)) {
+        tidei_record_sync(s);
         tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
         done = done || tidei_stamp_done(d, last);
     }
@@ -354,6 +358,7 @@ static tide_status wait_mark(tide_stream *s, tide_stream *from, const tidei_mark
     for (unsigned i = 0; i < m->n; i++) raise_to(&s->seen[i], m->seen[i]);
     raise_to(&s->seen[from->slot], m->tick);
     atomic_fetch_add_explicit(&s->dev->device_waits, 1, memory_order_relaxed);
+    tidei_record_follow(s, from);
     return TIDE_OK;
 }
 

@@ -19,7 +19,8 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_CACHE_DIR",
                                         "TIDE_CACHE_MAX",
                                         "TIDE_RELEASE_THRESHOLD",
-                                        "TIDE_POOL_DETERMINISTIC"};
+                                        "TIDE_POOL_DETERMINISTIC",
+                                        "TIDE_TRACE"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

@@ -1,0 +1,91 @@
+/* recorder.h: what a runtime does, recorded in a file while it happens.
+**
+** Model. Who does something adds a record to the recorder's buffer: under its lock, where the time is taken too, so that
+** records are in the order of their times. A full buffer, or one whose last writing is a second ago, is made text and
+** written at once by who filled it. The text's form is a table (recorder_forms.c) and looks at records only.
+** docs/tracing.md says what the files hold.
+** What must stay true: a runtime that records nothing pays one comparison a place; recording allocates nothing after open; a
+** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest.
+** The recorder's lock is the innermost of all: nothing is called under it but write. */
+#ifndef TIDEI_RECORDER_H
+#define TIDEI_RECORDER_H
+
+#include "runtime/storage.h"
+
+typedef struct tidei_recorder tidei_recorder;
+
+/* What lasts, on the thread that does it. */
+typedef enum { TIDEI_SPAN_COLLECTION, TIDEI_SPAN_CLIMB, TIDEI_SPAN_RUNG, TIDEI_SPAN_WAIT } tidei_span_kind;
+typedef struct tidei_span {
+    tidei_span_kind kind;
+    unsigned number;  /* the collection's level (TIDE_COLLECT_*), the rung's place from 1 on; a wait's stream */
+    const char *name; /* static: "full collection", the rung's */
+    const char *why;  /* static or NULL */
+} tidei_span;
+
+/* Opens what the settings want, once the devices are open. A file that cannot be opened is a warning where the environment
+** named it, and TIDE_E_IO where tide_config did. */
+tide_status tidei_recorder_open(tide_runtime *rt);
+void tidei_recorder_close(tide_runtime *rt); /* writes the rest; with no other thread inside the runtime */
+
+/* On the calling thread, around what lasts; `bytes` are what is wanted, and what it gave. Under no lock. */
+void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes);
+void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes);
+
+/* The long ways of what stands below struct tide_runtime: there is a recorder. Alloc and sync say, under no lock, that the
+** recording ended, if it did. */
+void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
+void tidei_recorder_free(tidei_recorder *r, tidei_storage *st); /* before the record of the storage is another's */
+void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s);
+void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from);
+uint64_t tidei_recorder_moment(const tidei_recorder *r); /* 0: submissions are not recorded */
+void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began_ns, const char *op);
+
+/* ---- between the recorder and its forms ---- */
+
+typedef enum {
+    TIDEI_RECORD_ALLOC,  /* a: id, b: bytes */
+    TIDEI_RECORD_FREE,   /* the same; `stream` is one that used it last */
+    TIDEI_RECORD_SYNC,   /* the host is about to wait for the stream, where the program has it wait */
+    TIDEI_RECORD_BEGIN,  /* of a span; a: number, b: bytes, `why` */
+    TIDEI_RECORD_END,    /* the same */
+    TIDEI_RECORD_FOLLOW, /* a: the other stream */
+    TIDEI_RECORD_SUBMIT  /* a: when it began, `name` the operation */
+} tidei_record_kind;
+
+typedef struct tidei_record {
+    uint64_t ns; /* since the recording began; its end for what lasted */
+    uint64_t a, b;
+    const char *name, *why;
+    uint64_t backed; /* bytes, then */
+    uint32_t thread; /* the system's number */
+    uint16_t stream; /* its slot */
+    uint8_t kind, span;
+} tidei_record;
+
+#define TIDEI_ROW_BYTES     1024 /* room for the text of a record, whatever its names are */
+#define TIDEI_THREADS_NAMED 256  /* tracks of more threads have a number only */
+
+/* What a form knows of what it wrote before. */
+typedef struct tidei_rows {
+    char *at; /* where text is added; there is room for a row */
+    bool any; /* a row was written */
+    uint64_t live, backed;
+    uint64_t streams_named[TIDEI_STREAMS_MAX / 64];
+    uint32_t threads_named[TIDEI_THREADS_NAMED];
+    unsigned threads;
+    const char *device;
+} tidei_rows;
+
+/* Slots add text at x->at; they see one recording's records in their order, under its lock. */
+typedef struct tidei_form {
+    const char *suffix; /* of the files that have it */
+    bool submissions;   /* it has a use for these */
+    void (*head)(tidei_rows *x);
+    void (*row)(tidei_rows *x, const tidei_record *r);
+    void (*foot)(tidei_rows *x);
+} tidei_form;
+/* By the file's name; NULL: none has its suffix, or there is nothing before it. */
+const tidei_form *tidei_form_of(const char *path);
+
+#endif

@@ -1,0 +1,542 @@
+/* test_recorder.c: recordings: what is in them, against what the statistics say; files that cannot be had or written; several
+** runtimes, forks, crashes.
+**
+** Some cases need a process of their own: this program again, told what to do (main). */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/clean_environment.h"
+#include "tests/failing_host.h"
+#include "tests/works.h"
+#include "tools/tide/replay.h"
+
+#define DISK_BYTES 300001 /* of a disk that is soon full; it ends within a row */
+
+static char folder[64]; /* of the case's files */
+static char own[1024];  /* this program */
+
+static char *in_folder(const char *name) {
+    static char path[32][400]; /* those of a case stay */
+    static unsigned next;
+    char *p = path[next++ % 32];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static int setup(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/tide_recorder_XXXXXX");
+    logged.n = 0;
+    tide_clear_error();
+    clear_environment();
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.') unlink(in_folder(e->d_name));
+    if (d) closedir(d);
+    rmdir(folder);
+    return restore_environment(state);
+}
+
+static tide_runtime *open_recording(const char *path, const char *limit) {
+    tide_config c = {
+        .log = keep_line, .log_level = TIDE_LOG_INFO, .trace = path, .limit = limit, .collector = "refcount"};
+    return test_open(&c);
+}
+
+/* ---- a program with a bit of everything ---- */
+
+#define BIG ((size_t)8 << 20)
+
+/* Works on two streams that wait for each other, waits, is short of memory without success, collects. */
+static void busy_program(tide_runtime *rt) {
+    tide_stream *other;
+    assert_ok(tide_stream_new(rt, &other));
+    for (int i = 0; i < 50; i++) {
+        tide_array *a = tide_arange(rt, TIDE_F32, 0, 1000 + i, 1);
+        assert_ok(tide_stream_set(rt, other));
+        tide_array *b = tide_map(rt, "(a) -> 2*a + 1", a), *c = tide_map(rt, "(a, b) -> sum(a*b)", a, b);
+        assert_ok(tide_stream_set(rt, NULL));
+        assert_array(c);
+        tide_free(a);
+        tide_free(b);
+        tide_free(c);
+    }
+    works(rt);
+    assert_ok(tide_synchronize(rt, NULL));
+    assert_ok(tide_device_synchronize(rt));
+    tide_array *held[3];
+    for (int i = 0; i < 3; i++) assert_array(held[i] = bytes(rt, BIG));
+    assert_null(bytes(rt, 2 * BIG)); /* of a limit of five */
+    assert_error(TIDE_E_NOMEM, "out of memory");
+    tide_clear_error();
+    for (int i = 0; i < 3; i++) tide_free(held[i]);
+    assert_ok(tide_collect(rt));
+    tide_stream_release(other);
+}
+#define BUSY_LIMIT "36MiB"
+
+static size_t rows_of(const char *path, char op) {
+    char line[300];
+    size_t n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) n += line[0] == op && line[1] == ',';
+    fclose(f);
+    return n;
+}
+
+static void read_recording(const char *path, tidei_trace *t) {
+    assert_ok(tidei_trace_read(path, t));
+    size_t ops[3] = {0};
+    for (size_t i = 0; i < t->n; i++) ops[t->events[i].op]++;
+    assert_int_equal(ops[TIDEI_EVENT_ALLOC], t->blocks);
+    assert_int_equal(ops[TIDEI_EVENT_FREE], t->blocks); /* closing freed what was left */
+}
+
+/* What the statistics count is in the file, and it plays. */
+static void round_trip(void **state) {
+    const char *path = in_folder("run.csv");
+    tidei_replay_options o = {.device = test_device(), .streams = 1};
+    tidei_replay *r;
+    tidei_replay_figures f;
+    tidei_trace t;
+    (void)state;
+    tide_runtime *rt = open_recording(path, BUSY_LIMIT);
+    busy_program(rt);
+    tide_statistics s = test_stats(rt);
+    tide_close(rt);
+    read_recording(path, &t);
+    assert_int_equal(t.blocks, s.allocations);
+    assert_int_equal(tidei_replay_peak(&t, 1), s.peak_live);
+    assert_int_equal(rows_of(path, 'R'), rows_of(path, 'r'));
+    assert_int_equal(rows_of(path, 'C'), rows_of(path, 'c'));
+    assert_int_equal(rows_of(path, 'W'), rows_of(path, 'w'));
+    assert_true(rows_of(path, 'W') >= s.host_waits); /* closing waits too */
+    assert_int_equal(rows_of(path, 'd'), s.device_waits);
+    assert_true(rows_of(path, 'R') >= s.climbs + 11 && s.climbs >= 1);
+    assert_true(rows_of(path, 'C') >= 2);
+    assert_true(rows_of(path, 's') >= 3);
+    assert_ok(tidei_replay_open(&o, &t, &r));
+    assert_ok(tidei_replay_pass(r, &f));
+    assert_int_equal(f.events, t.n);
+    assert_int_equal(f.failed, 0);
+    assert_int_equal(f.peak_live, s.peak_live);
+    tidei_replay_close(r);
+    tidei_trace_clear(&t);
+}
+
+/* Fields of all rows are numbers, and the times rise. */
+static void rows_in_order(void **state) {
+    const char *path = in_folder("run.csv");
+    char line[300], op;
+    unsigned long long id, n, us, last = 0;
+    unsigned stream;
+    (void)state;
+    tide_runtime *rt = open_recording(path, BUSY_LIMIT);
+    busy_program(rt);
+    tide_close(rt);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_string_equal(line, "op,id,bytes,stream,time_us\n");
+    while (fgets(line, sizeof line, f)) {
+        assert_int_equal(sscanf(line, "%c,%llu,%llu,%u,%llu", &op, &id, &n, &stream, &us), 5);
+        assert_true(us >= last);
+        last = us;
+    }
+    fclose(f);
+}
+
+/* ---- Perfetto's form ---- */
+
+/* What tests/perfetto.py counted under `name`, which is all of the line up to the number. */
+static long counted(const char *report, const char *name) {
+    const char *at = report;
+    size_t n = strlen(name);
+    while (at && strncmp(at, name, n) != 0) at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+    return at ? strtol(at + n, NULL, 10) : 0;
+}
+
+/* Runs a command and keeps what it prints; fails the case with that unless it succeeds. */
+static void report_of(const char *command, char *report, size_t cap) {
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    size_t n = fread(report, 1, cap - 1, p);
+    report[n] = 0;
+    if (pclose(p)) fail_msg("%s: %s", command, report);
+}
+
+static void check_perfetto(const char *path, const char *option, char *report, size_t cap) {
+    char command[1400];
+    snprintf(command, sizeof command, "python3 '%s/tests/perfetto.py' %s '%s' 2>&1", getenv("TIDE_TEST_SOURCE"),
+             option, path);
+    report_of(command, report, cap);
+}
+
+static void perfetto(void **state) {
+    const char *path = in_folder("run.json");
+    char report[4000];
+    (void)state;
+    tide_runtime *rt = open_recording(path, BUSY_LIMIT);
+    busy_program(rt);
+    tide_statistics s = test_stats(rt);
+    tide_close(rt);
+    check_perfetto(path, "", report, sizeof report);
+    assert_int_equal(counted(report, "C live "), 2 * s.allocations);
+    assert_true(counted(report, "C backed ") >= 2);
+    assert_true(counted(report, "B climb ") >= (long)s.climbs && s.climbs >= 1);
+    assert_int_equal(counted(report, "B trim "), counted(report, "B climb "));
+    assert_int_equal(counted(report, "B full collection "), counted(report, "E full collection "));
+    assert_true(counted(report, "B full collection ") >= 2);
+    assert_true(counted(report, "B wait for a stream ") >= (long)s.host_waits);
+    assert_int_equal(counted(report, "i stream waits "), s.device_waits);
+    assert_true(counted(report, "i sync point ") >= 3);
+    long moved =
+        counted(report, "X compaction "); /* where the climb found work in flight, there is something to move */
+    assert_int_equal(counted(report, "submitted ") - moved, s.launches + s.copies);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4 };
+struct worker {
+    pthread_t thread;
+    tide_runtime *rt;
+    tide_stream *shared;
+};
+
+/* Half of the work is on a stream of its own, half on one that all share. */
+static void *work(void *p) {
+    struct worker *w = p;
+    tide_stream *mine;
+    int rounds = test_quick() ? 100 : 1000;
+    assert_ok(tide_stream_new(w->rt, &mine));
+    for (int i = 0; i < rounds; i++) {
+        assert_ok(tide_stream_set(w->rt, i % 2 ? mine : w->shared));
+        tide_array *a = tide_arange(w->rt, TIDE_I64, 0, 100, 1), *b = tide_map(w->rt, "(a) -> a + 1", a);
+        assert_array(b);
+        if (i % 50 == 0) assert_ok(tide_synchronize(w->rt, NULL));
+        if (i % 100 == 0) assert_ok(tide_collect(w->rt));
+        tide_free(a);
+        tide_free(b);
+    }
+    assert_ok(tide_stream_set(w->rt, NULL));
+    tide_stream_release(mine);
+    return NULL;
+}
+
+static void work_together(tide_runtime *rt) {
+    struct worker w[THREADS];
+    tide_stream *shared;
+    assert_ok(tide_stream_new(rt, &shared));
+    for (unsigned i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.rt = rt, .shared = shared};
+        assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(w[i].thread, NULL);
+    tide_stream_release(shared);
+}
+
+static void several_threads(void **state) {
+    char report[4000];
+    tidei_trace t;
+    (void)state;
+    const char *json = in_folder("run.json"), *csv = in_folder("run.csv");
+    tide_runtime *rt = open_recording(json, NULL);
+    work_together(rt);
+    tide_statistics s = test_stats(rt);
+    tide_close(rt);
+    check_perfetto(json, "", report, sizeof report);
+    assert_int_equal(counted(report, "C live "), 2 * s.allocations);
+    rt = open_recording(csv, NULL);
+    work_together(rt);
+    s = test_stats(rt);
+    tide_close(rt);
+    read_recording(csv, &t);
+    assert_int_equal(t.blocks, s.allocations);
+    tidei_trace_clear(&t);
+}
+
+/* ---- files ---- */
+
+static void bad_names(void **state) {
+    static const char *const bad[] = {"run", "run.txt", ".csv", "runs/.json", "run.csv.gz"};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(bad); i++) {
+        tide_config c = {.struct_size = sizeof c, .device = test_device(), .trace = bad[i]};
+        tide_runtime *rt = NULL;
+        assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, "the field for TIDE_TRACE is \"");
+        assert_error(TIDE_E_INVALID, "a file's name that ends in .csv or .json");
+        tide_clear_error();
+        logged.n = 0;
+        setenv("TIDE_TRACE", bad[i], 1);
+        setenv("TIDE_LOG", "warning", 1);
+        rt = open_logged(false);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_TRACE"), 1);
+        works(rt);
+        tide_close(rt);
+        unsetenv("TIDE_TRACE");
+    }
+}
+
+/* A folder that is not there, one in place of the file, and a pipe. */
+static void no_file(void **state) {
+    const char *pipe = in_folder("pipe.csv");
+    const char *bad[] = {in_folder("absent/run.csv"), in_folder("folder.json"), pipe};
+    (void)state;
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(mkdir(bad[1], 0700), 0);
+    for (size_t i = 0; i < TIDEI_COUNT(bad); i++) {
+        tide_config c = {.struct_size = sizeof c, .device = test_device(), .trace = bad[i]};
+        tide_runtime *rt = NULL;
+        assert_int_equal(tide_open(&c, &rt), TIDE_E_IO);
+        assert_error(TIDE_E_IO, bad[i]);
+        assert_error(TIDE_E_IO, "cannot be recorded into");
+        tide_clear_error();
+        logged.n = 0;
+        setenv("TIDE_TRACE", bad[i], 1);
+        setenv("TIDE_LOG", "warning", 1);
+        rt = open_logged(false);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_TRACE"), 1);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, "nothing is recorded"), 1);
+        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        works(rt);
+        tide_close(rt);
+        unsetenv("TIDE_TRACE");
+    }
+    close(reader);
+    rmdir(bad[1]);
+}
+
+/* tide_config's wins, and the environment's serves without one. */
+static void by_environment(void **state) {
+    (void)state;
+    setenv("TIDE_TRACE", in_folder("environment.csv"), 1);
+    tide_runtime *rt = open_recording(in_folder("config.csv"), NULL);
+    tide_close(rt);
+    assert_int_equal(access(in_folder("config.csv"), F_OK), 0);
+    assert_int_equal(access(in_folder("environment.csv"), F_OK), -1);
+    rt = test_open(NULL);
+    works(rt);
+    tide_close(rt);
+    assert_true(rows_of(in_folder("environment.csv"), 'a') > 0);
+}
+
+/* A full disk: one warning, and everything goes on. The device has that in place of a disk. */
+static void full_disk(void **state) {
+    (void)state;
+    for (int json = 0; json < 2; json++) {
+        const char *path = in_folder(json ? "full.json" : "full.csv");
+        assert_int_equal(symlink("/dev/full", path), 0);
+        logged.n = 0;
+        tide_runtime *rt = open_recording(path, BUSY_LIMIT);
+        busy_program(rt);
+        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        tide_close(rt);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, "recording ends here"), 1);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, "No space left"), 1);
+    }
+}
+
+/* A disk that becomes full: what was written before can be read. */
+static void disk_that_fills(void **state) {
+    char command[1400], report[4000];
+    tidei_trace t;
+    struct stat s;
+    (void)state;
+    const char *csv = in_folder("run.csv"), *json = in_folder("run.json");
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command, "'%s' --fill '%s' 2>&1", own, i ? json : csv);
+        report_of(command, report, sizeof report);
+        assert_non_null(strstr(report, "recording ends here"));
+    }
+    assert_int_equal(stat(csv, &s), 0);
+    assert_true(s.st_size > DISK_BYTES / 2 && s.st_size <= DISK_BYTES);
+    assert_ok(tidei_trace_read(csv, &t));
+    assert_true(t.blocks > 1000);
+    tidei_trace_clear(&t);
+    check_perfetto(json, "--cut", report, sizeof report);
+    assert_true(counted(report, "C live ") > 1000);
+}
+
+/* Whoever comes later to a name takes the next one, at the same time or afterwards, and by whatever name it goes. */
+static void several_runtimes(void **state) {
+    const char *path = in_folder("run.csv");
+    tide_runtime *rt[4];
+    (void)state;
+    int fd = open(in_folder("run.3.csv"), O_WRONLY | O_CREAT, 0600); /* of an earlier process */
+    assert_int_equal(write(fd, "old", 3), 3);
+    close(fd);
+    rt[0] = open_recording(path, NULL);
+    rt[1] = open_recording(path, NULL);
+    works(rt[0]);
+    tide_close(rt[0]);
+    rt[2] = open_recording(path, NULL);
+    char other[200];
+    snprintf(other, sizeof other, "%s/../%s/run.csv", folder, strrchr(folder, '/') + 1);
+    rt[3] = open_recording(other, NULL);
+    assert_int_equal(lines_with(TIDE_LOG_INFO, "records into "), 4);
+    assert_int_equal(lines_with(TIDE_LOG_INFO, "run.4.csv"), 1);
+    for (int i = 1; i < 4; i++) {
+        for (int k = 0; k <= i; k++) works(rt[i]);
+        tide_close(rt[i]);
+    }
+    size_t one = rows_of(path, 'a');
+    assert_true(one > 0);
+    assert_int_equal(rows_of(in_folder("run.2.csv"), 'a'), 2 * one);
+    assert_int_equal(rows_of(in_folder("run.3.csv"), 'a'), 3 * one);
+    assert_int_equal(rows_of(in_folder("run.4.csv"), 'a'), 4 * one);
+}
+
+/* A file that was removed is no longer anybody's, though the next one may get its number. */
+static void removed_file(void **state) {
+    const char *path = in_folder("run.csv");
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        tide_runtime *rt = open_recording(path, NULL);
+        works(rt);
+        tide_close(rt);
+        assert_true(rows_of(path, 'a') > 0);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+/* A file that another process records into is left to it. */
+static void another_process(void **state) {
+    const char *path = in_folder("run.csv");
+    char command[1400], report[2000];
+    tidei_trace t;
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    works(rt);
+    snprintf(command, sizeof command, "'%s' --work '%s' 2>&1", own, path);
+    report_of(command, report, sizeof report);
+    works(rt);
+    tide_close(rt);
+    read_recording(path, &t);
+    tidei_trace_clear(&t);
+    assert_true(rows_of(in_folder("run.2.csv"), 'a') > 0);
+}
+
+/* A fork's child adds nothing, whatever it tries. */
+static void forked_child(void **state) {
+    const char *path = in_folder("run.json");
+    char report[4000];
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    tide_array *a = bytes(rt, 1000);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        tide_array *b = bytes(rt, 1000);
+        bool refused = !b && tide_last_error()->status == TIDE_E_FORKED;
+        tide_free(a);
+        tide_close(rt);
+        exit(refused ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    tide_free(a);
+    works(rt);
+    tide_statistics s = test_stats(rt);
+    tide_close(rt);
+    check_perfetto(path, "", report, sizeof report);
+    assert_int_equal(counted(report, "C live "), 2 * s.allocations);
+}
+
+/* What was written before a crash can be read. */
+static void after_a_crash(void **state) {
+    char command[1400], report[4000];
+    tidei_trace t;
+    (void)state;
+    const char *csv = in_folder("crash.csv"), *json = in_folder("crash.json");
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command, "'%s' --crash '%s' 2>&1", own, i ? json : csv);
+        report_of(command, report, sizeof report);
+    }
+    assert_ok(tidei_trace_read(csv, &t));
+    assert_true(t.blocks > 1000);
+    tidei_trace_clear(&t);
+    check_perfetto(json, "--cut", report, sizeof report);
+    assert_true(counted(report, "C live ") > 1000);
+}
+
+/* Each allocation of host memory gets its turn to fail: no leak, a clear error. */
+static void host_memory_ends(void **state) {
+    const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    tide_status status = TIDE_E_HOST_NOMEM;
+    (void)state;
+    for (long turn = 1; status != TIDE_OK; turn++) {
+        tide_config c = {.struct_size = sizeof c,
+                         .device = test_device(),
+                         .collector = "refcount",
+                         .host = &host,
+                         .trace = in_folder("run.csv")};
+        tide_runtime *rt = NULL;
+        host_calls = 0;
+        host_fails = turn;
+        status = tide_open(&c, &rt);
+        host_fails = 0;
+        assert_true(turn < 1000 && (status == TIDE_OK || status == TIDE_E_HOST_NOMEM));
+        tide_clear_error();
+        if (status == TIDE_OK) works(rt);
+        tide_close(rt);
+    }
+}
+
+/* ---- processes of their own ---- */
+
+static int work_alone(const char *path) {
+    setenv("TIDE_LOG", "warning", 1);
+    tide_runtime *rt = test_open(&(tide_config){.trace = path, .limit = BUSY_LIMIT, .collector = "refcount"});
+    busy_program(rt);
+    tide_close(rt);
+    return 0;
+}
+
+static tide_runtime *allocate_a_lot(const char *path) {
+    tide_runtime *rt = test_open(&(tide_config){.trace = path, .collector = "refcount"});
+    for (int i = 0; i < 20000; i++) tide_free(bytes(rt, 100));
+    return rt;
+}
+
+static int crash(const char *path) {
+    allocate_a_lot(path);
+    _exit(0); /* without tide_close */
+}
+
+static int fill(const char *path) {
+    struct rlimit most = {DISK_BYTES, DISK_BYTES};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &most)) return 1;
+    setenv("TIDE_LOG", "warning", 1);
+    tide_close(allocate_a_lot(path));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (n < 0) return 1;
+    if (argc == 3 && !strcmp(argv[1], "--work")) return work_alone(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "--crash")) return crash(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "--fill")) return fill(argv[2]);
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest cases[] = {
+        CASE(round_trip),      CASE(rows_in_order),    CASE(perfetto),         CASE(several_threads),
+        CASE(bad_names),       CASE(no_file),          CASE(by_environment),   CASE(full_disk),
+        CASE(disk_that_fills), CASE(several_runtimes), CASE(removed_file),     CASE(another_process),
+        CASE(forked_child),    CASE(after_a_crash),    CASE(host_memory_ends),
+    };
+    return cmocka_run_group_tests(cases, NULL, NULL);
+}
