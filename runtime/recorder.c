@@ -3,6 +3,7 @@
 ** Files. Several runtimes of a process, and several processes, may be told the same name: who comes later takes the next free
 ** one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this process has recorded into counts as taken as long as it
 ** is there, by whatever name it goes. */
+#include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -228,9 +229,11 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
 
 void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+    if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes) {
+    if (rt->ranges) tidei_nvtx_pop();
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 
@@ -259,6 +262,7 @@ static tide_status open_recorder(tide_runtime *rt) {
 }
 
 tide_status tidei_recorder_open(tide_runtime *rt) {
+    rt->ranges = tidei_nvtx_attach(rt);
     tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
     tidei_log(rt, TIDE_LOG_WARNING, "TIDE_TRACE: %s; nothing is recorded", tide_last_error()->message);

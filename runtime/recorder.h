@@ -1,9 +1,10 @@
-/* recorder.h: what a runtime does, recorded in a file while it happens.
+/* recorder.h: what a runtime does, recorded in a file while it happens, and told to a tool that is attached.
 **
 ** Model. Who does something adds a record to the recorder's buffer: under its lock, where the time is taken too, so that
 ** records are in the order of their times. A full buffer, or one whose last writing is a second ago, is made text and
-** written at once by who filled it. The text's form is a table (recorder_forms.c) and looks at records only.
-** docs/tracing.md says what the files hold.
+** written at once by who filled it. The text's form is a table (recorder_forms.c) and looks at records only. Spans
+** (collections, climbs, rungs, waits) also become ranges of a tool (nvtx.h), at the moment itself. docs/tracing.md says what
+** the files hold.
 ** What must stay true: a runtime that records nothing pays one comparison a place; recording allocates nothing after open; a
 ** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest.
 ** The recorder's lock is the innermost of all: nothing is called under it but write. */

@@ -108,6 +108,7 @@ struct tide_runtime {
     tidei_deaths *deaths;
     struct tidei_loans *loans; /* runtime/lend.c */
     tidei_recorder *recorder;  /* NULL: nothing is recorded; fixed once open */
+    bool ranges;               /* a tool is told of spans */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */

@@ -1,12 +1,15 @@
-/* test_cuda_decl.c: our declarations of driver, NVRTC and cuBLAS against a toolkit's headers. The proof is that this file
-** compiles; it is built where there is a toolkit. */
+/* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS and NVTX against a toolkit's headers. The proof is that this
+** file compiles; it is built where there is a toolkit. */
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <nvrtc.h>
+#define NVTX_NO_IMPL /* its declarations alone */
+#include <nvtx3/nvToolsExt.h>
 #include "tests/tidetest.h"
 #include "runtime/device/cuda/driver.h"
 #include "libs/cublas.h"
 #include "runtime/device/cuda/nvrtc.h"
+#include "runtime/nvtx.h"
 
 #define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
@@ -152,6 +155,30 @@ TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
 #define CHECK_CUBLAS(name, params)                                                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cublasStatus_t params), #name);
 TIDEI_CUBLAS_FUNCTIONS(CHECK_CUBLAS)
+
+/* NVTX: a tool reads our tables as its own declarations say. */
+SAME(TIDEI_NVTX_CALLBACKS, NVTX_ETID_CALLBACKS);
+SAME(TIDEI_NVTX_VERSION_INFO, NVTX_ETID_VERSIONINFO);
+SAME(TIDEI_NVTX_CORE, NVTX_CB_MODULE_CORE);
+SAME(TIDEI_NVTX_CORE2, NVTX_CB_MODULE_CORE2);
+SAME(TIDEI_NVTX_CORE_SIZE, NVTX_CBID_CORE_SIZE);
+SAME(TIDEI_NVTX_CORE2_SIZE, NVTX_CBID_CORE2_SIZE);
+SAME(TIDEI_NVTX_RANGE_PUSH_A, NVTX_CBID_CORE_RangePushA);
+SAME(TIDEI_NVTX_RANGE_POP, NVTX_CBID_CORE_RangePop);
+SAME(TIDEI_NVTX_DOMAIN_RANGE_PUSH, NVTX_CBID_CORE2_DomainRangePushEx);
+SAME(TIDEI_NVTX_DOMAIN_RANGE_POP, NVTX_CBID_CORE2_DomainRangePop);
+SAME(TIDEI_NVTX_DOMAIN_CREATE_A, NVTX_CBID_CORE2_DomainCreateA);
+SAME(TIDEI_NVTX_VERSION, NVTX_VERSION);
+SAME(TIDEI_NVTX_MESSAGE_ASCII, NVTX_MESSAGE_TYPE_ASCII);
+SAME(sizeof(tidei_nvtx_callbacks), sizeof(NvtxExportTableCallbacks));
+SAME(offsetof(tidei_nvtx_callbacks, module_table), offsetof(NvtxExportTableCallbacks, GetModuleFunctionTable));
+SAME(sizeof(tidei_nvtx_version_info), sizeof(NvtxExportTableVersionInfo));
+SAME(offsetof(tidei_nvtx_version_info, version), offsetof(NvtxExportTableVersionInfo, version));
+SAME(offsetof(tidei_nvtx_version_info, set_tool_version),
+     offsetof(NvtxExportTableVersionInfo, SetInjectionNvtxVersion));
+SAME(sizeof(tidei_nvtx_attributes), sizeof(nvtxEventAttributes_t));
+SAME(offsetof(tidei_nvtx_attributes, message_type), offsetof(nvtxEventAttributes_t, messageType));
+SAME(offsetof(tidei_nvtx_attributes, message), offsetof(nvtxEventAttributes_t, message));
 
 /* What the assertions cannot see: that the versions asked for are not above the headers', which carry each signature. */
 static void test_versions(void **state) {

@@ -1,5 +1,5 @@
 /* test_recorder.c: recordings: what is in them, against what the statistics say; files that cannot be had or written; several
-** runtimes, forks, crashes.
+** runtimes, forks, crashes; and the ranges of a tool.
 **
 ** Some cases need a process of their own: this program again, told what to do (main). */
 #include <dirent.h>
@@ -495,6 +495,48 @@ static void host_memory_ends(void **state) {
     }
 }
 
+/* ---- a tool ---- */
+
+static void tool_report(const char *tool, const char *kind, char *report, size_t cap) {
+    char command[2600];
+    snprintf(command, sizeof command, "NVTX_INJECTION64_PATH='%s' TIDE_TEST_NVTX='%s' '%s' --work '%s' 2>&1", tool,
+             kind, own, in_folder("run.csv"));
+    report_of(command, report, cap);
+}
+
+/* Ranges are what the recording has, and end where they began. */
+static void ranges(void **state) {
+    static const char *const kinds[] = {"domains", "core"};
+    char report[4000];
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(kinds); i++) {
+        unlink(in_folder("run.csv"));
+        tool_report(TIDE_TEST_NVTX_TOOL, kinds[i], report, sizeof report);
+        const char *path = in_folder("run.csv");
+        long all = (long)(rows_of(path, 'C') + rows_of(path, 'R') + rows_of(path, 'W'));
+        assert_true(all > 12);
+        assert_int_equal(counted(report, "begun "), all);
+        assert_int_equal(counted(report, "ended "), all);
+        assert_int_equal(counted(report, "strays "), 0);
+        assert_true(counted(report, "climb ") >= 1);
+        assert_int_equal(counted(report, "settle "), counted(report, "climb "));
+        assert_int_equal(counted(report, "wait for a stream "), rows_of(path, 'W'));
+        assert_true(counted(report, "full collection ") >= 2);
+    }
+}
+
+/* A tool that does not want to, and what is none, are warnings. */
+static void no_tool(void **state) {
+    char report[4000];
+    (void)state;
+    tool_report(TIDE_TEST_NVTX_TOOL, "refuse", report, sizeof report);
+    assert_non_null(strstr(report, "NVTX_INJECTION64_PATH="));
+    assert_non_null(strstr(report, "it refused"));
+    assert_int_equal(counted(report, "begun "), 0);
+    tool_report("/absent/tool.so", "", report, sizeof report);
+    assert_non_null(strstr(report, "is of no use: /absent/tool.so"));
+}
+
 /* ---- processes of their own ---- */
 
 static int work_alone(const char *path) {
@@ -536,7 +578,8 @@ int main(int argc, char **argv) {
         CASE(round_trip),      CASE(rows_in_order),    CASE(perfetto),         CASE(several_threads),
         CASE(bad_names),       CASE(no_file),          CASE(by_environment),   CASE(full_disk),
         CASE(disk_that_fills), CASE(several_runtimes), CASE(removed_file),     CASE(another_process),
-        CASE(forked_child),    CASE(after_a_crash),    CASE(host_memory_ends),
+        CASE(forked_child),    CASE(after_a_crash),    CASE(host_memory_ends), CASE(ranges),
+        CASE(no_tool),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }
