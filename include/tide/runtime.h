@@ -56,9 +56,10 @@ typedef struct tide_config {
         *cache_dir; /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
     const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
     const tide_host_memory *host; /* default: malloc and free */
-    const char *
-        trace; /* TIDE_TRACE: a file's name; in it is recorded what the runtime does: .csv for tide replay, .json for
-                       ** Perfetto (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Default: nothing is recorded */
+    /* TIDE_TRACE: a file in which is recorded what the runtime does: .csv for tide replay, .json for Perfetto
+    ** (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime of the process has recorded, or
+    ** another process does, the next name is taken: run.2.csv. Default: nothing is recorded */
+    const char *trace;
 } tide_config;
 
 /* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
