@@ -354,6 +354,7 @@ static void disk_that_fills(void **state) {
     tidei_trace t;
     struct stat s;
     (void)state;
+    test_needs_children();
     const char *csv = in_folder("run.csv"), *json = in_folder("run.json");
     for (int i = 0; i < 2; i++) {
         snprintf(command, sizeof command, "'%s' --fill '%s' 2>&1", own, i ? json : csv);
@@ -417,6 +418,7 @@ static void another_process(void **state) {
     char command[1400], report[2000];
     tidei_trace t;
     (void)state;
+    test_needs_children();
     tide_runtime *rt = open_recording(path, NULL);
     works(rt);
     snprintf(command, sizeof command, "'%s' --work '%s' 2>&1", own, path);
@@ -433,6 +435,7 @@ static void forked_child(void **state) {
     const char *path = in_folder("run.json");
     char report[4000];
     (void)state;
+    test_needs_children();
     tide_runtime *rt = open_recording(path, NULL);
     tide_array *a = bytes(rt, 1000);
     pid_t child = fork();
@@ -460,6 +463,7 @@ static void after_a_crash(void **state) {
     char command[1400], report[4000];
     tidei_trace t;
     (void)state;
+    test_needs_children();
     const char *csv = in_folder("crash.csv"), *json = in_folder("crash.json");
     for (int i = 0; i < 2; i++) {
         snprintf(command, sizeof command, "'%s' --crash '%s' 2>&1", own, i ? json : csv);
@@ -509,6 +513,7 @@ static void ranges(void **state) {
     static const char *const kinds[] = {"domains", "core"};
     char report[4000];
     (void)state;
+    test_needs_children();
     for (size_t i = 0; i < TIDEI_COUNT(kinds); i++) {
         unlink(in_folder("run.csv"));
         tool_report(TIDE_TEST_NVTX_TOOL, kinds[i], report, sizeof report);
@@ -529,6 +534,7 @@ static void ranges(void **state) {
 static void no_tool(void **state) {
     char report[4000];
     (void)state;
+    test_needs_children();
     tool_report(TIDE_TEST_NVTX_TOOL, "refuse", report, sizeof report);
     assert_non_null(strstr(report, "NVTX_INJECTION64_PATH="));
     assert_non_null(strstr(report, "it refused"));

@@ -545,11 +545,11 @@ static int compile_patterns(void) {
 }
 
 /* In a child: LeakSanitizer takes memory that the compiler's library keeps for its threads for something else, now and then,
-** and dies of it. Not under compute-sanitizer, whose children come to a stop where they load that library. */
+** and dies of it. */
 static void patterns_compile_for_gpus(void **state) {
     int status;
     (void)state;
-    if (test_memcheck()) skip();
+    test_needs_children();
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) _exit(compile_patterns());

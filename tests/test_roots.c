@@ -111,6 +111,7 @@ static int host_of_bdwgc(void) { return 1; }
 static void open_in_a_thread_unknown_to_bdwgc(void **state) {
     char command[4200];
     (void)state;
+    test_needs_children();
     if (!BOEHM_RUNS) skip();
     snprintf(command, sizeof command, "'%s' --child host", self);
     assert_int_equal(system(command), 0);
@@ -129,6 +130,7 @@ static size_t root_bytes(const char *how) {
 
 static void few_with_the_filter(void **state) {
     (void)state;
+    test_needs_children();
     if (!BOEHM_RUNS || !ALONE) skip();
     size_t n = root_bytes("filtered");
     assert_true(n > 0);
@@ -137,6 +139,7 @@ static void few_with_the_filter(void **state) {
 
 static void many_without_it(void **state) {
     (void)state;
+    test_needs_children();
     if (!BOEHM_RUNS) skip();
     assert_true(root_bytes("all") > MUCH);
 }

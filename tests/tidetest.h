@@ -42,6 +42,11 @@ static inline bool test_switch(const char *variable) {
 }
 static inline bool test_quick(void) { return test_switch("TIDE_TEST_QUICK"); }
 static inline bool test_memcheck(void) { return test_switch("TIDE_TEST_MEMCHECK"); }
+/* For cases that are about processes of their own: compute-sanitizer does not look at those, and some come to a stop under it (where they
+** load a library, or may write no more). */
+static inline void test_needs_children(void) {
+    if (test_memcheck()) skip();
+}
 static inline bool test_long(void) { return test_switch("TIDE_TEST_LONG"); }
 
 /* All pools by name. */
