@@ -43,8 +43,8 @@ static void hand_pending(const tidei_tide *p, tidei_extent *x, tidei_stamps *out
     if (x->slot == TIDEI_SLOT_READY) return;
     if (x->slot == TIDEI_SLOT_MANY) {
         *out = *tidei_tide_many(x);
-    } else if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) ||
-               !tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x))) {
+    } else if (!tidei_reuse_known_done(p->base.dev, tidei_extent_stamp(x)) ||
+               !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         out->few[0] = tidei_extent_stamp(x);
         out->n = 1;
     }
