@@ -1,6 +1,8 @@
 /* test_missing_wait.c: a planted missing wait (runtime.skip_waits orders nothing across streams) is found: by the host
 ** device's checker in every run, whatever the schedule; and, in a ThreadSanitizer build, by ThreadSanitizer. */
 #include "tidetest.h"
+#include "runtime/handle.h"
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +75,13 @@ static void ask_for_statistics(void *user, int level, const char *line) {
     spoken++;
     assert_ok(tide_stats(rt, &s)); /* drains, and with the pool "none" that waits for streams */
 }
+/* The first write, on a worker that may begin late, has happened; the checker does not know that anybody looked. It must not come after
+** the planted use, whose moment replaces its own in the history: the block would be given back before it. */
+static void wait_until_written(const tide_array *x) {
+    const volatile unsigned char *p = (const volatile unsigned char *)(uintptr_t)tidei_cell_handle(x)->st->addr;
+    for (int i = 0; i < 1000; i++)
+        while (p[i] != 7) sched_yield();
+}
 static void the_log_may_call_back(void **state) {
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
@@ -87,8 +96,10 @@ static void the_log_may_call_back(void **state) {
     if (UNDER_TSAN) skip(); /* it would see the planted race itself */
     assert_ok(tide_open(&c, &rt));
     assert_ok(tide_stream_new(rt, &second));
-    a = tide_zeros(rt, TIDE_U8, 1, (const int64_t[]){1000});
-    tide_array *garbage = tide_zeros(rt, TIDE_U8, 1, (const int64_t[]){1000});
+    a = tide_full(rt, TIDE_U8, 1, (const int64_t[]){1000}, tide_arg_int(7));
+    tide_array *garbage = tide_full(rt, TIDE_U8, 1, (const int64_t[]){1000}, tide_arg_int(7));
+    wait_until_written(a);
+    wait_until_written(garbage);
     assert_ok(tide_stream_set(rt, second));
     rt->skip_waits = true;
     assert_ok(tide_fill(garbage, tide_arg_int(3)));
