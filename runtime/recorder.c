@@ -2,7 +2,7 @@
 **
 ** Files. Several runtimes of a process, and several processes, may be told the same name: who comes later takes the next free
 ** one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this process has recorded into counts as taken as long as it
-** is there, by whatever name it goes. */
+** is there, by whatever link it goes. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include <errno.h>
@@ -277,6 +277,7 @@ void tidei_recorder_close(tide_runtime *rt) {
     write_records(r);
     r->form->foot(&r->rows);
     write_text(r);
+    flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
     if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
     speak(r);
     pthread_mutex_destroy(&r->lock);

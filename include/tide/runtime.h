@@ -58,7 +58,7 @@ typedef struct tide_config {
     const tide_host_memory *host; /* default: malloc and free */
     /* TIDE_TRACE: a file in which is recorded what the runtime does: .csv for tide replay, .json for Perfetto
     ** (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime of the process has recorded, or
-    ** another process does, the next name is taken: run.2.csv. Default: nothing is recorded */
+    ** another process is recording, the next name is taken: run.2.csv. Default: nothing is recorded */
     const char *trace;
 } tide_config;
 

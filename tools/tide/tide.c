@@ -4,6 +4,7 @@
 **   tide replay FILE     replays a trace (replay_command.c)
 ** Exit 0, 1 failed, 2 bad input. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
@@ -33,6 +34,7 @@ static int info(int device_only) {
 }
 
 int main(int argc, char **argv) {
+    unsetenv("TIDE_TRACE"); /* it is about programs: a replay would record over the file that it plays */
     if (argc == 2 && !strcmp(argv[1], "--help")) return usage(stdout, 0);
     if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);
     if (argc < 2 || strcmp(argv[1], "info")) return usage(stderr, 2);
