@@ -348,10 +348,20 @@ static void full_disk(void **state) {
     }
 }
 
+/* Of two recordings that were cut off, each with thousands of allocations. */
+static void can_be_read(const char *csv, const char *json) {
+    char report[4000];
+    tidei_trace t;
+    assert_ok(tidei_trace_read(csv, &t));
+    assert_true(t.blocks > 1000);
+    tidei_trace_clear(&t);
+    check_perfetto(json, "--cut", report, sizeof report);
+    assert_true(counted(report, "C live ") > 1000);
+}
+
 /* A disk that becomes full: what was written before can be read. */
 static void disk_that_fills(void **state) {
     char command[1400], report[4000];
-    tidei_trace t;
     struct stat s;
     (void)state;
     test_needs_children();
@@ -363,11 +373,7 @@ static void disk_that_fills(void **state) {
     }
     assert_int_equal(stat(csv, &s), 0);
     assert_true(s.st_size > DISK_BYTES / 2 && s.st_size <= DISK_BYTES);
-    assert_ok(tidei_trace_read(csv, &t));
-    assert_true(t.blocks > 1000);
-    tidei_trace_clear(&t);
-    check_perfetto(json, "--cut", report, sizeof report);
-    assert_true(counted(report, "C live ") > 1000);
+    can_be_read(csv, json);
 }
 
 /* Whoever comes later to a name takes the next one, at the same time or afterwards, and by whatever name it goes. */
@@ -461,7 +467,6 @@ static void forked_child(void **state) {
 /* What was written before a crash can be read. */
 static void after_a_crash(void **state) {
     char command[1400], report[4000];
-    tidei_trace t;
     (void)state;
     test_needs_children();
     const char *csv = in_folder("crash.csv"), *json = in_folder("crash.json");
@@ -469,11 +474,7 @@ static void after_a_crash(void **state) {
         snprintf(command, sizeof command, "'%s' --crash '%s' 2>&1", own, i ? json : csv);
         report_of(command, report, sizeof report);
     }
-    assert_ok(tidei_trace_read(csv, &t));
-    assert_true(t.blocks > 1000);
-    tidei_trace_clear(&t);
-    check_perfetto(json, "--cut", report, sizeof report);
-    assert_true(counted(report, "C live ") > 1000);
+    can_be_read(csv, json);
 }
 
 /* Each allocation of host memory gets its turn to fail: no leak, a clear error. */
