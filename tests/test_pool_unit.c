@@ -650,6 +650,33 @@ static void nothing_is_out_of_reach(void **state) {
     shared_pool->ops->close(shared_pool);
 }
 
+/* What a thread freed earlier, for another stream or of sizes nobody asks for any more, does not keep out what it frees now. */
+static void what_is_not_asked_for_makes_room(void **state) {
+    (void)state;
+    static const struct {
+        size_t old[4], now;
+        unsigned stream;
+    } rows[] = {{{64 * KIB, 64 * KIB, 64 * KIB, 64 * KIB}, 64 * KIB, 1},
+                {{61 * KIB, 62 * KIB, 63 * KIB, 64 * KIB}, 16 * KIB, 0}};
+    for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
+        tidei_pool *p = open_pool(&tidei_pool_tide, 2 * MIB, 64 * MIB);
+        const tidei_tide *t = (const tidei_tide *)p;
+        tidei_block b[4];
+        for (unsigned i = 0; i < 4; i++) b[i] = must(p, rows[r].old[i], 0);
+        for (unsigned i = 0; i < 4; i++) put(p, &b[i], 0, 1); /* as much as the cache takes */
+        uint64_t frees = 0;
+        for (uint64_t i = 0; i < 1000; i++) {
+            if (i == 900) frees = t->frees;
+            b[0] = must(p, rows[r].now, rows[r].stream);
+            drop_stamps(&b[0]);
+            put(p, &b[0], rows[r].stream, i + 1);
+        }
+        assert_true(balanced(p));
+        assert_int_equal(t->frees, frees); /* none of the last ones took the lock */
+        close_clean(p);
+    }
+}
+
 /* ---- sanitizers see through it ---- */
 
 #if TIDEI_TIDE_POISONS
@@ -714,6 +741,7 @@ int main(void) {
         cmocka_unit_test(opening_may_fail),
         cmocka_unit_test(a_freed_block_is_at_hand),
         cmocka_unit_test(nothing_is_out_of_reach),
+        cmocka_unit_test(what_is_not_asked_for_makes_room),
 #if TIDEI_TIDE_POISONS
         cmocka_unit_test(poisons_what_is_free),
 #endif

@@ -165,8 +165,19 @@ static inline bool cached(tidei_tide *p, tidei_cache *c, unsigned number, tidei_
     return true;
 }
 
-__attribute__((noinline)) static void free_to_shelf(tidei_tide *p, tidei_extent *x, size_t bytes, uint16_t slot,
-                                                    uint64_t tick) {
+static void count_in(tidei_cache *c, size_t bytes, size_t size) {
+    tidei_cache_add(&c->live, -(int64_t)bytes);
+    tidei_cache_add(&c->held, (int64_t)size);
+    tidei_cache_count(&c->frees);
+}
+
+/* When no entry of the thread's cache takes x; c: there may be one once others are out of the way, or NULL. */
+__attribute__((noinline)) static void free_slowly(tidei_tide *p, tidei_cache *c, tidei_extent *x, size_t bytes,
+                                                  uint16_t slot, uint64_t tick) {
+    if (c && tidei_tide_cache_anew(p, c, x)) {
+        count_in(c, bytes, x->size);
+        return;
+    }
     tidei_lock_take(&p->lock); /* whoever looked at x has done so now */
     p->live -= (int64_t)bytes;
     p->frees++;
@@ -211,13 +222,13 @@ static void pool_free(tidei_pool *pool, tidei_block *b) {
         x->slot = slot;
         x->tick = tick;
         if (tidei_likely(cached(p, c, (unsigned)number, x, cap))) {
-            tidei_cache_add(&c->live, -(int64_t)bytes);
-            tidei_cache_add(&c->held, (int64_t)size);
-            tidei_cache_count(&c->frees);
+            count_in(c, bytes, size);
             return;
         }
+    } else {
+        c = NULL;
     }
-    free_to_shelf(p, x, bytes, slot, tick);
+    free_slowly(p, c, x, bytes, slot, tick);
 }
 
 /* ---- settling ---- */

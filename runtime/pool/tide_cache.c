@@ -52,6 +52,57 @@ tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes
     return chain;
 }
 
+/* ---- making room ---- by the owner. */
+
+/* One in so many blocks that find no place: what a thread asks for again and again gets in soon, and where it asks for ever new
+** sizes nothing is gained by a change. (each of them: 10 % more instructions an event on a recorded trace, none saved) */
+#define PUSHING_EVERY 64
+/* A block of more than this part of the cap takes the place of too many others. */
+#define PUSHING_PART 4
+
+/* What lies there is of no use for whoever asks for such as x. */
+static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
+    return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
+}
+
+static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain, size_t *bytes) {
+    size_t size = e->size;
+    tidei_extent *x = size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
+    e->size = 0;
+    c->in_entries -= size;
+    if (x) return chained(x, chain, bytes);
+    atomic_fetch_sub_explicit(&c->robbed, size, memory_order_relaxed);
+    return chain;
+}
+
+/* An entry of x's set that is empty, or holds something else; NULL: all hold what serves as well. */
+static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
+    tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)], *found = NULL;
+    for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
+        tidei_cache_entry *e = &set[(c->refused / PUSHING_EVERY + i) % TIDEI_CACHE_WAYS];
+        if (!e->size) return e;
+        if (!found && differs(e, x)) found = e;
+    }
+    return found;
+}
+
+static bool fits_below(const tidei_cache *c, size_t size, size_t cap) {
+    return c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed) + size <= cap;
+}
+
+tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap, size_t *bytes) {
+    if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
+    tidei_cache_entry *place = place_for(c, x);
+    if (!place) return NULL;
+    tidei_extent *chain = push_out(c, place, NULL, bytes);
+    for (unsigned i = 0; i < TIDEI_CACHE_SETS && !fits_below(c, x->size, cap); i++) {
+        tidei_cache_entry *set = c->entries[++c->hand % TIDEI_CACHE_SETS];
+        for (unsigned k = 0; k < TIDEI_CACHE_WAYS; k++)
+            if (differs(&set[k], x)) chain = push_out(c, &set[k], chain, bytes);
+    }
+    return chain;
+}
+
 static void release_chain(tidei_tide *p, tidei_extent *chain) {
     for (tidei_extent *next; chain; chain = next) {
         next = chain->left;
@@ -69,6 +120,18 @@ void tidei_tide_flush(tidei_tide *p) {
     }
     p->held -= (int64_t)bytes;
     release_chain(p, chain);
+}
+
+bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x) {
+    size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
+    tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
+    if (chain) {
+        tidei_lock_take(&p->lock);
+        p->held -= (int64_t)bytes;
+        release_chain(p, chain);
+        tidei_lock_give(&p->lock);
+    }
+    return tidei_cache_put(c, x, cap);
 }
 
 /* One that fits what is wanted; the others go to the entries, or come to *rest. */

@@ -2,7 +2,8 @@
 **
 ** Model. Each thread has, by its number, a cache of its own in the pool: entries for freed blocks, found by exact size, and an
 ** inbox. A thread frees what it took itself into an entry, and what another took into that one's inbox, by one CAS.
-** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread.
+** It empties its own inbox when no entry serves. Entries hold at most `cap` bytes a thread; where they are full, a block just
+** freed pushes out what is of other sizes or streams, so that what nobody asks for any more does not stay in the way.
 ** Only the owner fills an entry; anybody empties one, by exchange, so that nothing in a cache is out of reach: who misses
 ** takes everybody's entries and inboxes before it asks for more memory. A thread that ends leaves its cache to the next
 ** with its number.
@@ -30,6 +31,7 @@ typedef struct tidei_cache {
     _Atomic uint64_t allocs, frees;
     _Atomic uint64_t sets;         /* which sets may hold something */
     size_t in_entries;             /* put there, less what the owner took out */
+    unsigned refused, hand;        /* blocks that found no place; the set from which others were pushed out last */
     char apart[64];                /* what others write is on lines of its own */
     _Atomic size_t robbed;         /* bytes that others took out of the entries */
     _Atomic(tidei_extent *) inbox; /* linked by `left` */
@@ -87,6 +89,10 @@ static inline void tidei_cache_forget_sets(tidei_cache *c) {
     if (c->in_entries == atomic_load_explicit(&c->robbed, memory_order_relaxed))
         atomic_store_explicit(&c->sets, 0, memory_order_relaxed);
 }
+
+/* Takes out of the entries, by the owner, what keeps x from finding a place there: of its own set and beyond `cap`, but nothing
+** that would serve as x does. Linked by `left`. `bytes` is raised by theirs. Not at every call. */
+tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap, size_t *bytes);
 
 /* Into another thread's inbox. */
 static inline void tidei_cache_send(tidei_cache *to, tidei_extent *x) {

@@ -172,6 +172,9 @@ void tidei_tide_flush(tidei_tide *p);   /* everybody's caches, to the shelves */
 /* From the calling thread's own inbox, which is not empty and will be, what could have come from its entries; without the
 ** lock. */
 tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot);
+/* Where the entries have no place for x, which nobody else knows: puts it there instead of others, which go to the shelves.
+** False: it has no place. Takes the lock. */
+bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x);
 /* The pool's figures that threads count for themselves, summed: exact where no other thread is at work. */
 typedef struct tidei_tide_sums {
     int64_t live, held;
