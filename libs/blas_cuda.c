@@ -16,12 +16,13 @@
 #define WORKSPACE_SPLITS 16
 #define WORKSPACE_PART   64               /* of what the hard limit leaves for arrays */
 #define HANDLE_BYTES     (64 * TIDEI_MIB) /* about what a handle takes, as measured; for the report and for PLENTY */
+#define HANDLE_MOST      (2 * HANDLE_BYTES) /* more than this no handle takes */
 #define PLENTY           (4 * HANDLE_BYTES) /* free on the device: a handle that fails then lacks something else */
 
 typedef struct handle {
     pthread_mutex_t lock;
     tidei_cublas_handle h; /* NULL: none now */
-    size_t held;           /* device memory it took; kept when it goes, for the next one takes as much */
+    size_t held;           /* device memory the first one took; the next ones take as much */
     atomic_uint users;     /* products under way */
 } handle;
 
@@ -95,6 +96,13 @@ static tide_status too_large(size_t held, const char *op) {
     return tidei_fail(TIDE_E_NOMEM, op, "cuBLAS takes %zu bytes, more than the limit leaves", held);
 }
 
+/* What a first handle takes, from what the device had free before and after. That is everybody's: what another process took at the
+** same time is not the handle's. */
+static size_t taken(size_t before, size_t after) {
+    size_t bytes = before > after ? before - after : 0;
+    return bytes > HANDLE_MOST ? HANDLE_BYTES : bytes;
+}
+
 /* In the context, under the handle's lock: makes it and counts it. Beyond the limit it is given up again, so that the climb
 ** can make room; once it is known what it takes, it is not even made. */
 static tide_status create(handle *x, tidei_dev *d, const tidei_cublas_table *t, const char *op) {
@@ -105,7 +113,7 @@ static tide_status create(handle *x, tidei_dev *d, const tidei_cublas_table *t, 
     if (r != TIDEI_CUBLAS_SUCCESS) return create_failed(d, r, op);
     size_t after = free_but_ours(d);
     t->cublasSetMathMode(h, TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION);
-    x->held = before > after ? before - after : 0;
+    if (!x->held) x->held = taken(before, after);
     atomic_fetch_add(&d->library, x->held);
     if (above_limit(d, 0)) {
         destroy(t, d, h, x->held);

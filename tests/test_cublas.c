@@ -12,7 +12,8 @@ static struct {
     tide_runtime *rt;
     int made, destroyed, products, depth; /* contexts pushed */
     bool no_context;
-    tidei_addr held;
+    tidei_addr held, others;
+    size_t others_take; /* while a handle is made */
     char handle, context;
 } fake;
 
@@ -33,6 +34,7 @@ static tidei_cublas_status f_create(tidei_cublas_handle *out) {
     tidei_device *d = fake.rt->devs[0].d;
     assert_int_equal(fake.depth, 1);
     assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, HANDLE_TAKES, &fake.held));
+    if (fake.others_take) assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, fake.others_take, &fake.others));
     *out = (tidei_cublas_handle)(void *)&fake.handle;
     return fake.made++, TIDEI_CUBLAS_SUCCESS;
 }
@@ -163,6 +165,24 @@ static void the_ladder_drops_an_idle_handle(void **state) {
     assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
 }
 
+/* What another process takes at the same moment is not the handle's, nor does a later handle take another amount. */
+static void what_others_take_is_not_counted(void **state) {
+    (void)state;
+    tidei_device *d = fake.rt->devs[0].d;
+    fake.others_take = 700 * TIDEI_MIB;
+    assert_ok(tide_set_limit(fake.rt, 600 * TIDEI_MIB));
+    assert_ok(product());
+    size_t counted = test_stats(fake.rt).library;
+    assert_in_range(counted, 1, 128 * TIDEI_MIB);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.others, fake.others_take);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 1);
+    fake.others_take = 100 * TIDEI_MIB;
+    assert_ok(product());
+    assert_int_equal(test_stats(fake.rt).library, counted);
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.others, fake.others_take);
+}
+
 /* A handle beyond the limit at its first making, when nobody knows its size yet. */
 static void a_handle_keeps_to_the_limit(void **state) {
     (void)state;
@@ -196,6 +216,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(the_ladder_drops_an_idle_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_others_take_is_not_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_handle_keeps_to_the_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(a_drop_that_fails_loses_nothing, setup, teardown),
     };

@@ -125,12 +125,11 @@ void tidei_tide_flush(tidei_tide *p) {
 bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x) {
     size_t bytes = 0, cap = atomic_load_explicit(&p->cap, memory_order_relaxed);
     tidei_extent *chain = tidei_cache_push_out(c, x, cap, &bytes);
-    if (chain) {
-        tidei_lock_take(&p->lock);
-        p->held -= (int64_t)bytes;
-        release_chain(p, chain);
-        tidei_lock_give(&p->lock);
-    }
+    if (!chain) return false;
+    tidei_lock_take(&p->lock);
+    p->held -= (int64_t)bytes;
+    release_chain(p, chain);
+    tidei_lock_give(&p->lock);
     return tidei_cache_put(c, x, cap);
 }
 
