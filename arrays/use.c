@@ -114,9 +114,7 @@ tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg
                           "%s runs no host functions; launch a kernel on tide_stream_native", d->info.name);
     struct call c = {fn, arg};
     tidei_range ranges[TIDEI_USES_MAX];
-    for (size_t i = 0; i < u->n; i++)
-        ranges[i] = (tidei_range){
-            .addr = u->uses[i].st->addr + u->uses[i].offset, .bytes = u->uses[i].bytes, .mode = u->uses[i].mode};
+    for (size_t i = 0; i < u->n; i++) ranges[i] = tidei_use_range(&u->uses[i]);
     tidei_launch l = {.name = "tide_host_launch",
                       .host_fn = run_call,
                       .params = &c,

@@ -1,5 +1,6 @@
 /* move.c: moving storages for a pool. The model stands in move.h. */
 #include "runtime/move.h"
+#include "runtime/parts.h"
 #include "runtime/runtime.h"
 #include "runtime/storage.h"
 
@@ -60,6 +61,7 @@ static tide_status follow_all(tide_stream *s, const tidei_stamp *x, unsigned n) 
 static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
+    tidei_parts_fold(st);
     bool covered = tidei_stamps_covered(s, &st->stamps); /* as nearly always: no copy of them then */
     unsigned n = st->stamps.n;
     if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
@@ -107,6 +109,7 @@ static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
 
 /* The storage's history is x alone, which came after the rest of it: a move, or a try that failed and may still read it. */
 static void be_after(tidei_storage *st, tidei_stamp x) {
+    tidei_parts_forget(st);
     st->stamps.n = 1;
     *tidei_stamps_at(&st->stamps) = x;
 }

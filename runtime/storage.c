@@ -2,6 +2,7 @@
 **
 ** The common case, an operation whose operands were all used on its own stream, takes no lock but that stream's, makes no
 ** driver call but the launch, and allocates nothing. */
+#include "runtime/parts.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 
@@ -112,6 +113,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     st->bytes = bytes;
     st->priv = a.block.priv;
     tidei_stamps_move(&st->stamps, &a.block.stamps);
+    st->parts = NULL;
+    atomic_init(&st->unordered, false);
     if (bytes) note_alloc(pool, bytes);
     if (bytes) tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
@@ -125,6 +128,7 @@ void tidei_storage_release(tidei_storage *st) {
     if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
     tidei_dev *d = st->dev;
     if (st->bytes) {
+        if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
         tidei_record_free(st);
         tidei_block b;
         b.addr = st->addr;
@@ -164,6 +168,23 @@ static void need(struct needs *w, tidei_stamp x) {
     w->at[w->n++] = x;
 }
 
+/* Does a use of the same bytes by s, or by the host, wait for x? */
+static bool must_wait(tide_stream *s, tidei_stamp x, const tidei_use *u) {
+    return (x.write || (u->mode & TIDEI_WRITE)) && !(s && tidei_stamp_covered(s, x));
+}
+
+/* What the use must come after; s NULL: for the host, all of it. Under the storage's flag. */
+static void look_back(const tidei_use *u, tide_stream *s, struct needs *w) {
+    tidei_storage *st = u->st;
+    const tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n; i++)
+        if (must_wait(s, a[i], u)) need(w, a[i]);
+    for (unsigned i = 0; st->parts && i < st->parts->n; i++) {
+        const tidei_part *p = &st->parts->part[i];
+        if (tidei_part_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
+    }
+}
+
 /* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
 static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs *w, const char *op) {
     tidei_storage *st = u->st;
@@ -174,11 +195,8 @@ static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs 
         return tidei_fail(TIDE_E_INVALID, op, "an array of %s was used on %s; copy it there, or switch the stream",
                           st->dev->d->info.name, s->dev->d->info.name);
     tidei_stamps_lock(st);
-    tidei_stamp *a = tidei_stamps_at(&st->stamps);
-    bool room = true;
-    for (unsigned i = 0; i < st->stamps.n; i++)
-        if ((a[i].write || (u->mode & TIDEI_WRITE)) && !tidei_stamp_covered(s, a[i])) need(w, a[i]);
-    room = tidei_stamps_reserve(&st->stamps, 1);
+    look_back(u, s, w);
+    bool room = tidei_parts_reserve(st, u, s);
     tidei_stamps_unlock(st);
     return room ? TIDE_OK : tidei_fail_host_memory(op, sizeof(tidei_stamp));
 }
@@ -201,18 +219,31 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
     return TIDE_OK;
 }
 
-/* Writes the use into its storage's history. A write comes after all the others, which it therefore replaces. */
-static bool publish_use(const tidei_use *u, tidei_stamp x) {
+/* A write comes after all the others, which it therefore replaces. There is room. */
+static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stamp x) {
+    if (u->mode & TIDEI_WRITE) {
+        st->stamps.n = 0;
+        tidei_parts_forget(st);
+        x.write = 1;
+    }
+    tidei_stamps_add(&st->stamps, x);
+}
+
+/* Under the storage's flag: writes the use into its history. */
+static void add_use(tidei_storage *st, const tidei_use *u, const tide_stream *s, tidei_stamp x) {
+    if (tidei_unlikely(tidei_use_is_part(u, s) || atomic_load_explicit(&st->unordered, memory_order_relaxed)))
+        tidei_parts_add(st, u, x);
+    else
+        add_whole(st, u, x);
+}
+
+static bool publish_use(const tidei_use *u, const tide_stream *s, tidei_stamp x) {
     tidei_storage *st = u->st;
     if (!st->bytes) return true;
     tidei_stamps_lock(st);
-    if (u->mode & TIDEI_WRITE) {
-        st->stamps.n = 0;
-        x.write = 1;
-    }
     /* Room was made in tidei_order; several readers may have raced for it since. */
-    bool room = tidei_stamps_reserve(&st->stamps, 1);
-    if (room) tidei_stamps_add(&st->stamps, x);
+    bool room = tidei_parts_reserve(st, u, s);
+    if (room) add_use(st, u, s, x);
     tidei_stamps_unlock(st);
     return room;
 }
@@ -220,11 +251,24 @@ static bool publish_use(const tidei_use *u, tidei_stamp x) {
 bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
     bool all = true;
     for (unsigned i = 0; i < n; i++)
-        if (!publish_use(&uses[i], (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
+        if (!publish_use(&uses[i], s, (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
     return all;
 }
 
 /* ---- the window ---- */
+
+/* The same as use_at_once, under the storage's flag, where parts are told apart. */
+__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
+    tidei_storage *st = u->st;
+    tidei_stamp *a = tidei_stamps_at(&st->stamps);
+    for (unsigned i = 0; i < st->stamps.n; i++)
+        if (must_wait(s, a[i], u)) return false;
+    for (unsigned i = 0; st->parts && i < st->parts->n; i++)
+        if (tidei_part_meets(&st->parts->part[i], u) && must_wait(s, st->parts->part[i].at, u)) return false;
+    if (!tidei_parts_reserve(st, u, s)) return false;
+    add_use(st, u, s, (tidei_stamp){.tick = tick, .stream = s->slot});
+    return true;
+}
 
 /* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no room; earlier uses that
 ** were published then name a tick that comes after all they need, so they only say too much. Under s->lock. */
@@ -234,6 +278,11 @@ static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
     if (tidei_unlikely(st->dev != s->dev)) return false;
     bool write = u->mode & TIDEI_WRITE;
     tidei_stamps_lock(st);
+    if (tidei_unlikely(st->parts || tidei_use_is_part(u, s))) {
+        bool clean = part_at_once(u, s, tick);
+        tidei_stamps_unlock(st);
+        return clean;
+    }
     tidei_stamp *a = tidei_stamps_at(&st->stamps);
     bool clean = st->stamps.n < tidei_stamps_room(&st->stamps);
     for (unsigned i = 0; i < st->stamps.n && clean; i++)
@@ -310,9 +359,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
         if (tidei_likely(!again)) break;
         tidei_moves_wait(&s->dev->moves);
     }
-    for (unsigned i = 0; i < n; i++)
-        w->ranges[i] =
-            (tidei_range){.addr = uses[i].st->addr + uses[i].offset, .bytes = uses[i].bytes, .mode = uses[i].mode};
+    for (unsigned i = 0; i < n; i++) w->ranges[i] = tidei_use_range(&uses[i]);
     return TIDE_OK;
 }
 
@@ -338,9 +385,9 @@ static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, size_t bytes)
 
 /* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
 ** policy was asked, and so that no collector waits for this thread. */
-static tide_status wait_first(tide_stream *s, tidei_storage *st, unsigned mode) {
+static tide_status wait_first(tide_stream *s, const tidei_use *u) {
     tide_status status = tidei_stream_wait(s, false);
-    return status == TIDE_OK ? tidei_storage_wait(st, mode) : status;
+    return status == TIDE_OK ? tidei_use_wait(u) : status;
 }
 
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
@@ -352,7 +399,7 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
     bool busy = false, waits = waits_itself(s->dev, kind, bytes);
-    tide_status status = waits ? wait_first(s, uses[0].st, uses[0].mode) : TIDE_OK;
+    tide_status status = waits ? wait_first(s, &uses[0]) : TIDE_OK;
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
@@ -393,15 +440,17 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
     return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
 }
 
+tide_status tidei_use_wait(const tidei_use *u) {
+    struct needs w;
+    w.n = 0;
+    tidei_stamps_lock(u->st);
+    look_back(u, NULL, &w);
+    tidei_stamps_unlock(u->st);
+    tide_status status = TIDE_OK;
+    for (unsigned i = 0; i < w.n && status == TIDE_OK; i++) status = tidei_stamp_wait(u->st->dev, w.at[i]);
+    return status;
+}
+
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode) {
-    for (unsigned i = 0;; i++) {
-        tidei_stamps_lock(st);
-        bool more = i < st->stamps.n;
-        tidei_stamp x = more ? tidei_stamps_at(&st->stamps)[i] : (tidei_stamp){0};
-        tidei_stamps_unlock(st);
-        if (!more) return TIDE_OK;
-        if (!x.write && !(mode & TIDEI_WRITE)) continue;
-        tide_status status = tidei_stamp_wait(st->dev, x);
-        if (status != TIDE_OK) return status;
-    }
+    return tidei_use_wait(&(tidei_use){st, 0, st->bytes, mode});
 }

@@ -20,7 +20,10 @@ typedef struct tidei_storage {
     void *priv;            /* the pool's */
     _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
     tidei_stamps stamps;
+    atomic_bool unordered;     /* uses wait for none since it is so; changes as the stamps do */
+    struct tidei_parts *parts; /* NULL for most; guarded as the stamps are: runtime/parts.h */
 } tidei_storage;
+typedef struct tidei_parts tidei_parts;
 
 /* Records that a thread keeps for its next storages, by its number (thread_index.h); linked by `priv`. In tidei_dev. */
 typedef struct tidei_storage_spares {
@@ -59,6 +62,13 @@ typedef struct tidei_use {
     unsigned mode;        /* TIDEI_READ | TIDEI_WRITE */
 } tidei_use;
 
+/* As the device table wants it; for others to compare where they are ordered. The address is valid while the storage keeps it. */
+static inline tidei_range tidei_use_range(const tidei_use *u) {
+    bool unordered = atomic_load_explicit(&u->st->unordered, memory_order_relaxed);
+    return (tidei_range){
+        .addr = u->st->addr + u->offset, .bytes = u->bytes, .mode = tidei_unlikely(unordered) ? 0 : u->mode};
+}
+
 #define TIDEI_USES_MAX 64
 typedef struct tidei_window {
     tide_stream *s;
@@ -96,7 +106,8 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
 tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
 bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
 
-/* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for. */
+/* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for; or that the use must. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);
+tide_status tidei_use_wait(const tidei_use *u);
 
 #endif

@@ -261,7 +261,7 @@ static void run_launch(const command *c) {
         void *p = (void *)(uintptr_t)r[i].addr;
         if (r[i].mode & TIDEI_WRITE)
             __tsan_write_range(p, r[i].bytes);
-        else
+        else if (r[i].mode)
             __tsan_read_range(p, r[i].bytes);
     }
 #endif
