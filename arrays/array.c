@@ -5,6 +5,7 @@
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 #include "gc/gc.h"
+#include "runtime/parts.h"
 
 /* ---- making ---- */
 
@@ -284,6 +285,15 @@ tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
         s = tidei_fail_host_memory("tide_on_death", sizeof *note);
     tidei_operand_put(&o);
     tidei_keep(a);
+    return s;
+}
+
+tide_status tide_set_ordered(tide_array *a, int on) {
+    tidei_operand o;
+    tide_status s = tidei_operand_get(a, "tide_set_ordered", &o);
+    if (s != TIDE_OK) return s;
+    s = tidei_storage_set_ordered(o.st, on != 0, "tide_set_ordered");
+    tidei_operand_put(&o);
     return s;
 }
 

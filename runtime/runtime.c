@@ -211,6 +211,7 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     memset(rt, 0, sizeof *rt);
     rt->host = set.host;
     rt->set = set;
+    rt->opener = pthread_self();
     rt->log = set.log ? set.log : log_to_stderr;
     rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -308,7 +309,7 @@ tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out) 
 }
 
 void tide_stream_release(tide_stream *s) {
-    if (!s || s == s->dev->stream0 || tidei_forked()) return;
+    if (!s || s == s->dev->stream0 || atomic_load(&s->of_thread) || tidei_forked()) return;
     atomic_fetch_add(&s->life, 1);
     tidei_stream_drop(s);
 }

@@ -21,7 +21,7 @@ typedef struct tidei_settings {
     char collector[32], policy[64], pool[32], release_threshold[32];
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
-    bool gc_early, deterministic;
+    bool gc_early, deterministic, thread_streams;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level, debug;
@@ -84,8 +84,10 @@ struct tidei_thread {           /* per thread and runtime */
     tidei_thread *next_of_rt, **prev_of_rt;
     bool leaving;        /* its thread is detaching it, and unties it itself; under the process's lock of threads */
     tidei_dev *dev;      /* current device */
-    tide_stream *stream; /* current stream; NULL: the device's default */
+    tide_stream *stream; /* current stream; NULL: the thread's default one */
     uint64_t stream_life;      /* stream->life when it was set */
+    tide_stream *own_stream;   /* this thread's default one; NULL: the device's, or not made yet */
+    bool wants_stream;         /* not made yet */
     struct tide_pool *pool;    /* current pool, held; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
     struct tidei_scope *scope; /* innermost (refcount) */
@@ -115,6 +117,7 @@ struct tide_runtime {
     void *arrays;          /* arrays/ */
     tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
     unsigned leaving;
+    pthread_t opener;               /* the thread that opened it */
     struct tide_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
     unsigned visitors;              /* threads of other runtimes that make the pools give back */
     pthread_mutex_t reclaimables_lock;

@@ -501,6 +501,7 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
             atomic_store_explicit(&s->seen[i], 0, memory_order_relaxed);
         s->last_op = "";
         atomic_store(&s->adopted, native != NULL);
+        atomic_store(&s->of_thread, false);
         atomic_store(&s->released, false);
         atomic_store(&s->ds, ds);
         *out = s;

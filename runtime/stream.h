@@ -86,6 +86,7 @@ struct tide_stream {
     _Atomic uint64_t tick_ns;                /* the device's pace then */
     _Atomic uint64_t seen[TIDEI_STREAMS_MAX];
     _Atomic uint64_t retirements; /* of the slot */
+    atomic_bool of_thread;        /* a thread's default one: released with the thread */
     atomic_bool adopted;          /* around a stream of others, who put work there that has no ticks */
     unsigned holders;             /* under lock: waits and open scopes, which need ds outside it */
     /* The rest under lock. */

@@ -54,6 +54,8 @@ static void detach(tidei_thread *t) {
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
     if (t->pool) tidei_pool_let_go(t->pool);
     t->pool = NULL;
+    if (t->own_stream) tidei_stream_drop(t->own_stream);
+    t->own_stream = NULL;
     leave(rt, t);
 }
 
@@ -114,6 +116,7 @@ static tidei_thread *new_record(tide_runtime *rt) {
     t->serial = rt->serial;
     t->dev = &rt->devs[0];
     t->collector = -1;
+    t->wants_stream = rt->set.thread_streams && !pthread_equal(pthread_self(), rt->opener);
     if (pthread_setspecific(at_exit,
                             tidei_thread_records)) { /* allocates, once a thread: later calls do not fail */
         free(t);
@@ -166,12 +169,28 @@ tidei_pool *tidei_pool_found(tidei_dev *d) {
     return t && t->pool ? t->pool->p : d->pool;
 }
 
+/* Where there is none to be had, the device's serves: no error of anybody's. */
+__attribute__((noinline)) static void make_own_stream(tidei_thread *t) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    t->wants_stream = false;
+    if (tidei_stream_open(t->dev, &t->own_stream) == TIDE_OK)
+        atomic_store(&t->own_stream->of_thread, true);
+    else
+        tidei_error_restore(&e);
+}
+
+static tide_stream *default_stream(tidei_thread *t) {
+    if (tidei_unlikely(t->wants_stream)) make_own_stream(t);
+    return tidei_unlikely(t->own_stream != NULL) ? t->own_stream : t->dev->stream0;
+}
+
 tide_stream *tidei_thread_stream(tidei_thread *t) {
     tide_stream *s = t->stream;
-    if (tidei_likely(!s)) return t->dev->stream0;
+    if (tidei_likely(!s)) return default_stream(t);
     if (atomic_load_explicit(&s->life, memory_order_relaxed) == t->stream_life) return s;
     t->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
-    return t->dev->stream0;
+    return default_stream(t);
 }
 
 tide_status tide_thread_attach(tide_runtime *rt) {

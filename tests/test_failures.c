@@ -566,7 +566,7 @@ static void task_fails(void **state) {
 static void *wait_for_stream(void *arg) {
     static tide_error seen;
     tide_runtime *rt = arg;
-    seen.status = tide_synchronize(rt, NULL);
+    seen.status = tide_device_synchronize(rt);
     return &seen;
 }
 static void stand(void *gate) {

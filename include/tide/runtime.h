@@ -60,6 +60,7 @@ typedef struct tide_config {
     ** (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime of the process has recorded, or
     ** another process is recording, the next name is taken: run.2.csv. Default: nothing is recorded */
     const char *trace;
+    int thread_streams; /* TIDE_THREAD_STREAMS: threads other than the opening one begin on streams of their own. Default: on */
 } tide_config;
 
 /* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
@@ -138,14 +139,17 @@ TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, si
 TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 
 /* ---- streams ----
-** Work on one stream runs in order. Every thread has a current stream, at first the device's default one. An array made
-** on one stream may be used on another without any call: the second stream waits on the device. */
+** Work on one stream runs in order. Every thread has a current stream, at first its default one: for the thread that opened the
+** runtime the device's default stream, for each other thread one of its own, made at its first operation and released when it
+** ends (where the device has no more streams to give, or tide_config.thread_streams is TIDE_OFF, the device's default one).
+** An array made on one stream may be used on another without any call: the second stream waits on the device. Readers never wait for
+** readers, nor views that share no byte for each other (by the stretch of memory that a view spans from its first element
+** to its last; of a few such stretches an array). tide_set_ordered opts an array out. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
-TIDE_API void
-tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; not the default stream */
+TIDE_API void tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; default streams stay */
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
-                                                    tide_stream *s); /* for this thread; NULL: default */
+                                                    tide_stream *s); /* for this thread; NULL: its default one */
 /* Makes a stream of one that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
 ** it may use memory of ours between tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs;
 ** it lives until tide_stream_release. TIDE_E_UNSUPPORTED on a host device. */

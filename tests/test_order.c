@@ -1,0 +1,313 @@
+/* test_order.c: order among streams as users see it: threads' own streams, hand-overs without a call, opting out, and random
+** programs of several threads over several streams, which agree with a sequential model. */
+#include <pthread.h>
+#include <sched.h>
+#include "tests/tidetest.h"
+
+static tide_runtime *rt;
+
+/* Work of the host device that runs once the gate opens, as one that writes `a` on the calling thread's stream. */
+static void stand(void *gate) {
+    while (!atomic_load((atomic_int *)gate)) sched_yield();
+}
+static void hold_back(tide_array *a, atomic_int *gate) {
+    tide_use use = {.array = a, .mode = TIDE_WRITE};
+    tide_use_scope *scope;
+    void *p;
+    assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+    assert_ok(tide_host_launch(scope, stand, gate));
+    assert_ok(tide_use_end(scope));
+}
+static void on_thread(void *(*fn)(void *), void *arg) {
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, fn, arg), 0);
+    pthread_join(t, NULL);
+}
+
+/* ---- threads ---- */
+
+static void *my_stream(void *out) {
+    tide_stream *s, *mine = tide_stream_current(rt);
+    *(tide_stream **)out = mine;
+    if (!mine || tide_stream_current(rt) != mine) return NULL;
+    tide_stream_release(mine); /* is nobody's to release */
+    bool same = tide_stream_current(rt) == mine;
+    if (tide_stream_new(rt, &s) != TIDE_OK || tide_stream_set(rt, s) != TIDE_OK) return NULL;
+    same = same && tide_stream_current(rt) == s;
+    if (tide_stream_set(rt, NULL) != TIDE_OK) return NULL;
+    same = same && tide_stream_current(rt) == mine;
+    tide_stream_release(s);
+    return same ? out : NULL;
+}
+static void t7_threads_have_streams_of_their_own(void **state) {
+    (void)state;
+    tide_stream *theirs, *ours;
+    pthread_t t;
+    void *same;
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    ours = tide_stream_current(rt);
+    pthread_create(&t, NULL, my_stream, &theirs);
+    pthread_join(t, &same);
+    assert_ptr_equal(same, &theirs);
+    assert_ptr_not_equal(theirs, ours);
+    assert_ptr_equal(tide_stream_current(rt), ours);
+    tide_close(rt);
+    rt = test_open(&(tide_config){.collector = "refcount", .thread_streams = TIDE_OFF});
+    on_thread(my_stream, &theirs);
+    assert_ptr_equal(theirs, tide_stream_current(rt));
+    tide_close(rt);
+}
+
+static void *make_one(void *arg) {
+    tide_array *a = tide_ones(rt, TIDE_I32, SHAPE(100));
+    *(tide_status *)arg = a ? TIDE_OK : tide_last_error()->status;
+    tide_release(a);
+    return NULL;
+}
+/* More threads one after the other than there are streams, and more at once. */
+static void a_stream_goes_with_its_thread(void **state) {
+    tide_status status;
+    (void)state;
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    for (int i = 0; i < 2 * TIDEI_STREAMS_MAX; i++) {
+        on_thread(make_one, &status);
+        assert_int_equal(status, TIDE_OK);
+    }
+    assert_ok(tide_device_synchronize(rt));
+    assert_in_range(atomic_load(&rt->devs[0].nstreams), 1, 64);
+    tide_stream *all[TIDEI_STREAMS_MAX];
+    int n = 0;
+    while (tide_stream_new(rt, &all[n]) == TIDE_OK) n++;
+    on_thread(make_one, &status); /* on the device's default one */
+    assert_int_equal(status, TIDE_OK);
+    while (n) tide_stream_release(all[--n]);
+    tide_close(rt);
+}
+
+static void *own_work(void *arg) {
+    tide_array *a = tide_ones(rt, TIDE_I32, SHAPE(10));
+    *(double *)arg = tide_item_f64(tide_sum(a, NULL, 0, 0));
+    return NULL;
+}
+/* What another thread computes does not wait for what this one has queued. */
+static void threads_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    atomic_int gate = 0;
+    double sum = 0;
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(10));
+    hold_back(a, &gate);
+    on_thread(own_work, &sum);
+    assert_true(sum == 10);
+    atomic_store(&gate, 1);
+    tide_close(rt);
+}
+
+/* ---- hand-overs ---- */
+
+/* 10^4 times from stream to stream, forth and back: the host waits for nothing. */
+static void hand_overs_do_not_block(void **state) {
+    enum { TIMES = 10000 };
+    tide_stream *s[2];
+    (void)state;
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(16)), *one = tide_ones(rt, TIDE_I32, 0, NULL);
+    assert_ok(tide_device_synchronize(rt));
+    uint64_t waits = test_stats(rt).host_waits;
+    for (int i = 0; i < TIMES; i++) {
+        assert_ok(tide_stream_set(rt, s[i % 2]));
+        tide_array *next = tide_add(a, one);
+        assert_array(next);
+        tide_release(a);
+        a = next;
+    }
+    assert_int_equal(test_stats(rt).host_waits, waits);
+    assert_true(test_stats(rt).device_waits >= 1);
+    tide_array *total = tide_sum(a, NULL, 0, 0);
+    assert_true(tide_item_f64(total) == 16.0 * TIMES);
+    tide_close(rt);
+}
+
+/* Two halves of one array on two streams: neither waits for the other, and who reads the whole waits for both. */
+static void t17_views_of_one_storage(void **state) {
+    int32_t out[20];
+    tide_stream *s[2];
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
+    for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"), *high = tide_slice(a, "10:");
+    atomic_int gate = 0;
+    assert_ok(tide_device_synchronize(rt));
+    assert_ok(tide_stream_set(rt, s[0]));
+    hold_back(low, &gate);
+    assert_ok(tide_fill(low, tide_arg_int(1)));
+    assert_ok(tide_stream_set(rt, s[1]));
+    assert_ok(tide_fill(high, tide_arg_int(2)));
+    assert_ok(tide_synchronize(rt, s[1])); /* the gate is closed */
+    assert_ok(tide_to_host(high, out, 40));
+    assert_int_equal(out[9], 2);
+    tide_release(low); /* the storage stays with the other views */
+    atomic_store(&gate, 1);
+    assert_ok(tide_to_host(a, out, 80));
+    assert_int_equal(out[9], 1);
+    assert_int_equal(out[10], 2);
+    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    tide_close(rt);
+}
+
+static void t17_opting_out(void **state) {
+    tide_stream *s;
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(20)), *view = tide_slice(a, "5:");
+    atomic_int gate = 0;
+    assert_ok(tide_stream_new(rt, &s));
+    assert_ok(tide_device_synchronize(rt));
+    assert_ok(tide_set_ordered(a, 0));
+    hold_back(a, &gate);
+    assert_ok(tide_stream_set(rt, s));
+    tide_array *b = tide_add(view, view); /* of what is there */
+    assert_array(b);
+    assert_ok(tide_synchronize(rt, s));
+    assert_ok(tide_set_ordered(view, 1)); /* a switch of the memory, not of the view */
+    uint64_t waits = test_stats(rt).device_waits;
+    tide_array *c = tide_add(a, a);
+    assert_array(c);
+    assert_int_equal(test_stats(rt).device_waits, waits + 1);
+    atomic_store(&gate, 1);
+    assert_ok(tide_device_synchronize(rt));
+    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    tide_free(a);
+    assert_int_equal(tide_set_ordered(a, 0), TIDE_E_FREED);
+    tide_clear_error();
+    assert_int_equal(tide_set_ordered(NULL, 0), TIDE_E_INVALID);
+    tide_clear_error();
+    tide_close(rt);
+}
+
+/* ---- random programs ---- */
+
+enum { ARRAYS = 5, LENGTH = 48, THREADS = 3, STREAMS = 3 };
+static struct {
+    pthread_mutex_t turn; /* the order of the calls, which the model has too */
+    uint64_t dice;
+    int left, wrong;
+    tide_array *x[ARRAYS];
+    int32_t model[ARRAYS][LENGTH];
+    tide_stream *s[STREAMS];
+    bool counted; /* references are */
+} world = {.turn = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned dice(unsigned n) {
+    world.dice = world.dice * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)((world.dice >> 33) % n);
+}
+static void drop(tide_array *a) {
+    tide_free(a);
+    if (world.counted) tide_release(a);
+}
+static tide_array *stretch(unsigned i, unsigned from, unsigned n) {
+    tide_range r = {.start = from, .stop = from + n, .step = 1};
+    return tide_slice_ranges(world.x[i], 1, &r);
+}
+static bool step_fill(unsigned d) {
+    unsigned n = 1 + dice(LENGTH), from = dice(LENGTH - n + 1);
+    int32_t v = (int32_t)dice(100);
+    tide_array *view = stretch(d, from, n);
+    bool ok = view && tide_fill(view, tide_arg_int(v)) == TIDE_OK;
+    for (unsigned i = 0; i < n; i++) world.model[d][from + i] = v;
+    return drop(view), ok;
+}
+static bool step_assign(unsigned d, unsigned f) {
+    unsigned n = 1 + dice(LENGTH), to = dice(LENGTH - n + 1), from = dice(LENGTH - n + 1);
+    if (d == f) return true;
+    tide_array *dst = stretch(d, to, n), *src = stretch(f, from, n);
+    bool ok = dst && src && tide_assign(dst, src) == TIDE_OK;
+    memcpy(&world.model[d][to], &world.model[f][from], n * sizeof **world.model);
+    return drop(dst), drop(src), ok;
+}
+static bool step_compute(unsigned d, unsigned f, unsigned g) {
+    tide_array *old = world.x[d], *a = tide_map(rt, "(a, b) -> a - 2*b", world.x[f], world.x[g]);
+    if (!a) return false;
+    int32_t out[LENGTH];
+    for (int i = 0; i < LENGTH; i++)
+        out[i] = (int32_t)((uint32_t)world.model[f][i] - 2u * (uint32_t)world.model[g][i]);
+    memcpy(world.model[d], out, sizeof out);
+    world.x[d] = a;
+    return drop(old), true;
+}
+static bool step_read(unsigned d) {
+    int32_t out[LENGTH];
+    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK && !memcmp(out, world.model[d], sizeof out);
+}
+static bool step(void) {
+    unsigned d = dice(ARRAYS), f = dice(ARRAYS), g = dice(ARRAYS), on = dice(STREAMS + 1);
+    if (tide_stream_set(rt, on < STREAMS ? world.s[on] : NULL) != TIDE_OK)
+        return false; /* NULL: the thread's own */
+    switch (dice(10)) {
+    case 0: return step_read(d);
+    case 1:
+    case 2:
+    case 3: return step_fill(d);
+    case 4:
+    case 5:
+    case 6: return step_assign(d, f);
+    default: return step_compute(d, f, g);
+    }
+}
+static void *take_turns(void *arg) {
+    (void)arg;
+    for (bool more = true; more;) {
+        pthread_mutex_lock(&world.turn);
+        more = world.left > 0 && !world.wrong;
+        if (more) world.left--;
+        if (more && !step()) world.wrong = 1;
+        pthread_mutex_unlock(&world.turn);
+    }
+    return NULL;
+}
+static void random_programs(void **state) {
+    const char *collector = *state;
+    for (uint64_t seed = 1; seed <= (test_quick() ? 4 : 12); seed++) {
+        rt = test_open(&(tide_config){.collector = collector, .debug = 1});
+        pthread_t t[THREADS];
+        world.dice = seed * 0x9e3779b97f4a7c15u;
+        world.left = 400;
+        world.wrong = 0;
+        world.counted = !strcmp(collector, "refcount");
+        for (int i = 0; i < STREAMS; i++) assert_ok(tide_stream_new(rt, &world.s[i]));
+        for (int i = 0; i < ARRAYS; i++) {
+            assert_array(world.x[i] = tide_retain(tide_zeros(rt, TIDE_I32, SHAPE(LENGTH))));
+            tide_release(world.x[i]);
+        }
+        memset(world.model, 0, sizeof world.model);
+        for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, take_turns, NULL);
+        for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+        assert_int_equal(world.wrong, 0);
+        for (unsigned i = 0; i < ARRAYS; i++) assert_true(step_read(i));
+        for (unsigned i = 0; i < ARRAYS; i++) drop(world.x[i]);
+        assert_int_equal(test_stats(rt).live, 0);
+        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+        tide_close(rt);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(t7_threads_have_streams_of_their_own),
+        cmocka_unit_test(a_stream_goes_with_its_thread),
+        cmocka_unit_test(threads_do_not_wait_for_each_other),
+        cmocka_unit_test(hand_overs_do_not_block),
+        cmocka_unit_test(t17_views_of_one_storage),
+        cmocka_unit_test(t17_opting_out),
+        {"random_programs_refcount", random_programs, NULL, NULL, (void *)(uintptr_t) "refcount"},
+#if TEST_BOEHM
+        {"random_programs_boehm", random_programs, NULL, NULL, (void *)(uintptr_t) "boehm"},
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
