@@ -25,7 +25,7 @@ static struct {
     tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
     int rules[4];
     size_t pool_bytes, trimmed_to;
-    int write_value;
+    int write_value, capturing;
     int memory; /* memfd behind the pages */
     size_t memory_bytes;
     unsigned grid[3], block[3], shared;
@@ -176,6 +176,11 @@ static tidei_cu_result f_sync(tidei_cu_stream s) {
     (void)s;
     TRY("cuStreamSynchronize");
     return fake.syncs++, 0;
+}
+static tidei_cu_result f_capturing(tidei_cu_stream s, tidei_cu_capture *out) {
+    (void)s;
+    TRY("cuStreamIsCapturing");
+    return *out = fake.capturing, 0;
 }
 static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
     (void)s, (void)e, (void)f;
@@ -365,6 +370,7 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuStreamCreate = f_stream,
                                 .cuStreamDestroy = f_stream_destroy,
                                 .cuStreamSynchronize = f_sync,
+                                .cuStreamIsCapturing = f_capturing,
                                 .cuStreamWaitEvent = f_wait,
                                 .cuStreamWriteValue64 = f_write,
                                 .cuEventCreate = f_event,

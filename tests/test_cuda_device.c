@@ -340,6 +340,42 @@ static void test_kernels(void **state) {
     assert_nothing_left();
 }
 
+/* A stream of others that is being captured takes nothing of ours, and is not lost by it. */
+static void test_a_captured_stream(void **state) {
+    tidei_dstream *s, *own;
+    tidei_devent *e;
+    uint8_t zero = 0;
+    tidei_piece piece = {0};
+    tidei_copy copy = {.kind = TIDEI_COPY_D2D, .bytes = 8};
+    (void)state;
+    tidei_device *d = open_double();
+    const struct tidei_device_ops *o = d->ops;
+    assert_ok(o->stream_adopt(d, &stream_storage[7], &s));
+    assert_ok(o->stream_new(d, &own));
+    assert_ok(o->event_new(d, &e));
+    fake.capturing = 1;
+    assert_int_equal(o->publish(d, s, 1), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "cuda:0: the stream is being captured into a graph by its owner");
+    assert_int_equal(o->event_record(d, e, s), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->event_wait(d, e, s), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->stream_sync(d, s), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->copy(d, s, &copy), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->copy_many(d, s, &piece, 1), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->fill(d, s, 64, &zero, 1, 8), TIDE_E_UNSUPPORTED);
+    assert_int_equal(o->completed(d, s), 0);
+    assert_ok(o->event_record(d, e, own)); /* ours is not asked */
+    fake.capturing = 0;
+    assert_ok(o->publish(d, s, 1));
+    assert_int_equal(o->completed(d, s), 1);
+    fail_at("cuStreamIsCapturing", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_not_equal(o->publish(d, s, 2), TIDE_OK);
+    o->event_release(d, e);
+    o->stream_release(d, s);
+    o->stream_release(d, own);
+    o->close(d);
+    assert_nothing_left();
+}
+
 static void test_a_lost_device(void **state) {
     tidei_dstream *s;
     tidei_devent *e;
@@ -417,6 +453,7 @@ int main(void) {
         CASE(test_copies),
         CASE(test_fills),
         CASE(test_kernels),
+        CASE(test_a_captured_stream),
         CASE(test_a_lost_device),
         CASE(test_a_declared_loss),
         CASE(test_in_a_forks_child),

@@ -152,7 +152,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
                                                     tide_stream *s); /* for this thread; NULL: its default one */
 /* Makes a stream of one that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
 ** it may use memory of ours between tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs;
-** it lives until tide_stream_release. TIDE_E_UNSUPPORTED on a host device. */
+** it lives until tide_stream_release. TIDE_E_UNSUPPORTED on a host device; and of any operation on it while its owner
+** captures a graph there, which would repeat the work at moments of its own. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out);
 TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */
 

@@ -179,7 +179,7 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     batch b;
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     bool ready = atomic_load_explicit(&c->copier.ready, memory_order_acquire);
     unsigned room = ready && c->copier.many ? MANY : FEW;

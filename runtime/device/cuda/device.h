@@ -81,6 +81,17 @@ static inline tide_status tidei_cuda_enter(tidei_cuda *c, bool *pushed) {
     tidei_cuda_switch(c, pushed);
     return TIDE_OK;
 }
+/* The same for calls that queue on s. TIDE_E_UNSUPPORTED where its owner captures a graph on it: what is recorded there runs when
+** the graph does, at no moment that a tick could name, and the memory it uses would go on to others meanwhile. */
+tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s);
+static inline tide_status tidei_cuda_enter_stream(tidei_cuda *c, tidei_dstream *s, bool *pushed) {
+    tide_status status = tidei_cuda_enter(c, pushed);
+    if (tidei_likely(!s->adopted) || status != TIDE_OK) return status;
+    status = tidei_cuda_refuse_capture(c, s);
+    if (status != TIDE_OK) tidei_cuda_leave(c, *pushed);
+    return status;
+}
+
 /* Before the calls of a releasing slot: also on a lost device. False in a fork's child, where nothing may be called. */
 static inline bool tidei_cuda_enter_release(tidei_cuda *c, bool *pushed) {
     *pushed = false;

@@ -171,6 +171,7 @@ enum { /* flags and choices of single calls */
     X(cuStreamSynchronize, cuStreamSynchronize, 2000, 1, (tidei_cu_stream))                                        \
     X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, 1, (tidei_cu_stream, tidei_cu_event, unsigned int))              \
     X(cuStreamGetCtx, cuStreamGetCtx, 9020, 1, (tidei_cu_stream, tidei_cu_ctx *))                                  \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, 1, (tidei_cu_stream, tidei_cu_capture *))                   \
     X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, 0,                                                     \
       (tidei_cu_stream, tidei_cu_addr, tidei_cu_u64, unsigned int))                                                \
     X(cuEventCreate, cuEventCreate, 2000, 1, (tidei_cu_event *, unsigned int))                                     \
@@ -194,7 +195,8 @@ enum { /* flags and choices of single calls */
 
 /* Enums that only appear as parameters. */
 typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity, tidei_cu_pool_attribute;
-typedef uint64_t tidei_cu_u64; /* cuuint64_t */
+typedef unsigned int tidei_cu_capture; /* CUstreamCaptureStatus: 0 is none */
+typedef uint64_t tidei_cu_u64;         /* cuuint64_t */
 
 typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64, unsigned int *);
 typedef tidei_cu_result (*tidei_cu_get_proc)(const char *, void **, int, tidei_cu_u64);

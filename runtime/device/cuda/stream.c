@@ -48,6 +48,18 @@ tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream
     return open_stream(tidei_cuda_of(d), native ? native : TIDEI_CU_STREAM_LEGACY, out);
 }
 
+tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s) {
+    tidei_cu_capture capturing = 0;
+    tidei_cu_result r = c->cu->cuStreamIsCapturing(s->s, &capturing);
+    if (r == TIDEI_CU_SUCCESS && capturing)
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, "cuda",
+            "%s: the stream is being captured into a graph by its owner; use another stream, or arrays "
+            "whose work was queued before the capture began",
+            c->d.info.name);
+    return tidei_cuda_status(c, r, "cuStreamIsCapturing");
+}
+
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
@@ -70,7 +82,7 @@ tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
         c->cu->cuStreamSynchronize(s->s);
         tidei_cuda_leave(c, pushed);
     }
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamSynchronize(s->s);
     tidei_cuda_leave(c, pushed);
@@ -107,7 +119,7 @@ void tidei_cuda_event_release(tidei_device *d, tidei_devent *e) {
 tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuEventRecord((tidei_cu_event)e, s->s);
     tidei_cuda_leave(c, pushed);
@@ -117,7 +129,7 @@ tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstr
 tide_status tidei_cuda_event_wait(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamWaitEvent(s->s, (tidei_cu_event)e, 0);
     tidei_cuda_leave(c, pushed);
@@ -158,7 +170,7 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r;
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     if (tidei_likely(c->write_value))
         r = c->cu->cuStreamWriteValue64(s->s, s->word_addr, tick, 0);

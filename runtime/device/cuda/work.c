@@ -36,7 +36,7 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r;
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     switch (k->kind) {
     case TIDEI_COPY_H2D: r = copy_in(c, s, k); break;
@@ -95,8 +95,9 @@ tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, c
                             size_t count) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
-    if (status != TIDE_OK || count == 0) return status;
+    if (count == 0) return TIDE_OK;
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    if (status != TIDE_OK) return status;
     tidei_cu_result r = fill(c, s, dst, pattern, width, count);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "filling %zu elements of %zu bytes", count, width);
@@ -170,7 +171,7 @@ tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_lau
     bool pushed;
     if (tidei_unlikely(!k))
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)", d->info.name, l->name);
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r =
         c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
