@@ -30,6 +30,7 @@ static const struct {
     {"frontier", bench_frontier, "B6: how little memory the traces need, with pinned blocks too"},
     {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
     {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
+    {"handover", bench_handover, "what it costs the host that an array goes from stream to stream"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
 };
 
