@@ -52,7 +52,7 @@ play() { # CONTESTANT BENCH
         return
     fi
     : >"$out/without-$1-$2"
-    say "$1 $2: $([ $status = 77 ] && echo skipped || echo "failed ($status)"), $(tail -n 1 $out/why)"
+    say "$1 $2: $([ $status = 77 ] && echo skipped || echo "failed ($status)"), $(tail -n 3 $out/why | tr '\n' ' ')"
     [ "$1" != tide ] || [ $status = 77 ] || bad=1
 }
 
