@@ -295,6 +295,12 @@ static tide_status take_source(tide_batches *b, const tide_batches_config *c) {
     return TIDE_OK;
 }
 
+static bool empty(const tide_data *d) {
+    for (int i = 0; i < d->ndim; i++)
+        if (!d->shape[i]) return true;
+    return false;
+}
+
 /* An array of the source, of which the first that is there says how many samples there are. */
 static tide_status check_source(tide_batches *b, size_t i, const char **first) {
     const source *x = &b->sources[i];
@@ -305,7 +311,7 @@ static tide_status check_source(tide_batches *b, size_t i, const char **first) {
     tide_status s = tidei_data_check(&x->d, name, OP_NEW);
     if (s != TIDE_OK) return s;
     if (!x->d.ndim) return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has no axis to count samples along", name);
-    if (!x->d.host && !b->fill)
+    if (!x->d.host && !b->fill && !empty(&x->d))
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s: its host memory is NULL, and there is no `fill`", name);
     if (!*first) {
         *first = name;

@@ -30,6 +30,8 @@ static const struct {
     {"frontier", bench_frontier, "B6: how little memory the traces need, with pinned blocks too"},
     {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
     {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
+    {"batches", bench_batches,
+     "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
 };
 

@@ -55,8 +55,9 @@ typedef struct tide_adapt_rule {
     const tide_adapt_field *fields;
     size_t nfields;
     /* (may be NULL) Called on a copy whose arrays have all been moved, inner structures first, to set what follows from them:
-    ** a length, a pointer into the structure. `from` is the original, `how` the flags. A status but TIDE_OK undoes the move,
-    ** and is its result. What a call takes and an undone move is to give back has no place here. */
+    ** a length, a pointer into the structure; the arrays stay as they are. `from` is the original, `how` the flags. A status but
+    ** TIDE_OK undoes the move, and is its result. Nobody tells it of a move that is undone after it: it takes nothing that
+    ** would have to be given back. */
     tide_status (*moved)(void *user, void *copy, const void *from, unsigned how);
     void *user;
 } tide_adapt_rule;
