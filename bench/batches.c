@@ -31,10 +31,10 @@ struct epoch {
 };
 
 /* out = step(step(... step(x))) */
-static bool work(const struct epoch *e, tide_array *x) {
+static bool work(struct epoch *e, tide_array *x) {
     for (int i = 0; i < e->repeats; i++) {
         tide_arg a = tide_arg_array(i ? e->out : x);
-        if (tide_apply_into(e->step, &a, 1, e->out) != TIDE_OK) return false;
+        if (tide_apply_into(e->step, &a, 1, &e->out, 1) != TIDE_OK) return false;
     }
     return true;
 }
