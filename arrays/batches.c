@@ -224,6 +224,25 @@ static void look_ahead(tide_batches *b) {
 
 /* ---- handing out ---- */
 
+/* What the current batch's half uploads next comes after all work on that batch. So its memory is the one that is free for that,
+** and a host that runs ahead takes no more, until it waits for pinned memory; it does so first, or it would wait for that
+** work too. Failing means less order, no wrong one. */
+static void follow_work(tide_batches *b) {
+    half *h = b->current;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
+    for (size_t i = 0; held && i < b->outline.nleaves; i++) {
+        tidei_operand o; /* of what the user has not freed */
+        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, &o) != TIDE_OK) continue;
+        tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
+        (void)tidei_order(h->up, &use, 1, OP_NEXT);
+        tidei_operand_put(&o);
+    }
+    if (held) tidei_stream_let_go(h->up);
+    tidei_error_restore(&e);
+}
+
 static tide_status hand_out(tide_batches *b, const half *h, void *batch) {
     memcpy(b->made, b->original, b->outline.bytes);
     for (size_t i = 0; i < b->outline.nleaves; i++) {
@@ -241,6 +260,7 @@ static tide_status hand_out(tide_batches *b, const half *h, void *batch) {
 tide_status tide_batches_next(tide_batches *b, void *batch) {
     if (!b || !batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "the iterator or room for the batch is NULL");
     if (!tidei_thread_get(b->rt)) return tidei_last_status();
+    if (b->current && b->at + 1 < b->count) follow_work(b);
     end_current(b);
     tidei_drain(b->rt);
     if (b->at == b->count) return TIDE_END;
