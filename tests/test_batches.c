@@ -478,10 +478,10 @@ static tide_status feed_large(void *user, int64_t first, const int64_t *samples,
 
 /* 40 batches, each a tenth more than a third of what the limit holds: two and the user's own data fit. With `fit` 1, a batch
 ** is two thirds of it, and they come one by one. */
-static void within_a_limit(const char *collector, int fit) {
+static void within_a_limit(const char *collector, const char *pool, int fit) {
     size_t page = test_on_host() ? 64 * TIDEI_KIB : 2 * TIDEI_MIB, limit = 32 * page, live = 2 * page;
     size_t width = 1024, samples = (limit - live) * 9 / 10 / (size_t)fit / (width * sizeof(float));
-    tide_runtime *rt = test_open(&(tide_config){.collector = collector});
+    tide_runtime *rt = test_open(&(tide_config){.collector = collector, .pool = pool});
     tide_array *own = tide_zeros(rt, TIDE_F32, SHAPE((int64_t)(live / 2 / sizeof(float))));
     tide_array *sum = tide_zeros(rt, TIDE_F32, SHAPE((int64_t)width));
     tide_retain(own), tide_retain(sum);
@@ -498,7 +498,7 @@ static void within_a_limit(const char *collector, int fit) {
         got += batch.shape[0];
         assert_ok(tide_map_into(sum, "(s, x) -> s + sum(x, axis=0)", sum, batch.array));
     }
-    if (s != TIDE_END) fail_msg("%s, %d fit: %s", collector, fit, tide_last_error()->message);
+    if (s != TIDE_END) fail_msg("%s, %s, %d fit: %s", collector, pool, fit, tide_last_error()->message);
     assert_int_equal(got, total);
     double wanted = 0;
     for (int64_t i = 0; i < total; i++) wanted += (double)(i % 100);
@@ -507,6 +507,7 @@ static void within_a_limit(const char *collector, int fit) {
     for (size_t i = 0; i < width; i++) assert_true(sums[i] == (float)wanted);
     tide_statistics st = test_stats(rt);
     assert_true(st.peak_live <= limit && st.backed <= limit);
+    assert_true(st.climbs <= (fit == 1 ? 8 : 0)); /* what does not fit is tried for seldom: at 1, 3, 6, 11, ... */
     assert_true(tidei_runtime_valid(rt));
     tide_batches_release(b);
     assert_true(test_stats(rt).live <= live);
@@ -515,7 +516,10 @@ static void within_a_limit(const char *collector, int fit) {
 
 static void larger_than_the_limit(void **state) {
     (void)state;
-    EACH_COLLECTOR(c) for (int fit = 1; fit <= 2; fit++) within_a_limit(collectors[c], fit);
+    EACH_COLLECTOR(c) for (int fit = 1; fit <= 2; fit++) {
+        within_a_limit(collectors[c], "tide", fit);
+        within_a_limit(collectors[c], "none", fit);
+    }
 }
 
 /* No batch fits: the report says so, and nothing is lost. */
