@@ -56,7 +56,7 @@ static float rows[4096 * 16];
 static void T5_the_batch_before_is_freed(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
-        tide_runtime *rt = open_with(collectors[c]);
+        tide_runtime *rt = test_open(&(tide_config){.collector = collectors[c]}); /* cells are used again */
         tide_data x = numbers(rows, 10, 4), batch = {0};
         tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 3});
         assert_int_equal(tide_batches_count(b), 4);
