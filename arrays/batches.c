@@ -189,6 +189,13 @@ static tide_status upload(tide_batches *b, half *h, size_t leaf, int64_t first, 
     return tidei_submit_upload(h->up, st, 0, p, st->bytes, OP_NEXT);
 }
 
+/* Has the stream say when the upload is over: who asks then learns it without a wait. */
+static void announce(const tide_batches *b, const half *h) {
+    tidei_stamp last = {.tick = atomic_load_explicit(&h->up->submitted, memory_order_relaxed),
+                        .stream = h->up->slot};
+    if (h->uploading) (void)tidei_stamp_done(b->dev, last);
+}
+
 /* Each array's copy is under way while the next one is packed. */
 static tide_status stage(tide_batches *b, int64_t i) {
     half *h = &b->halves[i % 2];
@@ -201,6 +208,7 @@ static tide_status stage(tide_batches *b, int64_t i) {
     if (s == TIDE_OK) {
         h->batch = i;
         h->samples = n;
+        announce(b, h);
     } else {
         drop_staged(h, b->outline.nleaves);
     }

@@ -13,7 +13,7 @@
 #define CUDA_BATCH  (64 * TIDEI_MIB)
 #define HOST_BATCH  (4 * TIDEI_MIB)
 #define DATA        8  /* batches in memory: more than the processor's caches hold on cuda */
-#define BATCHES     48 /* an epoch: the first upload and the last work have nothing beside them */
+#define BATCHES     96 /* an epoch: the first two uploads and the last work have nothing beside them */
 #define ROUNDS      7
 #define REPEATS_MAX 4096
 
