@@ -3,7 +3,9 @@
 #define TIDEI_ARRAYS_H
 
 #include "runtime/runtime.h"
+#include <tide/adapt.h>
 #include <tide/array.h>
+#include <tide/batches.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
 #include <tide/random.h>
@@ -14,6 +16,9 @@ typedef struct tidei_arrays {
     struct tidei_kernels *kernels;                     /* arrays/kernels.c */
     pthread_mutex_t notes_lock;                        /* appending to an array's callbacks of death */
     _Atomic(struct tidei_program *) vector_product[2]; /* arrays/matmul.c, f32 and f64: found at the first use */
+    pthread_mutex_t adapt_lock;                        /* guards the next two */
+    struct tidei_rule *rules;                          /* arrays/adapt.c: registered, newest first */
+    struct tide_batches *batches;                      /* arrays/batches.c: open, newest first */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
 

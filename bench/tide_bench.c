@@ -31,6 +31,8 @@ static const struct {
     {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
     {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
     {"handover", bench_handover, "what it costs the host that an array goes from stream to stream"},
+    {"batches", bench_batches,
+     "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
 };
 

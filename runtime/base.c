@@ -74,6 +74,7 @@ const char *tide_status_name(tide_status s) {
         {TIDE_E_IO, "TIDE_E_IO"},
         {TIDE_E_FORKED, "TIDE_E_FORKED"},
         {TIDE_E_CLOSED, "TIDE_E_CLOSED"},
+        {TIDE_END, "TIDE_END"},
     };
     for (size_t i = 0; i < TIDEI_COUNT(names); i++)
         if (names[i].status == s) return names[i].name;

@@ -417,6 +417,19 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     return TIDE_OK;
 }
 
+tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, const void *pinned,
+                                size_t bytes, const char *op) {
+    if (!bytes) return TIDE_OK;
+    tidei_use use = {dst, dst_offset, bytes, TIDEI_WRITE};
+    tidei_window w;
+    bool busy; /* with it the table never waits for pinned memory */
+    tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
+    if (status != TIDE_OK) return status;
+    tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, (tidei_addr)(uintptr_t)pinned, bytes, &busy};
+    tidei_count_locked(&s->copies);
+    return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+}
+
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
                               size_t count, const char *op) {
     if (!count) return TIDE_OK;

@@ -90,6 +90,7 @@ static void errors_are_the_threads_own(void **state) {
     assert_string_equal(tide_last_error()->message, whole);
     assert_string_equal(tide_status_name(TIDE_E_NOMEM), "TIDE_E_NOMEM");
     assert_string_equal(tide_status_name(-7), "TIDE_E_?");
+    assert_string_equal(tide_status_name(TIDE_END), "TIDE_END");
 }
 
 int main(void) {

@@ -439,8 +439,43 @@ static void test_in_a_forks_child(void **state) {
     assert_nothing_left();
 }
 
+/* Uploads of batches are left to the stream: next() waits for nothing, and all is right. */
+static void test_batches_are_uploaded_without_a_wait(void **state) {
+    (void)state;
+    tidei_device *d = open_double();
+    tide_runtime *rt;
+    tide_batches *b;
+    static float rows[100][5000], got[30][5000];
+    for (int i = 0; i < 100; i++)
+        for (int k = 0; k < 5000; k++) rows[i][k] = (float)(i * 5000 + k);
+    assert_ok(tidei_open_on(&(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, d, &rt));
+    tide_data x = tide_data_host(TIDE_F32, SHAPE(100, 5000), rows), batch;
+    tide_batches_config c = {.struct_size = sizeof c, .arrays = &x, .narrays = 1, .batch = 30};
+    int pinned = fake.pinned;
+    assert_ok(tide_batches_new(rt, &c, &b));
+    assert_int_equal(fake.pinned, pinned + 2);
+    fake.pinned_source = true;
+    for (int i = 0; i < 4; i++) {
+        int syncs = fake.syncs;
+        assert_ok(tide_batches_next(b, &batch));
+        assert_int_equal(fake.syncs, syncs);
+        assert_ok(tide_to_host(batch.array, got, (size_t)batch.shape[0] * sizeof *got));
+        assert_memory_equal(got, rows + 30 * i, (size_t)batch.shape[0] * sizeof *got);
+    }
+    fail_at("cuMemHostAlloc", 0, TIDEI_CU_OUT_OF_MEMORY);
+    tide_batches *more;
+    assert_int_equal(tide_batches_new(rt, &c, &more), TIDE_E_HOST_NOMEM);
+    assert_string_equal(tide_last_error()->operation, "tide_batches_new");
+    fail_at(NULL, 0, 0);
+    tide_batches_release(b);
+    fake.pinned_source = false;
+    tide_close(rt);
+    assert_nothing_left();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        CASE(test_batches_are_uploaded_without_a_wait),
         CASE(test_opens_and_closes),
         CASE(test_refuses_with_a_reason),
         CASE(test_the_real_driver),

@@ -177,6 +177,11 @@ static struct work { /* static: bdwgc scans it, and a late copy to its memory wo
     tide_array *made[MADE];
     unsigned nmade;
     tide_stream *stream;
+    tide_batches *batches;
+    struct diagonal {
+        int64_t n;
+        tide_data diag[2];
+    } gpu, back; /* gpu: its arrays are in `made` */
     int32_t host[64];
     char text[512];
 } work;
@@ -222,6 +227,10 @@ static void check_values(unsigned i, int64_t n, double (*wanted)(int64_t at), do
     drop(&d);
 }
 
+static const tide_adapt_field diagonal_fields[] = {TIDE_FIELD(struct diagonal, diag)};
+static const tide_adapt_rule diagonal_rule = {
+    "Diagonal", sizeof(struct diagonal), diagonal_fields, TIDEI_COUNT(diagonal_fields), NULL, NULL};
+
 /* in[0]: 0 .. 184 as f32 (37, 5); in[1]: 1 .. 5 as f32; in[2]: 0 .. 69999 as i64; in[3]: 0 .. 34 as i32 (7, 5) */
 static void prepare(void) {
     tide_runtime *rt = work.rt;
@@ -232,6 +241,7 @@ static void prepare(void) {
     assert_array(work.in[3] = tide_reshape(flat[1], SHAPE(7, 5)));
     drop(&flat[0]);
     drop(&flat[1]);
+    assert_ok(tide_adapt_register(rt, &diagonal_rule));
     assert_ok(tide_device_synchronize(rt));
 }
 
@@ -414,6 +424,52 @@ static tide_status on_streams(void) {
 static double streams_2(int64_t k) { return (double)(k + 3); }
 static void check_streams(void) { check_values(2, 70000, streams_2, 0); }
 
+/* The batch to come may fail to be made ahead of its time: then it is made in time. */
+static int32_t samples[7][3];
+static tide_status batches(void) {
+    for (int i = 0; i < 21; i++) samples[i / 3][i % 3] = i;
+    tide_data x[2] = {tide_data_host(TIDE_I32, SHAPE(7, 3), samples),
+                      tide_data_host(TIDE_I32, SHAPE(7, 3), samples)},
+              batch[2];
+    const tide_batches_config c = {.struct_size = sizeof c, .arrays = x, .narrays = 2, .batch = 2};
+    DO(tide_batches_new(work.rt, &c, &work.batches));
+    for (int i = 0; i < 3; i++) {
+        DO(tide_batches_next(work.batches, batch));
+        MAKE(tide_map(work.rt, "(x, y) -> x + y", batch[0].array, batch[1].array));
+    }
+    return tide_synchronize(work.rt, NULL);
+}
+static double batch_0(int64_t k) { return (double)(2 * k); }
+static double batch_2(int64_t k) { return (double)(2 * (k + 12)); }
+static void check_batches(void) {
+    check_values(0, 6, batch_0, 0);
+    check_values(2, 6, batch_2, 0);
+}
+
+static tide_status adapt(void) {
+    static const double given[3] = {1, 2, 3};
+    static const int64_t strides[1] = {-1};
+    struct diagonal cpu = {3,
+                           {tide_data_host(TIDE_F64, SHAPE(3), given),
+                            tide_data_host(TIDE_F64, SHAPE(3), given + 2)}},
+                    narrow = {0};
+    cpu.diag[1].strides = strides;
+    DO(tide_adapt(work.rt, "Diagonal", &cpu, TIDE_ADAPT_DEVICE, &work.gpu));
+    for (int i = 0; i < 2; i++) made(work.gpu.diag[i].array);
+    DO(tide_adapt(work.rt, "Diagonal", &work.gpu, TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW, &narrow));
+    for (int i = 0; i < 2; i++) made(narrow.diag[i].array);
+    return tide_adapt(work.rt, "Diagonal", &work.gpu, TIDE_ADAPT_HOST, &work.back);
+}
+static double adapt_0(int64_t k) { return (double)(k + 1); }
+static double adapt_1(int64_t k) { return (double)(3 - k); }
+static void check_adapt(void) {
+    check_values(0, 3, adapt_0, 0);
+    check_values(1, 3, adapt_1, 0);
+    check_values(2, 3, adapt_0, 0);
+    check_values(3, 3, adapt_1, 0);
+    for (int i = 0; i < 3; i++) assert_true(((double *)work.back.diag[1].host)[i] == adapt_1(i));
+}
+
 static const struct task {
     const char *name;
     tide_status (*run)(void);
@@ -427,6 +483,8 @@ static const struct task {
     {"random", random_numbers, check_random},
     {"take and concat", gather, check_gather},
     {"streams", on_streams, check_streams},
+    {"batches", batches, check_batches},
+    {"adapt", adapt, check_adapt},
 };
 
 static tide_status run(const struct task *t) {
@@ -438,6 +496,9 @@ static tide_status run(const struct task *t) {
 
 static void after_run(void) {
     drop_made();
+    tide_batches_release(work.batches);
+    work.batches = NULL;
+    tide_adapt_release(work.rt, "Diagonal", &work.back);
     tide_stream_release(work.stream);
     work.stream = NULL;
 }

@@ -55,7 +55,9 @@ enum {
     TIDE_E_UNSUPPORTED = 25, /* not offered by this device or build */
     TIDE_E_IO = 26,          /* reading or writing a file failed */
     TIDE_E_FORKED = 27,      /* the process forked; a runtime stays with its parent */
-    TIDE_E_CLOSED = 28       /* the runtime was closed */
+    TIDE_E_CLOSED = 28,      /* the runtime was closed */
+    /* no failure */
+    TIDE_END = 40 /* an iterator has no more; the error record is left alone */
 };
 
 /* What went wrong last on this thread. Borrowed: valid until the next failing call on the thread. Success does not clear it. */

@@ -9,6 +9,8 @@
 #include <tide/expr.h>
 #include <tide/ops.h>
 #include <tide/random.h>
+#include <tide/adapt.h>
+#include <tide/batches.h>
 #include <tide/collector.h>
 
 #endif
