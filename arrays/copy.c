@@ -177,6 +177,35 @@ static tide_status fill(const tidei_operand *dst, const void *element, const cha
     return run(dst->rt, &c, &p, op);
 }
 
+/* Elements of any size that are no numbers: words of the same size, whose bytes pass through unchanged. Elements of 16
+** bytes are two such words. */
+static tide_status fill_bytes(const tidei_operand *dst, const void *element, const char *op) {
+    static const tide_dtype words[] = {TIDE_U8, TIDE_U16, TIDE_U32, TIDE_U64};
+    size_t size = tide_dtype_size(dst->lay.dtype);
+    tidei_operand part = *dst;
+    if (size < 16 || tidei_layout_contiguous(&dst->lay)) {
+        if (size < 16) part.lay.dtype = words[__builtin_ctzll(size)];
+        return fill(&part, element, op);
+    }
+    part.lay.dtype = TIDE_U64;
+    part.lay.offset *= 2;
+    for (int i = 0; i < part.lay.ndim; i++) part.lay.strides[i] *= 2;
+    tide_status s = fill(&part, element, op);
+    part.lay.offset++;
+    return s == TIDE_OK ? fill(&part, element, op) : s;
+}
+
+tide_status tide_memset(tide_array *dst, unsigned char value) {
+    unsigned char element[16];
+    tidei_operand d;
+    tide_status s = tidei_operand_get(dst, "tide_memset", &d);
+    if (s != TIDE_OK) return s;
+    memset(element, d.lay.dtype == TIDE_BOOL ? value != 0 : value, sizeof element);
+    s = fill_bytes(&d, element, "tide_memset");
+    tidei_operand_put(&d);
+    return s;
+}
+
 tide_status tide_fill(tide_array *dst, tide_arg value) {
     unsigned char element[16];
     tidei_operand d;
