@@ -161,7 +161,8 @@ void tidei_runtime_close(tide_runtime *rt);
 /* Tests: opens on a given device, already open, that the runtime owns from then on (a fault double, say). */
 tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out);
 
-/* TIDE_E_BOUNDS if a kernel reported a fault since the last question. */
+/* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names the operation that raised
+** it. For sync points, whose own name is `op`. */
 tide_status tidei_take_fault(tidei_dev *d, const char *op);
 /* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and the last operation of the
 ** stream on which the loss was noticed first. The first is for a call on stream s that just returned TIDE_E_LOST. */
