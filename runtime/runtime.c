@@ -3,6 +3,7 @@
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,9 +279,11 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     }
     rt->ndevs = 1;
     status = open_dev(rt, &rt->devs[0], device);
+    if (status == TIDE_OK) status = tidei_tracker_open(rt);
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
+    rt->watched = rt->recorder || rt->tracker;
     tidei_neighbours_enter(rt);
     char text[640];
     tide_device_text(rt, text, sizeof text);
@@ -317,6 +320,7 @@ void tidei_runtime_close(tide_runtime *rt) {
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_loans_close(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
+    tidei_tracker_close(rt);
     tidei_recorder_close(rt);
     tidei_threads_cut(rt);
     tidei_host_free(rt, rt->devs);

@@ -4,6 +4,7 @@
 ** driver call but the launch, and allocates nothing. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
 
 /* ---- a storage's life ---- */
 
@@ -19,11 +20,12 @@ static tidei_storage_spares *spares_here(tidei_dev *d) {
     return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
 }
 
-/* A record, not zeroed. NULL: host memory is exhausted. */
+/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
     tidei_storage_spares *x = spares_here(d);
     tidei_storage *st = x ? x->first : NULL;
-    if (tidei_unlikely(!st)) return tidei_host_take(d->rt, sizeof *st);
+    if (tidei_unlikely(!st))
+        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin) : sizeof *st);
     x->first = st->priv;
     x->n--;
     return st;
@@ -46,6 +48,18 @@ void tidei_storage_spares_free(tidei_dev *d) {
             d->spares[i].first = st->priv;
             tidei_host_free(d->rt, st);
         }
+}
+
+void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
+    tide_runtime *rt = st->dev->rt;
+    if (rt->recorder) tidei_recorder_alloc(rt->recorder, st, s);
+    if (rt->tracker) tidei_tracker_add(rt->tracker, st);
+}
+
+void tidei_watch_gone(tidei_storage *st) {
+    tide_runtime *rt = st->dev->rt;
+    if (rt->recorder) tidei_recorder_free(rt->recorder, st);
+    if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
 
 static void note_alloc(tidei_pool *pool, size_t bytes) {

@@ -3,7 +3,7 @@
 # installs nothing the second time. What the project needs, by package:
 set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
-libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libcmocka-dev
+libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libcmocka-dev
 gnuplot-nox valgrind'
 # and clang-format-14, without which the formatting check is skipped.
 
