@@ -217,19 +217,22 @@ static bool is_ours(const struct placing *x, const tidei_place *p) {
     return false;
 }
 
-/* The first place of all is this file's. */
+/* The first places of all are these files'. */
 static void find_root(struct placing *x, const tidei_place *p) {
-    static const char own[] = "runtime/tracker.c";
-    size_t n = p->file ? strlen(p->file) : 0, m = strlen(own);
-    if (n < m || strcmp(p->file + n - m, own) || n - m >= sizeof x->root) return;
-    memcpy(x->root, p->file, n - m);
-    x->known = true;
+    static const char *const own[] = {"runtime/tracker.c", "runtime/backtrace.c"};
+    size_t n = p->file ? strlen(p->file) : 0;
+    for (size_t i = 0; i < TIDEI_COUNT(own) && !x->known; i++) {
+        size_t m = strlen(own[i]);
+        if (n < m || strcmp(p->file + n - m, own[i]) || n - m >= sizeof x->root) continue;
+        memcpy(x->root, p->file, n - m);
+        x->known = true;
+    }
 }
 
 /* Ours come first. The one that the program called is the first of interest; where it left no frame, who called it. */
 static bool look_for_caller(void *user, const tidei_place *p) {
     struct placing *x = user;
-    if (!x->at) find_root(x, p);
+    if (!x->known) find_root(x, p);
     if (is_ours(x, p)) {
         x->called = starts_with(p->function, "tide_");
         x->from = x->called ? x->at : x->at + 1;

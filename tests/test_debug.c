@@ -314,7 +314,7 @@ static void *make_and_drop(void *p) {
     for (unsigned i = 0; !atomic_load(w->stop) || i < 100; i++) {
         tide_release(mine[i % KEPT]);
         mine[i % KEPT] = i % 3 ? bytes(w->rt, 100 + i % 1000) : tide_slice(mine[(i + 1) % KEPT], "::2");
-        if (!mine[i % KEPT]) mine[i % KEPT] = outer_maker(w->rt, 10); /* nothing to make a view of */
+        if (!mine[i % KEPT]) mine[i % KEPT] = bytes(w->rt, 30); /* nothing to make a view of */
         assert_array(mine[i % KEPT]);
     }
     for (unsigned i = 0; i < KEPT; i++) tide_release(mine[i]);
