@@ -31,6 +31,7 @@ static const struct {
     {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
     {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
+    {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
 };
 
 static int usage(void) {

@@ -80,11 +80,9 @@ static bool wanted(const tidei_tracker *t) {
     return true;
 }
 
-void tidei_tracker_add(tidei_tracker *t, tidei_storage *st) {
+__attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *st) {
     void *at[TIDEI_FRAMES];
     tidei_origin *o = origin_of(st);
-    o->looked_at = wanted(t);
-    if (!o->looked_at) return;
     unsigned n = tidei_backtrace(at);
     *o = (tidei_origin){.st = st, .born_ns = tidei_now_ns(), .looked_at = true, .prev = bucket_of(t, st)};
     pthread_mutex_lock(&t->lock);
@@ -95,13 +93,22 @@ void tidei_tracker_add(tidei_tracker *t, tidei_storage *st) {
     pthread_mutex_unlock(&t->lock);
 }
 
-void tidei_tracker_remove(tidei_tracker *t, tidei_storage *st) {
-    tidei_origin *o = origin_of(st);
-    if (!o->looked_at) return;
+void tidei_tracker_add(tidei_tracker *t, tidei_storage *st) {
+    bool now = wanted(t);
+    origin_of(st)->looked_at = now;
+    if (tidei_unlikely(now)) look_at(t, st);
+}
+
+__attribute__((noinline)) static void forget(tidei_tracker *t, tidei_origin *o) {
     pthread_mutex_lock(&t->lock);
     *o->prev = o->next;
     if (o->next) o->next->prev = o->prev;
     pthread_mutex_unlock(&t->lock);
+}
+
+void tidei_tracker_remove(tidei_tracker *t, tidei_storage *st) {
+    tidei_origin *o = origin_of(st);
+    if (tidei_unlikely(o->looked_at)) forget(t, o);
 }
 
 static tidei_origin *find(tidei_tracker *t, const tidei_storage *st) {
