@@ -83,6 +83,7 @@ static tide_array *store_new(const tidei_operand *src, tide_dtype t, const char 
 }
 
 tide_array *tide_cast(tide_array *a, tide_dtype t) {
+    TIDEI_OPERATION("tide_cast");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_cast", &src) != TIDE_OK) return NULL;
     tide_array *made = store_new(&src, t, "tide_cast");
@@ -91,6 +92,7 @@ tide_array *tide_cast(tide_array *a, tide_dtype t) {
 }
 
 tide_array *tide_copy(tide_array *a) {
+    TIDEI_OPERATION("tide_copy");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_copy", &src) != TIDE_OK) return NULL;
     tide_array *made = store_new(&src, src.lay.dtype, "tide_copy");
@@ -99,6 +101,7 @@ tide_array *tide_copy(tide_array *a) {
 }
 
 tide_array *tide_contiguous(tide_array *a) {
+    TIDEI_OPERATION("tide_contiguous");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_contiguous", &src) != TIDE_OK) return NULL;
     if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
@@ -145,6 +148,7 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
 }
 
 tide_status tide_assign(tide_array *dst, tide_array *src) {
+    TIDEI_OPERATION("tide_assign");
     tidei_operand d, o;
     tide_status s = tidei_operand_get(dst, "tide_assign", &d);
     if (s != TIDE_OK) return s;
@@ -196,6 +200,7 @@ static tide_status fill_bytes(const tidei_operand *dst, const void *element, con
 }
 
 tide_status tide_memset(tide_array *dst, unsigned char value) {
+    TIDEI_OPERATION("tide_memset");
     unsigned char element[16];
     tidei_operand d;
     tide_status s = tidei_operand_get(dst, "tide_memset", &d);
@@ -207,6 +212,7 @@ tide_status tide_memset(tide_array *dst, unsigned char value) {
 }
 
 tide_status tide_fill(tide_array *dst, tide_arg value) {
+    TIDEI_OPERATION("tide_fill");
     unsigned char element[16];
     tidei_operand d;
     tide_status s = tidei_operand_get(dst, "tide_fill", &d);

@@ -109,6 +109,7 @@ static tide_array *take(const tidei_operand *a, const tidei_operand *indices, in
 }
 
 tide_array *tide_take(tide_array *a, tide_array *indices, int axis) {
+    TIDEI_OPERATION("tide_take");
     tidei_operand o, i;
     tide_array *made = NULL;
     if (tidei_operand_get(a, "tide_take", &o) != TIDE_OK) return NULL;

@@ -3,10 +3,9 @@
 ** Model. Who does something adds a record to the recorder's buffer: under its lock, where the time is taken too, so that
 ** records are in the order of their times. A full buffer, or one whose last writing is a second ago, is set aside, and another
 ** one takes its place; who next comes by without a lock makes it text and writes it, while others go on recording. Where both
-** are full, who has something to record writes himself, whatever he holds. The text's form is a table (recorder_forms.c) and looks at records only. Spans
-** (collections, climbs, rungs, waits) also become ranges of a tool (nvtx.h), at the moment itself, as do operations while
-** they are queued (storage.c). docs/tracing.md says what
-** the files hold.
+** are full, who has something to record writes himself, whatever he holds. The text's form is a table (recorder_forms.c) and
+** looks at records only. Spans (collections, climbs, rungs, waits) also become ranges of a tool (nvtx.h), at the moment itself,
+** as do operations (TIDEI_OPERATION). docs/tracing.md says what the files hold.
 ** What must stay true: a runtime that records nothing pays one comparison a place; recording allocates nothing after open; a
 ** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest.
 ** The recorder's lock is the innermost of all: nothing is called under it. The lock of writing is taken before it, and with none

@@ -1,6 +1,7 @@
 /* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
 #include "runtime/lend.h"
 #include "runtime/neighbours.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
@@ -379,6 +380,7 @@ tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
 void *tide_stream_native(tide_stream *s) { return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL; }
 
 tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
+    TIDEI_OPERATION("tide_synchronize");
     if (!rt || (s && s->dev->rt != rt))
         return tidei_fail(TIDE_E_INVALID, "tide_synchronize",
                           "the runtime is NULL, or the stream belongs to another runtime");
@@ -391,6 +393,7 @@ tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
 }
 
 tide_status tide_device_synchronize(tide_runtime *rt) {
+    TIDEI_OPERATION("tide_device_synchronize");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_synchronize", "the runtime is NULL");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();

@@ -112,7 +112,7 @@ struct tide_runtime {
     tidei_deaths *deaths;
     struct tidei_loans *loans;     /* runtime/lend.c */
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
-    bool ranges;                   /* a tool is told of spans and operations */
+    bool ranges;                   /* a tool is told of spans */
     struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */
     bool watched;                  /* the recorder or the tracker is told of allocations; fixed once open */
     const tidei_gc_ops *gc_ops;

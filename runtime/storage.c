@@ -2,7 +2,6 @@
 **
 ** The common case, an operation whose operands were all used on its own stream, takes no lock but that stream's, makes no
 ** driver call but the launch, and allocates nothing. */
-#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
@@ -310,30 +309,20 @@ static tide_status open_window(tidei_window *w, bool *again) {
     return TIDE_OK;
 }
 
-/* Tries until no storage moved meanwhile. */
-static inline tide_status open_window_at_last(tidei_window *w) {
-    tidei_dev *d = w->s->dev;
-    bool again;
-    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, w->op);
-    for (;;) {
-        tide_status status = open_window(w, &again);
-        if (tidei_likely(!again || status != TIDE_OK)) return status;
-        tidei_moves_wait(&d->moves);
-    }
-}
-
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    bool again;
     tidei_check(n <= TIDEI_USES_MAX);
     w->s = s;
     w->uses = uses;
     w->n = n;
     w->op = op;
     w->ranges[0].addr = 0;
-    if (tidei_unlikely(s->dev->rt->ranges)) tidei_nvtx_push(op);
-    tide_status status = open_window_at_last(w);
-    if (tidei_unlikely(status != TIDE_OK)) {
-        if (s->dev->rt->ranges) tidei_nvtx_pop();
-        return status;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
+    for (;;) {
+        tide_status status = open_window(w, &again);
+        if (tidei_unlikely(status != TIDE_OK)) return status;
+        if (tidei_likely(!again)) break;
+        tidei_moves_wait(&s->dev->moves);
     }
     for (unsigned i = 0; i < n; i++)
         w->ranges[i] =
@@ -351,7 +340,6 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
         tide_status waited = tidei_stream_wait(w->s, true);
         if (result == TIDE_OK) result = waited;
     }
-    if (tidei_unlikely(w->s->dev->rt->ranges)) tidei_nvtx_pop();
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 
