@@ -3,6 +3,7 @@
 #include "gc/gc.h"
 #include "libs/libs.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
 
 /* Opens the upper floors on a runtime whose own half is open. Closes everything on failure. */
 static tide_status open_floors(tide_runtime *rt, tide_runtime **out) {
@@ -40,6 +41,7 @@ tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_
 
 void tide_close(tide_runtime *rt) {
     if (!rt || tidei_forked()) return;
+    tidei_tracker_farewell(rt);
     tidei_threads_part(rt);
     if (rt->deaths) tidei_deaths_end(rt->deaths);
     tidei_arrays_close(rt);

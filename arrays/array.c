@@ -10,6 +10,7 @@
 /* ---- making ---- */
 
 tide_array *tide_empty(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape) {
+    TIDEI_OPERATION("tide_empty");
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, "tide_empty", &o);
     return a ? tidei_array_done(a, &o, TIDE_OK) : NULL;
@@ -17,6 +18,7 @@ tide_array *tide_empty(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *
 
 static tide_array *make_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, tide_arg value,
                              const char *op) {
+    TIDEI_OPERATION(op);
     unsigned char element[16];
     tidei_operand o;
     if (tidei_encode(value, t, op, element) != TIDE_OK) return NULL;
@@ -65,6 +67,7 @@ static tide_status copy_truths(const tidei_operand *o, const unsigned char *data
 }
 
 tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
+    TIDEI_OPERATION("tide_from_host");
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, "tide_from_host", &o);
     if (!a) return NULL;
@@ -154,6 +157,7 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
 }
 
 tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop, double step) {
+    TIDEI_OPERATION("tide_arange");
     int64_t count;
     tidei_operand o;
     if (arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
@@ -184,6 +188,7 @@ tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op
 }
 
 tide_status tide_to_host(tide_array *a, void *dst, size_t bytes) {
+    TIDEI_OPERATION("tide_to_host");
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_to_host", &o);
     if (s != TIDE_OK) return s;
@@ -199,6 +204,7 @@ tide_status tide_to_host(tide_array *a, void *dst, size_t bytes) {
 }
 
 static tide_status read_item(tide_array *a, const char *op, tide_arg *out) {
+    TIDEI_OPERATION(op);
     unsigned char element[16];
     char text[192];
     tidei_operand o;

@@ -48,6 +48,7 @@ static tide_array *concat(const tidei_operand *parts, size_t n, int axis) {
 }
 
 tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
+    TIDEI_OPERATION("tide_concat");
     tide_array *made = NULL;
     tidei_operand first;
     size_t got = 0;

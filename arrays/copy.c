@@ -83,6 +83,7 @@ static tide_array *store_new(const tidei_operand *src, tide_dtype t, const char 
 }
 
 tide_array *tide_cast(tide_array *a, tide_dtype t) {
+    TIDEI_OPERATION("tide_cast");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_cast", &src) != TIDE_OK) return NULL;
     tide_array *made = store_new(&src, t, "tide_cast");
@@ -91,6 +92,7 @@ tide_array *tide_cast(tide_array *a, tide_dtype t) {
 }
 
 tide_array *tide_copy(tide_array *a) {
+    TIDEI_OPERATION("tide_copy");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_copy", &src) != TIDE_OK) return NULL;
     tide_array *made = store_new(&src, src.lay.dtype, "tide_copy");
@@ -99,6 +101,7 @@ tide_array *tide_copy(tide_array *a) {
 }
 
 tide_array *tide_contiguous(tide_array *a) {
+    TIDEI_OPERATION("tide_contiguous");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_contiguous", &src) != TIDE_OK) return NULL;
     if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
@@ -145,6 +148,7 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
 }
 
 tide_status tide_assign(tide_array *dst, tide_array *src) {
+    TIDEI_OPERATION("tide_assign");
     tidei_operand d, o;
     tide_status s = tidei_operand_get(dst, "tide_assign", &d);
     if (s != TIDE_OK) return s;
@@ -177,7 +181,38 @@ static tide_status fill(const tidei_operand *dst, const void *element, const cha
     return run(dst->rt, &c, &p, op);
 }
 
+/* Elements of any size that are no numbers: words of the same size, whose bytes pass through unchanged. Elements of 16
+** bytes are two such words. */
+static tide_status fill_bytes(const tidei_operand *dst, const void *element, const char *op) {
+    static const tide_dtype words[] = {TIDE_U8, TIDE_U16, TIDE_U32, TIDE_U64};
+    size_t size = tide_dtype_size(dst->lay.dtype);
+    tidei_operand part = *dst;
+    if (size < 16 || tidei_layout_contiguous(&dst->lay)) {
+        if (size < 16) part.lay.dtype = words[__builtin_ctzll(size)];
+        return fill(&part, element, op);
+    }
+    part.lay.dtype = TIDE_U64;
+    part.lay.offset *= 2;
+    for (int i = 0; i < part.lay.ndim; i++) part.lay.strides[i] *= 2;
+    tide_status s = fill(&part, element, op);
+    part.lay.offset++;
+    return s == TIDE_OK ? fill(&part, element, op) : s;
+}
+
+tide_status tide_memset(tide_array *dst, unsigned char value) {
+    TIDEI_OPERATION("tide_memset");
+    unsigned char element[16];
+    tidei_operand d;
+    tide_status s = tidei_operand_get(dst, "tide_memset", &d);
+    if (s != TIDE_OK) return s;
+    memset(element, d.lay.dtype == TIDE_BOOL ? value != 0 : value, sizeof element);
+    s = fill_bytes(&d, element, "tide_memset");
+    tidei_operand_put(&d);
+    return s;
+}
+
 tide_status tide_fill(tide_array *dst, tide_arg value) {
+    TIDEI_OPERATION("tide_fill");
     unsigned char element[16];
     tidei_operand d;
     tide_status s = tidei_operand_get(dst, "tide_fill", &d);

@@ -413,6 +413,7 @@ static tide_status draw_operand(const tidei_operand *o, picture *p, const char *
 }
 
 size_t tide_format(tide_array *a, char *buf, size_t cap) {
+    TIDEI_OPERATION("tide_format");
     tidei_operand o;
     picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
     if (tidei_operand_get(a, "tide_format", &o) != TIDE_OK) return 0;

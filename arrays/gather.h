@@ -12,18 +12,29 @@ typedef struct ga_16 {
     ga_u64 part[2];
 } ga_16;
 
+#define GA_WRITING 255ULL /* a report is being written */
+
+/* The steps of a report; who claims it has the words to itself until the last step, which others may read after. */
 #ifdef __CUDACC_RTC__
-#define GA_FN              static __device__ __forceinline__
-#define GA_REPORT(p, code) (*(volatile ga_u64 *)(p)->fault = (code))
+#define GA_FN          static __device__ __forceinline__
+#define GA_CLAIM(w)    (atomicCAS((w), 0ULL, GA_WRITING) == 0ULL)
+#define GA_WRITE(w, v) (*(volatile ga_u64 *)(w) = (v))
+#define GA_LAST(w, v)  (__threadfence_system(), GA_WRITE(w, v))
 #else
-#define GA_FN              static inline
-#define GA_REPORT(p, code) __atomic_store_n((ga_u64 *)(p)->fault, (code), __ATOMIC_RELAXED)
+#define GA_FN          static inline
+#define GA_WRITE(w, v) __atomic_store_n((w), (v), __ATOMIC_RELAXED)
+#define GA_LAST(w, v)  __atomic_store_n((w), (v), __ATOMIC_RELEASE)
+static inline int GA_CLAIM(unsigned long long *w) {
+    unsigned long long none = 0;
+    return __atomic_compare_exchange_n(w, &none, GA_WRITING, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 #endif
 
 #define GA_RANK 8
 
 typedef struct ga_take {
-    ga_u64 out, source, indices, fault; /* addresses of the first elements; where a bad index is reported */
+    ga_u64 out, source, indices, fault; /* addresses of the first elements; where a bad index is reported, */
+    ga_u64 report;                      /* and the first word of that */
     ga_i64 rows;
     ga_i64 length, step; /* of the axis taken along: elements, stride */
     int ndim;            /* of the iteration space, >= 1 */
@@ -31,22 +42,30 @@ typedef struct ga_take {
     ga_i64 shape[GA_RANK], source_strides[GA_RANK], index_strides[GA_RANK];
 } ga_take;
 
+/* The first one that nobody has taken yet is kept. */
+GA_FN void ga_report(const ga_take *p, ga_i64 index) {
+    ga_u64 *w = (ga_u64 *)p->fault;
+    if (!GA_CLAIM(w)) return;
+    GA_WRITE(w + 1, (ga_u64)index);
+    GA_WRITE(w + 2, (ga_u64)p->length);
+    GA_LAST(w, p->report);
+}
+
 /* The index at an offset, counted from the start; one out of range is reported, and read as the nearest valid one. */
 GA_FN ga_i64 ga_index(const ga_take *p, ga_i64 at) {
-    ga_i64 v;
+    ga_i64 v, given;
     switch (p->size) {
     case 1:
         v = p->is_signed ? ((const signed char *)p->indices)[at] : ((const unsigned char *)p->indices)[at];
         break;
     case 2: v = p->is_signed ? ((const short *)p->indices)[at] : ((const unsigned short *)p->indices)[at]; break;
     case 4: v = p->is_signed ? ((const int *)p->indices)[at] : (ga_i64)((const unsigned *)p->indices)[at]; break;
-    default:
-        v = ((const ga_i64 *)p->indices)[at];
-        if (v < 0 && !p->is_signed) v = p->length; /* 2^63 or more */
+    default: v = ((const ga_i64 *)p->indices)[at];
     }
-    if (v < 0) v += p->length;
+    given = v;
+    if (v < 0) v = p->is_signed ? v + p->length : p->length; /* unsigned: 2^63 or more */
     if (v >= 0 && v < p->length) return v;
-    GA_REPORT(p, 1);
+    ga_report(p, given);
     return v < 0 ? 0 : p->length - 1;
 }
 

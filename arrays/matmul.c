@@ -320,6 +320,7 @@ static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
 }
 
 tide_array *tide_matmul(tide_array *a, tide_array *b) {
+    TIDEI_OPERATION(op);
     tidei_operand x, y;
     tide_array *made = NULL;
     if (tidei_operand_get(a, op, &x) != TIDE_OK) return NULL;

@@ -283,6 +283,7 @@ tide_array *tidei_npy_read_stream(tide_runtime *rt, FILE *f, const char *name) {
 }
 
 tide_array *tide_npy_read(tide_runtime *rt, const char *path) {
+    TIDEI_OPERATION("tide_npy_read");
     if (!rt || !path) {
         tidei_fail(TIDE_E_INVALID, "tide_npy_read", "the %s is NULL", rt ? "path" : "runtime");
         return NULL;
@@ -412,6 +413,7 @@ static tide_status write_operand(const tidei_operand *o, const char *path) {
 }
 
 tide_status tide_npy_write(tide_array *a, const char *path) {
+    TIDEI_OPERATION("tide_npy_write");
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_npy_write", &o);
     if (s != TIDE_OK) return s;

@@ -15,6 +15,7 @@ extern const char tidei_philox_text[];
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of number needs. */
 static tide_array *draw(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
                         tidei_own_kernel k, unsigned per_block, ph_draw d, const char *op) {
+    TIDEI_OPERATION(op);
     static const size_t at[] = {offsetof(ph_draw, out)};
     tidei_operand o;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
@@ -76,6 +77,7 @@ static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
 }
 
 tide_array *tide_permutation(tide_runtime *rt, tide_rng *rng, int64_t n) {
+    TIDEI_OPERATION("tide_permutation");
     static const size_t at[] = {offsetof(ph_shuffle, out)};
     const tidei_own_kernel k = KERNEL(philox_permutation);
     tidei_operand o;

@@ -10,7 +10,7 @@
 #include "arrays/launch.h"
 
 _Static_assert(GA_RANK == TIDE_MAX_RANK, "one rank for both back ends");
-_Static_assert(TIDEI_FAULT_INDEX == 1, "the code that gather.h reports");
+_Static_assert(TIDEI_FAULT_WRITING == GA_WRITING, "one protocol of reports");
 
 extern const char tidei_gather_text[];
 
@@ -92,6 +92,7 @@ static tide_status run(const tidei_operand *out, const tidei_operand *a, const t
     p->source = first_element(a, &uses[1]);
     p->indices = first_element(indices, &uses[2]);
     p->fault = a->st->dev->d->fault_addr;
+    p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, TIDEI_FAULT_BY_TAKE);
     return tidei_run_own(out->rt, kernel_for(a->lay.dtype), uses, 3, p, sizeof *p, at,
                          (uint64_t)tidei_layout_size(&out->lay), "tide_take");
 }
@@ -108,6 +109,7 @@ static tide_array *take(const tidei_operand *a, const tidei_operand *indices, in
 }
 
 tide_array *tide_take(tide_array *a, tide_array *indices, int axis) {
+    TIDEI_OPERATION("tide_take");
     tidei_operand o, i;
     tide_array *made = NULL;
     if (tidei_operand_get(a, "tide_take", &o) != TIDE_OK) return NULL;

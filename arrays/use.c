@@ -51,6 +51,7 @@ static tide_status order(tide_use_scope *u) {
 
 tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n, void **ptrs,
                            tide_use_scope **out) {
+    TIDEI_OPERATION("tide_use_begin");
     if (!rt || !out || (n && (!uses || !ptrs)))
         return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "an argument is NULL");
     if (n > TIDEI_USES_MAX)
@@ -80,6 +81,7 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
 }
 
 tide_status tide_use_end(tide_use_scope *u) {
+    TIDEI_OPERATION("tide_use_end");
     if (!u) return tidei_fail(TIDE_E_INVALID, "tide_use_end", "the scope is NULL");
     pthread_mutex_lock(&u->s->lock);
     uint64_t tick = tidei_stream_tick(u->s);

@@ -1,16 +1,43 @@
 #!/bin/sh
-# dense.sh total|hand|worst: examples/c/dense at full size under 4 GiB, 100 epochs, the host waiting once an epoch.
+# dense.sh total|hand|worst|record: examples/c/dense at full size under 4 GiB, 100 epochs, the host waiting once an epoch.
 #   total   seconds, collected early; the median of five runs
 #   hand    that over the same when freed by hand; medians of nine runs each that take turns, so that both see the same processor clock:
 #           a step is the host's work
 #   worst   the worst step over the median one, epochs 2 to 100; the median of five runs
+#   record  seconds with a recording as JSON over those without; the fastest of nine runs each that take turns: what disturbs a run
+#           only adds. On a host device a smaller size, and one thread multiplies, which leaves processors for the rest
 set -eu
 bin=build-release/examples/c/dense
 runs=5
-[ "$1" != hand ] || runs=9
-run() { "$bin" --free="$1" --rows 300000 --limit 4GiB --epochs 100 --wait --quiet --summary | grep '^summary'; }
+rows=300000 epochs=100
+case $1 in hand | record) runs=9 ;; esac
+[ "$1" != record ] || case $(build-release/tools/tide info --device) in cuda*) ;; *) rows=4096 epochs=20; export OPENBLAS_NUM_THREADS=1 ;; esac
+run() { "$bin" --free="$1" --rows $rows --limit 4GiB --epochs $epochs --wait --quiet --summary | grep '^summary'; }
 field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
 median() { sort -n | sed -n $((runs / 2 + 1))p; }
+total() { printf '%s' "$1" | field total_s | median; }
+
+if [ "$1" = record ]; then
+    file=$(mktemp -u).json
+    trap 'rm -f "$file"' EXIT
+    with= without=
+    i=0
+    while [ $i -lt $((2 * runs)) ]; do
+        case $((i % 4)) in # with, without, without, with
+        0 | 3) one=$(TIDE_TRACE="$file" run eager | field total_s); with="$with$one
+" ;;
+        *) one=$(run eager | field total_s); without="$without$one
+" ;;
+        esac
+        rm -f "$file"
+        i=$((i + 1))
+    done
+    fastest() { printf '%s' "$1" | sort -n | head -n 1; }
+    echo "fastest with a recording $(fastest "$with") s, without $(fastest "$without") s"
+    awk "BEGIN { printf \"figure %.3f\\n\", $(fastest "$with") / $(fastest "$without") }"
+    exit
+fi
+
 eager= hand=
 i=0
 while [ $i -lt $runs ]; do
@@ -24,7 +51,6 @@ while [ $i -lt $runs ]; do
 "
     i=$((i + 1))
 done
-total() { printf '%s' "$1" | field total_s | median; }
 case $1 in
 total) echo "figure $(total "$eager")" ;;
 hand) printf '%s' "$hand"; awk "BEGIN { printf \"figure %.3f\\n\", $(total "$eager") / $(total "$hand") }" ;;

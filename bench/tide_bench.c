@@ -34,6 +34,7 @@ static const struct {
     {"batches", bench_batches,
      "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
+    {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
 };
 
 static int usage(void) {

@@ -9,6 +9,7 @@
 ** nothing (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include <stdio.h>
 
@@ -464,6 +465,7 @@ void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t requ
 }
 
 tide_status tide_collect(tide_runtime *rt) {
+    TIDEI_OPERATION("tide_collect");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collect", "the runtime is NULL");
     if (!tidei_thread_get(rt)) return tidei_last_status();
     tidei_drain(rt);

@@ -285,6 +285,15 @@ __attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, t
     return !(w & TIDEI_DRAINED) && atomic_compare_exchange_strong(&h->word, &w, w);
 }
 
+__attribute__((no_sanitize("thread"))) tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes,
+                                                                         tidei_layout *lay) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    tidei_storage *st = h->st;
+    *bytes = h->bytes;
+    *lay = h->lay;
+    return !(w & TIDEI_DEAD) && atomic_compare_exchange_strong(&h->word, &w, w) ? st : NULL;
+}
+
 static void report_dead(tidei_handle *h, void *count) {
     tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
     ++*(size_t *)count;

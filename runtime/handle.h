@@ -98,6 +98,9 @@ static inline bool tidei_deaths_pending(tidei_deaths *q) {
 void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user);
 /* What a handle that others use meanwhile holds; false: it ended while it was looked at. */
 bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes, tidei_layout *lay);
+/* The same, for who keeps storages that have an origin from ending meanwhile (tracker.h): what a live array holds; NULL: it is
+** none, or died. Storages without an origin must not be followed. */
+tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay);
 tidei_deaths *tidei_deaths_open(tide_runtime *rt);
 /* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime still has all its floors,
 ** so that a callback may call what it may call elsewhere. */

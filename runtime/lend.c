@@ -4,6 +4,7 @@
 ** Work on it is not ours to see: from malloc on its stream is ordered after all earlier uses, and free says that the uses
 ** ended with what is queued on its stream by then, for which that stream takes a tick. */
 #include "runtime/lend.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/storage.h"
@@ -149,6 +150,7 @@ static tidei_thread *check_in(tide_pool *x, tide_stream *s, const char *op) {
 }
 
 void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
+    TIDEI_OPERATION("tide_pool_malloc");
     tidei_thread *t = check_in(x, s, "tide_pool_malloc");
     tidei_storage *st;
     if (!t) return NULL;
@@ -163,6 +165,7 @@ void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
 }
 
 void tide_pool_free(tide_pool *x, void *ptr, tide_stream *s) {
+    TIDEI_OPERATION("tide_pool_free");
     if (!ptr || tidei_forked()) return;
     tidei_thread *t = check_in(x, s, "tide_pool_free");
     if (!t) return;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool looked, attached; /* under attach_lock */
+static bool looked;              /* under attach_lock */
+atomic_bool tidei_nvtx_attached; /* written under attach_lock */
 
 /* ---- the tables that the tool fills ---- */
 
@@ -84,10 +85,10 @@ bool tidei_nvtx_attach(tide_runtime *rt) {
     if (first) {
         looked = true;
         why = load(path);
-        attached = !why && usable();
+        atomic_store(&tidei_nvtx_attached, !why && usable());
         if (why) snprintf(text, sizeof text, "%s", why); /* the loader's words are its thread's next call's */
     }
-    bool now = attached;
+    bool now = atomic_load(&tidei_nvtx_attached);
     pthread_mutex_unlock(&attach_lock);
     if (why) tidei_log(rt, TIDE_LOG_WARNING, "NVTX_INJECTION64_PATH=%.200s is of no use: %s", path, text);
     return now;

@@ -14,6 +14,20 @@ bool tidei_nvtx_attach(tide_runtime *rt);
 void tidei_nvtx_push(const char *name);
 void tidei_nvtx_pop(void);
 
+/* In a public operation, before it does anything: a range by its name until it returns, however it does. A branch where
+** nothing is attached. */
+#define TIDEI_OPERATION(name)                                                                                      \
+    __attribute__((cleanup(tidei_operation_ends))) const bool operation_seen = tidei_operation_begins(name)
+extern atomic_bool tidei_nvtx_attached; /* by the first runtime; it stays */
+static inline bool tidei_operation_begins(const char *name) {
+    if (tidei_likely(!atomic_load_explicit(&tidei_nvtx_attached, memory_order_acquire))) return false;
+    tidei_nvtx_push(name);
+    return true;
+}
+static inline void tidei_operation_ends(const bool *seen) {
+    if (tidei_unlikely(*seen)) tidei_nvtx_pop();
+}
+
 /* ---- what a tool sees: the facts of NVTX's nvtxTypes.h and nvToolsExt.h ---- */
 
 enum { TIDEI_NVTX_CALLBACKS = 1, TIDEI_NVTX_VERSION_INFO = 3 };  /* export tables */

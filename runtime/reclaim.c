@@ -4,6 +4,7 @@
 ** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
 ** "Out of memory while memory is free" starts here. */
 #include "runtime/neighbours.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <sched.h>
@@ -455,6 +456,7 @@ static void reclaim_device(tidei_dev *d, int level) {
 }
 
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
+    TIDEI_OPERATION("tide_reclaim");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_reclaim", "the runtime is NULL");
     if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_DROP)
         return tidei_fail(TIDE_E_INVALID, "tide_reclaim",

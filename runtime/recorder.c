@@ -1,8 +1,9 @@
-/* recorder.c: a recording's life: its file, its buffer, and what is added to it. The model stands in recorder.h.
+/* recorder.c: a recording's life: its file, its buffers, and what is added to them. The model stands in recorder.h.
 **
 ** Files. Several runtimes of a process, and several processes, may be told the same name: who comes later takes the next free
 ** one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this process has recorded into counts as taken as long as it
-** is there, by whatever link it goes. */
+** is there, by whatever link it goes. What the user named is written over, whatever it is; a numbered name only if that file is
+** empty or begins as a recording does. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RECORDS    4096 /* 256 KiB; written when full, which takes about 1 ms */
+#define RECORDS    4096 /* 256 KiB a buffer; written when full, which takes about 1 ms */
 #define TEXT_BYTES (64 * TIDEI_KIB)
 #define WRITE_NS   1000000000u /* what a crash may cost, while anything is recorded */
 #define FILES_MAX  10000       /* of one name */
@@ -27,16 +28,22 @@ struct tidei_recorder {
     uint64_t start_ns;
     int fd;
     char path[1100];
-    /* */
+    /* without a lock */
     atomic_bool ended;  /* by an error */
     _Atomic int silent; /* the error that ended it, until it was told; 0: none */
+    atomic_bool aside;  /* a buffer was set aside; a hint but under `lock` */
     pthread_mutex_t lock;
-    /* under lock */
-    uint64_t written_ns; /* when the buffer was last written */
-    off_t whole;         /* bytes of the file, all of them whole rows */
-    unsigned n;
+    /* under lock; of a buffer that was set aside the records are the writer's until its n is 0 again */
+    uint64_t aside_ns; /* when one was last */
+    unsigned current;  /* where records are added; the other one is empty, or set aside */
+    struct {
+        unsigned n;
+        tidei_record at[RECORDS];
+    } buffer[2];
+    pthread_mutex_t writing;
+    /* under writing */
+    off_t whole; /* bytes of the file, all of them whole rows */
     tidei_rows rows;
-    tidei_record records[RECORDS];
     char text[TEXT_BYTES];
 };
 
@@ -86,15 +93,26 @@ static tide_status refused(const char *path, int error) {
     return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: %s", path, strerror(error));
 }
 
-/* An open file, made by the opening if `fresh`: *free_one says whether it is nobody's; then it is empty. Devices (/dev/null)
-** are anybody's. What somebody has to read at the other end is refused: if that one went away, the program would end. */
-static tide_status check_file(int fd, const char *path, bool fresh, bool *free_one) {
+/* Whether the file is empty, or begins as recordings of this form do. */
+static bool is_recording(const tidei_form *form, int fd, const struct stat *s) {
+    char begins[64];
+    size_t n = strlen(form->begins);
+    tidei_check(n <= sizeof begins);
+    return s->st_size == 0 || (pread(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, form->begins, n));
+}
+
+/* An open file, made by the opening if `fresh`: *free_one says whether it is nobody's, and, if only a recording may be written
+** over (`form`), one; then it is empty. Devices (/dev/null) are anybody's. What somebody has to read at the other end is refused:
+** if that one went away, the program would end. */
+static tide_status check_file(int fd, const char *path, bool fresh, const tidei_form *form, bool *free_one) {
     struct stat s;
     *free_one = true;
     if (fstat(fd, &s)) return refused(path, errno);
     if (S_ISCHR(s.st_mode)) return TIDE_OK;
     if (!S_ISREG(s.st_mode)) return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: it is no file", path);
-    *free_one = !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK; /* where locks are unknown, it is free */
+    *free_one = !form || is_recording(form, fd, &s);
+    if (*free_one)
+        *free_one = !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK; /* unknown locks: it is free */
     tide_status status = *free_one ? take_file(path, &s, fresh, free_one) : TIDE_OK;
     if (status == TIDE_OK && *free_one && ftruncate(fd, 0)) return refused(path, errno);
     return status;
@@ -109,8 +127,9 @@ static void number_path(tidei_recorder *r, const char *path, unsigned k) {
         snprintf(r->path, sizeof r->path, "%.*s.%u%s", (int)stem, path, k, r->form->suffix);
 }
 
-static int open_either(const char *path, bool *fresh) {
-    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+/* `reads`: what is there will be looked at. */
+static int open_either(const char *path, bool reads, bool *fresh) {
+    const int flags = (reads ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     int fd = open(path, flags | O_EXCL, 0666);
     *fresh = fd >= 0;
     return fd >= 0 || errno != EEXIST ? fd : open(path, flags, 0666);
@@ -120,9 +139,9 @@ static tide_status open_file(tidei_recorder *r, const char *path) {
     for (unsigned k = 1; k <= FILES_MAX; k++) {
         bool free_one, fresh;
         number_path(r, path, k);
-        r->fd = open_either(r->path, &fresh);
+        r->fd = open_either(r->path, k > 1, &fresh);
         if (r->fd < 0) return refused(r->path, errno);
-        tide_status status = check_file(r->fd, r->path, fresh, &free_one);
+        tide_status status = check_file(r->fd, r->path, fresh, k > 1 ? r->form : NULL, &free_one);
         if (status == TIDE_OK && free_one) return TIDE_OK;
         close(r->fd);
         if (status != TIDE_OK) return status;
@@ -130,7 +149,7 @@ static tide_status open_file(tidei_recorder *r, const char *path) {
     return tidei_fail(TIDE_E_IO, OPEN, "%s and the %d after it are taken", path, FILES_MAX);
 }
 
-/* ---- writing, under the lock ---- */
+/* ---- writing, under the lock of it ---- */
 
 /* The file keeps the rows that it has whole. */
 static void end_recording(tidei_recorder *r, int error) {
@@ -153,32 +172,75 @@ static void write_text(tidei_recorder *r) {
     r->rows.at = r->text;
 }
 
-static void write_records(tidei_recorder *r) {
-    for (unsigned i = 0; i < r->n; i++) {
+static void write_records(tidei_recorder *r, const tidei_record *at, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
         if (r->rows.at + TIDEI_ROW_BYTES > r->text + TEXT_BYTES) write_text(r);
-        r->form->row(&r->rows, &r->records[i]);
+        r->form->row(&r->rows, &at[i]);
     }
-    r->n = 0;
     write_text(r);
+}
+
+/* The buffer that was set aside, until there is none. */
+static void write_aside(tidei_recorder *r) {
+    for (;;) {
+        pthread_mutex_lock(&r->lock);
+        unsigned other = !r->current, n = r->buffer[other].n;
+        pthread_mutex_unlock(&r->lock);
+        if (!n) return;
+        write_records(r, r->buffer[other].at, n);
+        pthread_mutex_lock(&r->lock);
+        r->buffer[other].n = 0;
+        atomic_store_explicit(&r->aside, false, memory_order_relaxed);
+        pthread_mutex_unlock(&r->lock);
+    }
+}
+
+void tidei_recorder_write(tidei_recorder *r) {
+    if (tidei_likely(!atomic_load_explicit(&r->aside, memory_order_relaxed)) || tidei_forked()) return;
+    if (pthread_mutex_trylock(&r->writing)) return;
+    write_aside(r);
+    pthread_mutex_unlock(&r->writing);
 }
 
 /* ---- adding ---- */
 
+/* Under the lock, where the other one is empty. */
+static void set_aside(tidei_recorder *r, uint64_t ns) {
+    r->current = !r->current;
+    r->aside_ns = ns;
+    atomic_store_explicit(&r->aside, true, memory_order_relaxed);
+}
+
+/* There is room for a record in the current buffer; the lock is held, and may have been let go meanwhile. */
+static void make_room(tidei_recorder *r) {
+    while (r->buffer[r->current].n == RECORDS) {
+        if (!r->buffer[!r->current].n) {
+            set_aside(r, tidei_now_ns() - r->start_ns);
+            return;
+        }
+        pthread_mutex_unlock(&r->lock);
+        pthread_mutex_lock(&r->writing);
+        write_aside(r);
+        pthread_mutex_unlock(&r->writing);
+        pthread_mutex_lock(&r->lock);
+    }
+}
+
 static void add(tidei_recorder *r, tidei_record x) {
     if (atomic_load_explicit(&r->ended, memory_order_relaxed) || tidei_forked()) return;
     pthread_mutex_lock(&r->lock);
+    make_room(r);
+    unsigned *n = &r->buffer[r->current].n;
     x.ns = tidei_now_ns() - r->start_ns;
     x.backed = atomic_load_explicit(&r->rt->devs[0].backed, memory_order_relaxed);
-    r->records[r->n++] = x;
-    if (r->n == RECORDS || x.ns - r->written_ns >= WRITE_NS) {
-        write_records(r);
-        r->written_ns = x.ns;
-    }
+    r->buffer[r->current].at[(*n)++] = x;
+    if ((*n == RECORDS || x.ns - r->aside_ns >= WRITE_NS) && !r->buffer[!r->current].n) set_aside(r, x.ns);
     pthread_mutex_unlock(&r->lock);
 }
 
-/* One warning, where no lock is held. */
+/* Where no lock is held: what was set aside, and one warning. */
 static void speak(tidei_recorder *r) {
+    tidei_recorder_write(r);
     int error = atomic_load_explicit(&r->silent, memory_order_relaxed) ? atomic_exchange(&r->silent, 0) : 0;
     if (tidei_unlikely(error))
         tidei_log(r->rt, TIDE_LOG_WARNING, "%s: recording ends here, the file cannot be written: %s", r->path,
@@ -228,13 +290,18 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
 }
 
 void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes) {
-    if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+    if (rt->recorder) {
+        add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+        tidei_recorder_write(rt->recorder);
+    }
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
-    if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
+    if (!rt->recorder) return;
+    add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
+    tidei_recorder_write(rt->recorder);
 }
 
 /* ---- a recording's life ---- */
@@ -250,6 +317,7 @@ static tide_status open_recorder(tide_runtime *rt) {
         return status;
     }
     pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->writing, NULL);
     r->start_ns = tidei_now_ns();
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
@@ -274,12 +342,14 @@ void tidei_recorder_close(tide_runtime *rt) {
     tidei_recorder *r = rt->recorder;
     if (!r) return;
     rt->recorder = NULL;
-    write_records(r);
+    write_aside(r);
+    write_records(r, r->buffer[r->current].at, r->buffer[r->current].n);
     r->form->foot(&r->rows);
     write_text(r);
     flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
     if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
     speak(r);
     pthread_mutex_destroy(&r->lock);
+    pthread_mutex_destroy(&r->writing);
     tidei_host_free(rt, r);
 }

@@ -38,7 +38,8 @@ static void put_name(tidei_rows *x, const char *name) {
 
 /* ---- CSV ---- */
 
-static void csv_head(tidei_rows *x) { put(x, "op,id,bytes,stream,time_us\n"); }
+#define CSV_BEGINS "op,id,bytes,stream,time_us\n"
+static void csv_head(tidei_rows *x) { put(x, CSV_BEGINS); }
 
 static void csv_put(tidei_rows *x, char op, uint64_t id, uint64_t bytes, unsigned stream, uint64_t ns) {
     *x->at++ = op;
@@ -140,6 +141,8 @@ static void need_thread(tidei_rows *x, uint32_t thread) {
     name_numbered(x, THREADS, thread, "thread ", thread);
 }
 
+#define JSON_BEGINS "[\n{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"process_name\"" /* json_head's first */
+
 static void json_head(tidei_rows *x) {
     put(x, "[\n");
     name_track(x, "process_name", STREAMS, 1, x->device);
@@ -223,8 +226,8 @@ static void json_foot(tidei_rows *x) { put(x, "\n]\n"); }
 /* ---- the table ---- */
 
 static const tidei_form forms[] = {
-    {".csv", false, csv_head, csv_row, csv_foot},
-    {".json", true, json_head, json_row, json_foot},
+    {".csv", CSV_BEGINS, false, csv_head, csv_row, csv_foot},
+    {".json", JSON_BEGINS, true, json_head, json_row, json_foot},
 };
 
 const tidei_form *tidei_form_of(const char *path) {

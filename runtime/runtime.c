@@ -1,8 +1,11 @@
 /* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
 #include "runtime/lend.h"
 #include "runtime/neighbours.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,13 +83,53 @@ tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *
     return status == TIDE_E_LOST ? tidei_lost_on(s, op) : tidei_fail_as(op);
 }
 
+/* ---- what kernels report ---- */
+
+#define REPORT_LOOKS                                                                                               \
+    1000000 /* a report of other work takes microseconds to write; one that is not done by then is the next's */
+
+/* The report's first word once it is the caller's alone; 0: there is none. */
+static uint64_t claim_report(_Atomic uint64_t *words) {
+    for (unsigned i = 0; i < REPORT_LOOKS; i++) {
+        uint64_t w = atomic_load_explicit(words, memory_order_relaxed);
+        if (w == TIDEI_FAULT_NONE) return 0;
+        if (w != TIDEI_FAULT_WRITING && atomic_compare_exchange_strong(words, &w, TIDEI_FAULT_WRITING)) return w;
+        tidei_pause();
+    }
+    return 0;
+}
+
+static const char *raised_by(uint64_t word) {
+    static const char *const names[TIDEI_FAULT_BY_COUNT] = {[TIDEI_FAULT_BY_TAKE] = "tide_take"};
+    unsigned by = tidei_fault_by(word);
+    return by < TIDEI_FAULT_BY_COUNT && names[by] ? names[by] : "a kernel";
+}
+
+static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
+    uint64_t word = claim_report(words), index = words[1], bound = words[2];
+    char number[24];
+    if (!word) return TIDE_OK;
+    atomic_store(words, TIDEI_FAULT_NONE);
+    snprintf(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
+    return tidei_fail(TIDE_E_BOUNDS, op,
+                      "%s: index %s is out of range for %" PRIu64
+                      " elements, in work done before this point; the nearest valid one was read",
+                      raised_by(word), number, bound);
+}
+
 tide_status tidei_take_fault(tidei_dev *d, const char *op) {
-    if (!d->d->fault_word || !atomic_load_explicit(d->d->fault_word, memory_order_relaxed)) return TIDE_OK;
-    uint64_t fault = atomic_exchange(d->d->fault_word, TIDEI_FAULT_NONE);
-    if (fault == TIDEI_FAULT_NONE) return TIDE_OK;
-    return tidei_fail(
-        TIDE_E_BOUNDS, op,
-        "tide_take: an index was out of range in work done before this point; the nearest valid one was read");
+    _Atomic uint64_t *words = d->d->fault_word;
+    if (tidei_likely(!words || !atomic_load_explicit(words, memory_order_relaxed))) return TIDE_OK;
+    return report_fault(words, op);
+}
+
+/* Nobody asked in time: a line of the log. */
+static void tell_last_fault(tidei_dev *d) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    if (tidei_take_fault(d, "tide_close") != TIDE_OK)
+        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+    tidei_error_restore(&e);
 }
 
 /* ---- limits ---- */
@@ -184,6 +227,7 @@ static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device
 static void close_dev(tidei_dev *d) {
     if (!d->d) return;
     tidei_streams_wait_all(d, true);
+    tell_last_fault(d);
     tidei_streams_sweep(d, true);
     tidei_pools_close(d);
     tidei_storage_spares_free(d);
@@ -237,9 +281,11 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     }
     rt->ndevs = 1;
     status = open_dev(rt, &rt->devs[0], device);
+    if (status == TIDE_OK) status = tidei_tracker_open(rt);
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
+    rt->watched = rt->recorder || rt->tracker;
     tidei_neighbours_enter(rt);
     char text[640];
     tide_device_text(rt, text, sizeof text);
@@ -276,6 +322,7 @@ void tidei_runtime_close(tide_runtime *rt) {
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_loans_close(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
+    tidei_tracker_close(rt);
     tidei_recorder_close(rt);
     tidei_threads_cut(rt);
     tidei_host_free(rt, rt->devs);
@@ -334,6 +381,7 @@ tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
 void *tide_stream_native(tide_stream *s) { return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL; }
 
 tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
+    TIDEI_OPERATION("tide_synchronize");
     if (!rt || (s && s->dev->rt != rt))
         return tidei_fail(TIDE_E_INVALID, "tide_synchronize",
                           "the runtime is NULL, or the stream belongs to another runtime");
@@ -346,6 +394,7 @@ tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
 }
 
 tide_status tide_device_synchronize(tide_runtime *rt) {
+    TIDEI_OPERATION("tide_device_synchronize");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_synchronize", "the runtime is NULL");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();

@@ -3,7 +3,8 @@
 ** Locks: a stream's lock is a leaf; dev->streams_lock, the pool none's lock of settling and the lock of moves may take a
 ** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
 ** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
-** holding a lock. The recorder's lock may be taken under any other. */
+** holding a lock. The recorder's lock may be taken under any other; under the tracker's only the process's
+** lock of handles, or a storage's stamps. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
@@ -24,8 +25,9 @@ typedef struct tidei_settings {
     bool gc_early, deterministic, thread_streams;
     size_t host_memory; /* 0: default */
     int host_devices;
-    int log_level, debug;
-    tide_log_fn log; /* NULL: the default */
+    int log_level;
+    int debug, debug_sample; /* debug_sample: one of so many allocations is looked at; 0: as the level says */
+    tide_log_fn log;         /* NULL: the default */
     void *log_user;
     tide_host_memory host; /* NULLs: malloc and free */
     bool cache;
@@ -34,6 +36,7 @@ typedef struct tidei_settings {
     char trace[1024]; /* "": nothing is recorded */
     bool trace_given; /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
 } tidei_settings;
+#define TIDEI_SAMPLE_MOST 1000000000
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
                                 void (*warn)(void *user, const char *line), void *user);
@@ -90,6 +93,7 @@ struct tidei_thread {           /* per thread and runtime */
     bool wants_stream;         /* not made yet */
     struct tide_pool *pool;    /* current pool, held; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
+    unsigned unsampled;        /* allocations since the last that the tracker looked at */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
@@ -108,9 +112,11 @@ struct tide_runtime {
     unsigned ndevs;
     tidei_dev *devs;
     tidei_deaths *deaths;
-    struct tidei_loans *loans; /* runtime/lend.c */
-    tidei_recorder *recorder;  /* NULL: nothing is recorded; fixed once open */
-    bool ranges;               /* a tool is told of spans */
+    struct tidei_loans *loans;     /* runtime/lend.c */
+    tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
+    bool ranges;                   /* a tool is told of spans */
+    struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */
+    bool watched;                  /* the recorder or the tracker is told of allocations; fixed once open */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */
@@ -164,7 +170,8 @@ void tidei_runtime_close(tide_runtime *rt);
 /* Tests: opens on a given device, already open, that the runtime owns from then on (a fault double, say). */
 tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out);
 
-/* TIDE_E_BOUNDS if a kernel reported a fault since the last question. */
+/* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names the operation that raised
+** it. For sync points, whose own name is `op`. */
 tide_status tidei_take_fault(tidei_dev *d, const char *op);
 /* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and the last operation of the
 ** stream on which the loss was noticed first. The first is for a call on stream s that just returned TIDE_E_LOST. */
@@ -198,15 +205,15 @@ static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
     return tidei_likely(known && !t->pool) ? d->pool : tidei_pool_found(d);
 }
 
-/* ---- the short way past the recorder (recorder.c): nothing is recorded ---- */
+/* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to know ---- */
 
-static inline void tidei_record_alloc(const tidei_storage *st, const tide_stream *s) {
-    tidei_recorder *r = st->dev->rt->recorder;
-    if (tidei_unlikely(r)) tidei_recorder_alloc(r, st, s);
+void tidei_watch_made(tidei_storage *st, const tide_stream *s); /* the long ways (storage.c) */
+void tidei_watch_gone(tidei_storage *st);
+static inline void tidei_record_alloc(tidei_storage *st, const tide_stream *s) {
+    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_made(st, s);
 }
 static inline void tidei_record_free(tidei_storage *st) {
-    tidei_recorder *r = st->dev->rt->recorder;
-    if (tidei_unlikely(r)) tidei_recorder_free(r, st);
+    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_gone(st);
 }
 static inline void tidei_record_sync(const tide_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;

@@ -91,9 +91,18 @@ static bool parse_int(const char *text, long low, long high, void *field) {
     return true;
 }
 
+/* A level, or "sample:N", which is a setting of its own: the one chosen puts out the other. */
 static bool parse_debug(const char *text, void *field, size_t cap) {
-    return (void)cap, parse_int(text, 0, 1, field);
+    tidei_settings *s = (tidei_settings *)(void *)((char *)field - offsetof(tidei_settings, debug));
+    bool sample = !strncmp(text, "sample:", 7) && text[7] >= '0' && text[7] <= '9';
+    int v;
+    (void)cap;
+    if (!parse_int(sample ? text + 7 : text, sample ? 1 : 0, sample ? TIDEI_SAMPLE_MOST : 2, &v)) return false;
+    s->debug = sample ? 0 : v;
+    s->debug_sample = sample ? v : 0;
+    return true;
 }
+
 static bool parse_devices(const char *text, void *field, size_t cap) {
     return (void)cap, parse_int(text, 1, 16, field);
 }
@@ -130,7 +139,7 @@ static const struct {
      offsetof(tide_config, host_devices)},
     {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level), FIELD_INT,
      offsetof(tide_config, log_level)},
-    {"TIDE_DEBUG", "0 or 1", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
+    {"TIDE_DEBUG", "0, 1, 2 or sample:N", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
     {"TIDE_CACHE", "0 or 1", parse_switch, SETTING(cache), FIELD_SWITCH, offsetof(tide_config, cache)},
     {"TIDE_CACHE_DIR", "an absolute path", parse_folder, SETTING(cache_dir), FIELD_TEXT,
      offsetof(tide_config, cache_dir)},
@@ -227,6 +236,10 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
         if (config.host && (!config.host->alloc || !config.host->free))
             return tidei_fail(TIDE_E_INVALID, "tide_open", "tide_config.host wants both alloc and free");
         if (config.host) s.host = *config.host;
+        if (config.debug_sample < 0 || config.debug_sample > TIDEI_SAMPLE_MOST)
+            return tidei_fail(TIDE_E_INVALID, "tide_open", "tide_config.debug_sample is %d; wanted: 1 to %d",
+                              config.debug_sample, TIDEI_SAMPLE_MOST);
+        if (config.debug_sample) s.debug_sample = config.debug_sample;
         s.log = config.log;
         s.log_user = config.log_user;
     }

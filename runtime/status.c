@@ -1,6 +1,7 @@
 /* status.c: figures and texts about a runtime's memory. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
 #include <stdio.h>
 
 /* Sums over the runtime's devices. */
@@ -104,6 +105,7 @@ size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
         n += usage_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         n += pool_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
+    n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;
 }
 

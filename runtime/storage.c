@@ -5,6 +5,7 @@
 #include "runtime/parts.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/tracker.h"
 
 /* ---- a storage's life ---- */
 
@@ -20,11 +21,12 @@ static tidei_storage_spares *spares_here(tidei_dev *d) {
     return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
 }
 
-/* A record, not zeroed. NULL: host memory is exhausted. */
+/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
     tidei_storage_spares *x = spares_here(d);
     tidei_storage *st = x ? x->first : NULL;
-    if (tidei_unlikely(!st)) return tidei_host_take(d->rt, sizeof *st);
+    if (tidei_unlikely(!st))
+        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin) : sizeof *st);
     x->first = st->priv;
     x->n--;
     return st;
@@ -47,6 +49,18 @@ void tidei_storage_spares_free(tidei_dev *d) {
             d->spares[i].first = st->priv;
             tidei_host_free(d->rt, st);
         }
+}
+
+void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
+    tide_runtime *rt = st->dev->rt;
+    if (rt->recorder) tidei_recorder_alloc(rt->recorder, st, s);
+    if (rt->tracker) tidei_tracker_add(rt->tracker, st);
+}
+
+void tidei_watch_gone(tidei_storage *st) {
+    tide_runtime *rt = st->dev->rt;
+    if (rt->recorder) tidei_recorder_free(rt->recorder, st);
+    if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
 
 static void note_alloc(tidei_pool *pool, size_t bytes) {
@@ -367,6 +381,7 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began_ns, w->op);
     pthread_mutex_unlock(&w->s->lock);
+    if (tidei_unlikely(w->began_ns)) tidei_recorder_write(w->s->dev->rt->recorder);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);

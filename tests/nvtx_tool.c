@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "runtime/nvtx.h"
 
-#define NAMES 32
+#define NAMES 64
 
 static struct {
     pthread_mutex_t lock;

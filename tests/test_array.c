@@ -373,6 +373,40 @@ static void test_fill_views(void **state) {
     assert_int_equal(tide_fill(h, tide_arg_array(a)), TIDE_E_INVALID);
 }
 
+/* Each byte of a view's elements and none beside them, whatever numbers they make. */
+static void test_memset(void **state) {
+    static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xa5, 0xff};
+    tide_runtime *rt = *state;
+    unsigned char want[24 * 16], got[24 * 16];
+    for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
+        for (size_t k = 0; k < TIDEI_COUNT(values); k++) {
+            size_t size = tide_dtype_size(t);
+            int v = t == TIDE_BOOL ? values[k] != 0 : values[k], other = t == TIDE_BOOL ? !v : v ^ 0x11;
+            tide_array *a = tide_empty(rt, t, SHAPE(4, 6));
+            assert_ok(tide_memset(a, (unsigned char)other));
+            tide_array *view = tide_slice(a, "::-2, 1::2"); /* rows 3 and 1 */
+            assert_ok(tide_memset(view, values[k]));
+            assert_ok(tide_memset(tide_broadcast_to(tide_slice(a, "0, 5"), SHAPE(3, 2)), values[k]));
+            for (size_t i = 0; i < 24; i++) {
+                bool in = (i / 6 % 2 == 1 && i % 2 == 1) || i == 5;
+                memset(want + i * size, in ? v : other, size);
+            }
+            assert_ok(tide_to_host(a, got, 24 * size));
+            assert_memory_equal(got, want, 24 * size);
+            tide_free(view);
+            tide_free(a);
+        }
+    tide_array *none = tide_zeros(rt, TIDE_F32, SHAPE(0, 3)), *one = tide_zeros(rt, TIDE_U16, 0, NULL);
+    assert_ok(tide_memset(none, 1));
+    assert_ok(tide_memset(one, 1));
+    has_bytes(one, (uint16_t[]){0x0101}, 2);
+    tide_free(one);
+    assert_int_equal(tide_memset(one, 1), TIDE_E_FREED);
+    tide_clear_error();
+    assert_int_equal(tide_memset(NULL, 1), TIDE_E_INVALID);
+    assert_string_equal(tide_last_error()->operation, "tide_memset");
+}
+
 static void test_empty_everywhere(void **state) {
     tide_runtime *rt = *state;
     tide_array *e = tide_zeros(rt, TIDE_F32, SHAPE(0, 3));
@@ -594,6 +628,7 @@ int main(void) {
         CASE(test_assign_overlap),
         CASE(test_assign_transposed_onto_itself),
         CASE(test_fill_views),
+        CASE(test_memset),
         CASE(test_empty_everywhere),
         CASE(test_null_chain),
         CASE(test_free_array),

@@ -344,6 +344,7 @@ static tide_status copy(void) {
     DO(tide_assign(work.made[2], work.made[0])); /* reversed into made[1] */
     DO(tide_assign(work.made[0], work.made[2])); /* and back */
     MAKE(tide_slice(work.made[1], "1"));
+    DO(tide_memset(work.made[5], 1));
     DO(tide_fill(work.made[5], tide_arg_int(9)));
     DO(tide_to_host(work.made[3], work.host, 6 * sizeof *work.host));
     DO(tide_to_host(work.made[2], work.host + 6, 6 * sizeof *work.host));
@@ -554,6 +555,7 @@ static void check_lost(tidei_device *d) {
     LOST(!tide_from_host(work.rt, TIDE_F32, SHAPE(1), &(float){1}));
     LOST(tide_to_host(work.in[1], work.host, 5 * sizeof(float)) == TIDE_E_LOST);
     LOST(tide_fill(work.in[0], tide_arg_int(1)) == TIDE_E_LOST);
+    LOST(tide_memset(work.in[0], 1) == TIDE_E_LOST);
     LOST(tide_assign(work.in[0], work.in[1]) == TIDE_E_LOST);
     LOST(!tide_format(work.in[1], work.text, sizeof work.text));
     LOST(tide_stream_new(work.rt, &s) == TIDE_E_LOST);

@@ -27,6 +27,13 @@ static char *in_folder(const char *name) {
     return p;
 }
 
+static void put_file(const char *name, const char *content) {
+    FILE *f = fopen(in_folder(name), "w");
+    assert_non_null(f);
+    fputs(content, f);
+    fclose(f);
+}
+
 static int setup(void **state) {
     (void)state;
     strcpy(folder, "/tmp/tide_recorder_XXXXXX");
@@ -82,6 +89,14 @@ static void busy_program(tide_runtime *rt) {
     tide_stream_release(other);
 }
 #define BUSY_LIMIT "36MiB"
+
+/* The operations that it calls. */
+static const struct {
+    const char *name;
+    long times;
+} busy_calls[] = {
+    {"tide_arange ", 51}, {"tide_map ", 101},       {"tide_item_f64 ", 1},          {"tide_empty ", 4},
+    {"tide_collect ", 1}, {"tide_synchronize ", 1}, {"tide_device_synchronize ", 1}};
 
 static size_t rows_of(const char *path, char op) {
     char line[300];
@@ -202,6 +217,40 @@ static void perfetto(void **state) {
     long moved =
         counted(report, "X compaction "); /* where the climb found work in flight, there is something to move */
     assert_int_equal(counted(report, "submitted ") - moved, s.launches + s.copies);
+}
+
+/* ---- what is held while the file is written ---- */
+
+static tide_runtime *looked_at; /* NULL: nobody looks */
+static unsigned writes, locked_writes;
+ssize_t __real_write(int fd, const void *p, size_t n);
+ssize_t __wrap_write(int fd, const void *p, size_t n);
+ssize_t __wrap_write(int fd, const void *p, size_t n) {
+    if (looked_at) {
+        pthread_mutex_t *lock = &looked_at->devs[0].stream0->lock;
+        writes++;
+        if (pthread_mutex_trylock(lock))
+            locked_writes++;
+        else
+            pthread_mutex_unlock(lock);
+    }
+    return __real_write(fd, p, n);
+}
+
+/* Only submissions are recorded, under their stream's lock: other threads' work on it need not wait for the file. */
+static void no_stream_waits_for_the_file(void **state) {
+    (void)state;
+    tide_runtime *rt = open_recording(in_folder("run.json"), NULL);
+    tide_array *a = bytes(rt, 100);
+    assert_ok(tide_memset(a, 1));
+    writes = locked_writes = 0;
+    looked_at = rt;
+    for (int i = 0; i < 20000; i++) assert_ok(tide_memset(a, 2));
+    looked_at = NULL;
+    assert_true(writes >= 4);
+    assert_int_equal(locked_writes, 0);
+    tide_free(a);
+    tide_close(rt);
 }
 
 /* ---- threads ---- */
@@ -381,9 +430,7 @@ static void several_runtimes(void **state) {
     const char *path = in_folder("run.csv");
     tide_runtime *rt[4];
     (void)state;
-    int fd = open(in_folder("run.3.csv"), O_WRONLY | O_CREAT, 0600); /* of an earlier process */
-    assert_int_equal(write(fd, "old", 3), 3);
-    close(fd);
+    put_file("run.2.csv", "op,id,bytes,stream,time_us\na,1,2,3,4\n"); /* of an earlier process */
     rt[0] = open_recording(path, NULL);
     rt[1] = open_recording(path, NULL);
     works(rt[0]);
@@ -403,6 +450,41 @@ static void several_runtimes(void **state) {
     assert_int_equal(rows_of(in_folder("run.2.csv"), 'a'), 2 * one);
     assert_int_equal(rows_of(in_folder("run.3.csv"), 'a'), 3 * one);
     assert_int_equal(rows_of(in_folder("run.4.csv"), 'a'), 4 * one);
+}
+
+/* A numbered name is nobody's wish: what lies there, and is no recording of that form, is left alone. */
+static void files_of_others(void **state) {
+    (void)state;
+    static const char *const others[] = {"op,id,bytes", "id,op\n1,2\n", "op,id,bytes,stream,time_ns\n", "[]\n",
+                                         "\n"};
+    char name[32], got[64];
+    for (unsigned json = 0; json < 2; json++) {
+        const char *suffix = json ? "json" : "csv";
+        snprintf(name, sizeof name, "run.%s", suffix);
+        put_file(name, others[1]); /* what was asked for is written over */
+        tide_runtime *first = open_recording(in_folder(name), NULL);
+        for (unsigned i = 0; i < TIDEI_COUNT(others); i++) {
+            snprintf(name, sizeof name, "run.%u.%s", i + 2, suffix);
+            put_file(name, others[i]);
+        }
+        snprintf(name, sizeof name, "run.%u.%s", (unsigned)TIDEI_COUNT(others) + 2, suffix);
+        put_file(name, "");
+        logged.n = 0;
+        snprintf(got, sizeof got, "run.%s", suffix);
+        tide_runtime *second = open_recording(in_folder(got), NULL);
+        assert_int_equal(lines_with(TIDE_LOG_INFO, name), 1);
+        works(second);
+        tide_close(second);
+        tide_close(first);
+        for (unsigned i = 0; i < TIDEI_COUNT(others); i++) {
+            snprintf(name, sizeof name, "run.%u.%s", i + 2, suffix);
+            FILE *f = fopen(in_folder(name), "r");
+            assert_non_null(f);
+            got[fread(got, 1, sizeof got - 1, f)] = 0;
+            fclose(f);
+            assert_string_equal(got, others[i]);
+        }
+    }
 }
 
 /* A file that was removed is no longer anybody's, though the next one may get its number. */
@@ -509,7 +591,7 @@ static void tool_report(const char *tool, const char *kind, char *report, size_t
     report_of(command, report, cap);
 }
 
-/* Ranges are what the recording has, and end where they began. */
+/* Ranges are what the recording has and what was called, and end where they began. */
 static void ranges(void **state) {
     static const char *const kinds[] = {"domains", "core"};
     char report[4000];
@@ -519,8 +601,14 @@ static void ranges(void **state) {
         unlink(in_folder("run.csv"));
         tool_report(TIDE_TEST_NVTX_TOOL, kinds[i], report, sizeof report);
         const char *path = in_folder("run.csv");
-        long all = (long)(rows_of(path, 'C') + rows_of(path, 'R') + rows_of(path, 'W'));
-        assert_true(all > 12);
+        long spans = (long)(rows_of(path, 'C') + rows_of(path, 'R') + rows_of(path, 'W')), calls = 0;
+        for (size_t k = 0; k < TIDEI_COUNT(busy_calls); k++) {
+            if (counted(report, busy_calls[k].name) != busy_calls[k].times)
+                fail_msg("%s: not %ld in %s", busy_calls[k].name, busy_calls[k].times, report);
+            calls += busy_calls[k].times;
+        }
+        long all = spans + calls;
+        assert_true(spans > 12);
         assert_int_equal(counted(report, "begun "), all);
         assert_int_equal(counted(report, "ended "), all);
         assert_int_equal(counted(report, "strays "), 0);
@@ -582,10 +670,24 @@ int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "--fill")) return fill(argv[2]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest cases[] = {
-        CASE(round_trip),      CASE(rows_in_order),    CASE(perfetto),         CASE(several_threads),
-        CASE(bad_names),       CASE(no_file),          CASE(by_environment),   CASE(full_disk),
-        CASE(disk_that_fills), CASE(several_runtimes), CASE(removed_file),     CASE(another_process),
-        CASE(forked_child),    CASE(after_a_crash),    CASE(host_memory_ends), CASE(ranges),
+        CASE(round_trip),
+        CASE(rows_in_order),
+        CASE(perfetto),
+        CASE(several_threads),
+        CASE(bad_names),
+        CASE(no_file),
+        CASE(by_environment),
+        CASE(full_disk),
+        CASE(disk_that_fills),
+        CASE(several_runtimes),
+        CASE(removed_file),
+        CASE(files_of_others),
+        CASE(no_stream_waits_for_the_file),
+        CASE(another_process),
+        CASE(forked_child),
+        CASE(after_a_crash),
+        CASE(host_memory_ends),
+        CASE(ranges),
         CASE(no_tool),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

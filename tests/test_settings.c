@@ -92,10 +92,12 @@ static void config_wins_over_environment(void **state) {
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the config it fails. */
 static void bad_values(void **state) {
     static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},     {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
-        {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "120%"},     {"TIDE_GC_EARLY", "maybe"},
-        {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"}, {"TIDE_LOG", "loud"},
-        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "2"},        {"TIDE_CACHE_MAX", "big"}};
+        {"TIDE_DEVICE", "gpu"},     {"TIDE_DEVICE", "cuda:x"},   {"TIDE_DEVICE", "cuda:99999"},
+        {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "120%"},      {"TIDE_GC_EARLY", "maybe"},
+        {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"},  {"TIDE_LOG", "loud"},
+        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "3"},         {"TIDE_DEBUG", "sample:0"},
+        {"TIDE_DEBUG", "sample:"},  {"TIDE_DEBUG", "sample:9x"}, {"TIDE_DEBUG", "sample: 9"},
+        {"TIDE_CACHE_MAX", "big"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(tidei_settings_read(NULL, &plain, note_warning, NULL));
@@ -120,6 +122,32 @@ static void bad_values(void **state) {
     c = (tide_config){.struct_size = sizeof c + 8};
     assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size");
+}
+
+/* A level and sampling are one variable, of which the later word counts; a field is one of the two. */
+static void debug_levels(void **state) {
+    static const struct {
+        const char *text;
+        int level, sample;
+    } rows[] = {{"0", 0, 0}, {"2", 2, 0}, {"sample:1000", 0, 1000}, {"sample:1", 0, 1}};
+    tidei_settings s;
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
+        setenv("TIDE_DEBUG", rows[i].text, 1);
+        assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+        assert_int_equal(s.debug, rows[i].level);
+        assert_int_equal(s.debug_sample, rows[i].sample);
+    }
+    tide_config c = {.struct_size = sizeof c, .debug = 1};
+    setenv("TIDE_DEBUG", "sample:9", 1);
+    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_int_equal(s.debug, 1);
+    assert_int_equal(s.debug_sample, 0);
+    c.debug_sample = 50;
+    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_int_equal(s.debug, 1);
+    assert_int_equal(s.debug_sample, 50);
+    assert_int_equal(warnings, 0);
 }
 
 /* A caller built against an older, shorter struct keeps working. */
@@ -180,7 +208,9 @@ static void bad_environment_warns(void **state) {
                                           {"TIDE_GC_EARLY", "often"},
                                           {"TIDE_HOST_MEMORY", "1"},
                                           {"TIDE_HOST_DEVICES", "100"},
-                                          {"TIDE_DEBUG", "2"},
+                                          {"TIDE_DEBUG", "3"},
+                                          {"TIDE_DEBUG", "sample:-5"},
+                                          {"TIDE_DEBUG", "sample:2000000000"},
                                           {"TIDE_RELEASE_THRESHOLD", "some"},
                                           {"TIDE_POOL_DETERMINISTIC", "perhaps"},
                                           {"TIDE_CACHE", "perhaps"},
@@ -233,7 +263,8 @@ static void bad_config_fails(void **state) {
         {{.host_memory = "12"}, TIDE_E_INVALID, {"TIDE_HOST_MEMORY", "64KiB"}},
         {{.host_devices = 17}, TIDE_E_INVALID, {"TIDE_HOST_DEVICES", "17"}},
         {{.log_level = 9}, TIDE_E_INVALID, {"TIDE_LOG", "debug"}},
-        {{.debug = 2}, TIDE_E_INVALID, {"TIDE_DEBUG", "\"2\""}},
+        {{.debug = 3}, TIDE_E_INVALID, {"TIDE_DEBUG", "\"3\""}},
+        {{.debug_sample = -1}, TIDE_E_INVALID, {"tide_config.debug_sample is -1", "wanted: 1 to"}},
         {{.cache_max = "big"}, TIDE_E_INVALID, {"TIDE_CACHE_MAX", "\"big\""}},
         {{.host = &half}, TIDE_E_INVALID, {"tide_config.host", "alloc and free"}},
     };
@@ -286,8 +317,15 @@ int main(void) {
 #define HELD(f) cmocka_unit_test_setup_teardown(f, setup_homeless, restore_home)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
     const struct CMUnitTest tests[] = {
-        HELD(settings_default), HELD(config_wins_over_environment), HELD(bad_values),       HELD(shorter_config),
-        CASE(good_environment), CASE(bad_environment_warns),        CASE(bad_config_fails), CASE(older_config),
+        HELD(settings_default),
+        HELD(config_wins_over_environment),
+        HELD(bad_values),
+        HELD(shorter_config),
+        HELD(debug_levels),
+        CASE(good_environment),
+        CASE(bad_environment_warns),
+        CASE(bad_config_fails),
+        CASE(older_config),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

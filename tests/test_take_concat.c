@@ -1,6 +1,6 @@
 /* test_take_concat.c: elements by index arrays, and joining, against slow models; bad indices; the kernels' CUDA text. */
 #include "runtime/device/cuda/nvrtc.h"
-#include "tests/tidetest.h"
+#include "tests/logged.h"
 
 extern const char tidei_gather_text[];
 
@@ -99,11 +99,102 @@ static void test_take_out_of_range(void **state) {
     tide_array *t = tide_take(a, tide_from_host(rt, TIDE_I64, SHAPE(4), (int64_t[]){4, -5, 1, INT64_MAX}), 0);
     assert_array(t);
     assert_int_equal(tide_to_host(t, got, sizeof got), TIDE_E_BOUNDS); /* said once, at the sync point */
+    assert_error(TIDE_E_BOUNDS, "tide_take: index ");
+    assert_error(TIDE_E_BOUNDS, " is out of range for 4 elements");
+    assert_string_equal(tide_last_error()->operation, "tide_to_host");
     assert_memory_equal(got, clipped, sizeof got);
     assert_ok(tide_to_host(t, got, sizeof got));
-    t = tide_take(a, tide_from_host(rt, TIDE_U64, SHAPE(1), (uint64_t[]){UINT64_MAX}), 0);
+}
+
+/* The index is told as the index array has it. */
+static void test_take_tells_the_index(void **state) {
+    static const struct {
+        tide_dtype t;
+        uint64_t bits;
+        const char *said;
+    } rows[] = {{TIDE_U64, UINT64_MAX, "index 18446744073709551615 is"},
+                {TIDE_I64, (uint64_t)-6, "index -6 is"},
+                {TIDE_I64, 1ull << 62, "index 4611686018427387904 is"},
+                {TIDE_I8, 0x85, "index -123 is"},
+                {TIDE_U8, 0x85, "index 133 is"},
+                {TIDE_U32, UINT32_MAX, "index 4294967295 is"},
+                {TIDE_I32, 4, "index 4 is"}};
+    tide_runtime *rt = *state;
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1);
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
+        tide_array *t = tide_take(a, tide_from_host(rt, rows[i].t, SHAPE(1), &rows[i].bits), 0);
+        assert_array(t);
+        assert_int_equal(i % 2 ? tide_synchronize(rt, NULL) : tide_device_synchronize(rt), TIDE_E_BOUNDS);
+        assert_error(TIDE_E_BOUNDS, rows[i].said);
+        assert_ok(tide_synchronize(rt, NULL));
+        HAS_I32(t, strchr(rows[i].said, '-') ? 0 : 3);
+    }
+}
+
+/* What a kernel found wrong stays apart from what the host does meanwhile: memory is still had, and where there is none the
+** report is about memory; the next sync point tells the rest. */
+static void test_take_out_of_range_is_no_lack_of_memory(void **state) {
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "8MiB"});
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1), *i = tide_full(rt, TIDE_I32, SHAPE(1000), tide_arg_int(9));
+    tide_array *t = tide_take(a, i, 0), *more = tide_zeros(rt, TIDE_U8, SHAPE(1 << 20));
+    (void)state;
+    assert_array(t);
+    assert_array(more);
+    assert_null(tide_zeros(rt, TIDE_U8, SHAPE(64 << 20))); /* climbs, and waits for the kernel */
+    assert_error(TIDE_E_NOMEM, "out of memory");
+    assert_null(strstr(tide_last_error()->message, "index"));
+    tide_clear_error();
     assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
-    HAS_I32(t, 3);
+    assert_error(TIDE_E_BOUNDS, "tide_take: index 9 is out of range for 4 elements");
+    tide_clear_error();
+    assert_ok(tide_synchronize(rt, NULL));
+    tide_release(more);
+    assert_array(more = tide_zeros(rt, TIDE_U8, SHAPE(1 << 20)));
+    tide_close(rt);
+}
+
+/* Sync points of several threads: one report each, however many find it. */
+enum { LOOKERS = 4 };
+static void *look_for_faults(void *p) {
+    long told = 0;
+    for (int n = test_quick() ? 200 : 2000; n; n--)
+        if (tide_synchronize(p, NULL) == TIDE_E_BOUNDS) {
+            told++;
+            if (!strstr(tide_last_error()->message, "index 7 is out of range for 4 elements")) told = -1000000;
+        }
+    return (void *)told;
+}
+static void test_take_reported_once(void **state) {
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    pthread_t threads[LOOKERS];
+    long told = 0, taken = 0;
+    (void)state;
+    for (int i = 0; i < LOOKERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, look_for_faults, rt), 0);
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1), *at = tide_full(rt, TIDE_U8, SHAPE(3), tide_arg_int(7));
+    for (; taken < 300; taken++) tide_release(tide_take(a, at, 0));
+    for (int i = 0; i < LOOKERS; i++) {
+        void *n;
+        pthread_join(threads[i], &n);
+        told += (long)n;
+    }
+    told += (long)look_for_faults(rt);
+    assert_true(told >= 1 && told <= taken);
+    tide_release(a);
+    tide_release(at);
+    tide_close(rt);
+}
+
+/* One that no sync point told is a warning at the end, and no error of tide_close's caller. */
+static void test_take_told_at_close(void **state) {
+    logged.n = 0;
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.log = keep_line, .log_level = TIDE_LOG_WARNING});
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1);
+    assert_array(tide_take(a, tide_full(rt, TIDE_I32, SHAPE(1), tide_arg_int(-5)), 0));
+    tide_clear_error();
+    tide_close(rt);
+    assert_int_equal(lines_with(TIDE_LOG_WARNING, "tide_take: index -5 is out of range for 4 elements"), 1);
+    assert_int_equal(tide_last_error()->status, TIDE_OK);
 }
 
 static void test_take_errors_and_nothing(void **state) {
@@ -210,6 +301,10 @@ int main(void) {
         CASE(test_take_rows_and_columns),
         CASE(test_take_against_model),
         CASE(test_take_out_of_range),
+        CASE(test_take_tells_the_index),
+        cmocka_unit_test(test_take_out_of_range_is_no_lack_of_memory),
+        cmocka_unit_test(test_take_reported_once),
+        cmocka_unit_test(test_take_told_at_close),
         CASE(test_take_errors_and_nothing),
         CASE(test_concat),
         CASE(test_concat_promotes),

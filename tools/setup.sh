@@ -3,8 +3,9 @@
 # installs nothing the second time. What the project needs, by package:
 set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
-libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libcmocka-dev
+libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libbz2-dev libcmocka-dev
 gnuplot-nox valgrind'
+# libbz2-dev because libdw's pkg-config file names it for who links statically;
 # and clang-format-14, without which the formatting check is skipped.
 
 have() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -572,6 +572,7 @@ static tide_status check_counts(const run *r, size_t n, const void *outs, size_t
 
 tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m) {
+    TIDEI_OPERATION(op);
     run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();

@@ -110,9 +110,13 @@ TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value); 
 ** the memory is not used for anything else before all of it is over. on = 1 (as at first): later uses wait for all earlier
 ** ones again. TIDE_E_HOST_NOMEM, and nothing has changed. Does not collect. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_ordered(tide_array *a, int on);
+/* Sets each byte of the elements to `value`, as memset does: of any type, of any view (and of nothing that lies between a
+** view's elements). Bool: any byte but 0 becomes 1. Queued on the current stream as tide_fill is; returns without waiting. */
+TIDE_API TIDE_NODISCARD tide_status tide_memset(tide_array *dst, unsigned char value);
 /* Elements of `a` along `axis` at integer `indices` (any rank: its shape replaces the axis). Negative ones count from the
 ** end. Indices are looked at on the device: one out of range reads as the nearest valid one, and the next sync point
-** (tide_to_host, tide_item, tide_format, tide_synchronize) fails with TIDE_E_BOUNDS. */
+** (tide_to_host, tide_item, tide_format, tide_synchronize) fails once with TIDE_E_BOUNDS: its message names tide_take, the
+** index that was found first, and how many elements there are. At tide_close it is a warning in the log. */
 TIDE_API tide_array *tide_take(tide_array *a, tide_array *indices, int axis);
 /* Joins n >= 1 arrays along `axis`; other dimensions must agree; dtypes promote. */
 TIDE_API tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis);

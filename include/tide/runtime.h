@@ -50,7 +50,8 @@ typedef struct tide_config {
     int log_level;    /* TIDE_LOG (error, warning, info, debug). Default: silent */
     tide_log_fn log;  /* default: stderr when a level is set */
     void *log_user;
-    int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked) */
+    int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and tracks
+                  ** allocations: tide_memory_status lists what is held, tide_close logs it (docs/debugging.md) */
     int cache; /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
     const char
         *cache_dir; /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
@@ -61,6 +62,7 @@ typedef struct tide_config {
     ** another process is recording, the next name is taken: run.2.csv. Default: nothing is recorded */
     const char *trace;
     int thread_streams; /* TIDE_THREAD_STREAMS: threads other than the opening one begin on streams of their own. Default: on */
+    int debug_sample; /* TIDE_DEBUG=sample:N: only each thread's every N-th allocation is tracked. Default: as `debug` says */
 } tide_config;
 
 /* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
@@ -116,6 +118,7 @@ TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed 
 /* Status text, for people:
 **   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
 **   tide pool usage: 8.000 KiB (8.000 KiB allocated, 0 bytes cached)
+** At debug level 2, or with sampling, the arrays held follow, with the backtraces of their allocations: docs/debugging.md.
 ** Returns the length the whole text has, like snprintf. Drains; never collects. */
 TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 

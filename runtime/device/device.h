@@ -193,8 +193,8 @@ struct tidei_device {
     const struct tidei_device_ops *ops;
     tidei_device_info info; /* fixed once open */
     atomic_bool lost;
-    /* Kernels report a bad index by writing a TIDEI_FAULT_* code here (the address as kernels see it, and as the host
-    ** does: pinned memory). The runtime takes it at sync points. */
+    /* Where kernels report what they found wrong (TIDEI_FAULT_WORDS words: the address as kernels see it, and as the
+    ** host does: pinned memory). The runtime takes it at sync points. */
     tidei_addr fault_addr;
     _Atomic uint64_t *fault_word;
     const atomic_bool *findings; /* (may be NULL) there is something for `speak` to log */
@@ -203,7 +203,22 @@ static inline void tidei_device_speak(tidei_device *d) {
     if (tidei_unlikely(d->findings && atomic_load_explicit(d->findings, memory_order_relaxed))) d->ops->speak(d);
 }
 
-enum { TIDEI_FAULT_NONE = 0, TIDEI_FAULT_INDEX = 1 };
+/* A report. Its first word is tidei_fault_report's, or TIDEI_FAULT_NONE; the others are the index, as the index array has it, and
+** how many elements there are to choose from. The first report counts: who finds the first word 0 sets it to
+** TIDEI_FAULT_WRITING by compare-and-swap, writes the others, and then the first. The host takes it by the same steps back to
+** 0; so a kernel writes only where there is 0, the host only where there is none, and no atomicity between them is needed. */
+enum { TIDEI_FAULT_WORDS = 3 };
+enum {
+    TIDEI_FAULT_NONE = 0,
+    TIDEI_FAULT_INDEX = 1,
+    TIDEI_FAULT_WRITING = 255
+};                                                      /* the first word's low byte: the kind */
+enum { TIDEI_FAULT_UNSIGNED = 256 };                    /* the index is */
+enum { TIDEI_FAULT_BY_TAKE = 1, TIDEI_FAULT_BY_COUNT }; /* operations whose kernels report */
+static inline uint64_t tidei_fault_report(unsigned kind, bool is_unsigned, unsigned by) {
+    return kind | (is_unsigned ? TIDEI_FAULT_UNSIGNED : 0) | (uint64_t)by << 16;
+}
+static inline unsigned tidei_fault_by(uint64_t word) { return (unsigned)(word >> 16); }
 
 typedef struct tidei_device_params {
     int ordinal;

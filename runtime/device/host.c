@@ -436,8 +436,8 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
     h->base.ops = &host_ops;
     h->rt = p->rt;
     h->pid = getpid();
-    h->base.fault_word = &h->fault;
-    h->base.fault_addr = (uintptr_t)&h->fault;
+    h->base.fault_word = h->fault;
+    h->base.fault_addr = (uintptr_t)h->fault;
     h->base.findings = &h->found;
     describe(&h->base.info, p, page);
     if (p->host_checker && !(h->checker = tidei_checker_open(p->rt))) {

@@ -179,7 +179,7 @@ struct tidei_host {
     tide_runtime *rt;
     tidei_checker *checker; /* NULL: off */
     pid_t pid;              /* of the process that opened it */
-    _Atomic uint64_t fault;
+    _Atomic uint64_t fault[TIDEI_FAULT_WORDS];
     _Atomic size_t used; /* bytes of pages and raw device memory */
     pthread_mutex_t memory_lock;
     tidei_dpage *parked;       /* unmapped pages that have bytes */

@@ -1,0 +1,46 @@
+/* tracker.h: which memory is held, since when, and where in the program it was allocated. docs/debugging.md shows the text.
+**
+** Model. At debug level 2 every allocation is looked at, with sampling each thread's every n-th: it gets an origin, which lies
+** behind its storage's record and is in the tracker's table until the storage's last release. Backtraces are kept once each,
+** until the runtime closes. A listing walks over the handles, which are the arrays, and finds what they hold in the table.
+** What must stay true: a runtime that tracks nothing pays no more than one that records nothing; an allocation fails for want of
+** device memory, never for want of memory for its backtrace. Under the tracker's lock no storage that has an origin ends, so
+** a listing may look at it; under it the host's allocator may be called, the process's lock of handles and a storage's
+** stamps be taken, nothing else. */
+#ifndef TIDEI_TRACKER_H
+#define TIDEI_TRACKER_H
+
+#include "runtime/storage.h"
+
+typedef struct tidei_tracker tidei_tracker;
+typedef struct tidei_handle tidei_handle;
+
+/* Of a storage whose runtime tracks: the bytes behind its record. Under the tracker's lock, but for `looked_at`. */
+typedef struct tidei_origin {
+    tidei_storage *st;
+    struct tidei_origin *next, **prev; /* in the table */
+    const struct tidei_trace *trace;   /* NULL: not known */
+    uint64_t born_ns;
+    uint64_t seen;  /* the last listing that met it */
+    bool looked_at; /* the storage's own */
+} tidei_origin;
+#define TIDEI_ORIGIN_AT                                                                                            \
+    ((sizeof(tidei_storage) + _Alignof(tidei_origin) - 1) / _Alignof(tidei_origin) * _Alignof(tidei_origin))
+
+/* Opens what the settings want; before the first storage. */
+tide_status tidei_tracker_open(tide_runtime *rt);
+void tidei_tracker_close(tide_runtime *rt); /* no storage is left */
+
+void tidei_tracker_add(tidei_tracker *t, tidei_storage *st); /* a new one, that takes memory */
+void tidei_tracker_remove(tidei_tracker *t,
+                          tidei_storage *st); /* its last release, before its record is another's */
+
+/* The arrays held now, the largest first, as lines of text. Returns the length that the whole has, like snprintf. */
+size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap);
+/* The runtime is about to close: collects once more, and what is held then is a warning in the log, line by line. */
+void tidei_tracker_farewell(tide_runtime *rt);
+
+/* What kind of memory the storage is: "device". */
+const char *tidei_storage_kind(const tidei_storage *st);
+
+#endif
