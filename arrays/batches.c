@@ -170,7 +170,7 @@ static tide_status ask_user(tide_batches *b, half *h, int64_t first, int64_t n) 
         b->outs[i] = x->d.ndim && !x->d.host ? place_of(h, x) : NULL;
     }
     tide_status s = b->fill(b->user, first, b->order ? b->order + first : NULL, n, b->outs);
-    if (s == TIDE_OK) return s;
+    if (s == TIDE_OK || s == TIDE_END) return s;
     return tidei_fail(s, OP_NEXT, "the callback returned %s for samples %" PRId64 " to %" PRId64,
                       tide_status_name(s), first, first + n - 1);
 }

@@ -456,9 +456,13 @@ static void data_by_callback(void **state) {
                 assert_error(TIDE_E_IO, "the callback returned TIDE_E_IO for samples 64 to 95");
                 assert_int_equal(test_stats(rt).live, 0);
             }
+            feed.status = TIDE_END; /* the data end here; or not yet */
+            tide_clear_error();
+            assert_int_equal(tide_batches_next(b, batch), TIDE_END);
+            assert_int_equal(tide_last_error()->status, TIDE_OK);
             feed.fail_at = -1;
         }
-        assert_int_equal(feed.calls, 4 + 3);
+        assert_int_equal(feed.calls, 4 + 4);
         assert_int_equal(tide_batches_next(b, batch), TIDE_END);
         tide_batches_release(b);
         nothing_left(rt);

@@ -19,7 +19,8 @@ typedef struct tide_batches tide_batches;
 /* Writes samples into host memory, for data that is in none: called where `host` of an array is NULL. out[k], of the k-th
 ** array (depth first), is memory for n samples, row-major, of its own dtype; NULL for arrays that are in memory. The
 ** samples are number samples[0] .. samples[n-1], or first .. first+n-1 where samples is NULL. Runs on the thread that
-** calls tide_batches_next; a status but TIDE_OK is that call's result. It may be asked for the same ones again. */
+** calls tide_batches_next; a status but TIDE_OK is that call's result: TIDE_END where the data end earlier than was said. It
+** may be asked for the same ones again. */
 typedef tide_status (*tide_batches_fill)(void *user, int64_t first, const int64_t *samples, int64_t n,
                                          void *const *out);
 
