@@ -60,6 +60,10 @@ typedef struct tide_config {
     ** (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime of the process has recorded, or
     ** another process is recording, the next name is taken: run.2.csv. Default: nothing is recorded */
     const char *trace;
+    const char
+        *default_memory; /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
+    const char
+        *host_limit; /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
 } tide_config;
 
 /* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
