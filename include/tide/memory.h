@@ -1,15 +1,16 @@
 /* memory.h: kinds of memory, the host's own access to arrays, and where memory is.
 **
 ** Three kinds. *Device* memory is the fastest for the device and out of the host's reach. *Pinned* memory is the host's; the
-** device reads and writes it across the bus, at a tenth of the speed of its own or less. *Unified* memory goes, page by page, to where it is
+** device reads and writes it across the bus, far slower than its own. *Unified* memory goes, page by page, to where it is
 ** touched. What each costs, and when to use which: docs/memory.md.
 ** An operation takes arrays of all kinds. Its result is of the runtime's default kind (TIDE_DEFAULT_MEMORY, tide_config), but
-** tide_copy, tide_cast, and tide_contiguous and tide_reshape where they copy, keep their operand's. Views share memory, and so its kind.
+** tide_copy, tide_cast, and tide_contiguous and tide_reshape where they copy, keep their operand's. Views share memory, and so
+** its kind.
 **
-** What unified memory costs and waits for: making it asks the driver, which waits for the device (0.1 ms and more), unless
-** the pool has a block. The first touch after the other side's moves its pages: 10 to 50 us a fault, some GB/s in small steps, so
-** tide_prefetch first where it is known. It counts against the device's limit as if it were all on the card, and against the
-** host's limit: there is never more of it than the card has free. */
+** What unified memory costs and waits for: making it asks the driver, which waits for the device, unless the pool has a block.
+** The first touch of a page after the other side's brings it over, by a fault of tens of microseconds: tide_prefetch does that
+** ahead, for many pages at once. It counts against the device's limit as if it were all on the card, and against the host's
+** limit; there is never more of it than the card has free. */
 #ifndef TIDE_MEMORY_H
 #define TIDE_MEMORY_H
 
