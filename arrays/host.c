@@ -7,6 +7,7 @@
 #include "arrays/arrays.h"
 #include "runtime/kinds.h"
 #include "runtime/neighbours.h"
+#include "runtime/pools.h"
 
 /* ---- arrays of a kind ---- */
 
@@ -52,14 +53,19 @@ static bool is_pending(tidei_storage *st, unsigned mode) {
     }
 }
 
-/* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait for. */
+static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->lost)); }
+
+/* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait for. A loss makes all look done,
+** while what runs may still touch the memory: so it is asked for behind the looks. */
 static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always, const char *op) {
     tidei_dev *d = o->st->dev;
-    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
+    if (is_lost(d)) return tidei_lost(d, op);
     if (d->rt->skip_waits) return TIDE_OK;
     bool pending = is_pending(o->st, mode);
     if (pending || always) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
     tide_status status = pending ? tidei_storage_wait(o->st, mode) : TIDE_OK;
+    if (is_lost(d)) return tidei_lost(d, op);
+    if (pending && status == TIDE_OK) tidei_pools_look(d, true);
     return status == TIDE_OK ? tidei_take_fault(d, op) : tidei_fail_as(op);
 }
 
