@@ -100,7 +100,7 @@ static void wake_all(tidei_gc *gc) {
     bool any = gc->rt->set.gc_early && atomic_load(&gc->offers);
     for (unsigned i = 0; i < gc->rt->ndevs; i++)
         atomic_store(&gc->rt->devs[i].wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
-    atomic_store(&gc->rt->host_budget.wake_at, any ? 0 : SIZE_MAX);
+    atomic_store(&gc->rt->host_budget.wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
 }
 
 static void count_asked_locked(tidei_gc *gc) {
@@ -489,7 +489,8 @@ static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
     if (!request && !atomic_load_explicit(&gc->rt->host_budget.live, memory_order_relaxed)) return 0;
     snapshot_host(gc, where, request, &in);
     tidei_decision x = judge(gc, &gc->host, &in, rounds);
-    atomic_store(&gc->rt->host_budget.wake_at, x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at);
+    size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
+    atomic_store(&gc->rt->host_budget.wake_at, atomic_load(&gc->asked) ? 0 : wake);
     return x.level;
 }
 
@@ -497,8 +498,9 @@ void tidei_gc_ask_host(tide_runtime *rt, size_t request) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
     if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
+    answer_late(gc, t);
     if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
-        atomic_store(&rt->host_budget.wake_at, SIZE_MAX);
+        if (!atomic_load(&gc->asked)) atomic_store(&rt->host_budget.wake_at, SIZE_MAX);
         return;
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);

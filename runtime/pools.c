@@ -105,7 +105,7 @@ tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tide_pool *
     tide_status status = open_one(d, w, kind, out);
     if (status != TIDE_OK) return status;
     tide_pool *x = *out;
-    x->own = x->stays = true;
+    x->own = true; /* and the device, which never lets go, one of its holders */
     atomic_init(&x->holders, 1);
     apply_settings(x, &d->rt->set);
     tell_change(x);
@@ -337,25 +337,21 @@ tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config, tide
 }
 
 void tide_pool_release(tide_pool *x) {
-    if (!x || !x->own || x->stays || tidei_forked()) return;
+    if (!x || !x->own || tidei_forked()) return;
     tidei_dev *d = x->dev;
     tidei_pool_let_go(x);
     tidei_pools_sweep(d);
 }
 
-static tide_pool *usual_pool(tidei_dev *d) {
-    return (d->usual == TIDEI_MEM_DEVICE ? d->pool : atomic_load(&d->kinds[d->usual]))->users;
-}
-
 tide_pool *tide_pool_default(tide_runtime *rt) {
     tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
-    return t ? usual_pool(t->dev) : NULL;
+    return t ? t->dev->pool->users : NULL;
 }
 
 tide_pool *tide_pool_current(tide_runtime *rt) {
     tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
     if (!t) return NULL;
-    return t->pool ? t->pool : usual_pool(t->dev);
+    return t->pool ? t->pool : t->dev->pool->users;
 }
 
 tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
@@ -365,7 +361,7 @@ tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     tide_pool *old = t->pool;
-    t->pool = x && x->own && !x->stays ? x : NULL;
+    t->pool = x && x->own ? x : NULL;
     if (t->pool) tidei_pool_hold(t->pool);
     if (old) tidei_pool_let_go(old);
     tidei_pools_sweep(t->dev);

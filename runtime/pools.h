@@ -24,8 +24,7 @@ typedef struct tidei_tally {
 struct tide_pool {
     tidei_dev *dev;
     tidei_pool *p;
-    bool own;   /* not the default pool: its holders are counted */
-    bool stays; /* a kind's pool: the device is one of them */
+    bool own; /* not the default pool: its holders are counted */
     /* under dev->pools_lock */
     tide_pool *next;
     unsigned walks; /* that stand here */

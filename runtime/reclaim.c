@@ -265,7 +265,10 @@ static void put_unreached(struct text *t, const struct climb *c) {
 
 static void put_host_remedy(struct text *t, const struct climb *c, size_t held, size_t limit) {
     char b[32];
-    if (c->bytes <= SIZE_MAX - held && held + c->bytes > limit)
+    size_t whole = 2 * tidei_host_default_memory();
+    if (c->bytes > whole)
+        put(t, "\n  the machine has less than that in all");
+    else if (held + c->bytes > limit)
         put(t,
             "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit of %s or more "
             "(TIDE_HOST_LIMIT)",

@@ -1,6 +1,7 @@
 /* test_kinds.c: kinds of memory: copies among them, which kind a result has, the host's own reads and writes, single elements,
 ** prefetch and advice, figures, limits, and what is collected for them. Where a case ports one of another library's suite, its
 ** number there (T9, T14, T23) is in the name. */
+#include "tests/mock_tracer.h"
 #include "tests/works.h"
 #include "runtime/pools.h"
 #include <pthread.h>
@@ -141,9 +142,9 @@ static void the_default_kind_is_configured(void **state) {
             assert_ok(tide_pool_set(rt, x));
             tide_array *there = tide_zeros(rt, TIDE_F32, SHAPE(10));
             assert_int_equal(tide_array_memory(there), TIDE_MEMORY_DEVICE);
-            assert_ok(tide_pool_set(rt, tide_pool_default(rt)));
+            assert_ok(tide_pool_set(rt, NULL));
             tide_pool_release(x);
-            tide_pool_release(tide_pool_default(rt)); /* stays */
+
             tide_array *again = tide_zeros(rt, TIDE_F32, SHAPE(10));
             assert_int_equal(tide_array_memory(again), kinds[i]);
             tide_array *all[] = {a, b, sum, device, same, usual, there, again};
@@ -819,6 +820,7 @@ static void the_hosts_limit_holds(void **state) {
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(5 << 20))); /* no rung could help */
         assert_error(TIDE_E_HOST_NOMEM, "out of host memory");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((int64_t)1 << 60)));
+        assert_error(TIDE_E_HOST_NOMEM, "the machine has less than that in all");
         tide_clear_error();
         tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(2 << 20)); /* device memory is another budget */
         assert_array(b);
@@ -883,42 +885,71 @@ static void a_driver_that_refuses_is_asked_again(void **state) {
 
 #define SOME (1 << 20)
 
-#if TEST_BOEHM
-static __attribute__((noinline)) void make_garbage(tide_runtime *rt, tide_memory kind, int n) {
+/* With `m` NULL the collector is boehm. */
+static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer *m, tide_memory kind, int n) {
     for (int i = 0; i < n; i++) {
         tide_array *a = tide_empty_in(rt, kind, TIDE_U8, SHAPE(SOME));
         assert_array(a);
         assert_ok(tide_fill(a, tide_arg_int(i % 200)));
+        if (m) mock_drop(m, mock_hold(m, a));
         size_t backed = atomic_load(&rt->host_budget.backed);
         if (backed > 32 * MIB) fail_msg("%zu bytes are backed", backed);
     }
 }
-#endif
 
 /* A program that makes nothing but garbage in the host's memory, and frees none: the second budget has it collected, by the policy
 ** before it is used up, or by the ladder. */
 static void garbage_in_host_memory_is_collected(void **state) {
     (void)state;
-#if TEST_BOEHM
-    for (int i = 1; i < KINDS; i++)
-        for (int early = TIDE_ON; early <= TIDE_OFF; early++) {
-            tide_config c = config();
-            c.collector = "boehm";
-            c.host_limit = "32MiB";
-            c.gc_early = early;
-            tide_runtime *rt = test_open(&c);
-            make_garbage(rt, kinds[i], test_quick() ? 100 : 300);
-            tide_statistics s = test_stats(rt);
-            if (early == TIDE_ON)
-                assert_true(s.early_collections > 0);
-            else
-                assert_true(s.climbs > 0 && s.collections > s.early_collections);
-            assert_true(tidei_runtime_valid(rt));
-            tide_close(rt);
-        }
-#else
-    skip();
-#endif
+    for (int mock = !TEST_BOEHM; mock < 2; mock++)
+        for (int i = 1; i < KINDS; i++)
+            for (int early = TIDE_ON; early <= TIDE_OFF; early++) {
+                mock_tracer m;
+                tide_config c = config();
+                c.collector = mock ? "refcount" : "boehm";
+                c.host_limit = "32MiB";
+                c.gc_early = early;
+                tide_runtime *rt = test_open(&c);
+                if (mock) mock_open(&m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
+                make_garbage(rt, mock ? &m : NULL, kinds[i], test_quick() ? 100 : 300);
+                tide_statistics s = test_stats(rt);
+                if (early == TIDE_ON)
+                    assert_true(s.early_collections > 0);
+                else
+                    assert_true(s.climbs > 0 && s.collections > s.early_collections);
+                assert_true(tidei_runtime_valid(rt));
+                tide_close(rt);
+                if (mock) mock_end(&m);
+            }
+}
+
+static void *collect_elsewhere(void *rt) {
+    assert_ok(tide_collect(rt));
+    tide_thread_detach(rt);
+    return NULL;
+}
+
+/* An allocation of host memory is a place where a collector bound to the thread answers what it was asked for meanwhile. */
+static void a_bound_collector_answers_there_too(void **state) {
+    (void)state;
+    for (int early = TIDE_ON; early <= TIDE_OFF; early++) {
+        mock_tracer m;
+        pthread_t other;
+        tide_config c = config();
+        c.gc_early = early;
+        c.policy = "never";
+        tide_runtime *rt = test_open(&c);
+        mock_open(&m, rt, "lua", TIDE_COLLECTOR_BOUND, 0);
+        tide_release(tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9))); /* from now on the policy sleeps */
+        mock_drop(&m, mock_hold(&m, tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9))));
+        assert_int_equal(pthread_create(&other, NULL, collect_elsewhere, rt), 0);
+        pthread_join(other, NULL);
+        int before = atomic_load(&m.fulls);
+        tide_release(tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9)));
+        assert_int_equal(atomic_load(&m.fulls), before + 1);
+        tide_close(rt);
+        mock_end(&m);
+    }
 }
 
 /* What lives in one budget does not make the policy collect for the other. */
@@ -1060,6 +1091,7 @@ int main(void) {
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
         cmocka_unit_test(a_driver_that_refuses_is_asked_again),
         cmocka_unit_test(garbage_in_host_memory_is_collected),
+        cmocka_unit_test(a_bound_collector_answers_there_too),
         cmocka_unit_test(budgets_are_apart),
         cmocka_unit_test(all_kinds_under_every_pool),
         cmocka_unit_test(threads_share_a_kinds_pool),
