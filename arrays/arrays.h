@@ -13,9 +13,12 @@
 
 /* What hangs off rt->arrays: each part's own state, made and freed by its own open and close. */
 typedef struct tidei_arrays {
-    struct tidei_exprs *exprs;                         /* arrays/expr: parsed expressions, programs */
-    struct tidei_kernels *kernels;                     /* arrays/kernels.c */
-    pthread_mutex_t notes_lock;                        /* appending to an array's callbacks of death */
+    struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
+    struct tidei_kernels *kernels; /* arrays/kernels.c */
+    pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
+    pthread_mutex_t views_lock;    /* the next two: arrays/host.c */
+    struct tidei_host_use *views;  /* open ones, the newest first */
+    uint64_t views_made;
     _Atomic(struct tidei_program *) vector_product[2]; /* arrays/matmul.c, f32 and f64: found at the first use */
     pthread_mutex_t adapt_lock;                        /* guards the next two */
     struct tidei_rule *rules;                          /* arrays/adapt.c: registered, newest first */
@@ -25,6 +28,7 @@ static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->array
 
 tide_status tidei_arrays_open(tide_runtime *rt); /* opens the expression, program and kernel caches */
 void tidei_arrays_close(tide_runtime *rt);       /* waits for the devices first */
+void tidei_views_close(tide_runtime *rt);        /* lets go of what open ones hold */
 tide_status tidei_exprs_open(tide_runtime *rt);
 void tidei_exprs_close(tide_runtime *rt); /* all work is complete; before the kernels' */
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
@@ -46,7 +50,10 @@ tide_status tidei_operand_runtime(tide_array *a, const char *op, tide_runtime **
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
-/* Memory for elements without an array: row-major, on the thread's current stream, contents undefined; to be put. */
+/* Memory for elements without an array: row-major device memory, on the thread's current stream, contents undefined; to be put. The
+** second one's is of that kind. */
+tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+                                  const char *op, tidei_operand *out);
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out);
 /* The elements as row-major host memory, after all work queued on them: a sync point. */
@@ -54,13 +61,19 @@ tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op
 
 /* A new array over a storage, whose reference it takes over (also on failure). */
 tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
-/* A new array with row-major storage of its own on the thread's current stream, contents undefined, also as an operand
+/* A new array with row-major storage of its own, of the default kind, on the thread's current stream, contents undefined, also as an operand
 ** (to be put). The array is dropped with tidei_array_drop if the operation fails. */
 tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                              tidei_operand *o);
+tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+                                const char *op, tidei_operand *o);
+tide_memory tidei_operand_kind(const tidei_operand *o);
 void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, under any owner; keeps the error */
 /* The end of an operation that made `a`: puts the operand; drops the array where the operation failed. */
 tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);
+
+/* A fresh copy, cast, in memory of that kind. */
+tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype t, const char *op);
 
 /* The calling thread's current stream; the thread has entered (tidei_operand_get, tidei_operand_make). */
 static inline tide_stream *tidei_stream_here(tide_runtime *rt) { return tidei_thread_stream(tidei_thread_get(rt)); }

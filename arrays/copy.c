@@ -74,11 +74,11 @@ tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, cons
     return tidei_store_elements(rt, dst, src, op);
 }
 
-/* ---- fresh copies ---- */
+/* ---- fresh copies ---- of the operand's kind of memory */
 
-static tide_array *store_new(const tidei_operand *src, tide_dtype t, const char *op) {
+tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype t, const char *op) {
     tidei_operand dst;
-    tide_array *a = tidei_array_make(src->rt, t, src->lay.ndim, src->lay.shape, op, &dst);
+    tide_array *a = tidei_array_make_in(src->rt, kind, t, src->lay.ndim, src->lay.shape, op, &dst);
     return a ? tidei_array_done(a, &dst, tidei_store_elements(src->rt, &dst, src, op)) : NULL;
 }
 
@@ -86,7 +86,7 @@ tide_array *tide_cast(tide_array *a, tide_dtype t) {
     TIDEI_OPERATION("tide_cast");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_cast", &src) != TIDE_OK) return NULL;
-    tide_array *made = store_new(&src, t, "tide_cast");
+    tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), t, "tide_cast");
     tidei_operand_put(&src);
     return made;
 }
@@ -95,7 +95,7 @@ tide_array *tide_copy(tide_array *a) {
     TIDEI_OPERATION("tide_copy");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_copy", &src) != TIDE_OK) return NULL;
-    tide_array *made = store_new(&src, src.lay.dtype, "tide_copy");
+    tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_copy");
     tidei_operand_put(&src);
     return made;
 }
@@ -105,7 +105,7 @@ tide_array *tide_contiguous(tide_array *a) {
     tidei_operand src;
     if (tidei_operand_get(a, "tide_contiguous", &src) != TIDE_OK) return NULL;
     if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
-    tide_array *made = store_new(&src, src.lay.dtype, "tide_contiguous");
+    tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_contiguous");
     tidei_operand_put(&src);
     return made;
 }

@@ -273,7 +273,8 @@ tide_array *tidei_npy_read_stream(tide_runtime *rt, FILE *f, const char *name) {
     tidei_npy h;
     tidei_operand o;
     if (read_header(rt, f, name, &h) != TIDE_OK || check_length(f, name, &h) != TIDE_OK) return NULL;
-    if (tidei_operand_make(rt, h.dtype, h.ndim, h.shape, "tide_npy_read", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_make_in(rt, TIDE_MEMORY_DEFAULT, h.dtype, h.ndim, h.shape, "tide_npy_read", &o) != TIDE_OK)
+        return NULL;
     if (read_elements(f, name, &h, &o) != TIDE_OK) {
         tidei_operand_put(&o);
         return NULL;

@@ -8,6 +8,7 @@ tide_status tidei_arrays_open(tide_runtime *rt) {
     if (!rt->arrays) return tidei_fail_host_memory("tide_open", sizeof(tidei_arrays));
     pthread_mutex_init(&tidei_arrays_of(rt)->notes_lock, NULL);
     pthread_mutex_init(&tidei_arrays_of(rt)->adapt_lock, NULL);
+    pthread_mutex_init(&tidei_arrays_of(rt)->views_lock, NULL);
     tide_status s = tidei_kernels_open(rt);
     return s == TIDE_OK ? tidei_exprs_open(rt) : s;
 }
@@ -23,10 +24,12 @@ void tidei_arrays_close(tide_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++) end_work(&rt->devs[i]);
     tidei_batches_close(rt);
     tidei_rules_close(rt);
+    tidei_views_close(rt);
     tidei_exprs_close(rt);
     tidei_kernels_close(rt);
     pthread_mutex_destroy(&tidei_arrays_of(rt)->adapt_lock);
     pthread_mutex_destroy(&tidei_arrays_of(rt)->notes_lock);
+    pthread_mutex_destroy(&tidei_arrays_of(rt)->views_lock);
     tidei_host_free(rt, rt->arrays);
     rt->arrays = NULL;
 }

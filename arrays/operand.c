@@ -75,8 +75,26 @@ static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
     return whole ? bytes : SIZE_MAX;
 }
 
+/* An array's pool: what the thread has set, else of the runtime's kind. */
+static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, tidei_pool **out) {
+    tidei_dev *d = t->dev;
+    if (tidei_unlikely(kind > TIDE_MEMORY_DEVICE || kind < 0 ||
+                       (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->pool)))
+        return tidei_kind_pool(d, kind, op, out);
+    *out = tidei_pool_here(d);
+    return TIDE_OK;
+}
+
+tide_memory tidei_operand_kind(const tidei_operand *o) { return tidei_kind_public(o->st->pool->kind); }
+
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out) {
+    return tidei_operand_make_in(rt, TIDE_MEMORY_DEVICE, t, ndim, shape, op, out);
+}
+
+tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+                                  const char *op, tidei_operand *out) {
+    tidei_pool *pool;
     tidei_operand o = {.rt = rt};
     if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
     tide_status s = tidei_layout_make(t, ndim, shape, op, &o.lay);
@@ -86,7 +104,8 @@ tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const i
     if (!thread) return tidei_last_status();
     if (absurd) return tidei_out_of_memory(thread->dev, absurd, op);
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
-    s = tidei_storage_new(thread->dev, bytes, tidei_thread_stream(thread), op, &o.st);
+    s = find_pool(thread, kind, op, &pool);
+    if (s == TIDE_OK) s = tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &o.st);
     if (s == TIDE_OK) *out = o;
     return s;
 }
@@ -109,8 +128,13 @@ tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_la
 
 tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                              tidei_operand *o) {
+    return tidei_array_make_in(rt, TIDE_MEMORY_DEFAULT, t, ndim, shape, op, o);
+}
+
+tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+                                const char *op, tidei_operand *o) {
     tidei_operand made;
-    if (tidei_operand_make(rt, t, ndim, shape, op, &made) != TIDE_OK) return NULL;
+    if (tidei_operand_make_in(rt, kind, t, ndim, shape, op, &made) != TIDE_OK) return NULL;
     tide_array *a =
         tidei_array_over(rt, made.st, &made.lay, op); /* while it alone refers to the storage, which it weighs */
     if (!a) return NULL;

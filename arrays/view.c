@@ -56,7 +56,8 @@ tide_array *tide_transpose(tide_array *a, const int *perm) {
 
 static tide_array *reshape_copy(tidei_operand *o, int ndim, const int64_t *shape) {
     tidei_operand dst, dense;
-    tide_array *made = tidei_array_make(o->rt, o->lay.dtype, ndim, shape, "tide_reshape", &dst);
+    tide_array *made =
+        tidei_array_make_in(o->rt, tidei_operand_kind(o), o->lay.dtype, ndim, shape, "tide_reshape", &dst);
     if (!made) return NULL;
     dense = dst;
     dense.lay = o->lay; /* the old shape over the new memory */

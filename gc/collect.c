@@ -61,6 +61,28 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
 }
 
+/* The host's memory in arrays: the limit is all there is, and nobody else takes of it. */
+static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei_policy_in *in) {
+    tide_runtime *rt = gc->rt;
+    uint64_t limit = rt->host_budget.limit;
+    *in = (tidei_policy_in){.now_ns = now_ns(rt),
+                            .where = where,
+                            .levels = atomic_load_explicit(&gc->offers, memory_order_relaxed),
+                            .threads = atomic_load_explicit(&gc->threads, memory_order_relaxed),
+                            .live = atomic_load_explicit(&rt->host_budget.live, memory_order_relaxed),
+                            .request = request,
+                            .hard = limit,
+                            .soft = TIDEI_NO_LIMIT,
+                            .total = limit,
+                            .available = limit,
+                            .slack_ns = tidei_slack_ns(&rt->devs[0], where == TIDEI_AT_SYNC)};
+    for (unsigned i = 0; i < rt->ndevs; i++) {
+        tidei_pool_stats ps;
+        tidei_pools_stats_of(&rt->devs[i], TIDEI_KINDS_ON_HOST, &ps);
+        in->rounding += ps.rounding;
+    }
+}
+
 /* ---- who is where ---- */
 
 static bool offers(const tidei_collector *c, int level) {
@@ -79,6 +101,7 @@ static void wake_all(tidei_gc *gc) {
     bool any = gc->rt->set.gc_early && atomic_load(&gc->offers);
     for (unsigned i = 0; i < gc->rt->ndevs; i++)
         atomic_store(&gc->rt->devs[i].wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
+    atomic_store(&gc->rt->host_budget.wake_at, any || atomic_load(&gc->asked) ? 0 : SIZE_MAX);
 }
 
 static void count_asked_locked(tidei_gc *gc) {
@@ -280,6 +303,15 @@ static void count(tide_runtime *rt, const tidei_collection *c, size_t bytes) {
     if (tidei_gc_of(rt)->boehm) atomic_store(&rt->gc_root_bytes, tidei_boehm_root_bytes());
 }
 
+static void tell_host_policy(tidei_gc *gc, const tidei_collection *c) {
+    tidei_policy_in after;
+    snapshot_host(gc, gc->host.before.where, 0, &after);
+    if (!gc->host.before.live && !after.live) return; /* nothing to be learnt */
+    pthread_mutex_lock(&gc->lock);
+    tidei_policy_told(&gc->host.run, &gc->host.before, &after, c);
+    pthread_mutex_unlock(&gc->lock);
+}
+
 static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
     for (unsigned i = 0; i < gc->rt->ndevs; i++) {
         tidei_dev *d = &gc->rt->devs[i];
@@ -289,6 +321,7 @@ static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
         tidei_policy_told(&gc->devs[i].run, &gc->devs[i].before, &after, c);
         pthread_mutex_unlock(&gc->lock);
     }
+    tell_host_policy(gc, c);
     wake_all(gc);
 }
 
@@ -333,6 +366,7 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     t->depth_collect++;
     tidei_drain(rt);
     for (unsigned i = 0; i < rt->ndevs; i++) snapshot(gc, &rt->devs[i], r->where, 0, &gc->devs[i].before);
+    snapshot_host(gc, r->where, 0, &gc->host.before);
     tidei_span_begin(rt, &span, 0);
     c.start_ns = now_ns(rt);
     tidei_clear_stack();
@@ -422,27 +456,63 @@ static uint64_t rounds_so_far(tidei_gc *gc) {
     return n;
 }
 
-/* The policy's word; sets when to ask again. If a round ends meanwhile the snapshot is from before it, and the policy's
-** history from after it: they say nothing together. */
+/* The policy's word on a snapshot that was begun after `rounds`. If a round ends meanwhile the snapshot is from before it, and
+** the policy's history from after it: they say nothing together. */
+static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *in, uint64_t rounds) {
+    pthread_mutex_lock(&gc->lock);
+    bool running = gc->running, stale = gc->rounds != rounds;
+    tidei_decision x = {0, stale ? 0 : in->live + RETRY_BYTES, ""};
+    if (!running && !stale) x = tidei_policy_ask(&g->run, in);
+    pthread_mutex_unlock(&gc->lock);
+#ifdef TIDEI_STRESS
+    if (!running && !stale && in->levels)
+        x = (tidei_decision){tidei_policy_level(&g->run.history, in->levels), 0, "stress"};
+#endif
+    return x;
+}
+
+/* Which collection, if any; sets when to ask again. */
 static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request) {
-    tidei_gc_dev *g = &gc->devs[d->index];
     tidei_policy_in in;
     uint64_t rounds = rounds_so_far(gc);
     snapshot(gc, d, where, request, &in);
-    pthread_mutex_lock(&gc->lock);
-    bool running = gc->running, stale = gc->rounds != rounds;
-    tidei_decision x = {0, stale ? 0 : in.live + RETRY_BYTES, ""};
-    if (!running && !stale) x = tidei_policy_ask(&g->run, &in);
-    pthread_mutex_unlock(&gc->lock);
-#ifdef TIDEI_STRESS
-    if (!running && !stale && in.levels)
-        x = (tidei_decision){tidei_policy_level(&g->run.history, in.levels), 0, "stress"};
-#endif
+    tidei_decision x = judge(gc, &gc->devs[d->index], &in, rounds);
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
     if (in.hard == TIDEI_NO_LIMIT && in.soft == TIDEI_NO_LIMIT && wake != SIZE_MAX)
         wake = tidei_min_size(wake, in.live + in.total / LOOK_AGAIN);
     atomic_store(&d->wake_at, atomic_load(&gc->asked) ? 0 : wake);
     return x.level;
+}
+
+static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
+    tidei_policy_in in;
+    uint64_t rounds = rounds_so_far(gc);
+    if (!request && !atomic_load_explicit(&gc->rt->host_budget.live, memory_order_relaxed)) return 0;
+    snapshot_host(gc, where, request, &in);
+    tidei_decision x = judge(gc, &gc->host, &in, rounds);
+    size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
+    atomic_store(&gc->rt->host_budget.wake_at, atomic_load(&gc->asked) ? 0 : wake);
+    return x.level;
+}
+
+void tidei_gc_ask_host(tide_runtime *rt, size_t request) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
+    answer_late(gc, t);
+    if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
+        if (!atomic_load(&gc->asked)) atomic_store(&rt->host_budget.wake_at, SIZE_MAX);
+        return;
+    }
+    if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
+    int level = decide_host(gc, TIDEI_AT_ALLOC, request);
+    uint64_t round;
+    bool ran = false;
+    if (!level || !lead(gc, &round)) return;
+    run_round(gc, t,
+              &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "maybe_collect"},
+              &ran);
+    if (!ran) atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
 }
 
 void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
@@ -457,6 +527,7 @@ void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t requ
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
     int level = decide(gc, d, where, request);
+    if (!level && where != TIDEI_AT_ALLOC) level = decide_host(gc, where, 0);
     uint64_t round;
     bool ran = false;
     if (!level || !lead(gc, &round)) return;

@@ -39,6 +39,7 @@ typedef struct tidei_gc {
     bool boehm; /* the runtime's own collector is boehm */
     const tidei_policy *policy;
     tidei_gc_dev *devs;
+    tidei_gc_dev host; /* the runtime's second budget: the same policy, with a history of its own */
     tidei_collector at[TIDEI_COLLECTORS];
     _Atomic unsigned offers; /* TIDEI_OFFERS_* of all that are attached */
     _Atomic bool asked;      /* some bound collector is */
@@ -59,6 +60,7 @@ static inline tidei_gc *tidei_gc_of(tide_runtime *rt) { return rt->gc; }
 
 /* ---- collect.c ---- */
 void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_gc_ask_host(tide_runtime *rt, size_t request);
 size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran);
 void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
 void tidei_gc_wake(tide_runtime *rt);

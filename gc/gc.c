@@ -144,6 +144,7 @@ static void close_floor(tide_runtime *rt) {
 
 static const tidei_gc_ops ops = {
     .ask = tidei_gc_ask,
+    .ask_host = tidei_gc_ask_host,
     .collect = tidei_gc_collect,
     .new_cell = new_cell,
     .discharge = discharge,
@@ -210,6 +211,7 @@ static tide_status open_policy(tidei_gc *gc) {
         gc->policy = &tidei_policy_reserve;
     }
     for (unsigned i = 0; i < gc->rt->ndevs; i++) tidei_policy_start(&gc->devs[i].run, gc->policy);
+    tidei_policy_start(&gc->host.run, gc->policy);
     return TIDE_OK;
 }
 

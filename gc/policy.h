@@ -4,7 +4,9 @@
 ** (tidei_policy_history) and its own small state, all passed in; it reads no clock and touches nothing else, so the code
 ** that runs live also runs in a simulation. It answers which collection to ask for, if any, and at which growth it wants
 ** to be asked again. tidei_policy_ask and tidei_policy_told wrap a policy with what all of them share: the history, the
-** choice of level, and the guard against collections that free nothing. */
+** choice of level, and the guard against collections that free nothing.
+** A snapshot is of one budget: a device's memory, or what arrays take of the host's (runtime/kinds.h). Each has its own history;
+** a collection that either asks for frees of both. */
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 

@@ -14,6 +14,8 @@ typedef struct tidei_gc_ops {
     ** TIDEI_AT_SYNC the host is about to block. Single-flight: returns at once if another thread is at it. Drains after a
     ** collection. Never from inside a drain, a collection or a finalizer. */
     void (*ask)(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+    /* (may be NULL) The same at an allocation of host memory in arrays, which has a budget of its own. */
+    void (*ask_host)(tide_runtime *rt, size_t request);
     /* A collection now, at this level (TIDE_COLLECT_*), by all collectors that have it; drains; waits for another
     ** thread's collection and counts that as its own. Returns bytes that came back. `why` is for the log. *ran (may be
     ** NULL): whether any collector did. */

@@ -34,6 +34,14 @@ void tidei_neighbours_leave(tide_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
+bool tidei_runtime_is_open(const tide_runtime *rt, uint64_t serial) {
+    pthread_mutex_lock(&all.lock);
+    const tide_runtime *x = all.open;
+    while (x && (x != rt || x->serial != serial)) x = x->next_open;
+    pthread_mutex_unlock(&all.lock);
+    return x != NULL;
+}
+
 /* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays open until the visit ends. */
 static tide_runtime *visit(const tide_runtime *self, uint64_t *last) {
     pthread_mutex_lock(&all.lock);
@@ -61,7 +69,7 @@ static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
         given += tidei_reclaimables_purge(d, wanted);
         tidei_pools_settle(d);
-        given += tidei_pools_trim(d);
+        given += tidei_pools_trim(d, TIDEI_KINDS_ON_DEVICE);
     }
     return given;
 }

@@ -62,7 +62,7 @@ static void sum_class(tide_pool *x, unsigned k, tide_pool_class *c) {
 static size_t live_with(tide_pool *x, size_t bytes, size_t live) {
     tidei_dev *d = x->dev;
     if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
-    atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
+    if (tidei_on_device(x->p->kind)) atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
     return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
 }
 
@@ -85,7 +85,7 @@ void tidei_pool_gone(tide_pool *x, size_t bytes) {
     count_in(t, &x->tallies[t].of[k].gone, 1);
     count_in(t, &x->tallies[t].of[k].gone_bytes, bytes);
     if (!x->own) return;
-    atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
+    if (tidei_on_device(x->p->kind)) atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
     tidei_pool_let_go(x);
 }

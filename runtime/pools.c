@@ -33,10 +33,10 @@ static const struct tidei_pool_ops *default_ops(const tidei_dev *d) {
 
 /* ---- opening ---- */
 
-static tide_status open_one(tidei_dev *d, struct wish w, tide_pool **out) {
+static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind, tide_pool **out) {
     tide_pool *x = tidei_host_alloc(d->rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("a pool", sizeof *x);
-    tide_status status = w.ops->open(d, TIDEI_MEM_DEVICE, &x->p);
+    tide_status status = w.ops->open(d, kind, &x->p);
     if (status != TIDE_OK) {
         tidei_host_free(d->rt, x);
         return status;
@@ -50,7 +50,8 @@ static tide_status open_one(tidei_dev *d, struct wish w, tide_pool **out) {
     return TIDE_OK;
 }
 
-static void enlist(tidei_dev *d, tide_pool *x) {
+void tidei_pools_enlist(tide_pool *x) {
+    tidei_dev *d = x->dev;
     pthread_mutex_lock(&d->pools_lock);
     x->next = d->pools;
     d->pools = x;
@@ -61,6 +62,7 @@ static void close_one(tide_pool *x) {
     x->p->ops->close(x->p);
     tidei_host_free(x->dev->rt, x);
 }
+void tidei_pools_discard(tide_pool *x) { close_one(x); }
 
 static void tell_change(tide_pool *x) {
     if (x->p->ops->changed) x->p->ops->changed(x->p);
@@ -94,6 +96,35 @@ static void apply_settings(tide_pool *x, const tidei_settings *s) {
     set_deterministic(x, s->deterministic);
 }
 
+/* Pinning and unified memory cost the driver much a call, so a pool that caches; the pools of pages and of the driver's own hand
+** out device memory alone. */
+tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tide_pool **out) {
+    tidei_pool *like = d->pool;
+    bool any = like->ops != &tidei_pool_tide && like->ops != &tidei_pool_driver;
+    struct wish w = {any ? like->ops : &tidei_pool_split, any ? atomic_load(&like->attrs.max_split) : SIZE_MAX};
+    tide_status status = open_one(d, w, kind, out);
+    if (status != TIDE_OK) return status;
+    tide_pool *x = *out;
+    x->own = true; /* and the device, which never lets go, one of its holders */
+    atomic_init(&x->holders, 1);
+    apply_settings(x, &d->rt->set);
+    tell_change(x);
+    return TIDE_OK;
+}
+
+/* The kind that arrays are of unless they are asked to be of another. */
+static tide_status open_usual(tidei_dev *d) {
+    const tidei_settings *set = &d->rt->set;
+    tidei_pool *p;
+    tide_status status = tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
+    if (status == TIDE_OK) d->usual = set->default_memory;
+    if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
+    tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=%s: %s; device memory serves",
+              tidei_kind_name(set->default_memory), tide_last_error()->message);
+    tide_clear_error();
+    return TIDE_OK;
+}
+
 tide_status tidei_pools_open(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     struct wish w = parse_pool(set->pool);
@@ -106,19 +137,19 @@ tide_status tidei_pools_open(tidei_dev *d) {
         w = (struct wish){&tidei_pool_tide, SIZE_MAX};
     }
     if (w.ops == &tidei_pool_tide) w.ops = default_ops(d);
-    tide_status status = open_one(d, w, &x);
+    tide_status status = open_one(d, w, TIDEI_MEM_DEVICE, &x);
     if (status == TIDE_E_UNSUPPORTED && !set->pool_given) {
         tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", set->pool,
                   tide_last_error()->message);
         tide_clear_error();
-        status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, &x);
+        status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, TIDEI_MEM_DEVICE, &x);
     }
     if (status != TIDE_OK) return status;
     apply_settings(x, set);
     tell_change(x);
-    enlist(d, x);
+    tidei_pools_enlist(x);
     d->pool = x->p;
-    return TIDE_OK;
+    return set->default_memory == TIDEI_MEM_DEVICE ? TIDE_OK : open_usual(d);
 }
 
 void tidei_pools_close(tidei_dev *d) {
@@ -128,6 +159,7 @@ void tidei_pools_close(tidei_dev *d) {
     }
     d->pools = NULL;
     d->pool = NULL;
+    tidei_advised_free(d);
 }
 
 /* ---- walks ---- */
@@ -154,17 +186,23 @@ size_t tidei_pools_synced(tidei_dev *d) {
     return bytes;
 }
 
-size_t tidei_pools_trim(tidei_dev *d) {
+static bool among(const tide_pool *x, unsigned kinds) { return kinds & TIDEI_KIND_BIT(x->p->kind); }
+
+size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
     size_t bytes = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->trim(x->p, 0);
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+        if (among(x, kinds)) bytes += x->p->ops->trim(x->p, 0);
     tidei_pools_sweep(d);
     return bytes;
 }
 
-void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) {
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) { tidei_pools_stats_of(d, TIDEI_KINDS_ON_DEVICE, sum); }
+
+void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
     *sum = (tidei_pool_stats){0};
     for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         tidei_pool_stats one;
+        if (!among(x, kinds)) continue;
         x->p->ops->stats(x->p, &one);
         sum->live += one.live;
         sum->rounding += one.rounding;
@@ -287,13 +325,13 @@ tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config, tide
     if (status == TIDE_OK) status = read_wish(t->dev, &c, &w, &threshold);
     if (status != TIDE_OK) return status;
     tidei_pools_sweep(t->dev);
-    status = open_one(t->dev, w, &x);
+    status = open_one(t->dev, w, TIDEI_MEM_DEVICE, &x);
     if (status != TIDE_OK) return tidei_device_failed(t->dev->stream0, status, "tide_pool_new");
     x->own = true;
     atomic_init(&x->holders, 1);
     apply_config(x, &c, threshold);
     tell_change(x);
-    enlist(t->dev, x);
+    tidei_pools_enlist(x);
     *out = x;
     return TIDE_OK;
 }

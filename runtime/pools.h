@@ -48,6 +48,11 @@ tide_status tidei_pools_open(tidei_dev *d);
 /* Closes all, whatever is still in them: work is complete. */
 void tidei_pools_close(tidei_dev *d);
 
+/* A kind's pool, as the settings say, for who then enlists it, or discards it. */
+tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tide_pool **out);
+void tidei_pools_enlist(tide_pool *x);
+void tidei_pools_discard(tide_pool *x);
+
 /* Nothing for the default pool. */
 static inline void tidei_pool_hold(tide_pool *x) {
     if (x->own) atomic_fetch_add_explicit(&x->holders, 1, memory_order_relaxed);
@@ -72,10 +77,11 @@ tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
 
 /* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done. Without any lock. */
 size_t tidei_pools_settle(tidei_dev *d);
-size_t tidei_pools_synced(tidei_dev *d); /* the host has just waited for all streams */
-size_t tidei_pools_trim(tidei_dev *d);
-void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum);
-size_t tidei_pools_pinned(tidei_dev *d); /* of live: must not move */
+size_t tidei_pools_synced(tidei_dev *d);               /* the host has just waited for all streams */
+size_t tidei_pools_trim(tidei_dev *d, unsigned kinds); /* TIDEI_KINDS_*, like the next */
+void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum);
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum); /* of what counts against the device's limits */
+size_t tidei_pools_pinned(tidei_dev *d);                     /* of live: must not move */
 void tidei_pools_sweep(tidei_dev *d);
 
 /* Pools give back what their thresholds do not let them keep (release.c); cheap where none is due. `synced`: the host has just

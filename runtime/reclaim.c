@@ -112,34 +112,40 @@ size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted) { return each_recla
 
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-static size_t rung_drain(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_drain(d->rt); }
-static size_t rung_settle(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_pools_settle(d); }
-static size_t rung_minor(tidei_dev *d, size_t wanted) {
-    return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
+struct climb;
+static tidei_dev *device_of(const struct climb *c);
+static size_t wanted_of(const struct climb *c);
+static unsigned kinds_of(const struct climb *c); /* whose memory helps */
+
+static size_t rung_drain(const struct climb *c) { return tidei_drain(device_of(c)->rt); }
+static size_t rung_settle(const struct climb *c) { return tidei_pools_settle(device_of(c)); }
+static size_t rung_minor(const struct climb *c) {
+    return tidei_collect(device_of(c)->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
-static size_t rung_flag(tidei_dev *d, size_t wanted) {
-    return (void)d, (void)wanted, (size_t)0;
-} /* its flag is what it does */
-static size_t rung_full(tidei_dev *d, size_t wanted) {
-    return (void)wanted, tidei_collect(d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
+static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; } /* its flag is what it does */
+static size_t rung_full(const struct climb *c) {
+    return tidei_collect(device_of(c)->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
 }
-static size_t rung_purge(tidei_dev *d, size_t wanted) { return each_reclaimable(d, wanted, false); }
-static size_t rung_wait(tidei_dev *d, size_t wanted) {
-    if (tidei_streams_wait_all(d, true) == TIDE_OK) tidei_pools_synced(d);
-    return rung_settle(d, wanted);
+static size_t rung_purge(const struct climb *c) { return each_reclaimable(device_of(c), wanted_of(c), false); }
+static size_t rung_wait(const struct climb *c) {
+    if (tidei_streams_wait_all(device_of(c), true) == TIDE_OK) tidei_pools_synced(device_of(c));
+    return rung_settle(c);
 }
-static size_t rung_trim(tidei_dev *d, size_t wanted) { return (void)wanted, tidei_pools_trim(d); }
-static size_t rung_drop(tidei_dev *d, size_t wanted) {
-    size_t given = each_reclaimable(d, wanted, true);
-    given += rung_full(d, wanted);
-    given += rung_purge(d, wanted);
-    rung_wait(d, wanted);
-    return given + rung_trim(d, wanted);
+static size_t rung_trim(const struct climb *c) { return tidei_pools_trim(device_of(c), kinds_of(c)); }
+static size_t rung_drop(const struct climb *c) {
+    size_t given = each_reclaimable(device_of(c), wanted_of(c), true);
+    given += rung_full(c);
+    given += rung_purge(c);
+    rung_wait(c);
+    return given + rung_trim(c);
+}
+static size_t rung_neighbours(const struct climb *c) {
+    return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(device_of(c), wanted_of(c)) : 0;
 }
 
 static const struct rung {
     const char *name;
-    size_t (*climb)(tidei_dev *d, size_t wanted);
+    size_t (*climb)(const struct climb *c);
     unsigned flags; /* of this and all higher attempts */
 } ladder[] = {
     {"drain", rung_drain, 0},
@@ -152,7 +158,7 @@ static const struct rung {
     {"compact", rung_flag, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE}, /* other blocks may be moved for it */
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
-    {"ask neighbours", tidei_neighbours_ask, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
+    {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
 };
 #define RUNGS TIDEI_COUNT(ladder)
 
@@ -162,10 +168,20 @@ struct climb {
     tidei_dev *d;
     size_t bytes;
     const char *what;
+    tidei_mem_kind kind;
+    bool by_host; /* it was the host's memory that the last attempt lacked */
     size_t given[RUNGS];
     unsigned climbed;  /* rungs that ran */
     uint64_t transits; /* ended before the last attempt */
 };
+
+static tidei_dev *device_of(const struct climb *c) { return c->d; }
+static size_t wanted_of(const struct climb *c) { return c->bytes; }
+static unsigned kinds_of(const struct climb *c) {
+    return c->kind == TIDEI_MEM_PINNED    ? TIDEI_KINDS_ON_HOST
+           : c->kind == TIDEI_MEM_UNIFIED ? TIDEI_KINDS_ALL
+                                          : TIDEI_KINDS_ON_DEVICE;
+}
 
 #define HOLDERS 3
 struct holder {
@@ -235,13 +251,61 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
             want);
 }
 
+static void put_rungs(struct text *t, const struct climb *c) {
+    char b[32];
+    for (unsigned i = 0; i < c->climbed; i++)
+        put(t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b, c->given[i]));
+}
+
+static void put_unreached(struct text *t, const struct climb *c) {
+    char names[512];
+    tide_runtime *rt = c->d->rt;
+    if (rt->gc_ops && rt->gc_ops->unreached && c->climbed && rt->gc_ops->unreached(rt, names, sizeof names))
+        put(t, "\n  collectors not reached: %s", names);
+}
+
+static void put_host_remedy(struct text *t, const struct climb *c, size_t held, size_t limit) {
+    char b[32];
+    size_t whole = 2 * tidei_host_default_memory();
+    if (c->bytes > whole)
+        put(t, "\n  the machine has less than that in all");
+    else if (held + c->bytes > limit)
+        put(t,
+            "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit of %s or more "
+            "(TIDE_HOST_LIMIT)",
+            size_text(b, held + c->bytes));
+}
+
+/* What is said of host memory that is lacking, under its own status. */
+static tide_status report_host(const struct climb *c) {
+    const tidei_host_budget *h = &c->d->rt->host_budget;
+    char cause[160] = "", buf[2000], b[4][32];
+    struct text t = {buf, sizeof buf};
+    tidei_pool_stats pinned, unified;
+    if (c->climbed)
+        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                 tide_last_error()->message);
+    tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
+    tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED), &unified);
+    put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n", c->d->d->info.name,
+        c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), tidei_kind_name(c->kind), c->what);
+    put(&t, "  limit %s, reserved %s; live: pinned %s, unified %s", size_text(b[0], h->limit),
+        size_text(b[1], atomic_load(&h->backed)), size_text(b[2], pinned.live), size_text(b[3], unified.live));
+    put_rungs(&t, c);
+    if (*cause) put(&t, "\n  the last attempt: %s", cause);
+    put_unreached(&t, c);
+    put_host_remedy(&t, c, pinned.live + pinned.rounding + unified.live + unified.rounding, h->limit);
+    return tidei_fail(TIDE_E_HOST_NOMEM, c->what, "%s", buf);
+}
+
 static tide_status report(const struct climb *c) {
     tidei_dev *d = c->d;
+    if (c->by_host) return report_host(c);
     char cause[160] = "";
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
         snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
                  tide_last_error()->message);
-    char buf[2600], b[7][32], names[512];
+    char buf[2600], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
@@ -256,12 +320,10 @@ static tide_status report(const struct climb *c) {
         size_text(b[2], ps.cached), size_text(b[3], ps.parked), size_text(b[4], ps.backed),
         size_text(b[5], library_bytes(d)));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
-    for (unsigned i = 0; i < c->climbed; i++)
-        put(&t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b[0], c->given[i]));
+    put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_holders(&t, d);
-    if (d->rt->gc_ops && c->climbed && d->rt->gc_ops->unreached(d->rt, names, sizeof names))
-        put(&t, "\n  collectors not reached: %s", names);
+    put_unreached(&t, c);
     put_remedy(&t, c, &ps, limit);
     return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
 }
@@ -321,7 +383,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
         const tidei_span rung = {TIDEI_SPAN_RUNG, i + 1, ladder[i].name, NULL};
         tidei_span_begin(rt, &rung, c->bytes);
-        size_t given = ladder[i].climb(c->d, c->bytes);
+        size_t given = ladder[i].climb(c);
         tidei_span_end(rt, &rung, given);
         c->given[i] += given;
         freed += given;
@@ -344,18 +406,22 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
 }
 
 /* More than the device or the limit could ever hold: no rung can help. */
-static bool absurd(tidei_dev *d, size_t bytes) {
-    return bytes > d->d->info.total_bytes || bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+static bool absurd(struct climb *c) {
+    const tidei_dev *d = c->d;
+    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
+    if (!tidei_on_device(c->kind)) return false;
+    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
 }
 
 /* Before the soft limit is passed: what can be had without waiting, then again. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
-    rung_drain(d, bytes);
-    rung_settle(d, bytes);
-    rung_purge(d, bytes);
-    rung_trim(d, bytes);
+    struct climb c = {.d = d, .bytes = bytes};
+    rung_drain(&c);
+    rung_settle(&c);
+    rung_purge(&c);
+    rung_trim(&c);
     return attempt(arg, 0);
 }
 
@@ -386,7 +452,7 @@ static bool missed_transits(struct climb *c) {
 
 static uint64_t handed_out(tidei_dev *d) {
     tidei_pool_stats ps;
-    tidei_pools_stats(d, &ps);
+    tidei_pools_stats_of(d, TIDEI_KINDS_ALL, &ps);
     return ps.allocs;
 }
 
@@ -402,27 +468,27 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
 }
 
 /* The attempt did not fit. */
-static tide_status make_room(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
-                             uint64_t seen) {
-    struct climb c = {.d = d, .bytes = bytes, .what = what};
+static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *arg, uint64_t seen) {
+    tidei_dev *d = c->d;
     tidei_thread *t = tidei_thread_get(d->rt);
-    if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(d, bytes)) return report(&c);
+    if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(c)) return report(c);
     while (!lead(d->rt, seen)) {
         seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
         tide_status status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
     t->depth_climb++;
-    tide_status status = climb_while_robbed(&c, attempt, arg);
+    tide_status status = climb_while_robbed(c, attempt, arg);
     t->depth_climb--;
     stop_leading(d->rt);
-    return status == TIDE_E_NOMEM ? report(&c) : status;
+    return status == TIDE_E_NOMEM ? report(c) : status;
 }
 
 tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
                                 tidei_attempted first) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what};
     tide_status status = first.status;
-    if (status == TIDE_E_NOMEM) status = make_room(d, bytes, what, attempt, arg, first.seen);
+    if (status == TIDE_E_NOMEM) status = make_room(&c, attempt, arg, first.seen);
     if (status == TIDE_OK) tide_clear_error(); /* attempts that failed on the way to success leave no error */
     return status;
 }
@@ -441,6 +507,37 @@ tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, ti
     return status;
 }
 
+/* ---- other kinds ---- */
+
+struct kind_attempt {
+    tidei_attempt_fn attempt;
+    void *arg;
+    struct climb *c;
+};
+
+/* Whichever memory is lacking, the same rungs may help. */
+static tide_status attempt_of_kind(void *arg, unsigned flags) {
+    struct kind_attempt *k = arg;
+    tide_status status = k->attempt(k->arg, flags);
+    k->c->by_host = status == TIDE_E_HOST_NOMEM;
+    return k->c->by_host ? TIDE_E_NOMEM : status;
+}
+
+tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
+                               tidei_attempt_fn attempt, void *arg) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind};
+    struct kind_attempt k = {attempt, arg, &c};
+    bool soft = tidei_on_device(kind) && above_soft(d, bytes);
+    uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
+    tidei_saved_error before;
+    tidei_error_save(&before);
+    if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
+    tide_status status = soft ? gently(d, bytes, attempt_of_kind, &k) : attempt_of_kind(&k, 0);
+    if (status == TIDE_E_NOMEM) status = make_room(&c, attempt_of_kind, &k, seen);
+    if (status == TIDE_OK) tidei_error_restore(&before);
+    return status;
+}
+
 /* ---- by hand ---- */
 
 static void reclaim_device(tidei_dev *d, int level) {
@@ -452,7 +549,14 @@ static void reclaim_device(tidei_dev *d, int level) {
     tidei_drain(d->rt);
     if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_all(d, true) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
-    tidei_pools_trim(d);
+    tidei_pools_trim(d, TIDEI_KINDS_ALL);
+}
+
+/* What is taken from the driver, host memory included. */
+static size_t taken(tidei_dev *d) {
+    tidei_pool_stats pinned;
+    tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
+    return atomic_load(&d->backed) + library_bytes(d) + pinned.backed;
 }
 
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
@@ -467,9 +571,9 @@ tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
     if (!t->depth_climb && !t->depth_drain && !t->depth_collect) { /* from inside a callback it does nothing */
         t->depth_climb++;
         for (unsigned i = 0; i < rt->ndevs; i++) {
-            size_t before = atomic_load(&rt->devs[i].backed) + library_bytes(&rt->devs[i]), after;
+            size_t before = taken(&rt->devs[i]), after;
             reclaim_device(&rt->devs[i], level);
-            after = atomic_load(&rt->devs[i].backed) + library_bytes(&rt->devs[i]);
+            after = taken(&rt->devs[i]);
             given += before > after ? before - after : 0;
         }
         t->depth_climb--;

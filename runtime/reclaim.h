@@ -40,6 +40,11 @@ tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, ti
                                 tidei_attempted first);
 tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
 
+/* The same for a block of pinned or unified memory, whose attempt may also return TIDE_E_HOST_NOMEM: that too is climbed for, and
+** reported if it stays so. */
+tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
+                               tidei_attempt_fn attempt, void *arg);
+
 /* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. */
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 

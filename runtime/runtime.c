@@ -43,6 +43,10 @@ void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request
     if (rt->gc_ops) rt->gc_ops->ask(rt, d, where, request);
 }
 
+void tidei_ask_host(tide_runtime *rt, size_t request) {
+    if (rt->gc_ops && rt->gc_ops->ask_host) rt->gc_ops->ask_host(rt, request);
+}
+
 size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
     if (ran) *ran = false;
     return rt->gc_ops ? rt->gc_ops->collect(rt, level, why, ran) : 0;
@@ -280,6 +284,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
         return tidei_fail_host_memory("tide_open", sizeof *rt->devs);
     }
     rt->ndevs = 1;
+    tidei_host_budget_init(rt);
     status = open_dev(rt, &rt->devs[0], device);
     if (status == TIDE_OK) status = tidei_tracker_open(rt);
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
@@ -406,6 +411,20 @@ tide_status tide_device_synchronize(tide_runtime *rt) {
 
 /* ---- validity ---- */
 
+/* The second budget, over all devices. */
+static bool host_budget_valid(tide_runtime *rt) {
+    size_t live = 0, backed = 0;
+    for (unsigned i = 0; i < rt->ndevs; i++) {
+        tidei_pool_stats ps;
+        tidei_pools_stats_of(&rt->devs[i], TIDEI_KINDS_ON_HOST, &ps);
+        if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
+        live += ps.live;
+        backed += ps.backed;
+    }
+    const tidei_host_budget *b = &rt->host_budget;
+    return live == atomic_load(&b->live) && backed == atomic_load(&b->backed) && backed <= b->limit;
+}
+
 bool tidei_runtime_valid(tide_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++) {
         tidei_dev *d = &rt->devs[i];
@@ -418,5 +437,5 @@ bool tidei_runtime_valid(tide_runtime *rt) {
         if (ps.live != atomic_load(&d->live) || ps.backed != atomic_load(&d->backed)) return false;
         if (atomic_load(&d->backed) > atomic_load(&d->limit)) return false;
     }
-    return true;
+    return host_budget_valid(rt);
 }

@@ -9,6 +9,7 @@
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
+#include "runtime/kinds.h"
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
 #include "runtime/recorder.h"
@@ -20,6 +21,10 @@ typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
     char collector[32], policy[64], pool[32], release_threshold[32];
+    char host_limit[32];           /* "": the default */
+    tidei_mem_kind default_memory; /* of arrays */
+    bool
+        default_memory_given; /* by tide_config: a kind that the device lacks fails; the environment's is a warning */
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
     bool gc_early, deterministic, thread_streams;
@@ -52,7 +57,8 @@ struct tidei_dev {
     tidei_device *d;
     unsigned index;
     /* fixed once open */
-    tidei_pool *pool;     /* the default one */
+    tidei_pool *pool;     /* the default one, of device memory */
+    tidei_mem_kind usual; /* of arrays */
     tide_stream *stream0; /* the default stream */
     /* under pools_lock */
     pthread_mutex_t pools_lock;
@@ -60,7 +66,10 @@ struct tidei_dev {
     _Atomic size_t orphans;   /* of these, to be closed */
     atomic_flag looking;      /* a thread looks what may go back; nobody waits for it */
     _Atomic uint64_t look_ns; /* when it is time again */
-    _Atomic size_t own_live;  /* live in those that are not the default one */
+    _Atomic size_t own_live;  /* of `live`, in those that are not the default one */
+    tidei_advised *advised;
+    _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS]; /* of the other kinds; NULL: not opened yet; never changes then */
+    _Atomic size_t nadvised;                      /* written under pools_lock */
     /* under streams_lock; entries are written once and never go away while the device is open */
     pthread_mutex_t streams_lock;
     _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
@@ -94,6 +103,7 @@ struct tidei_thread {           /* per thread and runtime */
     struct tide_pool *pool;    /* current pool, held; NULL: the device's default */
     int collector;             /* of new arrays; -1: the runtime's first */
     unsigned unsampled;        /* allocations since the last that the tracker looked at */
+    bool scalar;               /* may get and set elements of device memory one by one */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
@@ -112,6 +122,7 @@ struct tide_runtime {
     unsigned ndevs;
     tidei_dev *devs;
     tidei_deaths *deaths;
+    tidei_host_budget host_budget;
     struct tidei_loans *loans;     /* runtime/lend.c */
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
     bool ranges;                   /* a tool is told of spans */
@@ -162,6 +173,8 @@ static inline bool tidei_forked(void);    /* this process is a fork's child and 
 /* The collectors' slots, which do nothing while no collector's floor is open. */
 void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg); /* runs fn in the blocking region */
 void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_ask_host(tide_runtime *rt,
+                    size_t request); /* an array of `request` bytes in the host's memory is wanted */
 size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran);
 
 /* The parts tide_open puts together (open.c): the runtime's own half. */

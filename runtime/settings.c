@@ -65,6 +65,10 @@ static bool parse_host_memory(const char *text, void *field, size_t cap) {
     return true;
 }
 
+static bool parse_kind(const char *text, void *field, size_t cap) {
+    return (void)cap, tidei_kind_parse(text, field);
+}
+
 static bool parse_switch(const char *text, void *field, size_t cap) {
     static const char *const on[] = {"1", "on", "true", "yes"}, *const off[] = {"0", "off", "false", "no"};
     (void)cap;
@@ -145,6 +149,10 @@ static const struct {
      offsetof(tide_config, cache_dir)},
     {"TIDE_CACHE_MAX", "bytes or 256MiB", parse_size, SETTING(cache_max), FIELD_TEXT,
      offsetof(tide_config, cache_max)},
+    {"TIDE_DEFAULT_MEMORY", TIDEI_KINDS_WANTED, parse_kind, SETTING(default_memory), FIELD_TEXT,
+     offsetof(tide_config, default_memory)},
+    {"TIDE_HOST_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(host_limit), FIELD_TEXT,
+     offsetof(tide_config, host_limit)},
     {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace), FIELD_TEXT,
      offsetof(tide_config, trace)},
 };
@@ -203,6 +211,7 @@ static tide_status read_config(const tide_config *c, tidei_settings *s) {
     s->policy_given = c->policy != NULL;
     s->pool_given = c->pool != NULL;
     s->trace_given = c->trace != NULL;
+    s->default_memory_given = c->default_memory != NULL;
     return TIDE_OK;
 }
 

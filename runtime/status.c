@@ -90,8 +90,20 @@ static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
     char all[32], live[32], cached[32];
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
-    tidei_pools_stats(d, &ps);
+    tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE), &ps);
     return (size_t)snprintf(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
+                            tidei_format_bytes(all, sizeof all, ps.backed, 3),
+                            tidei_format_bytes(live, sizeof live, ps.live, 3),
+                            tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
+}
+
+/* One for each further kind that is in use. */
+static size_t kind_line(tidei_dev *d, tidei_mem_kind kind, char *buf, size_t cap) {
+    tidei_pool_stats ps;
+    char all[32], live[32], cached[32];
+    tidei_pools_stats_of(d, TIDEI_KIND_BIT(kind), &ps);
+    if (!ps.backed) return 0;
+    return (size_t)snprintf(buf, cap, "%s memory usage: %s (%s allocated, %s cached)\n", tidei_kind_name(kind),
                             tidei_format_bytes(all, sizeof all, ps.backed, 3),
                             tidei_format_bytes(live, sizeof live, ps.live, 3),
                             tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
@@ -104,6 +116,8 @@ size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
     for (unsigned i = 0; i < rt->ndevs; i++) {
         n += usage_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         n += pool_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+        for (int k = TIDEI_MEM_PINNED; k < TIDEI_MEM_KINDS; k++)
+            n += kind_line(&rt->devs[i], (tidei_mem_kind)k, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
     n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;

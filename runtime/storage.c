@@ -53,21 +53,34 @@ void tidei_storage_spares_free(tidei_dev *d) {
 
 void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
     tide_runtime *rt = st->dev->rt;
-    if (rt->recorder) tidei_recorder_alloc(rt->recorder, st, s);
+    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
     if (rt->tracker) tidei_tracker_add(rt->tracker, st);
 }
 
 void tidei_watch_gone(tidei_storage *st) {
     tide_runtime *rt = st->dev->rt;
-    if (rt->recorder) tidei_recorder_free(rt->recorder, st);
+    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
 
 static void note_alloc(tidei_pool *pool, size_t bytes) {
     tidei_dev *d = pool->dev;
-    size_t live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
-    tidei_raise_size(&d->peak_live, live);
+    size_t live = 0;
+    if (tidei_unlikely(tidei_on_host(pool->kind)))
+        atomic_fetch_add_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+    if (tidei_likely(tidei_on_device(pool->kind))) {
+        live = atomic_fetch_add_explicit(&d->live, bytes, memory_order_relaxed) + bytes;
+        tidei_raise_size(&d->peak_live, live);
+    }
     tidei_pool_made(pool->users, bytes, live);
+}
+
+static void note_free(tidei_pool *pool, size_t bytes) {
+    tidei_dev *d = pool->dev;
+    if (tidei_likely(tidei_on_device(pool->kind))) atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
+    if (tidei_unlikely(tidei_on_host(pool->kind)))
+        atomic_fetch_sub_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
+    tidei_pool_gone(pool->users, bytes);
 }
 
 struct alloc_args {
@@ -84,6 +97,34 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
     return a->pool->ops->alloc(a->pool, a->bytes, a->s, flags, &a->block);
 }
 
+/* A block of device memory. */
+static inline tide_status take_block(struct alloc_args *a, const char *op) {
+    tidei_dev *d = a->pool->dev;
+    size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + a->bytes;
+    if (want < a->bytes) return tidei_out_of_memory(d, a->bytes, op);
+    if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
+        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
+    return tidei_with_reclaim(d, a->bytes, op, alloc_attempt, a);
+}
+
+/* One of another kind, within the budgets that it counts in. */
+static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
+    tidei_dev *d = a->pool->dev;
+    tidei_mem_kind kind = a->pool->kind;
+    tidei_host_budget *b = &d->rt->host_budget;
+    size_t on_host = atomic_load_explicit(&b->live, memory_order_relaxed),
+           on_device = atomic_load_explicit(&d->live, memory_order_relaxed);
+    bool wraps = a->bytes > SIZE_MAX - tidei_max_size(on_host, on_device);
+    if (!wraps && on_host + a->bytes >= atomic_load_explicit(&b->wake_at, memory_order_relaxed))
+        tidei_ask_host(d->rt, a->bytes);
+    if (!wraps && tidei_on_device(kind) &&
+        on_device + a->bytes >= atomic_load_explicit(&d->wake_at, memory_order_relaxed))
+        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
+    tide_status status = tidei_reclaim_kind(d, kind, a->bytes, op, alloc_attempt, a);
+    if (status == TIDE_OK && kind == TIDEI_MEM_UNIFIED) tidei_unadvise(d, a->block.addr, a->bytes);
+    return status;
+}
+
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out) {
     return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
 }
@@ -98,14 +139,11 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     a.s = s;
     a.bytes = bytes;
     if (bytes) {
-        size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
-        if (want < bytes) return tidei_out_of_memory(d, bytes, op);
-        if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
-            tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
-        tide_status status = tidei_with_reclaim(d, bytes, op, alloc_attempt, &a);
-        if (status == TIDE_E_NOMEM) { /* the report */
+        tide_status status =
+            tidei_likely(pool->kind == TIDEI_MEM_DEVICE) ? take_block(&a, op) : take_block_of_kind(&a, op);
+        if (status == TIDE_E_NOMEM || status == TIDE_E_HOST_NOMEM) { /* the report, where there is one */
             atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
-            return status;
+            return tidei_fail_as(op);
         }
         if (status != TIDE_OK) return tidei_device_failed(s, status, op);
     } else {
@@ -150,8 +188,7 @@ void tidei_storage_release(tidei_storage *st) {
         b.priv = st->priv;
         tidei_stamps_move(&b.stamps, &st->stamps);
         st->pool->ops->free(st->pool, &b);
-        atomic_fetch_sub_explicit(&d->live, st->bytes, memory_order_relaxed);
-        tidei_pool_gone(st->pool->users, st->bytes);
+        note_free(st->pool, st->bytes);
     }
     give_record(d, st);
 }
@@ -392,10 +429,12 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
 
 /* ---- one-operation helpers ---- */
 
-static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, size_t bytes) {
+/* `st`: the device's side. From host memory to host memory the driver waits for the stream whatever the size. */
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *st, size_t bytes) {
     const tidei_device_info *info = &d->d->info;
     if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
-    return kind == TIDEI_COPY_D2H || (kind == TIDEI_COPY_H2D && bytes > info->staged_bytes);
+    return kind == TIDEI_COPY_D2H ||
+           (kind == TIDEI_COPY_H2D && (bytes > info->staged_bytes || st->pool->kind != TIDEI_MEM_DEVICE));
 }
 
 /* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
@@ -413,7 +452,7 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false, waits = waits_itself(s->dev, kind, bytes);
+    bool busy = false, waits = waits_itself(s->dev, kind, uses[0].st, bytes);
     tide_status status = waits ? wait_first(s, &uses[0]) : TIDE_OK;
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);

@@ -1,6 +1,7 @@
 /* tracker.c: the table of origins, the backtraces, and the list of what is held. The model stands in tracker.h. */
 #include "runtime/tracker.h"
 #include "runtime/backtrace.h"
+#include "runtime/kinds.h"
 #include "runtime/runtime.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,11 +30,6 @@ struct tidei_tracker {
     unsigned traces;
     uint64_t listings;
 };
-
-const char *tidei_storage_kind(const tidei_storage *st) {
-    (void)st;
-    return "device";
-}
 
 /* ---- backtraces ---- */
 
@@ -172,7 +168,7 @@ static void note(tidei_handle *h, void *user) {
     tidei_origin *o = st && x.bytes ? find(l->t, st) : NULL;
     if (!o) return;
     x.st = st;
-    x.kind = tidei_storage_kind(st);
+    x.kind = tidei_kind_name(st->pool->kind);
     tidei_stamps_lock(st);
     x.addr = st->addr;
     tidei_stamps_unlock(st);

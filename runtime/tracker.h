@@ -40,7 +40,4 @@ size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap);
 /* The runtime is about to close: collects once more, and what is held then is a warning in the log, line by line. */
 void tidei_tracker_farewell(tide_runtime *rt);
 
-/* What kind of memory the storage is: "device". */
-const char *tidei_storage_kind(const tidei_storage *st);
-
 #endif

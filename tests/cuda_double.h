@@ -25,6 +25,10 @@ static struct {
     tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
     int rules[4];
     size_t pool_bytes, trimmed_to;
+    size_t free_bytes;    /* 0: 7 */
+    size_t prefetched[2]; /* to the device, to the host */
+    unsigned read_mostly, preferred;
+    bool no_managed;
     int write_value, capturing;
     int memory; /* memfd behind the pages */
     size_t memory_bytes;
@@ -71,11 +75,12 @@ static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
 }
 static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
     (void)d;
-    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR   ? 9
-         : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR ? 0
-         : a == TIDEI_CU_ATTR_MEMORY_POOLS             ? !fake.no_pools
-         : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS    ? fake.write_value
-                                                       : 1;
+    *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR    ? 9
+         : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR  ? 0
+         : a == TIDEI_CU_ATTR_MEMORY_POOLS              ? !fake.no_pools
+         : a == TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS ? !fake.no_managed
+         : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS     ? fake.write_value
+                                                        : 1;
     return 0;
 }
 static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
@@ -96,7 +101,7 @@ static tidei_cu_result f_push(tidei_cu_ctx c) {
 static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.current, fake.current = fake.stacked, 0; }
 static tidei_cu_result f_info(size_t *f, size_t *t) {
     TRY("cuMemGetInfo");
-    return *f = 7, *t = 9, 0;
+    return *f = fake.free_bytes ? fake.free_bytes : 7, *t = 9, 0;
 }
 static tidei_cu_result f_alloc(tidei_cu_addr *a, size_t n) {
     TRY("cuMemAlloc");
@@ -109,6 +114,28 @@ static tidei_cu_result f_host(void **p, size_t n, unsigned flags) {
     TRY("cuMemHostAlloc");
     fake.pinned++;
     return *p = malloc(n), 0;
+}
+static tidei_cu_result f_managed(tidei_cu_addr *a, size_t n, unsigned flags) {
+    assert_int_equal(flags, TIDEI_CU_MEM_ATTACH_GLOBAL);
+    TRY("cuMemAllocManaged");
+    fake.allocs++;
+    return *a = (uintptr_t)malloc(n), 0;
+}
+static tidei_cu_result f_prefetch(tidei_cu_addr a, size_t n, tidei_cu_location at, unsigned flags,
+                                  tidei_cu_stream s) {
+    (void)a, (void)flags, (void)s;
+    TRY("cuMemPrefetchAsync");
+    fake.prefetched[at.type == TIDEI_CU_MEM_LOCATION_TYPE_HOST] += n;
+    return 0;
+}
+static tidei_cu_result f_advise(tidei_cu_addr a, size_t n, tidei_cu_advice advice, tidei_cu_location at) {
+    (void)a, (void)n;
+    TRY("cuMemAdvise");
+    if (advice <= TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY)
+        fake.read_mostly = advice == TIDEI_CU_MEM_ADVISE_SET_READ_MOSTLY;
+    else
+        fake.preferred = advice == TIDEI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? at.type : 0;
+    return 0;
 }
 static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; }
 static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
@@ -349,6 +376,9 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuMemAlloc = f_alloc,
                                 .cuMemFree = f_free,
                                 .cuMemHostAlloc = f_host,
+                                .cuMemAllocManaged = f_managed,
+                                .cuMemPrefetchAsync = f_prefetch,
+                                .cuMemAdvise = f_advise,
                                 .cuMemFreeHost = f_free_host,
                                 .cuMemHostGetDevicePointer = f_device_pointer,
                                 .cuPointerGetAttributes = f_attributes,

@@ -101,6 +101,12 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
     if (before < bytes) abort();
 }
 
+/* Of any kind: there is one budget here. */
+tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
+    return (void)kind, tidei_back(d, bytes);
+}
+void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) { (void)kind, tidei_unback(d, bytes); }
+
 void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
 void tidei_transit_end(tidei_dev *d, bool changed) {
     if (changed) atomic_fetch_add(&d->transits.ended, 1);

@@ -10,7 +10,8 @@ static void test_opens_and_closes(void **state) {
     tidei_device *d = open_double();
     assert_string_equal(d->info.name, "cuda:0");
     assert_string_equal(d->info.model, "Double");
-    assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT);
+    assert_int_equal(d->info.flags,
+                     TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT | TIDEI_DEV_UNIFIED);
     assert_int_equal(d->info.page_bytes, PAGE);
     assert_int_equal(d->info.va_bytes % PAGE, 0);
     assert_true(d->info.va_bytes >= d->info.total_bytes);
@@ -171,6 +172,54 @@ static void test_raw_memory(void **state) {
     assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_PINNED, 100, &b), TIDE_E_HOST_NOMEM);
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, a, 100);
     d->ops->raw_free(d, TIDEI_MEM_PINNED, b, 100);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+/* Never more unified memory than the card has free, all there is of it counted as if it were still to come. */
+static void test_unified_memory(void **state) {
+    tidei_addr a = 0, b = 0;
+    tidei_dstream *s;
+    (void)state;
+    fake.free_bytes = 1000;
+    tidei_device *d = open_double();
+    assert_true(d->info.flags & TIDEI_DEV_UNIFIED);
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_UNIFIED, 600, &a));
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_UNIFIED, 401, &b), TIDE_E_NOMEM);
+    assert_error(TIDE_E_NOMEM, "401 bytes of unified memory beside 600, and 1000 are free");
+    fail_at("cuMemAllocManaged", 0, TIDEI_CU_OUT_OF_MEMORY);
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_UNIFIED, 400, &b), TIDE_E_NOMEM);
+    fail_at("", 0, 0);
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_UNIFIED, 400, &b)); /* the failed ones do not count */
+    assert_ok(d->ops->prefetch(d, s, a, 600, false));
+    assert_ok(d->ops->prefetch(d, s, a, 100, true));
+    assert_int_equal(fake.prefetched[0], 600);
+    assert_int_equal(fake.prefetched[1], 100);
+    assert_ok(d->ops->advise(d, a, 600, TIDEI_ADVICE_READ_MOSTLY));
+    assert_true(fake.read_mostly && !fake.preferred);
+    assert_ok(d->ops->advise(d, a, 600, TIDEI_ADVICE_HOST));
+    assert_true(!fake.read_mostly && fake.preferred == TIDEI_CU_MEM_LOCATION_TYPE_HOST);
+    assert_ok(d->ops->advise(d, a, 600, TIDEI_ADVICE_DEVICE));
+    assert_true(!fake.read_mostly && fake.preferred == TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    assert_ok(d->ops->advise(d, a, 600, TIDEI_ADVICE_NONE));
+    assert_true(!fake.read_mostly && !fake.preferred);
+    fail_at("cuMemPrefetchAsync", 0, TIDEI_CU_INVALID_VALUE);
+    assert_int_equal(d->ops->prefetch(d, s, a, 600, false), TIDE_E_DEVICE);
+    d->ops->raw_free(d, TIDEI_MEM_UNIFIED, a, 600);
+    d->ops->raw_free(d, TIDEI_MEM_UNIFIED, b, 400);
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
+static void test_no_unified_memory(void **state) {
+    tidei_addr a;
+    (void)state;
+    fake.no_managed = true;
+    tidei_device *d = open_double();
+    assert_false(d->info.flags & TIDEI_DEV_UNIFIED);
+    assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_UNIFIED, 4, &a), TIDE_E_UNSUPPORTED);
     d->ops->close(d);
     assert_nothing_left();
 }
@@ -483,6 +532,8 @@ int main(void) {
         CASE(test_another_context_is_put_back),
         CASE(test_pages),
         CASE(test_raw_memory),
+        CASE(test_unified_memory),
+        CASE(test_no_unified_memory),
         CASE(test_words),
         CASE(test_words_by_events),
         CASE(test_copies),

@@ -471,6 +471,37 @@ static void check_adapt(void) {
     for (int i = 0; i < 3; i++) assert_true(((double *)work.back.diag[1].host)[i] == adapt_1(i));
 }
 
+/* Memory of other kinds, which the host reads and writes too. */
+static tide_status by_kind(void) {
+    tide_memory_information m = {.struct_size = sizeof m};
+    tide_host_view v;
+    tide_arg item;
+    MAKE(tide_empty_in(work.rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(50)));
+    DO(tide_fill(work.made[0], tide_arg_int(2)));
+    MAKE(tide_to_memory(work.in[0], TIDE_MEMORY_UNIFIED));
+    MAKE(tide_map(work.rt, "(x) -> x + 1", work.made[1]));
+    DO(tide_prefetch(work.made[1], 0, 100, TIDE_TO_HOST));
+    DO(tide_advise(work.made[1], 0, 100, TIDE_ADVISE_HOST));
+    DO(tide_host_begin(work.made[1], TIDE_READ | TIDE_WRITE, &v));
+    for (int i = 0; i < 37; i++)
+        for (int k = 0; k < 5; k++) TIDE_AT(float, &v, i, k) += 10;
+    DO(tide_host_end(&v));
+    DO(tide_set(work.made[0], (const int64_t[]){3}, tide_arg_int(9)));
+    DO(tide_get(work.made[0], (const int64_t[]){3}, &item));
+    if (item.value.f != 9) fail_msg("%g was set to 9", item.value.f);
+    MAKE(tide_copy(work.made[0]));
+    return tide_memory_info(work.rt, &m);
+}
+static double kind_0(int64_t k) { return k == 3 ? 9 : 2; }
+static double kind_1(int64_t k) { return (double)(k + 10); }
+static double kind_2(int64_t k) { return (double)(k + 1); }
+static void check_kinds(void) {
+    check_values(0, 50, kind_0, 0);
+    check_values(1, 185, kind_1, 0);
+    check_values(2, 185, kind_2, 0);
+    check_values(3, 50, kind_0, 0);
+}
+
 static const struct task {
     const char *name;
     tide_status (*run)(void);
@@ -486,6 +517,7 @@ static const struct task {
     {"streams", on_streams, check_streams},
     {"batches", batches, check_batches},
     {"adapt", adapt, check_adapt},
+    {"kinds", by_kind, check_kinds},
 };
 
 static tide_status run(const struct task *t) {

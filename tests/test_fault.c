@@ -107,6 +107,8 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
         status = o->raw_alloc(b->d, TIDEI_MEM_PINNED, 64, &a);
         if (status == TIDE_OK) o->raw_free(b->d, TIDEI_MEM_PINNED, a, 64);
         break;
+    case TIDEI_FAULT_PREFETCH: status = o->prefetch(b->d, b->s, b->raw, 64, true); break;
+    case TIDEI_FAULT_ADVISE: status = o->advise(b->d, b->raw, 64, TIDEI_ADVICE_HOST); break;
     case TIDEI_FAULT_MEMPOOL_NEW:
         if ((status = o->mempool_new(b->d, &mp)) == TIDE_OK) o->mempool_release(b->d, mp);
         break;

@@ -285,7 +285,7 @@ static void a_streams_number_may_be_used_again(void **state) {
 
 /* The model keeps, for each operation, the set of operations it is ordered after, and for each byte everyone who touched
 ** it since the last writer. */
-enum { M_OPS = 120, M_STREAMS = 5, M_BYTES = 40, M_EVENTS = 3, M_PUBLISHES = 16 };
+enum { M_OPS = 120, M_STREAMS = 5, M_BYTES = 40, M_EVENTS = 3, M_PUBLISHES = 16, M_LENT = 4 };
 typedef struct set {
     uint64_t w[(M_OPS + 63) / 64];
 } set;
@@ -307,6 +307,8 @@ struct model {
     int npublished[M_STREAMS], done[M_STREAMS];
     set writer[M_BYTES], readers[M_BYTES]; /* at most one writer each */
     tidei_moment moment[M_EVENTS];
+    tidei_range lent[M_LENT];
+    unsigned nlent;
     uint64_t reports, ranges;
 };
 
@@ -321,6 +323,38 @@ static tidei_range random_range(struct model *m) {
     return (tidei_range){1000 + lo, n, 1 + below(m, 3)};
 }
 
+static bool meets_lent(const struct model *m, const tidei_range *r) {
+    for (unsigned i = 0; i < m->nlent; i++) {
+        const tidei_range *x = &m->lent[i];
+        if ((x->mode | r->mode) & TIDEI_WRITE && x->addr < r->addr + r->bytes && r->addr < x->addr + x->bytes)
+            return true;
+    }
+    return false;
+}
+
+/* The host begins to use a range, or ends. */
+static void m_lend(struct model *m) {
+    unsigned n;
+    tidei_finding f;
+    if (m->nlent && (m->nlent == M_LENT || below(m, 3))) {
+        unsigned i = below(m, m->nlent);
+        tidei_checker_unlend(m->c, &m->lent[i]);
+        m->lent[i] = m->lent[--m->nlent];
+        return;
+    }
+    tidei_range r = random_range(m);
+    bool bad = false;
+    for (size_t k = r.addr - 1000; k < r.addr - 1000 + r.bytes; k++) {
+        bad |= !within(&m->writer[k], &m->host);
+        bad |= r.mode & TIDEI_WRITE && !within(&m->readers[k], &m->host);
+    }
+    m->reports += bad;
+    m->lent[m->nlent++] = r;
+    assert_true(tidei_checker_lend(m->c, "the host", &r, &f, &n));
+    assert_int_equal(n, bad);
+    if (bad) assert_int_equal(f.stream, TIDEI_BY_HOST);
+}
+
 static void m_use(struct model *m) {
     unsigned s = below(m, M_STREAMS), n = 1 + below(m, 3), found;
     tidei_range r[3];
@@ -332,6 +366,7 @@ static void m_use(struct model *m) {
     for (unsigned i = 0; i < n; i++) {
         bool bad = false;
         r[i] = random_range(m);
+        bad = meets_lent(m, &r[i]);
         for (size_t k = r[i].addr - 1000; k < r[i].addr - 1000 + r[i].bytes; k++) {
             bad |= !within(&m->writer[k], &m->stream[s]);
             if (r[i].mode & TIDEI_WRITE) {
@@ -432,6 +467,7 @@ static void random_programs_agree_with_a_slow_model(void **state) {
                 break;
             case 11:
                 if (below(m, 8) == 0) m_reopen(m);
+                m_lend(m);
                 break;
             default: m_use(m); break;
             }

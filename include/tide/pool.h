@@ -2,7 +2,8 @@
 **
 ** A pool hands out a device's memory and keeps what comes back for reuse. A runtime opens with one, the *default* pool
 ** (TIDE_POOL, tide_config.pool); more can be made, say to keep a component's memory and figures apart. Every thread has a
-** *current* pool, at first the default one: the arrays that it makes come from there, wherever they are used and dropped. All
+** *current* pool, at first the default one: the arrays that it makes come from there, wherever they are used and dropped; where
+** arrays are of another kind of memory unless told otherwise (TIDE_DEFAULT_MEMORY), only once it has set one. All
 ** pools of a device share its limits and the reclaim ladder, and give back what is free when any of them is short. */
 #ifndef TIDE_POOL_H
 #define TIDE_POOL_H

@@ -63,6 +63,10 @@ typedef struct tide_config {
     const char *trace;
     int thread_streams; /* TIDE_THREAD_STREAMS: threads other than the opening one begin on streams of their own. Default: on */
     int debug_sample; /* TIDE_DEBUG=sample:N: only each thread's every N-th allocation is tracked. Default: as `debug` says */
+    const char
+        *default_memory; /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
+    const char
+        *host_limit; /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
 } tide_config;
 
 /* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).

@@ -6,6 +6,7 @@
 #include <tide/runtime.h>
 #include <tide/pool.h>
 #include <tide/array.h>
+#include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
 #include <tide/random.h>

@@ -33,14 +33,17 @@ typedef struct tidei_range {
 
 typedef enum {
     TIDEI_MEM_DEVICE = 0,
-    TIDEI_MEM_PINNED = 1
-} tidei_mem_kind; /* pinned: host memory the device can read */
+    TIDEI_MEM_PINNED = 1, /* host memory the device can read and write */
+    TIDEI_MEM_UNIFIED = 2 /* pages that go where they are touched, by the device or the host (TIDEI_DEV_UNIFIED) */
+} tidei_mem_kind;
+#define TIDEI_MEM_KINDS 3
 
-enum {                           /* tidei_device_info.flags */
-       TIDEI_DEV_RUNS_TEXT = 1,  /* kernels are CUDA C text (kernel_new) */
-       TIDEI_DEV_RUNS_HOST = 2,  /* kernels are host functions */
-       TIDEI_DEV_PAGES = 4,      /* reserve/page_* work; otherwise only raw_alloc */
-       TIDEI_DEV_COPIES_WAIT = 8 /* for the stream's work, where host memory is not pinned: see `copy` */
+enum {                            /* tidei_device_info.flags */
+       TIDEI_DEV_RUNS_TEXT = 1,   /* kernels are CUDA C text (kernel_new) */
+       TIDEI_DEV_RUNS_HOST = 2,   /* kernels are host functions */
+       TIDEI_DEV_PAGES = 4,       /* reserve/page_* work; otherwise only raw_alloc */
+       TIDEI_DEV_COPIES_WAIT = 8, /* for the stream's work, where host memory is not pinned: see `copy` */
+       TIDEI_DEV_UNIFIED = 16     /* there is unified memory, and the host may touch it while the device works */
 };
 
 typedef struct tidei_device_info {
@@ -94,6 +97,8 @@ typedef enum {
     TIDEI_MEMPOOL_REUSE_WAIT    /* by being made to wait */
 } tidei_mempool_attr;
 
+typedef enum { TIDEI_ADVICE_NONE, TIDEI_ADVICE_READ_MOSTLY, TIDEI_ADVICE_DEVICE, TIDEI_ADVICE_HOST } tidei_advice;
+
 typedef struct tidei_kernel_text {
     const char *name;   /* of the extern "C" __global__ function */
     const char *source; /* CUDA C without includes */
@@ -116,9 +121,18 @@ struct tidei_device_ops {
     tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
     /* The caller has made sure that no queued work touches the range. */
     tide_status (*unmap)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
-    /* Memory straight from the driver. raw_free may wait for the whole device. */
+    /* Memory straight from the driver. raw_free may wait for the whole device. Unified memory is TIDE_E_UNSUPPORTED without
+    ** TIDEI_DEV_UNIFIED, and TIDE_E_NOMEM where all there is of it, with this, would not fit into what the card has free: more
+    ** than that can hang a GPU. */
     tide_status (*raw_alloc)(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
     void (*raw_free)(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
+    /* (may be NULL: there is nothing to do) Unified memory goes to the host or to the device, in the stream's order; and what
+    ** the range will be used for, until the next advice. Both cover the pages that the range lies in. */
+    tide_status (*prefetch)(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host);
+    tide_status (*advise)(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
+    /* (may be NULL) The host is about to read or write the range (begins), or has done so: for the checker, which reports work
+    ** that the host did not wait for, and work queued in between that conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
+    tide_status (*host_use)(tidei_device *d, const char *op, const tidei_range *r, bool begins);
     /* What the driver says is free, all users counted. */
     tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
@@ -247,6 +261,8 @@ enum tidei_fault_slot {
     TIDEI_FAULT_MAP,
     TIDEI_FAULT_UNMAP,
     TIDEI_FAULT_RAW_ALLOC,
+    TIDEI_FAULT_PREFETCH,
+    TIDEI_FAULT_ADVISE,
     TIDEI_FAULT_MEMPOOL_NEW,
     TIDEI_FAULT_MEMPOOL_ALLOC,
     TIDEI_FAULT_MEMPOOL_FREE,

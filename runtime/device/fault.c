@@ -39,6 +39,8 @@ static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_MAP] = "map",
     [TIDEI_FAULT_UNMAP] = "unmap",
     [TIDEI_FAULT_RAW_ALLOC] = "raw_alloc",
+    [TIDEI_FAULT_PREFETCH] = "prefetch",
+    [TIDEI_FAULT_ADVISE] = "advise",
     [TIDEI_FAULT_MEMPOOL_NEW] = "mempool_new",
     [TIDEI_FAULT_MEMPOOL_ALLOC] = "mempool_alloc",
     [TIDEI_FAULT_MEMPOOL_FREE] = "mempool_free",
@@ -164,6 +166,25 @@ static void fault_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr
     fault *f = fault_of(d);
     settle(f);
     f->inner->ops->raw_free(f->inner, kind, addr, bytes);
+}
+
+static tide_status fault_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_PREFETCH);
+    if (status != TIDE_OK || !f->inner->ops->prefetch) return status;
+    return leave(f, f->inner->ops->prefetch(f->inner, s, addr, bytes, to_host));
+}
+
+static tide_status fault_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_ADVISE);
+    if (status != TIDE_OK || !f->inner->ops->advise) return status;
+    return leave(f, f->inner->ops->advise(f->inner, addr, bytes, advice));
+}
+
+static tide_status fault_host_use(tidei_device *d, const char *op, const tidei_range *r, bool begins) {
+    fault *f = fault_of(d);
+    return f->inner->ops->host_use ? f->inner->ops->host_use(f->inner, op, r, begins) : TIDE_OK;
 }
 
 static tide_status fault_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
@@ -394,6 +415,9 @@ static const struct tidei_device_ops fault_ops = {
     .unmap = fault_unmap,
     .raw_alloc = fault_raw_alloc,
     .raw_free = fault_raw_free,
+    .prefetch = fault_prefetch,
+    .advise = fault_advise,
+    .host_use = fault_host_use,
     .memory = fault_memory,
     .mempool_new = fault_mempool_new,
     .mempool_release = fault_mempool_release,

@@ -312,6 +312,20 @@ static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy
     return status == TIDE_OK && waits ? wait_record(s, "copy", record) : status;
 }
 
+/* The host itself reads or writes. */
+static tide_status host_use(tidei_device *d, const char *op, const tidei_range *r, bool begins) {
+    tidei_host *h = host_of(d);
+    tidei_finding found;
+    unsigned n = 0;
+    if (!h->checker) return TIDE_OK;
+    if (!begins)
+        tidei_checker_unlend(h->checker, r);
+    else if (!tidei_checker_lend(h->checker, op, r, &found, &n))
+        return no_memory(op);
+    keep_findings(h, &found, n);
+    return TIDE_OK;
+}
+
 /* What all of them read and write is the checker's to know. */
 static tide_status check_pieces(tidei_dstream *s, const tidei_piece *pieces, size_t n) {
     tide_status status = TIDE_OK;
@@ -384,6 +398,7 @@ static const struct tidei_device_ops host_ops = {
     .unmap = tidei_host_unmap,
     .raw_alloc = tidei_host_raw_alloc,
     .raw_free = tidei_host_raw_free,
+    .host_use = host_use,
     .memory = tidei_host_memory,
     .mempool_new = tidei_host_mempool_new,
     .mempool_release = tidei_host_mempool_release,
@@ -417,7 +432,7 @@ static size_t address_space(size_t ceiling, size_t page) {
 }
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
-    info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES;
+    info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES | TIDEI_DEV_UNIFIED;
     info->page_bytes = page;
     info->align = TIDEI_HOST_ALIGN;
     info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();

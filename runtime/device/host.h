@@ -17,6 +17,7 @@
 #define TIDEI_HOST_H
 
 #include "runtime/device/device.h"
+#include <limits.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define TIDEI_TSAN 1
@@ -66,6 +67,8 @@ typedef struct tidei_finding {
     tidei_addr addr;             /* of the operation's range */
     size_t bytes;
 } tidei_finding;
+#define TIDEI_BY_HOST                                                                                              \
+    UINT_MAX /* in place of a stream: the program itself, between tide_host_begin and tide_host_end */
 void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r);
 
 #define TIDEI_FINDINGS_MAX 64 /* lines kept until somebody can log them; more are counted only */
@@ -80,6 +83,10 @@ void tidei_checker_stream_release(tidei_checker *c, unsigned stream); /* its wor
 /* An operation enters the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their number to *n. */
 bool tidei_checker_use(tidei_checker *c, unsigned stream, const char *op, const tidei_range *ranges,
                        unsigned nranges, tidei_finding *reports, unsigned *n);
+/* The host is about to use the range itself: a use there that it does not know to be past is *r, and *n is 1 then. From here to
+** `unlend` an operation that conflicts is found too. */
+bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range, tidei_finding *r, unsigned *n);
+void tidei_checker_unlend(tidei_checker *c, const tidei_range *range);
 void tidei_checker_moment(tidei_checker *c, unsigned stream,
                           tidei_moment *out); /* now, with all submitted so far */
 void tidei_checker_moment_drop(tidei_checker *c, tidei_moment *m);

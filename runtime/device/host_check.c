@@ -7,10 +7,13 @@
 ** readers since. An operation conflicts with the last writer, and if it writes, with those readers too; each must be in
 ** its row, or be its own stream's.
 ** All of this happens when work is submitted, so what is found does not depend on how the workers run.
+** The host's own accesses: what it begins to use must be past as far as its row says, and until it ends, ranges that it reads
+** are *lent* to it for operations that write, those that it writes for all.
 ** What must stay true: clocks, rows and the host's row only rise; a row with several references is never written;
 ** the map's stretches are disjoint, in order, and each has a use.
 ** The map is a treap: a search tree by address that is a heap by random priorities, cut and joined at a range's ends. */
 #include "runtime/device/host.h"
+#include <stdio.h>
 
 #define KEPT_NAME 63 /* bytes of an operation's name that are kept */
 
@@ -36,6 +39,11 @@ struct node { /* the stretch [lo, hi) */
     struct reader *readers; /* since the writer, at most one a stream */
     struct node *left, *right;
     uint32_t priority;
+};
+
+struct lent {
+    const char *op;
+    tidei_range range;
 };
 
 struct publish {
@@ -74,6 +82,8 @@ struct tidei_checker {
     size_t nfree_nodes, nfree_readers;
     struct slab *slabs;
     uint32_t random;
+    struct lent *lent; /* ranges that the host uses */
+    size_t nlent, lent_cap;
     char **names; /* hash set, open addressing; cap is a power of two */
     size_t nnames, names_cap;
 };
@@ -502,6 +512,20 @@ static int use_range(tidei_checker *c, struct use now, const tidei_range *range,
     return found != NULL;
 }
 
+/* Whether the host uses what the operation does not leave alone; *r then. */
+static bool meets_host(const tidei_checker *c, const char *op, unsigned stream, const tidei_range *range,
+                       tidei_finding *r) {
+    for (size_t i = 0; i < c->nlent; i++) {
+        const tidei_range *x = &c->lent[i].range;
+        if (!((x->mode | range->mode) & TIDEI_WRITE) || !range->bytes) continue;
+        if (x->addr >= range->addr + range->bytes || range->addr >= x->addr + x->bytes) continue;
+        *r = (tidei_finding){op,          c->lent[i].op, stream,      TIDEI_BY_HOST,
+                             range->mode, x->mode,       range->addr, range->bytes};
+        return true;
+    }
+    return false;
+}
+
 static bool use_locked(tidei_checker *c, unsigned stream, const char *op, const tidei_range *ranges,
                        unsigned nranges, tidei_finding *reports, unsigned *n) {
     struct lane *l = &c->lanes[stream];
@@ -514,6 +538,7 @@ static bool use_locked(tidei_checker *c, unsigned stream, const char *op, const 
     for (unsigned i = 0; i < nranges; i++) {
         int found = use_range(c, now, &ranges[i], &r);
         if (found < 0) return false;
+        if (!found) found = meets_host(c, now.op, stream, &ranges[i], &r);
         if (found && *n < TIDEI_FINDINGS_MAX) reports[(*n)++] = r;
         c->reports += (uint64_t)found;
     }
@@ -537,6 +562,64 @@ static const struct use *pending_use(const tidei_checker *c, const struct node *
     for (const struct reader *r = n->readers; r; r = r->next)
         if (!known(c, &r->use)) return &r->use;
     return NULL;
+}
+
+/* ---- the host's own ---- */
+
+/* A use between lo and hi that the host may not know to be past, of those that conflict with `mode`; NULL if there is none. */
+static const struct use *use_within(const tidei_checker *c, const struct node *t, tidei_addr lo, tidei_addr hi,
+                                    unsigned mode, unsigned *earlier_mode) {
+    if (!t) return NULL;
+    const struct use *u = lo < t->lo ? use_within(c, t->left, lo, hi, mode, earlier_mode) : NULL;
+    if (!u && t->lo < hi && lo < t->hi) {
+        u = pending_use(c, t, earlier_mode);
+        if (u && !((mode | *earlier_mode) & TIDEI_WRITE)) u = NULL;
+    }
+    return u || hi <= t->hi ? u : use_within(c, t->right, lo, hi, mode, earlier_mode);
+}
+
+static bool lent_reserve(tidei_checker *c) {
+    size_t more = c->lent_cap ? 2 * c->lent_cap : 8;
+    if (c->nlent < c->lent_cap) return true;
+    struct lent *lent = tidei_host_alloc(c->rt, more * sizeof *lent);
+    if (!lent) return false;
+    if (c->nlent) memcpy(lent, c->lent, c->nlent * sizeof *lent);
+    tidei_host_free(c->rt, c->lent);
+    c->lent = lent;
+    c->lent_cap = more;
+    return true;
+}
+
+bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range, tidei_finding *r, unsigned *n) {
+    unsigned earlier_mode;
+    *n = 0;
+    pthread_mutex_lock(&c->lock);
+    bool ok = lent_reserve(c);
+    if (ok) {
+        const char *kept = keep_name(c, op);
+        tidei_addr lo = range->addr, hi = lo + range->bytes;
+        const struct use *u = lo < hi ? use_within(c, c->root, lo, hi, range->mode, &earlier_mode) : NULL;
+        if (u) {
+            *r =
+                (tidei_finding){kept, u->op, TIDEI_BY_HOST, u->stream, range->mode, earlier_mode, lo, range->bytes};
+            *n = 1;
+            c->reports++;
+        }
+        c->lent[c->nlent++] = (struct lent){kept, *range};
+    }
+    pthread_mutex_unlock(&c->lock);
+    return ok;
+}
+
+void tidei_checker_unlend(tidei_checker *c, const tidei_range *range) {
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = c->nlent; i-- > 0;) {
+        const tidei_range *x = &c->lent[i].range;
+        if (x->addr != range->addr || x->bytes != range->bytes || x->mode != range->mode) continue;
+        c->lent[i] = c->lent[--c->nlent];
+        break;
+    }
+    pthread_mutex_unlock(&c->lock);
 }
 
 bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r) {
@@ -632,6 +715,7 @@ void tidei_checker_close(tidei_checker *c) {
         next = s->next;
         tidei_host_free(c->rt, s);
     }
+    tidei_host_free(c->rt, c->lent);
     for (size_t i = 0; i < c->names_cap; i++) tidei_host_free(c->rt, c->names[i]);
     tidei_host_free(c->rt, c->names);
     pthread_mutex_destroy(&c->lock);
@@ -665,14 +749,21 @@ bool tidei_checker_valid(tidei_checker *c) {
 
 static const char *verb(unsigned mode) { return mode & TIDEI_WRITE ? "writes" : "reads"; }
 
+static const char *actor(char buf[32], unsigned stream) {
+    if (stream == TIDEI_BY_HOST) return "the host";
+    snprintf(buf, 32, "stream %u", stream);
+    return buf;
+}
+
 void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r) {
     unsigned long long addr = r->addr;
+    char b[2][32];
     if (r->op)
-        tidei_log(rt, TIDE_LOG_WARNING,
-                  "%s: unordered access: %s on stream %u %s %zu bytes at 0x%llx, which %s on stream %u %s; no wait "
-                  "orders the two",
-                  device, r->op, r->stream, verb(r->mode), r->bytes, addr, r->earlier_op, r->earlier_stream,
-                  verb(r->earlier_mode));
+        tidei_log(
+            rt, TIDE_LOG_WARNING,
+            "%s: unordered access: %s on %s %s %zu bytes at 0x%llx, which %s on %s %s; no wait orders the two",
+            device, r->op, actor(b[0], r->stream), verb(r->mode), r->bytes, addr, r->earlier_op,
+            actor(b[1], r->earlier_stream), verb(r->earlier_mode));
     else
         tidei_log(
             rt, TIDE_LOG_WARNING,

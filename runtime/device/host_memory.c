@@ -7,7 +7,7 @@
 ** its own). So a page that comes and goes in one place costs one system call a step, and neighbours stay one mapping of
 ** the kernel's, which limits their number (65530 by default) and can then use huge pages.
 ** What must stay true: addresses of a reservation that no page is mapped at fault on access, at every moment and on every
-** failure path; a parked page's bytes are where `at` says; `used` counts every page and raw device block. */
+** failure path; a parked page's bytes are where `at` says; `used` counts every page and every raw block that is not pinned. */
 #include "runtime/device/host.h"
 #include <errno.h>
 #include <stdio.h>
@@ -258,9 +258,12 @@ static size_t physical_memory(void) {
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : TIDEI_GIB;
 }
 
-/* Pinned memory is the host's own: not counted, but no machine pins more than it has. */
+/* Unified memory may all be on the device, and counts. Pinned memory is the host's own: not counted, but no machine pins more
+** than it has. */
+static bool counts(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
+
 static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
-    if (kind == TIDEI_MEM_DEVICE) return count(h, "raw_alloc", bytes);
+    if (counts(kind)) return count(h, "raw_alloc", bytes);
     if (bytes <= physical_memory()) return TIDE_OK;
     return tidei_fail(TIDE_E_HOST_NOMEM, "raw_alloc", "%s: %zu bytes of pinned memory asked, the machine has %zu",
                       h->base.info.name, bytes, physical_memory());
@@ -277,8 +280,8 @@ tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t by
     bool huge = bytes >= 2 * HUGE_BYTES; /* smaller ones would waste too much on alignment */
     errno = posix_memalign(&p, huge ? HUGE_BYTES : TIDEI_HOST_ALIGN, bytes);
     if (errno != 0) {
-        if (kind == TIDEI_MEM_DEVICE) uncount(h, bytes);
-        return kernel_refused(h, "raw_alloc", bytes, kind == TIDEI_MEM_DEVICE ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM);
+        if (counts(kind)) uncount(h, bytes);
+        return kernel_refused(h, "raw_alloc", bytes, counts(kind) ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM);
     }
     if (huge) madvise(p, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
     *out = (uintptr_t)p;
@@ -292,7 +295,7 @@ void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
         tidei_host_settle(h);
         tidei_host_forget(h, addr, bytes);
     }
-    if (kind == TIDEI_MEM_DEVICE) uncount(h, bytes);
+    if (counts(kind)) uncount(h, bytes);
     free(at(addr));
 }
 

@@ -1,4 +1,5 @@
 /* find.c: the pools there are, by name, and what they all have. */
+#include "runtime/kinds.h"
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -23,11 +24,11 @@ void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev 
 
 static tide_status back(tidei_pool *p, size_t bytes, tidei_addr *out) {
     tidei_device *d = p->dev->d;
-    tide_status st = tidei_back(p->dev, bytes);
+    tide_status st = tidei_back_kind(p->dev, p->kind, bytes);
     if (st != TIDE_OK) return st;
     tidei_transit_begin(p->dev);
     st = d->ops->raw_alloc(d, p->kind, bytes, out);
-    if (st != TIDE_OK) tidei_unback(p->dev, bytes);
+    if (st != TIDE_OK) tidei_unback_kind(p->dev, p->kind, bytes);
     tidei_transit_end(p->dev, st == TIDE_OK);
     return st;
 }
@@ -37,7 +38,7 @@ tide_status tidei_pool_back(tidei_pool *p, size_t *bytes, size_t least, tidei_ad
     if (*bytes == least) return back(p, least, out);
     tidei_error_save(&before);
     tide_status st = back(p, *bytes, out);
-    if (st != TIDE_E_NOMEM) return st;
+    if (st != TIDE_E_NOMEM && st != TIDE_E_HOST_NOMEM) return st;
     *bytes = least;
     st = back(p, least, out);
     if (st == TIDE_OK) tidei_error_restore(&before);
@@ -48,6 +49,6 @@ void tidei_pool_unback(tidei_pool *p, tidei_addr addr, size_t bytes) {
     tidei_device *d = p->dev->d;
     tidei_transit_begin(p->dev);
     d->ops->raw_free(d, p->kind, addr, bytes);
-    tidei_unback(p->dev, bytes);
+    tidei_unback_kind(p->dev, p->kind, bytes);
     tidei_transit_end(p->dev, true);
 }

@@ -43,7 +43,7 @@ static tide_status none_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
 static void give_back(none *p, record *r) {
     tidei_dev *dev = p->base.dev;
     dev->d->ops->raw_free(dev->d, p->base.kind, r->addr, r->bytes);
-    tidei_unback(dev, r->rounded);
+    tidei_unback_kind(dev, p->base.kind, r->rounded);
     tidei_stamps_clear(&r->stamps);
     tidei_host_free(dev->rt, r);
 }
@@ -100,11 +100,11 @@ static size_t none_settle(tidei_pool *pool) {
 
 static tide_status take(none *p, record *r) {
     tidei_dev *dev = p->base.dev;
-    tide_status st = tidei_back(dev, r->rounded);
+    tide_status st = tidei_back_kind(dev, p->base.kind, r->rounded);
     if (st != TIDE_OK) return st;
     tidei_transit_begin(dev);
     st = dev->d->ops->raw_alloc(dev->d, p->base.kind, r->bytes, &r->addr);
-    if (st != TIDE_OK) tidei_unback(dev, r->rounded);
+    if (st != TIDE_OK) tidei_unback_kind(dev, p->base.kind, r->rounded);
     tidei_transit_end(dev, st == TIDE_OK);
     return st;
 }

@@ -97,6 +97,8 @@ static const struct tidei_device_ops ops = {
     .unmap = tidei_cuda_unmap,
     .raw_alloc = tidei_cuda_raw_alloc,
     .raw_free = tidei_cuda_raw_free,
+    .prefetch = tidei_cuda_prefetch,
+    .advise = tidei_cuda_advise,
     .memory = tidei_cuda_memory,
     .mempool_new = tidei_cuda_mempool_new,
     .mempool_release = tidei_cuda_mempool_release,
@@ -158,6 +160,8 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     r = c->cu->cuDeviceGetName(info->model, (int)sizeof info->model, c->dev);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetName");
     info->flags = TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_COPIES_WAIT;
+    if (c->cu->cuMemAllocManaged && attribute(c, TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS))
+        info->flags |= TIDEI_DEV_UNIFIED;
     info->staged_bytes = STAGED;
     info->align = ALIGN;
     info->total_bytes = total;

@@ -44,8 +44,9 @@ typedef struct tidei_cuda {
     tide_runtime *rt;
     tidei_cu_device dev;
     tidei_cu_ctx ctx;
-    int sm;           /* 90 for 9.0 */
-    bool write_value; /* streams can write words */
+    int sm;                 /* 90 for 9.0 */
+    bool write_value;       /* streams can write words */
+    _Atomic size_t managed; /* bytes of unified memory there are */
     tidei_cu_alloc_prop page_prop;
     tidei_cu_access page_access;
     _Atomic(const char *) lost_since; /* why: the driver's name of the error, or what `lose` was told; static */
@@ -115,6 +116,8 @@ tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
 tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
 tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
 void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
+tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host);
+tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
 tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out);

@@ -91,6 +91,7 @@ enum { /* CUdevice_attribute */
        TIDEI_CU_ATTR_UNIFIED_ADDRESSING = 41,
        TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
        TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+       TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS = 89,
        TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT = 102,
        TIDEI_CU_ATTR_MEMORY_POOLS = 115,
        TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS = 122
@@ -112,6 +113,12 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_MEMHOSTALLOC_DEVICEMAP = 2,
        TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED = 1,
        TIDEI_CU_MEM_LOCATION_TYPE_DEVICE = 1,
+       TIDEI_CU_MEM_LOCATION_TYPE_HOST = 2,
+       TIDEI_CU_MEM_ATTACH_GLOBAL = 1,
+       TIDEI_CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
+       TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
+       TIDEI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+       TIDEI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 4,
        TIDEI_CU_MEM_ACCESS_READWRITE = 3,
        TIDEI_CU_MEM_GRANULARITY_MINIMUM = 0,
        TIDEI_CU_POINTER_MEMORY_TYPE = 2,
@@ -142,6 +149,10 @@ enum { /* flags and choices of single calls */
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020, 1, (size_t *, size_t *))                                                \
     X(cuMemAlloc, cuMemAlloc_v2, 3020, 1, (tidei_cu_addr *, size_t))                                               \
     X(cuMemFree, cuMemFree_v2, 3020, 1, (tidei_cu_addr))                                                           \
+    X(cuMemAllocManaged, cuMemAllocManaged, 6000, 0, (tidei_cu_addr *, size_t, unsigned int))                      \
+    X(cuMemPrefetchAsync, cuMemPrefetchAsync_v2, 12020, 0,                                                         \
+      (tidei_cu_addr, size_t, tidei_cu_location, unsigned int, tidei_cu_stream))                                   \
+    X(cuMemAdvise, cuMemAdvise_v2, 12020, 0, (tidei_cu_addr, size_t, tidei_cu_advice, tidei_cu_location))          \
     X(cuMemHostAlloc, cuMemHostAlloc, 2020, 1, (void **, size_t, unsigned int))                                    \
     X(cuMemFreeHost, cuMemFreeHost, 2000, 1, (void *))                                                             \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, 1, (tidei_cu_addr *, void *, unsigned int))   \
@@ -194,7 +205,8 @@ enum { /* flags and choices of single calls */
        unsigned int, tidei_cu_stream, void **, void **))
 
 /* Enums that only appear as parameters. */
-typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity, tidei_cu_pool_attribute;
+typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity, tidei_cu_pool_attribute,
+    tidei_cu_advice;
 typedef unsigned int tidei_cu_capture; /* CUstreamCaptureStatus: 0 is none */
 typedef uint64_t tidei_cu_u64;         /* cuuint64_t */
 

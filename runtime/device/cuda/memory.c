@@ -92,35 +92,111 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
     return tidei_cuda_status(c, r, "cuMemUnmap(%zu pages)", n);
 }
 
+/* ---- raw memory ---- */
+
+/* Unified memory takes room on the card as it is touched there, not when it is made, so the driver would give any amount; a
+** kernel that touches more than there is room for can bring the GPU to a stop. How much of ours is on the card already nobody
+** says: all of it counts as if it were still to come. */
+static tide_status admit_managed(tidei_cuda *c, size_t bytes) {
+    size_t free_bytes = 0, total = 0, all = atomic_fetch_add(&c->managed, bytes) + bytes;
+    tidei_cu_result r = c->cu->cuMemGetInfo(&free_bytes, &total);
+    if (r == TIDEI_CU_SUCCESS && all >= bytes && all <= free_bytes) return TIDE_OK;
+    atomic_fetch_sub(&c->managed, bytes);
+    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetInfo");
+    return tidei_fail(TIDE_E_NOMEM, "cuda",
+                      "%s: %zu bytes of unified memory beside %zu, and %zu are free on the card", c->d.info.name,
+                      bytes, all - bytes, free_bytes);
+}
+
+static tide_status managed_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out) {
+    if (!(c->d.info.flags & TIDEI_DEV_UNIFIED))
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
+                          "%s has no unified memory that host and device may use at once", c->d.info.name);
+    tide_status s = admit_managed(c, bytes);
+    if (s != TIDE_OK) return s;
+    tidei_cu_result r = c->cu->cuMemAllocManaged(out, bytes, TIDEI_CU_MEM_ATTACH_GLOBAL);
+    if (r != TIDEI_CU_SUCCESS) atomic_fetch_sub(&c->managed, bytes);
+    return tidei_cuda_status(c, r, "cuMemAllocManaged(%zu bytes)", bytes);
+}
+
+/* The address is the same for host and device, as all share one space (TIDEI_CU_ATTR_UNIFIED_ADDRESSING). */
+static tide_status pinned_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out) {
+    void *host = NULL;
+    tidei_cu_result r =
+        c->cu->cuMemHostAlloc(&host, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r == TIDEI_CU_OUT_OF_MEMORY) return tidei_fail_host_memory("cuda", bytes);
+    *out = (uintptr_t)host;
+    return tidei_cuda_status(c, r, "cuMemHostAlloc(%zu bytes)", bytes);
+}
+
+static tide_status device_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out) {
+    return tidei_cuda_status(c, c->cu->cuMemAlloc(out, bytes), "cuMemAlloc(%zu bytes)", bytes);
+}
+
 tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
-    void *host = NULL;
-    tidei_cu_result r;
     bool pushed;
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK) return s;
-    if (kind == TIDEI_MEM_PINNED)
-        r = c->cu->cuMemHostAlloc(&host, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
-    else
-        r = c->cu->cuMemAlloc(&addr, bytes);
+    s = kind == TIDEI_MEM_PINNED    ? pinned_alloc(c, bytes, &addr)
+        : kind == TIDEI_MEM_UNIFIED ? managed_alloc(c, bytes, &addr)
+                                    : device_alloc(c, bytes, &addr);
     tidei_cuda_leave(c, pushed);
-    if (r == TIDEI_CU_SUCCESS) *out = kind == TIDEI_MEM_PINNED ? (tidei_addr)(uintptr_t)host : addr;
-    if (r == TIDEI_CU_OUT_OF_MEMORY && kind == TIDEI_MEM_PINNED) return tidei_fail_host_memory("cuda", bytes);
-    return tidei_cuda_status(c, r, "%s(%zu bytes)", kind == TIDEI_MEM_PINNED ? "cuMemHostAlloc" : "cuMemAlloc",
-                             bytes);
+    if (s == TIDE_OK) *out = addr;
+    return s;
 }
 
 void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
-    (void)bytes;
     if (!tidei_cuda_enter_release(c, &pushed)) return;
     if (kind == TIDEI_MEM_PINNED)
         c->cu->cuMemFreeHost((void *)(uintptr_t)addr);
     else
         c->cu->cuMemFree(addr);
+    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&c->managed, bytes);
     tidei_cuda_leave(c, pushed);
+}
+
+/* ---- where unified memory is ---- */
+
+static tidei_cu_location place(const tidei_cuda *c, bool host) {
+    return host ? (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_HOST, 0}
+                : (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
+}
+
+tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    bool pushed;
+    if (!c->cu->cuMemPrefetchAsync) return TIDE_OK; /* before driver 12.2: pages go when touched */
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuMemPrefetchAsync(addr, bytes, place(c, to_host), 0, s->s);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuMemPrefetchAsync(%zu bytes)", bytes);
+}
+
+tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
+    tidei_cuda *c = tidei_cuda_of(d);
+    tidei_cu_location at = place(c, advice == TIDEI_ADVICE_HOST);
+    bool pushed;
+    if (!c->cu->cuMemAdvise) return TIDE_OK;
+    tide_status status = tidei_cuda_enter(c, &pushed);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r =
+        c->cu->cuMemAdvise(addr, bytes,
+                           advice == TIDEI_ADVICE_READ_MOSTLY ? TIDEI_CU_MEM_ADVISE_SET_READ_MOSTLY
+                                                              : TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY,
+                           at);
+    if (r == TIDEI_CU_SUCCESS)
+        r = c->cu->cuMemAdvise(addr, bytes,
+                               advice == TIDEI_ADVICE_DEVICE || advice == TIDEI_ADVICE_HOST
+                                   ? TIDEI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+                                   : TIDEI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION,
+                               at);
+    tidei_cuda_leave(c, pushed);
+    return tidei_cuda_status(c, r, "cuMemAdvise(%zu bytes)", bytes);
 }
 
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
