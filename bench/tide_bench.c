@@ -31,6 +31,7 @@ static const struct {
     {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
     {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
+    {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
 
 static int usage(void) {
