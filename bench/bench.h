@@ -66,6 +66,7 @@ int bench_dispatch(bench *b), bench_quiet(bench *b), bench_fused(bench *b), benc
     bench_host_fused(bench *b), bench_host_sum0(bench *b), bench_host_sum1(bench *b);
 int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_threads(bench *b),
     bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b), bench_pipeline(bench *b),
-    bench_move(bench *b), bench_handover(bench *b), bench_batches(bench *b), bench_debug(bench *b);
+    bench_move(bench *b), bench_handover(bench *b), bench_batches(bench *b), bench_debug(bench *b),
+    bench_scalar(bench *b);
 
 #endif

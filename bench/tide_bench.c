@@ -35,6 +35,7 @@ static const struct {
      "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
     {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
+    {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
 
 static int usage(void) {
