@@ -367,19 +367,21 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
 
 /* ---- one-operation helpers ---- */
 
-/* `st`: the device's side. From host memory to host memory the driver waits for the stream whatever the size. */
-static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *st, size_t bytes) {
+/* From host memory to host memory the driver waits for the stream whatever the size. */
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
+                         const tidei_storage *src, size_t bytes) {
     const tidei_device_info *info = &d->d->info;
     if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
-    return kind == TIDEI_COPY_D2H ||
-           (kind == TIDEI_COPY_H2D && (bytes > info->staged_bytes || st->pool->kind != TIDEI_MEM_DEVICE));
+    if (kind == TIDEI_COPY_H2D) return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
+    return kind == TIDEI_COPY_D2H || (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
 /* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
 ** policy was asked, and so that no collector waits for this thread. */
-static tide_status wait_first(tide_stream *s, tidei_storage *st, unsigned mode) {
+static tide_status wait_first(tide_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
-    return status == TIDE_OK ? tidei_storage_wait(st, mode) : status;
+    for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_storage_wait(uses[i].st, uses[i].mode);
+    return status;
 }
 
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
@@ -390,8 +392,8 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false, waits = waits_itself(s->dev, kind, uses[0].st, bytes);
-    tide_status status = waits ? wait_first(s, uses[0].st, uses[0].mode) : TIDE_OK;
+    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
+    tide_status status = waits ? wait_first(s, uses, n) : TIDE_OK;
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
