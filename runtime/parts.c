@@ -8,8 +8,10 @@ static tidei_parts *parts_made(tidei_storage *st) {
 
 bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tide_stream *s) {
     if (tidei_use_is_part(u, s) && !parts_made(st)) return false;
+    tidei_parts *p = st->parts;
+    if (p && !tidei_stamps_reserve(&p->unordered, 1)) return false;
     /* What is there, this use, and one that somebody else adds before it. */
-    return tidei_stamps_reserve(&st->stamps, 2 + (st->parts ? st->parts->n : 0));
+    return tidei_stamps_reserve(&st->stamps, 2 + (p ? p->n + p->unordered.n : 0));
 }
 
 static void remove_part(tidei_parts *p, unsigned i) {
@@ -17,23 +19,24 @@ static void remove_part(tidei_parts *p, unsigned i) {
     memmove(&p->part[i], &p->part[i + 1], (p->n - i) * sizeof *p->part);
 }
 
-/* What x makes superfluous: a write, which came after them, all parts within it; a use that is not ordered, or a reading one, the
-** stream's own. */
-static void remove_covered(tidei_parts *p, const tidei_part *x, bool all) {
+/* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the stream's own earlier reading. */
+static void remove_covered(tidei_parts *p, tide_stream *s, const tidei_part *x) {
     for (unsigned i = p->n; i-- > 0;) {
         const tidei_part *old = &p->part[i];
-        bool own = old->at.stream == x->at.stream && old->at.write <= x->at.write;
-        if ((own || all) && x->from <= old->from && old->to <= x->to) remove_part(p, i);
+        bool covered = x->at.write ? tidei_stamp_covered(s, old->at) : old->at.stream == s->slot && !old->at.write;
+        if (covered && x->from <= old->from && old->to <= x->to) remove_part(p, i);
     }
 }
 
-void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stamp x) {
+void tidei_parts_add(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
     tidei_parts *p = st->parts;
     x.write = u->mode & TIDEI_WRITE ? 1 : 0;
-    bool unordered = atomic_load_explicit(&st->unordered, memory_order_relaxed);
+    if (atomic_load_explicit(&st->unordered, memory_order_relaxed)) {
+        tidei_stamps_add(&p->unordered, x);
+        return;
+    }
     tidei_part part = {.from = u->offset, .to = u->offset + u->bytes, .at = x};
-    if (unordered) part.from = part.to = 0;
-    remove_covered(p, &part, x.write && !unordered);
+    remove_covered(p, s, &part);
     if (p->n == TIDEI_PARTS_MAX) {
         tidei_stamps_add(&st->stamps, p->part[0].at);
         remove_part(p, 0);
@@ -41,15 +44,22 @@ void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stamp x) {
     p->part[p->n++] = part;
 }
 
+void tidei_parts_replace(tidei_storage *st, tide_stream *s) {
+    const tidei_part all = {.from = 0, .to = SIZE_MAX, .at.write = 1};
+    remove_covered(st->parts, s, &all);
+}
+
 void tidei_parts_fold(tidei_storage *st) {
     tidei_parts *p = st->parts;
     if (tidei_likely(!p)) return;
     for (unsigned i = 0; i < p->n; i++) tidei_stamps_add(&st->stamps, p->part[i].at);
-    p->n = 0;
+    for (unsigned i = 0; i < p->unordered.n; i++) tidei_stamps_add(&st->stamps, tidei_stamps_at(&p->unordered)[i]);
+    tidei_parts_forget(st);
 }
 
 void tidei_parts_drop(tidei_storage *st) {
     tidei_parts_fold(st);
+    tidei_stamps_clear(&st->parts->unordered);
     tidei_host_free(st->dev->rt, st->parts);
     st->parts = NULL;
 }

@@ -112,35 +112,50 @@ size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted) { return each_recla
 
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-struct climb;
-static tidei_dev *device_of(const struct climb *c);
-static size_t wanted_of(const struct climb *c);
-static unsigned kinds_of(const struct climb *c); /* whose memory helps */
+#define RUNGS 11
 
-static size_t rung_drain(const struct climb *c) { return tidei_drain(device_of(c)->rt); }
-static size_t rung_settle(const struct climb *c) { return tidei_pools_settle(device_of(c)); }
+struct climb {
+    tidei_dev *d;
+    size_t bytes;
+    const char *what;
+    tidei_mem_kind kind;
+    bool by_host; /* it was the host's memory that the last attempt lacked */
+    size_t given[RUNGS];
+    unsigned climbed;  /* rungs that ran */
+    uint64_t transits; /* ended before the last attempt */
+};
+
+/* Whose memory helps. */
+static unsigned kinds_of(const struct climb *c) {
+    return c->kind == TIDEI_MEM_PINNED    ? TIDEI_KINDS_ON_HOST
+           : c->kind == TIDEI_MEM_UNIFIED ? TIDEI_KINDS_ALL
+                                          : TIDEI_KINDS_ON_DEVICE;
+}
+
+static size_t rung_drain(const struct climb *c) { return tidei_drain(c->d->rt); }
+static size_t rung_settle(const struct climb *c) { return tidei_pools_settle(c->d); }
 static size_t rung_minor(const struct climb *c) {
-    return tidei_collect(device_of(c)->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
+    return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
 static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; } /* its flag is what it does */
 static size_t rung_full(const struct climb *c) {
-    return tidei_collect(device_of(c)->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
+    return tidei_collect(c->d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
 }
-static size_t rung_purge(const struct climb *c) { return each_reclaimable(device_of(c), wanted_of(c), false); }
+static size_t rung_purge(const struct climb *c) { return each_reclaimable(c->d, c->bytes, false); }
 static size_t rung_wait(const struct climb *c) {
-    if (tidei_streams_wait_all(device_of(c), true) == TIDE_OK) tidei_pools_synced(device_of(c));
+    if (tidei_streams_wait_all(c->d, true) == TIDE_OK) tidei_pools_synced(c->d);
     return rung_settle(c);
 }
-static size_t rung_trim(const struct climb *c) { return tidei_pools_trim(device_of(c), kinds_of(c)); }
+static size_t rung_trim(const struct climb *c) { return tidei_pools_trim(c->d, kinds_of(c)); }
 static size_t rung_drop(const struct climb *c) {
-    size_t given = each_reclaimable(device_of(c), wanted_of(c), true);
+    size_t given = each_reclaimable(c->d, c->bytes, true);
     given += rung_full(c);
     given += rung_purge(c);
     rung_wait(c);
     return given + rung_trim(c);
 }
 static size_t rung_neighbours(const struct climb *c) {
-    return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(device_of(c), wanted_of(c)) : 0;
+    return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
 }
 
 static const struct rung {
@@ -160,28 +175,9 @@ static const struct rung {
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
 };
-#define RUNGS TIDEI_COUNT(ladder)
+_Static_assert(TIDEI_COUNT(ladder) == RUNGS, "a place for what each gave");
 
 /* ---- the report ---- */
-
-struct climb {
-    tidei_dev *d;
-    size_t bytes;
-    const char *what;
-    tidei_mem_kind kind;
-    bool by_host; /* it was the host's memory that the last attempt lacked */
-    size_t given[RUNGS];
-    unsigned climbed;  /* rungs that ran */
-    uint64_t transits; /* ended before the last attempt */
-};
-
-static tidei_dev *device_of(const struct climb *c) { return c->d; }
-static size_t wanted_of(const struct climb *c) { return c->bytes; }
-static unsigned kinds_of(const struct climb *c) {
-    return c->kind == TIDEI_MEM_PINNED    ? TIDEI_KINDS_ON_HOST
-           : c->kind == TIDEI_MEM_UNIFIED ? TIDEI_KINDS_ALL
-                                          : TIDEI_KINDS_ON_DEVICE;
-}
 
 #define HOLDERS 3
 struct holder {

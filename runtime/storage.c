@@ -179,8 +179,8 @@ void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->re
 void tidei_storage_release(tidei_storage *st) {
     if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
     tidei_dev *d = st->dev;
+    if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
     if (st->bytes) {
-        if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
         tidei_record_free(st);
         tidei_block b;
         b.addr = st->addr;
@@ -270,25 +270,29 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
     return TIDE_OK;
 }
 
-/* A write comes after all the others, which it therefore replaces. There is room. */
-static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stamp x) {
+/* A write replaces what it came after. That is not all: since s was ordered others may have used the storage. There is room. */
+static void add_whole(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
     if (u->mode & TIDEI_WRITE) {
-        st->stamps.n = 0;
-        tidei_parts_forget(st);
+        tidei_stamp *a = tidei_stamps_at(&st->stamps);
+        unsigned n = 0;
+        for (unsigned i = 0; i < st->stamps.n; i++)
+            if (!tidei_stamp_covered(s, a[i])) a[n++] = a[i];
+        st->stamps.n = (uint16_t)n;
+        if (tidei_unlikely(st->parts)) tidei_parts_replace(st, s);
         x.write = 1;
     }
     tidei_stamps_add(&st->stamps, x);
 }
 
-/* Under the storage's flag: writes the use into its history. */
-static void add_use(tidei_storage *st, const tidei_use *u, const tide_stream *s, tidei_stamp x) {
-    if (tidei_unlikely(tidei_use_is_part(u, s) || atomic_load_explicit(&st->unordered, memory_order_relaxed)))
-        tidei_parts_add(st, u, x);
+/* Under the storage's flag: writes the use into its history. Where the device's second stream came just now there may be no parts. */
+static void add_use(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
+    if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
+        tidei_parts_add(st, u, s, x);
     else
-        add_whole(st, u, x);
+        add_whole(st, u, s, x);
 }
 
-static bool publish_use(const tidei_use *u, const tide_stream *s, tidei_stamp x) {
+static bool publish_use(const tidei_use *u, tide_stream *s, tidei_stamp x) {
     tidei_storage *st = u->st;
     if (!st->bytes) return true;
     tidei_stamps_lock(st);
@@ -429,19 +433,21 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
 
 /* ---- one-operation helpers ---- */
 
-/* `st`: the device's side. From host memory to host memory the driver waits for the stream whatever the size. */
-static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *st, size_t bytes) {
+/* From host memory to host memory the driver waits for the stream whatever the size. */
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
+                         const tidei_storage *src, size_t bytes) {
     const tidei_device_info *info = &d->d->info;
     if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
-    return kind == TIDEI_COPY_D2H ||
-           (kind == TIDEI_COPY_H2D && (bytes > info->staged_bytes || st->pool->kind != TIDEI_MEM_DEVICE));
+    if (kind == TIDEI_COPY_H2D) return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
+    return kind == TIDEI_COPY_D2H || (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
 /* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
 ** policy was asked, and so that no collector waits for this thread. */
-static tide_status wait_first(tide_stream *s, const tidei_use *u) {
+static tide_status wait_first(tide_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
-    return status == TIDE_OK ? tidei_use_wait(u) : status;
+    for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
+    return status;
 }
 
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
@@ -452,8 +458,8 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false, waits = waits_itself(s->dev, kind, uses[0].st, bytes);
-    tide_status status = waits ? wait_first(s, &uses[0]) : TIDE_OK;
+    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
+    tide_status status = waits ? wait_first(s, uses, n) : TIDE_OK;
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;

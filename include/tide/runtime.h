@@ -85,7 +85,8 @@ TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* ---- memory ---- */
 
-/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. */
+/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. Of the device's memory, and unified memory;
+** pinned memory is told by tide_memory_info. */
 typedef struct tide_statistics {
     size_t struct_size; /* set by the caller to sizeof(tide_statistics) */
     size_t live;        /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
