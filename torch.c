@@ -36,7 +36,7 @@ static tide_status open_gpu(struct gpu *g, int device) {
     return status == TIDE_E_NODEVICE ? open_one("host", device, &g->rt) : status;
 }
 
-/* Host devices have no native streams: the default one serves. Under the lock. */
+/* Host devices have no native streams: the calling thread's current one serves. Under the lock. */
 static tide_status find_stream(struct gpu *g, void *native, tide_stream **out) {
     *out = NULL;
     if (g->rt->devs[0].d->info.flags & TIDEI_DEV_RUNS_HOST) return TIDE_OK;

@@ -41,18 +41,6 @@ static bool reachable(const tidei_operand *o) { return o->st->pool->kind != TIDE
     "copy the data (tide_to_host, tide_item), or make the array in unified or pinned memory (tide_to_memory, "     \
     "tide_empty_in, TIDE_DEFAULT_MEMORY=unified)"
 
-/* Whether the host has to wait before it reads, or writes. */
-static bool is_pending(tidei_storage *st, unsigned mode) {
-    for (unsigned i = 0;; i++) {
-        tidei_stamps_lock(st);
-        bool more = i < st->stamps.n;
-        tidei_stamp x = more ? tidei_stamps_at(&st->stamps)[i] : (tidei_stamp){0};
-        tidei_stamps_unlock(st);
-        if (!more) return false;
-        if ((x.write || mode & TIDEI_WRITE) && !tidei_stamp_done(st->dev, x)) return true;
-    }
-}
-
 static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->lost)); }
 
 /* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait for. A loss makes all look done,
@@ -61,9 +49,10 @@ static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always,
     tidei_dev *d = o->st->dev;
     if (is_lost(d)) return tidei_lost(d, op);
     if (d->rt->skip_waits) return TIDE_OK;
-    bool pending = is_pending(o->st, mode);
+    tidei_use use = tidei_operand_use(o, mode);
+    bool pending = tidei_use_pending(&use);
     if (pending || always) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
-    tide_status status = pending ? tidei_storage_wait(o->st, mode) : TIDE_OK;
+    tide_status status = pending ? tidei_use_wait(&use) : TIDE_OK;
     if (is_lost(d)) return tidei_lost(d, op);
     if (pending && status == TIDE_OK) tidei_pools_look(d, true);
     return status == TIDE_OK ? tidei_take_fault(d, op) : tidei_fail_as(op);

@@ -44,7 +44,9 @@ static void *first_element(const tidei_operand *o) {
 /* The stream is held: released within the scope, it serves the scope to its end. */
 static tide_status order(tide_use_scope *u) {
     if (!tidei_stream_hold(u->s)) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
-    tide_status status = tidei_order(u->s, u->uses, (unsigned)u->n, "tide_use_begin");
+    tide_status status = tidei_stream_usable(u->s);
+    if (status != TIDE_OK) status = tidei_device_failed(u->s, status, "tide_use_begin");
+    if (status == TIDE_OK) status = tidei_order(u->s, u->uses, (unsigned)u->n, "tide_use_begin");
     if (status != TIDE_OK) tidei_stream_let_go(u->s);
     return status;
 }

@@ -125,7 +125,10 @@ void tidei_loans_close(tide_runtime *rt) {
 /* The stream's later work comes after all that is pending on the block. */
 static tide_status order_after(tide_stream *s, tidei_storage *st) {
     if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
-    tide_status status = tidei_order(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, "tide_pool_malloc");
+    tide_status status = tidei_stream_usable(s);
+    if (status != TIDE_OK) status = tidei_device_failed(s, status, "tide_pool_malloc");
+    if (status == TIDE_OK)
+        status = tidei_order(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, "tide_pool_malloc");
     tidei_stream_let_go(s);
     return status;
 }

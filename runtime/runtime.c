@@ -259,7 +259,7 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     memset(rt, 0, sizeof *rt);
     rt->host = set.host;
     rt->set = set;
-    rt->opener = pthread_self();
+    rt->opener = tidei_thread_serial();
     rt->log = set.log ? set.log : log_to_stderr;
     rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;

@@ -134,7 +134,8 @@ struct tide_runtime {
     void *arrays;          /* arrays/ */
     tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
     unsigned leaving;
-    pthread_t opener;               /* the thread that opened it */
+    uint64_t opener;                /* tidei_thread_serial of the thread that opened it */
+    _Atomic unsigned own_streams;   /* of threads */
     struct tide_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
     unsigned visitors;              /* threads of other runtimes that make the pools give back */
     pthread_mutex_t reclaimables_lock;
@@ -160,6 +161,7 @@ struct tide_runtime {
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
 tide_stream *tidei_thread_stream(tidei_thread *t);
+uint64_t tidei_thread_serial(void);                      /* of the calling thread in the process; not used again */
 static inline tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
 tide_status tidei_threads_prepare(void);                 /* before the first record of the process */
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's

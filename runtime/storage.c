@@ -384,6 +384,11 @@ static tide_status open_window(tidei_window *w, bool *again) {
         pthread_mutex_unlock(&s->lock);
         return *again ? TIDE_OK : tidei_fail(TIDE_E_INVALID, w->op, "the stream was released");
     }
+    tide_status usable = tidei_stream_usable(s);
+    if (tidei_unlikely(usable != TIDE_OK)) {
+        pthread_mutex_unlock(&s->lock);
+        return tidei_device_failed(s, usable, w->op);
+    }
     bool done = use_all_at_once(s, w->uses, w->n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
     tide_status status = TIDE_OK;
     if (tidei_unlikely(!done)) status = order_unlocked(s, w->uses, w->n, w->op);
@@ -513,12 +518,24 @@ tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned 
     return tidei_submit_end(&w, s->dev->d->ops->launch(s->dev->d, s->ds, l));
 }
 
+static void host_needs(const tidei_use *u, struct needs *w) {
+    w->n = 0;
+    tidei_stamps_lock(u->st);
+    look_back(u, NULL, w);
+    tidei_stamps_unlock(u->st);
+}
+
+bool tidei_use_pending(const tidei_use *u) {
+    struct needs w;
+    host_needs(u, &w);
+    for (unsigned i = 0; i < w.n; i++)
+        if (!tidei_stamp_done(u->st->dev, w.at[i])) return true;
+    return false;
+}
+
 tide_status tidei_use_wait(const tidei_use *u) {
     struct needs w;
-    w.n = 0;
-    tidei_stamps_lock(u->st);
-    look_back(u, NULL, &w);
-    tidei_stamps_unlock(u->st);
+    host_needs(u, &w);
     tide_status status = TIDE_OK;
     for (unsigned i = 0; i < w.n && status == TIDE_OK; i++) status = tidei_stamp_wait(u->st->dev, w.at[i]);
     return status;

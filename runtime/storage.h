@@ -3,8 +3,8 @@
 ** The way of an operation: *gather* (operands' storages are retained, results made: allocation, collections and the
 ** ladder happen here), *submit* (tidei_submit_begin .. tidei_submit_end: waits inserted, a tick reserved, the uses
 ** published, work queued; no allocation of device memory, no collection, no ladder), *leave* (storages are released).
-** What must stay true: a storage's stamps name every use that a later one may have to wait for; a reader waits for
-** writes only; waits happen on the device, never on the host. */
+** What must stay true: a storage's stamps, and its parts (parts.h), name every use that a later one may have to wait for; a reader
+** waits for writes only; waits happen on the device, never on the host. */
 #ifndef TIDEI_STORAGE_H
 #define TIDEI_STORAGE_H
 
@@ -113,5 +113,6 @@ bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint6
 /* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for; or that the use must. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);
 tide_status tidei_use_wait(const tidei_use *u);
+bool tidei_use_pending(const tidei_use *u); /* whether there is anything to wait for; asks the device */
 
 #endif

@@ -517,6 +517,11 @@ tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out) {
     return tidei_fail(TIDE_E_UNSUPPORTED, "tide_stream_wrap", "%s has no native streams", d->d->info.name);
 }
 
+tide_status tidei_stream_usable_now(tide_stream *s) {
+    tidei_device *d = s->dev->d;
+    return d->ops->stream_usable ? d->ops->stream_usable(d, s->ds) : TIDE_OK;
+}
+
 void tidei_stream_drop(tide_stream *s) {
     publish(s);
     atomic_store(&s->released, true);

@@ -131,6 +131,13 @@ tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick
 uint64_t tidei_stream_tick(tide_stream *s);
 void tidei_stream_after_work(tide_stream *s);
 
+/* Whether its owner lets work be queued on a stream of somebody else's now; before anything is. The caller holds s or its lock. */
+tide_status tidei_stream_usable_now(tide_stream *s);
+static inline tide_status tidei_stream_usable(tide_stream *s) {
+    bool adopted = atomic_load_explicit(&s->adopted, memory_order_relaxed);
+    return tidei_likely(!adopted) ? TIDE_OK : tidei_stream_usable_now(s);
+}
+
 tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
 /* The same around a native stream of somebody else's; NULL is the device's default one. */
 tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out);

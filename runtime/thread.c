@@ -20,6 +20,14 @@ TIDEI_FAST_TLS tidei_thread *tidei_thread_records; /* this thread's, most recent
 static _Atomic int never_cleared = 1;
 _Atomic int *tidei_parent_mark = &never_cleared;
 
+/* pthread_self may be another thread's once one has ended. */
+uint64_t tidei_thread_serial(void) {
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t here;
+    if (!here) here = atomic_fetch_add(&last, 1) + 1;
+    return here;
+}
+
 /* Ends the tie of `t`, whose runtime is open; under all_lock. */
 static void untie_locked(tidei_thread *t) {
     if (t->next_of_rt) t->next_of_rt->prev_of_rt = t->prev_of_rt;
@@ -47,6 +55,14 @@ static void leave(tide_runtime *rt, tidei_thread *t) {
     pthread_mutex_unlock(&all_lock);
 }
 
+/* Whoever has it as current stream goes back to its own default one. */
+static void drop_own_stream(tide_runtime *rt, tidei_thread *t) {
+    atomic_fetch_add(&t->own_stream->life, 1);
+    tidei_stream_drop(t->own_stream);
+    t->own_stream = NULL;
+    atomic_fetch_sub(&rt->own_streams, 1);
+}
+
 /* Detaches from the collectors, outside the lock: they may call back. */
 static void detach(tidei_thread *t) {
     tide_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
@@ -54,8 +70,7 @@ static void detach(tidei_thread *t) {
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
     if (t->pool) tidei_pool_let_go(t->pool);
     t->pool = NULL;
-    if (t->own_stream) tidei_stream_drop(t->own_stream);
-    t->own_stream = NULL;
+    if (t->own_stream) drop_own_stream(rt, t);
     leave(rt, t);
 }
 
@@ -116,7 +131,7 @@ static tidei_thread *new_record(tide_runtime *rt) {
     t->serial = rt->serial;
     t->dev = &rt->devs[0];
     t->collector = -1;
-    t->wants_stream = rt->set.thread_streams && !pthread_equal(pthread_self(), rt->opener);
+    t->wants_stream = rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
     if (pthread_setspecific(at_exit,
                             tidei_thread_records)) { /* allocates, once a thread: later calls do not fail */
         free(t);
@@ -169,15 +184,21 @@ tidei_pool *tidei_pool_found(tidei_dev *d) {
     return t && t->pool ? t->pool->p : d->pool;
 }
 
+/* The other streams of a device are for whoever asks for some. */
+#define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
+
 /* Where there is none to be had, the device's serves: no error of anybody's. */
 __attribute__((noinline)) static void make_own_stream(tidei_thread *t) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->wants_stream = false;
-    if (tidei_stream_open(t->dev, &t->own_stream) == TIDE_OK)
+    bool room = atomic_fetch_add(&t->dev->rt->own_streams, 1) < OWN_STREAMS_MOST;
+    if (room && tidei_stream_open(t->dev, &t->own_stream) == TIDE_OK) {
         atomic_store(&t->own_stream->of_thread, true);
-    else
-        tidei_error_restore(&e);
+        return;
+    }
+    atomic_fetch_sub(&t->dev->rt->own_streams, 1);
+    tidei_error_restore(&e);
 }
 
 static tide_stream *default_stream(tidei_thread *t) {

@@ -2,6 +2,7 @@
 ** programs of several threads over several streams, which agree with a sequential model. */
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #include "tests/tidetest.h"
 
 static tide_runtime *rt;
@@ -10,14 +11,19 @@ static tide_runtime *rt;
 static void stand(void *gate) {
     while (!atomic_load((atomic_int *)gate)) sched_yield();
 }
-static void hold_back(tide_array *a, atomic_int *gate) {
+static tide_use_scope *scope_on(tide_stream *s, tide_array *a) {
     tide_use use = {.array = a, .mode = TIDE_WRITE};
-    tide_use_scope *scope;
+    tide_use_scope *scope = NULL;
     void *p;
-    assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+    assert_ok(tide_use_begin(rt, s, &use, 1, &p, &scope));
+    return scope;
+}
+static void hold_back_on(tide_stream *s, tide_array *a, atomic_int *gate) {
+    tide_use_scope *scope = scope_on(s, a);
     assert_ok(tide_host_launch(scope, stand, gate));
     assert_ok(tide_use_end(scope));
 }
+static void hold_back(tide_array *a, atomic_int *gate) { hold_back_on(NULL, a, gate); }
 static void on_thread(void *(*fn)(void *), void *arg) {
     pthread_t t;
     assert_int_equal(pthread_create(&t, NULL, fn, arg), 0);
@@ -81,6 +87,75 @@ static void a_stream_goes_with_its_thread(void **state) {
     on_thread(make_one, &status); /* on the device's default one */
     assert_int_equal(status, TIDE_OK);
     while (n) tide_stream_release(all[--n]);
+    tide_close(rt);
+}
+
+/* Another thread's stream as one's current one, until that thread ends. */
+static void *lend_stream(void *out) {
+    *(tide_stream **)out = tide_stream_current(rt);
+    if (tide_stream_set(rt, NULL) != TIDE_OK) *(tide_stream **)out = NULL;
+    return NULL;
+}
+static struct {
+    pthread_barrier_t lent, used;
+    tide_stream *s;
+} guest;
+static void *be_host(void *arg) {
+    lend_stream(&guest.s);
+    pthread_barrier_wait(&guest.lent);
+    pthread_barrier_wait(&guest.used);
+    return arg;
+}
+static void a_stream_that_goes_is_nobodys(void **state) {
+    pthread_t t;
+    tide_stream *next;
+    (void)state;
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    tide_stream *mine = tide_stream_current(rt);
+    pthread_barrier_init(&guest.lent, NULL, 2);
+    pthread_barrier_init(&guest.used, NULL, 2);
+    pthread_create(&t, NULL, be_host, NULL);
+    pthread_barrier_wait(&guest.lent);
+    assert_ok(tide_stream_set(rt, guest.s));
+    tide_array *a = tide_ones(rt, TIDE_I32, SHAPE(10));
+    assert_array(a);
+    assert_ptr_equal(tide_stream_current(rt), guest.s);
+    pthread_barrier_wait(&guest.used);
+    pthread_join(t, NULL);
+    on_thread(lend_stream, &next); /* has the slot now */
+    assert_ptr_equal(tide_stream_current(rt), mine);
+    assert_ok(tide_fill(a, tide_arg_int(2)));
+    pthread_barrier_destroy(&guest.lent);
+    pthread_barrier_destroy(&guest.used);
+    tide_close(rt);
+}
+
+/* Idle threads do not take all the streams there are. */
+static pthread_barrier_t crowd;
+static void *be_idle(void *arg) {
+    make_one(arg);
+    pthread_barrier_wait(&crowd);
+    pthread_barrier_wait(&crowd);
+    return NULL;
+}
+static void idle_threads_leave_streams(void **state) {
+    enum { IDLE = 160 };
+    pthread_t t[IDLE];
+    tide_status status[IDLE];
+    (void)state;
+    if (test_quick() || !test_on_host()) skip(); /* many threads */
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    pthread_barrier_init(&crowd, NULL, IDLE + 1);
+    for (int i = 0; i < IDLE; i++) assert_int_equal(pthread_create(&t[i], NULL, be_idle, &status[i]), 0);
+    pthread_barrier_wait(&crowd);
+    tide_stream *s[64];
+    for (int i = 0; i < 64; i++) assert_ok(tide_stream_new(rt, &s[i]));
+    pthread_barrier_wait(&crowd);
+    for (int i = 0; i < IDLE; i++) {
+        pthread_join(t[i], NULL);
+        assert_int_equal(status[i], TIDE_OK);
+    }
+    pthread_barrier_destroy(&crowd);
     tide_close(rt);
 }
 
@@ -158,6 +233,42 @@ static void t17_views_of_one_storage(void **state) {
     tide_close(rt);
 }
 
+static void *open_late(void *gate) {
+    usleep(5000);
+    atomic_store((atomic_int *)gate, 1);
+    return NULL;
+}
+/* The host's views wait for what touches their stretch, and for that alone. */
+static void the_hosts_view_is_of_a_stretch(void **state) {
+    tide_stream *s[2];
+    tide_host_view v;
+    pthread_t t;
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
+    for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"),
+               *high = tide_slice(a, "10:");
+    atomic_int gate = 0;
+    assert_ok(tide_fill(a, tide_arg_int(0)));
+    assert_ok(tide_device_synchronize(rt));
+    assert_ok(tide_stream_set(rt, s[0]));
+    hold_back(low, &gate);
+    assert_ok(tide_fill(low, tide_arg_int(1)));
+    assert_ok(tide_stream_set(rt, s[1]));
+    assert_ok(tide_fill(high, tide_arg_int(2)));
+    assert_ok(tide_host_begin(high, TIDE_READ, &v)); /* the gate is closed */
+    assert_int_equal(TIDE_AT(int32_t, &v, 0), 2);
+    assert_ok(tide_host_end(&v));
+    pthread_create(&t, NULL, open_late, &gate);
+    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_int_equal(TIDE_AT(int32_t, &v, 9), 1);
+    assert_ok(tide_host_end(&v));
+    pthread_join(t, NULL);
+    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    tide_close(rt);
+}
+
 static void t17_opting_out(void **state) {
     tide_stream *s;
     (void)state;
@@ -186,6 +297,106 @@ static void t17_opting_out(void **state) {
     tide_clear_error();
     assert_int_equal(tide_set_ordered(NULL, 0), TIDE_E_INVALID);
     tide_clear_error();
+    tide_close(rt);
+}
+
+/* A scope on one stream, a write on another meanwhile: whoever comes later waits for both, though the scope's end is told last. */
+static void what_is_told_late_hides_nothing(void **state) {
+    static const struct {
+        const char *first, *second; /* stretches that overlap; "": all */
+        bool unordered;             /* while both are at it */
+    } rows[] = {{"::2", "1::2", false}, {"", "", true}, {":12", "8:", true}, {"", "1::2", true}};
+    (void)state;
+    if (!test_on_host()) skip();
+    for (size_t r = 0; r < TIDEI_COUNT(rows); r++) {
+        tide_stream *s[3];
+        atomic_int gate = 0;
+        rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
+        for (int i = 0; i < 3; i++) assert_ok(tide_stream_new(rt, &s[i]));
+        tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(21)),
+                   *first = *rows[r].first ? tide_slice(a, rows[r].first) : a,
+                   *second = *rows[r].second ? tide_slice(a, rows[r].second) : a;
+        assert_ok(tide_device_synchronize(rt));
+        if (rows[r].unordered) assert_ok(tide_set_ordered(a, 0));
+        tide_use_scope *scope = scope_on(s[0], first);
+        hold_back_on(s[1], second, &gate);
+        if (rows[r].unordered) assert_ok(tide_set_ordered(a, 1));
+        assert_ok(tide_use_end(scope));
+        uint64_t waits = test_stats(rt).device_waits;
+        assert_ok(tide_stream_set(rt, s[2]));
+        assert_ok(tide_fill(a, tide_arg_int(1)));
+        assert_int_equal(test_stats(rt).device_waits - waits, 2);
+        atomic_store(&gate, 1);
+        tide_close(rt);
+    }
+}
+
+/* A block lent on one thread's stream and given back on another's still belongs to what is pending on it. */
+static struct {
+    void *block;
+    tidei_addr addr;
+    bool early;
+} loan;
+static void *give_back(void *arg) {
+    (void)arg;
+    tide_pool_free(tide_pool_default(rt), loan.block, NULL);
+    tide_array *y = tide_empty(rt, TIDE_U8, SHAPE(300000));
+    uint64_t waits = test_stats(rt).device_waits;
+    loan.early = !y || tide_fill(y, tide_arg_int(1)) != TIDE_OK ||
+                 (tidei_cell_handle(y)->st->addr == loan.addr && test_stats(rt).device_waits == waits);
+    tide_release(y);
+    return NULL;
+}
+static void a_loan_keeps_its_history(void **state) {
+    atomic_int gate = 0;
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount", .pool = "tide"});
+    tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(300000));
+    loan.addr = tidei_cell_handle(a)->st->addr;
+    hold_back(a, &gate);
+    tide_release(a);
+    loan.block = tide_pool_malloc(tide_pool_default(rt), 300000, NULL);
+    assert_int_equal((tidei_addr)(uintptr_t)loan.block, loan.addr); /* the stream's own pending block */
+    on_thread(give_back, NULL);
+    assert_false(loan.early);
+    atomic_store(&gate, 1);
+    tide_close(rt);
+}
+
+/* A stream whose owner says that nothing may be queued there (it captures a graph). */
+static tide_status captured(tidei_device *d, tidei_dstream *s) {
+    (void)d, (void)s;
+    return tidei_fail(TIDE_E_UNSUPPORTED, "test", "the stream is being captured");
+}
+static void a_captured_stream_takes_nothing(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    rt = test_open(&(tide_config){.collector = "refcount"});
+    tidei_device *d = rt->devs[0].d;
+    const struct tidei_device_ops *real = d->ops;
+    struct tidei_device_ops ops = *real;
+    ops.stream_usable = captured;
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(10));
+    tide_stream *s;
+    tide_use_scope *scope;
+    void *p;
+    assert_ok(tide_stream_new(rt, &s));
+    atomic_store(&s->adopted, true);
+    d->ops = &ops;
+    assert_ok(tide_stream_set(rt, s));
+    assert_int_equal(tide_fill(a, tide_arg_int(1)), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "the stream is being captured");
+    assert_int_equal(tide_use_begin(rt, s, &(tide_use){.array = a, .mode = TIDE_WRITE}, 1, &p, &scope),
+                     TIDE_E_UNSUPPORTED);
+    assert_null(tide_pool_malloc(tide_pool_default(rt), 100, s));
+    assert_int_equal(tide_last_error()->status, TIDE_E_UNSUPPORTED);
+    tide_clear_error();
+    assert_ok(tide_stream_set(rt, NULL));
+    uint64_t waits = test_stats(rt).device_waits;
+    assert_ok(tide_fill(a, tide_arg_int(1))); /* as if nobody had tried */
+    assert_int_equal(test_stats(rt).device_waits, waits);
+    d->ops = real;
     tide_close(rt);
 }
 
@@ -300,10 +511,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(t7_threads_have_streams_of_their_own),
         cmocka_unit_test(a_stream_goes_with_its_thread),
+        cmocka_unit_test(a_stream_that_goes_is_nobodys),
+        cmocka_unit_test(idle_threads_leave_streams),
         cmocka_unit_test(threads_do_not_wait_for_each_other),
         cmocka_unit_test(hand_overs_do_not_block),
         cmocka_unit_test(t17_views_of_one_storage),
+        cmocka_unit_test(the_hosts_view_is_of_a_stretch),
         cmocka_unit_test(t17_opting_out),
+        cmocka_unit_test(what_is_told_late_hides_nothing),
+        cmocka_unit_test(a_loan_keeps_its_history),
+        cmocka_unit_test(a_captured_stream_takes_nothing),
         {"random_programs_refcount", random_programs, NULL, NULL, (void *)(uintptr_t) "refcount"},
 #if TEST_BOEHM
         {"random_programs_boehm", random_programs, NULL, NULL, (void *)(uintptr_t) "boehm"},

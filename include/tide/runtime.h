@@ -149,7 +149,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 /* ---- streams ----
 ** Work on one stream runs in order. Every thread has a current stream, at first its default one: for the thread that opened the
 ** runtime the device's default stream, for each other thread one of its own, made at its first operation and released when it
-** ends (where the device has no more streams to give, or tide_config.thread_streams is TIDE_OFF, the device's default one).
+** ends (the device's default one where 128 threads have theirs, or tide_config.thread_streams is TIDE_OFF, or the runtime is
+** deterministic).
 ** An array made on one stream may be used on another without any call: the second stream waits on the device. Readers never wait for
 ** readers, nor views that share no byte for each other (by the stretch of memory that a view spans from its first element
 ** to its last; of a few such stretches an array). tide_set_ordered opts an array out. */

@@ -161,6 +161,10 @@ struct tidei_device_ops {
     /* However it ends, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
+    /* (may be NULL: it always may) Whether work may be queued on an adopted stream now: TIDE_E_UNSUPPORTED while its owner captures a
+    ** graph on it. What is recorded there runs when the graph does, at no moment that a tick could name, and the memory it
+    ** uses would go on to others meanwhile. Slots that queue work refuse it too. */
+    tide_status (*stream_usable)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);
     void (*event_release)(tidei_device *d, tidei_devent *e);
     tide_status (*event_record)(tidei_device *d, tidei_devent *e,

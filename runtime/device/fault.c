@@ -299,6 +299,11 @@ static tide_status fault_stream_sync(tidei_device *d, tidei_dstream *s) {
     return status;
 }
 
+static tide_status fault_stream_usable(tidei_device *d, tidei_dstream *s) {
+    tidei_device *inner = fault_of(d)->inner;
+    return inner->ops->stream_usable ? inner->ops->stream_usable(inner, s) : TIDE_OK;
+}
+
 static void *fault_stream_native(tidei_device *d, tidei_dstream *s) {
     fault *f = fault_of(d);
     return f->inner->ops->stream_native(f->inner, s);
@@ -431,6 +436,7 @@ static const struct tidei_device_ops fault_ops = {
     .stream_release = fault_stream_release,
     .stream_sync = fault_stream_sync,
     .stream_native = fault_stream_native,
+    .stream_usable = fault_stream_usable,
     .event_new = fault_event_new,
     .event_release = fault_event_release,
     .event_record = fault_event_record,

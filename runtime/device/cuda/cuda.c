@@ -109,6 +109,7 @@ static const struct tidei_device_ops ops = {
     .mempool_figures = tidei_cuda_mempool_figures,
     .stream_new = tidei_cuda_stream_new,
     .stream_adopt = tidei_cuda_stream_adopt,
+    .stream_usable = tidei_cuda_stream_usable,
     .stream_release = tidei_cuda_stream_release,
     .stream_sync = tidei_cuda_stream_sync,
     .stream_native = tidei_cuda_stream_native,

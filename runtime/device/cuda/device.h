@@ -82,8 +82,7 @@ static inline tide_status tidei_cuda_enter(tidei_cuda *c, bool *pushed) {
     tidei_cuda_switch(c, pushed);
     return TIDE_OK;
 }
-/* The same for calls that queue on s. TIDE_E_UNSUPPORTED where its owner captures a graph on it: what is recorded there runs when
-** the graph does, at no moment that a tick could name, and the memory it uses would go on to others meanwhile. */
+/* The same for calls that queue on s: TIDE_E_UNSUPPORTED too, as `stream_usable` has it. */
 tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s);
 static inline tide_status tidei_cuda_enter_stream(tidei_cuda *c, tidei_dstream *s, bool *pushed) {
     tide_status status = tidei_cuda_enter(c, pushed);
@@ -134,6 +133,7 @@ tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s);
 void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s);
+tide_status tidei_cuda_stream_usable(tidei_device *d, tidei_dstream *s);
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out);
 void tidei_cuda_event_release(tidei_device *d, tidei_devent *e);
 tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s);

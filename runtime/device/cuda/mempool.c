@@ -46,7 +46,7 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
     bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuMemAllocFromPoolAsync(&addr, bytes, pool_of(mp), s->s);
     tidei_cuda_leave(c, pushed);
@@ -66,7 +66,7 @@ tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_d
         }
         return TIDE_OK;
     }
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuMemFreeAsync(addr, s->s);
     tidei_cuda_leave(c, pushed);

@@ -54,10 +54,17 @@ tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s) {
     if (r == TIDEI_CU_SUCCESS && capturing)
         return tidei_fail(
             TIDE_E_UNSUPPORTED, "cuda",
-            "%s: the stream is being captured into a graph by its owner; use another stream, or arrays "
-            "whose work was queued before the capture began",
+            "%s: the stream is being captured into a graph by its owner; use another stream until the capture "
+            "has ended",
             c->d.info.name);
     return tidei_cuda_status(c, r, "cuStreamIsCapturing");
+}
+
+tide_status tidei_cuda_stream_usable(tidei_device *d, tidei_dstream *s) {
+    bool pushed;
+    tide_status status = tidei_cuda_enter_stream(tidei_cuda_of(d), s, &pushed);
+    if (status == TIDE_OK) tidei_cuda_leave(tidei_cuda_of(d), pushed);
+    return status;
 }
 
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
