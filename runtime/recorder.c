@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -15,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RECORDS    4096 /* 256 KiB a buffer; written when full, which takes about 1 ms */
+#define RECORDS    4096 /* 256 KiB a buffer; written when full, which takes the writer about 1 ms */
 #define TEXT_BYTES (64 * TIDEI_KIB)
 #define WRITE_NS   1000000000u /* what a crash may cost, while anything is recorded */
 #define FILES_MAX  10000       /* of one name */
@@ -31,17 +32,18 @@ struct tidei_recorder {
     /* without a lock */
     atomic_bool ended;  /* by an error */
     _Atomic int silent; /* the error that ended it, until it was told; 0: none */
-    atomic_bool aside;  /* a buffer was set aside; a hint but under `lock` */
     pthread_mutex_t lock;
+    pthread_cond_t filled, emptied;
     /* under lock; of a buffer that was set aside the records are the writer's until its n is 0 again */
-    uint64_t aside_ns; /* when one was last */
+    bool stop;         /* the writer has to end */
+    uint64_t aside_ns; /* when a buffer was last set aside */
     unsigned current;  /* where records are added; the other one is empty, or set aside */
     struct {
         unsigned n;
         tidei_record at[RECORDS];
     } buffer[2];
-    pthread_mutex_t writing;
-    /* under writing */
+    pthread_t writer;
+    /* the writer's; once it has ended, the closing thread's */
     off_t whole; /* bytes of the file, all of them whole rows */
     tidei_rows rows;
     char text[TEXT_BYTES];
@@ -149,7 +151,7 @@ static tide_status open_file(tidei_recorder *r, const char *path) {
     return tidei_fail(TIDE_E_IO, OPEN, "%s and the %d after it are taken", path, FILES_MAX);
 }
 
-/* ---- writing, under the lock of it ---- */
+/* ---- writing, by the writer ---- */
 
 /* The file keeps the rows that it has whole. */
 static void end_recording(tidei_recorder *r, int error) {
@@ -180,26 +182,43 @@ static void write_records(tidei_recorder *r, const tidei_record *at, unsigned n)
     write_text(r);
 }
 
-/* The buffer that was set aside, until there is none. */
-static void write_aside(tidei_recorder *r) {
+static void *writer_main(void *arg) {
+    tidei_recorder *r = arg;
+    pthread_mutex_lock(&r->lock);
     for (;;) {
-        pthread_mutex_lock(&r->lock);
         unsigned other = !r->current, n = r->buffer[other].n;
-        pthread_mutex_unlock(&r->lock);
-        if (!n) return;
-        write_records(r, r->buffer[other].at, n);
-        pthread_mutex_lock(&r->lock);
-        r->buffer[other].n = 0;
-        atomic_store_explicit(&r->aside, false, memory_order_relaxed);
-        pthread_mutex_unlock(&r->lock);
+        if (n) {
+            pthread_mutex_unlock(&r->lock);
+            write_records(r, r->buffer[other].at, n);
+            pthread_mutex_lock(&r->lock);
+            r->buffer[other].n = 0;
+            pthread_cond_broadcast(&r->emptied);
+        } else if (r->stop) {
+            break;
+        } else {
+            pthread_cond_wait(&r->filled, &r->lock);
+        }
     }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
 }
 
-void tidei_recorder_write(tidei_recorder *r) {
-    if (tidei_likely(!atomic_load_explicit(&r->aside, memory_order_relaxed)) || tidei_forked()) return;
-    if (pthread_mutex_trylock(&r->writing)) return;
-    write_aside(r);
-    pthread_mutex_unlock(&r->writing);
+/* The program's signals are for its own threads. */
+static int start_writer(tidei_recorder *r) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&r->writer, NULL, writer_main, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void end_writer(tidei_recorder *r) {
+    pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    pthread_cond_signal(&r->filled);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->writer, NULL);
 }
 
 /* ---- adding ---- */
@@ -208,21 +227,16 @@ void tidei_recorder_write(tidei_recorder *r) {
 static void set_aside(tidei_recorder *r, uint64_t ns) {
     r->current = !r->current;
     r->aside_ns = ns;
-    atomic_store_explicit(&r->aside, true, memory_order_relaxed);
+    pthread_cond_signal(&r->filled);
 }
 
 /* There is room for a record in the current buffer; the lock is held, and may have been let go meanwhile. */
 static void make_room(tidei_recorder *r) {
     while (r->buffer[r->current].n == RECORDS) {
-        if (!r->buffer[!r->current].n) {
+        if (r->buffer[!r->current].n)
+            pthread_cond_wait(&r->emptied, &r->lock);
+        else
             set_aside(r, tidei_now_ns() - r->start_ns);
-            return;
-        }
-        pthread_mutex_unlock(&r->lock);
-        pthread_mutex_lock(&r->writing);
-        write_aside(r);
-        pthread_mutex_unlock(&r->writing);
-        pthread_mutex_lock(&r->lock);
     }
 }
 
@@ -238,9 +252,8 @@ static void add(tidei_recorder *r, tidei_record x) {
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Where no lock is held: what was set aside, and one warning. */
+/* Where no lock is held: one warning, if the recording ended. */
 static void speak(tidei_recorder *r) {
-    tidei_recorder_write(r);
     int error = atomic_load_explicit(&r->silent, memory_order_relaxed) ? atomic_exchange(&r->silent, 0) : 0;
     if (tidei_unlikely(error))
         tidei_log(r->rt, TIDE_LOG_WARNING, "%s: recording ends here, the file cannot be written: %s", r->path,
@@ -290,21 +303,27 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
 }
 
 void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes) {
-    if (rt->recorder) {
-        add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
-        tidei_recorder_write(rt->recorder);
-    }
+    if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
-    if (!rt->recorder) return;
-    add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
-    tidei_recorder_write(rt->recorder);
+    if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 
 /* ---- a recording's life ---- */
+
+/* Its writer has ended, or never began. */
+static void discard(tide_runtime *rt, tidei_recorder *r) {
+    flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
+    if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
+    speak(r);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->filled);
+    pthread_cond_destroy(&r->emptied);
+    tidei_host_free(rt, r);
+}
 
 static tide_status open_recorder(tide_runtime *rt) {
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
@@ -317,12 +336,18 @@ static tide_status open_recorder(tide_runtime *rt) {
         return status;
     }
     pthread_mutex_init(&r->lock, NULL);
-    pthread_mutex_init(&r->writing, NULL);
+    pthread_cond_init(&r->filled, NULL);
+    pthread_cond_init(&r->emptied, NULL);
     r->start_ns = tidei_now_ns();
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);
     write_text(r);
+    int error = start_writer(r);
+    if (error) {
+        discard(rt, r);
+        return tidei_fail(TIDE_E_HOST_NOMEM, OPEN, "no thread that writes the recording: %s", strerror(error));
+    }
     rt->recorder = r;
     tidei_log(rt, TIDE_LOG_INFO, "records into %s", r->path);
     speak(r);
@@ -342,14 +367,9 @@ void tidei_recorder_close(tide_runtime *rt) {
     tidei_recorder *r = rt->recorder;
     if (!r) return;
     rt->recorder = NULL;
-    write_aside(r);
+    end_writer(r);
     write_records(r, r->buffer[r->current].at, r->buffer[r->current].n);
     r->form->foot(&r->rows);
     write_text(r);
-    flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
-    if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
-    speak(r);
-    pthread_mutex_destroy(&r->lock);
-    pthread_mutex_destroy(&r->writing);
-    tidei_host_free(rt, r);
+    discard(rt, r);
 }

@@ -2,14 +2,13 @@
 **
 ** Model. Who does something adds a record to the recorder's buffer: under its lock, where the time is taken too, so that
 ** records are in the order of their times. A full buffer, or one whose last writing is a second ago, is set aside, and another
-** one takes its place; who next comes by without a lock makes it text and writes it, while others go on recording. Where both
-** are full, who has something to record writes himself, whatever he holds. The text's form is a table (recorder_forms.c) and
+** one takes its place; a thread of the recorder's makes it text and writes it, while others go on recording. Where both
+** are full, who has something to record waits for it. The text's form is a table (recorder_forms.c) and
 ** looks at records only. Spans (collections, climbs, rungs, waits) also become ranges of a tool (nvtx.h), at the moment itself,
 ** as do operations (TIDEI_OPERATION). docs/tracing.md says what the files hold.
 ** What must stay true: a runtime that records nothing pays one comparison a place; recording allocates nothing after open; a
 ** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest.
-** The recorder's lock is the innermost of all: nothing is called under it. The lock of writing is taken before it, and with none
-** held but where both buffers are full; nothing is called under it but write. */
+** The recorder's lock is the innermost of all: nothing is called under it. The writer takes no other. */
 #ifndef TIDEI_RECORDER_H
 #define TIDEI_RECORDER_H
 
@@ -35,15 +34,14 @@ void tidei_recorder_close(tide_runtime *rt); /* writes the rest; with no other t
 void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes);
 void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes);
 
-/* The long ways of what stands below struct tide_runtime: there is a recorder. Alloc and sync, under no lock, write what was set
-** aside, and say that the recording ended, if it did. */
+/* The long ways of what stands below struct tide_runtime: there is a recorder. Alloc and sync, under no lock, say that the
+** recording ended, if it did. */
 void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
 void tidei_recorder_free(tidei_recorder *r, tidei_storage *st); /* before the record of the storage is another's */
 void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s);
 void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from);
 uint64_t tidei_recorder_moment(const tidei_recorder *r); /* 0: submissions are not recorded */
 void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began_ns, const char *op);
-void tidei_recorder_write(tidei_recorder *r); /* under no lock: what was set aside, unless somebody is at it */
 
 /* ---- between the recorder and its forms ---- */
 
@@ -81,7 +79,7 @@ typedef struct tidei_rows {
     const char *device;
 } tidei_rows;
 
-/* Slots add text at x->at; they see one recording's records in their order, under its lock of writing. */
+/* Slots add text at x->at; they see one recording's records in their order, on its writer. */
 typedef struct tidei_form {
     const char *suffix; /* of the files that have it */
     const char *begins; /* what each of its files begins with */

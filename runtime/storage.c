@@ -427,7 +427,6 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began_ns, w->op);
     pthread_mutex_unlock(&w->s->lock);
-    if (tidei_unlikely(w->began_ns)) tidei_recorder_write(w->s->dev->rt->recorder);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);
