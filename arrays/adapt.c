@@ -376,6 +376,7 @@ static tide_status move(tide_runtime *rt, const tidei_outline *p, const void *fr
 }
 
 tide_status tide_adapt(tide_runtime *rt, const char *type, const void *from, unsigned how, void *to) {
+    TIDEI_OPERATION("tide_adapt");
     tidei_outline p;
     if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) && how != TIDE_ADAPT_HOST)
         return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST", how);

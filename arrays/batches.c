@@ -8,6 +8,7 @@
 ** reference of ours, under every collector. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
+#include "runtime/kinds.h"
 
 #include <inttypes.h>
 
@@ -20,7 +21,7 @@
 
 typedef struct half {
     tide_stream *up;
-    tidei_addr pinned;
+    tidei_storage *pinned;
     bool uploading;
     int64_t batch, samples; /* whose arrays they are; -1: none */
     tide_array **at;        /* by leaf; NULL where absent */
@@ -30,6 +31,7 @@ typedef struct source { /* an array of the source */
     tide_data d;
     tide_dtype to;
     size_t place; /* in the pinned memory */
+    int64_t strides[TIDE_MAX_RANK];
 } source;
 
 struct tide_batches {
@@ -48,6 +50,7 @@ struct tide_batches {
     unsigned how; /* TIDE_ADAPT_* */
     const int64_t *order;
     tide_batches_fill fill;
+    bool asks; /* some array is in no memory */
     void *user;
     /* its user's thread */
     half halves[2];
@@ -61,11 +64,20 @@ struct tide_batches {
 
 /* ---- the end of arrays ---- */
 
+/* Gives our reference back. */
+static void let_go(tide_array *a) {
+    tidei_handle *h = tidei_cell_handle(a);
+    if (atomic_load_explicit(&h->refs, memory_order_relaxed) & TIDEI_SCOPED)
+        tidei_gc_unscope(h, true);
+    else
+        (void)tidei_gc_release(h);
+}
+
 /* Arrays that no user has seen. */
 static void drop_staged(half *h, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tide_free(h->at[i]);
-        if (h->at[i]) (void)tidei_gc_release(tidei_cell_handle(h->at[i]));
+        if (h->at[i]) let_go(h->at[i]);
         h->at[i] = NULL;
     }
     h->batch = -1;
@@ -73,12 +85,12 @@ static void drop_staged(half *h, size_t n) {
 
 static void forget_past(tide_batches *b) {
     for (size_t i = 0; b->past && i < b->outline.nleaves; i++) {
-        if (b->past[i]) (void)tidei_gc_release(tidei_cell_handle(b->past[i]));
+        if (b->past[i]) let_go(b->past[i]);
         b->past[i] = NULL;
     }
 }
 
-/* Where ours is the only reference. A user may have released more than he retained: then there is none. */
+/* Where ours is the only reference. A user may have released more than he retained: then there is none, but the handle stays. */
 static bool ours_alone(tide_array *a) {
     return (atomic_load_explicit(&tidei_cell_handle(a)->refs, memory_order_acquire) & ~TIDEI_SCOPED) <= 1;
 }
@@ -95,7 +107,7 @@ static void end_current(tide_batches *b) {
             tide_free(a);
             b->past[i] = a;
         } else {
-            (void)tidei_gc_release(tidei_cell_handle(a));
+            let_go(a);
         }
     }
     if (h) h->batch = -1;
@@ -104,7 +116,8 @@ static void end_current(tide_batches *b) {
 
 /* ---- making a batch ---- */
 
-/* With one reference of ours, and in no scope. */
+/* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of it, as in a scope, though its user
+** release it by mistake. */
 static tide_array *make_held(tide_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);
     struct tidei_scope *scope = t->scope;
@@ -114,6 +127,7 @@ static tide_array *make_held(tide_batches *b, tidei_storage *st, const tidei_lay
     if (!a) return NULL;
     tidei_handle *h = tidei_cell_handle(a);
     bool counted = atomic_load_explicit(&h->refs, memory_order_relaxed) > 0;
+    if (counted) atomic_fetch_or(&h->refs, TIDEI_SCOPED);
     if (counted || b->rt->gc_ops->retain(h) == TIDE_OK) return a;
     tidei_array_drop(a);
     return NULL;
@@ -160,11 +174,11 @@ static tide_status wait_for_upload(half *h) {
     return TIDE_OK;
 }
 
-static void *place_of(const half *h, const source *x) { return (void *)(uintptr_t)(h->pinned + x->place); }
+static void *place_of(const half *h, const source *x) { return (void *)(uintptr_t)(h->pinned->addr + x->place); }
 
 /* Has the user write what is in no memory. */
 static tide_status ask_user(tide_batches *b, half *h, int64_t first, int64_t n) {
-    if (!b->fill) return TIDE_OK;
+    if (!b->asks) return TIDE_OK;
     for (size_t i = 0; i < b->outline.nleaves; i++) {
         const source *x = &b->sources[i];
         b->outs[i] = x->d.ndim && !x->d.host ? place_of(h, x) : NULL;
@@ -186,7 +200,7 @@ static tide_status upload(tide_batches *b, half *h, size_t leaf, int64_t first, 
     else
         tidei_elements_pack(x->d.dtype, x->to, p, p, st->bytes / tidei_dtype_size(x->to));
     h->uploading = true;
-    return tidei_submit_upload(h->up, st, 0, p, st->bytes, OP_NEXT);
+    return tidei_submit_upload(h->up, st, 0, h->pinned, x->place, st->bytes, OP_NEXT);
 }
 
 /* Has the stream say when the upload is over: who asks then learns it without a wait. */
@@ -266,6 +280,7 @@ static tide_status hand_out(tide_batches *b, const half *h, void *batch) {
 }
 
 tide_status tide_batches_next(tide_batches *b, void *batch) {
+    TIDEI_OPERATION(OP_NEXT);
     if (!b || !batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "the iterator or room for the batch is NULL");
     if (!tidei_thread_get(b->rt)) return tidei_last_status();
     if (b->current && b->at + 1 < b->count) follow_work(b);
@@ -341,6 +356,7 @@ static tide_status check_source(tide_batches *b, size_t i, const char **first) {
     if (!x->d.ndim) return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has no axis to count samples along", name);
     if (!x->d.host && !b->fill && !empty(&x->d))
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s: its host memory is NULL, and there is no `fill`", name);
+    b->asks |= !x->d.host && !empty(&x->d);
     if (!*first) {
         *first = name;
         b->samples = x->d.shape[0];
@@ -356,6 +372,10 @@ static tide_status check_sources(tide_batches *b, bool narrow) {
     for (size_t i = 0; i < b->outline.nleaves && s == TIDE_OK; i++) {
         source *x = &b->sources[i];
         x->d = tidei_leaf_get(b->original, &b->outline.leaves[i]);
+        if (x->d.strides && x->d.ndim > 0 && x->d.ndim <= TIDE_MAX_RANK) {
+            memcpy(x->strides, x->d.strides, (size_t)x->d.ndim * sizeof *x->strides);
+            x->d.strides = x->strides;
+        }
         x->to = narrow ? tidei_narrowed(x->d.dtype) : x->d.dtype;
         s = check_source(b, i, &first);
     }
@@ -418,10 +438,9 @@ static void leave(tide_batches *b) {
     pthread_mutex_unlock(lock);
 }
 
+/* An upload may be under way: the memory goes back with that in its history. */
 static void close_half(tide_batches *b, half *h) {
-    const struct tidei_device_ops *ops = b->dev->d->ops;
-    if (h->uploading) (void)tidei_stream_wait(h->up, true); /* however that ends, the memory is ours again */
-    if (h->pinned) ops->raw_free(b->dev->d, TIDEI_MEM_PINNED, h->pinned, b->pinned_bytes);
+    if (h->pinned) tidei_storage_release(h->pinned);
     if (h->up) tidei_stream_drop(h->up);
     tidei_host_free(b->rt, h->at);
 }
@@ -444,12 +463,34 @@ static void end(tide_batches *b) {
     tidei_error_restore(&e);
 }
 
+/* Pinned memory for the host to write to at once: of what an earlier iterator left, what its uploads still read is passed by, where there
+** is more to be had. */
+#define LEFT_MOST 4
+static tide_status take_pinned(tide_batches *b, tidei_pool *pool, half *h) {
+    tidei_storage *passed[LEFT_MOST];
+    unsigned n = 0;
+    tide_status s = tidei_storage_new_in(pool, b->pinned_bytes, h->up, OP_NEW, &h->pinned);
+    while (s == TIDE_OK && n < LEFT_MOST &&
+           tidei_use_pending(&(tidei_use){h->pinned, 0, b->pinned_bytes, TIDEI_WRITE})) {
+        passed[n++] = h->pinned;
+        s = tidei_storage_new_in(pool, b->pinned_bytes, h->up, OP_NEW, &h->pinned);
+    }
+    if (s != TIDE_OK && n) {
+        h->pinned = passed[--n];
+        tide_clear_error();
+        s = TIDE_OK;
+    }
+    while (n) tidei_storage_release(passed[--n]);
+    return s == TIDE_OK ? tidei_storage_wait(h->pinned, TIDEI_WRITE) : s;
+}
+
 static tide_status open_half(tide_batches *b, half *h) {
-    tidei_device *d = b->dev->d;
+    tidei_pool *pool;
     h->batch = -1;
     tide_status s = tidei_stream_open(b->dev, &h->up);
-    if (s == TIDE_OK) s = d->ops->raw_alloc(d, TIDEI_MEM_PINNED, b->pinned_bytes, &h->pinned);
-    return s == TIDE_OK ? s : tidei_device_failed(b->dev->stream0, s, OP_NEW);
+    if (s != TIDE_OK) return tidei_device_failed(b->dev->stream0, s, OP_NEW);
+    s = tidei_kind_pool(b->dev, TIDE_MEMORY_PINNED, OP_NEW, &pool);
+    return s == TIDE_OK ? take_pinned(b, pool, h) : s;
 }
 
 static tide_status fill_in(tide_batches *b, const tide_batches_config *c) {
@@ -466,6 +507,7 @@ static tide_status fill_in(tide_batches *b, const tide_batches_config *c) {
 }
 
 tide_status tide_batches_new(tide_runtime *rt, const tide_batches_config *config, tide_batches **out) {
+    TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
     if (!rt || !config || !out) return tidei_fail(TIDE_E_INVALID, OP_NEW, "an argument is NULL");
     if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof c)

@@ -12,12 +12,14 @@
 /* ---- arrays of a kind ---- */
 
 tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape) {
+    TIDEI_OPERATION("tide_empty_in");
     tidei_operand o;
     tide_array *a = tidei_array_make_in(rt, kind, t, ndim, shape, "tide_empty_in", &o);
     return a ? tidei_array_done(a, &o, TIDE_OK) : NULL;
 }
 
 tide_array *tide_to_memory(tide_array *a, tide_memory kind) {
+    TIDEI_OPERATION("tide_to_memory");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_to_memory", &src) != TIDE_OK) return NULL;
     tide_array *made = tidei_copy_in(&src, kind, src.lay.dtype, "tide_to_memory");
@@ -159,6 +161,7 @@ static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_vi
 }
 
 tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
+    TIDEI_OPERATION("tide_host_begin");
     tidei_operand o;
     if (!view) return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "view is NULL");
     if (!mode || mode & ~(TIDE_READ | TIDE_WRITE))
@@ -245,6 +248,7 @@ static tide_status touch_element(const tidei_operand *o, void *element, unsigned
 }
 
 tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out) {
+    TIDEI_OPERATION("tide_get");
     unsigned char element[16];
     tidei_operand o;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_get", "out is NULL");
@@ -258,6 +262,7 @@ tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out) {
 }
 
 tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value) {
+    TIDEI_OPERATION("tide_set");
     unsigned char element[16];
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_set", &o);
@@ -309,6 +314,7 @@ static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool t
 }
 
 tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where) {
+    TIDEI_OPERATION("tide_prefetch");
     tidei_operand o;
     tidei_use use;
     if (where != TIDE_TO_DEVICE && where != TIDE_TO_HOST)

@@ -234,6 +234,10 @@ static void look_back(const tidei_use *u, tide_stream *s, struct needs *w) {
         const tidei_part *p = &st->parts->part[i];
         if (tidei_part_meets(p, u) && must_wait(s, p->at, u)) need(w, p->at);
     }
+    /* Not ordered among streams: for the host they are, who could not do it by a stream. */
+    for (unsigned i = 0; !s && st->parts && i < st->parts->unordered.n; i++)
+        if (must_wait(s, tidei_stamps_at(&st->parts->unordered)[i], u))
+            need(w, tidei_stamps_at(&st->parts->unordered)[i]);
 }
 
 /* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
@@ -481,15 +485,15 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     return TIDE_OK;
 }
 
-tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, const void *pinned,
-                                size_t bytes, const char *op) {
+tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
+                                size_t offset, size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
-    tidei_use use = {dst, dst_offset, bytes, TIDEI_WRITE};
+    const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE}, {pinned, offset, bytes, TIDEI_READ}};
     tidei_window w;
     bool busy; /* with it the table never waits for pinned memory */
-    tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
+    tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
     if (status != TIDE_OK) return status;
-    tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, (tidei_addr)(uintptr_t)pinned, bytes, &busy};
+    tidei_copy c = {TIDEI_COPY_H2D, w.ranges[0].addr, w.ranges[1].addr, bytes, &busy};
     tidei_count_locked(&s->copies);
     return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
 }

@@ -95,8 +95,8 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
 /* Queues a copy from pinned host memory and waits for nothing: that memory is the device's until the stream's work so far is
 ** complete (tidei_stream_wait), whatever the status. */
-tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, const void *pinned,
-                                size_t bytes, const char *op);
+tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
+                                size_t offset, size_t bytes, const char *op);
 tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
                               size_t count, const char *op);
 /* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to write the addresses

@@ -607,6 +607,88 @@ static void uploads_pass_work(void **state) {
     }
 }
 
+/* Neither the work on batches nor their uploads are waited for at the end. */
+static void the_end_waits_for_nothing(void **state) {
+    (void)state;
+    if (!test_on_host()) skip(); /* host functions */
+    EACH_COLLECTOR(c) {
+        tide_runtime *rt = open_with(collectors[c]);
+        tide_data x = numbers(rows, 8, 4), batch;
+        tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
+        atomic_store(&gate, 0);
+        assert_ok(tide_batches_next(b, &batch));
+        work_until_gate(rt, batch.array);
+        assert_ok(tide_batches_next(b, &batch)); /* stages the third, which comes after that work */
+        tide_batches_release(b);
+        tide_data y = numbers(rows, 8, 4); /* and its pinned memory is not another's before it is over */
+        b = batches_of(rt, &(tide_batches_config){.arrays = &y, .narrays = 1, .batch = 2});
+        assert_ok(tide_batches_next(b, &batch));
+        tide_stream *reader;
+        assert_ok(tide_stream_new(rt, &reader));
+        assert_ok(tide_stream_set(rt, reader)); /* the other one is held back */
+        check_rows(batch.array, 0, 2, 4);
+        atomic_store(&gate, 1);
+        tide_batches_release(b);
+        assert_ok(tide_device_synchronize(rt));
+        nothing_left(rt);
+        tide_close(rt);
+    }
+}
+
+/* What its user gives back by mistake is no other array when the iterator lets go of it. */
+static void released_too_often(void **state) {
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"}); /* cells are used again */
+    tide_data x = numbers(rows, 9, 4), batch;
+    tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 3});
+    tide_array *others[100];
+    for (int i = 0; i < 3; i++) {
+        assert_ok(tide_batches_next(b, &batch));
+        tide_release(batch.array);
+        if (i == 1) tide_release(batch.array);
+        assert_ok(tide_synchronize(rt, NULL));
+    }
+    for (int i = 0; i < 100; i++) assert_array(others[i] = tide_ones(rt, TIDE_F32, SHAPE(4)));
+    tide_clear_error();
+    end_of(b);
+    tide_batches_rewind(b);
+    assert_ok(tide_batches_next(b, &batch));
+    check_rows(batch.array, 0, 3, 4);
+    tide_batches_release(b);
+    for (int i = 0; i < 100; i++) {
+        assert_false(tide_is_freed(others[i]));
+        tide_release(others[i]);
+    }
+    nothing_left(rt);
+    tide_close(rt);
+}
+
+static tide_status never_asked(void *user, int64_t first, const int64_t *samples, int64_t n, void *const *out) {
+    (void)first, (void)samples, (void)n, (void)out;
+    ++*(int *)user;
+    return TIDE_OK;
+}
+/* The source's strides are copied, and `fill` is for arrays that are in no memory. */
+static void what_is_in_memory(void **state) {
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    int64_t strides[2] = {1, 3}; /* columns of 3 */
+    float got[6];
+    int asked = 0;
+    numbers(rows, 3, 4);
+    tide_data x = tide_data_host(TIDE_F32, 2, (int64_t[]){3, 2}, rows), batch;
+    x.strides = strides;
+    tide_batches *b = batches_of(
+        rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 3, .fill = never_asked, .user = &asked});
+    memset(strides, 0x5a, sizeof strides);
+    assert_ok(tide_batches_next(b, &batch));
+    assert_ok(tide_to_host(batch.array, got, sizeof got));
+    for (int i = 0; i < 6; i++) assert_true(got[i] == (float)(i / 2 + 3 * (i % 2)));
+    assert_int_equal(asked, 0);
+    tide_batches_release(b);
+    tide_close(rt);
+}
+
 /* Work on one stream, the batches got on another thread's stream: ordered without any call. */
 static void used_on_other_streams(void **state) {
     (void)state;
@@ -842,6 +924,9 @@ int main(void) {
         cmocka_unit_test(larger_than_the_limit),
         cmocka_unit_test(no_room_for_one),
         cmocka_unit_test(uploads_pass_work),
+        cmocka_unit_test(the_end_waits_for_nothing),
+        cmocka_unit_test(released_too_often),
+        cmocka_unit_test(what_is_in_memory),
         cmocka_unit_test(used_on_other_streams),
         cmocka_unit_test(several_at_once),
         cmocka_unit_test(random_trees),

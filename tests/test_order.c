@@ -265,6 +265,14 @@ static void the_hosts_view_is_of_a_stretch(void **state) {
     assert_int_equal(TIDE_AT(int32_t, &v, 9), 1);
     assert_ok(tide_host_end(&v));
     pthread_join(t, NULL);
+    atomic_store(&gate, 0); /* and for all that is queued where streams do not wait */
+    assert_ok(tide_set_ordered(a, 0));
+    hold_back(low, &gate);
+    pthread_create(&t, NULL, open_late, &gate);
+    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_int_equal(atomic_load(&gate), 1);
+    assert_ok(tide_host_end(&v));
+    pthread_join(t, NULL);
     assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
     tide_close(rt);
 }

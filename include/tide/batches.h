@@ -63,7 +63,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_batches_next(tide_batches *b, void *bat
 TIDE_API int64_t tide_batches_count(const tide_batches *b); /* batches from first to last; 0 for NULL */
 /* Before the first batch again. The current batch is freed. NULL is legal. */
 TIDE_API void tide_batches_rewind(tide_batches *b);
-/* Frees the current batch, wherever it is among them, and all else. Waits for uploads, not for work. NULL is legal. */
+/* Frees the current batch, wherever it is among them, and all else. Waits for nothing. NULL is legal. */
 TIDE_API void tide_batches_release(tide_batches *b);
 
 #if defined(__cplusplus)
