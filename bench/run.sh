@@ -37,7 +37,7 @@ command_of() { # CONTESTANT BENCH
 
 plays() { # CONTESTANT BENCH: whether that is asked of it
     case $1:$2 in
-    raw:pair | raw:random) ;;
+    raw:pair) ;;
     raw:* | cupy:threads | cupy:trace | rmm-*:threads | rmm-*:trace) return 1 ;;
     esac
     [ ! -e "$out/without-$1-$2" ]
