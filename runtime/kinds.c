@@ -36,15 +36,18 @@ static tide_status back_host(tidei_dev *d, size_t bytes) {
 tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     tide_status status = tidei_on_host(kind) ? back_host(d, bytes) : TIDE_OK;
     if (status != TIDE_OK || !tidei_on_device(kind)) return status;
+    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_add(&d->unified, bytes);
     status = tidei_back(d, bytes);
-    if (status != TIDE_OK && tidei_on_host(kind))
-        atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
+    if (status == TIDE_OK || kind != TIDEI_MEM_UNIFIED) return status;
+    atomic_fetch_sub(&d->unified, bytes);
+    atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
     return status;
 }
 
 void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     if (tidei_on_host(kind)) atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
     if (tidei_on_device(kind)) tidei_unback(d, bytes);
+    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&d->unified, bytes);
 }
 
 /* ---- pools by kind ---- */

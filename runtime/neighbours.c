@@ -76,7 +76,7 @@ static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
 
 /* Nobody can help where our own limit refuses, or where all that is taken of the device is ours. */
 static bool others_could_help(tidei_dev *d, size_t bytes) {
-    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = atomic_load(&d->limit);
+    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = tidei_hard_limit(d);
     size_t free_bytes, total;
     if (ours > limit || bytes > limit - ours) return false;
     return d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK && total - free_bytes > ours;

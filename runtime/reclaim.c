@@ -15,10 +15,17 @@
 
 static size_t library_bytes(tidei_dev *d) { return atomic_load_explicit(&d->library, memory_order_relaxed); }
 
+/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that comes second in d->backed sees the
+** other, and keeps to the device's size. */
+size_t tidei_hard_limit(tidei_dev *d) {
+    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed);
+    return atomic_load(&d->unified) ? tidei_min_size(limit, d->d->info.total_bytes) : limit;
+}
+
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
-    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed),
-           old = atomic_load_explicit(&d->backed, memory_order_relaxed), now;
+    size_t limit, old = atomic_load(&d->backed), now;
     do {
+        limit = tidei_hard_limit(d);
         now = old + bytes;
         if (now < old || now > limit || library_bytes(d) > limit - now)
             return tidei_fail(TIDE_E_NOMEM, "tidei_back",

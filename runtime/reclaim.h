@@ -48,6 +48,10 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
 /* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. */
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 
+/* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
+** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
+size_t tidei_hard_limit(tidei_dev *d);
+
 /* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
 ** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
 tide_status tidei_back(tidei_dev *d, size_t bytes);

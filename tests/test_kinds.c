@@ -856,6 +856,57 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     close_silent(rt);
 }
 
+/* A GPU's driver gives more unified memory than there is room for, and device memory beside it though the card is full of the other. */
+static tide_status unlimited_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+    (void)d, (void)kind;
+    return *out = (uintptr_t)malloc(bytes), *out ? TIDE_OK : TIDE_E_NOMEM;
+}
+static void unlimited_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
+    (void)d, (void)kind, (void)bytes;
+    free((void *)(uintptr_t)addr);
+}
+static tide_status nothing_taken(tidei_device *d, size_t *free_bytes, size_t *total) {
+    return *free_bytes = *total = d->info.total_bytes, TIDE_OK;
+}
+static tide_runtime *open_unlimited(tide_config c) {
+    static struct tidei_device_ops ops;
+    tidei_device *d;
+    tide_runtime *rt;
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 * MIB}, &d));
+    ops = *d->ops;
+    ops.raw_alloc = unlimited_raw_alloc;
+    ops.raw_free = unlimited_raw_free;
+    ops.memory = nothing_taken;
+    d->ops = &ops;
+    assert_ok(tidei_open_on(&c, d, &rt));
+    return rt;
+}
+
+static void device_memory_leaves_room_for_unified(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.pool = "none";
+    c.debug = 0;
+    tide_runtime *rt = open_unlimited(c);
+    assert_int_equal(info(rt).limit, 16 * MIB);
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    assert_null(tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(7 << 20)));
+    assert_error(TIDE_E_NOMEM, "would exceed the limit of 16777216 (10485760 backed)");
+    tide_clear_error();
+    tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(6 << 20)); /* all there is */
+    assert_array(b);
+    assert_null(tide_empty(rt, TIDE_U8, SHAPE(1)));
+    assert_error(TIDE_E_NOMEM, "out of memory on");
+    assert_true(test_stats(rt).climbs > 0);
+    tide_clear_error();
+    tide_release(a);
+    assert_array(a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20)));
+    tide_release(a);
+    tide_release(b);
+    close_silent(rt);
+}
+
 /* The driver pins no more: what is cached goes back to it, then it does. */
 static void a_driver_that_refuses_is_asked_again(void **state) {
     tidei_device *inner, *d;
@@ -1092,6 +1143,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
+        cmocka_unit_test(device_memory_leaves_room_for_unified),
         cmocka_unit_test(a_driver_that_refuses_is_asked_again),
         cmocka_unit_test(garbage_in_host_memory_is_collected),
         cmocka_unit_test(a_bound_collector_answers_there_too),

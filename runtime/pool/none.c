@@ -111,7 +111,7 @@ static tide_status take(none *p, record *r) {
 
 /* Waits for the device where something is parked without which so many bytes would fit, and gives it back. Returns the bytes. */
 static size_t wait_for_parked(none *p, size_t wanted) {
-    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed),
+    size_t limit = tidei_hard_limit(p->base.dev),
            backed = atomic_load_explicit(&p->base.dev->backed, memory_order_relaxed);
     pthread_mutex_lock(&p->lock);
     size_t parked = p->parked_bytes, rest = backed > parked ? backed - parked : 0;
