@@ -3,6 +3,7 @@
 ** number there (T9, T14, T23) is in the name. */
 #include "tests/mock_tracer.h"
 #include "tests/works.h"
+#include "gc/collector.h"
 #include "runtime/pools.h"
 #include <pthread.h>
 #include <sched.h>
@@ -907,6 +908,29 @@ static void device_memory_leaves_room_for_unified(void **state) {
     close_silent(rt);
 }
 
+/* Where unified memory is not on the card, what is free there and what is backed are more than it has. */
+static void what_is_available_is_no_more_than_the_device_has(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.debug = 0;
+    tide_runtime *rt = open_unlimited(c);
+    mock_tracer m;
+    mock_open(&m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    tidei_gc_dev *g = &tidei_gc_of(rt)->devs[0];
+    atomic_store(&g->available_ns, 0); /* the driver is asked again */
+    assert_ok(tide_device_synchronize(rt));
+    tide_host_view v;
+    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_end(&v));
+    assert_true(atomic_load(&g->available_ns) > 0);
+    assert_int_equal(atomic_load(&g->available), 16 * MIB);
+    tide_release(a);
+    tide_close(rt);
+    mock_end(&m);
+}
+
 /* The driver pins no more: what is cached goes back to it, then it does. */
 static void a_driver_that_refuses_is_asked_again(void **state) {
     tidei_device *inner, *d;
@@ -1144,6 +1168,7 @@ int main(void) {
         cmocka_unit_test(the_hosts_limit_holds),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
         cmocka_unit_test(device_memory_leaves_room_for_unified),
+        cmocka_unit_test(what_is_available_is_no_more_than_the_device_has),
         cmocka_unit_test(a_driver_that_refuses_is_asked_again),
         cmocka_unit_test(garbage_in_host_memory_is_collected),
         cmocka_unit_test(a_bound_collector_answers_there_too),
