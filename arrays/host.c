@@ -54,7 +54,8 @@ static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always,
     if (pending || always) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
     tide_status status = pending ? tidei_use_wait(&use) : TIDE_OK;
     if (is_lost(d)) return tidei_lost(d, op);
-    if (pending && status == TIDE_OK) tidei_pools_look(d, true);
+    if (pending && status == TIDE_OK)
+        tidei_pools_look(d, false); /* other work may go on, and giving back waits for it */
     return status == TIDE_OK ? tidei_take_fault(d, op) : tidei_fail_as(op);
 }
 

@@ -416,7 +416,8 @@ static bool absurd(struct climb *c) {
     return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
 }
 
-/* Before the soft limit is passed: what can be had without waiting, then again. */
+/* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
+** memory of the other kinds back. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
@@ -424,7 +425,7 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     rung_drain(&c);
     rung_settle(&c);
     rung_purge(&c);
-    rung_trim(&c);
+    tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
     return attempt(arg, 0);
 }
 

@@ -857,6 +857,24 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     close_silent(rt);
 }
 
+/* The driver waits for the device before it takes other kinds back, and the soft limit waits for nothing. */
+static void the_soft_limit_leaves_other_kinds_alone(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.soft_limit = "16MiB";
+    c.pool = "tide";
+    tide_runtime *rt = test_open(&c);
+    for (int i = 1; i < KINDS; i++) tide_release(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(12 << 20)));
+    tide_release(tide_empty(rt, TIDE_U8, SHAPE(6 << 20)));
+    tide_memory_information before = info(rt);
+    tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    assert_int_equal(info(rt).host_backed, before.host_backed);
+    assert_true(before.host_backed >= 24 << 20);
+    tide_release(a);
+    close_silent(rt);
+}
+
 /* A GPU's driver gives more unified memory than there is room for, and device memory beside it though the card is full of the other. */
 static tide_status unlimited_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
     (void)d, (void)kind;
@@ -1167,6 +1185,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
+        cmocka_unit_test(the_soft_limit_leaves_other_kinds_alone),
         cmocka_unit_test(device_memory_leaves_room_for_unified),
         cmocka_unit_test(what_is_available_is_no_more_than_the_device_has),
         cmocka_unit_test(a_driver_that_refuses_is_asked_again),

@@ -7,7 +7,10 @@
 ** tide_copy, tide_cast, and tide_contiguous and tide_reshape where they copy, keep their operand's. Views share memory, and so
 ** its kind.
 **
-** What unified memory costs and waits for: making it asks the driver, which waits for the device, unless the pool has a block.
+** What pinned and unified memory cost and wait for: making either asks the driver, unless the pool has a block. Unified memory it
+** makes at once (0.2 ms); pinned memory it locks page by page (1.7 ms for 2 MiB, 0.6 s for 1 GiB). Neither waits for the device.
+** Giving either back to the driver does, for all work of all streams: pools do so when they trim (the reclaim ladder, tide_reclaim,
+** sync points by TIDE_RELEASE_THRESHOLD), not when an array dies; the pool `none`, which keeps nothing, whenever one does.
 ** The first touch of a page after the other side's brings it over, by a fault of tens of microseconds: tide_prefetch does that
 ** ahead, for many pages at once. It counts against the device's limit as if it were all on the card, and against the host's
 ** limit; there is never more of it than the card has free. */
