@@ -331,9 +331,22 @@ static tide_status report(const struct climb *c) {
     return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
 }
 
-tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
-    struct climb c = {.d = d, .bytes = bytes, .what = what};
+/* More than the device or the limit could ever hold: no rung can help. */
+static bool absurd(struct climb *c) {
+    const tidei_dev *d = c->d;
+    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
+    if (!tidei_on_device(c->kind)) return false;
+    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+}
+
+tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
+    (void)absurd(&c); /* says whose memory lacks */
     return report(&c);
+}
+
+tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
+    return tidei_out_of_memory_in(d, TIDEI_MEM_DEVICE, bytes, what);
 }
 
 /* ---- the climb ---- */
@@ -406,14 +419,6 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     atomic_fetch_add(&rt->reclaimed, freed);
     tidei_span_end(rt, &span, freed);
     return status;
-}
-
-/* More than the device or the limit could ever hold: no rung can help. */
-static bool absurd(struct climb *c) {
-    const tidei_dev *d = c->d;
-    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
-    if (!tidei_on_device(c->kind)) return false;
-    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
 }
 
 /* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes

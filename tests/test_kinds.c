@@ -857,6 +857,23 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     close_silent(rt);
 }
 
+/* A shape that no size_t holds is reported by kind too. */
+static void absurd_shapes_are_reported_by_kind(void **state) {
+    (void)state;
+    tide_runtime *rt = open_plain();
+    const int64_t most = INT64_MAX;
+    for (int i = 0; i < KINDS; i++) {
+        tide_status status = kinds[i] == TIDE_MEMORY_DEVICE ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM;
+        assert_null(tide_empty_in(rt, kinds[i], TIDE_F64, SHAPE(most, most)));
+        assert_error(status, "16 EiB or more");
+        if (kinds[i] != TIDE_MEMORY_DEVICE) assert_error(status, names[kinds[i]]);
+    }
+    assert_null(tide_empty_in(rt, 99, TIDE_F64, SHAPE(most, most)));
+    assert_error(TIDE_E_INVALID, "99 is no kind of memory");
+    tide_clear_error();
+    close_silent(rt);
+}
+
 /* The driver waits for the device before it takes other kinds back, and the soft limit waits for nothing. */
 static void the_soft_limit_leaves_other_kinds_alone(void **state) {
     (void)state;
@@ -1185,6 +1202,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
+        cmocka_unit_test(absurd_shapes_are_reported_by_kind),
         cmocka_unit_test(the_soft_limit_leaves_other_kinds_alone),
         cmocka_unit_test(device_memory_leaves_room_for_unified),
         cmocka_unit_test(what_is_available_is_no_more_than_the_device_has),
