@@ -874,6 +874,37 @@ static void absurd_shapes_are_reported_by_kind(void **state) {
     close_silent(rt);
 }
 
+/* The pool `none` waits for what is parked, whichever budget it fills, before anything is climbed for it. */
+static void none_waits_for_what_is_parked(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    for (int i = 0; i < KINDS; i++) {
+        tide_config c = config();
+        c.pool = "none";
+        if (i)
+            c.host_limit = "4MiB";
+        else
+            c.limit = "4MiB";
+        tide_runtime *rt = test_open(&c);
+        struct gated g = {0};
+        pthread_t opener;
+        tide_array *a = tide_empty_in(rt, kinds[i], TIDE_F32, SHAPE(3 << 18)), *b;
+        assert_array(a);
+        queue_gated(rt, NULL, a, false, &g);
+        tide_release(a);
+        assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((4 << 20) + 1))); /* would not fit then either */
+        tide_clear_error();
+        assert_int_equal(atomic_load(&g.done), 0);
+        assert_int_equal(pthread_create(&opener, NULL, open_gate, &g), 0);
+        assert_array(b = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(3 << 20)));
+        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(test_stats(rt).climbs, 0);
+        pthread_join(opener, NULL);
+        tide_release(b);
+        close_silent(rt);
+    }
+}
+
 /* The driver waits for the device before it takes other kinds back, and the soft limit waits for nothing. */
 static void the_soft_limit_leaves_other_kinds_alone(void **state) {
     (void)state;
@@ -1202,6 +1233,7 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
+        cmocka_unit_test(none_waits_for_what_is_parked),
         cmocka_unit_test(absurd_shapes_are_reported_by_kind),
         cmocka_unit_test(the_soft_limit_leaves_other_kinds_alone),
         cmocka_unit_test(device_memory_leaves_room_for_unified),
