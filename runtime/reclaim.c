@@ -267,16 +267,24 @@ static void put_unreached(struct text *t, const struct climb *c) {
         put(t, "\n  collectors not reached: %s", names);
 }
 
-static void put_host_remedy(struct text *t, const struct climb *c, size_t held, size_t limit) {
+#define HOST_GRANULE ((size_t)512) /* no pool cuts finer, or by the device's alignment if that is more */
+
+/* A limit with which the request fits beside all that is backed: after a climb nothing of that could be given back, and what a
+** request that was never climbed for could have is not known. */
+static void put_host_remedy(struct text *t, const struct climb *c) {
     char b[32];
-    size_t whole = 2 * tidei_host_default_memory();
-    if (c->bytes > whole)
+    const tidei_host_budget *h = &c->d->rt->host_budget;
+    size_t whole = 2 * tidei_host_default_memory(), align = tidei_max_size(c->d->d->info.align, HOST_GRANULE);
+    if (c->bytes > whole) {
         put(t, "\n  the machine has less than that in all");
-    else if (held + c->bytes > limit)
+        return;
+    }
+    size_t want = atomic_load(&h->backed) + tidei_round_up(c->bytes, align);
+    if (want > h->limit)
         put(t,
             "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit of %s or more "
-            "(TIDE_HOST_LIMIT)",
-            size_text(b, held + c->bytes));
+            "(%zu bytes; TIDE_HOST_LIMIT)",
+            size_text(b, want), want);
 }
 
 /* What is said of host memory that is lacking, under its own status. */
@@ -297,7 +305,7 @@ static tide_status report_host(const struct climb *c) {
     put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_unreached(&t, c);
-    put_host_remedy(&t, c, pinned.live + pinned.rounding + unified.live + unified.rounding, h->limit);
+    put_host_remedy(&t, c);
     return tidei_fail(TIDE_E_HOST_NOMEM, c->what, "%s", buf);
 }
 

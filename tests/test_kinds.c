@@ -817,7 +817,7 @@ static void the_hosts_limit_holds(void **state) {
                                             ? "2.000 MiB of pinned memory wanted by tide_empty_in"
                                             : "2.000 MiB of unified memory wanted by");
         assert_error(TIDE_E_HOST_NOMEM, "limit 4.000 MiB");
-        assert_error(TIDE_E_HOST_NOMEM, "a limit of 5.000 MiB or more (TIDE_HOST_LIMIT)");
+        assert_error(TIDE_E_HOST_NOMEM, "a limit of 5.000 MiB or more (5242880 bytes; TIDE_HOST_LIMIT)");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(5 << 20))); /* no rung could help */
         assert_error(TIDE_E_HOST_NOMEM, "out of host memory");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((int64_t)1 << 60)));
@@ -832,6 +832,48 @@ static void the_hosts_limit_holds(void **state) {
         tide_release(b);
         close_silent(rt);
     }
+}
+
+/* A run with some arrays held and one that is to fit; returns the limit that the report names, 0 if it fits. */
+static size_t run_within(const char *pool, tide_memory kind, const char *limit, int64_t last) {
+    tide_config c = config();
+    size_t wanted = 0;
+    c.pool = pool;
+    c.host_limit = limit;
+    tide_runtime *rt = test_open(&c);
+    tide_array *a[7];
+    for (int i = 0; i < 7; i++) assert_array(a[i] = tide_empty_in(rt, kind, TIDE_U8, SHAPE(300001 + 1000 * i)));
+    for (int i = 0; i < 6; i += 2) tide_release(a[i]); /* holes that it does not fit into */
+    tide_array *b = tide_empty_in(rt, kind, TIDE_U8, SHAPE(last));
+    if (!b) {
+        const char *remedy = strstr(tide_last_error()->message, "remedy:");
+        assert_int_equal(tide_last_error()->status, TIDE_E_HOST_NOMEM);
+        assert_non_null(remedy);
+        assert_int_equal(sscanf(strstr(remedy, " or more ("), " or more (%zu bytes", &wanted), 1);
+        tide_clear_error();
+    }
+    tide_release(b);
+    for (int i = 0; i < 7; i++)
+        if (i >= 6 || i % 2) tide_release(a[i]);
+    close_silent(rt);
+    return wanted;
+}
+
+/* A limit as the report says is enough, whether the ladder was climbed or could not help. */
+static void the_remedys_limit_is_enough(void **state) {
+    static const char *const pools[] = {"tide", "split", "binned", "simple", "none"};
+    static const int64_t lasts[] = {2000001, 2999999, 5000000, 12345678};
+    (void)state;
+    for (unsigned p = 0; p < TIDEI_COUNT(pools); p++)
+        for (unsigned k = 0; k < TIDEI_COUNT(lasts); k++)
+            for (int i = 1; i < KINDS; i++) {
+                char limit[32];
+                size_t wanted = run_within(pools[p], kinds[i], "4MiB", lasts[k]);
+                if (!wanted) continue; /* fits */
+                snprintf(limit, sizeof limit, "%zu", wanted);
+                if (run_within(pools[p], kinds[i], limit, lasts[k]))
+                    fail_msg("%s: %s of %s memory are not enough", pools[p], limit, names[kinds[i]]);
+            }
 }
 
 static void unified_memory_keeps_to_the_devices_limit(void **state) {
@@ -1232,6 +1274,7 @@ int main(void) {
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
+        cmocka_unit_test(the_remedys_limit_is_enough),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
         cmocka_unit_test(none_waits_for_what_is_parked),
         cmocka_unit_test(absurd_shapes_are_reported_by_kind),
