@@ -336,7 +336,7 @@ tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice)
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_advise", &use);
     if (s == TIDE_OK && use.bytes) {
-        s = tidei_advise(o.st->dev, o.st->addr + use.offset, use.bytes, table[advice]);
+        s = tidei_advise(o.st->dev, o.st->addr, use.offset, use.bytes, table[advice]);
         if (s != TIDE_OK) s = tidei_device_failed(o.st->dev->stream0, s, "tide_advise");
     }
     tidei_operand_put(&o);

@@ -636,6 +636,7 @@ static struct {
     struct tidei_device_ops ops;
     size_t prefetched[2];
     unsigned advised, undone;
+    bool refuses;
     tidei_addr from;
     size_t bytes;
 } told;
@@ -649,6 +650,7 @@ static tide_status note_advice(tidei_device *d, tidei_addr addr, size_t bytes, t
     (void)d;
     told.from = addr;
     told.bytes = bytes;
+    if (told.refuses) return tidei_fail(TIDE_E_DEVICE, "told", "no advice today");
     if (advice == TIDEI_ADVICE_NONE)
         told.undone++;
     else
@@ -721,12 +723,56 @@ static void advice_ends_with_the_array(void **state) {
     assert_ok(tide_device_synchronize(rt));
     assert_int_equal(told.undone, 0); /* whoever lets go does no device work */
     tide_array *b = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
-    assert_int_equal(told.undone, 2); /* two ranges */
+    assert_int_equal(told.undone, 1); /* what was advised of it, at once */
+    assert_int_equal(told.bytes, 4000);
     tide_array *other = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
-    assert_int_equal(told.undone, 2);
+    assert_int_equal(told.undone, 1);
     assert_ok(tide_advise(b, 0, 1000, TIDE_ADVISE_DEVICE)); /* still noted at the end */
     tide_release(b);
     tide_release(other);
+    tide_close(rt);
+}
+
+/* However an array is advised, what is noted of it is one stretch; advice that was taken back, or refused, is not noted. */
+static void notes_of_advice_stay_few(void **state) {
+    (void)state;
+    tide_runtime *rt = open_told();
+    _Atomic size_t *notes = &rt->devs[0].nadvised;
+    tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000), *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
+    tide_array *late = tide_slice(b, "600:");
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_ok(tide_advise(a, i, 1, i % 3 ? TIDE_ADVISE_DEVICE : TIDE_ADVISE_READ_MOSTLY));
+        assert_int_equal(atomic_load(notes), 1);
+    }
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_int_equal(atomic_load(notes), 1);
+        assert_ok(tide_advise(a, i, 1, TIDE_ADVISE_NONE));
+    }
+    assert_int_equal(atomic_load(notes), 0);
+    assert_ok(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE)); /* of what was not advised */
+    told.refuses = true;
+    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_HOST), TIDE_E_DEVICE);
+    assert_int_equal(atomic_load(notes), 0);
+    told.refuses = false;
+    assert_ok(tide_advise(a, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_advise(b, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_advise(late, 0, 10, TIDE_ADVISE_HOST)); /* of the same block */
+    assert_int_equal(atomic_load(notes), 2);
+    told.refuses = true;
+    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE), TIDE_E_DEVICE); /* it still holds */
+    assert_int_equal(atomic_load(notes), 2);
+    told.refuses = false;
+    assert_ok(tide_advise(a, 150, 50, TIDE_ADVISE_NONE)); /* leaves something on both sides */
+    assert_ok(tide_advise(a, 250, 750, TIDE_ADVISE_NONE));
+    assert_int_equal(atomic_load(notes), 2);
+    tide_release(a);
+    unsigned undone = told.undone;
+    a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
+    assert_int_equal(told.undone, undone + 1);
+    assert_int_equal(told.bytes, 150 * 4);
+    assert_int_equal(atomic_load(notes), 1); /* the other's stays */
+    tide_array *all[] = {a, b, late};
+    for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
     tide_close(rt);
 }
 
@@ -1271,6 +1317,7 @@ int main(void) {
         cmocka_unit_test(T23_device_memory_wants_permission),
         cmocka_unit_test(T9_prefetch_and_advice_by_range),
         cmocka_unit_test(advice_ends_with_the_array),
+        cmocka_unit_test(notes_of_advice_stay_few),
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
