@@ -56,7 +56,8 @@ static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always,
     if (pending || always) tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
     tide_status status = pending ? tidei_use_wait(&use) : TIDE_OK;
     if (is_lost(d)) return tidei_lost(d, op);
-    if (pending && status == TIDE_OK) tidei_pools_look(d, true);
+    if (pending && status == TIDE_OK)
+        tidei_pools_look(d, false); /* other work may go on, and giving back waits for it */
     return status == TIDE_OK ? tidei_take_fault(d, op) : tidei_fail_as(op);
 }
 
@@ -341,7 +342,7 @@ tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice)
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_advise", &use);
     if (s == TIDE_OK && use.bytes) {
-        s = tidei_advise(o.st->dev, o.st->addr + use.offset, use.bytes, table[advice]);
+        s = tidei_advise(o.st->dev, o.st->addr, use.offset, use.bytes, table[advice]);
         if (s != TIDE_OK) s = tidei_device_failed(o.st->dev->stream0, s, "tide_advise");
     }
     tidei_operand_put(&o);

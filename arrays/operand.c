@@ -102,10 +102,11 @@ tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype
     if (s != TIDE_OK && !absurd) return s;
     tidei_thread *thread = tidei_thread_get(rt);
     if (!thread) return tidei_last_status();
-    if (absurd) return tidei_out_of_memory(thread->dev, absurd, op);
-    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
     s = find_pool(thread, kind, op, &pool);
-    if (s == TIDE_OK) s = tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &o.st);
+    if (s != TIDE_OK) return s;
+    if (absurd) return tidei_out_of_memory_in(pool->dev, pool->kind, absurd, op);
+    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
+    s = tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &o.st);
     if (s == TIDE_OK) *out = o;
     return s;
 }

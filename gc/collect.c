@@ -27,7 +27,7 @@ static uint64_t limit_of(_Atomic size_t *limit) {
     return n == SIZE_MAX ? TIDEI_NO_LIMIT : n;
 }
 
-/* What the device could give us, free and backed by us; looked up now and then. */
+/* What the device could give us, free and backed by us; looked up now and then. Unified memory that is not on the card is in both. */
 static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
     uint64_t asked = atomic_load_explicit(&g->available_ns, memory_order_relaxed);
     if (!asked || now - asked > BUDGET_AGE_NS) {
@@ -36,7 +36,8 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
         tidei_error_save(&e);
         bool known = d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK;
         tidei_error_restore(&e);
-        atomic_store_explicit(&g->available, known ? free_bytes + backed : d->d->info.total_bytes,
+        size_t whole = d->d->info.total_bytes;
+        atomic_store_explicit(&g->available, known ? tidei_min_size(free_bytes + backed, whole) : whole,
                               memory_order_relaxed);
         atomic_store_explicit(&g->available_ns, now, memory_order_relaxed);
     }

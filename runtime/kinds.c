@@ -36,15 +36,18 @@ static tide_status back_host(tidei_dev *d, size_t bytes) {
 tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     tide_status status = tidei_on_host(kind) ? back_host(d, bytes) : TIDE_OK;
     if (status != TIDE_OK || !tidei_on_device(kind)) return status;
+    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_add(&d->unified, bytes);
     status = tidei_back(d, bytes);
-    if (status != TIDE_OK && tidei_on_host(kind))
-        atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
+    if (status == TIDE_OK || kind != TIDEI_MEM_UNIFIED) return status;
+    atomic_fetch_sub(&d->unified, bytes);
+    atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
     return status;
 }
 
 void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     if (tidei_on_host(kind)) atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
     if (tidei_on_device(kind)) tidei_unback(d, bytes);
+    if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&d->unified, bytes);
 }
 
 /* ---- pools by kind ---- */
@@ -80,36 +83,76 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
     return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
-/* ---- advice ---- Ranges and their number are under pools_lock; they are few. */
+/* ---- advice ---- Notes and their number are under pools_lock. A block has one at most: what its advice spans, which is what taking it
+** back needs to know. So there are no more than blocks, however often and in whatever pieces they are advised. */
 
 struct tidei_advised {
     tidei_advised *next;
-    tidei_addr addr;
-    size_t bytes;
+    tidei_addr block;
+    tidei_addr from, to; /* ranges of advice lie in there */
 };
 
-tide_status tidei_advise(tidei_dev *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
-    tidei_advised *x = tidei_host_alloc(d->rt, sizeof *x);
-    if (!x) return tidei_fail_host_memory("tide_advise", sizeof *x);
-    *x = (tidei_advised){.addr = addr, .bytes = bytes};
-    pthread_mutex_lock(&d->pools_lock);
+/* The place of the block's note, or of NULL. */
+static tidei_advised **find_advised(tidei_dev *d, tidei_addr block) {
     tidei_advised **at = &d->advised;
-    while (*at && ((*at)->addr != addr || (*at)->bytes != bytes)) at = &(*at)->next;
-    if (!*at) {
-        *at = x;
-        x = NULL;
+    while (*at && (*at)->block != block) at = &(*at)->next;
+    return at;
+}
+
+/* Returns `fresh` if it was not needed. */
+static tidei_advised *note_advice(tidei_dev *d, tidei_advised *fresh) {
+    pthread_mutex_lock(&d->pools_lock);
+    tidei_advised **at = find_advised(d, fresh->block), *x = *at;
+    if (x) {
+        x->from = fresh->from < x->from ? fresh->from : x->from;
+        x->to = fresh->to > x->to ? fresh->to : x->to;
+    } else {
+        *at = fresh;
+        fresh = NULL;
         atomic_fetch_add(&d->nadvised, 1);
     }
     pthread_mutex_unlock(&d->pools_lock);
-    tidei_host_free(d->rt, x);
+    return fresh;
+}
+
+/* The advice within [from, to) was taken back. Returns the block's note if nothing is left of it. */
+static tidei_advised *cut_advice(tidei_dev *d, tidei_addr block, tidei_addr from, tidei_addr to) {
+    pthread_mutex_lock(&d->pools_lock);
+    tidei_advised **at = find_advised(d, block), *x = *at;
+    if (x && from <= x->from && to > x->from) x->from = to;
+    if (x && to >= x->to && from < x->to) x->to = from;
+    if (x && x->from >= x->to) {
+        *at = x->next;
+        atomic_fetch_sub(&d->nadvised, 1);
+    } else
+        x = NULL;
+    pthread_mutex_unlock(&d->pools_lock);
+    return x;
+}
+
+static tide_status tell_advice(tidei_dev *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
     return d->d->ops->advise ? d->d->ops->advise(d->d, addr, bytes, advice) : TIDE_OK;
+}
+
+tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t bytes, tidei_advice advice) {
+    tidei_addr from = block + offset;
+    tidei_advised *x = NULL;
+    if (advice != TIDEI_ADVICE_NONE) { /* before the driver: what it was told must be noted */
+        x = tidei_host_alloc(d->rt, sizeof *x);
+        if (!x) return tidei_fail_host_memory("tide_advise", sizeof *x);
+        *x = (tidei_advised){.block = block, .from = from, .to = from + bytes};
+    }
+    tide_status status = tell_advice(d, from, bytes, advice);
+    if (status == TIDE_OK) x = x ? note_advice(d, x) : cut_advice(d, block, from, from + bytes);
+    tidei_host_free(d->rt, x);
+    return status;
 }
 
 /* One that meets the range, which is no longer noted; NULL: none does. */
 static tidei_advised *take_advised(tidei_dev *d, tidei_addr addr, size_t bytes) {
     pthread_mutex_lock(&d->pools_lock);
     tidei_advised **at = &d->advised, *x;
-    while ((x = *at) && (x->addr >= addr + bytes || addr >= x->addr + x->bytes)) at = &x->next;
+    while ((x = *at) && (x->from >= addr + bytes || addr >= x->to)) at = &x->next;
     if (x) {
         *at = x->next;
         atomic_fetch_sub(&d->nadvised, 1);
@@ -123,7 +166,7 @@ void tidei_unadvise(tidei_dev *d, tidei_addr addr, size_t bytes) {
     tidei_saved_error e; /* memory that has gone back meanwhile has no advice any more */
     tidei_error_save(&e);
     for (tidei_advised *x; (x = take_advised(d, addr, bytes)); tidei_host_free(d->rt, x))
-        if (d->d->ops->advise) (void)d->d->ops->advise(d->d, x->addr, x->bytes, TIDEI_ADVICE_NONE);
+        (void)tell_advice(d, x->from, x->to - x->from, TIDEI_ADVICE_NONE);
     tidei_error_restore(&e);
 }
 

@@ -45,10 +45,10 @@ void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes);
 ** Opens it at its first use. TIDE_E_UNSUPPORTED where the device has no such memory, TIDE_E_INVALID for a kind that there is not. */
 tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tidei_pool **out);
 
-/* Advice belongs to addresses and outlives a block: a range that was advised is noted, and the advice taken back when a block
-** there is handed out again. */
+/* Advice belongs to addresses and outlives a block: what was advised is noted, and the advice taken back when a block there is
+** handed out again. `block`: the live block's address. */
 typedef struct tidei_advised tidei_advised;
-tide_status tidei_advise(tidei_dev *d, tidei_addr addr, size_t bytes, tidei_advice advice);
+tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t bytes, tidei_advice advice);
 void tidei_unadvise(tidei_dev *d, tidei_addr addr, size_t bytes);
 void tidei_advised_free(tidei_dev *d);
 

@@ -1,7 +1,8 @@
 /* neighbours.c: the open runtimes of the process, and asking the others on a device for memory.
 **
 ** Who is short visits each of them and makes its pools give back what is free, as their own ladder's cheap rungs would:
-** without collecting, without waiting, without becoming one of its threads. A runtime that closes leaves the list first and
+** without collecting, without waiting, without becoming one of its threads; so unified memory, which the driver takes back only
+** when the device has done all its work, stays. A runtime that closes leaves the list first and
 ** waits until its visitors have gone; a visit waits for nobody, so two runtimes may visit each other.
 ** What must stay true: no lock is held during a visit. */
 #include "runtime/neighbours.h"
@@ -69,14 +70,14 @@ static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
         given += tidei_reclaimables_purge(d, wanted);
         tidei_pools_settle(d);
-        given += tidei_pools_trim(d, TIDEI_KINDS_ON_DEVICE);
+        given += tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
     }
     return given;
 }
 
 /* Nobody can help where our own limit refuses, or where all that is taken of the device is ours. */
 static bool others_could_help(tidei_dev *d, size_t bytes) {
-    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = atomic_load(&d->limit);
+    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = tidei_hard_limit(d);
     size_t free_bytes, total;
     if (ours > limit || bytes > limit - ours) return false;
     return d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK && total - free_bytes > ours;

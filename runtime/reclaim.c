@@ -15,10 +15,17 @@
 
 static size_t library_bytes(tidei_dev *d) { return atomic_load_explicit(&d->library, memory_order_relaxed); }
 
+/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that comes second in d->backed sees the
+** other, and keeps to the device's size. */
+size_t tidei_hard_limit(tidei_dev *d) {
+    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed);
+    return atomic_load(&d->unified) ? tidei_min_size(limit, d->d->info.total_bytes) : limit;
+}
+
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
-    size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed),
-           old = atomic_load_explicit(&d->backed, memory_order_relaxed), now;
+    size_t limit, old = atomic_load(&d->backed), now;
     do {
+        limit = tidei_hard_limit(d);
         now = old + bytes;
         if (now < old || now > limit || library_bytes(d) > limit - now)
             return tidei_fail(TIDE_E_NOMEM, "tidei_back",
@@ -260,16 +267,24 @@ static void put_unreached(struct text *t, const struct climb *c) {
         put(t, "\n  collectors not reached: %s", names);
 }
 
-static void put_host_remedy(struct text *t, const struct climb *c, size_t held, size_t limit) {
+#define HOST_GRANULE ((size_t)512) /* no pool cuts finer, or by the device's alignment if that is more */
+
+/* A limit with which the request fits beside all that is backed: after a climb nothing of that could be given back, and what a
+** request that was never climbed for could have is not known. */
+static void put_host_remedy(struct text *t, const struct climb *c) {
     char b[32];
-    size_t whole = 2 * tidei_host_default_memory();
-    if (c->bytes > whole)
+    const tidei_host_budget *h = &c->d->rt->host_budget;
+    size_t whole = 2 * tidei_host_default_memory(), align = tidei_max_size(c->d->d->info.align, HOST_GRANULE);
+    if (c->bytes > whole) {
         put(t, "\n  the machine has less than that in all");
-    else if (held + c->bytes > limit)
+        return;
+    }
+    size_t want = atomic_load(&h->backed) + tidei_round_up(c->bytes, align);
+    if (want > h->limit)
         put(t,
             "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit of %s or more "
-            "(TIDE_HOST_LIMIT)",
-            size_text(b, held + c->bytes));
+            "(%zu bytes; TIDE_HOST_LIMIT)",
+            size_text(b, want), want);
 }
 
 /* What is said of host memory that is lacking, under its own status. */
@@ -290,7 +305,7 @@ static tide_status report_host(const struct climb *c) {
     put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_unreached(&t, c);
-    put_host_remedy(&t, c, pinned.live + pinned.rounding + unified.live + unified.rounding, h->limit);
+    put_host_remedy(&t, c);
     return tidei_fail(TIDE_E_HOST_NOMEM, c->what, "%s", buf);
 }
 
@@ -324,9 +339,22 @@ static tide_status report(const struct climb *c) {
     return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
 }
 
-tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
-    struct climb c = {.d = d, .bytes = bytes, .what = what};
+/* More than the device or the limit could ever hold: no rung can help. */
+static bool absurd(struct climb *c) {
+    const tidei_dev *d = c->d;
+    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
+    if (!tidei_on_device(c->kind)) return false;
+    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+}
+
+tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
+    (void)absurd(&c); /* says whose memory lacks */
     return report(&c);
+}
+
+tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
+    return tidei_out_of_memory_in(d, TIDEI_MEM_DEVICE, bytes, what);
 }
 
 /* ---- the climb ---- */
@@ -401,15 +429,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     return status;
 }
 
-/* More than the device or the limit could ever hold: no rung can help. */
-static bool absurd(struct climb *c) {
-    const tidei_dev *d = c->d;
-    if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
-    if (!tidei_on_device(c->kind)) return false;
-    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
-}
-
-/* Before the soft limit is passed: what can be had without waiting, then again. */
+/* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
+** memory of the other kinds back. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
@@ -417,7 +438,7 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     rung_drain(&c);
     rung_settle(&c);
     rung_purge(&c);
-    rung_trim(&c);
+    tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
     return attempt(arg, 0);
 }
 

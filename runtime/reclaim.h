@@ -45,8 +45,14 @@ tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, ti
 tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what,
                                tidei_attempt_fn attempt, void *arg);
 
-/* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. */
+/* Composes the out-of-memory report for a request that nothing could serve; sets and returns TIDE_E_NOMEM. The second: of a kind;
+** TIDE_E_HOST_NOMEM where it is the host that has less. */
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
+tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what);
+
+/* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
+** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
+size_t tidei_hard_limit(tidei_dev *d);
 
 /* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
 ** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */

@@ -79,6 +79,7 @@ struct tidei_dev {
     tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
+    _Atomic size_t unified;                            /* of backed; counted before and until after it is */
     _Atomic size_t live, peak_live, peak_backed;
     _Atomic uint64_t retries, backings, droppings;
     tidei_transits transits;

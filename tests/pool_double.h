@@ -83,6 +83,7 @@ TIDEI_FAST_TLS tide_error tidei_error_record; /* of which none is kept */
 void tidei_error_save_text(tidei_saved_error *e) { (void)e; }
 void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
 
+size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->limit); }
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
     if (dbl.on_back) dbl.on_back(bytes);
     if (double_fails(CALL_BACK)) return TIDE_E_NOMEM;

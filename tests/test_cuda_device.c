@@ -333,6 +333,33 @@ static void test_fills(void **state) {
     assert_nothing_left();
 }
 
+/* In the host's memory no copy: from pinned to pinned memory the driver would hold the caller. */
+static void test_fills_of_pinned_memory(void **state) {
+    enum { COUNT = 100000 };
+    tidei_dstream *s;
+    tidei_addr m;
+    (void)state;
+    tidei_device *d = open_double();
+    assert_ok(d->ops->stream_new(d, &s));
+    assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_PINNED, 16 * (COUNT + 1), &m));
+    for (size_t width = 8; width <= 16; width *= 2)
+        for (int pinned = 0; pinned < 2; pinned++) {
+            unsigned char *p = PTR(m);
+            int copies = fake.copies;
+            memset(p, 0xee, 16 * (COUNT + 1));
+            fake.pinned_source = pinned;
+            assert_ok(d->ops->fill(d, s, m, "0123456789abcdef", width, COUNT));
+            assert_int_equal(fake.copies > copies, !pinned);
+            for (size_t j = 0; j < COUNT * width; j++)
+                if (p[j] != "0123456789abcdef"[j % width]) fail_msg("width %zu, byte %zu", width, j);
+            for (size_t j = COUNT * width; j < COUNT * width + 16; j++) assert_int_equal(p[j], 0xee);
+        }
+    d->ops->raw_free(d, TIDEI_MEM_PINNED, m, 16 * (COUNT + 1));
+    d->ops->stream_release(d, s);
+    d->ops->close(d);
+    assert_nothing_left();
+}
+
 static void test_kernels(void **state) {
     tidei_kernel_text t = {.name = "nothing", .source = "extern \"C\" __global__ void nothing(int i) {}"};
     tidei_dkernel *k = NULL, *again = NULL;
@@ -538,6 +565,7 @@ int main(void) {
         CASE(test_words_by_events),
         CASE(test_copies),
         CASE(test_fills),
+        CASE(test_fills_of_pinned_memory),
         CASE(test_kernels),
         CASE(test_a_captured_stream),
         CASE(test_a_lost_device),

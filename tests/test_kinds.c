@@ -3,6 +3,7 @@
 ** number there (T9, T14, T23) is in the name. */
 #include "tests/mock_tracer.h"
 #include "tests/works.h"
+#include "gc/collector.h"
 #include "runtime/pools.h"
 #include <pthread.h>
 #include <sched.h>
@@ -635,6 +636,7 @@ static struct {
     struct tidei_device_ops ops;
     size_t prefetched[2];
     unsigned advised, undone;
+    bool refuses;
     tidei_addr from;
     size_t bytes;
 } told;
@@ -648,6 +650,7 @@ static tide_status note_advice(tidei_device *d, tidei_addr addr, size_t bytes, t
     (void)d;
     told.from = addr;
     told.bytes = bytes;
+    if (told.refuses) return tidei_fail(TIDE_E_DEVICE, "told", "no advice today");
     if (advice == TIDEI_ADVICE_NONE)
         told.undone++;
     else
@@ -720,12 +723,56 @@ static void advice_ends_with_the_array(void **state) {
     assert_ok(tide_device_synchronize(rt));
     assert_int_equal(told.undone, 0); /* whoever lets go does no device work */
     tide_array *b = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
-    assert_int_equal(told.undone, 2); /* two ranges */
+    assert_int_equal(told.undone, 1); /* what was advised of it, at once */
+    assert_int_equal(told.bytes, 4000);
     tide_array *other = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
-    assert_int_equal(told.undone, 2);
+    assert_int_equal(told.undone, 1);
     assert_ok(tide_advise(b, 0, 1000, TIDE_ADVISE_DEVICE)); /* still noted at the end */
     tide_release(b);
     tide_release(other);
+    tide_close(rt);
+}
+
+/* However an array is advised, what is noted of it is one stretch; advice that was taken back, or refused, is not noted. */
+static void notes_of_advice_stay_few(void **state) {
+    (void)state;
+    tide_runtime *rt = open_told();
+    _Atomic size_t *notes = &rt->devs[0].nadvised;
+    tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000), *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
+    tide_array *late = tide_slice(b, "600:");
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_ok(tide_advise(a, i, 1, i % 3 ? TIDE_ADVISE_DEVICE : TIDE_ADVISE_READ_MOSTLY));
+        assert_int_equal(atomic_load(notes), 1);
+    }
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_int_equal(atomic_load(notes), 1);
+        assert_ok(tide_advise(a, i, 1, TIDE_ADVISE_NONE));
+    }
+    assert_int_equal(atomic_load(notes), 0);
+    assert_ok(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE)); /* of what was not advised */
+    told.refuses = true;
+    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_HOST), TIDE_E_DEVICE);
+    assert_int_equal(atomic_load(notes), 0);
+    told.refuses = false;
+    assert_ok(tide_advise(a, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_advise(b, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_advise(late, 0, 10, TIDE_ADVISE_HOST)); /* of the same block */
+    assert_int_equal(atomic_load(notes), 2);
+    told.refuses = true;
+    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE), TIDE_E_DEVICE); /* it still holds */
+    assert_int_equal(atomic_load(notes), 2);
+    told.refuses = false;
+    assert_ok(tide_advise(a, 150, 50, TIDE_ADVISE_NONE)); /* leaves something on both sides */
+    assert_ok(tide_advise(a, 250, 750, TIDE_ADVISE_NONE));
+    assert_int_equal(atomic_load(notes), 2);
+    tide_release(a);
+    unsigned undone = told.undone;
+    a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
+    assert_int_equal(told.undone, undone + 1);
+    assert_int_equal(told.bytes, 150 * 4);
+    assert_int_equal(atomic_load(notes), 1); /* the other's stays */
+    tide_array *all[] = {a, b, late};
+    for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
     tide_close(rt);
 }
 
@@ -816,7 +863,7 @@ static void the_hosts_limit_holds(void **state) {
                                             ? "2.000 MiB of pinned memory wanted by tide_empty_in"
                                             : "2.000 MiB of unified memory wanted by");
         assert_error(TIDE_E_HOST_NOMEM, "limit 4.000 MiB");
-        assert_error(TIDE_E_HOST_NOMEM, "a limit of 5.000 MiB or more (TIDE_HOST_LIMIT)");
+        assert_error(TIDE_E_HOST_NOMEM, "a limit of 5.000 MiB or more (5242880 bytes; TIDE_HOST_LIMIT)");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(5 << 20))); /* no rung could help */
         assert_error(TIDE_E_HOST_NOMEM, "out of host memory");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((int64_t)1 << 60)));
@@ -831,6 +878,48 @@ static void the_hosts_limit_holds(void **state) {
         tide_release(b);
         close_silent(rt);
     }
+}
+
+/* A run with some arrays held and one that is to fit; returns the limit that the report names, 0 if it fits. */
+static size_t run_within(const char *pool, tide_memory kind, const char *limit, int64_t last) {
+    tide_config c = config();
+    size_t wanted = 0;
+    c.pool = pool;
+    c.host_limit = limit;
+    tide_runtime *rt = test_open(&c);
+    tide_array *a[7];
+    for (int i = 0; i < 7; i++) assert_array(a[i] = tide_empty_in(rt, kind, TIDE_U8, SHAPE(300001 + 1000 * i)));
+    for (int i = 0; i < 6; i += 2) tide_release(a[i]); /* holes that it does not fit into */
+    tide_array *b = tide_empty_in(rt, kind, TIDE_U8, SHAPE(last));
+    if (!b) {
+        const char *remedy = strstr(tide_last_error()->message, "remedy:");
+        assert_int_equal(tide_last_error()->status, TIDE_E_HOST_NOMEM);
+        assert_non_null(remedy);
+        assert_int_equal(sscanf(strstr(remedy, " or more ("), " or more (%zu bytes", &wanted), 1);
+        tide_clear_error();
+    }
+    tide_release(b);
+    for (int i = 0; i < 7; i++)
+        if (i >= 6 || i % 2) tide_release(a[i]);
+    close_silent(rt);
+    return wanted;
+}
+
+/* A limit as the report says is enough, whether the ladder was climbed or could not help. */
+static void the_remedys_limit_is_enough(void **state) {
+    static const char *const pools[] = {"tide", "split", "binned", "simple", "none"};
+    static const int64_t lasts[] = {2000001, 2999999, 5000000, 12345678};
+    (void)state;
+    for (unsigned p = 0; p < TIDEI_COUNT(pools); p++)
+        for (unsigned k = 0; k < TIDEI_COUNT(lasts); k++)
+            for (int i = 1; i < KINDS; i++) {
+                char limit[32];
+                size_t wanted = run_within(pools[p], kinds[i], "4MiB", lasts[k]);
+                if (!wanted) continue; /* fits */
+                snprintf(limit, sizeof limit, "%zu", wanted);
+                if (run_within(pools[p], kinds[i], limit, lasts[k]))
+                    fail_msg("%s: %s of %s memory are not enough", pools[p], limit, names[kinds[i]]);
+            }
 }
 
 static void unified_memory_keeps_to_the_devices_limit(void **state) {
@@ -854,6 +943,146 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     tide_release(a);
     tide_release(b);
     close_silent(rt);
+}
+
+/* A shape that no size_t holds is reported by kind too. */
+static void absurd_shapes_are_reported_by_kind(void **state) {
+    (void)state;
+    tide_runtime *rt = open_plain();
+    const int64_t most = INT64_MAX;
+    for (int i = 0; i < KINDS; i++) {
+        tide_status status = kinds[i] == TIDE_MEMORY_DEVICE ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM;
+        assert_null(tide_empty_in(rt, kinds[i], TIDE_F64, SHAPE(most, most)));
+        assert_error(status, "16 EiB or more");
+        if (kinds[i] != TIDE_MEMORY_DEVICE) assert_error(status, names[kinds[i]]);
+    }
+    assert_null(tide_empty_in(rt, 99, TIDE_F64, SHAPE(most, most)));
+    assert_error(TIDE_E_INVALID, "99 is no kind of memory");
+    tide_clear_error();
+    close_silent(rt);
+}
+
+/* The pool `none` waits for what is parked, whichever budget it fills, before anything is climbed for it. */
+static void none_waits_for_what_is_parked(void **state) {
+    (void)state;
+    if (!test_on_host()) skip();
+    for (int i = 0; i < KINDS; i++) {
+        tide_config c = config();
+        c.pool = "none";
+        if (i)
+            c.host_limit = "4MiB";
+        else
+            c.limit = "4MiB";
+        tide_runtime *rt = test_open(&c);
+        struct gated g = {0};
+        pthread_t opener;
+        tide_array *a = tide_empty_in(rt, kinds[i], TIDE_F32, SHAPE(3 << 18)), *b;
+        assert_array(a);
+        queue_gated(rt, NULL, a, false, &g);
+        tide_release(a);
+        assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((4 << 20) + 1))); /* would not fit then either */
+        tide_clear_error();
+        assert_int_equal(atomic_load(&g.done), 0);
+        assert_int_equal(pthread_create(&opener, NULL, open_gate, &g), 0);
+        assert_array(b = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(3 << 20)));
+        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(test_stats(rt).climbs, 0);
+        pthread_join(opener, NULL);
+        tide_release(b);
+        close_silent(rt);
+    }
+}
+
+/* The driver waits for the device before it takes other kinds back, and the soft limit waits for nothing. */
+static void the_soft_limit_leaves_other_kinds_alone(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.soft_limit = "16MiB";
+    c.pool = "tide";
+    tide_runtime *rt = test_open(&c);
+    for (int i = 1; i < KINDS; i++) tide_release(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(12 << 20)));
+    tide_release(tide_empty(rt, TIDE_U8, SHAPE(6 << 20)));
+    tide_memory_information before = info(rt);
+    tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    assert_int_equal(info(rt).host_backed, before.host_backed);
+    assert_true(before.host_backed >= 24 << 20);
+    tide_release(a);
+    close_silent(rt);
+}
+
+/* A GPU's driver gives more unified memory than there is room for, and device memory beside it though the card is full of the other. */
+static tide_status unlimited_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+    (void)d, (void)kind;
+    return *out = (uintptr_t)malloc(bytes), *out ? TIDE_OK : TIDE_E_NOMEM;
+}
+static void unlimited_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
+    (void)d, (void)kind, (void)bytes;
+    free((void *)(uintptr_t)addr);
+}
+static tide_status nothing_taken(tidei_device *d, size_t *free_bytes, size_t *total) {
+    return *free_bytes = *total = d->info.total_bytes, TIDE_OK;
+}
+static tide_runtime *open_unlimited(tide_config c) {
+    static struct tidei_device_ops ops;
+    tidei_device *d;
+    tide_runtime *rt;
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 * MIB}, &d));
+    ops = *d->ops;
+    ops.raw_alloc = unlimited_raw_alloc;
+    ops.raw_free = unlimited_raw_free;
+    ops.memory = nothing_taken;
+    d->ops = &ops;
+    assert_ok(tidei_open_on(&c, d, &rt));
+    return rt;
+}
+
+static void device_memory_leaves_room_for_unified(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.pool = "none";
+    c.debug = 0;
+    tide_runtime *rt = open_unlimited(c);
+    assert_int_equal(info(rt).limit, 16 * MIB);
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    assert_null(tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(7 << 20)));
+    assert_error(TIDE_E_NOMEM, "would exceed the limit of 16777216 (10485760 backed)");
+    tide_clear_error();
+    tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(6 << 20)); /* all there is */
+    assert_array(b);
+    assert_null(tide_empty(rt, TIDE_U8, SHAPE(1)));
+    assert_error(TIDE_E_NOMEM, "out of memory on");
+    assert_true(test_stats(rt).climbs > 0);
+    tide_clear_error();
+    tide_release(a);
+    assert_array(a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20)));
+    tide_release(a);
+    tide_release(b);
+    close_silent(rt);
+}
+
+/* Where unified memory is not on the card, what is free there and what is backed are more than it has. */
+static void what_is_available_is_no_more_than_the_device_has(void **state) {
+    (void)state;
+    tide_config c = config();
+    c.debug = 0;
+    tide_runtime *rt = open_unlimited(c);
+    mock_tracer m;
+    mock_open(&m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(10 << 20));
+    assert_array(a);
+    tidei_gc_dev *g = &tidei_gc_of(rt)->devs[0];
+    atomic_store(&g->available_ns, 0); /* the driver is asked again */
+    assert_ok(tide_device_synchronize(rt));
+    tide_host_view v;
+    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_end(&v));
+    assert_true(atomic_load(&g->available_ns) > 0);
+    assert_int_equal(atomic_load(&g->available), 16 * MIB);
+    tide_release(a);
+    tide_close(rt);
+    mock_end(&m);
 }
 
 /* The driver pins no more: what is cached goes back to it, then it does. */
@@ -1088,10 +1317,17 @@ int main(void) {
         cmocka_unit_test(T23_device_memory_wants_permission),
         cmocka_unit_test(T9_prefetch_and_advice_by_range),
         cmocka_unit_test(advice_ends_with_the_array),
+        cmocka_unit_test(notes_of_advice_stay_few),
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(blocks_of_a_kind_are_cached),
         cmocka_unit_test(the_hosts_limit_holds),
+        cmocka_unit_test(the_remedys_limit_is_enough),
         cmocka_unit_test(unified_memory_keeps_to_the_devices_limit),
+        cmocka_unit_test(none_waits_for_what_is_parked),
+        cmocka_unit_test(absurd_shapes_are_reported_by_kind),
+        cmocka_unit_test(the_soft_limit_leaves_other_kinds_alone),
+        cmocka_unit_test(device_memory_leaves_room_for_unified),
+        cmocka_unit_test(what_is_available_is_no_more_than_the_device_has),
         cmocka_unit_test(a_driver_that_refuses_is_asked_again),
         cmocka_unit_test(garbage_in_host_memory_is_collected),
         cmocka_unit_test(a_bound_collector_answers_there_too),

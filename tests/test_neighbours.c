@@ -188,6 +188,26 @@ static void nobody_is_asked_who_cannot_help(void **state) {
     tide_close(one);
 }
 
+/* The driver takes it back only when the device has done all its work; a visit waits for nothing. */
+static void unified_memory_stays(void **state) {
+    (void)state;
+    tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
+    tide_release(tide_empty_in(one, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(SCALED(2))));
+    tide_release(tide_empty(one, TIDE_U8, SHAPE(SCALED(5))));
+    assert_ok(tide_synchronize(one, NULL));
+    size_t unified = atomic_load(&one->devs[0].unified);
+    assert_true(unified >= SCALED(2));
+    tide_array *a = tide_empty(two, TIDE_U8, SHAPE(SCALED(6)));
+    assert_array(a);
+    assert_int_equal(test_stats(one).backed, unified);
+    assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(3))));
+    tide_clear_error();
+    assert_int_equal(atomic_load(&one->devs[0].unified), unified);
+    tide_release(a);
+    tide_close(two);
+    tide_close(one);
+}
+
 struct idle_cache {
     tidei_reclaimable r;
     unsigned purged, dropped;
@@ -254,6 +274,7 @@ int main(void) {
         cmocka_unit_test(e12_raw_allocations_wait_for_a_trim),
         cmocka_unit_test(e12_the_drivers_pools_need_no_asking),
         cmocka_unit_test(nobody_is_asked_who_cannot_help),
+        cmocka_unit_test(unified_memory_stays),
         cmocka_unit_test(idle_handles_go_too),
         cmocka_unit_test(neighbours_come_and_go),
     };

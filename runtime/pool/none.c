@@ -109,16 +109,29 @@ static tide_status take(none *p, record *r) {
     return st;
 }
 
+static bool would_fit(size_t limit, size_t backed, size_t parked, size_t wanted) {
+    size_t rest = backed > parked ? backed - parked : 0;
+    return rest <= limit && wanted <= limit - rest;
+}
+
 /* Waits for the device where something is parked without which so many bytes would fit, and gives it back. Returns the bytes. */
 static size_t wait_for_parked(none *p, size_t wanted) {
-    size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed),
-           backed = atomic_load_explicit(&p->base.dev->backed, memory_order_relaxed);
+    tidei_dev *dev = p->base.dev;
+    tidei_mem_kind kind = p->base.kind;
+    tidei_host_budget *host = &dev->rt->host_budget;
     pthread_mutex_lock(&p->lock);
-    size_t parked = p->parked_bytes, rest = backed > parked ? backed - parked : 0;
+    size_t parked = p->parked_bytes;
     pthread_mutex_unlock(&p->lock);
-    if (!parked || rest > limit || wanted > limit - rest || wanted > p->base.dev->d->info.total_bytes) return 0;
-    return tidei_streams_wait_all(p->base.dev, true) == TIDE_OK ? none_settle(&p->base) : 0;
+    if (!parked) return 0;
+    if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), parked, wanted)) return 0;
+    if (tidei_on_device(kind) && (wanted > dev->d->info.total_bytes ||
+                                  !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), parked, wanted)))
+        return 0;
+    return tidei_streams_wait_all(dev, true) == TIDE_OK ? none_settle(&p->base) : 0;
 }
+
+/* It may be the host's memory that lacks, of which nothing but the block itself is wanted here. */
+static bool refused(tide_status st) { return st == TIDE_E_NOMEM || st == TIDE_E_HOST_NOMEM; }
 
 static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
     none *p = (none *)pool;
@@ -133,8 +146,7 @@ static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, un
     tidei_saved_error before; /* a first refusal leaves no error */
     tidei_error_save(&before);
     tide_status st = take(p, r);
-    if (st == TIDE_E_NOMEM && wait_for_parked(p, r->rounded) && (st = take(p, r)) == TIDE_OK)
-        tidei_error_restore(&before);
+    if (refused(st) && wait_for_parked(p, r->rounded) && (st = take(p, r)) == TIDE_OK) tidei_error_restore(&before);
     if (st != TIDE_OK) {
         tidei_host_free(dev->rt, r);
         return st;

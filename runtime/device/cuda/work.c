@@ -8,12 +8,13 @@
 
 /* Host memory known to the driver (pinned, registered, managed) is read by the GPU whenever it gets there; any other the
 ** driver has copied away when its call returns. */
-static bool is_pinned(tidei_cuda *c, tidei_addr p) {
+static unsigned int memory_type(tidei_cuda *c, tidei_addr p) {
     unsigned int type = 0;
     tidei_cu_pointer_attribute which = TIDEI_CU_POINTER_MEMORY_TYPE;
     void *where = &type;
-    return c->cu->cuPointerGetAttributes(1, &which, &where, p) == TIDEI_CU_SUCCESS && type != 0;
+    return c->cu->cuPointerGetAttributes(1, &which, &where, p) == TIDEI_CU_SUCCESS ? type : 0;
 }
+static bool is_pinned(tidei_cuda *c, tidei_addr p) { return memory_type(c, p) != 0; }
 
 static tidei_cu_result copy_in(tidei_cuda *c, tidei_dstream *s, const tidei_copy *k) {
     tidei_cu_result r = c->cu->cuMemcpyHtoDAsync(k->dst, (const void *)(uintptr_t)k->src, k->bytes, s->s);
@@ -53,10 +54,12 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
 #define FILL_CHUNK (32 * TIDEI_MIB) /* bytes of one copy; larger ones would not be read from the cache any more */
 
 /* The driver fills with up to 32 bits. Wider patterns: the first elements column by column, then copies of what already
-** stands, twice as much each time. */
+** stands, twice as much each time. In the host's memory all of it column by column: a copy from pinned to pinned memory would
+** hold the caller until the stream has got there. */
 static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                                  size_t count) {
-    size_t seed = tidei_min_size(count, FILL_SEED), total = count * width;
+    bool columns = count <= FILL_SEED || memory_type(c, dst) == TIDEI_CU_MEMORYTYPE_HOST;
+    size_t seed = columns ? count : FILL_SEED, total = count * width;
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     for (size_t at = 0; at < width && r == TIDEI_CU_SUCCESS; at += 4) {
         unsigned int column;
