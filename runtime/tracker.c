@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define BUCKETS                                                                                                    \
-    4096 /* of origins: 32 KiB; a list walks over all of them, and finds one only where few are sampled */
+#define FIRST_BITS   12    /* of a bucket's number, at first: 32 KiB; the table grows with the origins in it */
+#define MORE_BITS    2     /* each time it grows */
 #define TRACE_CHAINS 1024  /* of backtraces: 8 KiB */
 #define TRACES_MOST  16384 /* at most 4.5 MiB; a program has fewer places that allocate, unless it recurses */
 #define LISTED       24    /* arrays; of the others the sum */
@@ -25,7 +25,11 @@ struct tidei_tracker {
     unsigned interval; /* fixed: one of so many is looked at */
     pthread_mutex_t lock;
     /* under lock */
-    tidei_origin *bucket[BUCKETS];
+    tidei_origin **bucket; /* 1 << bits of them: `first`, or host memory */
+    unsigned bits;
+    size_t origins, grow_at; /* in the table; so many are too many for it */
+    uint64_t looks;          /* at origins, by listings */
+    tidei_origin *first[1 << FIRST_BITS];
     tidei_trace *trace[TRACE_CHAINS];
     unsigned traces;
     uint64_t listings;
@@ -63,9 +67,34 @@ static const tidei_trace *keep_trace(tidei_tracker *t, void *const *at, unsigned
 static tidei_origin *origin_of(tidei_storage *st) { return (tidei_origin *)(void *)((char *)st + TIDEI_ORIGIN_AT); }
 
 static tidei_origin **bucket_of(tidei_tracker *t, const tidei_storage *st) {
-    return &t->bucket[((uintptr_t)st >> 4) * 0x9e3779b97f4a7c15u >> 52];
+    return &t->bucket[((uintptr_t)st >> 4) * 0x9e3779b97f4a7c15u >> (64 - t->bits)];
 }
-_Static_assert(BUCKETS == 1 << (64 - 52), "bucket_of takes twelve bits");
+
+static void put(tidei_tracker *t, tidei_origin *o) {
+    tidei_origin **at = bucket_of(t, o->st);
+    o->prev = at;
+    o->next = *at;
+    if (o->next) o->next->prev = &o->next;
+    *at = o;
+}
+
+/* As many buckets as there are origins, or more. Without memory for them the old ones serve on, for twice as many. */
+static void grow(tidei_tracker *t) {
+    unsigned bits = t->bits + MORE_BITS;
+    tidei_origin **old = t->bucket, **more = tidei_host_alloc(t->rt, sizeof(tidei_origin *) << bits);
+    size_t n = (size_t)1 << t->bits;
+    t->grow_at *= 2;
+    if (!more) return;
+    t->bucket = more;
+    t->bits = bits;
+    t->grow_at = (size_t)1 << bits;
+    for (size_t i = 0; i < n; i++)
+        for (tidei_origin *o = old[i], *next; o; o = next) {
+            next = o->next;
+            put(t, o);
+        }
+    if (old != t->first) tidei_host_free(t->rt, old);
+}
 
 /* Whether it is this thread's turn. */
 static bool wanted(const tidei_tracker *t) {
@@ -80,12 +109,11 @@ __attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *s
     void *at[TIDEI_FRAMES];
     tidei_origin *o = origin_of(st);
     unsigned n = tidei_backtrace(at);
-    *o = (tidei_origin){.st = st, .born_ns = tidei_now_ns(), .looked_at = true, .prev = bucket_of(t, st)};
+    *o = (tidei_origin){.st = st, .born_ns = tidei_now_ns(), .looked_at = true};
     pthread_mutex_lock(&t->lock);
     o->trace = n ? keep_trace(t, at, n) : NULL;
-    o->next = *o->prev;
-    if (o->next) o->next->prev = &o->next;
-    *o->prev = o;
+    if (tidei_unlikely(++t->origins > t->grow_at)) grow(t);
+    put(t, o);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -99,6 +127,7 @@ __attribute__((noinline)) static void forget(tidei_tracker *t, tidei_origin *o) 
     pthread_mutex_lock(&t->lock);
     *o->prev = o->next;
     if (o->next) o->next->prev = o->prev;
+    t->origins--;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -109,7 +138,8 @@ void tidei_tracker_remove(tidei_tracker *t, tidei_storage *st) {
 
 static tidei_origin *find(tidei_tracker *t, const tidei_storage *st) {
     tidei_origin *o = *bucket_of(t, st);
-    while (o && o->st != st) o = o->next;
+    for (; o && o->st != st; o = o->next) t->looks++;
+    t->looks += o != NULL;
     return o;
 }
 
@@ -152,6 +182,7 @@ static bool goes_before(const struct item *a, const struct item *b) {
 }
 
 static void list_item(struct listing *l, struct item x) {
+    if (l->n == LISTED && !goes_before(&x, &l->item[LISTED - 1])) return;
     for (unsigned i = 0; i < l->n; i++)
         if (goes_before(&x, &l->item[i])) {
             struct item swap = l->item[i];
@@ -325,6 +356,14 @@ size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap) {
     return b.n;
 }
 
+uint64_t tidei_tracker_looks(tide_runtime *rt) {
+    tidei_tracker *t = rt->tracker;
+    pthread_mutex_lock(&t->lock);
+    uint64_t looks = t->looks;
+    pthread_mutex_unlock(&t->lock);
+    return looks;
+}
+
 static void log_line(void *rt, const char *line) { tidei_log(rt, TIDE_LOG_WARNING, "tide_close: %s", line); }
 
 void tidei_tracker_farewell(tide_runtime *rt) {
@@ -352,6 +391,9 @@ tide_status tidei_tracker_open(tide_runtime *rt) {
     if (!t) return tidei_fail_host_memory("tide_open", sizeof *t);
     t->rt = rt;
     t->interval = interval;
+    t->bucket = t->first;
+    t->bits = FIRST_BITS;
+    t->grow_at = TIDEI_COUNT(t->first);
     pthread_mutex_init(&t->lock, NULL);
     tidei_backtrace_prepare();
     rt->tracker = t;
@@ -367,6 +409,7 @@ void tidei_tracker_close(tide_runtime *rt) {
             next = x->next;
             tidei_host_free(rt, x);
         }
+    if (t->bucket != t->first) tidei_host_free(rt, t->bucket);
     pthread_mutex_destroy(&t->lock);
     tidei_host_free(rt, t);
 }

@@ -1,6 +1,7 @@
 /* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling put into the status text,
 ** and into the log when a runtime closes. */
 #include <ctype.h>
+#include "runtime/tracker.h"
 #include "tests/clean_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
@@ -192,6 +193,53 @@ static void largest_first(void **state) {
     tide_close(rt);
 }
 
+/* Host memory that refuses what is as large as the tracker's larger table, where that is wanted. */
+static bool refuse_large;
+static unsigned refused;
+static void *alloc_small(void *user, size_t bytes) {
+    (void)user;
+    if (refuse_large && bytes >= 128 << 10) return refused++, NULL;
+    return malloc(bytes);
+}
+
+/* The arrays that there are of `want`; a pool may want large tables too, and go without some. */
+static unsigned make_many(tide_runtime *rt, tide_array **a, unsigned want) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < want; i++)
+        if ((a[n] = bytes(rt, 1 + i % 7))) n++;
+    return n;
+}
+
+/* A listing's work is in proportion to the arrays, however many; with the first table alone it would look at 25 origins for
+** each of 200,000 arrays. Where a larger table is refused, the list is the same. */
+static void many_arrays(void **state) {
+    enum { MANY = 200000, FEW = 20000 };
+    const tide_host_memory host = {alloc_small, plain_free, NULL};
+    tide_array **a = malloc(MANY * sizeof(tide_array *));
+    (void)state;
+    assert_non_null(a);
+    for (int refusing = 0; refusing < 2; refusing++) {
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .debug = 2, .host = &host});
+        refused = 0;
+        refuse_large = refusing;
+        unsigned n = make_many(rt, a, refusing || test_quick() ? FEW : MANY);
+        refuse_large = false;
+        assert_true(n > FEW / 2);
+        assert_int_equal(arrays_held(rt), n);
+        uint64_t looks = tidei_tracker_looks(rt);
+        assert_true(looks >= n);
+        if (refusing)
+            assert_true(refused > 0);
+        else
+            assert_true(looks < 3 * (uint64_t)n);
+        for (unsigned i = 0; i < n; i++)
+            if (i % 1000) tide_release(a[i]);
+        assert_int_equal(arrays_held(rt), (n + 999) / 1000);
+        tide_close(rt);
+    }
+    free(a);
+}
+
 /* ---- sampling ---- */
 
 static void *allocate_unseen(void *rt) {
@@ -356,6 +404,7 @@ int main(void) {
         CASE(close_collects_first),
         CASE(host_memory_ends),
         CASE(list_while_others_allocate),
+        CASE(many_arrays), /* the last: lists walk over its cells from then on */
     };
     return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }
