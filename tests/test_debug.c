@@ -1,6 +1,7 @@
 /* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling put into the status text,
 ** and into the log when a runtime closes. */
 #include <ctype.h>
+#include <unistd.h>
 #include "runtime/tracker.h"
 #include "tests/clean_environment.h"
 #include "tests/failing_host.h"
@@ -235,6 +236,7 @@ static void many_arrays(void **state) {
         for (unsigned i = 0; i < n; i++)
             if (i % 1000) tide_release(a[i]);
         assert_int_equal(arrays_held(rt), (n + 999) / 1000);
+        for (unsigned i = 0; i < n; i += 1000) tide_release(a[i]);
         tide_close(rt);
     }
     free(a);
@@ -291,6 +293,41 @@ static void close_reports(void **state) {
 #if defined(TIDEI_HAVE_LIBDW)
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "outer_maker ("), 1);
 #endif
+}
+
+/* What a program that says nothing to tide_open writes to stderr, with one array held. */
+static const char *said_to_stderr(void) {
+    tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "refcount"};
+    tide_runtime *rt = NULL;
+    FILE *file = tmpfile();
+    int err = dup(2);
+    assert_true(file && err >= 0);
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    tide_status status = tide_open(&c, &rt);
+    tide_array *a = status == TIDE_OK ? outer_maker(rt, 1000) : NULL;
+    tide_close(rt);
+    fflush(stderr);
+    dup2(err, 2);
+    close(err);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    assert_int_equal(status, TIDE_OK);
+    assert_array(a);
+    return text;
+}
+
+static void environment_alone_reports(void **state) {
+    (void)state;
+    assert_string_equal(said_to_stderr(), "");
+    setenv("TIDE_DEBUG", "2", 1);
+    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
+    setenv("TIDE_LOG", "silent", 1);
+    assert_string_equal(said_to_stderr(), "");
+    unsetenv("TIDE_LOG");
+    setenv("TIDE_DEBUG", "sample:1", 1);
+    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
 }
 
 __attribute__((noinline)) static void make_garbage(tide_runtime *rt) {
@@ -401,6 +438,7 @@ int main(void) {
         CASE(one_of_n),
         CASE(sampled_by_environment),
         CASE(close_reports),
+        CASE(environment_alone_reports),
         CASE(close_collects_first),
         CASE(host_memory_ends),
         CASE(list_while_others_allocate),
