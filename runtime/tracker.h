@@ -2,7 +2,7 @@
 **
 ** Model. At debug level 2 every allocation is looked at, with sampling each thread's every n-th: it gets an origin, which lies
 ** behind its storage's record and is in the tracker's table until the storage's last release. Backtraces are kept once each,
-** until the runtime closes. A listing walks over the handles, which are the arrays, and finds what they hold in the table, which
+** until the runtime closes, or until others want the room of those that no origin has any more. A listing walks over the handles, which are the arrays, and finds what they hold in the table, which
 ** grows with what is in it: so a listing takes time in proportion to the arrays.
 ** What must stay true: a runtime that tracks nothing pays no more than one that records nothing; an allocation fails for want of
 ** device memory, never for want of memory for its backtrace. Under the tracker's lock no storage that has an origin ends, so
@@ -20,7 +20,7 @@ typedef struct tidei_handle tidei_handle;
 typedef struct tidei_origin {
     tidei_storage *st;
     struct tidei_origin *next, **prev; /* in the table */
-    const struct tidei_trace *trace;   /* NULL: not known */
+    struct tidei_trace *trace;         /* NULL: not known */
     uint64_t born_ns;
     uint64_t seen;  /* the last listing that met it */
     bool looked_at; /* the storage's own */

@@ -244,6 +244,58 @@ static void many_arrays(void **state) {
     free(a);
 }
 
+/* ---- many backtraces ---- */
+
+typedef tide_array *maker(tide_runtime *rt, unsigned code, int depth);
+static unsigned long passed[4];
+static maker digit0, digit1, digit2, digit3;
+static maker *const digits[] = {digit0, digit1, digit2, digit3};
+
+/* Each a place of its own: eight calls deep there are 65536 ways. */
+#define DIGIT(k)                                                                                                   \
+    __attribute__((noinline)) static tide_array *digit##k(tide_runtime *rt, unsigned code, int depth) {            \
+        tide_array *a = depth ? digits[code % 4](rt, code / 4, depth - 1) : bytes(rt, 10);                         \
+        passed[k]++;                                                                                               \
+        tidei_keep(a);                                                                                             \
+        return a;                                                                                                  \
+    }
+DIGIT(0)
+DIGIT(1)
+DIGIT(2)
+DIGIT(3)
+
+/* More different places than are kept: those whose arrays ended make room for others; where none did, there is no place. */
+static void backtraces_end(void **state) {
+    enum { MANY = 17000 };
+    tide_array **a = malloc(MANY * sizeof(tide_array *));
+    tide_runtime *rt = open_debug(2, 0);
+    (void)state;
+    assert_non_null(a);
+    tide_array *first = outer_maker(rt, 100);
+    for (unsigned i = 0; i < MANY; i++) tide_release(digits[0](rt, i, 8));
+    tide_array *late = digits[0](rt, MANY, 8);
+    const char *list = held(rt);
+    assert_int_equal(count_of(list, "(where is not known)"), 0);
+    named(list, "outer_maker (", line_of_call, "");
+    tide_release(late);
+    for (unsigned i = 0; i < MANY; i++) assert_array(a[i] = digits[0](rt, i, 8));
+    tide_array *none = adder(first);
+    list = held(rt);
+    assert_int_equal(strncmp(list, "held: 17002 arrays, ", 20), 0);
+    assert_true(count_of(list, "(where is not known)") > 0);
+    for (unsigned i = 0; i < MANY; i++) tide_release(a[i]);
+    tide_release(none);
+    none = adder(first);
+    list = held(rt);
+    assert_int_equal(strncmp(list, "held: 2 arrays, ", 16), 0);
+    assert_int_equal(count_of(list, "(where is not known)"), 0);
+    named(list, "adder (", line_of_add, "");
+    tide_release(none);
+    tide_release(first);
+    tide_close(rt);
+    free(a);
+}
+
 /* ---- sampling ---- */
 
 static void *allocate_unseen(void *rt) {
@@ -469,6 +521,7 @@ int main(void) {
         CASE(close_collects_first),
         CASE(host_memory_ends),
         CASE(list_while_others_allocate),
+        CASE(backtraces_end),
         CASE(many_arrays), /* the last: lists walk over its cells from then on */
     };
     return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
