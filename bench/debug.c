@@ -1,16 +1,18 @@
 /* debug.c: what sampling costs: a program that makes many small arrays, with TIDE_DEBUG=sample:1000 and without, in turns.
 **
 ** Each has a runtime of its own, and both are open all the time; their rounds are short and take turns, so that both see the same
-** processor clock. Beside the small operations: bare pairs of an allocation and its release, where the tracker's
-** part is as large as it can be. */
+** processor clock. A round has a whole number of samples, and each is compared with its neighbour: so what a sample costs is
+** in the figure, which is the median of these ratios. Beside the small operations: bare pairs of an allocation and its
+** release, where the tracker's part is as large as it can be. */
 #include "bench/bench.h"
 #include <tide/tide.h>
 #include <time.h>
 
-#define ROUNDS      501
-#define STEPS       200  /* a round */
-#define PAIRS       4000 /* a round */
-#define SAMPLE      1000
+#define ROUNDS 301
+#define STEPS  2000 /* a round: of three allocations each, so that six are sampled */
+#define PAIRS  4000 /* a round: four are sampled */
+#define SAMPLE 1000
+_Static_assert(3 * STEPS % SAMPLE == 0 && PAIRS % SAMPLE == 0, "every round has as many samples");
 #define ROUNDS_MOST 1000
 
 struct side {
@@ -59,19 +61,22 @@ static uint64_t worked_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Of a round's time with sampling to one without: each side's tenth part of the rounds that were least disturbed; < 0: it failed. */
+/* Of a round's time with sampling to one without: the median over rounds in turn; < 0: it failed. */
 static double ratio_of(const struct side side[2], bool (*fn)(const struct side *s), size_t rounds) {
-    double ns[2][ROUNDS_MOST];
+    double ratio[ROUNDS_MOST];
     if (!fn(&side[0]) || !fn(&side[1])) return -1;
-    for (size_t r = 0; r < rounds; r++)
+    for (size_t r = 0; r < rounds; r++) {
+        double ns[2];
         for (unsigned k = 0; k < 2; k++) {
             unsigned which = (r + k) % 2; /* who comes first changes */
             uint64_t start = worked_ns();
             if (!fn(&side[which])) return -1;
-            ns[which][r] = (double)(worked_ns() - start);
+            ns[which] = (double)(worked_ns() - start);
             if (tide_synchronize(side[which].rt, NULL) != TIDE_OK) return -1;
         }
-    return bench_quantile(ns[1], rounds, 0.1) / bench_quantile(ns[0], rounds, 0.1);
+        ratio[r] = ns[1] / ns[0];
+    }
+    return bench_median(ratio, rounds);
 }
 
 int bench_debug(bench *b) {

@@ -157,9 +157,15 @@ static const struct {
      offsetof(tide_config, trace)},
 };
 
+#define LEVEL_OPEN (-1) /* nobody chose a level yet */
+
 static void defaults(tidei_settings *s) {
-    *s = (tidei_settings){
-        .gc_early = true, .thread_streams = true, .cache = true, .host_devices = 1, .cache_max = 256 * TIDEI_MIB};
+    *s = (tidei_settings){.gc_early = true,
+                          .thread_streams = true,
+                          .cache = true,
+                          .host_devices = 1,
+                          .log_level = LEVEL_OPEN,
+                          .cache_max = 256 * TIDEI_MIB};
     strcpy(s->policy, "reserve");
     strcpy(s->pool, "tide");
 }
@@ -228,6 +234,12 @@ static void find_cache_dir(tidei_settings *s) {
     if (n < 0 || (size_t)n >= sizeof s->cache_dir) s->cache_dir[0] = 0;
 }
 
+/* Silent, but who has allocations tracked wants to read in the end what is held. */
+static void choose_level(tidei_settings *s) {
+    if (s->log_level == LEVEL_OPEN)
+        s->log_level = s->debug >= 2 || s->debug_sample ? TIDE_LOG_WARNING : TIDE_LOG_SILENT;
+}
+
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
                                 void (*warn)(void *user, const char *line), void *user) {
     tidei_settings s;
@@ -253,6 +265,7 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
         s.log_user = config.log_user;
     }
     find_cache_dir(&s);
+    choose_level(&s);
     *out = s;
     return TIDE_OK;
 }

@@ -6,16 +6,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define BUCKETS                                                                                                    \
-    4096 /* of origins: 32 KiB; a list walks over all of them, and finds one only where few are sampled */
+#define FIRST_BITS   12    /* of a bucket's number, at first: 32 KiB; the table grows with the origins in it */
+#define MORE_BITS    2     /* each time it grows */
 #define TRACE_CHAINS 1024  /* of backtraces: 8 KiB */
 #define TRACES_MOST  16384 /* at most 4.5 MiB; a program has fewer places that allocate, unless it recurses */
+#define SWEPT        64    /* chains in which one that nobody refers to is looked for, when there are so many */
 #define LISTED       24    /* arrays; of the others the sum */
 #define SHOWN        16    /* places of a backtrace */
 
 typedef struct tidei_trace {
     struct tidei_trace *next;
     uint64_t hash;
+    size_t origins; /* that have it */
     unsigned n;
     void *at[]; /* n of them */
 } tidei_trace;
@@ -25,9 +27,13 @@ struct tidei_tracker {
     unsigned interval; /* fixed: one of so many is looked at */
     pthread_mutex_t lock;
     /* under lock */
-    tidei_origin *bucket[BUCKETS];
+    tidei_origin **bucket; /* 1 << bits of them: `first`, or host memory */
+    unsigned bits;
+    size_t origins, grow_at; /* in the table; so many are too many for it */
+    uint64_t looks;          /* at origins, by listings */
+    tidei_origin *first[1 << FIRST_BITS];
     tidei_trace *trace[TRACE_CHAINS];
-    unsigned traces;
+    unsigned traces, swept; /* swept: the chain where the next search begins */
     uint64_t listings;
 };
 
@@ -42,14 +48,32 @@ static uint64_t hash_frames(void *const *at, unsigned n) {
     return h;
 }
 
+/* Frees what no origin has in the next chains, up to the first that had such a one. Whether there is room then. */
+static bool sweep_traces(tidei_tracker *t) {
+    for (unsigned i = 0; i < SWEPT && t->traces >= TRACES_MOST; i++) {
+        tidei_trace **at = &t->trace[t->swept++ % TRACE_CHAINS];
+        for (tidei_trace *x; (x = *at);) {
+            if (x->origins) {
+                at = &x->next;
+                continue;
+            }
+            *at = x->next;
+            tidei_host_free(t->rt, x);
+            t->traces--;
+        }
+    }
+    return t->traces < TRACES_MOST;
+}
+
 /* The one of these frames, kept by now; NULL: there is no room. Under the lock. */
-static const tidei_trace *keep_trace(tidei_tracker *t, void *const *at, unsigned n) {
+static tidei_trace *keep_trace(tidei_tracker *t, void *const *at, unsigned n) {
     uint64_t hash = hash_frames(at, n);
     size_t bytes = n * sizeof *at;
     tidei_trace **chain = &t->trace[hash % TRACE_CHAINS];
     for (tidei_trace *x = *chain; x; x = x->next)
         if (x->hash == hash && x->n == n && !memcmp(x->at, at, bytes)) return x;
-    tidei_trace *x = t->traces < TRACES_MOST ? tidei_host_take(t->rt, sizeof *x + bytes) : NULL;
+    bool room = t->traces < TRACES_MOST || sweep_traces(t);
+    tidei_trace *x = room ? tidei_host_take(t->rt, sizeof *x + bytes) : NULL;
     if (!x) return NULL;
     *x = (tidei_trace){.next = *chain, .hash = hash, .n = n};
     memcpy(x->at, at, bytes);
@@ -63,9 +87,34 @@ static const tidei_trace *keep_trace(tidei_tracker *t, void *const *at, unsigned
 static tidei_origin *origin_of(tidei_storage *st) { return (tidei_origin *)(void *)((char *)st + TIDEI_ORIGIN_AT); }
 
 static tidei_origin **bucket_of(tidei_tracker *t, const tidei_storage *st) {
-    return &t->bucket[((uintptr_t)st >> 4) * 0x9e3779b97f4a7c15u >> 52];
+    return &t->bucket[((uintptr_t)st >> 4) * 0x9e3779b97f4a7c15u >> (64 - t->bits)];
 }
-_Static_assert(BUCKETS == 1 << (64 - 52), "bucket_of takes twelve bits");
+
+static void put(tidei_tracker *t, tidei_origin *o) {
+    tidei_origin **at = bucket_of(t, o->st);
+    o->prev = at;
+    o->next = *at;
+    if (o->next) o->next->prev = &o->next;
+    *at = o;
+}
+
+/* As many buckets as there are origins, or more. Without memory for them the old ones serve on, for twice as many. */
+static void grow(tidei_tracker *t) {
+    unsigned bits = t->bits + MORE_BITS;
+    tidei_origin **old = t->bucket, **more = tidei_host_alloc(t->rt, sizeof(tidei_origin *) << bits);
+    size_t n = (size_t)1 << t->bits;
+    t->grow_at *= 2;
+    if (!more) return;
+    t->bucket = more;
+    t->bits = bits;
+    t->grow_at = (size_t)1 << bits;
+    for (size_t i = 0; i < n; i++)
+        for (tidei_origin *o = old[i], *next; o; o = next) {
+            next = o->next;
+            put(t, o);
+        }
+    if (old != t->first) tidei_host_free(t->rt, old);
+}
 
 /* Whether it is this thread's turn. */
 static bool wanted(const tidei_tracker *t) {
@@ -80,12 +129,12 @@ __attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *s
     void *at[TIDEI_FRAMES];
     tidei_origin *o = origin_of(st);
     unsigned n = tidei_backtrace(at);
-    *o = (tidei_origin){.st = st, .born_ns = tidei_now_ns(), .looked_at = true, .prev = bucket_of(t, st)};
+    *o = (tidei_origin){.st = st, .born_ns = tidei_now_ns(), .looked_at = true};
     pthread_mutex_lock(&t->lock);
     o->trace = n ? keep_trace(t, at, n) : NULL;
-    o->next = *o->prev;
-    if (o->next) o->next->prev = &o->next;
-    *o->prev = o;
+    if (o->trace) o->trace->origins++;
+    if (tidei_unlikely(++t->origins > t->grow_at)) grow(t);
+    put(t, o);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -99,6 +148,8 @@ __attribute__((noinline)) static void forget(tidei_tracker *t, tidei_origin *o) 
     pthread_mutex_lock(&t->lock);
     *o->prev = o->next;
     if (o->next) o->next->prev = o->prev;
+    t->origins--;
+    if (o->trace) o->trace->origins--; /* kept: the same place will allocate again */
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -109,7 +160,8 @@ void tidei_tracker_remove(tidei_tracker *t, tidei_storage *st) {
 
 static tidei_origin *find(tidei_tracker *t, const tidei_storage *st) {
     tidei_origin *o = *bucket_of(t, st);
-    while (o && o->st != st) o = o->next;
+    for (; o && o->st != st; o = o->next) t->looks++;
+    t->looks += o != NULL;
     return o;
 }
 
@@ -121,7 +173,7 @@ struct item {
     tidei_addr addr;
     size_t bytes; /* of the storage */
     uint64_t born_ns;
-    const tidei_trace *trace;
+    const tidei_trace *trace; /* under the lock; then its frames are in the listing */
     tidei_layout lay;
     bool partial; /* not all of the storage in row-major order */
 };
@@ -132,6 +184,10 @@ struct listing {
     unsigned arrays, n;  /* met; listed */
     size_t bytes;        /* that they hold together */
     struct item item[LISTED];
+    struct {
+        unsigned n;
+        void *at[TIDEI_FRAMES];
+    } frames[LISTED]; /* of the item of that number; n 0: not known */
 };
 
 static bool is_partial(const tidei_layout *lay, size_t bytes) {
@@ -152,6 +208,7 @@ static bool goes_before(const struct item *a, const struct item *b) {
 }
 
 static void list_item(struct listing *l, struct item x) {
+    if (l->n == LISTED && !goes_before(&x, &l->item[LISTED - 1])) return;
     for (unsigned i = 0; i < l->n; i++)
         if (goes_before(&x, &l->item[i])) {
             struct item swap = l->item[i];
@@ -190,6 +247,11 @@ static void take_listing(tidei_tracker *t, struct listing *l) {
     l->number = ++t->listings;
     l->ns = tidei_now_ns();
     tidei_each_handle(t->rt->deaths, note, l);
+    for (unsigned i = 0; i < l->n; i++) {
+        const tidei_trace *x = l->item[i].trace;
+        l->frames[i].n = x ? x->n : 0;
+        if (x) memcpy(l->frames[i].at, x->at, x->n * sizeof *x->at);
+    }
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -261,24 +323,25 @@ static bool say_place(void *user, const tidei_place *p) {
     return !x->ended;
 }
 
-static void say_trace(const tidei_trace *trace, tidei_names *names, say_fn *say, void *user) {
+static void say_trace(void *const *at, unsigned n, tidei_names *names, say_fn *say, void *user) {
     struct placing x = {.say = say, .user = user};
-    if (!trace) {
+    if (!n) {
         say(user, "      (where is not known)");
         return;
     }
-    for (unsigned i = 0; i < trace->n && !x.ended; i++) tidei_names_of(names, trace->at[i], look_for_caller, &x);
+    for (unsigned i = 0; i < n && !x.ended; i++) tidei_names_of(names, at[i], look_for_caller, &x);
     x.at = 0;
     x.ended = false;
-    for (unsigned i = 0; i < trace->n && !x.ended; i++) tidei_names_of(names, trace->at[i], say_place, &x);
+    for (unsigned i = 0; i < n && !x.ended; i++) tidei_names_of(names, at[i], say_place, &x);
 }
 
 /* `again`: of the same storage as the one before. */
-static void say_item(const struct item *x, bool again, uint64_t now_ns, tidei_names *names, say_fn *say,
+static void say_item(const struct listing *l, unsigned item, bool again, tidei_names *names, say_fn *say,
                      void *user) {
+    const struct item *x = &l->item[item];
     char line[LINE_MAX_BYTES], bytes[32], shape[TIDE_MAX_RANK * 24];
     size_t n = 0;
-    uint64_t age_us = (now_ns - x->born_ns) / 1000;
+    uint64_t age_us = (l->ns - x->born_ns) / 1000;
     shape[0] = 0;
     for (int i = 0; i < x->lay.ndim; i++)
         n += (size_t)snprintf(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64, x->lay.shape[i]);
@@ -287,7 +350,7 @@ static void say_item(const struct item *x, bool again, uint64_t now_ns, tidei_na
              shape, again || x->partial ? ", a view" : "", age_us / 1000000, age_us % 1000000,
              again ? ", the same memory" : "");
     say(user, line);
-    if (!again) say_trace(x->trace, names, say, user);
+    if (!again) say_trace(l->frames[item].at, l->frames[item].n, names, say, user);
 }
 
 static void say_listing(const struct listing *l, say_fn *say, void *user) {
@@ -297,8 +360,7 @@ static void say_listing(const struct listing *l, say_fn *say, void *user) {
     snprintf(line, sizeof line, "held: %u array%s, %s%s", l->arrays, l->arrays == 1 ? "" : "s", bytes, of);
     say(user, line);
     tidei_names *names = l->n ? tidei_names_open() : NULL;
-    for (unsigned i = 0; i < l->n; i++)
-        say_item(&l->item[i], i && l->item[i - 1].st == l->item[i].st, l->ns, names, say, user);
+    for (unsigned i = 0; i < l->n; i++) say_item(l, i, i && l->item[i - 1].st == l->item[i].st, names, say, user);
     tidei_names_close(names);
     if (l->arrays == l->n) return;
     snprintf(line, sizeof line, "  and %u more, none larger", l->arrays - l->n);
@@ -323,6 +385,14 @@ size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap) {
     take_listing(rt->tracker, &l);
     say_listing(&l, put_line, &b);
     return b.n;
+}
+
+uint64_t tidei_tracker_looks(tide_runtime *rt) {
+    tidei_tracker *t = rt->tracker;
+    pthread_mutex_lock(&t->lock);
+    uint64_t looks = t->looks;
+    pthread_mutex_unlock(&t->lock);
+    return looks;
 }
 
 static void log_line(void *rt, const char *line) { tidei_log(rt, TIDE_LOG_WARNING, "tide_close: %s", line); }
@@ -352,6 +422,9 @@ tide_status tidei_tracker_open(tide_runtime *rt) {
     if (!t) return tidei_fail_host_memory("tide_open", sizeof *t);
     t->rt = rt;
     t->interval = interval;
+    t->bucket = t->first;
+    t->bits = FIRST_BITS;
+    t->grow_at = TIDEI_COUNT(t->first);
     pthread_mutex_init(&t->lock, NULL);
     tidei_backtrace_prepare();
     rt->tracker = t;
@@ -367,6 +440,7 @@ void tidei_tracker_close(tide_runtime *rt) {
             next = x->next;
             tidei_host_free(rt, x);
         }
+    if (t->bucket != t->first) tidei_host_free(rt, t->bucket);
     pthread_mutex_destroy(&t->lock);
     tidei_host_free(rt, t);
 }

@@ -2,7 +2,8 @@
 **
 ** Model. At debug level 2 every allocation is looked at, with sampling each thread's every n-th: it gets an origin, which lies
 ** behind its storage's record and is in the tracker's table until the storage's last release. Backtraces are kept once each,
-** until the runtime closes. A listing walks over the handles, which are the arrays, and finds what they hold in the table.
+** until the runtime closes, or until others want the room of those that no origin has any more. A listing walks over the handles, which are the arrays, and finds what they hold in the table, which
+** grows with what is in it: so a listing takes time in proportion to the arrays.
 ** What must stay true: a runtime that tracks nothing pays no more than one that records nothing; an allocation fails for want of
 ** device memory, never for want of memory for its backtrace. Under the tracker's lock no storage that has an origin ends, so
 ** a listing may look at it; under it the host's allocator may be called, the process's lock of handles and a storage's
@@ -19,7 +20,7 @@ typedef struct tidei_handle tidei_handle;
 typedef struct tidei_origin {
     tidei_storage *st;
     struct tidei_origin *next, **prev; /* in the table */
-    const struct tidei_trace *trace;   /* NULL: not known */
+    struct tidei_trace *trace;         /* NULL: not known */
     uint64_t born_ns;
     uint64_t seen;  /* the last listing that met it */
     bool looked_at; /* the storage's own */
@@ -37,6 +38,8 @@ void tidei_tracker_remove(tidei_tracker *t,
 
 /* The arrays held now, the largest first, as lines of text. Returns the length that the whole has, like snprintf. */
 size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap);
+/* How many origins listings have looked at so far, to find those that they wanted: for tests. The runtime tracks. */
+uint64_t tidei_tracker_looks(tide_runtime *rt);
 /* The runtime is about to close: collects once more, and what is held then is a warning in the log, line by line. */
 void tidei_tracker_farewell(tide_runtime *rt);
 

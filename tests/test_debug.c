@@ -1,6 +1,8 @@
 /* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling put into the status text,
 ** and into the log when a runtime closes. */
 #include <ctype.h>
+#include <unistd.h>
+#include "runtime/tracker.h"
 #include "tests/clean_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
@@ -32,8 +34,10 @@ static const char *held(tide_runtime *rt) {
 }
 
 static unsigned arrays_held(tide_runtime *rt) {
+    const char *list = held(rt);
     unsigned n;
-    return sscanf(held(rt), "held: %u array", &n) == 1 ? n : 0;
+    if (sscanf(list, "held: %u array", &n) != 1) fail_msg("no \"held: \" in the status text");
+    return n;
 }
 
 static unsigned count_of(const char *in, const char *part) {
@@ -192,6 +196,106 @@ static void largest_first(void **state) {
     tide_close(rt);
 }
 
+/* Host memory that refuses what is as large as the tracker's larger table, where that is wanted. */
+static bool refuse_large;
+static unsigned refused;
+static void *alloc_small(void *user, size_t bytes) {
+    (void)user;
+    if (refuse_large && bytes >= 128 << 10) return refused++, NULL;
+    return malloc(bytes);
+}
+
+/* The arrays that there are of `want`; a pool may want large tables too, and go without some. */
+static unsigned make_many(tide_runtime *rt, tide_array **a, unsigned want) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < want; i++)
+        if ((a[n] = bytes(rt, 1 + i % 7))) n++;
+    return n;
+}
+
+/* A listing's work is in proportion to the arrays, however many; with the first table alone it would look at 25 origins for
+** each of 200,000 arrays. Where a larger table is refused, the list is the same. */
+static void many_arrays(void **state) {
+    enum { MANY = 200000, FEW = 20000 };
+    const tide_host_memory host = {alloc_small, plain_free, NULL};
+    tide_array **a = malloc(MANY * sizeof(tide_array *));
+    (void)state;
+    assert_non_null(a);
+    for (int refusing = 0; refusing < 2; refusing++) {
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .debug = 2, .host = &host});
+        refused = 0;
+        refuse_large = refusing;
+        unsigned n = make_many(rt, a, refusing || test_quick() ? FEW : MANY);
+        refuse_large = false;
+        assert_true(n > FEW / 2);
+        assert_int_equal(arrays_held(rt), n);
+        uint64_t looks = tidei_tracker_looks(rt);
+        assert_true(looks >= n);
+        if (refusing)
+            assert_true(refused > 0);
+        else
+            assert_true(looks < 3 * (uint64_t)n);
+        for (unsigned i = 0; i < n; i++)
+            if (i % 1000) tide_release(a[i]);
+        assert_int_equal(arrays_held(rt), (n + 999) / 1000);
+        for (unsigned i = 0; i < n; i += 1000) tide_release(a[i]);
+        tide_close(rt);
+    }
+    free(a);
+}
+
+/* ---- many backtraces ---- */
+
+typedef tide_array *maker(tide_runtime *rt, unsigned code, int depth);
+static unsigned long passed[4];
+static maker digit0, digit1, digit2, digit3;
+static maker *const digits[] = {digit0, digit1, digit2, digit3};
+
+/* Each a place of its own: eight calls deep there are 65536 ways. */
+#define DIGIT(k)                                                                                                   \
+    __attribute__((noinline)) static tide_array *digit##k(tide_runtime *rt, unsigned code, int depth) {            \
+        tide_array *a = depth ? digits[code % 4](rt, code / 4, depth - 1) : bytes(rt, 10);                         \
+        passed[k]++;                                                                                               \
+        tidei_keep(a);                                                                                             \
+        return a;                                                                                                  \
+    }
+DIGIT(0)
+DIGIT(1)
+DIGIT(2)
+DIGIT(3)
+
+/* More different places than are kept: those whose arrays ended make room for others; where none did, there is no place. */
+static void backtraces_end(void **state) {
+    enum { MANY = 17000 };
+    tide_array **a = malloc(MANY * sizeof(tide_array *));
+    tide_runtime *rt = open_debug(2, 0);
+    (void)state;
+    assert_non_null(a);
+    tide_array *first = outer_maker(rt, 100);
+    for (unsigned i = 0; i < MANY; i++) tide_release(digits[0](rt, i, 8));
+    tide_array *late = digits[0](rt, MANY, 8);
+    const char *list = held(rt);
+    assert_int_equal(count_of(list, "(where is not known)"), 0);
+    named(list, "outer_maker (", line_of_call, "");
+    tide_release(late);
+    for (unsigned i = 0; i < MANY; i++) assert_array(a[i] = digits[0](rt, i, 8));
+    tide_array *none = adder(first);
+    list = held(rt);
+    assert_int_equal(strncmp(list, "held: 17002 arrays, ", 20), 0);
+    assert_true(count_of(list, "(where is not known)") > 0);
+    for (unsigned i = 0; i < MANY; i++) tide_release(a[i]);
+    tide_release(none);
+    none = adder(first);
+    list = held(rt);
+    assert_int_equal(strncmp(list, "held: 2 arrays, ", 16), 0);
+    assert_int_equal(count_of(list, "(where is not known)"), 0);
+    named(list, "adder (", line_of_add, "");
+    tide_release(none);
+    tide_release(first);
+    tide_close(rt);
+    free(a);
+}
+
 /* ---- sampling ---- */
 
 static void *allocate_unseen(void *rt) {
@@ -243,6 +347,41 @@ static void close_reports(void **state) {
 #if defined(TIDEI_HAVE_LIBDW)
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "outer_maker ("), 1);
 #endif
+}
+
+/* What a program that says nothing to tide_open writes to stderr, with one array held. */
+static const char *said_to_stderr(void) {
+    tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "refcount"};
+    tide_runtime *rt = NULL;
+    FILE *file = tmpfile();
+    int err = dup(2);
+    assert_true(file && err >= 0);
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    tide_status status = tide_open(&c, &rt);
+    tide_array *a = status == TIDE_OK ? outer_maker(rt, 1000) : NULL;
+    tide_close(rt);
+    fflush(stderr);
+    dup2(err, 2);
+    close(err);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    assert_int_equal(status, TIDE_OK);
+    assert_array(a);
+    return text;
+}
+
+static void environment_alone_reports(void **state) {
+    (void)state;
+    assert_string_equal(said_to_stderr(), "");
+    setenv("TIDE_DEBUG", "2", 1);
+    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
+    setenv("TIDE_LOG", "silent", 1);
+    assert_string_equal(said_to_stderr(), "");
+    unsetenv("TIDE_LOG");
+    setenv("TIDE_DEBUG", "sample:1", 1);
+    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
 }
 
 __attribute__((noinline)) static void make_garbage(tide_runtime *rt) {
@@ -322,20 +461,45 @@ static void *make_and_drop(void *p) {
     return NULL;
 }
 
+enum { STAYING = 5 }; /* of the main thread, larger than what the workers have, so that they are listed first */
+
+/* Those that stay, and no more others than there can be; a cell that dies while it is looked at may be left out. */
+static void lists_those_that_stay(tide_runtime *rt) {
+    char shape[64];
+    unsigned n = arrays_held(rt);
+    const char *list = strstr(text, "held: ");
+    assert_true(n >= STAYING && n <= STAYING + THREADS * (KEPT + 1));
+    for (int i = 0; i < STAYING; i++) {
+        snprintf(shape, sizeof shape, ", device, f32 (%d, 3), ", 1000 + i);
+        assert_int_equal(count_of(list, shape), 1);
+    }
+    assert_true(count_of(list, " old\n") >= STAYING);
+    assert_true(strstr(list, "f32 (1004, 3)") < strstr(list, "f32 (1000, 3)")); /* the larger first */
+}
+
 static void list_while_others_allocate(void **state) {
     atomic_bool stop = false;
     (void)state;
     for (int sample = 0; sample < 8; sample += 7) {
         tide_runtime *rt = open_debug(sample ? 0 : 2, sample);
         struct worker w[THREADS];
+        tide_array *stay[STAYING];
+        for (int i = 0; i < STAYING; i++) assert_array(stay[i] = outer_maker(rt, 1000 + i));
         atomic_store(&stop, false);
         for (unsigned i = 0; i < THREADS; i++) {
             w[i] = (struct worker){.rt = rt, .stop = &stop};
             assert_int_equal(pthread_create(&w[i].thread, NULL, make_and_drop, &w[i]), 0);
         }
-        for (int i = test_quick() ? 10 : 50; i; i--) assert_true(arrays_held(rt) <= THREADS * (KEPT + 1));
+        for (int i = test_quick() ? 10 : 50; i; i--) {
+            if (sample)
+                assert_true(arrays_held(rt) <= THREADS * (KEPT + 1));
+            else
+                lists_those_that_stay(rt);
+        }
         atomic_store(&stop, true);
         for (unsigned i = 0; i < THREADS; i++) pthread_join(w[i].thread, NULL);
+        assert_int_equal(arrays_held(rt), sample ? 0 : STAYING);
+        for (int i = 0; i < STAYING; i++) tide_release(stay[i]);
         assert_int_equal(arrays_held(rt), 0);
         assert_true(tidei_runtime_valid(rt));
         tide_close(rt);
@@ -353,9 +517,12 @@ int main(void) {
         CASE(one_of_n),
         CASE(sampled_by_environment),
         CASE(close_reports),
+        CASE(environment_alone_reports),
         CASE(close_collects_first),
         CASE(host_memory_ends),
         CASE(list_while_others_allocate),
+        CASE(backtraces_end),
+        CASE(many_arrays), /* the last: lists walk over its cells from then on */
     };
     return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }

@@ -150,6 +150,40 @@ static void debug_levels(void **state) {
     assert_int_equal(warnings, 0);
 }
 
+/* Tracking wants its report read: it raises the default, and no level that somebody chose. */
+static void tracking_is_heard(void **state) {
+    static const struct {
+        const char *debug, *log;
+        int config, level;
+    } rows[] = {{"0", "", 0, TIDE_LOG_SILENT},
+                {"1", "", 0, TIDE_LOG_SILENT},
+                {"2", "", 0, TIDE_LOG_WARNING},
+                {"sample:5", "", 0, TIDE_LOG_WARNING},
+                {"2", "silent", 0, TIDE_LOG_SILENT},
+                {"sample:5", "error", 0, TIDE_LOG_ERROR},
+                {"2", "info", 0, TIDE_LOG_INFO},
+                {"2", "silent", TIDE_LOG_ERROR, TIDE_LOG_ERROR},
+                {"sample:5", "", TIDE_LOG_ERROR, TIDE_LOG_ERROR}};
+    tidei_settings s;
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
+        const tide_config c = {.struct_size = sizeof c, .log_level = rows[i].config};
+        setenv("TIDE_DEBUG", rows[i].debug, 1);
+        setenv("TIDE_LOG", rows[i].log, 1);
+        assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+        assert_int_equal(s.log_level, rows[i].level);
+    }
+    unsetenv("TIDE_LOG");
+    unsetenv("TIDE_DEBUG");
+    tide_config c = {.struct_size = sizeof c, .debug = 2};
+    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_int_equal(s.log_level, TIDE_LOG_WARNING);
+    c = (tide_config){.struct_size = sizeof c, .debug_sample = 100};
+    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_int_equal(s.log_level, TIDE_LOG_WARNING);
+    assert_int_equal(warnings, 0);
+}
+
 /* A caller built against an older, shorter struct keeps working. */
 static void shorter_config(void **state) {
     tidei_settings s;
@@ -317,15 +351,11 @@ int main(void) {
 #define HELD(f) cmocka_unit_test_setup_teardown(f, setup_homeless, restore_home)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
     const struct CMUnitTest tests[] = {
-        HELD(settings_default),
-        HELD(config_wins_over_environment),
-        HELD(bad_values),
-        HELD(shorter_config),
-        HELD(debug_levels),
-        CASE(good_environment),
-        CASE(bad_environment_warns),
-        CASE(bad_config_fails),
-        CASE(older_config),
+        HELD(settings_default), HELD(config_wins_over_environment),
+        HELD(bad_values),       HELD(shorter_config),
+        HELD(debug_levels),     HELD(tracking_is_heard),
+        CASE(good_environment), CASE(bad_environment_warns),
+        CASE(bad_config_fails), CASE(older_config),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

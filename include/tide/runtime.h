@@ -47,8 +47,8 @@ typedef struct tide_config {
     const char
         *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
-    int log_level;    /* TIDE_LOG (error, warning, info, debug). Default: silent */
-    tide_log_fn log;  /* default: stderr when a level is set */
+    int log_level; /* TIDE_LOG (error, warning, info, debug). Default: silent; warning where allocations are tracked */
+    tide_log_fn log; /* default: stderr */
     void *log_user;
     int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and tracks
                   ** allocations: tide_memory_status lists what is held, tide_close logs it (docs/debugging.md) */
