@@ -192,7 +192,9 @@ static void largest_first(void **state) {
     memset(text, 'x', 300);
     assert_true(tide_memory_status(rt, text, 100) + 64 > whole); /* ages have as many digits as they have */
     assert_int_equal(strlen(text), 99);
-    assert_int_equal(strncmp(text, shorter, strcspn(shorter, "\n")), 0);
+    /* up to the device's figures, which others change */
+    assert_int_equal(strncmp(text, shorter, strcspn(shorter, "0123456789")), 0);
+    assert_true(strcspn(shorter, "0123456789") >= 20);
     tide_close(rt);
 }
 
