@@ -33,6 +33,25 @@ static tide_status use_part(tide_stream *s, tidei_storage *st, size_t from, size
 }
 enum { READS = -1 };
 
+/* A storage of stream a, a second stream, and a gate that is closed. */
+struct place {
+    tide_runtime *rt;
+    tide_stream *a, *b;
+    tidei_storage *x;
+    atomic_int gate;
+};
+static void place_open(struct place *p) {
+    *p = (struct place){.rt = half_open(NULL, TIDEI_MIB)};
+    p->a = stream(p->rt);
+    p->b = stream(p->rt);
+    p->x = storage(p->rt, p->a);
+}
+static void place_close(struct place *p) {
+    atomic_store(&p->gate, 1);
+    tidei_storage_release(p->x);
+    half_close(p->rt);
+}
+
 static void stretches_apart_do_not_wait(void **state) {
     static const struct {
         size_t from, to;
@@ -45,75 +64,62 @@ static void stretches_apart_do_not_wait(void **state) {
     (void)state;
     for (int mode = 0; mode < 2; mode++) /* the first use writes, reads */
         for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
-            tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-            tide_stream *a = stream(rt), *b = stream(rt);
-            tidei_storage *x = storage(rt, a);
-            atomic_int gate = 0;
-            assert_ok(use_part(a, x, 0, HALF, mode ? READS : 1, &gate));
-            uint64_t before = waits(rt);
-            assert_ok(use_part(b, x, rows[r].from, rows[r].to, rows[r].add, NULL));
+            struct place p;
+            place_open(&p);
+            assert_ok(use_part(p.a, p.x, 0, HALF, mode ? READS : 1, &p.gate));
+            uint64_t before = waits(p.rt);
+            assert_ok(use_part(p.b, p.x, rows[r].from, rows[r].to, rows[r].add, NULL));
             int expected = mode && rows[r].add == READS ? 0 : rows[r].waits; /* readers do not wait for readers */
-            assert_int_equal(waits(rt) - before, expected);
-            if (!expected) assert_ok(tidei_stream_wait(b, true)); /* the gate is still closed */
-            atomic_store(&gate, 1);
-            tidei_storage_release(x);
-            half_close(rt);
+            assert_int_equal(waits(p.rt) - before, expected);
+            if (!expected) assert_ok(tidei_stream_wait(p.b, true)); /* the gate is still closed */
+            place_close(&p);
         }
 }
 
 /* What the host reads is waited for, what others do elsewhere in the storage is not. */
 static void the_host_waits_for_its_part(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a);
-    atomic_int gate = 0;
+    struct place p;
     (void)state;
-    assert_ok(use_part(a, x, 0, HALF, 1, &gate));
-    assert_ok(use_part(b, x, HALF, BYTES, 2, NULL));
-    assert_ok(tidei_use_wait(&(tidei_use){x, HALF, HALF, TIDEI_READ}));
-    assert_int_equal(*(unsigned char *)(uintptr_t)(x->addr + HALF), 2);
-    atomic_store(&gate, 1);
-    assert_int_equal(first_byte(x), 1);
-    tidei_storage_release(x);
-    half_close(rt);
+    place_open(&p);
+    assert_ok(use_part(p.a, p.x, 0, HALF, 1, &p.gate));
+    assert_ok(use_part(p.b, p.x, HALF, BYTES, 2, NULL));
+    assert_ok(tidei_use_wait(&(tidei_use){p.x, HALF, HALF, TIDEI_READ}));
+    assert_int_equal(*(unsigned char *)(uintptr_t)(p.x->addr + HALF), 2);
+    atomic_store(&p.gate, 1);
+    assert_int_equal(first_byte(p.x), 1);
+    place_close(&p);
 }
 
 /* A block goes back with all that is pending on its parts. */
 static void a_block_takes_its_parts_along(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a);
-    atomic_int gate = 0;
+    struct place p;
     (void)state;
-    assert_ok(use_part(a, x, 0, HALF, 1, &gate));
-    assert_ok(use_part(b, x, HALF, BYTES, 2, NULL));
-    tidei_addr addr = x->addr;
-    tidei_storage_release(x);
-    tidei_storage *y = storage(rt, b); /* not the block that a still writes */
-    assert_true(y->addr != addr);
-    atomic_store(&gate, 1);
-    tidei_storage_release(y);
-    half_close(rt);
+    place_open(&p);
+    assert_ok(use_part(p.a, p.x, 0, HALF, 1, &p.gate));
+    assert_ok(use_part(p.b, p.x, HALF, BYTES, 2, NULL));
+    tidei_addr addr = p.x->addr;
+    tidei_storage_release(p.x);
+    p.x = storage(p.rt, p.b); /* not the block that a still writes */
+    assert_true(p.x->addr != addr);
+    place_close(&p);
 }
 
 /* More stretches than are told apart: the oldest then stands for the whole. */
 static void many_stretches(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a);
-    atomic_int gate = 0;
+    struct place p;
     (void)state;
-    for (size_t i = 0; i < 2 * TIDEI_PARTS_MAX; i++) assert_ok(use_part(a, x, i, i + 1, (int)i, i ? NULL : &gate));
-    assert_int_equal(x->parts->n, TIDEI_PARTS_MAX);
-    uint64_t before = waits(rt);
-    assert_ok(use_part(b, x, HALF, BYTES, 1, NULL));
-    assert_int_equal(waits(rt) - before, 1);
-    assert_ok(use_part(a, x, 0, BYTES, 7, NULL)); /* over all of them */
-    assert_int_equal(x->parts->n, 0);
-    atomic_store(&gate, 1);
-    assert_int_equal(first_byte(x), 7);
-    tidei_storage_release(x);
-    half_close(rt);
+    place_open(&p);
+    for (size_t i = 0; i < 2 * TIDEI_PARTS_MAX; i++)
+        assert_ok(use_part(p.a, p.x, i, i + 1, (int)i, i ? NULL : &p.gate));
+    assert_int_equal(p.x->parts->n, TIDEI_PARTS_MAX);
+    uint64_t before = waits(p.rt);
+    assert_ok(use_part(p.b, p.x, HALF, BYTES, 1, NULL));
+    assert_int_equal(waits(p.rt) - before, 1);
+    assert_ok(use_part(p.a, p.x, 0, BYTES, 7, NULL)); /* over all of them */
+    assert_int_equal(p.x->parts->n, 0);
+    atomic_store(&p.gate, 1);
+    assert_int_equal(first_byte(p.x), 7);
+    place_close(&p);
 }
 
 /* One stream alone keeps no parts. */
@@ -236,21 +242,17 @@ static void an_unordered_storage_waits_for_nothing(void **state) {
 
 /* A block that is given back while nobody is told of its uses is nobody else's before they are over. */
 static void an_unordered_block_is_not_reused_early(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a);
-    atomic_int gate = 0;
+    struct place p;
     (void)state;
-    assert_ok(tidei_storage_set_ordered(x, false, "test"));
-    assert_ok(use_part(a, x, 0, BYTES, 1, &gate));
-    assert_ok(use_part(b, x, 0, BYTES, READS, NULL));
-    tidei_addr addr = x->addr;
-    tidei_storage_release(x);
-    x = storage(rt, b);
-    assert_true(x->addr != addr);
-    atomic_store(&gate, 1);
-    tidei_storage_release(x);
-    half_close(rt);
+    place_open(&p);
+    assert_ok(tidei_storage_set_ordered(p.x, false, "test"));
+    assert_ok(use_part(p.a, p.x, 0, BYTES, 1, &p.gate));
+    assert_ok(use_part(p.b, p.x, 0, BYTES, READS, NULL));
+    tidei_addr addr = p.x->addr;
+    tidei_storage_release(p.x);
+    p.x = storage(p.rt, p.b);
+    assert_true(p.x->addr != addr);
+    place_close(&p);
 }
 
 /* ---- failures ---- */
