@@ -53,8 +53,9 @@ static tide_status init_failed(const tidei_cu *t, tidei_cu_result r) {
     switch (r) {
     case TIDEI_CU_NO_DEVICE: return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuInit: no device (100)");
     case TIDEI_CU_STUB_LIBRARY:
-        return tidei_fail(TIDE_E_NODEVICE, "cuda",
-                          "libcuda.so.1 is the CUDA toolkit's stub, not a driver (34): install the NVIDIA driver");
+        return tidei_fail(
+            TIDE_E_NODEVICE, "cuda",
+            "libcuda.so.1 is what the CUDA toolkit has for linking, not a driver (34): install the NVIDIA driver");
     case TIDEI_CU_SYSTEM_DRIVER_MISMATCH:
     case TIDEI_CU_COMPAT_NOT_SUPPORTED:
         return tidei_fail(
