@@ -318,14 +318,11 @@ bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint6
 
 /* The same as use_at_once, under the storage's flag, where parts are told apart. */
 __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
-    tidei_storage *st = u->st;
-    tidei_stamp *a = tidei_stamps_at(&st->stamps);
-    for (unsigned i = 0; i < st->stamps.n; i++)
-        if (must_wait(s, a[i], u)) return false;
-    for (unsigned i = 0; st->parts && i < st->parts->n; i++)
-        if (tidei_part_meets(&st->parts->part[i], u) && must_wait(s, st->parts->part[i].at, u)) return false;
-    if (!tidei_parts_reserve(st, u, s)) return false;
-    add_use(st, u, s, (tidei_stamp){.tick = tick, .stream = s->slot});
+    struct needs w;
+    w.n = 0;
+    look_back(u, s, &w);
+    if (w.n || !tidei_parts_reserve(u->st, u, s)) return false;
+    add_use(u->st, u, s, (tidei_stamp){.tick = tick, .stream = s->slot});
     return true;
 }
 

@@ -20,7 +20,10 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_CACHE_MAX",
                                         "TIDE_RELEASE_THRESHOLD",
                                         "TIDE_POOL_DETERMINISTIC",
-                                        "TIDE_TRACE"};
+                                        "TIDE_TRACE",
+                                        "TIDE_THREAD_STREAMS",
+                                        "TIDE_DEFAULT_MEMORY",
+                                        "TIDE_HOST_LIMIT"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

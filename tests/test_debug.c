@@ -3,19 +3,11 @@
 #include <ctype.h>
 #include <unistd.h>
 #include "runtime/tracker.h"
-#include "tests/clean_environment.h"
+#include "tests/fresh_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
 
 static char text[64 << 10];
-
-static int setup(void **state) {
-    (void)state;
-    logged.n = 0;
-    tide_clear_error();
-    clear_environment();
-    return 0;
-}
 
 static tide_runtime *open_debug(int level, int sample) {
     return test_open(&(tide_config){.collector = "refcount",
@@ -509,7 +501,7 @@ static void list_while_others_allocate(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, fresh_environment, restore_environment)
     const struct CMUnitTest tests[] = {
         CASE(names_the_place),
         CASE(nothing_without_a_level),

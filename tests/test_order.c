@@ -205,6 +205,16 @@ static void hand_overs_do_not_block(void **state) {
     tide_close(rt);
 }
 
+/* Two halves of an array that nobody uses: s[0] is held back at one and writes 1 to it, while s[1] writes 2 to the other. */
+static void write_halves(tide_stream *const *s, tide_array *low, tide_array *high, atomic_int *gate) {
+    assert_ok(tide_device_synchronize(rt));
+    assert_ok(tide_stream_set(rt, s[0]));
+    hold_back(low, gate);
+    assert_ok(tide_fill(low, tide_arg_int(1)));
+    assert_ok(tide_stream_set(rt, s[1]));
+    assert_ok(tide_fill(high, tide_arg_int(2)));
+}
+
 /* Two halves of one array on two streams: neither waits for the other, and who reads the whole waits for both. */
 static void t17_views_of_one_storage(void **state) {
     int32_t out[20];
@@ -215,12 +225,7 @@ static void t17_views_of_one_storage(void **state) {
     for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
     tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"), *high = tide_slice(a, "10:");
     atomic_int gate = 0;
-    assert_ok(tide_device_synchronize(rt));
-    assert_ok(tide_stream_set(rt, s[0]));
-    hold_back(low, &gate);
-    assert_ok(tide_fill(low, tide_arg_int(1)));
-    assert_ok(tide_stream_set(rt, s[1]));
-    assert_ok(tide_fill(high, tide_arg_int(2)));
+    write_halves(s, low, high, &gate);
     assert_ok(tide_synchronize(rt, s[1])); /* the gate is closed */
     assert_ok(tide_to_host(high, out, 40));
     assert_int_equal(out[9], 2);
@@ -251,12 +256,7 @@ static void the_hosts_view_is_of_a_stretch(void **state) {
                *high = tide_slice(a, "10:");
     atomic_int gate = 0;
     assert_ok(tide_fill(a, tide_arg_int(0)));
-    assert_ok(tide_device_synchronize(rt));
-    assert_ok(tide_stream_set(rt, s[0]));
-    hold_back(low, &gate);
-    assert_ok(tide_fill(low, tide_arg_int(1)));
-    assert_ok(tide_stream_set(rt, s[1]));
-    assert_ok(tide_fill(high, tide_arg_int(2)));
+    write_halves(s, low, high, &gate);
     assert_ok(tide_host_begin(high, TIDE_READ, &v)); /* the gate is closed */
     assert_int_equal(TIDE_AT(int32_t, &v, 0), 2);
     assert_ok(tide_host_end(&v));

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "tests/clean_environment.h"
+#include "tests/fresh_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
 #include "tools/tide/replay.h"
@@ -35,11 +35,8 @@ static void put_file(const char *name, const char *content) {
 }
 
 static int setup(void **state) {
-    (void)state;
+    (void)fresh_environment(state);
     strcpy(folder, "/tmp/tide_recorder_XXXXXX");
-    logged.n = 0;
-    tide_clear_error();
-    clear_environment();
     return mkdtemp(folder) ? 0 : -1;
 }
 

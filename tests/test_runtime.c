@@ -1,7 +1,7 @@
 /* test_runtime.c: a runtime as a whole: several in one process, limits, figures, texts, logs, closing. How it is configured:
 ** test_settings.c; memory lent to others' kernels: test_use.c; what becomes of one whose device is lost: test_failures.c. */
 #include "runtime/device/host.h"
-#include "tests/clean_environment.h"
+#include "tests/fresh_environment.h"
 #include "tests/works.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,14 +9,6 @@
 #include <unistd.h>
 
 #define MIB TIDEI_MIB
-
-static int setup(void **state) {
-    (void)state;
-    logged.n = 0;
-    tide_clear_error();
-    clear_environment();
-    return 0;
-}
 
 /* ---- several runtimes ---- */
 
@@ -705,7 +697,7 @@ static void null_arguments(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, fresh_environment, restore_environment)
     const struct CMUnitTest tests[] = {
         CASE(one_full_the_other_not),
         CASE(own_collectors),

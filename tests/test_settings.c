@@ -2,8 +2,7 @@
 ** hold it and as an opened runtime shows it. */
 #include <fcntl.h>
 #include <unistd.h>
-#include "tests/clean_environment.h"
-#include "tests/logged.h"
+#include "tests/fresh_environment.h"
 #include "tests/works.h"
 
 /* ---- as the settings hold it ---- */
@@ -15,12 +14,8 @@ static void note_warning(void *user, const char *line) {
     if (warnings < 8) snprintf(warned[warnings++], sizeof warned[0], "%s", line);
 }
 static int setup(void **state) {
-    (void)state;
     warnings = 0;
-    logged.n = 0;
-    tide_clear_error();
-    clear_environment();
-    return 0;
+    return fresh_environment(state);
 }
 
 /* Where the cache lies is told by two variables of others, too. */

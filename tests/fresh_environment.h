@@ -1,0 +1,16 @@
+/* fresh_environment.h: setup of cases that look at the log and say themselves what the environment says. */
+#ifndef TIDETEST_FRESH_ENVIRONMENT_H
+#define TIDETEST_FRESH_ENVIRONMENT_H
+
+#include "tests/clean_environment.h"
+#include "tests/logged.h"
+
+static int fresh_environment(void **state) {
+    (void)state;
+    logged.n = 0;
+    tide_clear_error();
+    clear_environment();
+    return 0;
+}
+
+#endif
