@@ -19,8 +19,15 @@ build_torch() {
     why=$(python3 -c 'import torch' 2>&1) || { say "PyTorch: skipped, $(printf '%s\n' "$why" | tail -n 1)"; return 1; }
     flags=$(python3 bench/peers/torch_flags.py) && [ -n "$flags" ] || { say "PyTorch: skipped, its headers or CUDA's are not here"; return 1; }
     for t in tests/traces/*.csv.gz; do gunzip -c "$t" >$out/"$(basename "$t" .gz)"; done
-    ${CXX:-c++} -std=c++20 -O2 -I. bench/peers/torch.cpp -o $out/peer-torch $flags >$out/torch.log 2>&1 ||
-        { say "PyTorch: skipped, torch.cpp does not compile here: $(grep -m 1 error $out/torch.log)"; return 1; }
+    # A compiler that puts the C++ library into the program makes two of them in one process with PyTorch's, and the program
+    # frees with one what the other allocated.
+    for compiler in "${CXX:-c++}" c++ g++ clang++; do
+        $compiler -std=c++20 -O2 -I. bench/peers/torch.cpp -o $out/peer-torch $flags >$out/torch.log 2>&1 || continue
+        ! readelf -d $out/peer-torch | grep -qE 'NEEDED.*(libstdc|libc)[+][+]' || return 0
+        say "PyTorch: $compiler puts the C++ library into programs, trying another compiler"
+    done
+    say "PyTorch: skipped, torch.cpp does not compile here as PyTorch was: $(grep -m 1 error $out/torch.log)"
+    return 1
 }
 
 command_of() { # CONTESTANT BENCH
