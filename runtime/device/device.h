@@ -50,11 +50,12 @@ typedef struct tidei_device_info {
     char name[16];  /* "cuda:0" */
     char model[96]; /* "NVIDIA H200" */
     unsigned flags;
-    size_t page_bytes;                             /* smallest page; others are multiples of it */
-    size_t align;                                  /* alignment of blocks: a power of two >= 16 */
-    size_t total_bytes;                            /* of the device; on host: its ceiling */
-    size_t va_bytes;                               /* how much address space a pool should reserve */
-    size_t staged_bytes;                           /* COPIES_WAIT: copies from the host up to this size do not */
+    int ordinal, count;  /* which of the devices of this kind it is, and how many there are */
+    size_t page_bytes;   /* smallest page; others are multiples of it */
+    size_t align;        /* alignment of blocks: a power of two >= 16 */
+    size_t total_bytes;  /* of the device; on host: its ceiling */
+    size_t va_bytes;     /* how much address space a pool should reserve */
+    size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 
@@ -133,6 +134,11 @@ struct tidei_device_ops {
     /* (may be NULL) The host is about to read or write the range (begins), or has done so: for the checker, which reports work
     ** that the host did not wait for, and work queued in between that conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
     tide_status (*host_use)(tidei_device *d, const char *op, const tidei_range *r, bool begins);
+    /* (both NULL: all devices of this kind share one space, and there is nothing to enable) Whether d's work could use device
+    ** memory of `other`, another device of the kind; and that from now on it can use all that there is and will be of it:
+    ** pages, raw memory, blocks of the driver's pools. Enabling twice is legal, and waits for nothing. */
+    bool (*peer_possible)(tidei_device *d, tidei_device *other);
+    tide_status (*peer_enable)(tidei_device *d, tidei_device *other);
     /* What the driver says is free, all users counted. */
     tide_status (*memory)(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
