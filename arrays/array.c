@@ -42,7 +42,7 @@ tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *s
 /* ---- from the host ---- */
 
 static tide_status copy_in(const tidei_operand *o, size_t at, const void *data, size_t bytes) {
-    return tidei_submit_copy(tidei_stream_here(o->rt), TIDEI_COPY_H2D, o->st, at, (void *)data, NULL, 0, bytes,
+    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, (void *)data, NULL, 0, bytes,
                              "tide_from_host");
 }
 
@@ -170,7 +170,7 @@ tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double sto
 
 static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
     size_t size = tide_dtype_size(o->lay.dtype);
-    tide_stream *s = tidei_stream_here(o->rt);
+    tide_stream *s = tidei_stream_for(o);
     tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
                                            (size_t)tidei_layout_size(&o->lay) * size, op);
     return status == TIDE_OK ? tidei_take_fault(o->st->dev, op) : status;
@@ -179,7 +179,7 @@ static tide_status read_dense(const tidei_operand *o, void *dst, const char *op)
 tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {
     tidei_operand dense;
     if (tidei_layout_contiguous(&o->lay)) return read_dense(o, dst, op);
-    tide_status s = tidei_operand_make(o->rt, o->lay.dtype, o->lay.ndim, o->lay.shape, op, &dense);
+    tide_status s = tidei_operand_make_like(o, o->st->dev, op, &dense);
     if (s != TIDE_OK) return s;
     s = tidei_copy_elements(o->rt, &dense, o, op);
     if (s == TIDE_OK) s = read_dense(&dense, dst, op);

@@ -54,6 +54,8 @@ bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* 
 ** second one's is of that kind. */
 tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out);
+/* The same of another one's dtype and shape, on a device that may be another than the thread's, on its stream there. */
+tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out);
 tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out);
 /* The elements as row-major host memory, after all work queued on them: a sync point. */
@@ -77,6 +79,10 @@ tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype
 
 /* The calling thread's current stream; the thread has entered (tidei_operand_get, tidei_operand_make). */
 static inline tide_stream *tidei_stream_here(tide_runtime *rt) { return tidei_thread_stream(tidei_thread_get(rt)); }
+/* The same on the device that the operand belongs to: for what is done where the memory is. */
+static inline tide_stream *tidei_stream_for(const tidei_operand *o) {
+    return tidei_thread_stream_on(tidei_thread_get(o->rt), o->st->dev);
+}
 
 /* ---- element types (dtype.c) ---- */
 typedef enum { TIDEI_KIND_BOOL, TIDEI_KIND_INT, TIDEI_KIND_UINT, TIDEI_KIND_FLOAT, TIDEI_KIND_COMPLEX } tidei_kind;

@@ -1,7 +1,8 @@
 /* copy.c: moving elements: copies, casts, assignment into views, fills.
 **
 ** One dtype and no gaps is a plain device copy or fill; all else is a program of one or two nodes run by the expression
-** engine, so strides, broadcasting and casts have one implementation. What the engine wants: operands overlap nothing, or
+** engine, so strides, broadcasting and casts have one implementation. Work is done where the destination is; what its device does not
+** reach is made dense where it is and brought over first. What the engine wants: operands overlap nothing, or
 ** are the same view; overlapping assignments go through a temporary. */
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
@@ -33,17 +34,30 @@ static void call_over(const tidei_operand *dst, tidei_call *c) {
     memcpy(c->out[0].strides, l->strides, sizeof l->strides);
 }
 
-static tide_status run(tide_runtime *rt, tidei_call *c, const tidei_program *p, const char *op) {
-    c->prog = tidei_program_shared(rt, p);
+static tide_status run(const tidei_operand *dst, tidei_call *c, const tidei_program *p, const char *op) {
+    c->prog = tidei_program_shared(dst->rt, p);
     if (!c->prog) return tidei_fail_host_memory(op, sizeof *p);
     tidei_call_collapse(c);
-    return tidei_backend_of(c->out[0].st->dev)->run(tidei_stream_here(rt), c, op);
+    return tidei_backend_of(dst->st->dev)->run(tidei_stream_for(dst), c, op);
 }
 
 /* ---- elements ---- */
 
 static bool same_shape(const tidei_layout *a, const tidei_layout *b) {
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+/* By way of a dense copy: beside the source if it is not dense itself, else beside the destination. */
+static tide_status store_over(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+                              const char *op) {
+    tidei_dev *d = tidei_layout_contiguous(&src->lay) ? dst->st->dev : src->st->dev;
+    tidei_operand dense;
+    tide_status s = tidei_operand_make_like(src, d, op, &dense);
+    if (s != TIDE_OK) return s;
+    s = tidei_store_elements(rt, &dense, src, op);
+    if (s == TIDE_OK) s = tidei_store_elements(rt, dst, &dense, op);
+    tidei_operand_put(&dense);
+    return s;
 }
 
 tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
@@ -59,13 +73,14 @@ tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, con
     if (n == 0) return TIDE_OK;
     if (from == to && same_shape(&dst->lay, &src->lay) && tidei_layout_contiguous(&dst->lay) &&
         tidei_layout_contiguous(&src->lay))
-        return tidei_submit_copy(tidei_stream_here(rt), TIDEI_COPY_D2D, dst->st, (size_t)dst->lay.offset * size,
-                                 NULL, src->st, (size_t)src->lay.offset * size, n * size, op);
+        return tidei_submit_transfer(tidei_thread_get(rt), dst->st, (size_t)dst->lay.offset * size, src->st,
+                                     (size_t)src->lay.offset * size, n * size, op);
+    if (tidei_unlikely(!tidei_peer_possible(dst->st->dev, src->st))) return store_over(rt, dst, src, op);
     one_value_program(TIDEI_OP_INPUT, from, to, &p);
     call_over(dst, &c);
     c.in[0] = (tidei_view){.st = src->st, .offset = src->lay.offset};
     tidei_broadcast_strides(&src->lay, dst->lay.ndim, dst->lay.shape, c.in[0].strides);
-    return run(rt, &c, &p, op);
+    return run(dst, &c, &p, op);
 }
 
 tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
@@ -139,7 +154,7 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
     if (!tidei_operands_overlap(dst, src)) return tidei_store_elements(dst->rt, dst, src, op);
     if (tidei_layout_same(&dst->lay, &src->lay))
         return TIDE_OK; /* one storage has one dtype: nothing would change */
-    s = tidei_operand_make(src->rt, src->lay.dtype, src->lay.ndim, src->lay.shape, op, &temporary);
+    s = tidei_operand_make_like(src, dst->st->dev, op, &temporary);
     if (s != TIDE_OK) return s;
     s = tidei_copy_elements(src->rt, &temporary, src, op);
     if (s == TIDE_OK) s = tidei_store_elements(dst->rt, dst, &temporary, op);
@@ -170,7 +185,7 @@ static tide_status fill(const tidei_operand *dst, const void *element, const cha
     tidei_call c;
     if (tidei_layout_size(&dst->lay) == 0) return TIDE_OK;
     if (tidei_layout_contiguous(&dst->lay))
-        return tidei_submit_fill(tidei_stream_here(dst->rt), dst->st, (size_t)dst->lay.offset * size, element, size,
+        return tidei_submit_fill(tidei_stream_for(dst), dst->st, (size_t)dst->lay.offset * size, element, size,
                                  (size_t)tidei_layout_size(&dst->lay), op);
     one_value_program(TIDEI_OP_SCALAR, t, t, &p);
     call_over(dst, &c);
@@ -178,7 +193,7 @@ static tide_status fill(const tidei_operand *dst, const void *element, const cha
         if (c.out[0].strides[i] == 0) c.shape[i] = 1; /* stretched: once is enough */
     }
     memcpy(c.scalars[0], element, size);
-    return run(dst->rt, &c, &p, op);
+    return run(dst, &c, &p, op);
 }
 
 /* Elements of any size that are no numbers: words of the same size, whose bytes pass through unchanged. Elements of 16

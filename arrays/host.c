@@ -8,6 +8,7 @@
 #include "runtime/kinds.h"
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
+#include <tide/device.h>
 
 /* ---- arrays of a kind ---- */
 
@@ -33,6 +34,14 @@ tide_memory tide_array_memory(tide_array *a) {
     tide_memory kind = tidei_operand_kind(&o);
     tidei_operand_put(&o);
     return kind;
+}
+
+int tide_array_device(tide_array *a) {
+    tidei_operand o;
+    if (tidei_operand_get(a, "tide_array_device", &o) != TIDE_OK) return -1;
+    int number = tidei_dev_number(o.st->dev);
+    tidei_operand_put(&o);
+    return number;
 }
 
 /* ---- waiting ---- */
@@ -241,7 +250,7 @@ static tide_status copy_element(const tidei_operand *o, void *element, unsigned 
     tide_status s = may_copy(o, op);
     if (s != TIDE_OK) return s;
     if (!(mode & TIDEI_WRITE)) return tidei_operand_read(o, element, op);
-    return tidei_submit_copy(tidei_stream_here(o->rt), TIDEI_COPY_H2D, o->st, at, element, NULL, 0, size, op);
+    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, element, NULL, 0, size, op);
 }
 
 static tide_status touch_element(const tidei_operand *o, void *element, unsigned mode, const char *op) {
@@ -305,7 +314,7 @@ static tide_status stretch(const tidei_operand *o, int64_t first, int64_t count,
 
 static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool to_host) {
     tidei_dev *d = o->st->dev;
-    tide_stream *s = tidei_stream_here(o->rt);
+    tide_stream *s = tidei_stream_for(o);
     tidei_window w;
     if (!use->bytes) return TIDE_OK;
     tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_prefetch");

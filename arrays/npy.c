@@ -249,8 +249,7 @@ static tide_status read_elements(FILE *f, const char *name, const tidei_npy *h, 
         s = read_bytes(f, name, buf, n, "the elements");
         if (s != TIDE_OK) break;
         normalise(h, buf, n);
-        s = tidei_submit_copy(tidei_stream_here(o->rt), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n,
-                              "tide_npy_read");
+        s = tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n, "tide_npy_read");
     }
     tidei_host_free(o->rt, buf);
     return s;
@@ -405,7 +404,7 @@ static tide_status write_operand(const tidei_operand *o, const char *path) {
     if (o->lay.dtype == TIDE_BF16)
         return tidei_fail(TIDE_E_DTYPE, "tide_npy_write", "%s: bf16 has no .npy form; cast to f32", path);
     if (tidei_layout_contiguous(&o->lay)) return write_file(path, o);
-    tide_status s = tidei_operand_make(o->rt, o->lay.dtype, o->lay.ndim, o->lay.shape, "tide_npy_write", &dense);
+    tide_status s = tidei_operand_make_like(o, o->st->dev, "tide_npy_write", &dense);
     if (s != TIDE_OK) return s;
     s = tidei_copy_elements(o->rt, &dense, o, "tide_npy_write");
     if (s == TIDE_OK) s = write_file(path, &dense);

@@ -21,7 +21,7 @@ static void end_work(tidei_dev *d) {
 
 void tidei_arrays_close(tide_runtime *rt) {
     if (!rt->arrays) return;
-    for (unsigned i = 0; i < rt->ndevs; i++) end_work(&rt->devs[i]);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) end_work(d);
     tidei_batches_close(rt);
     tidei_rules_close(rt);
     tidei_views_close(rt);

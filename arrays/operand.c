@@ -79,7 +79,7 @@ static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
 static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, tidei_pool **out) {
     tidei_dev *d = t->dev;
     if (tidei_unlikely(kind > TIDE_MEMORY_DEVICE || kind < 0 ||
-                       (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->pool)))
+                       (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->here.pool)))
         return tidei_kind_pool(d, kind, op, out);
     *out = tidei_pool_here(d);
     return TIDE_OK;
@@ -107,6 +107,17 @@ tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype
     if (absurd) return tidei_out_of_memory_in(pool->dev, pool->kind, absurd, op);
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
     s = tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &o.st);
+    if (s == TIDE_OK) *out = o;
+    return s;
+}
+
+tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out) {
+    tidei_operand o = {.rt = like->rt};
+    tide_status s = tidei_layout_make(like->lay.dtype, like->lay.ndim, like->lay.shape, op, &o.lay);
+    if (s != TIDE_OK) return s;
+    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(o.lay.dtype);
+    tide_stream *stream = tidei_thread_stream_on(tidei_thread_get(like->rt), d);
+    s = tidei_storage_new_in(tidei_pool_here(d), bytes, stream, op, &o.st);
     if (s == TIDE_OK) *out = o;
     return s;
 }

@@ -91,7 +91,7 @@ static tide_status run(const tidei_operand *out, const tidei_operand *a, const t
     p->out = first_element(out, &uses[0]);
     p->source = first_element(a, &uses[1]);
     p->indices = first_element(indices, &uses[2]);
-    p->fault = a->st->dev->d->fault_addr;
+    p->fault = out->st->dev->d->fault_addr; /* where it runs */
     p->report = tidei_fault_report(TIDEI_FAULT_INDEX, !p->is_signed, TIDEI_FAULT_BY_TAKE);
     return tidei_run_own(out->rt, kernel_for(a->lay.dtype), uses, 3, p, sizeof *p, at,
                          (uint64_t)tidei_layout_size(&out->lay), "tide_take");

@@ -71,7 +71,7 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
     u->rt = rt;
     u->s = s;
     tide_status status = gather(u, uses, n);
-    tidei_moves_wait(&s->dev->moves); /* whoever moved before the pins were seen is done */
+    tidei_moves_wait(&rt->moves); /* whoever moved before the pins were seen is done */
     if (status == TIDE_OK) status = order(u);
     if (status != TIDE_OK) {
         let_go(u);

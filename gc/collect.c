@@ -75,11 +75,12 @@ static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei
                             .hard = limit,
                             .soft = TIDEI_NO_LIMIT,
                             .total = limit,
-                            .available = limit,
-                            .slack_ns = tidei_slack_ns(&rt->devs[0], where == TIDEI_AT_SYNC)};
-    for (unsigned i = 0; i < rt->ndevs; i++) {
+                            .available = limit};
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
+        uint64_t slack = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
+        if (slack > in->slack_ns) in->slack_ns = slack;
         tidei_pool_stats ps;
-        tidei_pools_stats_of(&rt->devs[i], TIDEI_KINDS_ON_HOST, &ps);
+        tidei_pools_stats_of(d, TIDEI_KINDS_ON_HOST, &ps);
         in->rounding += ps.rounding;
     }
 }
@@ -314,12 +315,13 @@ static void tell_host_policy(tidei_gc *gc, const tidei_collection *c) {
 }
 
 static void tell_policies(tidei_gc *gc, const tidei_collection *c) {
-    for (unsigned i = 0; i < gc->rt->ndevs; i++) {
-        tidei_dev *d = &gc->rt->devs[i];
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(gc->rt, d));) {
+        tidei_gc_dev *g = &gc->devs[d->index];
         tidei_policy_in after;
-        snapshot(gc, d, gc->devs[i].before.where, 0, &after);
+        if (!g->before.total) continue; /* opened since the round began */
+        snapshot(gc, d, g->before.where, 0, &after);
         pthread_mutex_lock(&gc->lock);
-        tidei_policy_told(&gc->devs[i].run, &gc->devs[i].before, &after, c);
+        tidei_policy_told(&g->run, &g->before, &after, c);
         pthread_mutex_unlock(&gc->lock);
     }
     tell_host_policy(gc, c);
@@ -366,7 +368,8 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
                              r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection", r->why};
     t->depth_collect++;
     tidei_drain(rt);
-    for (unsigned i = 0; i < rt->ndevs; i++) snapshot(gc, &rt->devs[i], r->where, 0, &gc->devs[i].before);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));)
+        snapshot(gc, d, r->where, 0, &gc->devs[d->index].before);
     snapshot_host(gc, r->where, 0, &gc->host.before);
     tidei_span_begin(rt, &span, 0);
     c.start_ns = now_ns(rt);

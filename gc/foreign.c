@@ -148,7 +148,7 @@ void tide_safepoint(tide_runtime *rt) {
     tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
     if (!t) return;
     tidei_drain(rt);
-    for (unsigned i = 0; i < rt->ndevs; i++) tidei_ask(rt, &rt->devs[i], TIDEI_AT_SAFEPOINT, 0);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) tidei_ask(rt, d, TIDEI_AT_SAFEPOINT, 0);
 }
 
 void tidei_foreign_close(tidei_gc *gc) {

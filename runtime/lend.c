@@ -160,7 +160,7 @@ void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
     if (!s) s = tidei_thread_stream(t);
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK) return NULL;
     tidei_storage_pin(st); /* from here on the address stays, once whoever moved it before is done */
-    tidei_moves_wait(&st->dev->moves);
+    tidei_moves_wait(&st->dev->rt->moves);
     if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK) return (void *)(uintptr_t)st->addr;
     tidei_storage_unpin(st);
     tidei_storage_release(st);

@@ -11,11 +11,12 @@ void tidei_moves_wait(tidei_moves *m) {
 }
 
 static void begin(tidei_dev *d) {
-    pthread_mutex_lock(&d->moves.lock);
-    atomic_store(&d->moves.moving, true);
-    pthread_mutex_lock(&d->streams_lock); /* a stream that is opened later finds the flag too */
-    unsigned n = atomic_load(&d->nstreams);
-    pthread_mutex_unlock(&d->streams_lock);
+    tide_runtime *rt = d->rt;
+    pthread_mutex_lock(&rt->moves.lock);
+    atomic_store(&rt->moves.moving, true);
+    pthread_mutex_lock(&rt->streams.lock); /* a stream that is opened later finds the flag too */
+    unsigned n = atomic_load(&rt->streams.n);
+    pthread_mutex_unlock(&rt->streams.lock);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
         if (!s) continue;
@@ -25,9 +26,10 @@ static void begin(tidei_dev *d) {
 }
 
 static void end(tidei_dev *d) {
-    atomic_fetch_add(&d->moves.done, 1);
-    atomic_store(&d->moves.moving, false);
-    pthread_mutex_unlock(&d->moves.lock);
+    tidei_moves *m = &d->rt->moves;
+    atomic_fetch_add(&m->done, 1);
+    atomic_store(&m->moving, false);
+    pthread_mutex_unlock(&m->lock);
 }
 
 static bool movable(void *owner) {

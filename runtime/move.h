@@ -1,7 +1,7 @@
 /* move.h: storages change their place in device memory, so that a pool can make one large stretch of many small ones.
 **
-** Model. Who moves closes the windows of its device first: it sets `moving`, and waits for the window that is open on each
-** stream. Windows that want to open, and scopes that lend addresses, wait until it is done. Until then a storage's address
+** Model. Who moves closes all windows first: it sets `moving`, and waits for the window that is open on each
+** stream, of all devices: any may use what is moved. Windows that want to open, and scopes that lend addresses, wait until it is done. Until then a storage's address
 ** is the mover's to change. Nobody pays while nobody moves: a window's opening reads one flag.
 ** Moves whose places are apart from each other are queued by one call of the device (`copy_many`), which is for it to make fast.
 ** What must stay true: a pinned storage stays. A move is work on a stream like any other: it comes after the uses of what it
@@ -11,7 +11,7 @@
 
 #include "runtime/pool/pool.h"
 
-/* The movers of a device, one at a time. In tidei_dev. */
+/* The movers of a runtime, one at a time. In tide_runtime. */
 typedef struct tidei_moves {
     pthread_mutex_t lock; /* held by who moves; streams' locks are taken under it */
     atomic_bool moving;

@@ -65,8 +65,7 @@ static void end_visit(tide_runtime *rt) {
 /* The bytes that its pools on the device of that name, and its idle handles, give back. */
 static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
     size_t given = 0;
-    for (unsigned i = 0; i < rt->ndevs; i++) {
-        tidei_dev *d = &rt->devs[i];
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
         given += tidei_reclaimables_purge(d, wanted);
         tidei_pools_settle(d);

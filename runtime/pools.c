@@ -228,7 +228,7 @@ size_t tidei_pools_pinned(tidei_dev *d) {
 
 void tidei_pool_orphaned(tide_pool *x) {
     tidei_dev *d = x->dev;
-    for (unsigned i = 0, n = atomic_load(&d->nstreams); i < n; i++)
+    for (unsigned i = 0, n = atomic_load(&d->rt->streams.n); i < n; i++)
         x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
     atomic_fetch_add(&d->orphans, 1);
     atomic_store(&x->orphan, true); /* from here on a sweep may close it */
@@ -351,7 +351,7 @@ tide_pool *tide_pool_default(tide_runtime *rt) {
 tide_pool *tide_pool_current(tide_runtime *rt) {
     tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
     if (!t) return NULL;
-    return t->pool ? t->pool : t->dev->pool->users;
+    return t->here.pool ? t->here.pool : t->dev->pool->users;
 }
 
 tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
@@ -360,9 +360,10 @@ tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
                           "the runtime is NULL, or the pool belongs to another runtime");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
-    tide_pool *old = t->pool;
-    t->pool = x && x->own ? x : NULL;
-    if (t->pool) tidei_pool_hold(t->pool);
+    tidei_seat *at = tidei_thread_seat(t, x ? x->dev : t->dev);
+    tide_pool *old = at->pool;
+    at->pool = x && x->own ? x : NULL;
+    if (at->pool) tidei_pool_hold(at->pool);
     if (old) tidei_pool_let_go(old);
     tidei_pools_sweep(t->dev);
     return TIDE_OK;

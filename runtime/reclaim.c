@@ -150,7 +150,7 @@ static size_t rung_full(const struct climb *c) {
 }
 static size_t rung_purge(const struct climb *c) { return each_reclaimable(c->d, c->bytes, false); }
 static size_t rung_wait(const struct climb *c) {
-    if (tidei_streams_wait_all(c->d, true) == TIDE_OK) tidei_pools_synced(c->d);
+    if (tidei_streams_wait_users(c->d) == TIDE_OK) tidei_pools_synced(c->d);
     return rung_settle(c);
 }
 static size_t rung_trim(const struct climb *c) { return tidei_pools_trim(c->d, kinds_of(c)); }
@@ -561,10 +561,10 @@ static void reclaim_device(tidei_dev *d, int level) {
     if (level >= TIDE_RECLAIM_DROP) each_reclaimable(d, SIZE_MAX, true);
     if (level >= TIDE_RECLAIM_GC) tidei_collect(d->rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
     tidei_drain(d->rt);
-    if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_all(d, true);
+    if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_users(d);
     each_reclaimable(d, SIZE_MAX, false);
     tidei_drain(d->rt);
-    if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_all(d, true) == TIDE_OK) tidei_pools_synced(d);
+    if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
     tidei_pools_trim(d, TIDEI_KINDS_ALL);
 }
@@ -587,10 +587,10 @@ tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
     size_t given = 0;
     if (!t->depth_climb && !t->depth_drain && !t->depth_collect) { /* from inside a callback it does nothing */
         t->depth_climb++;
-        for (unsigned i = 0; i < rt->ndevs; i++) {
-            size_t before = taken(&rt->devs[i]), after;
-            reclaim_device(&rt->devs[i], level);
-            after = taken(&rt->devs[i]);
+        for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
+            size_t before = taken(d), after;
+            reclaim_device(d, level);
+            after = taken(d);
             given += before > after ? before - after : 0;
         }
         t->depth_climb--;

@@ -1,4 +1,4 @@
-/* runtime.c: opening and closing a runtime's own half: settings, the device, its pool and default stream. */
+/* runtime.c: opening and closing a runtime's own half, what its devices' failures are called, limits, streams for users. */
 #include "runtime/lend.h"
 #include "runtime/neighbours.h"
 #include "runtime/nvtx.h"
@@ -68,7 +68,9 @@ static void tell(tide_stream *s, const char *words) {
     atomic_store(&d->story_state, 2);
 }
 
+/* A stream that waits for another device's may meet with the loss of that one. */
 tide_status tidei_lost_on(tide_stream *s, const char *op) {
+    if (!atomic_load(&s->dev->d->lost)) return tidei_fail_as(op);
     tell(s, tide_last_error()->message);
     return tidei_lost(s->dev, op);
 }
@@ -127,29 +129,7 @@ tide_status tidei_take_fault(tidei_dev *d, const char *op) {
     return report_fault(words, op);
 }
 
-/* Nobody asked in time: a line of the log. */
-static void tell_last_fault(tidei_dev *d) {
-    tidei_saved_error e;
-    tidei_error_save(&e);
-    if (tidei_take_fault(d, "tide_close") != TIDE_OK)
-        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
-    tidei_error_restore(&e);
-}
-
 /* ---- limits ---- */
-
-static size_t limit_of(tidei_dev *d, size_t bytes) {
-    size_t page = d->d->info.page_bytes;
-    return bytes > SIZE_MAX - page ? SIZE_MAX : tidei_round_up(bytes, page);
-}
-
-static void apply_limits(tidei_dev *d, const tidei_settings *s) {
-    size_t hard = SIZE_MAX, soft = SIZE_MAX;
-    if (*s->limit) tidei_parse_bytes(s->limit, d->d->info.total_bytes, &hard);
-    if (*s->soft_limit) tidei_parse_bytes(s->soft_limit, d->d->info.total_bytes, &soft);
-    atomic_store(&d->limit, limit_of(d, hard));
-    atomic_store(&d->soft_limit, soft);
-}
 
 /* Gives memory back, gently first, until the device keeps within `bytes`. */
 static bool shrink_to(tidei_dev *d, size_t bytes) {
@@ -165,7 +145,7 @@ tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
-    size_t wanted = limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
+    size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
     if (!shrink_to(d, wanted)) {
         atomic_store(&d->limit, old);
         return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
@@ -188,66 +168,6 @@ tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes) {
 
 /* ---- opening ---- */
 
-static int ordinal_of(const char *device) {
-    const char *colon = strchr(device, ':');
-    return colon ? atoi(colon + 1) : 0;
-}
-
-static tide_status open_host(tide_runtime *rt, tidei_device **out) {
-    tidei_device_params p = {.ordinal = ordinal_of(rt->set.device),
-                             .host_memory = rt->set.host_memory,
-                             .host_checker = rt->set.debug > 0,
-                             .rt = rt};
-    if (p.ordinal >= rt->set.host_devices)
-        return tidei_fail(TIDE_E_NODEVICE, "tide_open", "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
-                          p.ordinal, rt->set.host_devices);
-    return tidei_host_open(&p, out);
-}
-
-/* The device that the settings name; by default cuda, and where that does not open, host, with the reason kept. */
-static tide_status open_device(tide_runtime *rt, tidei_device **out) {
-    bool cuda = !strncmp(rt->set.device, "cuda", 4);
-    if (!cuda && *rt->set.device) return open_host(rt, out);
-    tidei_device_params p = {.ordinal = ordinal_of(rt->set.device), .rt = rt};
-    tide_status status = tidei_cuda_open(&p, out);
-    if (status == TIDE_OK || cuda) return status;
-    snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
-    tide_clear_error();
-    return open_host(rt, out);
-}
-
-static tide_status open_dev(tide_runtime *rt, tidei_dev *d, tidei_device *device) {
-    d->rt = rt;
-    d->d = device;
-    d->index = 0;
-    pthread_mutex_init(&d->streams_lock, NULL);
-    pthread_mutex_init(&d->moves.lock, NULL);
-    apply_limits(d, &rt->set);
-    pthread_mutex_init(&d->pools_lock, NULL);
-    tide_status status = tidei_pools_open(d);
-    return status == TIDE_OK ? tidei_stream_open(d, &d->stream0) : status;
-}
-
-static void close_dev(tidei_dev *d) {
-    if (!d->d) return;
-    tidei_streams_wait_all(d, true);
-    tell_last_fault(d);
-    tidei_streams_sweep(d, true);
-    tidei_pools_close(d);
-    tidei_storage_spares_free(d);
-    unsigned n = atomic_load(&d->nstreams);
-    for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(d, i);
-        pthread_mutex_destroy(&s->lock);
-        tidei_host_free(d->rt, s);
-    }
-    pthread_mutex_destroy(&d->pools_lock);
-    pthread_mutex_destroy(&d->streams_lock);
-    pthread_mutex_destroy(&d->moves.lock);
-    d->d->ops->close(d->d);
-    d->d = NULL;
-}
-
 static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     struct early early = {0};
     tidei_settings set;
@@ -263,6 +183,10 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     rt->log = set.log ? set.log : log_to_stderr;
     rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;
+    pthread_mutex_init(&rt->devs_lock, NULL);
+    pthread_mutex_init(&rt->peers_lock, NULL);
+    pthread_mutex_init(&rt->streams.lock, NULL);
+    pthread_mutex_init(&rt->moves.lock, NULL);
     pthread_mutex_init(&rt->reclaimables_lock, NULL);
     pthread_cond_init(&rt->reclaimables_idle, NULL);
     pthread_mutex_init(&rt->climb_lock, NULL);
@@ -274,26 +198,18 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
 
 /* Takes `device` over; NULL: opens the one that the settings name. */
 static tide_status open_half(tide_runtime *rt, tidei_device *device) {
-    tide_status status = TIDE_OK;
-    if (!device) status = open_device(rt, &device);
-    if (status != TIDE_OK) return status;
-    rt->devs = tidei_host_alloc(rt, sizeof *rt->devs);
-    rt->deaths = tidei_deaths_open(rt);
-    if (!rt->devs || !rt->deaths) {
-        device->ops->close(device);
-        return tidei_fail_host_memory("tide_open", sizeof *rt->devs);
-    }
-    rt->ndevs = 1;
     tidei_host_budget_init(rt);
-    status = open_dev(rt, &rt->devs[0], device);
-    if (status == TIDE_OK) status = tidei_tracker_open(rt);
+    tide_status status = tidei_devices_open(rt, device);
+    if (status != TIDE_OK) return status;
+    rt->deaths = tidei_deaths_open(rt);
+    status = rt->deaths ? tidei_tracker_open(rt) : tidei_fail_host_memory("tide_open", sizeof(void *));
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
     rt->watched = rt->recorder || rt->tracker;
     tidei_neighbours_enter(rt);
     char text[640];
-    tide_device_text(rt, text, sizeof text);
+    tidei_device_text(&rt->devs[0], text, sizeof text);
     tidei_log(rt, TIDE_LOG_INFO, "runs on %s", text);
     return TIDE_OK;
 }
@@ -326,11 +242,14 @@ void tidei_runtime_close(tide_runtime *rt) {
     tidei_neighbours_leave(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_loans_close(rt);
-    for (unsigned i = 0; i < rt->ndevs; i++) close_dev(&rt->devs[i]);
+    tidei_devices_close(rt);
     tidei_tracker_close(rt);
     tidei_recorder_close(rt);
     tidei_threads_cut(rt);
-    tidei_host_free(rt, rt->devs);
+    pthread_mutex_destroy(&rt->devs_lock);
+    pthread_mutex_destroy(&rt->peers_lock);
+    pthread_mutex_destroy(&rt->streams.lock);
+    pthread_mutex_destroy(&rt->moves.lock);
     pthread_mutex_destroy(&rt->reclaimables_lock);
     pthread_cond_destroy(&rt->reclaimables_idle);
     pthread_mutex_destroy(&rt->climb_lock);
@@ -378,8 +297,9 @@ tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
                           "the stream belongs to another runtime, or was released");
     tidei_thread *t = tidei_thread_get(rt);
     if (!t) return tidei_last_status();
-    t->stream = s;
-    t->stream_life = s ? atomic_load(&s->life) : 0;
+    if (s) tidei_thread_go(t, s->dev);
+    t->here.stream = s;
+    t->here.stream_life = s ? atomic_load(&s->life) : 0;
     return TIDE_OK;
 }
 
@@ -414,9 +334,9 @@ tide_status tide_device_synchronize(tide_runtime *rt) {
 /* The second budget, over all devices. */
 static bool host_budget_valid(tide_runtime *rt) {
     size_t live = 0, backed = 0;
-    for (unsigned i = 0; i < rt->ndevs; i++) {
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
-        tidei_pools_stats_of(&rt->devs[i], TIDEI_KINDS_ON_HOST, &ps);
+        tidei_pools_stats_of(d, TIDEI_KINDS_ON_HOST, &ps);
         if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
         live += ps.live;
         backed += ps.backed;
@@ -426,8 +346,7 @@ static bool host_budget_valid(tide_runtime *rt) {
 }
 
 bool tidei_runtime_valid(tide_runtime *rt) {
-    for (unsigned i = 0; i < rt->ndevs; i++) {
-        tidei_dev *d = &rt->devs[i];
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
         bool valid = true;
         for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) valid = x->p->ops->valid(x->p) && valid;

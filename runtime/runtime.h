@@ -1,6 +1,6 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks: a stream's lock is a leaf; dev->streams_lock, the pool none's lock of settling and the lock of moves may take a
+** Locks: a stream's lock is a leaf; the lock of streams, the pool none's lock of settling and the lock of moves may take a
 ** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
 ** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
 ** holding a lock. The recorder's lock may be taken under any other; under the tracker's only the process's
@@ -9,6 +9,7 @@
 #define TIDEI_RUNTIME_H
 
 #include "runtime/collect.h"
+#include "runtime/devices.h"
 #include "runtime/kinds.h"
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
@@ -38,6 +39,7 @@ typedef struct tidei_settings {
     bool cache;
     char cache_dir[1024];
     size_t cache_max;
+    char peers[256];  /* pairs of devices that may reach each other's memory: "" or "all", "none", "0-1,2-3" */
     char trace[1024]; /* "": nothing is recorded */
     bool trace_given; /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
 } tidei_settings;
@@ -51,11 +53,14 @@ bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 /* The warning about a name in the environment that nobody knows. */
 void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted);
 
-/* A device of a runtime. */
+/* A device of a runtime (runtime/devices.h). */
 struct tidei_dev {
     tide_runtime *rt;
-    tidei_device *d;
+    tidei_device *d; /* NULL: not opened yet */
     unsigned index;
+    atomic_bool open;           /* what follows is there, to the runtime's end */
+    atomic_bool used_elsewhere; /* work of other devices may use its memory: set before the first does */
+    _Atomic uint8_t peers[TIDEI_DEVICES_MAX]; /* what is known of reaching the others' memory, by index */
     /* fixed once open */
     tidei_pool *pool;     /* the default one, of device memory */
     tidei_mem_kind usual; /* of arrays */
@@ -70,12 +75,7 @@ struct tidei_dev {
     tidei_advised *advised;
     _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS]; /* of the other kinds; NULL: not opened yet; never changes then */
     _Atomic size_t nadvised;                      /* written under pools_lock */
-    /* under streams_lock; entries are written once and never go away while the device is open */
-    pthread_mutex_t streams_lock;
-    _Atomic(tide_stream *) streams[TIDEI_STREAMS_MAX];
-    _Atomic unsigned nstreams; /* slots in use so far */
-    atomic_bool waits_anyway;  /* for work that is over too: a pool is, or was, deterministic */
-    tidei_moves moves;
+    atomic_bool waits_anyway;                     /* for work that is over too: a pool is, or was, deterministic */
     tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
@@ -90,27 +90,33 @@ struct tidei_dev {
     char story[640];
 };
 
+/* What a thread has chosen on a device. */
+typedef struct tidei_seat {
+    tide_stream *stream;     /* current stream; NULL: the thread's default one */
+    uint64_t stream_life;    /* stream->life when it was set */
+    tide_stream *own_stream; /* this thread's default one; NULL: the device's, or not made yet */
+    bool wants_stream;       /* not made yet */
+    struct tide_pool *pool;  /* current pool, held; NULL: the device's default */
+} tidei_seat;
+
 struct tidei_thread {           /* per thread and runtime */
     _Atomic(tide_runtime *) rt; /* NULL once the runtime closed or the thread detached */
     uint64_t serial;            /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    bool leaving;        /* its thread is detaching it, and unties it itself; under the process's lock of threads */
-    tidei_dev *dev;      /* current device */
-    tide_stream *stream; /* current stream; NULL: the thread's default one */
-    uint64_t stream_life;      /* stream->life when it was set */
-    tide_stream *own_stream;   /* this thread's default one; NULL: the device's, or not made yet */
-    bool wants_stream;         /* not made yet */
-    struct tide_pool *pool;    /* current pool, held; NULL: the device's default */
-    int collector;             /* of new arrays; -1: the runtime's first */
-    unsigned unsampled;        /* allocations since the last that the tracker looked at */
-    bool scalar;               /* may get and set elements of device memory one by one */
+    bool leaving;       /* its thread is detaching it, and unties it itself; under the process's lock of threads */
+    tidei_dev *dev;     /* current device */
+    tidei_seat here;    /* on it */
+    int collector;      /* of new arrays; -1: the runtime's first */
+    unsigned unsampled; /* allocations since the last that the tracker looked at */
+    bool scalar;        /* may get and set elements of device memory one by one */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     void *gc;                                    /* gc's own per-thread state */
+    tidei_seat away[];                           /* on the other devices, by index */
 };
 
 struct tide_runtime {
@@ -120,9 +126,13 @@ struct tide_runtime {
     void *log_user;
     tidei_settings set;
     char device_note[512]; /* why not cuda; "" if it is */
-    unsigned ndevs;
+    unsigned ndevs;        /* that there are, open or not */
     tidei_dev *devs;
+    pthread_mutex_t devs_lock;  /* held by who opens one */
+    pthread_mutex_t peers_lock; /* held by who finds out whether one reaches another */
     tidei_deaths *deaths;
+    tidei_streams streams;
+    tidei_moves moves;
     tidei_host_budget host_budget;
     struct tidei_loans *loans;     /* runtime/lend.c */
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
@@ -161,7 +171,10 @@ struct tide_runtime {
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
-tide_stream *tidei_thread_stream(tidei_thread *t);
+tide_stream *tidei_thread_stream(tidei_thread *t);                  /* the current one */
+tide_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d); /* the same for a device that may be another */
+static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d);
+void tidei_thread_go(tidei_thread *t, tidei_dev *d);     /* makes it the current device; it is open */
 uint64_t tidei_thread_serial(void);                      /* of the calling thread in the process; not used again */
 static inline tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
 tide_status tidei_threads_prepare(void);                 /* before the first record of the process */
@@ -196,7 +209,8 @@ tide_status tidei_lost(tidei_dev *d, const char *op);
 /* A failure of the device table on stream s under the operation's name; a loss with its story. */
 tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *op);
 
-bool tidei_runtime_valid(tide_runtime *rt); /* pools, counters, streams; for tests */
+size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */
+bool tidei_runtime_valid(tide_runtime *rt);                          /* pools, counters, streams; for tests */
 
 /* ---- the short way to a thread's record (thread.c): every operation takes it several times ---- */
 
@@ -217,8 +231,11 @@ static inline tidei_thread *tidei_thread_get(tide_runtime *rt) {
 tidei_pool *tidei_pool_found(tidei_dev *d); /* the long way */
 static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
     const tidei_thread *t = tidei_thread_records;
-    bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt;
-    return tidei_likely(known && !t->pool) ? d->pool : tidei_pool_found(d);
+    bool known = t && atomic_load_explicit(&t->rt, memory_order_relaxed) == d->rt && t->dev == d;
+    return tidei_likely(known && !t->here.pool) ? d->pool : tidei_pool_found(d);
+}
+static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d) {
+    return t->dev == d ? &t->here : &t->away[d->index];
 }
 
 /* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to know ---- */

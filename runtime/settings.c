@@ -111,6 +111,10 @@ static bool parse_devices(const char *text, void *field, size_t cap) {
     return (void)cap, parse_int(text, 1, 16, field);
 }
 
+static bool parse_peers(const char *text, void *field, size_t cap) {
+    return tidei_peers_parse(text) && parse_text(text, field, cap);
+}
+
 enum { FIELD_TEXT, FIELD_SWITCH, FIELD_INT };
 #define SETTING(member) offsetof(tidei_settings, member), sizeof(((tidei_settings *)0)->member)
 static const struct {
@@ -141,6 +145,7 @@ static const struct {
      offsetof(tide_config, host_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,
      offsetof(tide_config, host_devices)},
+    {"TIDE_PEERS", TIDEI_PEERS_WANTED, parse_peers, SETTING(peers), FIELD_TEXT, offsetof(tide_config, peers)},
     {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level), FIELD_INT,
      offsetof(tide_config, log_level)},
     {"TIDE_DEBUG", "0, 1, 2 or sample:N", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},

@@ -26,8 +26,8 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->host_waits += atomic_load(&d->host_waits);
     s->host_wait_ns += atomic_load(&d->host_wait_ns);
     s->device_waits += atomic_load(&d->device_waits);
-    for (unsigned i = 0, n = atomic_load(&d->nstreams); i < n; i++) {
-        tide_stream *x = tidei_stream_at(d, i);
+    unsigned slot = 0;
+    for (tide_stream *x; (x = tidei_stream_next(d, &slot));) {
         s->launches += atomic_load_explicit(&x->launches, memory_order_relaxed);
         s->copies += atomic_load_explicit(&x->copies, memory_order_relaxed);
     }
@@ -42,12 +42,13 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
     if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
         return tidei_fail(TIDE_E_INVALID, "tide_stats", "struct_size is %zu; this library knows up to %zu",
                           out->struct_size, sizeof *out);
-    if (!tidei_thread_get(rt)) return tidei_last_status();
+    const tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
     tidei_drain(rt);
     tide_statistics s = {.struct_size = out->struct_size};
-    for (unsigned i = 0; i < rt->ndevs; i++) add_device(&rt->devs[i], &s);
-    s.limit = atomic_load(&rt->devs[0].limit);
-    s.soft_limit = atomic_load(&rt->devs[0].soft_limit);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) add_device(d, &s);
+    s.limit = atomic_load(&t->dev->limit);
+    s.soft_limit = atomic_load(&t->dev->soft_limit);
     s.collections = atomic_load(&rt->collections);
     s.early_collections = atomic_load(&rt->early_collections);
     s.collect_ns = atomic_load(&rt->collect_ns);
@@ -67,10 +68,10 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
 void tide_reset_peaks(tide_runtime *rt) {
     if (!rt || !tidei_thread_get(rt)) return;
     tidei_drain(rt);
-    for (unsigned i = 0; i < rt->ndevs; i++) {
-        atomic_store(&rt->devs[i].peak_live, atomic_load(&rt->devs[i].live));
-        atomic_store(&rt->devs[i].peak_backed, atomic_load(&rt->devs[i].backed));
-        tidei_pools_reset_peaks(&rt->devs[i]);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
+        atomic_store(&d->peak_live, atomic_load(&d->live));
+        atomic_store(&d->peak_backed, atomic_load(&d->backed));
+        tidei_pools_reset_peaks(d);
     }
 }
 
@@ -113,21 +114,26 @@ size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
     if (!rt || !tidei_thread_get(rt)) return 0;
     size_t n = 0;
     tidei_drain(rt);
-    for (unsigned i = 0; i < rt->ndevs; i++) {
-        n += usage_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
-        n += pool_line(&rt->devs[i], n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
+        n += usage_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+        n += pool_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         for (int k = TIDEI_MEM_PINNED; k < TIDEI_MEM_KINDS; k++)
-            n += kind_line(&rt->devs[i], (tidei_mem_kind)k, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+            n += kind_line(d, (tidei_mem_kind)k, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
     n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;
 }
 
-size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap) {
-    if (!rt) return 0;
-    tidei_device *d = rt->devs[0].d;
+size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap) {
+    const tidei_device_info *info = &d->d->info;
+    const char *note = d->rt->device_note;
     char total[32];
-    tidei_format_bytes(total, sizeof total, d->info.total_bytes, 1);
-    return (size_t)snprintf(buf, cap, "%s (%s%s%s)%s%s", d->info.name, d->info.model, *d->info.model ? ", " : "",
-                            total, *rt->device_note ? "; no cuda: " : "", rt->device_note);
+    tidei_format_bytes(total, sizeof total, info->total_bytes, 1);
+    return (size_t)snprintf(buf, cap, "%s (%s%s%s)%s%s", info->name, info->model, *info->model ? ", " : "", total,
+                            *note ? "; no cuda: " : "", note);
+}
+
+size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap) {
+    const tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    return t ? tidei_device_text(t->dev, buf, cap) : 0;
 }

@@ -244,11 +244,8 @@ static void look_back(const tidei_use *u, tide_stream *s, struct needs *w) {
 static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs *w, const char *op) {
     tidei_storage *st = u->st;
     if (!st->bytes) return TIDE_OK;
-    if (st->dev->rt != s->dev->rt)
-        return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime; copy it through host memory");
-    if (st->dev != s->dev)
-        return tidei_fail(TIDE_E_INVALID, op, "an array of %s was used on %s; copy it there, or switch the stream",
-                          st->dev->d->info.name, s->dev->d->info.name);
+    tide_status status = tidei_likely(st->dev == s->dev) ? TIDE_OK : tidei_peer_need(s->dev, st, op);
+    if (status != TIDE_OK) return status;
     tidei_stamps_lock(st);
     look_back(u, s, w);
     bool room = tidei_parts_reserve(st, u, s);
@@ -331,7 +328,7 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tide_stre
 static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
     tidei_storage *st = u->st;
     if (tidei_unlikely(!st->bytes)) return true;
-    if (tidei_unlikely(st->dev != s->dev)) return false;
+    if (tidei_unlikely(st->dev != s->dev) && !tidei_peer_known(s->dev, st)) return false;
     bool write = u->mode & TIDEI_WRITE;
     tidei_stamps_lock(st);
     if (tidei_unlikely(st->parts || tidei_use_is_part(u, s))) {
@@ -377,7 +374,7 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
 /* On success s->lock is held, unless *again: storages moved meanwhile. */
 static tide_status open_window(tidei_window *w, bool *again) {
     tide_stream *s = w->s;
-    tidei_moves *moves = &s->dev->moves;
+    tidei_moves *moves = &s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
     uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
     *again = moved_since(moves, so_far);
@@ -418,7 +415,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
         tide_status status = open_window(w, &again);
         if (tidei_unlikely(status != TIDE_OK)) return status;
         if (tidei_likely(!again)) break;
-        tidei_moves_wait(&s->dev->moves);
+        tidei_moves_wait(&s->dev->rt->moves);
     }
     for (unsigned i = 0; i < n; i++) w->ranges[i] = tidei_use_range(&uses[i]);
     return TIDE_OK;

@@ -10,6 +10,8 @@
 
 #include "runtime/pool/pool.h"
 
+typedef struct tidei_thread tidei_thread;
+
 typedef struct tidei_storage {
     _Atomic uint32_t refs;
     atomic_flag flag; /* guards stamps; held for a few loads and stores */
@@ -93,6 +95,11 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result);
 ** memory is the caller's again, whatever the status: the copy waits for that, as tidei_stream_wait does. */
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
+/* From storage to storage, on whatever devices: on the calling thread's stream of the destination's device where that one reaches the
+** source, else through two pinned buffers in turn, on streams of both. The host waits for none of it. May collect, for the
+** buffers. */
+tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t dst_offset, tidei_storage *src,
+                                  size_t src_offset, size_t bytes, const char *op);
 /* Queues a copy from pinned host memory and waits for nothing: that memory is the device's until the stream's work so far is
 ** complete (tidei_stream_wait), whatever the status. */
 tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,

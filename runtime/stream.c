@@ -1,6 +1,6 @@
 /* stream.c: streams, ticks, stamps. The model stands in stream.h.
 **
-** A stream's slot and struct are never given back while the device is open: a stamp that names a slot stays meaningful,
+** A stream's slot and struct are never given back while the runtime is open: a stamp that names a slot stays meaningful,
 ** and the slot's ticks go on rising under its next stream. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
@@ -51,7 +51,16 @@ static void raise_to(_Atomic uint64_t *x, uint64_t v) {
 }
 
 tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
-    return atomic_load_explicit(&d->streams[slot], memory_order_acquire);
+    return atomic_load_explicit(&d->rt->streams.at[slot], memory_order_acquire);
+}
+
+tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
+    unsigned n = atomic_load_explicit(&d->rt->streams.n, memory_order_acquire);
+    while (*slot < n) {
+        tide_stream *s = tidei_stream_at(d, (*slot)++);
+        if (s->dev == d) return s;
+    }
+    return NULL;
 }
 
 static uint64_t known_completed(tide_stream *s) {
@@ -204,15 +213,25 @@ void tidei_stream_reached(tide_stream *s, uint64_t tick) {
 
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     tide_status status = TIDE_OK;
-    unsigned n = atomic_load(&d->nstreams);
-    for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(d, i);
-        tide_status one = s && s->ds ? wait_for(s, quiet) : TIDE_OK;
+    unsigned slot = 0;
+    for (tide_stream *s; (s = tidei_stream_next(d, &slot));) {
+        tide_status one = s->ds ? wait_for(s, quiet) : TIDE_OK;
         if (one != TIDE_OK) status = one;
     }
     if (!quiet && status == TIDE_OK) {
         tidei_pools_synced(d);
         after_wait(d);
+    }
+    return status;
+}
+
+/* A loss of one of the other devices is no concern of this one's: its work is over. */
+tide_status tidei_streams_wait_users(tidei_dev *d) {
+    tide_status status = tidei_streams_wait_all(d, true);
+    for (tidei_dev *x = NULL; status == TIDE_OK && (x = tidei_dev_next(d->rt, x));) {
+        if (x == d || !atomic_load(&d->used_elsewhere)) continue;
+        tide_status one = tidei_streams_wait_all(x, true);
+        if (one != TIDE_OK && one != TIDE_E_LOST) status = one;
     }
     return status;
 }
@@ -251,12 +270,11 @@ static uint64_t queued_ns(tide_stream *s, uint64_t now, bool *busy) {
 }
 
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
-    unsigned n = atomic_load(&d->nstreams);
+    unsigned slot = 0;
     uint64_t most = 0, now = tidei_now_ns();
     bool busy = false;
-    for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(d, i);
-        uint64_t ns = s ? queued_ns(s, now, &busy) : 0;
+    for (tide_stream *s; (s = tidei_stream_next(d, &slot));) {
+        uint64_t ns = queued_ns(s, now, &busy);
         if (ns > most) most = ns;
     }
     uint64_t usual = busy && waits ? atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed) : 0;
@@ -302,7 +320,7 @@ static tide_status mark_place(tide_stream *s, tidei_mark **out) {
 /* What s has seen by now. Without host memory the mark says less than is true. */
 static void mark_seen(tide_stream *s, tidei_mark *m) {
     tide_runtime *rt = s->dev->rt;
-    unsigned n = atomic_load_explicit(&s->dev->nstreams, memory_order_acquire);
+    unsigned n = atomic_load_explicit(&rt->streams.n, memory_order_acquire);
     if (n > m->room) {
         unsigned room = (n + SEEN_STEP - 1) / SEEN_STEP * SEEN_STEP;
         uint64_t *more = tidei_host_alloc(rt, room * sizeof *more);
@@ -416,7 +434,7 @@ static void marks_drop(tide_stream *s) {
     s->first = s->nmarks = s->credit = 0;
 }
 
-/* Gives back the device's half of a stream whose work is complete; under streams_lock and s->lock. */
+/* Gives back the device's half of a stream whose work is complete; under the lock of streams and s->lock. */
 static void retire_locked(tide_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
@@ -439,13 +457,11 @@ static void retire(tide_stream *s, bool all) {
 }
 
 void tidei_streams_sweep(tidei_dev *d, bool all) {
-    pthread_mutex_lock(&d->streams_lock);
-    unsigned n = atomic_load(&d->nstreams);
-    for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(d, i);
+    unsigned slot = 0;
+    pthread_mutex_lock(&d->rt->streams.lock);
+    for (tide_stream *s; (s = tidei_stream_next(d, &slot));)
         if (all || atomic_load(&s->released)) retire(s, all);
-    }
-    pthread_mutex_unlock(&d->streams_lock);
+    pthread_mutex_unlock(&d->rt->streams.lock);
 }
 
 tidei_dstream *tidei_stream_hold(tide_stream *s) {
@@ -462,19 +478,21 @@ void tidei_stream_let_go(tide_stream *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A slot without a stream: a retired one, or a fresh one; under streams_lock. NULL: host memory or slots exhausted. */
+/* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of streams. NULL: host memory or slots
+** exhausted. */
 static tide_stream *free_slot(tidei_dev *d) {
-    unsigned n = atomic_load(&d->nstreams);
-    for (unsigned i = 0; i < n; i++)
-        if (!tidei_stream_at(d, i)->ds) return tidei_stream_at(d, i);
+    tidei_streams *all = &d->rt->streams;
+    unsigned n = atomic_load(&all->n), slot = 0;
+    for (tide_stream *s; (s = tidei_stream_next(d, &slot));)
+        if (!s->ds) return s;
     if (n == TIDEI_STREAMS_MAX) return NULL;
     tide_stream *s = tidei_host_alloc(d->rt, sizeof *s);
     if (!s) return NULL;
     s->dev = d;
     s->slot = (uint16_t)n;
     pthread_mutex_init(&s->lock, NULL);
-    atomic_store_explicit(&d->streams[n], s, memory_order_release);
-    atomic_store_explicit(&d->nstreams, n + 1, memory_order_release);
+    atomic_store_explicit(&all->at[n], s, memory_order_release);
+    atomic_store_explicit(&all->n, n + 1, memory_order_release);
     return s;
 }
 
@@ -484,15 +502,16 @@ static tide_status device_half(tidei_device *d, void *const *native, tidei_dstre
 }
 
 static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **out) {
+    tidei_streams *all = &d->rt->streams;
     tidei_streams_sweep(d, false);
-    pthread_mutex_lock(&d->streams_lock);
+    pthread_mutex_lock(&all->lock);
     tide_status status = TIDE_OK;
     tide_stream *s = free_slot(d);
     if (!s)
-        status = atomic_load(&d->nstreams) == TIDEI_STREAMS_MAX
+        status = atomic_load(&all->n) == TIDEI_STREAMS_MAX
                      ? tidei_fail(TIDE_E_INVALID, "tide_stream_new",
-                                  "%s has %d streams, the most there can be; release some", d->d->info.name,
-                                  TIDEI_STREAMS_MAX)
+                                  "the runtime has %d streams, the most there can be; release some of %s",
+                                  TIDEI_STREAMS_MAX, d->d->info.name)
                      : tidei_fail_host_memory("tide_stream_new", sizeof *s);
     tidei_dstream *ds = NULL;
     if (status == TIDE_OK) status = device_half(d->d, native, &ds);
@@ -506,7 +525,7 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
         atomic_store(&s->ds, ds);
         *out = s;
     }
-    pthread_mutex_unlock(&d->streams_lock);
+    pthread_mutex_unlock(&all->lock);
     return status;
 }
 

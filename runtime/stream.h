@@ -9,14 +9,15 @@
 ** others are known to wait for work that more was submitted behind, from time to time behind a submission (`credit`).
 ** What must stay true: what a mark says was seen is ordered before its event. Ticks of one slot only rise, also when a slot is
 ** reused by a later stream, so an old stamp never looks pending again. `completed` only rises, and `seen` while the slot
-** serves one stream. A stream's lock orders its submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
+** serves one stream. Slots are the runtime's, so that a stamp means the same on all its devices; a slot stays with its device.
+** A stream's lock orders its submissions; it is a leaf (no other lock is taken under it but a storage's flag). The device's half of a stream stays
 ** while somebody holds it: whoever uses it outside the lock does. */
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
 
 #include "runtime/device/device.h"
 
-#define TIDEI_STREAMS_MAX 256 /* streams of one device alive or draining; a seen row is 2 KiB */
+#define TIDEI_STREAMS_MAX 256 /* streams of a runtime alive or draining; a seen row is 2 KiB */
 
 typedef struct tidei_dev tidei_dev; /* a device as the runtime keeps it: runtime/runtime.h */
 
@@ -97,6 +98,13 @@ struct tide_stream {
     uint64_t followed; /* the last tick when others began to wait, with more behind what they waited for */
 };
 
+/* The streams of a runtime. In tide_runtime. */
+typedef struct tidei_streams {
+    pthread_mutex_t lock;                         /* guards what follows; entries are written once and stay */
+    _Atomic(tide_stream *) at[TIDEI_STREAMS_MAX]; /* by slot */
+    _Atomic unsigned n;                           /* slots in use so far */
+} tidei_streams;
+
 /* Under the lock that guards the counter's writers: no need of an atomic addition. */
 static inline void tidei_count_locked(_Atomic uint64_t *x) {
     atomic_store_explicit(x, atomic_load_explicit(x, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -151,9 +159,13 @@ void tidei_stream_let_go(tide_stream *s);
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
-void tidei_stream_reached(tide_stream *s, uint64_t tick); /* the caller has learnt that it is complete */
-tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet);
+void tidei_stream_reached(tide_stream *s, uint64_t tick);     /* the caller has learnt that it is complete */
+tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet); /* the device's */
+/* The host waits for all work that may use the device's memory, on whatever device it is. */
+tide_status tidei_streams_wait_users(tidei_dev *d);
 tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
+/* The next one of the device's; NULL: there are no more. Begin with *slot = 0. */
+tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which they complete, and, where
 ** the host is about to wait (`waits`), by past waits. */
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits);

@@ -55,11 +55,14 @@ static void leave(tide_runtime *rt, tidei_thread *t) {
     pthread_mutex_unlock(&all_lock);
 }
 
-/* Whoever has it as current stream goes back to its own default one. */
-static void drop_own_stream(tide_runtime *rt, tidei_thread *t) {
-    atomic_fetch_add(&t->own_stream->life, 1);
-    tidei_stream_drop(t->own_stream);
-    t->own_stream = NULL;
+/* Whoever has its own stream as current one goes back to its default one. */
+static void leave_seat(tide_runtime *rt, tidei_seat *x) {
+    if (x->pool) tidei_pool_let_go(x->pool);
+    x->pool = NULL;
+    if (!x->own_stream) return;
+    atomic_fetch_add(&x->own_stream->life, 1);
+    tidei_stream_drop(x->own_stream);
+    x->own_stream = NULL;
     atomic_fetch_sub(&rt->own_streams, 1);
 }
 
@@ -68,9 +71,8 @@ static void detach(tidei_thread *t) {
     tide_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
     if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
-    if (t->pool) tidei_pool_let_go(t->pool);
-    t->pool = NULL;
-    if (t->own_stream) drop_own_stream(rt, t);
+    leave_seat(rt, &t->here);
+    for (unsigned i = 0; i < rt->ndevs; i++) leave_seat(rt, &t->away[i]);
     leave(rt, t);
 }
 
@@ -123,7 +125,7 @@ static void sweep_records(void) {
 }
 
 static tidei_thread *new_record(tide_runtime *rt) {
-    tidei_thread *t = calloc(1, sizeof *t);
+    tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->away[0]);
     if (!t) {
         tidei_fail_host_memory("tide_thread_attach", sizeof *t);
         return NULL;
@@ -131,7 +133,8 @@ static tidei_thread *new_record(tide_runtime *rt) {
     t->serial = rt->serial;
     t->dev = &rt->devs[0];
     t->collector = -1;
-    t->wants_stream = rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
+    t->here.wants_stream = rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
+    for (unsigned i = 0; i < rt->ndevs; i++) t->away[i].wants_stream = t->here.wants_stream;
     if (pthread_setspecific(at_exit,
                             tidei_thread_records)) { /* allocates, once a thread: later calls do not fail */
         free(t);
@@ -180,38 +183,53 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
 }
 
 tidei_pool *tidei_pool_found(tidei_dev *d) {
-    const tidei_thread *t = find(d->rt);
-    return t && t->pool ? t->pool->p : d->pool;
+    tidei_thread *t = find(d->rt);
+    const tidei_seat *x = t ? tidei_thread_seat(t, d) : NULL;
+    return x && x->pool ? x->pool->p : d->pool;
 }
 
-/* The other streams of a device are for whoever asks for some. */
+/* ---- where a thread's work goes ---- */
+
+/* The other streams of a runtime are for whoever asks for some. */
 #define OWN_STREAMS_MOST (TIDEI_STREAMS_MAX / 2)
 
 /* Where there is none to be had, the device's serves: no error of anybody's. */
-__attribute__((noinline)) static void make_own_stream(tidei_thread *t) {
+__attribute__((noinline)) static void make_own_stream(tidei_seat *x, tidei_dev *d) {
     tidei_saved_error e;
     tidei_error_save(&e);
-    t->wants_stream = false;
-    bool room = atomic_fetch_add(&t->dev->rt->own_streams, 1) < OWN_STREAMS_MOST;
-    if (room && tidei_stream_open(t->dev, &t->own_stream) == TIDE_OK) {
-        atomic_store(&t->own_stream->of_thread, true);
+    x->wants_stream = false;
+    bool room = atomic_fetch_add(&d->rt->own_streams, 1) < OWN_STREAMS_MOST;
+    if (room && tidei_stream_open(d, &x->own_stream) == TIDE_OK) {
+        atomic_store(&x->own_stream->of_thread, true);
         return;
     }
-    atomic_fetch_sub(&t->dev->rt->own_streams, 1);
+    atomic_fetch_sub(&d->rt->own_streams, 1);
     tidei_error_restore(&e);
 }
 
-static tide_stream *default_stream(tidei_thread *t) {
-    if (tidei_unlikely(t->wants_stream)) make_own_stream(t);
-    return tidei_unlikely(t->own_stream != NULL) ? t->own_stream : t->dev->stream0;
+static tide_stream *default_stream(tidei_seat *x, tidei_dev *d) {
+    if (tidei_unlikely(x->wants_stream)) make_own_stream(x, d);
+    return tidei_unlikely(x->own_stream != NULL) ? x->own_stream : d->stream0;
 }
 
-tide_stream *tidei_thread_stream(tidei_thread *t) {
-    tide_stream *s = t->stream;
-    if (tidei_likely(!s)) return default_stream(t);
-    if (atomic_load_explicit(&s->life, memory_order_relaxed) == t->stream_life) return s;
-    t->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
-    return default_stream(t);
+static inline tide_stream *stream_of(tidei_seat *x, tidei_dev *d) {
+    tide_stream *s = x->stream;
+    if (tidei_likely(!s)) return default_stream(x, d);
+    if (atomic_load_explicit(&s->life, memory_order_relaxed) == x->stream_life) return s;
+    x->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
+    return default_stream(x, d);
+}
+
+tide_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
+
+tide_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) { return stream_of(tidei_thread_seat(t, d), d); }
+
+void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
+    if (t->dev == d) return;
+    t->away[t->dev->index] = t->here;
+    t->here = t->away[d->index];
+    t->away[d->index] = (tidei_seat){0};
+    t->dev = d;
 }
 
 tide_status tide_thread_attach(tide_runtime *rt) {

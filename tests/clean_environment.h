@@ -23,7 +23,8 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_TRACE",
                                         "TIDE_THREAD_STREAMS",
                                         "TIDE_DEFAULT_MEMORY",
-                                        "TIDE_HOST_LIMIT"};
+                                        "TIDE_HOST_LIMIT",
+                                        "TIDE_PEERS"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

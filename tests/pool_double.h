@@ -117,7 +117,7 @@ void tidei_transit_end(tidei_dev *d, bool changed) {
 /* ---- streams and stamps ---- */
 
 /* Nobody waits for the double. */
-tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) { return (void)d, (void)quiet, TIDE_E_DEVICE; }
+tide_status tidei_streams_wait_users(tidei_dev *d) { return (void)d, TIDE_E_DEVICE; }
 
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     tide_stream *s = &dbl.streams[x.stream];
@@ -179,7 +179,10 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
 /* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested over doubles. */
 tidei_dstream *tidei_stream_hold(tide_stream *s) { return (void)s, NULL; }
 void tidei_stream_let_go(tide_stream *s) { (void)s; }
-tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->streams[slot]); }
+tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->rt->streams.at[slot]); }
+tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
+    return *slot < TIDEI_STREAMS_MAX ? tidei_stream_at(d, (*slot)++) : NULL;
+}
 tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
     return (void)s, (void)from, (void)tick, TIDE_E_UNSUPPORTED;
 }
@@ -359,9 +362,9 @@ static tidei_dev *double_open(size_t page_bytes, size_t total) {
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) {
         dbl.streams[i].dev = &dbl.dev;
         dbl.streams[i].slot = (uint16_t)i;
-        dbl.dev.streams[i] = &dbl.streams[i];
+        dbl.rt.streams.at[i] = &dbl.streams[i];
     }
-    dbl.dev.nstreams = TIDEI_STREAMS_MAX;
+    dbl.rt.streams.n = TIDEI_STREAMS_MAX;
     return &dbl.dev;
 }
 

@@ -4,7 +4,7 @@
 
 static void nothing(const void *p) { (void)p; }
 
-/* The wrapped device: host, with text kernels that compile to nothing, so that every slot is there to fail. */
+/* The wrapped device: host, with text kernels that compile to nothing, and access to enable, so that every slot is there to fail. */
 static int kernels;
 static tide_status fake_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
                                    size_t *n) {
@@ -16,6 +16,12 @@ static tide_status fake_kernel_new(tidei_device *d, const tidei_kernel_text *t, 
 static void fake_kernel_release(tidei_device *d, tidei_dkernel *k) {
     (void)d, (void)k;
     kernels--;
+}
+
+static bool fake_peer_possible(tidei_device *d, tidei_device *other) { return d == other; }
+static tide_status fake_peer_enable(tidei_device *d, tidei_device *other) {
+    assert_ptr_equal(d, other); /* also where both come wrapped */
+    return TIDE_OK;
 }
 
 struct box {
@@ -35,6 +41,8 @@ static int open_box(void **state) {
     b->ops = *b->inner->ops;
     b->ops.kernel_new = fake_kernel_new;
     b->ops.kernel_release = fake_kernel_release;
+    b->ops.peer_possible = fake_peer_possible;
+    b->ops.peer_enable = fake_peer_enable;
     b->inner->ops = &b->ops;
     assert_ok(tidei_fault_open(b->inner, &b->d));
     size_t page = b->d->info.page_bytes;
@@ -106,6 +114,10 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     case TIDEI_FAULT_RAW_ALLOC:
         status = o->raw_alloc(b->d, TIDEI_MEM_PINNED, 64, &a);
         if (status == TIDE_OK) o->raw_free(b->d, TIDEI_MEM_PINNED, a, 64);
+        break;
+    case TIDEI_FAULT_PEER_ENABLE:
+        assert_true(o->peer_possible(b->d, b->d) && o->peer_possible(b->d, b->inner));
+        status = o->peer_enable(b->d, b->d);
         break;
     case TIDEI_FAULT_PREFETCH: status = o->prefetch(b->d, b->s, b->raw, 64, true); break;
     case TIDEI_FAULT_ADVISE: status = o->advise(b->d, b->raw, 64, TIDEI_ADVICE_HOST); break;

@@ -115,7 +115,7 @@ static void released_slots_serve_again(void **state) {
         if (i % 16 == 0) assert_ok(tidei_streams_wait_all(d, true));
     }
     assert_ok(tidei_streams_wait_all(d, true));
-    assert_true(atomic_load(&d->nstreams) <= 40);
+    assert_true(atomic_load(&d->rt->streams.n) <= 40);
     tidei_storage_release(x);
     half_close(rt);
 }

@@ -67,9 +67,12 @@ typedef struct tide_config {
         *default_memory; /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
     const char
         *host_limit; /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
+    /* TIDE_PEERS: which devices may use each other's memory where they can: "all" (default), "none", or pairs: "0-1,2-3". The
+    ** others' arrays are copied through the host (tide/device.h) */
+    const char *peers;
 } tide_config;
 
-/* Opens a runtime on one device. `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
+/* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
 ** TIDE_E_FORKED in a fork's child whose parent had opened a runtime before, though it be closed by then: neither CUDA nor
 ** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
@@ -79,7 +82,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_ru
 ** threads may end meanwhile. Does nothing in a fork's child. */
 TIDE_API void tide_close(tide_runtime *rt);
 
-/* "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that
+/* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that
 ** the whole text has, like snprintf. */
 TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 

@@ -246,10 +246,14 @@ static inline unsigned tidei_fault_by(uint64_t word) { return (unsigned)(word >>
 
 typedef struct tidei_device_params {
     int ordinal;
+    int count;          /* host: how many host devices there are; 0: nobody says */
     size_t host_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
     size_t host_page;   /* host: page_bytes; 0: 64 KiB */
     bool host_checker;  /* host: check the order of accesses */
-    tide_runtime *rt;   /* for tidei_log and tidei_host_alloc; may be NULL */
+    /* (may be NULL) host: another one, that stays open as long, with which it shares the checker: work of both may use the same
+    ** memory */
+    tidei_device *host_sibling;
+    tide_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);
@@ -271,6 +275,7 @@ enum tidei_fault_slot {
     TIDEI_FAULT_MAP,
     TIDEI_FAULT_UNMAP,
     TIDEI_FAULT_RAW_ALLOC,
+    TIDEI_FAULT_PEER_ENABLE,
     TIDEI_FAULT_PREFETCH,
     TIDEI_FAULT_ADVISE,
     TIDEI_FAULT_MEMPOOL_NEW,

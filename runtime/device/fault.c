@@ -31,6 +31,7 @@ typedef struct fault {
 } fault;
 
 static fault *fault_of(tidei_device *d) { return (fault *)d; }
+static bool fault_peer_possible(tidei_device *d, tidei_device *other);
 
 static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_ANY] = "any",
@@ -39,6 +40,7 @@ static const char *const slot_names[TIDEI_FAULT_SLOTS] = {
     [TIDEI_FAULT_MAP] = "map",
     [TIDEI_FAULT_UNMAP] = "unmap",
     [TIDEI_FAULT_RAW_ALLOC] = "raw_alloc",
+    [TIDEI_FAULT_PEER_ENABLE] = "peer_enable",
     [TIDEI_FAULT_PREFETCH] = "prefetch",
     [TIDEI_FAULT_ADVISE] = "advise",
     [TIDEI_FAULT_MEMPOOL_NEW] = "mempool_new",
@@ -185,6 +187,22 @@ static tide_status fault_advise(tidei_device *d, tidei_addr addr, size_t bytes, 
 static tide_status fault_host_use(tidei_device *d, const char *op, const tidei_range *r, bool begins) {
     fault *f = fault_of(d);
     return f->inner->ops->host_use ? f->inner->ops->host_use(f->inner, op, r, begins) : TIDE_OK;
+}
+
+/* A device that is not ours is wrapped itself, or is the wrapped one's like. */
+static tidei_device *other_of(tidei_device *d) {
+    return d->ops->peer_possible == fault_peer_possible ? fault_of(d)->inner : d;
+}
+
+static bool fault_peer_possible(tidei_device *d, tidei_device *other) {
+    fault *f = fault_of(d);
+    return f->inner->ops->peer_possible(f->inner, other_of(other));
+}
+
+static tide_status fault_peer_enable(tidei_device *d, tidei_device *other) {
+    fault *f = fault_of(d);
+    tide_status status = enter(f, TIDEI_FAULT_PEER_ENABLE);
+    return status == TIDE_OK ? leave(f, f->inner->ops->peer_enable(f->inner, other_of(other))) : status;
 }
 
 static tide_status fault_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
@@ -423,6 +441,8 @@ static const struct tidei_device_ops fault_ops = {
     .prefetch = fault_prefetch,
     .advise = fault_advise,
     .host_use = fault_host_use,
+    .peer_possible = fault_peer_possible,
+    .peer_enable = fault_peer_enable,
     .memory = fault_memory,
     .mempool_new = fault_mempool_new,
     .mempool_release = fault_mempool_release,
@@ -463,6 +483,7 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
+    if (!inner->ops->peer_possible) f->ops.peer_possible = NULL;
     if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;

@@ -98,13 +98,12 @@ void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
 /* A closed one, or a fresh one at the list's end; under streams_lock. */
 static tidei_dstream *free_stream(tidei_host *h) {
     tidei_dstream **end = &h->streams;
-    unsigned id = 0;
-    for (; *end; end = &(*end)->next, id++)
+    for (; *end; end = &(*end)->next)
         if (!(*end)->open) return *end;
     tidei_dstream *s = tidei_host_alloc(h->rt, sizeof *s);
     if (!s) return NULL;
     s->host = h;
-    s->id = id;
+    s->id = atomic_fetch_add(&h->group->streams, 1);
     s->work.coarse = s->recorded.coarse = true;
     pthread_mutex_init(&s->lock, NULL);
     *end = s;
@@ -366,6 +365,34 @@ static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, 
 
 /* ---- opening and closing ---- */
 
+static bool is_host(const tidei_device *d);
+
+static tidei_host_group *group_new(tide_runtime *rt, bool checker) {
+    tidei_host_group *g = tidei_host_alloc(rt, sizeof *g);
+    if (!g) return NULL;
+    g->checker = checker ? tidei_checker_open(rt) : NULL;
+    if (g->checker || !checker) return g;
+    tidei_host_free(rt, g);
+    return NULL;
+}
+
+/* The sibling's, or one of its own. */
+static bool join_group(tidei_host *h, const tidei_device_params *p) {
+    tidei_device *sibling = p->host_sibling;
+    if (sibling && !is_host(sibling)) sibling = tidei_fault_inner(sibling);
+    h->group = sibling ? host_of(sibling)->group : group_new(p->rt, p->host_checker);
+    if (!h->group) return false;
+    atomic_fetch_add(&h->group->devices, 1);
+    h->checker = h->group->checker;
+    return true;
+}
+
+static void leave_group(tidei_host *h) {
+    if (atomic_fetch_sub(&h->group->devices, 1) != 1) return;
+    tidei_checker_close(h->group->checker);
+    tidei_host_free(h->rt, h->group);
+}
+
 /* Streams left open end with what they have queued; all are told before the first is waited for. */
 static void host_close(tidei_device *d) {
     tidei_host *h = host_of(d);
@@ -380,7 +407,7 @@ static void host_close(tidei_device *d) {
         tidei_host_free(h->rt, s);
     }
     host_speak(d);
-    tidei_checker_close(h->checker);
+    leave_group(h);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
     pthread_mutex_destroy(&h->mempools_lock);
@@ -426,6 +453,8 @@ static const struct tidei_device_ops host_ops = {
     .close = host_close,
 };
 
+static bool is_host(const tidei_device *d) { return d->ops->close == host_close; }
+
 static size_t address_space(size_t ceiling, size_t page) {
     size_t bytes = ceiling > VA_MAX ? ceiling : ceiling > VA_MAX / VA_FACTOR ? VA_MAX : VA_FACTOR * ceiling;
     return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
@@ -433,6 +462,8 @@ static size_t address_space(size_t ceiling, size_t page) {
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
     info->flags = TIDEI_DEV_RUNS_HOST | TIDEI_DEV_PAGES | TIDEI_DEV_UNIFIED;
+    info->ordinal = p->ordinal;
+    info->count = p->count;
     info->page_bytes = page;
     info->align = TIDEI_HOST_ALIGN;
     info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
@@ -455,7 +486,7 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
     h->base.fault_addr = (uintptr_t)h->fault;
     h->base.findings = &h->found;
     describe(&h->base.info, p, page);
-    if (p->host_checker && !(h->checker = tidei_checker_open(p->rt))) {
+    if (!join_group(h, p)) {
         tidei_host_free(p->rt, h);
         return no_memory("host_open");
     }

@@ -181,10 +181,17 @@ struct tidei_dpage {
     tidei_dpage *next, **prev; /* unmapped ones that have bytes, under memory_lock */
 };
 
+/* What the host devices of a runtime share: one sees the others' work. */
+typedef struct tidei_host_group {
+    _Atomic unsigned devices, streams; /* open; made so far, which names them */
+    tidei_checker *checker;            /* NULL: off */
+} tidei_host_group;
+
 struct tidei_host {
     tidei_device base;
     tide_runtime *rt;
-    tidei_checker *checker; /* NULL: off */
+    tidei_host_group *group;
+    tidei_checker *checker; /* the group's */
     pid_t pid;              /* of the process that opened it */
     _Atomic uint64_t fault[TIDEI_FAULT_WORDS];
     _Atomic size_t used; /* bytes of pages and raw device memory */

@@ -122,15 +122,15 @@ static void drop_excess(driver *p) {
 
 /* ---- freeing ---- */
 
-/* A stream to free on, held: one on which a last use is pending; else where the block was taken, or the default one. NULL:
+/* A stream of the device to free on, held: one on which a last use is pending; else where the block was taken, or the default one. NULL:
 ** none of them is left, so all work is complete. */
 static tidei_dstream *pick(driver *p, record *r, tide_stream **out) {
     tidei_dev *dev = p->base.dev;
     tidei_stamp *x = tidei_stamps_at(&r->stamps);
     tidei_dstream *ds = NULL;
     for (unsigned i = 0; i < r->stamps.n && !ds; i++) {
-        if (tidei_reuse_known_done(dev, x[i])) continue;
         *out = tidei_stream_at(dev, x[i].stream);
+        if ((*out)->dev != dev || tidei_reuse_known_done(dev, x[i])) continue;
         ds = tidei_stream_hold(*out);
     }
     for (unsigned i = 0; i < 2 && !ds; i++) {
@@ -258,12 +258,11 @@ static size_t driver_settle(tidei_pool *pool) {
 ** ticks; so this waits only for what other threads submit meanwhile. */
 static void tell_done(driver *p) {
     tidei_dev *dev = p->base.dev;
-    unsigned n = atomic_load(&dev->nstreams);
+    unsigned slot = 0;
     tidei_saved_error e;
     tidei_error_save(&e);
-    for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(dev, i);
-        tidei_stamp last = {.tick = s ? atomic_load(&s->submitted) : 0, .stream = (uint16_t)i, .write = 1};
+    for (tide_stream *s; (s = tidei_stream_next(dev, &slot));) {
+        tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot, .write = 1};
         if (!last.tick || atomic_load(&s->adopted) || !tidei_stamp_done(dev, last)) continue;
         tidei_dstream *ds = tidei_stream_hold(s);
         if (!ds) continue;

@@ -127,7 +127,7 @@ static size_t wait_for_parked(none *p, size_t wanted) {
     if (tidei_on_device(kind) && (wanted > dev->d->info.total_bytes ||
                                   !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), parked, wanted)))
         return 0;
-    return tidei_streams_wait_all(dev, true) == TIDE_OK ? none_settle(&p->base) : 0;
+    return tidei_streams_wait_users(dev) == TIDE_OK ? none_settle(&p->base) : 0;
 }
 
 /* It may be the host's memory that lacks, of which nothing but the block itself is wanted here. */

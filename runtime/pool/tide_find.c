@@ -19,7 +19,7 @@
 #define STALE_TICKS 16
 
 static bool stale(tidei_dev *d, tidei_stamp x) {
-    tide_stream *s = atomic_load_explicit(&d->streams[x.stream], memory_order_acquire);
+    tide_stream *s = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
     return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
 }
 
@@ -73,7 +73,7 @@ static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, 
 /* How much has been submitted after the work that is pending on x; 0 where that is on several streams. */
 static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
-    tide_stream *s = atomic_load_explicit(&p->base.dev->streams[x->slot], memory_order_acquire);
+    tide_stream *s = atomic_load_explicit(&p->base.dev->rt->streams.at[x->slot], memory_order_acquire);
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 

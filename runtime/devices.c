@@ -1,0 +1,212 @@
+/* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The model stands in devices.h. */
+#include "runtime/devices.h"
+#include "runtime/pools.h"
+#include "runtime/runtime.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <tide/device.h>
+
+/* ---- limits ---- */
+
+size_t tidei_limit_of(const tidei_dev *d, size_t bytes) {
+    size_t page = d->d->info.page_bytes;
+    return bytes > SIZE_MAX - page ? SIZE_MAX : tidei_round_up(bytes, page);
+}
+
+static void apply_limits(tidei_dev *d, const tidei_settings *s) {
+    size_t hard = SIZE_MAX, soft = SIZE_MAX;
+    if (*s->limit) tidei_parse_bytes(s->limit, d->d->info.total_bytes, &hard);
+    if (*s->soft_limit) tidei_parse_bytes(s->soft_limit, d->d->info.total_bytes, &soft);
+    atomic_store(&d->limit, tidei_limit_of(d, hard));
+    atomic_store(&d->soft_limit, soft);
+}
+
+/* ---- opening ---- */
+
+static int ordinal_of(const char *device) {
+    const char *colon = strchr(device, ':');
+    return colon ? atoi(colon + 1) : 0;
+}
+
+/* `sibling`: a device of the runtime that is open; NULL: this is the first. */
+static tide_status open_host(tide_runtime *rt, int ordinal, tidei_device *sibling, tidei_device **out) {
+    tidei_device_params p = {.ordinal = ordinal,
+                             .count = rt->set.host_devices,
+                             .host_memory = rt->set.host_memory,
+                             .host_checker = rt->set.debug > 0,
+                             .host_sibling = sibling,
+                             .rt = rt};
+    if (p.ordinal >= rt->set.host_devices)
+        return tidei_fail(TIDE_E_NODEVICE, "tide_open", "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
+                          p.ordinal, rt->set.host_devices);
+    return tidei_host_open(&p, out);
+}
+
+static tide_status open_cuda(tide_runtime *rt, int ordinal, tidei_device **out) {
+    tidei_device_params p = {.ordinal = ordinal, .rt = rt};
+    return tidei_cuda_open(&p, out);
+}
+
+/* The device that the settings name; by default cuda, and where that does not open, host, with the reason kept. */
+static tide_status open_first(tide_runtime *rt, tidei_device **out) {
+    bool cuda = !strncmp(rt->set.device, "cuda", 4);
+    int ordinal = ordinal_of(rt->set.device);
+    if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
+    tide_status status = open_cuda(rt, ordinal, out);
+    if (status == TIDE_OK || cuda) return status;
+    snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
+    tide_clear_error();
+    return open_host(rt, ordinal, NULL, out);
+}
+
+static tide_status open_sibling(tide_runtime *rt, int ordinal, tidei_device **out) {
+    tidei_device *first = rt->devs[0].d;
+    return first->info.flags & TIDEI_DEV_RUNS_HOST ? open_host(rt, ordinal, first, out)
+                                                   : open_cuda(rt, ordinal, out);
+}
+
+static void init_dev(tidei_dev *d, tide_runtime *rt, unsigned index) {
+    d->rt = rt;
+    d->index = index;
+    pthread_mutex_init(&d->pools_lock, NULL);
+}
+
+/* The runtime's half of a device, whose own half is d->d. */
+static tide_status open_dev(tidei_dev *d) {
+    apply_limits(d, &d->rt->set);
+    tide_status status = tidei_pools_open(d);
+    if (status == TIDE_OK) status = tidei_stream_open(d, &d->stream0);
+    if (status == TIDE_OK) atomic_store(&d->open, true);
+    return status;
+}
+
+tide_status tidei_devices_open(tide_runtime *rt, tidei_device *first) {
+    tide_status status = first ? TIDE_OK : open_first(rt, &first);
+    if (status != TIDE_OK) return status;
+    unsigned n = first->info.count > 0 ? (unsigned)first->info.count : 1;
+    if (n > TIDEI_DEVICES_MAX) n = TIDEI_DEVICES_MAX;
+    rt->devs = tidei_host_alloc(rt, n * sizeof *rt->devs);
+    if (!rt->devs) {
+        first->ops->close(first);
+        return tidei_fail_host_memory("tide_open", n * sizeof *rt->devs);
+    }
+    rt->ndevs = n;
+    for (unsigned i = 0; i < n; i++) init_dev(&rt->devs[i], rt, i);
+    rt->devs[0].d = first;
+    return open_dev(&rt->devs[0]);
+}
+
+/* What work of any device may still use goes once all of them are done. */
+static void end_work(tidei_dev *d) {
+    tidei_saved_error e;
+    tidei_streams_wait_all(d, true);
+    tidei_error_save(&e);
+    if (tidei_take_fault(d, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
+        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+    tidei_error_restore(&e);
+    tidei_streams_sweep(d, true);
+}
+
+static void close_dev(tidei_dev *d) {
+    tidei_pools_close(d);
+    tidei_storage_spares_free(d);
+}
+
+static void free_streams(tide_runtime *rt) {
+    unsigned n = atomic_load(&rt->streams.n);
+    for (unsigned i = 0; i < n; i++) {
+        tide_stream *s = atomic_load(&rt->streams.at[i]);
+        pthread_mutex_destroy(&s->lock);
+        tidei_host_free(rt, s);
+    }
+}
+
+void tidei_devices_close(tide_runtime *rt) {
+    for (unsigned i = 0; i < rt->ndevs; i++)
+        if (rt->devs[i].d) end_work(&rt->devs[i]);
+    for (unsigned i = 0; i < rt->ndevs; i++)
+        if (rt->devs[i].d) close_dev(&rt->devs[i]);
+    free_streams(rt);
+    for (unsigned i = rt->ndevs; i-- > 0;) { /* the first one last, which the others may have parts of */
+        tidei_dev *d = &rt->devs[i];
+        if (d->d) d->d->ops->close(d->d);
+        d->d = NULL;
+        pthread_mutex_destroy(&d->pools_lock);
+    }
+    tidei_host_free(rt, rt->devs);
+}
+
+/* ---- by number ---- */
+
+tidei_dev *tidei_dev_next(tide_runtime *rt, const tidei_dev *after) {
+    for (unsigned i = after ? after->index + 1 : 0; i < rt->ndevs; i++)
+        if (atomic_load_explicit(&rt->devs[i].open, memory_order_acquire)) return &rt->devs[i];
+    return NULL;
+}
+
+int tidei_dev_number(const tidei_dev *d) {
+    const tide_runtime *rt = d->rt;
+    return (int)(((unsigned)rt->devs[0].d->info.ordinal + d->index) % rt->ndevs);
+}
+
+static tidei_dev *by_number(tide_runtime *rt, int number) {
+    unsigned n = rt->ndevs, first = (unsigned)rt->devs[0].d->info.ordinal;
+    return &rt->devs[((unsigned)number + n - first % n) % n];
+}
+
+/* Under devs_lock. What fails leaves the device as one that was never opened. */
+static tide_status open_late(tidei_dev *d, int number) {
+    tide_status status = open_sibling(d->rt, number, &d->d);
+    if (status != TIDE_OK) return status;
+    status = open_dev(d);
+    if (status == TIDE_OK) return TIDE_OK;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    tidei_streams_sweep(d, true);
+    close_dev(d);
+    d->d->ops->close(d->d);
+    d->d = NULL;
+    tidei_error_restore(&e);
+    return status;
+}
+
+tide_status tidei_dev_get(tide_runtime *rt, int number, const char *op, tidei_dev **out) {
+    if (number < 0 || (unsigned)number >= rt->ndevs)
+        return tidei_fail(TIDE_E_NODEVICE, op, "there is no device %d; %s is one of %u", number,
+                          rt->devs[0].d->info.name, rt->ndevs);
+    tidei_dev *d = by_number(rt, number);
+    tide_status status = TIDE_OK;
+    *out = d;
+    if (tidei_likely(atomic_load_explicit(&d->open, memory_order_acquire))) return TIDE_OK;
+    pthread_mutex_lock(&rt->devs_lock);
+    bool fresh = !atomic_load(&d->open);
+    if (fresh) status = open_late(d, number);
+    pthread_mutex_unlock(&rt->devs_lock);
+    if (status != TIDE_OK) return tidei_fail_as(op);
+    if (fresh) tidei_log(rt, TIDE_LOG_INFO, "opened %s as well", d->d->info.name);
+    return TIDE_OK;
+}
+
+/* ---- for users ---- */
+
+int tide_device_count(tide_runtime *rt) {
+    if (rt) return (int)rt->ndevs;
+    tidei_fail(TIDE_E_INVALID, "tide_device_count", "the runtime is NULL");
+    return -1;
+}
+
+tide_status tide_device_set(tide_runtime *rt, int device) {
+    tidei_dev *d;
+    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_set", "the runtime is NULL");
+    tidei_thread *t = tidei_thread_get(rt);
+    if (!t) return tidei_last_status();
+    tide_status status = tidei_dev_get(rt, device, "tide_device_set", &d);
+    if (status == TIDE_OK) tidei_thread_go(t, d);
+    return status;
+}
+
+int tide_device_current(tide_runtime *rt) {
+    if (!rt) tidei_fail(TIDE_E_INVALID, "tide_device_current", "the runtime is NULL");
+    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+    return t ? tidei_dev_number(t->dev) : -1;
+}

@@ -1,0 +1,56 @@
+/* transfer.c: copies from one storage to another, which may be another device's.
+**
+** Where the destination's device does not reach the source, the bytes go in pieces through pinned memory: the source's device fills
+** one buffer while the destination's empties the other. The buffers are storages like any other, so who has to wait for
+** whom is told by their histories, and the host queues all of it at once. */
+#include "runtime/pools.h"
+#include "runtime/runtime.h"
+
+/* Long enough that handing over (some 10 us) is little beside the copy (0.15 ms at 55 GB/s). */
+#define PIECE (8 * TIDEI_MIB)
+
+struct buffers {
+    unsigned n;
+    size_t bytes; /* of one */
+    tidei_storage *at[2];
+};
+
+static void drop(struct buffers *b) {
+    for (unsigned i = 0; i < b->n; i++) tidei_storage_release(b->at[i]);
+}
+
+static tide_status take(struct buffers *b, tide_stream *s, size_t bytes, const char *op) {
+    tidei_pool *pool;
+    b->n = 0;
+    b->bytes = tidei_min_size(bytes, PIECE);
+    tide_status status = tidei_kind_pool(s->dev, TIDE_MEMORY_PINNED, op, &pool);
+    for (unsigned i = 0; i < 2 && i * b->bytes < bytes && status == TIDE_OK; i++) {
+        status = tidei_storage_new_in(pool, b->bytes, s, op, &b->at[i]);
+        if (status == TIDE_OK) b->n++;
+    }
+    return status;
+}
+
+static tide_status staged(tide_stream *to, tide_stream *from, tidei_storage *dst, size_t dst_offset,
+                          tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
+    struct buffers b;
+    tide_status status = take(&b, to, bytes, op);
+    for (size_t at = 0, i = 0; at < bytes && status == TIDE_OK; at += b.bytes, i++) {
+        tidei_storage *half = b.at[i % b.n];
+        size_t n = tidei_min_size(b.bytes, bytes - at);
+        status = tidei_submit_copy(from, TIDEI_COPY_D2D, half, 0, NULL, src, src_offset + at, n, op);
+        if (status == TIDE_OK)
+            status = tidei_submit_copy(to, TIDEI_COPY_D2D, dst, dst_offset + at, NULL, half, 0, n, op);
+    }
+    drop(&b);
+    return status;
+}
+
+tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t dst_offset, tidei_storage *src,
+                                  size_t src_offset, size_t bytes, const char *op) {
+    if (!bytes) return TIDE_OK;
+    tide_stream *s = tidei_thread_stream_on(t, dst->dev);
+    if (tidei_likely(tidei_peer_possible(dst->dev, src)))
+        return tidei_submit_copy(s, TIDEI_COPY_D2D, dst, dst_offset, NULL, src, src_offset, bytes, op);
+    return staged(s, tidei_thread_stream_on(t, src->dev), dst, dst_offset, src, src_offset, bytes, op);
+}
