@@ -488,6 +488,15 @@ static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request)
     return x.level;
 }
 
+/* The same for the other devices, at a moment that is as good for them: nobody may be about to allocate there, who would ask. */
+static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
+    int level = 0;
+    for (tidei_dev *d = NULL; !level && (d = tidei_dev_next(gc->rt, d));)
+        if (d != here && atomic_load_explicit(&d->live, memory_order_relaxed))
+            level = decide(gc, d, TIDEI_AT_SAFEPOINT, 0);
+    return level;
+}
+
 static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
     tidei_policy_in in;
     uint64_t rounds = rounds_so_far(gc);
@@ -531,6 +540,7 @@ void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t requ
     }
     if (tidei_deaths_pending(rt->deaths)) tidei_drain(rt);
     int level = decide(gc, d, where, request);
+    if (!level && where == TIDEI_AT_SYNC) level = decide_elsewhere(gc, d);
     if (!level && where != TIDEI_AT_ALLOC) level = decide_host(gc, where, 0);
     uint64_t round;
     bool ran = false;

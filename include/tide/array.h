@@ -94,7 +94,7 @@ TIDE_API tide_array *tide_expand_dims(tide_array *a, int axis);
 TIDE_API tide_array *tide_squeeze(tide_array *a, int axis); /* the axis must have length 1 */
 
 /* ---- copies ---- */
-TIDE_API tide_array *tide_copy(tide_array *a); /* fresh and row-major */
+TIDE_API tide_array *tide_copy(tide_array *a); /* fresh and row-major, on the thread's device */
 TIDE_API tide_array *
 tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-major, else a copy */
 /* Casts. Float to integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; complex to real is

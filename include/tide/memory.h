@@ -38,7 +38,7 @@ enum {
 ** (TIDE_HOST_LIMIT) or the driver refuses, and nothing can be collected or given back for it. May collect. */
 TIDE_API tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                    const int64_t *shape);
-/* A fresh, row-major copy in memory of that kind, made by the device; nobody waits for it, but on a GPU from pinned to pinned
+/* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; nobody waits for it, but on a GPU from pinned to pinned
 ** memory, where the driver does. May collect. */
 TIDE_API tide_array *tide_to_memory(tide_array *a, tide_memory kind);
 /* The kind that the array has; -1 on failure. */
