@@ -157,7 +157,7 @@ void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
     tidei_thread *t = check_in(x, s, "tide_pool_malloc");
     tidei_storage *st;
     if (!t) return NULL;
-    if (!s) s = tidei_thread_stream(t);
+    if (!s) s = tidei_thread_stream_on(t, x->dev);
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK) return NULL;
     tidei_storage_pin(st); /* from here on the address stays, once whoever moved it before is done */
     tidei_moves_wait(&st->dev->rt->moves);
@@ -177,7 +177,7 @@ void tide_pool_free(tide_pool *x, void *ptr, tide_stream *s) {
         tidei_fail(TIDE_E_INVALID, "tide_pool_free", "no block of this runtime's pools is lent at %p", ptr);
         return;
     }
-    end_uses(s ? s : tidei_thread_stream(t), st);
+    end_uses(s ? s : tidei_thread_stream_on(t, x->dev), st);
     tidei_storage_unpin(st);
     tidei_storage_release(st);
 }

@@ -43,8 +43,9 @@ TIDE_API void tide_pool_release(tide_pool *pool);
 TIDE_API tide_pool *
 tide_pool_default(tide_runtime *rt); /* of the thread's device; NULL if the thread cannot enter */
 TIDE_API tide_pool *tide_pool_current(tide_runtime *rt);
-TIDE_API TIDE_NODISCARD tide_status tide_pool_set(tide_runtime *rt,
-                                                  tide_pool *pool); /* for this thread; NULL: default */
+TIDE_API TIDE_NODISCARD tide_status
+tide_pool_set(tide_runtime *rt, tide_pool *pool); /* for this thread, on the pool's device; NULL: the current
+                                                                       ** device's default */
 
 /* What can be changed while a pool works; a change counts from the next call on, a threshold from the next sync point. */
 enum {
@@ -98,7 +99,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_pool_stats(tide_pool *pool, tide_pool_s
 TIDE_API size_t tide_pool_summary(tide_pool *pool, char *buf, size_t cap);
 
 /* ---- lending a pool ----
-** Memory by address, in the order of a stream (NULL: the thread's current one), for allocators of others. What is queued on the
+** Memory by address, in the order of a stream (NULL: the thread's current one on the pool's device), for allocators of others. What is queued on the
 ** stream's native handle after malloc may use the block at once; free says that its uses end with what is queued on the
 ** stream by then, and returns at once. A block used on several streams: the caller makes the stream given to free wait for the
 ** others. Malloc climbs the reclaim ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one. Free
