@@ -196,6 +196,8 @@ enum { /* flags and choices of single calls */
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, 1, (tidei_cu_addr, const void *, size_t, tidei_cu_stream))    \
     X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, 1, (void *, tidei_cu_addr, size_t, tidei_cu_stream))          \
     X(cuMemcpyAsync, cuMemcpyAsync, 4000, 1, (tidei_cu_addr, tidei_cu_addr, size_t, tidei_cu_stream))              \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, 0,                                                               \
+      (tidei_cu_addr, tidei_cu_ctx, tidei_cu_addr, tidei_cu_ctx, size_t, tidei_cu_stream))                         \
     X(cuMemsetD8Async, cuMemsetD8Async, 3020, 1, (tidei_cu_addr, unsigned char, size_t, tidei_cu_stream))          \
     X(cuMemsetD16Async, cuMemsetD16Async, 3020, 1, (tidei_cu_addr, unsigned short, size_t, tidei_cu_stream))       \
     X(cuMemsetD32Async, cuMemsetD32Async, 3020, 1, (tidei_cu_addr, unsigned int, size_t, tidei_cu_stream))         \
