@@ -22,7 +22,7 @@ typedef struct bench {
     /* options; 0 or NULL: the benchmark's default */
     const char *name, *device, *level, *traces, *chosen;
     size_t size, max, threads, n, rounds, held;
-    bool json;
+    bool json, staged;
     /* the open runtime, and its device */
     tide_runtime *rt;
     tidei_dev *d;
@@ -67,6 +67,6 @@ int bench_dispatch(bench *b), bench_quiet(bench *b), bench_fused(bench *b), benc
 int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_threads(bench *b),
     bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b), bench_pipeline(bench *b),
     bench_move(bench *b), bench_handover(bench *b), bench_batches(bench *b), bench_debug(bench *b),
-    bench_scalar(bench *b);
+    bench_scalar(bench *b), bench_peer(bench *b);
 
 #endif

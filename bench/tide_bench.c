@@ -33,6 +33,8 @@ static const struct {
     {"handover", bench_handover, "what it costs the host that an array goes from stream to stream"},
     {"batches", bench_batches,
      "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
+    {"peer", bench_peer,
+     "an array copied to another device, against the driver (--size; --staged: through the host)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
     {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
     {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
@@ -42,7 +44,8 @@ static int usage(void) {
     fprintf(
         stderr,
         "usage: tide-bench NAME [--device D] [--size BYTES] [--max BYTES] [--held BYTES] [--threads N] [--n N]\n"
-        "                  [--rounds N] [--level pool|storage|array] [--traces DIR] [--figure NAME] [--json]\n");
+        "                  [--rounds N] [--level pool|storage|array] [--traces DIR] [--figure NAME]\n"
+        "                  [--staged] [--json]\n");
     for (size_t i = 0; i < TIDEI_COUNT(benches); i++)
         fprintf(stderr, "  %-12s %s\n", benches[i].name, benches[i].what);
     return 2;
@@ -59,6 +62,7 @@ bool bench_open(bench *b, const char *collector, const char *limit, bool untouch
                      .collector = collector,
                      .policy = collector ? "never" : NULL,
                      .limit = limit,
+                     .peers = b->staged ? "none" : NULL,
                      .host_memory = untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
     if (tide_open(&c, &b->rt) != TIDE_OK) return false;
     b->d = &b->rt->devs[0];
@@ -100,6 +104,8 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
             b.json = true;
+        else if (!strcmp(argv[i], "--staged"))
+            b.staged = true;
         else if (i + 1 == argc || !option(&b, argv[i], argv[i + 1]))
             return usage();
         else

@@ -1,5 +1,6 @@
 /* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work at once. It counts what it is
-** asked for, refuses where a case says so, and runs kernels whose text a case has had emulated. */
+** asked for, refuses where a case says so, and runs kernels whose text a case has had emulated. There is one device unless a case
+** says otherwise; of several it knows which context is whose, and who may use what memory. */
 #ifndef TIDETEST_CUDA_DOUBLE_H
 #define TIDETEST_CUDA_DOUBLE_H
 
@@ -10,9 +11,19 @@
 #include "tests/emulate.h"
 #include "tests/tidetest.h"
 
-#define PAGE ((size_t)2 << 20)
+#define PAGE    ((size_t)2 << 20)
+#define DEVICES 34
 
 /* ---- the double ---- */
+
+struct owned { /* device memory that not everybody may use */
+    tidei_cu_addr addr;
+    size_t bytes;
+    enum { OWNED_RAW, OWNED_PAGE, OWNED_BLOCK } kind;
+    int owner;
+    uint64_t granted; /* of a page: a bit a device */
+    int pool;         /* of a block */
+};
 
 static struct {
     int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
@@ -38,10 +49,55 @@ static struct {
     int loads, copies, batches[2]; /* asked for so far; batches: launches of the kernels that copy */
     bool no_many;                  /* the larger one is not found */
     emu_module emulated;           /* those kernels */
+    int devices;                   /* there are */
+    int retained[DEVICES];
+    bool no_peers, peers[DEVICES][DEVICES]; /* contexts: may use, whose */
+    int peer_calls;
+    int stream_of[TIDEI_STREAMS_MAX], event_of[64]; /* devices */
+    int pool_of[8], pools_made;
+    uint64_t pool_granted[8];
+    struct owned owned[1024];
+    int nowned;
 } fake;
-static char context_storage[2], stream_storage[TIDEI_STREAMS_MAX], one_event[64];
-#define CONTEXT ((struct CUctx_st *)(void *)&context_storage[0])
-#define FOREIGN ((struct CUctx_st *)(void *)&context_storage[1])
+static char context_storage[DEVICES + 1], stream_storage[TIDEI_STREAMS_MAX], one_event[64];
+#define CONTEXT_OF(device) ((struct CUctx_st *)(void *)&context_storage[device])
+#define CONTEXT            CONTEXT_OF(0)
+#define FOREIGN            CONTEXT_OF(DEVICES)
+
+/* The device whose context is current: an open one of ours. */
+static int here(void) {
+    for (int i = 0; i < DEVICES; i++)
+        if (fake.current == CONTEXT_OF(i) && fake.retained[i]) return i;
+    fail_msg("a call without a context of ours");
+    return -1;
+}
+/* A stream that was made here takes work while its own context is current. */
+static void assert_at_home(tidei_cu_stream s) {
+    for (int i = 0; i < fake.streams; i++)
+        if ((char *)(void *)s == &stream_storage[i]) assert_int_equal(fake.stream_of[i], here());
+}
+
+static struct owned *owned_at(tidei_cu_addr a) {
+    for (int i = 0; i < fake.nowned; i++)
+        if (a >= fake.owned[i].addr && a - fake.owned[i].addr < fake.owned[i].bytes) return &fake.owned[i];
+    return NULL;
+}
+static void own(struct owned o) {
+    assert_true(fake.nowned < (int)TIDEI_COUNT(fake.owned));
+    fake.owned[fake.nowned++] = o;
+}
+static void disown(tidei_cu_addr a) {
+    struct owned *o = owned_at(a);
+    if (o) *o = fake.owned[--fake.nowned];
+}
+/* May the device's work use what lies there? The host's memory everybody may. */
+static bool may_use(int device, tidei_cu_addr a) {
+    const struct owned *o = owned_at(a);
+    if (!o) return true;
+    if (o->kind == OWNED_PAGE) return o->granted >> device & 1;
+    if (o->owner == device) return true;
+    return o->kind == OWNED_RAW ? fake.peers[device][o->owner] : fake.pool_granted[o->pool] >> device & 1;
+}
 
 static tidei_cu_result try(const char *call) {
     fake.calls++;
@@ -51,7 +107,7 @@ static tidei_cu_result try(const char *call) {
 /* As `try`, for a call that needs our context current; returns from the caller on failure. */
 #define TRY(call)                                                                                                  \
     do {                                                                                                           \
-        assert_ptr_equal(fake.current, CONTEXT);                                                                   \
+        here();                                                                                                    \
         tidei_cu_result tried = try(call);                                                                         \
         if (tried != TIDEI_CU_SUCCESS) return tried;                                                               \
     } while (0)
@@ -68,7 +124,7 @@ static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
     *out = "said in words";
     return 0;
 }
-static tidei_cu_result f_count(int *n) { return *n = 1, try("cuDeviceGetCount"); }
+static tidei_cu_result f_count(int *n) { return *n = fake.devices, try("cuDeviceGetCount"); }
 static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, 0; }
 static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
     return (void)d, snprintf(s, (size_t)n, "Double"), 0;
@@ -86,13 +142,29 @@ static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
 static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
 static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
     tidei_cu_result r = try("cuDevicePrimaryCtxRetain");
-    (void)d;
     if (r) return r;
     fake.contexts++;
-    *c = CONTEXT;
+    fake.retained[d]++;
+    *c = CONTEXT_OF(d);
     return 0;
 }
-static tidei_cu_result f_release(tidei_cu_device d) { return (void)d, fake.calls++, fake.contexts--, 0; }
+static tidei_cu_result f_release(tidei_cu_device d) { return fake.calls++, fake.retained[d]--, fake.contexts--, 0; }
+static tidei_cu_result f_can_peer(int *can, tidei_cu_device d, tidei_cu_device other) {
+    tidei_cu_result r = try("cuDeviceCanAccessPeer");
+    if (r) return r;
+    return *can = d != other && !fake.no_peers, 0;
+}
+static tidei_cu_result f_enable_peer(tidei_cu_ctx c, unsigned flags) {
+    TRY("cuCtxEnablePeerAccess");
+    int owner = (int)((char *)(void *)c - context_storage);
+    assert_int_equal(flags, 0);
+    assert_in_range(owner, 0, DEVICES - 1);
+    assert_int_not_equal(owner, here());
+    assert_true(fake.retained[owner] > 0);
+    fake.peer_calls++;
+    if (fake.peers[here()][owner]) return TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED;
+    return fake.peers[here()][owner] = true, 0;
+}
 static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.current, 0; }
 static tidei_cu_result f_set(tidei_cu_ctx c) { return fake.current = c, 0; }
 static tidei_cu_result f_push(tidei_cu_ctx c) {
@@ -106,9 +178,10 @@ static tidei_cu_result f_info(size_t *f, size_t *t) {
 static tidei_cu_result f_alloc(tidei_cu_addr *a, size_t n) {
     TRY("cuMemAlloc");
     fake.allocs++;
-    return *a = (uintptr_t)malloc(n), 0;
+    *a = (uintptr_t)malloc(n);
+    return own((struct owned){*a, n, OWNED_RAW, here(), 0, 0}), 0;
 }
-static tidei_cu_result f_free(tidei_cu_addr a) { return fake.allocs--, free(PTR(a)), 0; }
+static tidei_cu_result f_free(tidei_cu_addr a) { return fake.allocs--, disown(a), free(PTR(a)), 0; }
 static tidei_cu_result f_host(void **p, size_t n, unsigned flags) {
     (void)flags;
     TRY("cuMemHostAlloc");
@@ -163,8 +236,9 @@ static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, ti
 }
 static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
     (void)f;
-    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
     TRY("cuMemCreate");
+    assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+    assert_int_equal(p->location.id, here());
     *h = fake.memory_bytes;
     fake.memory_bytes += n;
     assert_int_equal(ftruncate(fake.memory, (off_t)fake.memory_bytes), 0);
@@ -177,18 +251,30 @@ static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_han
     fake.maps++;
     void *p = mmap(PTR(a), n, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.memory, (off_t)(h + off));
     assert_ptr_equal(p, PTR(a));
-    return 0;
+    assert_null(owned_at(a));
+    return own((struct owned){a, n, OWNED_PAGE, here(), 0, 0}), 0;
 }
+/* Of whole pages, all of them mapped. */
 static tidei_cu_result f_access(tidei_cu_addr a, size_t n, const tidei_cu_access *d, size_t count) {
     TRY("cuMemSetAccess");
-    assert_int_equal(count, 1);
-    assert_int_equal(d->flags, TIDEI_CU_MEM_ACCESS_READWRITE);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(d[i].location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+        assert_in_range(d[i].location.id, 0, fake.devices - 1);
+        assert_int_equal(d[i].flags, TIDEI_CU_MEM_ACCESS_READWRITE);
+    }
+    for (size_t at = 0; at < n; at += PAGE) {
+        struct owned *o = owned_at(a + at);
+        assert_true(o && o->kind == OWNED_PAGE && o->owner == here() && o->addr >= a &&
+                    o->addr + o->bytes <= a + n);
+        for (size_t i = 0; i < count; i++) o->granted |= (uint64_t)1 << d[i].location.id;
+    }
     assert_int_equal(mprotect(PTR(a), n, PROT_READ | PROT_WRITE), 0);
     return fake.accesses++, 0;
 }
 static tidei_cu_result f_unmap(tidei_cu_addr a, size_t n) {
     TRY("cuMemUnmap");
     fake.maps -= (int)(n / PAGE);
+    for (size_t at = 0; at < n; at += PAGE) disown(a + at);
     void *p = mmap(PTR(a), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     assert_ptr_equal(p, PTR(a));
     return 0;
@@ -196,12 +282,13 @@ static tidei_cu_result f_unmap(tidei_cu_addr a, size_t n) {
 static tidei_cu_result f_stream(tidei_cu_stream *s, unsigned flags) {
     TRY("cuStreamCreate");
     assert_int_equal(flags, TIDEI_CU_STREAM_NON_BLOCKING);
+    fake.stream_of[fake.streams] = here();
     return *s = (struct CUstream_st *)(void *)&stream_storage[fake.streams++], 0;
 }
 static tidei_cu_result f_stream_destroy(tidei_cu_stream s) { return (void)s, fake.calls++, fake.streams--, 0; }
 static tidei_cu_result f_sync(tidei_cu_stream s) {
-    (void)s;
     TRY("cuStreamSynchronize");
+    assert_at_home(s);
     return fake.syncs++, 0;
 }
 static tidei_cu_result f_capturing(tidei_cu_stream s, tidei_cu_capture *out) {
@@ -210,41 +297,44 @@ static tidei_cu_result f_capturing(tidei_cu_stream s, tidei_cu_capture *out) {
     return *out = fake.capturing, 0;
 }
 static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
-    (void)s, (void)e, (void)f;
+    (void)e, (void)f; /* the event may be another device's */
     TRY("cuStreamWaitEvent");
-    return 0;
+    return assert_at_home(s), 0;
 }
 static tidei_cu_result f_write(tidei_cu_stream s, tidei_cu_addr a, tidei_cu_u64 v, unsigned f) {
-    (void)s, (void)f;
+    (void)f;
     TRY("cuStreamWriteValue64");
+    assert_at_home(s);
     *(uint64_t *)PTR(a) = v;
     return 0;
 }
 static tidei_cu_result f_event(tidei_cu_event *e, unsigned flags) {
     TRY("cuEventCreate");
     assert_int_equal(flags, TIDEI_CU_EVENT_DISABLE_TIMING);
+    fake.event_of[fake.events] = here();
     return *e = (struct CUevent_st *)(void *)&one_event[fake.events++], 0;
 }
 static tidei_cu_result f_event_destroy(tidei_cu_event e) { return (void)e, fake.calls++, fake.events--, 0; }
 static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
-    (void)e, (void)s;
     TRY("cuEventRecord");
-    return 0;
+    assert_int_equal(fake.event_of[(char *)(void *)e - one_event], here());
+    return assert_at_home(s), 0;
 }
 static tidei_cu_result f_query(tidei_cu_event e) { return (void)e, fake.event_pending ? TIDEI_CU_NOT_READY : 0; }
 static tidei_cu_result f_in(tidei_cu_addr d, const void *h, size_t n, tidei_cu_stream s) {
-    (void)s;
     TRY("cuMemcpyHtoDAsync");
+    assert_at_home(s);
     return memcpy(PTR(d), h, n), 0;
 }
 static tidei_cu_result f_out(void *h, tidei_cu_addr d, size_t n, tidei_cu_stream s) {
-    (void)s;
     TRY("cuMemcpyDtoHAsync");
+    assert_at_home(s);
     return memcpy(h, PTR(d), n), 0;
 }
 static tidei_cu_result f_copy(tidei_cu_addr d, tidei_cu_addr a, size_t n, tidei_cu_stream s) {
-    (void)s;
     TRY("cuMemcpyAsync");
+    assert_at_home(s);
+    assert_true(may_use(here(), d) && may_use(here(), a));
     fake.copies++;
     return memcpy(PTR(d), PTR(a), n), 0; /* as on the GPU, the two must not overlap: ASan would say so */
 }
@@ -320,20 +410,42 @@ static tidei_cu_result f_pool(tidei_cu_pool *out, const tidei_cu_pool_props *p) 
     assert_int_equal(p->type, TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED);
     assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
     assert_int_equal(p->max_bytes, 0);
+    assert_int_equal(p->location.id, here());
+    assert_true(fake.pools_made < (int)TIDEI_COUNT(fake.pool_of));
     fake.pools++;
-    return *out = (tidei_cu_pool)(void *)&fake.pools, 0;
+    fake.pool_of[fake.pools_made] = here();
+    return *out = (tidei_cu_pool)(void *)&fake.pool_of[fake.pools_made++], 0;
 }
-static tidei_cu_result f_pool_destroy(tidei_cu_pool p) { return (void)p, fake.pools--, 0; }
+static int pool_number(tidei_cu_pool p) {
+    ptrdiff_t i = (int *)(void *)p - fake.pool_of;
+    assert_in_range(i, 0, fake.pools_made - 1);
+    assert_int_equal(fake.pool_of[i], here());
+    return (int)i;
+}
+static tidei_cu_result f_pool_destroy(tidei_cu_pool p) {
+    fake.pool_of[pool_number(p)] = -1;
+    return fake.pools--, 0;
+}
+static tidei_cu_result f_pool_access(tidei_cu_pool p, const tidei_cu_access *d, size_t count) {
+    TRY("cuMemPoolSetAccess");
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(d[i].location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
+        assert_int_equal(d[i].flags, TIDEI_CU_MEM_ACCESS_READWRITE);
+        assert_int_not_equal(d[i].location.id, here());
+        fake.pool_granted[pool_number(p)] |= (uint64_t)1 << d[i].location.id;
+    }
+    return fake.accesses++, 0;
+}
 static tidei_cu_result f_pool_set(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
     TRY("cuMemPoolSetAttribute");
-    assert_ptr_equal(p, &fake.pools);
+    pool_number(p);
     if (a == TIDEI_CU_POOL_RELEASE_THRESHOLD) return fake.threshold = *(tidei_cu_u64 *)value, 0;
     assert_in_range(a, 1, 3);
     return fake.rules[a] = *(int *)value, 0;
 }
 static tidei_cu_result f_pool_get(tidei_cu_pool p, tidei_cu_pool_attribute a, void *value) {
     TRY("cuMemPoolGetAttribute");
-    assert_ptr_equal(p, &fake.pools);
+    pool_number(p);
     size_t reserved = tidei_round_up(fake.pool_bytes, PAGE);
     return *(tidei_cu_u64 *)value = a == TIDEI_CU_POOL_RESERVED_CURRENT ? reserved : fake.pool_bytes, 0;
 }
@@ -343,10 +455,11 @@ static tidei_cu_result f_pool_trim(tidei_cu_pool p, size_t keep) {
 }
 static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool p, tidei_cu_stream s) {
     TRY("cuMemAllocFromPoolAsync");
-    assert_ptr_equal(p, &fake.pools);
+    pool_number(p);
     assert_non_null(s);
     size_t *block = malloc(256 + n);
     *block = n;
+    own((struct owned){(uintptr_t)block, 256 + n, OWNED_BLOCK, here(), 0, pool_number(p)});
     fake.pool_bytes += n;
     fake.allocs++;
     return *out = (tidei_cu_addr)(uintptr_t)block, 0;
@@ -366,12 +479,14 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuDeviceGetName = f_devname,
                                 .cuDeviceGetAttribute = f_attr,
                                 .cuDeviceTotalMem = f_total,
+                                .cuDeviceCanAccessPeer = f_can_peer,
                                 .cuDevicePrimaryCtxRetain = f_retain,
                                 .cuDevicePrimaryCtxRelease = f_release,
                                 .cuCtxGetCurrent = f_current,
                                 .cuCtxSetCurrent = f_set,
                                 .cuCtxPushCurrent = f_push,
                                 .cuCtxPopCurrent = f_pop,
+                                .cuCtxEnablePeerAccess = f_enable_peer,
                                 .cuMemGetInfo = f_info,
                                 .cuMemAlloc = f_alloc,
                                 .cuMemFree = f_free,
@@ -394,6 +509,7 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuMemPoolDestroy = f_pool_destroy,
                                 .cuMemPoolSetAttribute = f_pool_set,
                                 .cuMemPoolGetAttribute = f_pool_get,
+                                .cuMemPoolSetAccess = f_pool_access,
                                 .cuMemPoolTrimTo = f_pool_trim,
                                 .cuMemAllocFromPoolAsync = f_pool_alloc,
                                 .cuMemFreeAsync = f_free_async,
@@ -425,6 +541,7 @@ static int setup(void **state) {
     (void)state;
     memset(&fake, 0, sizeof fake);
     fake.write_value = 1;
+    fake.devices = 1;
     fake.memory = memfd_create("pages", 0);
     tidei_cu_use(&driver);
     return fake.memory < 0;
@@ -448,16 +565,18 @@ static void assert_nothing_left(void) {
     assert_int_equal(fake.maps, 0);
     assert_int_equal(fake.reservations, 0);
     assert_int_equal(fake.pools, 0);
-    assert_ptr_not_equal(fake.current, CONTEXT);
+    assert_int_equal(fake.nowned, 0);
+    for (int i = 0; i < DEVICES; i++) assert_ptr_not_equal(fake.current, CONTEXT_OF(i));
 }
 
-static tidei_device *open_double(void) {
+static tidei_device *open_ordinal(int ordinal) {
     tidei_device *d = NULL;
-    tidei_device_params p = {0};
+    tidei_device_params p = {.ordinal = ordinal};
     if (tidei_nvrtc_open(0) != TIDE_OK) skip(); /* the device is refused without a compiler */
     assert_ok(tidei_cuda_open(&p, &d));
     return d;
 }
+#define open_double() open_ordinal(0)
 
 static void fail_at(const char *call, int skipped, tidei_cu_result r) {
     fake.failing = call;

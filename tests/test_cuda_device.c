@@ -10,6 +10,8 @@ static void test_opens_and_closes(void **state) {
     tidei_device *d = open_double();
     assert_string_equal(d->info.name, "cuda:0");
     assert_string_equal(d->info.model, "Double");
+    assert_int_equal(d->info.ordinal, 0);
+    assert_int_equal(d->info.count, 1);
     assert_int_equal(d->info.flags,
                      TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT | TIDEI_DEV_UNIFIED);
     assert_int_equal(d->info.page_bytes, PAGE);

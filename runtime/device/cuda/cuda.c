@@ -83,6 +83,7 @@ static void cuda_close(tidei_device *d) {
     }
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_destroy(&c->streams[i].lock);
     pthread_mutex_destroy(&c->copier.lock);
+    pthread_mutex_destroy(&c->peers.lock);
     pthread_mutex_destroy(&c->lock);
     tidei_host_free(c->rt, c);
 }
@@ -99,6 +100,8 @@ static const struct tidei_device_ops ops = {
     .raw_free = tidei_cuda_raw_free,
     .prefetch = tidei_cuda_prefetch,
     .advise = tidei_cuda_advise,
+    .peer_possible = tidei_cuda_peer_possible,
+    .peer_enable = tidei_cuda_peer_enable,
     .memory = tidei_cuda_memory,
     .mempool_new = tidei_cuda_mempool_new,
     .mempool_release = tidei_cuda_mempool_release,
@@ -145,6 +148,8 @@ static tide_status find_device(tidei_cuda *c, int ordinal) {
     if (ordinal < 0 || ordinal >= n)
         return tidei_fail(TIDE_E_NODEVICE, "cuda", "there is no cuda:%d: the driver shows %d GPU%s", ordinal, n,
                           n == 1 ? "" : "s");
+    c->d.info.ordinal = ordinal;
+    c->d.info.count = n;
     return tidei_cuda_status(c, c->cu->cuDeviceGet(&c->dev, ordinal), "cuDeviceGet(%d)", ordinal);
 }
 
@@ -186,7 +191,8 @@ static tide_status read_pages(tidei_cuda *c) {
     c->d.info.page_bytes = 2 * TIDEI_MIB; /* also what limits are rounded to where there are no pages */
     c->page_prop.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED;
     c->page_prop.location = (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
-    c->page_access = (tidei_cu_access){c->page_prop.location, TIDEI_CU_MEM_ACCESS_READWRITE};
+    c->peers.who[0] = tidei_cuda_access(c);
+    atomic_store(&c->peers.n, 1);
     if (!attribute(c, TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT) || !cu->cuMemAddressReserve ||
         !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap || !cu->cuMemUnmap ||
         !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
@@ -248,6 +254,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->copier.lock, NULL);
+    pthread_mutex_init(&c->peers.lock, NULL);
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_init(&c->streams[i].lock, NULL);
     s = find_device(c, p->ordinal);
     if (s == TIDE_OK) s = read_info(c, p->ordinal);

@@ -1,7 +1,11 @@
 /* device.h: what the files of the `cuda` device share.
 **
 ** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's primary one, which
-** cuBLAS, the CUDA runtime and other libraries of the process use too. */
+** cuBLAS, the CUDA runtime and other libraries of the process use too.
+** Locks: of a device which streams are taken; of each stream its events; of who makes the kernels that copy; of the peers, what
+** memory of the device there is and who else may use it. They belong to one device each, and no thread holds two of them, of
+** one device or of several: so two devices can be made each other's peers at once. Only the peers' is held over slow calls of
+** the driver: who maps waits for who maps, or grants. */
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
@@ -27,6 +31,30 @@ struct tidei_dstream {
     } pending[TIDEI_CUDA_PENDING];
 };
 
+/* The driver's pages and pools. The device lists the mapped ones and the living ones, for who comes to use them later. */
+struct tidei_dpage {
+    tidei_cu_handle handle;
+    size_t bytes;
+    tidei_cu_addr addr; /* where it is mapped, 0: nowhere; under the peers' lock, like the rest */
+    uint64_t run;       /* the call that mapped it */
+    tidei_dpage *before, *next;
+};
+struct tidei_dmempool {
+    tidei_cu_pool pool;
+    tidei_dmempool *next;
+};
+
+/* Who may use this device's memory, and what there is of it (peers.c). */
+#define TIDEI_CUDA_PEERS 32 /* the device itself among them */
+typedef struct tidei_cuda_peers {
+    pthread_mutex_t lock;      /* of all that follows */
+    tidei_dpage *first, *last; /* the mapped pages, in the order in which they were mapped */
+    uint64_t runs;
+    tidei_dmempool *pools;
+    _Atomic unsigned n; /* of `who`; it only grows: those below it are read without the lock */
+    tidei_cu_access who[TIDEI_CUDA_PEERS];
+} tidei_cuda_peers;
+
 /* The kernels that copy many pieces (copy_many.c). */
 typedef struct tidei_cuda_copier {
     pthread_mutex_t lock; /* held by who makes them */
@@ -48,11 +76,11 @@ typedef struct tidei_cuda {
     bool write_value;       /* streams can write words */
     _Atomic size_t managed; /* bytes of unified memory there are */
     tidei_cu_alloc_prop page_prop;
-    tidei_cu_access page_access;
     _Atomic(const char *) lost_since; /* why: the driver's name of the error, or what `lose` was told; static */
     char *words;                      /* pinned: a line for the fault word, then one a stream */
     pthread_mutex_t lock;             /* which streams are taken */
     tidei_cuda_copier copier;
+    tidei_cuda_peers peers;
     struct tidei_dstream streams[TIDEI_STREAMS_MAX];
 } tidei_cuda;
 
@@ -106,6 +134,14 @@ __attribute__((format(printf, 3, 4))) tide_status tidei_cuda_failed(tidei_cuda *
 #define tidei_cuda_status(c, r, ...)                                                                               \
     (tidei_likely((r) == TIDEI_CU_SUCCESS) ? TIDE_OK : tidei_cuda_failed((c), (r), __VA_ARGS__))
 
+/* How the driver is told that work of c may use something. */
+static inline tidei_cu_access tidei_cuda_access(const tidei_cuda *c) {
+    return (tidei_cu_access){{TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev}, TIDEI_CU_MEM_ACCESS_READWRITE};
+}
+/* What there is to grant. Under the peers' lock; `mapped` is one call's, in the order of addresses. */
+void tidei_cuda_peers_mapped(tidei_cuda_peers *peers, tidei_cu_addr addr, tidei_dpage *const *pages, size_t n);
+void tidei_cuda_peers_unmapped(tidei_cuda_peers *peers, tidei_dpage *p);
+
 /* The slots, by file. */
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out);
 void tidei_cuda_unreserve(tidei_device *d, tidei_addr addr, size_t bytes);
@@ -118,6 +154,9 @@ void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
 tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host);
 tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+
+bool tidei_cuda_peer_possible(tidei_device *d, tidei_device *other);
+tide_status tidei_cuda_peer_enable(tidei_device *d, tidei_device *other);
 
 tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out);
 void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp);

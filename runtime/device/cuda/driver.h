@@ -72,6 +72,7 @@ enum { /* CUresult, as far as we tell them apart */
        TIDEI_CU_NOT_READY = 600,
        TIDEI_CU_ILLEGAL_ADDRESS = 700,
        TIDEI_CU_LAUNCH_TIMEOUT = 702,
+       TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED = 704,
        TIDEI_CU_CONTEXT_IS_DESTROYED = 709,
        TIDEI_CU_ASSERT = 710,
        TIDEI_CU_HARDWARE_STACK_ERROR = 714,
@@ -140,12 +141,14 @@ enum { /* flags and choices of single calls */
     X(cuDeviceGetName, cuDeviceGetName, 2000, 1, (char *, int, tidei_cu_device))                                   \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, 1, (int *, tidei_cu_attribute, tidei_cu_device))           \
     X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, 1, (size_t *, tidei_cu_device))                                 \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, 1, (int *, tidei_cu_device, tidei_cu_device))            \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, 1, (tidei_cu_ctx *, tidei_cu_device))              \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, 1, (tidei_cu_device))                        \
     X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, 1, (tidei_cu_ctx *))                                                 \
     X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, 1, (tidei_cu_ctx))                                                   \
     X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, 1, (tidei_cu_ctx))                                              \
     X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, 1, (tidei_cu_ctx *))                                              \
+    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, 1, (tidei_cu_ctx, unsigned int))                         \
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020, 1, (size_t *, size_t *))                                                \
     X(cuMemAlloc, cuMemAlloc_v2, 3020, 1, (tidei_cu_addr *, size_t))                                               \
     X(cuMemFree, cuMemFree_v2, 3020, 1, (tidei_cu_addr))                                                           \
@@ -173,6 +176,7 @@ enum { /* flags and choices of single calls */
     X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, 0, (tidei_cu_pool))                                               \
     X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
+    X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, 0, (tidei_cu_pool, const tidei_cu_access *, size_t))          \
     X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, 0, (tidei_cu_pool, size_t))                                         \
     X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, 0,                                                  \
       (tidei_cu_addr *, size_t, tidei_cu_pool, tidei_cu_stream))                                                   \
@@ -192,6 +196,8 @@ enum { /* flags and choices of single calls */
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, 1, (tidei_cu_addr, const void *, size_t, tidei_cu_stream))    \
     X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, 1, (void *, tidei_cu_addr, size_t, tidei_cu_stream))          \
     X(cuMemcpyAsync, cuMemcpyAsync, 4000, 1, (tidei_cu_addr, tidei_cu_addr, size_t, tidei_cu_stream))              \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, 0,                                                               \
+      (tidei_cu_addr, tidei_cu_ctx, tidei_cu_addr, tidei_cu_ctx, size_t, tidei_cu_stream))                         \
     X(cuMemsetD8Async, cuMemsetD8Async, 3020, 1, (tidei_cu_addr, unsigned char, size_t, tidei_cu_stream))          \
     X(cuMemsetD16Async, cuMemsetD16Async, 3020, 1, (tidei_cu_addr, unsigned short, size_t, tidei_cu_stream))       \
     X(cuMemsetD32Async, cuMemsetD32Async, 3020, 1, (tidei_cu_addr, unsigned int, size_t, tidei_cu_stream))         \

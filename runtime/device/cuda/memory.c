@@ -1,10 +1,5 @@
-/* memory.c: addresses, pages and raw memory of the `cuda` device. */
+/* memory.c: addresses, pages and raw memory of the `cuda` device. What of it other devices may use: peers.c. */
 #include "runtime/device/cuda/device.h"
-
-struct tidei_dpage {
-    tidei_cu_handle handle;
-    size_t bytes;
-};
 
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
@@ -51,13 +46,17 @@ void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
     if (tidei_cuda_enter_release(c, &pushed)) {
+        pthread_mutex_lock(&c->peers.lock);
+        tidei_cuda_peers_unmapped(&c->peers, p); /* it may be mapped where unmapping failed */
+        pthread_mutex_unlock(&c->peers.lock);
         c->cu->cuMemRelease(p->handle);
         tidei_cuda_leave(c, pushed);
     }
     tidei_host_free(c->rt, p);
 }
 
-/* Maps page by page and grants access to the whole run at once: granting is what costs (35 us for 2 MiB). */
+/* Maps page by page and grants access to the whole run at once, to all who have it: granting is what costs (35 us for 2 MiB).
+** Under the peers' lock. */
 static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     size_t mapped = 0;
@@ -65,8 +64,11 @@ static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *cons
         r = c->cu->cuMemMap(addr + mapped, pages[i]->bytes, 0, pages[i]->handle, 0);
         if (r == TIDEI_CU_SUCCESS) mapped += pages[i]->bytes;
     }
-    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemSetAccess(addr, mapped, &c->page_access, 1);
-    if (r != TIDEI_CU_SUCCESS && mapped) c->cu->cuMemUnmap(addr, mapped);
+    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemSetAccess(addr, mapped, c->peers.who, atomic_load(&c->peers.n));
+    if (r == TIDEI_CU_SUCCESS)
+        tidei_cuda_peers_mapped(&c->peers, addr, pages, n);
+    else if (mapped)
+        c->cu->cuMemUnmap(addr, mapped);
     return r;
 }
 
@@ -75,7 +77,9 @@ tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
     bool pushed;
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK || n == 0) return s;
+    pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = map_all(c, addr, pages, n);
+    pthread_mutex_unlock(&c->peers.lock);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "cuMemMap(%zu pages)", n);
 }
@@ -87,7 +91,10 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK || n == 0) return s;
     for (size_t i = 0; i < n; i++) bytes += pages[i]->bytes;
+    pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = c->cu->cuMemUnmap(addr, bytes);
+    for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) tidei_cuda_peers_unmapped(&c->peers, pages[i]);
+    pthread_mutex_unlock(&c->peers.lock);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "cuMemUnmap(%zu pages)", n);
 }

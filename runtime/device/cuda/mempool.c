@@ -1,24 +1,37 @@
-/* mempool.c: the driver's stream-ordered memory pools. A pool of the table is the driver's itself. */
+/* mempool.c: the driver's stream-ordered memory pools. */
 #include "runtime/device/cuda/device.h"
-
-static tidei_cu_pool pool_of(tidei_dmempool *mp) { return (tidei_cu_pool)(void *)mp; }
 
 /* Drivers from 11.2 on have them; not every GPU does. */
 static bool has_pools(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     int supported = 0;
     if (!cu->cuMemPoolCreate || !cu->cuMemPoolDestroy || !cu->cuMemPoolSetAttribute || !cu->cuMemPoolGetAttribute ||
-        !cu->cuMemPoolTrimTo || !cu->cuMemAllocFromPoolAsync || !cu->cuMemFreeAsync)
+        !cu->cuMemPoolTrimTo || !cu->cuMemPoolSetAccess || !cu->cuMemAllocFromPoolAsync || !cu->cuMemFreeAsync)
         return false;
     return cu->cuDeviceGetAttribute(&supported, TIDEI_CU_ATTR_MEMORY_POOLS, c->dev) == TIDEI_CU_SUCCESS &&
            supported;
 }
 
-tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
-    tidei_cuda *c = tidei_cuda_of(d);
-    tidei_cu_pool pool = NULL;
+/* The pool, open to all who may use this device's memory. */
+static tidei_cu_result make(tidei_cuda *c, tidei_dmempool *mp) {
     tidei_cu_pool_props props = {.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .location = {TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev}};
+    tidei_cu_result r = c->cu->cuMemPoolCreate(&mp->pool, &props);
+    if (r != TIDEI_CU_SUCCESS) return r;
+    pthread_mutex_lock(&c->peers.lock);
+    unsigned others = atomic_load(&c->peers.n) - 1;
+    if (others) r = c->cu->cuMemPoolSetAccess(mp->pool, c->peers.who + 1, others);
+    if (r == TIDEI_CU_SUCCESS) {
+        mp->next = c->peers.pools;
+        c->peers.pools = mp;
+    }
+    pthread_mutex_unlock(&c->peers.lock);
+    if (r != TIDEI_CU_SUCCESS) c->cu->cuMemPoolDestroy(mp->pool);
+    return r;
+}
+
+tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
+    tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK) return s;
@@ -27,18 +40,31 @@ tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s or its driver has no stream-ordered memory pools",
                           d->info.name);
     }
-    tidei_cu_result r = c->cu->cuMemPoolCreate(&pool, &props);
+    tidei_dmempool *mp = tidei_host_alloc(c->rt, sizeof *mp);
+    tidei_cu_result r = mp ? make(c, mp) : TIDEI_CU_SUCCESS;
     tidei_cuda_leave(c, pushed);
-    if (r == TIDEI_CU_SUCCESS) *out = (tidei_dmempool *)(void *)pool;
-    return tidei_cuda_status(c, r, "cuMemPoolCreate");
+    if (!mp) return tidei_fail_host_memory("cuda", sizeof *mp);
+    if (r == TIDEI_CU_SUCCESS) {
+        *out = mp;
+        return TIDE_OK;
+    }
+    tidei_host_free(c->rt, mp);
+    return tidei_cuda_failed(c, r, "cuMemPoolCreate");
 }
 
 void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     tidei_cuda *c = tidei_cuda_of(d);
     bool pushed;
-    if (!tidei_cuda_enter_release(c, &pushed)) return;
-    c->cu->cuMemPoolDestroy(pool_of(mp));
-    tidei_cuda_leave(c, pushed);
+    if (tidei_cuda_enter_release(c, &pushed)) {
+        pthread_mutex_lock(&c->peers.lock);
+        tidei_dmempool **at = &c->peers.pools;
+        while (*at != mp) at = &(*at)->next;
+        *at = mp->next;
+        pthread_mutex_unlock(&c->peers.lock);
+        c->cu->cuMemPoolDestroy(mp->pool);
+        tidei_cuda_leave(c, pushed);
+    }
+    tidei_host_free(c->rt, mp);
 }
 
 tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
@@ -48,7 +74,7 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
     bool pushed;
     tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
     if (status != TIDE_OK) return status;
-    tidei_cu_result r = c->cu->cuMemAllocFromPoolAsync(&addr, bytes, pool_of(mp), s->s);
+    tidei_cu_result r = c->cu->cuMemAllocFromPoolAsync(&addr, bytes, mp->pool, s->s);
     tidei_cuda_leave(c, pushed);
     if (r == TIDEI_CU_SUCCESS) *out = addr;
     return tidei_cuda_status(c, r, "cuMemAllocFromPoolAsync(%zu bytes)", bytes);
@@ -86,7 +112,7 @@ tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_me
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK) return s;
     void *at = attr == TIDEI_MEMPOOL_THRESHOLD ? (void *)&value : (void *)&choice;
-    tidei_cu_result r = c->cu->cuMemPoolSetAttribute(pool_of(mp), theirs[attr], at);
+    tidei_cu_result r = c->cu->cuMemPoolSetAttribute(mp->pool, theirs[attr], at);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "cuMemPoolSetAttribute(%u)", theirs[attr]);
 }
@@ -96,7 +122,7 @@ tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t 
     bool pushed;
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK) return s;
-    tidei_cu_result r = c->cu->cuMemPoolTrimTo(pool_of(mp), keep);
+    tidei_cu_result r = c->cu->cuMemPoolTrimTo(mp->pool, keep);
     tidei_cuda_leave(c, pushed);
     return tidei_cuda_status(c, r, "cuMemPoolTrimTo(%zu bytes)", keep);
 }
@@ -107,8 +133,8 @@ tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size
     bool pushed;
     tide_status s = tidei_cuda_enter(c, &pushed);
     if (s != TIDE_OK) return s;
-    tidei_cu_result r = c->cu->cuMemPoolGetAttribute(pool_of(mp), TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
-    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemPoolGetAttribute(pool_of(mp), TIDEI_CU_POOL_USED_CURRENT, &now[1]);
+    tidei_cu_result r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
+    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_USED_CURRENT, &now[1]);
     tidei_cuda_leave(c, pushed);
     *reserved = now[0];
     *used = now[1];

@@ -101,7 +101,7 @@ void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
     return s->s;
 }
 
-/* An event of the table is the driver's itself. */
+/* An event of the table is the driver's itself: recorded on streams of its own device, waited for by any device's. */
 
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out) {
     tidei_cuda *c = tidei_cuda_of(d);

@@ -32,6 +32,8 @@ static tidei_cu_result copy_out(tidei_cuda *c, tidei_dstream *s, const tidei_cop
     return r;
 }
 
+/* Whatever is not between the host's own memory and the device goes by the call that looks at the addresses: D2D may be between
+** two devices, or a device and pinned memory. */
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *k) {
     static const char *const names[] = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"};
     tidei_cuda *c = tidei_cuda_of(d);
