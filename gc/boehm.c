@@ -21,6 +21,7 @@
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "gc/roots.h"
 #include "runtime/runtime.h"
 #include <gc.h>
 #include <gc/gc_mark.h>
@@ -425,7 +426,7 @@ static int GC_CALLBACK has_static_roots(const char *name, void *start, size_t by
     if (!boehm.first_root) boehm.first_root = start;
     if (start == boehm.first_root) boehm.root_bytes = 0;
     if (!atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
-        tide_is_device_library(name))
+        tidei_has_no_roots(name))
         return 0;
     boehm.root_bytes += bytes;
     return 1;
