@@ -222,7 +222,8 @@ static size_t let_go_all(tide_runtime *rt, tidei_handle *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
     size_t bytes = 0;
-    for (unsigned i = 0; i < n; i++) tidei_storage_prefetch(h[i]->st);
+    for (unsigned i = 0; i < n; i++)
+        if (h[i]->st) tidei_storage_prefetch(h[i]->st);
     for (unsigned i = 0; i < n; i++) {
         tidei_storage *st = let_go(rt, h[i]);
         if (!st) continue;

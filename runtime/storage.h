@@ -47,7 +47,7 @@ static inline bool tidei_storage_unref(tidei_storage *st) {
     return atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) == 1;
 }
 void tidei_storage_end(tidei_storage *st);
-/* Soon it is: what that touches of the record. NULL is let be. */
+/* That is soon to be: fetches what it touches of the record. */
 static inline void tidei_storage_prefetch(const tidei_storage *st) {
     __builtin_prefetch(st, 1);
     __builtin_prefetch((const char *)st + sizeof *st / 2, 1);
