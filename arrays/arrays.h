@@ -51,7 +51,7 @@ tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* 
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
 /* Memory for elements without an array: row-major device memory, on the thread's current stream, contents undefined; to be put. The
-** second one's is of that kind. */
+** first one's is of that kind. On failure nothing is to be put, and the operand undefined; likewise with tidei_array_make. */
 tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out);
 /* The same of another one's dtype and shape, on a device that may be another than the thread's, on its stream there. */
@@ -114,6 +114,12 @@ tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, cons
 /* The rules of tidei_layout_make for a shape alone. */
 tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
+/* memcmp is a call, which for the few dimensions of most shapes costs more than they do. */
+static inline bool tidei_same_dims(int ndim, const int64_t *a, const int64_t *b) {
+    for (int i = 0; i < ndim; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
 int64_t tidei_layout_size(const tidei_layout *l); /* elements; layouts are checked at birth, so it fits */
 bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
@@ -121,7 +127,7 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
 bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
 bool tidei_layout_same(const tidei_layout *a,
                        const tidei_layout *b); /* every element lies where the other's does */
-/* Broadcasts b's shape into shape/ndim (start with ndim 0). TIDE_E_SHAPE names both shapes and the axis;
+/* Broadcasts b's shape into shape/ndim (start with ndim 0); room for TIDE_MAX_RANK. TIDE_E_SHAPE names both shapes and the axis;
 ** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);
 /* Strides of l against a broadcast shape: 0 where it stretches. */

@@ -42,8 +42,8 @@ tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, cons
     tide_status s = tidei_shape_check(t, ndim, shape, op);
     if (s != TIDE_OK) return s;
     *out = (tidei_layout){.dtype = t, .ndim = ndim};
-    if (ndim) memcpy(out->shape, shape, (size_t)ndim * sizeof *shape);
-    tidei_row_major(ndim, out->shape, out->strides);
+    tidei_row_major(ndim, shape, out->strides);
+    for (int i = 0; i < ndim; i++) out->shape[i] = shape[i];
     return TIDE_OK;
 }
 
@@ -95,9 +95,10 @@ bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op) {
     int64_t joined[TIDE_MAX_RANK], count = 1;
     char left[SHAPE_TEXT], right[SHAPE_TEXT];
-    if (*ndim == 0 || (*ndim == b->ndim && !memcmp(shape, b->shape, (size_t)b->ndim * sizeof *shape))) {
-        *ndim = b->ndim; /* nothing to stretch: the common case */
-        memcpy(shape, b->shape, (size_t)b->ndim * sizeof *shape);
+    if (*ndim == b->ndim && tidei_same_dims(b->ndim, shape, b->shape)) return TIDE_OK; /* the common case */
+    if (*ndim == 0) {
+        *ndim = b->ndim;
+        memcpy(shape, b->shape, sizeof b->shape);
         return TIDE_OK;
     }
     int n = *ndim > b->ndim ? *ndim : b->ndim;

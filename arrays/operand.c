@@ -95,9 +95,8 @@ tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const i
 tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out) {
     tidei_pool *pool;
-    tidei_operand o = {.rt = rt};
     if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
-    tide_status s = tidei_layout_make(t, ndim, shape, op, &o.lay);
+    tide_status s = tidei_layout_make(t, ndim, shape, op, &out->lay);
     size_t absurd = s == TIDE_E_NOMEM ? bytes_wanted(t, ndim, shape) : 0;
     if (s != TIDE_OK && !absurd) return s;
     tidei_thread *thread = tidei_thread_get(rt);
@@ -105,10 +104,9 @@ tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype
     s = find_pool(thread, kind, op, &pool);
     if (s != TIDE_OK) return s;
     if (absurd) return tidei_out_of_memory_in(pool->dev, pool->kind, absurd, op);
-    size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(t);
-    s = tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &o.st);
-    if (s == TIDE_OK) *out = o;
-    return s;
+    size_t bytes = (size_t)tidei_layout_size(&out->lay) * tidei_dtype_size(t);
+    out->rt = rt;
+    return tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &out->st);
 }
 
 tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out) {
@@ -145,14 +143,12 @@ tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int
 
 tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                 const char *op, tidei_operand *o) {
-    tidei_operand made;
-    if (tidei_operand_make_in(rt, kind, t, ndim, shape, op, &made) != TIDE_OK) return NULL;
+    if (tidei_operand_make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
-        tidei_array_over(rt, made.st, &made.lay, op); /* while it alone refers to the storage, which it weighs */
+        tidei_array_over(rt, o->st, &o->lay, op); /* while it alone refers to the storage, which it weighs */
     if (!a) return NULL;
-    tidei_storage_retain(made.st);
+    tidei_storage_retain(o->st);
     tidei_keep(a);
-    *o = made;
     return a;
 }
 

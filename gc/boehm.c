@@ -21,6 +21,7 @@
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "gc/roots.h"
 #include "runtime/runtime.h"
 #include <gc.h>
 #include <gc/gc_mark.h>
@@ -101,13 +102,30 @@ static bool still_a_cell(const entry *e) {
     return GC_base(cell) == cell && cell->hidden == ~(uintptr_t)e->h;
 }
 
-static bool survived(const entry *e, bool missed) {
+/* Deaths that a sweep has found, to be reported together: their handles come into the cache meanwhile. */
+typedef struct findings {
+    size_t n;
+    tidei_death at[32];
+} findings;
+
+static void report_findings(findings *f) {
+    tidei_report_many(f->at, f->n, TIDEI_DEAD | TIDEI_GONE);
+    f->n = 0;
+}
+
+static void add_finding(findings *f, const entry *e) {
+    __builtin_prefetch(e->h, 1);
+    f->at[f->n++] = (tidei_death){e->h, e->generation & ~(uint64_t)TIDEI_WORD_FLAGS};
+    if (f->n == TIDEI_COUNT(f->at)) report_findings(f);
+}
+
+static bool survived(const entry *e, bool missed, findings *f) {
     if (missed && !still_a_cell(e)) {
-        report(e);
+        add_finding(f, e);
         return false;
     }
     if (tidei_likely(GC_is_marked((void *)~e->hidden))) return true;
-    report(e);
+    add_finding(f, e);
     if (e->generation & 1) {
         GC_set_mark_bit((void *)~e->hidden);
         quarantine((tide_array *)~e->hidden);
@@ -118,11 +136,12 @@ static bool survived(const entry *e, bool missed) {
 static void sweep_table(bool missed) {
     chunk *to = table.first;
     size_t to_n = 0, kept = 0;
+    findings f = {0};
     for (chunk *c = table.first; c; c = c->next) {
         size_t n = c->n; /* `to` may be c itself */
         c->n = 0;
         for (size_t i = 0; i < n; i++) {
-            if (!survived(&c->at[i], missed)) continue;
+            if (!survived(&c->at[i], missed, &f)) continue;
             if (to_n == CHUNK) {
                 to->n = to_n;
                 to = to->next;
@@ -133,6 +152,7 @@ static void sweep_table(bool missed) {
         }
         if (c == table.fill) break;
     }
+    report_findings(&f);
     if (to) to->n = to_n;
     table.fill = to;
     table.n = kept;
@@ -425,7 +445,7 @@ static int GC_CALLBACK has_static_roots(const char *name, void *start, size_t by
     if (!boehm.first_root) boehm.first_root = start;
     if (start == boehm.first_root) boehm.root_bytes = 0;
     if (!atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
-        tide_is_device_library(name))
+        tidei_has_no_roots(name))
         return 0;
     boehm.root_bytes += bytes;
     return 1;

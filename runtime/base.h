@@ -21,6 +21,8 @@
 #define TIDEI_MIB      ((size_t)1 << 20)
 #define TIDEI_GIB      ((size_t)1 << 30)
 
+#define TIDEI_LINE 64 /* bytes of a cache line */
+
 #define tidei_check(c) assert(c)
 #ifdef TIDEI_STRESS
 #define tidei_check_slow(c) assert(c)

@@ -6,7 +6,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define SLAB_HANDLES 64 /* 15 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+#define SLAB_HANDLES 64 /* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE, "a death touches the first line alone");
 
 struct slab {
     struct slab *next;
@@ -25,8 +26,9 @@ static struct {
 #define WORD_FREE (TIDEI_DEAD | TIDEI_GONE | TIDEI_DRAINED)
 
 static bool grow_locked(void) {
-    struct slab *s = calloc(1, sizeof *s);
+    struct slab *s = aligned_alloc(alignof(struct slab), sizeof *s);
     if (!s) return false;
+    memset(s, 0, sizeof *s);
     s->next = all.slabs;
     all.slabs = s;
     for (unsigned i = 0; i < SLAB_HANDLES; i++) {
@@ -114,32 +116,55 @@ static tidei_handle *quarantine(tidei_handle *h) {
     return oldest;
 }
 
-/* The handle's last step: nobody holds the cell any more. At debug level 1 it stays out of use for a while, so that a stale
-** pointer to it keeps failing as one. */
-static void recycle(tidei_handle *h, tidei_spare *spare) {
-    tidei_deaths *q = h->deaths;
-    tide_runtime *rt = atomic_load_explicit(&q->rt, memory_order_relaxed);
+/* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours: later reports leave it
+** alone. At debug level 1 it stays out of use for a while, so that a stale pointer to it keeps failing as one. */
+static void recycle(tide_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
     bool counted =
         h->home == &h->cell; /* else the dead cell lies in another heap, and is its owner's to quarantine */
     bool keep = counted && rt && rt->set.debug;
     if (counted && !keep) h->cell.hidden = 0;
-    atomic_fetch_and(&h->word, ~(uint64_t)TIDEI_QUEUED);
-    atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
+    atomic_store_explicit(&h->word, (word | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED, memory_order_release);
     if (keep && !(h = quarantine(h))) return;
     put(spare, h);
 }
 
-void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
+/* True: the handle is to be pushed, by the caller. */
+static bool mark(tidei_handle *h, uint64_t generation, unsigned flags) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
     do {
-        if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return;
+        if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return false;
     } while (!atomic_compare_exchange_weak_explicit(&h->word, &w, w | flags | TIDEI_QUEUED, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    if (w & TIDEI_QUEUED) return;
-    tidei_deaths *q = h->deaths;
+    return !(w & TIDEI_QUEUED);
+}
+
+/* All from the youngest to the oldest, linked by `next`. */
+static void push(tidei_deaths *q, tidei_handle *youngest, tidei_handle *oldest) {
     tidei_handle *head = atomic_load_explicit(&q->head, memory_order_relaxed);
-    do h->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&q->head, &head, h, memory_order_release, memory_order_relaxed));
+    do oldest->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&q->head, &head, youngest, memory_order_release,
+                                                  memory_order_relaxed));
+}
+
+void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
+    if (mark(h, generation, flags)) push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
+}
+
+void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
+    tidei_deaths *q = NULL;
+    tidei_handle *youngest = NULL, *oldest = NULL;
+    for (const tidei_death *d = at; d < at + n; d++) {
+        tidei_handle *h = d->handle;
+        if (!mark(h, d->generation, flags)) continue;
+        tidei_deaths *of = atomic_load_explicit(&h->deaths, memory_order_relaxed);
+        if (q && q != of) push(q, youngest, oldest);
+        if (q == of)
+            h->next = youngest;
+        else
+            q = of, oldest = h;
+        youngest = h;
+    }
+    if (q) push(q, youngest, oldest);
 }
 
 static void run_notes(tide_runtime *rt, tidei_death_note *n) {
@@ -151,19 +176,17 @@ static void run_notes(tide_runtime *rt, tidei_death_note *n) {
     }
 }
 
-/* Lets go of a dead handle's storage; returns its bytes if nobody else has it. */
-static size_t let_go(tide_runtime *rt, tidei_handle *h) {
+/* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
+static tidei_storage *let_go(tide_runtime *rt, tidei_handle *h) {
     tidei_storage *st = h->st;
-    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED) return 0;
-    size_t bytes = st && atomic_load_explicit(&st->refs, memory_order_relaxed) == 1 ? st->bytes : 0;
+    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED) return NULL;
     h->st = NULL;
-    if (st) tidei_storage_release(st);
     if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
-    return bytes;
+    return st && tidei_storage_unref(st) ? st : NULL;
 }
 
-/* The rest: callbacks, and the handle itself once it is gone. */
-static void bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
+/* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
+static bool bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (!(w & TIDEI_DRAINED)) {
         tidei_death_note *notes = h->notes;
@@ -172,11 +195,11 @@ static void bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     }
     do {
         if (w & TIDEI_GONE) {
-            atomic_fetch_or(&h->word, TIDEI_DRAINED);
-            recycle(h, spare);
-            return;
+            recycle(rt, h, w, spare);
+            return true;
         }
     } while (!atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
+    return false;
 }
 
 /* The queue is a stack; callbacks and frees should come in the order of the deaths. */
@@ -191,28 +214,61 @@ static tidei_handle *take_all(tidei_deaths *q) {
     return reversed;
 }
 
+#define BATCH 16 /* handles: what is fetched for so many, five lines each, stays in the nearest cache */
+
+/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache: what the
+** next step touches of all of them is fetched before it begins, so that they are waited for together. */
+static size_t let_go_all(tide_runtime *rt, tidei_handle *const *h, unsigned n) {
+    tidei_storage *over[BATCH];
+    unsigned m = 0;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (h[i]->st) tidei_storage_prefetch(h[i]->st);
+    for (unsigned i = 0; i < n; i++) {
+        tidei_storage *st = let_go(rt, h[i]);
+        if (!st) continue;
+        __builtin_prefetch(st->priv, 1);
+        over[m++] = st;
+    }
+    for (unsigned i = 0; i < m; i++) {
+        bytes += over[i]->bytes;
+        tidei_storage_end(over[i]);
+    }
+    return bytes;
+}
+
+/* The first of the list, off it. */
+static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
+    unsigned n = 0;
+    for (; *list && n < BATCH; *list = (*list)->next) batch[n++] = *list;
+    return n;
+}
+
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
 ** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
 static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials) {
     size_t bytes = 0;
-    tidei_handle *noted = NULL, **end = &noted;
-    uint64_t n = atomic_load_explicit(burials, memory_order_relaxed);
-    atomic_store_explicit(burials, n + 1, memory_order_relaxed); /* before the list is taken */
-    for (tidei_handle *h = take_all(q), *next; h; h = next) {
-        next = h->next;
-        bytes += let_go(rt, h);
-        if (h->notes) {
-            *end = h;
-            end = &h->next;
-        } else {
-            bury(rt, h, spare);
+    uint64_t recycled = 0;
+    tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
+    uint64_t before = atomic_load_explicit(burials, memory_order_relaxed);
+    atomic_store_explicit(burials, before + 1, memory_order_relaxed); /* before the list is taken */
+    tidei_handle *list = take_all(q);
+    for (unsigned n; (n = take_batch(&list, batch));) {
+        bytes += let_go_all(rt, batch, n);
+        for (unsigned i = 0; i < n; i++) {
+            if (batch[i]->notes) {
+                *end = batch[i];
+                end = &batch[i]->next;
+            } else
+                recycled += bury(rt, batch[i], spare);
         }
     }
     *end = NULL;
-    atomic_store_explicit(burials, n + 2, memory_order_release);
+    atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
+    atomic_store_explicit(burials, before + 2, memory_order_release);
     for (tidei_handle *h = noted, *next; h; h = next) {
         next = h->next;
-        bury(rt, h, spare);
+        if (bury(rt, h, spare)) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
     }
     return bytes;
 }

@@ -13,6 +13,7 @@
 #define TIDEI_HANDLE_H
 
 #include "runtime/storage.h"
+#include <stdalign.h>
 
 struct tide_array {
     uintptr_t hidden; /* ~address of the handle; 0: quarantined or recycled */
@@ -46,19 +47,21 @@ typedef struct tidei_deaths {
 } tidei_deaths;
 
 typedef struct tidei_handle {
-    _Atomic uint64_t word;
+    /* What a death touches: one cache line. */
+    alignas(TIDEI_LINE) _Atomic uint64_t word;
     struct tidei_handle *next; /* queue or free list */
     _Atomic(tidei_deaths *) deaths;
-    tide_array cell;       /* the cell, for owners that have none in a heap of their own */
+    tidei_storage *st; /* NULL once drained */
+    tidei_death_note *notes;
+    size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
     tide_array *home;      /* where the cell is */
     uint32_t owner;        /* index of the collector, fixed at birth */
     _Atomic uint32_t refs; /* tide_retain count; under reference-counted owners it starts at 1; | TIDEI_SCOPED */
-    void *root;            /* the owner's: what keeps the cell while refs > 0 (boehm) */
-    size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
-    tidei_storage *st;     /* NULL once drained */
-    tidei_dev *dev;        /* the storage's, and its size: for those who look on, who must not follow st */
+    /* The rest. */
+    tide_array cell; /* the cell, for owners that have none in a heap of their own */
+    void *root;      /* the owner's: what keeps the cell while refs > 0 (boehm) */
+    tidei_dev *dev;  /* the storage's, and its size: for those who look on, who must not follow st */
     size_t bytes;
-    tidei_death_note *notes;
     _Atomic(struct tidei_scope *)
         scope; /* refcount: the scope that holds it, or NULL; written by its thread only */
     uint32_t scope_index;
@@ -86,6 +89,11 @@ static inline uint64_t tidei_handle_generation(tidei_handle *h) {
 
 /* The report. `generation` as read when the handle was live. flags: TIDEI_DEAD, perhaps | TIDEI_GONE. */
 void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags);
+typedef struct tidei_death {
+    tidei_handle *handle;
+    uint64_t generation;
+} tidei_death;
+void tidei_report_many(const tidei_death *at, size_t n, unsigned flags); /* in their order */
 
 /* Empties the queue: storages back to their pools, callbacks run. Returns bytes whose storages were released. At safe
 ** points only; does nothing when called from inside itself. */

@@ -177,7 +177,10 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
 void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed); }
 
 void tidei_storage_release(tidei_storage *st) {
-    if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1) return;
+    if (tidei_storage_unref(st)) tidei_storage_end(st);
+}
+
+void tidei_storage_end(tidei_storage *st) {
     tidei_dev *d = st->dev;
     if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
     if (st->bytes) {

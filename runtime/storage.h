@@ -14,16 +14,16 @@ typedef struct tidei_thread tidei_thread;
 
 typedef struct tidei_storage {
     _Atomic uint32_t refs;
-    atomic_flag flag; /* guards stamps; held for a few loads and stores */
+    atomic_flag flag;      /* guards stamps; held for a few loads and stores */
+    atomic_bool unordered; /* uses wait for none since it is so; changes as the stamps do */
     tidei_dev *dev;
     tidei_pool *pool;
-    tidei_addr addr;       /* 0 when bytes is 0 */
-    size_t bytes;          /* as requested; 0: no block */
-    void *priv;            /* the pool's */
-    _Atomic uint32_t pins; /* an address was handed out that many times: it must not move */
-    tidei_stamps stamps;
-    atomic_bool unordered;     /* uses wait for none since it is so; changes as the stamps do */
+    tidei_addr addr;           /* 0 when bytes is 0 */
+    size_t bytes;              /* as requested; 0: no block */
+    void *priv;                /* the pool's */
     struct tidei_parts *parts; /* NULL for most; guarded as the stamps are: runtime/parts.h */
+    _Atomic uint32_t pins;     /* an address was handed out that many times: it must not move */
+    tidei_stamps stamps;
 } tidei_storage;
 typedef struct tidei_parts tidei_parts;
 
@@ -44,6 +44,16 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
+/* The two halves of a release, for who releases many: whether it was the last one, and what is to be done then. */
+static inline bool tidei_storage_unref(tidei_storage *st) {
+    return atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) == 1;
+}
+void tidei_storage_end(tidei_storage *st);
+/* That is soon to be: fetches what it touches of the record. */
+static inline void tidei_storage_prefetch(const tidei_storage *st) {
+    __builtin_prefetch(st, 1);
+    __builtin_prefetch((const char *)st + sizeof *st / 2, 1);
+}
 
 /* Between them the storage keeps its address. Any thread that holds it; as often as wanted. */
 void tidei_storage_pin(tidei_storage *st);

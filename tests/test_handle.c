@@ -136,6 +136,42 @@ static void close_waits_for_a_report(void **state) {
     half_close(rt);
 }
 
+/* A list of deaths is as many reports: of several runtimes, repeated, late, already queued; the callbacks come in its order. */
+#define LISTED 40 /* more than a drain's batch */
+static struct { unsigned n, at[LISTED]; } buried;
+static void note_burial(void *number) { buried.at[buried.n++] = (unsigned)(uintptr_t)number; }
+static void a_list_is_reported(void **state) {
+    tide_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
+    tidei_death list[LISTED + 2];
+    (void)state;
+    for (unsigned i = 0; i < LISTED; i++) { /* runs of three */
+        tidei_handle *h = handle(rt[i / 3 % 2], 100);
+        h->notes = tidei_host_alloc(rt[i / 3 % 2], sizeof *h->notes);
+        *h->notes = (tidei_death_note){.fn = note_burial, .user = (void *)(uintptr_t)i};
+        list[i] = (tidei_death){h, tidei_handle_generation(h)};
+    }
+    list[LISTED] = list[5];
+    list[LISTED + 1] = (tidei_death){list[7].handle, list[7].generation - TIDEI_WORD_GENERATION};
+    tidei_report(list[4].handle, list[4].generation, TIDEI_DEAD);
+    tidei_report_many(list, 0, TIDEI_DEAD | TIDEI_GONE);
+    tidei_report_many(list, LISTED + 2, TIDEI_DEAD | TIDEI_GONE);
+    size_t of_first = tidei_drain(rt[0]), of_second = tidei_drain(rt[1]);
+    assert_int_equal(of_first + of_second, 100 * LISTED);
+    assert_int_equal(buried.n, LISTED);
+    unsigned first = buried.at[0];
+    assert_int_equal(first, 0);
+    for (unsigned k = 1; k < LISTED;
+         k++) { /* of the first runtime, then of the second, whose 4 was queued before */
+        unsigned i = buried.at[k], before = buried.at[k - 1];
+        bool begins = i / 3 % 2 != before / 3 % 2;
+        assert_true(begins ? i == 4 : i > before || before == 4);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(atomic_load(&rt[i]->deaths->handles), 0);
+        half_close(rt[i]);
+    }
+}
+
 static tide_runtime *in_callback;
 static void collect_in_callback(void *unused) {
     (void)unused;
@@ -416,6 +452,7 @@ int main(void) {
         cmocka_unit_test(one_report_frees),
         cmocka_unit_test(dead_then_gone),
         cmocka_unit_test(late_reports_are_ignored),
+        cmocka_unit_test(a_list_is_reported),
         cmocka_unit_test(reports_after_close),
         cmocka_unit_test(reports_in_a_forked_child),
         cmocka_unit_test(callbacks_run_in_drain),

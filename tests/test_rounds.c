@@ -7,6 +7,7 @@
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include "gc/policy.h"
+#include "gc/roots.h"
 #include "tests/keeper.h"
 #include "tests/logged.h"
 
@@ -634,6 +635,16 @@ static void test_device_libraries(void **state) {
     assert_int_equal(tide_is_device_library(NULL), 0);
 }
 
+static void test_libraries_without_roots(void **state) {
+    static const char *const yes[] = {"libcuda.so.1", "/usr/lib/libtidepool.so.0.1.0", "libopenblas.so.0",
+                                      "libopenblasp-r0.3.21.so"};
+    static const char *const no[] = {"", "/usr/lib/libtidepool/program", "libtidepools.so", "libc.so.6"};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(yes); i++) assert_true(tidei_has_no_roots(yes[i]));
+    for (size_t i = 0; i < TIDEI_COUNT(no); i++) assert_false(tidei_has_no_roots(no[i]));
+    assert_false(tidei_has_no_roots(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attach_arguments),
@@ -658,6 +669,7 @@ int main(void) {
         cmocka_unit_test(test_nobody_to_ask),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_device_libraries),
+        cmocka_unit_test(test_libraries_without_roots),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
 }

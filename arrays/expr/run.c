@@ -49,7 +49,7 @@ static int64_t elements(const shape *s) {
 }
 
 static bool same_shape(const shape *a, int ndim, const int64_t *dim) {
-    return a->ndim == ndim && !memcmp(a->dim, dim, (size_t)ndim * sizeof *dim);
+    return a->ndim == ndim && tidei_same_dims(ndim, a->dim, dim);
 }
 
 static const tidei_operand *source(const run *r, unsigned s) {
@@ -137,7 +137,8 @@ static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s,
     if (!elements(s)) return TIDE_OK;
     for (unsigned i = 0; i < pass->prog->ninputs; i++) {
         const tidei_operand *o = source(r, pass->in[i]);
-        put_view(&c.in[i], o);
+        c.in[i].st = o->st;
+        c.in[i].offset = o->lay.offset;
         tidei_broadcast_strides(&o->lay, s->ndim, s->dim, c.in[i].strides);
     }
     for (unsigned i = 0; i < pass->prog->nouts; i++) put_view(&c.out[i], outs[i]);

@@ -6,21 +6,20 @@
 #include "runtime/pool/tide_pool.h"
 #include <stdalign.h>
 
-#define LINE 64 /* bytes of a cache line */
 struct tidei_slab {
     tidei_slab *next;
     void *memory; /* as allocated */
-    alignas(LINE) tidei_extent extents[TIDEI_SLAB_EXTENTS];
+    alignas(TIDEI_LINE) tidei_extent extents[TIDEI_SLAB_EXTENTS];
     tidei_stamps many[TIDEI_SLAB_EXTENTS]; /* tidei_tide_many */
 };
-#define SLAB_BYTES (sizeof(tidei_slab) + LINE - 1)
-static_assert(sizeof(tidei_extent) == LINE, "what every step touches lies on one line");
+#define SLAB_BYTES (sizeof(tidei_slab) + TIDEI_LINE - 1)
+static_assert(sizeof(tidei_extent) == TIDEI_LINE, "what every step touches lies on one line");
 static_assert(sizeof(tidei_stamps) == sizeof(tidei_extent), "as far behind each");
 
 /* ---- descriptors ---- */
 
 static void add_slab(tidei_tide *p, void *memory) {
-    tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, LINE);
+    tidei_slab *slab = (tidei_slab *)tidei_round_up((uintptr_t)memory, TIDEI_LINE);
     uint32_t rank = p->slabs ? p->slabs->extents[TIDEI_SLAB_EXTENTS - 1].rank | 1 : 1;
     slab->memory = memory;
     slab->next = p->slabs;
