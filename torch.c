@@ -4,6 +4,7 @@
 ** PyTorch names streams by their native handles; each is wrapped once and kept. */
 #include "runtime/runtime.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <tide/pool.h>
 
 #define GPUS 64
@@ -17,7 +18,7 @@ static struct {
     pthread_mutex_t lock;
     struct gpu {
         tide_runtime *rt; /* NULL: not open */
-        wrapped streams[TIDEI_STREAMS_MAX];
+        wrapped *streams; /* room for TIDEI_STREAMS_MAX; not in the process's static data, which collectors scan */
         unsigned n;
     } gpus[GPUS];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -32,6 +33,8 @@ static tide_status open_one(const char *kind, int device, tide_runtime **out) {
 /* Where there is no GPU, a host device. Under the lock. */
 static tide_status open_gpu(struct gpu *g, int device) {
     if (g->rt) return TIDE_OK;
+    if (!g->streams) g->streams = calloc(TIDEI_STREAMS_MAX, sizeof *g->streams);
+    if (!g->streams) return tidei_fail_host_memory("tide_torch_malloc", TIDEI_STREAMS_MAX * sizeof *g->streams);
     tide_status status = open_one("cuda", device, &g->rt);
     return status == TIDE_E_NODEVICE ? open_one("host", device, &g->rt) : status;
 }
@@ -82,6 +85,8 @@ void tide_torch_close(void) {
     pthread_mutex_lock(&all.lock);
     for (unsigned i = 0; i < GPUS; i++) {
         tide_close(all.gpus[i].rt);
+        free(all.gpus[i].streams);
+        all.gpus[i].streams = NULL;
         all.gpus[i].rt = NULL;
         all.gpus[i].n = 0;
     }
