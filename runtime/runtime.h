@@ -244,8 +244,8 @@ static inline uint64_t tidei_record_begin(const tide_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
     return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
 }
-static inline void tidei_record_submit(const tide_stream *s, uint64_t began_ns, const char *op) {
-    if (tidei_unlikely(began_ns)) tidei_recorder_submit(s->dev->rt->recorder, s, began_ns, op);
+static inline void tidei_record_submit(const tide_stream *s, uint64_t began, const char *op) {
+    if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s, began, op);
 }
 
 /* ---- the short way through the ladder (reclaim.c): nobody is short ---- */

@@ -401,7 +401,7 @@ static tide_status open_window(tidei_window *w, bool *again) {
     }
     s->last_op = w->op;
     w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
-    w->began_ns = tidei_record_begin(s);
+    w->began = tidei_record_begin(s);
     return TIDE_OK;
 }
 
@@ -426,7 +426,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
-    tidei_record_submit(w->s, w->began_ns, w->op);
+    tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {

@@ -77,7 +77,7 @@ typedef struct tidei_window {
     uint64_t tick;
     bool unknown; /* not all uses could be recorded: end waits for them */
     const char *op;
-    uint64_t began_ns;                  /* the recorder's */
+    uint64_t began;                  /* the recorder's */
     tidei_range ranges[TIDEI_USES_MAX]; /* the uses as the device table wants them; addresses are valid until end */
 } tidei_window;
 
