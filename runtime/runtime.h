@@ -128,7 +128,8 @@ struct tide_runtime {
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
     bool ranges;                   /* a tool is told of spans */
     struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */
-    bool watched;                  /* the recorder or the tracker is told of allocations; fixed once open */
+    uint32_t
+        watch_every; /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once open */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */
@@ -223,13 +224,14 @@ static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
 
 /* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to know ---- */
 
+void tidei_watch_open(tide_runtime *rt);                        /* once both are open that want to be told */
 void tidei_watch_made(tidei_storage *st, const tide_stream *s); /* the long ways (storage.c) */
 void tidei_watch_gone(tidei_storage *st);
 static inline void tidei_record_alloc(tidei_storage *st, const tide_stream *s) {
-    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_made(st, s);
+    if (tidei_unlikely(st->watched)) tidei_watch_made(st, s);
 }
 static inline void tidei_record_free(tidei_storage *st) {
-    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_gone(st);
+    if (tidei_unlikely(st->watched)) tidei_watch_gone(st);
 }
 static inline void tidei_record_sync(const tide_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
