@@ -311,14 +311,14 @@ static void several_threads(void **state) {
 
 /* ---- the order of the rows ---- */
 
-enum { IDS = 1 << 16 }; /* room for those of a recording */
+enum { IDS_BITS = 18, IDS = 1 << IDS_BITS }; /* more than a recording has blocks: each may have an id of its own */
 struct block {
     unsigned long long id, bytes; /* id 0: none is here */
     bool alive;
 };
 
 static struct block *block_of(struct block *all, unsigned long long id) {
-    size_t at = (id >> 4) * 0x9e3779b97f4a7c15u >> 48;
+    size_t at = (id >> 4) * 0x9e3779b97f4a7c15u >> (64 - IDS_BITS);
     while (all[at].id && all[at].id != id) at = (at + 1) % IDS;
     all[at].id = id;
     return &all[at];
@@ -341,6 +341,7 @@ static size_t check_order(const char *path) {
         assert_true(us >= last);
         last = us;
         if (op != 'a' && op != 'f') continue;
+        assert_true(allocated < IDS);
         struct block *b = block_of(all, id);
         assert_int_equal(b->alive, op == 'f');
         if (op == 'f') assert_int_equal(b->bytes, n);
