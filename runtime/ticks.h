@@ -1,7 +1,7 @@
 /* ticks.h: a clock for those who look at it all the time: the processor's counter where it may serve, else the system's clock.
 **
-** Model. A look at the counter takes less than half as long as one at the system's clock, which reads the counter too, but waits for
-** all that stands before it. What ticks are in nanoseconds is found out afterwards: by both clocks at the start, and both now. So
+** Model. A look at the counter takes less than half as long as one at the system's clock, which reads the counter too, but waits
+** for all that stands before it. What ticks are in nanoseconds is found out afterwards: by both clocks at the start, and both now. So
 ** times are right where the clocks were last compared, and before that as good as the counter is even.
 ** What must stay true: who needs an order takes it from something else. Of two threads' ticks the later one may be the less, by
 ** some nanoseconds; of one thread's too. */
