@@ -168,12 +168,12 @@ static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npe
     pthread_mutex_lock(&s->lock);
     *tick = tidei_stream_tick(s);
     s->last_op = "compaction";
-    uint64_t began_ns = tidei_record_begin(s);
+    uint64_t began = tidei_record_begin(s);
     tidei_stamp x = {.tick = *tick, .stream = s->slot, .write = 1};
     while (status == TIDE_OK && *moved < n)
         *moved += move_some(s, &moves[*moved], &places[*moved], n - *moved, apart, x, &status);
     tidei_stream_after_work(s);
-    tidei_record_submit(s, began_ns, "compaction");
+    tidei_record_submit(s, began, "compaction");
     pthread_mutex_unlock(&s->lock);
     tidei_stream_let_go(s);
     return status == TIDE_OK ? TIDE_OK : tidei_device_failed(s, status, "compaction");

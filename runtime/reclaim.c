@@ -31,6 +31,7 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
             return tidei_fail(TIDE_E_NOMEM, "tidei_back",
                               "%zu bytes more would exceed the limit of %zu (%zu backed)", bytes, limit, old);
     } while (!atomic_compare_exchange_weak(&d->backed, &old, now));
+    atomic_fetch_add_explicit(&d->rt->backed, bytes, memory_order_relaxed);
     size_t peak = atomic_load_explicit(&d->peak_backed, memory_order_relaxed);
     while (peak < now && !atomic_compare_exchange_weak(&d->peak_backed, &peak, now)) {}
     atomic_fetch_add_explicit(&d->backings, 1, memory_order_relaxed);
@@ -39,6 +40,7 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
 
 void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_sub_explicit(&d->backed, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&d->rt->backed, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
 }
 

@@ -6,6 +6,7 @@
 ** empty or begins as a recording does. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
+#include "runtime/ticks.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,37 +15,77 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define RECORDS    4096 /* 256 KiB a buffer; written when full, which takes the writer about 1 ms */
+#define RINGS      32   /* threads that have one of their own; others share one more */
+#define ENTRIES    4096 /* 128 KiB a ring; taken by the writer at every half, which takes it less than 1 ms */
+#define HALF       (ENTRIES / 2)
+#define LINE       64 /* bytes of a cache line */
 #define TEXT_BYTES (64 * TIDEI_KIB)
-#define WRITE_NS   1000000000u /* what a crash may cost, while anything is recorded */
+#define PERIOD_NS  1000000000u /* what a crash may cost */
+#define GAP_NS     1000000u    /* somebody is about to add an entry, and is held up */
 #define FILES_MAX  10000       /* of one name */
 #define OPEN       "tide_open"
+_Static_assert((ENTRIES & (ENTRIES - 1)) == 0, "entries are counted without end, and wrap");
+
+/* A record as it is added, half a cache line. Beside the records' own kinds: what the records behind it are to know. */
+enum {
+    ENTRY_BACKED = TIDEI_RECORD_SUBMIT + 1, /* a: bytes, from now on */
+    ENTRY_NAMES                             /* a: name, b: why; of the span that begins or ends next */
+};
+typedef struct entry {
+    uint64_t ticks;
+    uint64_t a,
+        b; /* alloc, free: as the record's; submit: ticks when it began, name; else the thread, the record's a or b */
+    uint32_t what;  /* kind, span << 8, stream << 16: a span's number in its place */
+    uint32_t order; /* among all rings' */
+} entry;
+_Static_assert(sizeof(entry) == 32, "an entry is half a cache line");
+
+/* Entries on their way from one thread to the writer. */
+typedef struct ring {
+    entry *at; /* fixed; ENTRIES of them */
+    /* who adds */
+    _Atomic uint32_t added;
+    uint32_t known; /* of taken, when it last looked */
+    char apart[64];
+    /* the writer */
+    _Atomic uint32_t taken;
+    uint32_t seen; /* of added, when it last looked */
+    char apart_too[64];
+} ring;
 
 struct tidei_recorder {
     /* fixed */
     tide_runtime *rt;
     const tidei_form *form;
-    uint64_t start_ns;
+    const _Atomic size_t *backed;
     int fd;
+    void *entries; /* host memory */
+    tidei_ticks clock;
     char path[1100];
     /* without a lock */
-    atomic_bool ended;  /* by an error */
-    _Atomic int silent; /* the error that ended it, until it was told; 0: none */
+    atomic_bool ended;    /* by an error */
+    _Atomic int silent;   /* the error that ended it, until it was told; 0: none */
+    _Atomic size_t noted; /* of what is backed, by an entry; written under lock */
+    char apart[64];
+    _Atomic uint32_t order; /* of the next entry */
+    char apart_too[64];
+    ring ring[RINGS + 1]; /* by thread number; the last one's entries are added under lock */
     pthread_mutex_t lock;
-    pthread_cond_t filled, emptied;
-    /* under lock; of a buffer that was set aside the records are the writer's until its n is 0 again */
-    bool stop;         /* the writer has to end */
-    uint64_t aside_ns; /* when a buffer was last set aside */
-    unsigned current;  /* where records are added; the other one is empty, or set aside */
-    struct {
-        unsigned n;
-        tidei_record at[RECORDS];
-    } buffer[2];
+    pthread_cond_t wanted, emptied;
+    /* under lock */
+    bool stop, wake;  /* the writer has to end; has something to take */
+    unsigned waiting; /* for room */
     pthread_t writer;
     /* the writer's; once it has ended, the closing thread's */
-    off_t whole; /* bytes of the file, all of them whole rows */
+    double tick_ns;                    /* as the clocks were last compared */
+    unsigned reading;                  /* the ring of the last entry */
+    uint32_t next;                     /* in order */
+    tidei_record last;                 /* its time, what was backed then; a span's names until it comes */
+    uint64_t until[TIDEI_STREAMS_MAX]; /* the end of each stream's last submission */
+    off_t whole;                       /* bytes of the file, all of them whole rows */
     tidei_rows rows;
     char text[TEXT_BYTES];
 };
@@ -174,32 +215,104 @@ static void write_text(tidei_recorder *r) {
     r->rows.at = r->text;
 }
 
-static void write_records(tidei_recorder *r, const tidei_record *at, unsigned n) {
-    for (unsigned i = 0; i < n; i++) {
-        if (r->rows.at + TIDEI_ROW_BYTES > r->text + TEXT_BYTES) write_text(r);
-        r->form->row(&r->rows, &at[i]);
+static void write_record(tidei_recorder *r, const tidei_record *x) {
+    if (r->rows.at + TIDEI_ROW_BYTES > r->text + TEXT_BYTES) write_text(r);
+    r->form->row(&r->rows, x);
+}
+
+/* ---- taking, by the writer ---- */
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word; }
+
+/* A submission lies behind the one before it on its stream, whatever the clock says. */
+static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
+    y->a = later(tidei_ticks_ns(&r->clock, x->a, r->tick_ns), r->until[y->stream]);
+    y->ns = later(y->ns, y->a);
+    y->name = text_at(x->b);
+    r->until[y->stream] = y->ns;
+}
+
+/* Times never fall. */
+static void take(tidei_recorder *r, const entry *x) {
+    tidei_record y = r->last;
+    r->last.ns = y.ns = later(tidei_ticks_ns(&r->clock, x->ticks, r->tick_ns), y.ns);
+    y.kind = (uint8_t)x->what;
+    y.span = (uint8_t)(x->what >> 8);
+    y.stream = (uint16_t)(x->what >> 16);
+    y.a = x->a;
+    y.b = x->b;
+    switch (y.kind) {
+    case ENTRY_BACKED: r->last.backed = x->a; return;
+    case ENTRY_NAMES: r->last.name = text_at(x->a), r->last.why = text_at(x->b); return;
+    case TIDEI_RECORD_SUBMIT: take_submission(r, &y, x); break;
+    case TIDEI_RECORD_BEGIN:
+    case TIDEI_RECORD_END:
+        y.thread = (uint32_t)x->a;
+        y.a = y.stream;
+        break;
+    case TIDEI_RECORD_SYNC:
+    case TIDEI_RECORD_FOLLOW:
+        y.thread = (uint32_t)x->a;
+        y.a = x->b;
+        break;
     }
+    write_record(r, &y);
+}
+
+/* The ring that has the next entry; NULL: it is not there yet. */
+static ring *next_ring(tidei_recorder *r) {
+    for (unsigned i = 0; i <= RINGS; i++, r->reading = (r->reading + 1) % (RINGS + 1)) {
+        ring *g = &r->ring[r->reading];
+        uint32_t at = atomic_load_explicit(&g->taken, memory_order_relaxed);
+        if (at != g->seen && g->at[at % ENTRIES].order == r->next) return g;
+    }
+    return NULL;
+}
+
+/* From this ring, as long as it has the next one. */
+static void take_run(tidei_recorder *r, ring *g) {
+    uint32_t at = atomic_load_explicit(&g->taken, memory_order_relaxed);
+    for (; at != g->seen && g->at[at % ENTRIES].order == r->next; r->next++) {
+        take(r, &g->at[at % ENTRIES]);
+        atomic_store_explicit(&g->taken, ++at, memory_order_release);
+    }
+}
+
+/* Writes what was added so far, in its order, up to the first entry that is not there yet. The clocks are compared behind
+** the look at the rings, so that what is taken lies before that. */
+static void take_all(tidei_recorder *r) {
+    for (unsigned i = 0; i <= RINGS; i++)
+        r->ring[i].seen = atomic_load_explicit(&r->ring[i].added, memory_order_acquire);
+    r->tick_ns = tidei_ticks_length(&r->clock);
+    for (ring *g; (g = next_ring(r));) take_run(r, g);
     write_text(r);
+}
+
+/* Until somebody wants the writer to go on, or it is time. An entry that is not there yet, while others wait for room behind
+** it, comes without a word. Under the lock. */
+static void rest(tidei_recorder *r) {
+    struct timespec until;
+    uint64_t ns = tidei_now_ns() + (r->waiting ? GAP_NS : PERIOD_NS);
+    until.tv_sec = (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    while (!r->stop && !r->wake && !pthread_cond_timedwait(&r->wanted, &r->lock, &until)) {}
+    r->wake = false;
 }
 
 static void *writer_main(void *arg) {
     tidei_recorder *r = arg;
-    pthread_mutex_lock(&r->lock);
-    for (;;) {
-        unsigned other = !r->current, n = r->buffer[other].n;
-        if (n) {
-            pthread_mutex_unlock(&r->lock);
-            write_records(r, r->buffer[other].at, n);
-            pthread_mutex_lock(&r->lock);
-            r->buffer[other].n = 0;
-            pthread_cond_broadcast(&r->emptied);
-        } else if (r->stop) {
-            break;
-        } else {
-            pthread_cond_wait(&r->filled, &r->lock);
-        }
+    for (bool stop = false; !stop;) {
+        pthread_mutex_lock(&r->lock);
+        rest(r);
+        stop = r->stop;
+        pthread_mutex_unlock(&r->lock);
+        take_all(r);
+        pthread_mutex_lock(&r->lock);
+        if (r->waiting) pthread_cond_broadcast(&r->emptied);
+        pthread_mutex_unlock(&r->lock);
     }
-    pthread_mutex_unlock(&r->lock);
     return NULL;
 }
 
@@ -216,40 +329,91 @@ static int start_writer(tidei_recorder *r) {
 static void end_writer(tidei_recorder *r) {
     pthread_mutex_lock(&r->lock);
     r->stop = true;
-    pthread_cond_signal(&r->filled);
+    pthread_cond_signal(&r->wanted);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->writer, NULL);
 }
 
 /* ---- adding ---- */
 
-/* Under the lock, where the other one is empty. */
-static void set_aside(tidei_recorder *r, uint64_t ns) {
-    r->current = !r->current;
-    r->aside_ns = ns;
-    pthread_cond_signal(&r->filled);
+/* The calling thread's; NULL: it has none of its own. */
+static ring *ring_here(tidei_recorder *r) {
+    unsigned own = tidei_thread_index() - 1;
+    return tidei_likely(own < RINGS) ? &r->ring[own] : NULL;
 }
 
-/* There is room for a record in the current buffer; the lock is held, and may have been let go meanwhile. */
-static void make_room(tidei_recorder *r) {
-    while (r->buffer[r->current].n == RECORDS) {
-        if (r->buffer[!r->current].n)
-            pthread_cond_wait(&r->emptied, &r->lock);
-        else
-            set_aside(r, tidei_now_ns() - r->start_ns);
+static bool has_room(const ring *g, uint32_t n) {
+    return atomic_load_explicit(&g->added, memory_order_relaxed) + n - g->known <= ENTRIES;
+}
+
+static void wake_locked(tidei_recorder *r) {
+    r->wake = true;
+    pthread_cond_signal(&r->wanted);
+}
+
+__attribute__((noinline)) static void wake(tidei_recorder *r) {
+    pthread_mutex_lock(&r->lock);
+    wake_locked(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* The lock is held, and may have been let go meanwhile. */
+static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
+    while (g->known = atomic_load_explicit(&g->taken, memory_order_acquire), !has_room(g, n)) {
+        wake_locked(r);
+        r->waiting++;
+        pthread_cond_wait(&r->emptied, &r->lock);
+        r->waiting--;
     }
 }
 
-static void add(tidei_recorder *r, tidei_record x) {
-    if (atomic_load_explicit(&r->ended, memory_order_relaxed) || tidei_forked()) return;
+/* Fields apart, which then stay in registers. There is room. Whether the writer has something to take. From the number on to its
+** publication nothing may take long: the writer stops at a number that is not there. */
+static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+    uint32_t added = atomic_load_explicit(&g->added, memory_order_relaxed);
+    entry *e = &g->at[added % ENTRIES];
+    e->a = a;
+    e->b = b;
+    e->what = what;
+    e->ticks = tidei_ticks_now(&r->clock);
+    e->order = atomic_fetch_add_explicit(&r->order, 1, memory_order_relaxed);
+    atomic_store_explicit(&g->added, added + 1, memory_order_release);
+    return (added + 1) % HALF == 0;
+}
+
+/* With what is backed, if that has changed. Under the lock; there is room for two. */
+static void push_locked(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+    size_t backed = atomic_load_explicit(r->backed, memory_order_relaxed);
+    bool half = false;
+    if (backed != atomic_load_explicit(&r->noted, memory_order_relaxed)) {
+        atomic_store_explicit(&r->noted, backed, memory_order_relaxed);
+        half = push(r, g, ENTRY_BACKED, backed, 0);
+    }
+    if (push(r, g, what, a, b) || half) wake_locked(r);
+}
+
+static bool ends(const tidei_recorder *r) {
+    return atomic_load_explicit(&r->ended, memory_order_relaxed) || tidei_forked();
+}
+
+/* The long way: the thread has no ring, or it is full, or what is backed has changed. */
+__attribute__((noinline)) static void add_aside(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+    if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
-    make_room(r);
-    unsigned *n = &r->buffer[r->current].n;
-    x.ns = tidei_now_ns() - r->start_ns;
-    x.backed = atomic_load_explicit(&r->rt->devs[0].backed, memory_order_relaxed);
-    r->buffer[r->current].at[(*n)++] = x;
-    if ((*n == RECORDS || x.ns - r->aside_ns >= WRITE_NS) && !r->buffer[!r->current].n) set_aside(r, x.ns);
+    make_room_locked(r, g, 2);
+    push_locked(r, g, what, a, b);
     pthread_mutex_unlock(&r->lock);
+}
+
+static inline void add(tidei_recorder *r, uint32_t what, uint64_t a, uint64_t b) {
+    if (tidei_unlikely(ends(r))) return;
+    ring *g = ring_here(r);
+    bool same = atomic_load_explicit(r->backed, memory_order_relaxed) ==
+                atomic_load_explicit(&r->noted, memory_order_relaxed);
+    if (tidei_unlikely(!g || !same || !has_room(g, 1)))
+        add_aside(r, g, what, a, b);
+    else if (tidei_unlikely(push(r, g, what, a, b)))
+        wake(r);
 }
 
 /* Where no lock is held: one warning, if the recording ended. */
@@ -266,40 +430,45 @@ static uint32_t thread_here(void) {
     return number;
 }
 
+static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) { return kind | slot << 16; }
+
 void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
-    add(r, (tidei_record){.kind = TIDEI_RECORD_ALLOC, .a = (uintptr_t)st, .b = st->bytes, .stream = s->slot});
+    add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
     speak(r);
 }
 
 void tidei_recorder_free(tidei_recorder *r, tidei_storage *st) {
     uint16_t stream = st->stamps.n ? tidei_stamps_at(&st->stamps)[0].stream : 0;
-    add(r, (tidei_record){.kind = TIDEI_RECORD_FREE, .a = (uintptr_t)st, .b = st->bytes, .stream = stream});
+    add(r, on_stream(TIDEI_RECORD_FREE, stream), (uintptr_t)st, st->bytes);
 }
 
 void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s) {
-    add(r, (tidei_record){.kind = TIDEI_RECORD_SYNC, .stream = s->slot, .thread = thread_here()});
+    add(r, on_stream(TIDEI_RECORD_SYNC, s->slot), thread_here(), 0);
     speak(r);
 }
 
 void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from) {
-    add(r,
-        (tidei_record){.kind = TIDEI_RECORD_FOLLOW, .stream = s->slot, .a = from->slot, .thread = thread_here()});
+    add(r, on_stream(TIDEI_RECORD_FOLLOW, s->slot), thread_here(), from->slot);
 }
 
-uint64_t tidei_recorder_moment(const tidei_recorder *r) { return r->form->submissions ? tidei_now_ns() : 0; }
-
-void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began_ns, const char *op) {
-    add(r, (tidei_record){.kind = TIDEI_RECORD_SUBMIT, .stream = s->slot, .a = began_ns - r->start_ns, .name = op});
+uint64_t tidei_recorder_moment(const tidei_recorder *r) {
+    return r->form->submissions ? tidei_ticks_now(&r->clock) : 0;
 }
 
+void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began, const char *op) {
+    add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
+}
+
+/* Its names come just before it: no others do meanwhile, since all are added under the lock. */
 static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind, size_t bytes) {
-    add(r, (tidei_record){.kind = (uint8_t)kind,
-                          .span = (uint8_t)span->kind,
-                          .a = span->number,
-                          .b = bytes,
-                          .name = span->name,
-                          .why = span->why,
-                          .thread = thread_here()});
+    if (ends(r)) return;
+    ring *g = ring_here(r);
+    if (!g) g = &r->ring[RINGS];
+    pthread_mutex_lock(&r->lock);
+    make_room_locked(r, g, 3);
+    push_locked(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
+    push_locked(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    pthread_mutex_unlock(&r->lock);
 }
 
 void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes) {
@@ -314,31 +483,59 @@ void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes) {
 
 /* ---- a recording's life ---- */
 
+static void free_recorder(tide_runtime *rt, tidei_recorder *r) {
+    tidei_host_free(rt, r->entries);
+    tidei_host_free(rt, r);
+}
+
+static void prepare_lock(tidei_recorder *r) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->wanted, &attr);
+    pthread_cond_init(&r->emptied, NULL);
+    pthread_condattr_destroy(&attr);
+}
+
 /* Its writer has ended, or never began. */
 static void discard(tide_runtime *rt, tidei_recorder *r) {
     flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
     if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
     speak(r);
     pthread_mutex_destroy(&r->lock);
-    pthread_cond_destroy(&r->filled);
+    pthread_cond_destroy(&r->wanted);
     pthread_cond_destroy(&r->emptied);
-    tidei_host_free(rt, r);
+    free_recorder(rt, r);
+}
+
+/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is none. */
+static tidei_recorder *new_recorder(tide_runtime *rt) {
+    tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
+    if (!r) return NULL;
+    r->entries = tidei_host_take(rt, (RINGS + 1) * ENTRIES * sizeof(entry) + LINE);
+    if (!r->entries) {
+        tidei_host_free(rt, r);
+        return NULL;
+    }
+    uintptr_t at = ((uintptr_t)r->entries + LINE - 1) / LINE * LINE;
+    for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
+    r->rt = rt;
+    r->backed = &rt->backed;
+    return r;
 }
 
 static tide_status open_recorder(tide_runtime *rt) {
-    tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
+    tidei_recorder *r = new_recorder(rt);
     if (!r) return tidei_fail_host_memory(OPEN, sizeof *r);
-    r->rt = rt;
     r->form = tidei_form_of(rt->set.trace);
     tide_status status = open_file(r, rt->set.trace);
     if (status != TIDE_OK) {
-        tidei_host_free(rt, r);
+        free_recorder(rt, r);
         return status;
     }
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->filled, NULL);
-    pthread_cond_init(&r->emptied, NULL);
-    r->start_ns = tidei_now_ns();
+    prepare_lock(r);
+    tidei_ticks_start(&r->clock);
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);
@@ -368,7 +565,6 @@ void tidei_recorder_close(tide_runtime *rt) {
     if (!r) return;
     rt->recorder = NULL;
     end_writer(r);
-    write_records(r, r->buffer[r->current].at, r->buffer[r->current].n);
     r->form->foot(&r->rows);
     write_text(r);
     discard(rt, r);

@@ -1,14 +1,18 @@
 /* recorder.h: what a runtime does, recorded in a file while it happens, and told to a tool that is attached.
 **
-** Model. Who does something adds a record to the recorder's buffer: under its lock, where the time is taken too, so that
-** records are in the order of their times. A full buffer, or one whose last writing is a second ago, is set aside, and another
-** one takes its place; a thread of the recorder's makes it text and writes it, while others go on recording. Where both
-** are full, who has something to record waits for it. The text's form is a table (recorder_forms.c) and
-** looks at records only. Spans (collections, climbs, rungs, waits) also become ranges of a tool (nvtx.h), at the moment itself,
-** as do operations (TIDEI_OPERATION). docs/tracing.md says what the files hold.
+** Model. Who does something adds an entry to its thread's ring, with a number that is the next one of all threads' and the ticks
+** of a clock (ticks.h), without a lock. A thread of the recorder's takes the entries from all rings by their numbers, makes them
+** records and these text, and writes it: when a ring is half full, and once a second. A thread whose ring is full waits for it;
+** threads that have no ring, and what goes with others (a span's names, what is backed when it changes), add under the lock. The
+** text's form is a table (recorder_forms.c) and looks at records only. Spans (collections, climbs, rungs, waits) also become
+** ranges of a tool (nvtx.h), at the moment itself, as do operations (TIDEI_OPERATION). docs/tracing.md says what the files hold.
+** Order. Of two records one of which happened before the other, that one has the lower number, since numbers come from one
+** word; so a block's allocation stands before its free, and that before its id's next use, whatever threads did them. Times only
+** follow: one that is less than the one before it is raised.
 ** What must stay true: a runtime that records nothing pays one comparison a place; recording allocates nothing after open; a
-** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest.
-** The recorder's lock is the innermost of all: nothing is called under it. The writer takes no other. */
+** file that cannot be written ends the recording and nothing else; a fork's child records nothing; the spans of a thread nest;
+** who has taken a number publishes its entry without waiting for anything. The recorder's lock is the innermost of all: nothing
+** is called under it. The writer takes no other. */
 #ifndef TIDEI_RECORDER_H
 #define TIDEI_RECORDER_H
 
@@ -36,12 +40,14 @@ void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes);
 
 /* The long ways of what stands below struct tide_runtime: there is a recorder. Alloc and sync, under no lock, say that the
 ** recording ended, if it did. */
-void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
-void tidei_recorder_free(tidei_recorder *r, tidei_storage *st); /* before the record of the storage is another's */
+#define TIDEI_ASIDE __attribute__((noinline)) /* out of the way of those who record nothing */
+TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
+TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r,
+                                     tidei_storage *st); /* before the record of the storage is another's */
 void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s);
 void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from);
-uint64_t tidei_recorder_moment(const tidei_recorder *r); /* 0: submissions are not recorded */
-void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began_ns, const char *op);
+uint64_t tidei_recorder_moment(const tidei_recorder *r); /* ticks; 0: submissions are not recorded */
+TIDEI_ASIDE void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began, const char *op);
 
 /* ---- between the recorder and its forms ---- */
 

@@ -206,7 +206,7 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
-    rt->watched = rt->recorder || rt->tracker;
+    tidei_watch_open(rt);
     tidei_neighbours_enter(rt);
     char text[640];
     tidei_device_text(&rt->devs[0], text, sizeof text);

@@ -138,7 +138,8 @@ struct tide_runtime {
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */
     bool ranges;                   /* a tool is told of spans */
     struct tidei_tracker *tracker; /* NULL: nothing is tracked; fixed once open */
-    bool watched;                  /* the recorder or the tracker is told of allocations; fixed once open */
+    uint32_t
+        watch_every; /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once open */
     const tidei_gc_ops *gc_ops;
     void *gc;              /* gc/gc.c */
     void *libs;            /* libs/ */
@@ -157,6 +158,7 @@ struct tide_runtime {
     pthread_cond_t climb_done;
     bool climbing;
     _Atomic uint64_t climb_count; /* climbs that ended; written under climb_lock */
+    _Atomic size_t backed;        /* on all devices */
     _Atomic uint64_t climbs;
     _Atomic size_t reclaimed;
     _Atomic uint64_t collections, early_collections, collect_ns, collect_max_ns;
@@ -240,13 +242,14 @@ static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d)
 
 /* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to know ---- */
 
+void tidei_watch_open(tide_runtime *rt);                        /* once both are open that want to be told */
 void tidei_watch_made(tidei_storage *st, const tide_stream *s); /* the long ways (storage.c) */
 void tidei_watch_gone(tidei_storage *st);
 static inline void tidei_record_alloc(tidei_storage *st, const tide_stream *s) {
-    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_made(st, s);
+    if (tidei_unlikely(st->watched)) tidei_watch_made(st, s);
 }
 static inline void tidei_record_free(tidei_storage *st) {
-    if (tidei_unlikely(st->dev->rt->watched)) tidei_watch_gone(st);
+    if (tidei_unlikely(st->watched)) tidei_watch_gone(st);
 }
 static inline void tidei_record_sync(const tide_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
@@ -261,8 +264,8 @@ static inline uint64_t tidei_record_begin(const tide_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
     return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
 }
-static inline void tidei_record_submit(const tide_stream *s, uint64_t began_ns, const char *op) {
-    if (tidei_unlikely(began_ns)) tidei_recorder_submit(s->dev->rt->recorder, s, began_ns, op);
+static inline void tidei_record_submit(const tide_stream *s, uint64_t began, const char *op) {
+    if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s, began, op);
 }
 
 /* ---- the short way through the ladder (reclaim.c): nobody is short ---- */

@@ -51,10 +51,25 @@ void tidei_storage_spares_free(tidei_dev *d) {
         }
 }
 
+/* Whether a new storage is watched. A thread without a number has no count: all of its are, and the tracker chooses. */
+static inline bool watch(tidei_dev *d) {
+    tidei_storage_spares *x = spares_here(d);
+    return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
+}
+
 void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
     tide_runtime *rt = st->dev->rt;
+    tidei_storage_spares *x = spares_here(st->dev);
+    if (x) x->unwatched = rt->watch_every;
     if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
-    if (rt->tracker) tidei_tracker_add(rt->tracker, st);
+    if (rt->tracker) tidei_tracker_add(rt->tracker, st, x && !rt->recorder);
+}
+
+/* The recorder is told of all, the tracker of those that it looks at. */
+void tidei_watch_open(tide_runtime *rt) {
+    rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
+    for (unsigned i = 0; i < rt->ndevs; i++)
+        for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++) rt->devs[i].spares[k].unwatched = rt->watch_every;
 }
 
 void tidei_watch_gone(tidei_storage *st) {
@@ -167,8 +182,9 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     tidei_stamps_move(&st->stamps, &a.block.stamps);
     st->parts = NULL;
     atomic_init(&st->unordered, false);
+    st->watched = bytes && watch(d);
     if (bytes) note_alloc(pool, bytes);
-    if (bytes) tidei_record_alloc(st, s);
+    tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
     *out = st;
     return TIDE_OK;
@@ -401,7 +417,7 @@ static tide_status open_window(tidei_window *w, bool *again) {
     }
     s->last_op = w->op;
     w->unknown = !done && !tidei_publish_uses(s, w->uses, w->n, w->tick);
-    w->began_ns = tidei_record_begin(s);
+    w->began = tidei_record_begin(s);
     return TIDE_OK;
 }
 
@@ -426,7 +442,7 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
 
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
-    tidei_record_submit(w->s, w->began_ns, w->op);
+    tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {

@@ -16,6 +16,7 @@ typedef struct tidei_storage {
     _Atomic uint32_t refs;
     atomic_flag flag;      /* guards stamps; held for a few loads and stores */
     atomic_bool unordered; /* uses wait for none since it is so; changes as the stamps do */
+    bool watched;          /* fixed: the recorder or the tracker was told of it, and wants to know of its end */
     tidei_dev *dev;
     tidei_pool *pool;
     tidei_addr addr;           /* 0 when bytes is 0 */
@@ -31,7 +32,8 @@ typedef struct tidei_parts tidei_parts;
 typedef struct tidei_storage_spares {
     tidei_storage *first;
     int n;
-    char apart[64]; /* from the next thread's */
+    uint32_t unwatched; /* storages up to the next that is watched, that one too; 0: none is, in a while to come */
+    char apart[64];     /* from the next thread's */
 } tidei_storage_spares;
 void tidei_storage_spares_free(tidei_dev *d); /* all threads'; at close */
 
@@ -89,7 +91,7 @@ typedef struct tidei_window {
     uint64_t tick;
     bool unknown; /* not all uses could be recorded: end waits for them */
     const char *op;
-    uint64_t began_ns;                  /* the recorder's */
+    uint64_t began;                     /* the recorder's */
     tidei_range ranges[TIDEI_USES_MAX]; /* the uses as the device table wants them; addresses are valid until end */
 } tidei_window;
 

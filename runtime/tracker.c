@@ -116,7 +116,7 @@ static void grow(tidei_tracker *t) {
     if (old != t->first) tidei_host_free(t->rt, old);
 }
 
-/* Whether it is this thread's turn. */
+/* Whether it is this thread's turn, where nobody else counts. */
 static bool wanted(const tidei_tracker *t) {
     if (t->interval == 1) return true;
     tidei_thread *thread = tidei_thread_get(t->rt);
@@ -138,8 +138,10 @@ __attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *s
     pthread_mutex_unlock(&t->lock);
 }
 
-void tidei_tracker_add(tidei_tracker *t, tidei_storage *st) {
-    bool now = wanted(t);
+unsigned tidei_tracker_interval(const tide_runtime *rt) { return rt->tracker ? rt->tracker->interval : 0; }
+
+void tidei_tracker_add(tidei_tracker *t, tidei_storage *st, bool turn) {
+    bool now = turn || wanted(t);
     origin_of(st)->looked_at = now;
     if (tidei_unlikely(now)) look_at(t, st);
 }

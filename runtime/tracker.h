@@ -32,7 +32,9 @@ typedef struct tidei_origin {
 tide_status tidei_tracker_open(tide_runtime *rt);
 void tidei_tracker_close(tide_runtime *rt); /* no storage is left */
 
-void tidei_tracker_add(tidei_tracker *t, tidei_storage *st); /* a new one, that takes memory */
+/* A new one, that takes memory. Its turn has come; or else the tracker counts. */
+void tidei_tracker_add(tidei_tracker *t, tidei_storage *st, bool turn);
+unsigned tidei_tracker_interval(const tide_runtime *rt); /* one of so many has its turn; 0: nothing is tracked */
 void tidei_tracker_remove(tidei_tracker *t,
                           tidei_storage *st); /* its last release, before its record is another's */
 

@@ -218,7 +218,7 @@ static void perfetto(void **state) {
 
 /* ---- who writes the file ---- */
 
-static atomic_bool looking;
+static atomic_bool looking, held; /* held: whoever writes waits */
 static pthread_t recording;
 static atomic_uint writes, own_writes;
 ssize_t __real_write(int fd, const void *p, size_t n);
@@ -228,6 +228,7 @@ ssize_t __wrap_write(int fd, const void *p, size_t n) {
         atomic_fetch_add(&writes, 1);
         if (pthread_equal(pthread_self(), recording)) atomic_fetch_add(&own_writes, 1);
     }
+    while (atomic_load(&held)) usleep(1000);
     return __real_write(fd, p, n);
 }
 
@@ -306,6 +307,172 @@ static void several_threads(void **state) {
     read_recording(csv, &t);
     assert_int_equal(t.blocks, s.allocations);
     tidei_trace_clear(&t);
+}
+
+/* ---- the order of the rows ---- */
+
+enum { IDS_BITS = 18, IDS = 1 << IDS_BITS }; /* more than a recording has blocks: each may have an id of its own */
+struct block {
+    unsigned long long id, bytes; /* id 0: none is here */
+    bool alive;
+};
+
+static struct block *block_of(struct block *all, unsigned long long id) {
+    size_t at = (id >> 4) * 0x9e3779b97f4a7c15u >> (64 - IDS_BITS);
+    while (all[at].id && all[at].id != id) at = (at + 1) % IDS;
+    all[at].id = id;
+    return &all[at];
+}
+
+/* Every block is allocated before it is freed and freed before its id is another's, all are freed in the end, and the times
+** never fall. Returns how many were allocated. */
+static size_t check_order(const char *path) {
+    struct block *all = calloc(IDS, sizeof *all);
+    char line[300], op;
+    unsigned long long id, n, us, last = 0;
+    unsigned stream;
+    size_t allocated = 0, freed = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(all);
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    while (fgets(line, sizeof line, f)) {
+        assert_int_equal(sscanf(line, "%c,%llu,%llu,%u,%llu", &op, &id, &n, &stream, &us), 5);
+        assert_true(us >= last);
+        last = us;
+        if (op != 'a' && op != 'f') continue;
+        assert_true(allocated < IDS);
+        struct block *b = block_of(all, id);
+        assert_int_equal(b->alive, op == 'f');
+        if (op == 'f') assert_int_equal(b->bytes, n);
+        b->bytes = n;
+        b->alive = op == 'a';
+        op == 'a' ? allocated++ : freed++;
+    }
+    fclose(f);
+    free(all);
+    assert_int_equal(allocated, freed);
+    return allocated;
+}
+
+enum { EXCHANGERS = 40, SHELVES = 16 }; /* more threads than have a buffer of their own */
+struct exchange {
+    tide_runtime *rt;
+    _Atomic(tide_array *) shelf[SHELVES];
+    atomic_uint names; /* of threads */
+};
+
+/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. */
+static void *exchange(void *p) {
+    struct exchange *x = p;
+    unsigned at = atomic_fetch_add(&x->names, 1), rounds = test_quick() ? 100 : 1500;
+    for (unsigned i = 0; i < rounds; i++) {
+        tide_array *a = bytes(x->rt, 16 * (1 + (at + i) % 50));
+        assert_array(a);
+        at = at * 5 + 1;
+        a = atomic_exchange(&x->shelf[at / 8 % SHELVES], a);
+        if (a) tide_free(a);
+    }
+    return NULL;
+}
+
+/* One generation of threads after the other: who comes later has an earlier one's number. */
+static void hand_over(const char *path) {
+    pthread_t thread[EXCHANGERS];
+    struct exchange x = {.rt = open_recording(path, NULL)};
+    for (unsigned n = EXCHANGERS; n; n /= 2) {
+        for (unsigned i = 0; i < n; i++) assert_int_equal(pthread_create(&thread[i], NULL, exchange, &x), 0);
+        for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    }
+    for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.shelf[i]));
+    tide_statistics s = test_stats(x.rt);
+    tide_close(x.rt);
+    if (strstr(path, ".csv")) {
+        assert_int_equal(check_order(path), s.allocations);
+    } else {
+        char report[4000];
+        check_perfetto(path, "", report, sizeof report);
+        assert_int_equal(counted(report, "C live "), 2 * s.allocations);
+    }
+}
+
+static void freed_by_others(void **state) {
+    (void)state;
+    hand_over(in_folder("run.csv"));
+    hand_over(in_folder("run.json"));
+}
+
+/* ---- a file that is slow ---- */
+
+enum { MANY = 20000 }; /* allocations: more than there is room for their records */
+static atomic_uint so_far;
+
+static void *allocate_many(void *rt) {
+    for (unsigned i = 0; i < MANY; i++) {
+        tide_free(bytes(rt, 100));
+        atomic_fetch_add(&so_far, 1);
+    }
+    return NULL;
+}
+
+/* Where nothing can be written, whoever has something to record waits in the end, and nothing is lost. */
+static void waits_for_room(void **state) {
+    const char *path = in_folder("run.csv");
+    pthread_t thread[2];
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    atomic_store(&so_far, 0);
+    atomic_store(&held, true);
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, allocate_many, rt), 0);
+    for (unsigned before = 1, now = 0; now != before; now = atomic_load(&so_far)) {
+        before = now;
+        usleep(200000);
+    }
+    unsigned held_at = atomic_load(&so_far);
+    atomic_store(&held, false);
+    for (unsigned i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    assert_true(held_at < 2 * MANY);
+    tide_close(rt);
+    assert_int_equal(check_order(path), 2 * MANY);
+}
+
+/* What was recorded gets into the file though nothing follows it. */
+static void written_in_time(void **state) {
+    const char *path = in_folder("run.csv");
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    works(rt);
+    for (unsigned i = 0; i < 3000 && !rows_of(path, 'a'); i++) usleep(10000);
+    assert_true(rows_of(path, 'a') > 0);
+    tide_close(rt);
+}
+
+/* In microseconds, of the last row of the kind. */
+static unsigned long long time_of(const char *path, char op) {
+    char line[300];
+    unsigned long long us = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (line[0] == op && line[1] == ',') us = strtoull(strrchr(line, ',') + 1, NULL, 10);
+    fclose(f);
+    return us;
+}
+
+/* As the system's clock has them, up to what two looks at a clock are apart. */
+static void times_are_right(void **state) {
+    const char *path = in_folder("run.csv");
+    const uint64_t pause_us = 50000, apart_us = 1000;
+    (void)state;
+    uint64_t start = tidei_now_ns();
+    tide_runtime *rt = open_recording(path, NULL);
+    tide_array *a = bytes(rt, 100);
+    usleep((useconds_t)pause_us);
+    tide_free(a);
+    tide_close(rt);
+    uint64_t all_us = (tidei_now_ns() - start) / 1000;
+    assert_true(time_of(path, 'f') + apart_us >= time_of(path, 'a') + pause_us);
+    assert_true(time_of(path, 'f') <= all_us + apart_us);
 }
 
 /* ---- files ---- */
@@ -668,6 +835,10 @@ int main(int argc, char **argv) {
         CASE(rows_in_order),
         CASE(perfetto),
         CASE(several_threads),
+        CASE(freed_by_others),
+        CASE(waits_for_room),
+        CASE(written_in_time),
+        CASE(times_are_right),
         CASE(bad_names),
         CASE(no_file),
         CASE(by_environment),
