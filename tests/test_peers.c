@@ -236,7 +236,6 @@ static const tide_host_memory hooked = {hook_alloc, hook_free, NULL};
 static struct {
     tide_runtime *rt;
     tide_array *a, *made;
-    size_t n;
 } work;
 
 /* Of an array of device 0, device 1 being current. */
@@ -337,6 +336,7 @@ static void a_full_device_finds_out_later(void **state) {
     tide_config c = devices_config(2, NULL);
     (void)state;
     c.limit = "1MiB";
+    c.pool = "tide"; /* the limit's last byte is in its pages */
     tide_runtime *rt = open_doubles(2, c);
     tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 100);
     on(rt, 1);
@@ -417,26 +417,46 @@ static void a_lost_device_is_lost_alone(void **state) {
         }
 }
 
-/* Device 0 waits for work of device 1 that stands at a gate when that one is lost. */
+/* Work of the host device that runs once its gate opens, and tells when it begins and ends. */
+struct guard {
+    atomic_int began, open, ended;
+};
+static void stand(void *arg) {
+    struct guard *g = arg;
+    atomic_store(&g->began, 1);
+    while (!atomic_load(&g->open)) sched_yield();
+    atomic_store(&g->ended, 1);
+}
+
+/* A stream of device 0 waits for one of device 1, whose work stands at a gate when that one is lost. */
 static void what_waited_for_it_ends(void **state) {
     (void)state;
     tide_runtime *rt = open_hosts(2, NULL);
-    tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 100), *other = tide_ones(rt, TIDE_F32, SHAPE(100));
-    struct gated g = {.add = 1};
+    tide_array *a = tide_ones(rt, TIDE_F32, SHAPE(100));
+    struct guard g = {0};
+    tide_stream *here = half(rt, 0)->stream0, *there = half(rt, 1)->stream0;
     on(rt, 1);
-    assert_int_equal(tide_device_reaches(rt, 1, 0), 1);
-    queue_gated(rt, NULL, a, true, &g);
+    tide_array *x = counting(rt, TIDE_MEMORY_DEVICE, 100);
+    tide_use use = {.array = x, .mode = TIDE_WRITE};
+    tide_use_scope *scope;
+    void *p;
+    assert_ok(tide_use_begin(rt, there, &use, 1, &p, &scope));
+    assert_ok(tide_host_launch(scope, stand, &g));
+    assert_ok(tide_use_end(scope));
+    while (!atomic_load(&g.began)) sched_yield();
     on(rt, 0);
-    assert_ok(tide_map_into(other, "(a) -> a*0", a)); /* waits */
-    assert_ok(tide_fill(other, tide_arg_int(7)));
+    assert_ok(tidei_stream_follow(here, there, atomic_load(&there->submitted)));
+    assert_ok(tide_fill(a, tide_arg_int(7))); /* behind the wait */
     tidei_host_lose(rt->devs[1].d, "an illegal address");
     assert_ok(tide_device_synchronize(rt)); /* the gate is closed */
-    tide_array *least = tide_map(rt, "(x) -> min(x)", other);
+    assert_int_equal(atomic_load(&g.ended), 0);
+    atomic_store(&g.open, 1); /* what a lost device gives back waits for the program's functions on it */
+    tide_array *least = tide_map(rt, "(a) -> min(a)", a);
     assert_true(tide_item_f64(least) == 7);
-    atomic_store(&g.open, 1);
-    tide_array *all[] = {a, other, least};
+    tide_array *all[] = {a, x, least};
     for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
     tide_close(rt);
+    assert_int_equal(atomic_load(&g.ended), 1);
 }
 
 /* ---- the setting ---- */
