@@ -87,10 +87,11 @@ static tide_status check(tidei_dstream *s, const char *slot, const char *op, con
     return TIDE_OK;
 }
 
+/* A lost device's work is over, and its addresses may be another device's next. */
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
     tidei_finding r;
-    if (!h->checker || tidei_host_is_lost(h)) return;
-    if (tidei_checker_forget(h->checker, addr, bytes, &r)) keep_findings(h, &r, 1);
+    if (!h->checker) return;
+    if (tidei_checker_forget(h->checker, addr, bytes, tidei_host_is_lost(h) ? NULL : &r)) keep_findings(h, &r, 1);
 }
 
 /* ---- streams ---- */

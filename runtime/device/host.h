@@ -95,7 +95,8 @@ void tidei_checker_known(tidei_checker *c, tidei_moment *m); /* the host knows t
 /* `tick` will be the completion word's value once everything submitted so far is complete; it is `done` now. */
 bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done);
 void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done); /* the host read that value */
-/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there that it is past. */
+/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there that it is past; r NULL: it
+** is nobody's concern. */
 bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r);
 bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properties; for tests */
 

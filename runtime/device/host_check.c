@@ -631,7 +631,7 @@ bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei
     if (reserve_for(c, addr, addr + bytes)) {
         for (struct node *n = take_out(c, addr, addr + bytes, &below, &above); n; n = next) {
             unsigned mode;
-            const struct use *u = pending ? NULL : pending_use(c, n, &mode);
+            const struct use *u = pending || !r ? NULL : pending_use(c, n, &mode);
             next = n->right;
             if (u) {
                 *r = (tidei_finding){NULL, u->op, 0, u->stream, 0, mode, addr, bytes};

@@ -1,0 +1,215 @@
+/* test_devices_order.c: order among streams of several devices: hand-overs for which the host does not wait, and random programs of
+** several threads over streams of four devices, which agree with a sequential model. */
+#include "tests/devices.h"
+
+/* ---- hand-overs ---- */
+
+static void hand_overs_between_devices_do_not_block(void **state) {
+    int times = test_quick() ? 2000 : 10000;
+    (void)state;
+    tide_runtime *rt = open_devices(2, NULL);
+    needs_peers(rt, 0, 1);
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(16));
+    for (int i = 0; i < 4; i++) { /* each has all it needs */
+        on(rt, i % 2);
+        assert_ok(tide_map_into(a, "(a) -> a + 1", a));
+    }
+    synchronize_all(rt);
+    uint64_t waits = test_stats(rt).host_waits, device_waits = test_stats(rt).device_waits;
+    for (int i = 4; i < times; i++) {
+        on(rt, i % 2);
+        assert_ok(tide_map_into(a, "(a) -> a + 1", a));
+    }
+    assert_int_equal(test_stats(rt).host_waits, waits);
+    assert_true(test_stats(rt).device_waits > device_waits);
+    tide_array *least = tide_map(rt, "(a) -> min(a)", a);
+    assert_true(tide_item_f64(least) == times);
+    tide_release(a);
+    tide_release(least);
+    close_devices(rt);
+}
+
+/* Staged copies are queued, too: nobody waits. */
+static void staged_copies_do_not_block(void **state) {
+    (void)state;
+    if (!test_on_host()) skip(); /* a gate */
+    tide_runtime *rt = open_devices(2, "none");
+    tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 1000);
+    struct gated g = {.add = 1};
+    synchronize_all(rt);
+    queue_gated(rt, NULL, a, true, &g);
+    on(rt, 1);
+    uint64_t waits = test_stats(rt).host_waits;
+    tide_array *b = tide_copy(a);
+    assert_array(b);
+    assert_int_equal(test_stats(rt).host_waits, waits);
+    atomic_store(&g.open, 1);
+    assert_counts(b, 1000, 1);
+    tide_release(a);
+    tide_release(b);
+    close_devices(rt);
+}
+
+/* ---- random programs ---- */
+
+enum { DEVICES = 4, ARRAYS = 6, LENGTH = 48, THREADS = 3, STREAMS = 6 };
+static struct {
+    tide_runtime *rt;
+    pthread_mutex_t turn; /* the order of the calls, which the model has too */
+    uint64_t dice;
+    int left, wrong;
+    tide_array *x[ARRAYS];
+    int32_t model[ARRAYS][LENGTH];
+    tide_stream *s[STREAMS];
+} world = {.turn = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned dice(unsigned n) {
+    world.dice = world.dice * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)((world.dice >> 33) % n);
+}
+static tide_array *stretch(unsigned i, unsigned from, unsigned n) {
+    tide_range r = {.start = from, .stop = from + n, .step = 1};
+    return tide_slice_ranges(world.x[i], 1, &r);
+}
+
+/* Whether work of the current device can use array i, by the peers "0-1,1-2". */
+static bool reached(unsigned i) {
+    int here = tide_device_current(world.rt), owner = tide_array_device(world.x[i]);
+    if (here == owner || tide_array_memory(world.x[i]) != TIDE_MEMORY_DEVICE) return true;
+    return here + owner == 1 || (here + owner == 3 && here && owner);
+}
+/* What was refused was refused rightly, and nothing has changed. */
+static bool refused(bool right) {
+    bool so = right && tide_last_error()->status == TIDE_E_UNSUPPORTED;
+    tide_clear_error();
+    return so;
+}
+static bool replace(unsigned d, tide_array *a) {
+    tide_release(world.x[d]);
+    world.x[d] = a;
+    return a != NULL;
+}
+
+static bool step_fill(unsigned d) {
+    unsigned n = 1 + dice(LENGTH), from = dice(LENGTH - n + 1);
+    int32_t v = (int32_t)dice(100);
+    tide_array *view = stretch(d, from, n);
+    bool ok = view && tide_fill(view, tide_arg_int(v)) == TIDE_OK;
+    for (unsigned i = 0; i < n; i++) world.model[d][from + i] = v;
+    return tide_release(view), ok;
+}
+static bool step_assign(unsigned d, unsigned f) {
+    unsigned n = 1 + dice(LENGTH), to = dice(LENGTH - n + 1), from = dice(LENGTH - n + 1);
+    if (d == f) return true;
+    tide_array *dst = stretch(d, to, n), *src = stretch(f, from, n);
+    bool ok = dst && src && tide_assign(dst, src) == TIDE_OK;
+    memcpy(&world.model[d][to], &world.model[f][from], n * sizeof **world.model);
+    return tide_release(dst), tide_release(src), ok;
+}
+/* To the current device, and often to another kind of memory. */
+static bool step_copy(unsigned d, unsigned f) {
+    tide_array *a = dice(2) ? tide_copy(world.x[f]) : tide_to_memory(world.x[f], kinds[dice(KINDS)]);
+    if (!a || tide_array_device(a) != tide_device_current(world.rt)) return false;
+    memmove(world.model[d], world.model[f], sizeof *world.model);
+    return replace(d, a);
+}
+static bool step_map(unsigned d, unsigned f, unsigned g) {
+    bool right = reached(f) && reached(g);
+    tide_array *a = tide_map(world.rt, "(a, b) -> a - 2*b", world.x[f], world.x[g]);
+    if (!a) return refused(!right);
+    if (!right) return false;
+    int32_t out[LENGTH];
+    for (int i = 0; i < LENGTH; i++)
+        out[i] = (int32_t)((uint32_t)world.model[f][i] - 2u * (uint32_t)world.model[g][i]);
+    memcpy(world.model[d], out, sizeof out);
+    return replace(d, a);
+}
+static bool step_map_into(unsigned d, unsigned f) {
+    bool right = reached(d) && reached(f);
+    if (tide_map_into(world.x[d], "(a, b) -> a + b", world.x[d], world.x[f]) != TIDE_OK) return refused(!right);
+    for (int i = 0; i < LENGTH; i++)
+        world.model[d][i] = (int32_t)((uint32_t)world.model[d][i] + (uint32_t)world.model[f][i]);
+    return right;
+}
+static bool step_reduce(unsigned d) {
+    int32_t most = world.model[d][0];
+    for (int i = 1; i < LENGTH; i++) most = world.model[d][i] > most ? world.model[d][i] : most;
+    tide_array *a = tide_max(world.x[d], NULL, 0, 0);
+    if (!a) return refused(!reached(d));
+    bool ok = reached(d) && tide_item_f64(a) == most;
+    return tide_release(a), ok;
+}
+static bool step_read(unsigned d) {
+    int32_t out[LENGTH];
+    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK && !memcmp(out, world.model[d], sizeof out);
+}
+
+static bool step(void) {
+    unsigned d = dice(ARRAYS), f = dice(ARRAYS), g = dice(ARRAYS), where = dice(DEVICES + STREAMS);
+    tide_status gone = where < DEVICES ? tide_device_set(world.rt, (int)where)
+                                       : tide_stream_set(world.rt, world.s[where - DEVICES]);
+    if (gone != TIDE_OK) return false;
+    if (where < DEVICES && dice(2) && tide_stream_set(world.rt, NULL) != TIDE_OK) return false;
+    switch (dice(12)) {
+    case 0: return step_read(d);
+    case 1:
+    case 2: return step_fill(d);
+    case 3:
+    case 4:
+    case 5: return step_assign(d, f);
+    case 6:
+    case 7: return step_copy(d, f);
+    case 8: return step_reduce(d);
+    case 9: return step_map_into(d, f);
+    default: return step_map(d, f, g);
+    }
+}
+static void *take_turns(void *arg) {
+    (void)arg;
+    for (bool more = true; more;) {
+        pthread_mutex_lock(&world.turn);
+        more = world.left > 0 && !world.wrong;
+        if (more) world.left--;
+        if (more && !step()) {
+            fprintf(stderr, "%d left: %s\n", world.left, tide_last_error()->message);
+            world.wrong = 1;
+        }
+        pthread_mutex_unlock(&world.turn);
+    }
+    return NULL;
+}
+static void random_programs(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= (test_quick() ? 4 : 24); seed++) {
+        world.rt = open_hosts(DEVICES, "0-1,1-2");
+        pthread_t t[THREADS];
+        world.dice = seed * 0x9e3779b97f4a7c15u;
+        world.left = 500;
+        world.wrong = 0;
+        for (int i = 0; i < STREAMS; i++) {
+            on(world.rt, i % DEVICES);
+            assert_ok(tide_stream_new(world.rt, &world.s[i]));
+        }
+        for (int i = 0; i < ARRAYS; i++) {
+            on(world.rt, i % DEVICES);
+            assert_array(world.x[i] = tide_zeros(world.rt, TIDE_I32, SHAPE(LENGTH)));
+        }
+        memset(world.model, 0, sizeof world.model);
+        for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, take_turns, NULL);
+        for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+        if (world.wrong) fail_msg("seed %d", (int)seed);
+        for (unsigned i = 0; i < ARRAYS; i++) assert_true(step_read(i));
+        for (unsigned i = 0; i < ARRAYS; i++) tide_release(world.x[i]);
+        assert_int_equal(test_stats(world.rt).live, 0);
+        close_devices(world.rt);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hand_overs_between_devices_do_not_block),
+        cmocka_unit_test(staged_copies_do_not_block),
+        cmocka_unit_test(random_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
