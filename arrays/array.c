@@ -173,7 +173,7 @@ static tide_status read_dense(const tidei_operand *o, void *dst, const char *op)
     tide_stream *s = tidei_stream_for(o);
     tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
                                            (size_t)tidei_layout_size(&o->lay) * size, op);
-    return status == TIDE_OK ? tidei_take_fault(o->st->dev, op) : status;
+    return status == TIDE_OK ? tidei_take_fault(o->st->dev->rt, op) : status;
 }
 
 tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op) {

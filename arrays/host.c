@@ -67,7 +67,7 @@ static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always,
     if (is_lost(d)) return tidei_lost(d, op);
     if (pending && status == TIDE_OK)
         tidei_pools_look(d, false); /* other work may go on, and giving back waits for it */
-    return status == TIDE_OK ? tidei_take_fault(d, op) : tidei_fail_as(op);
+    return status == TIDE_OK ? tidei_take_fault(d->rt, op) : tidei_fail_as(op);
 }
 
 /* ---- what the checker is told ---- */

@@ -41,7 +41,9 @@ typedef struct context {
 } context;
 
 static tide_status enter_context(tide_stream *s, context *c, const char *op) {
-    tidei_dstream *ds = s->ds;
+    tidei_dstream *ds =
+        s->dev->stream0
+            ->ds; /* the context of CUDA's default streams is the calling thread's: not of one of those */
     if (!ds) return tidei_lost(s->dev, op); /* only a lost device's default stream goes before its libraries */
     tidei_cu_stream native = s->dev->d->ops->stream_native(s->dev->d, ds);
     tide_status status = tidei_cu_open(&c->cu);

@@ -1,5 +1,6 @@
 /* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The model stands in devices.h. */
 #include "runtime/devices.h"
+#include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
@@ -85,6 +86,12 @@ tide_status tidei_devices_open(tide_runtime *rt, tidei_device *first) {
     if (status != TIDE_OK) return status;
     unsigned n = first->info.count > 0 ? (unsigned)first->info.count : 1;
     if (n > TIDEI_DEVICES_MAX) n = TIDEI_DEVICES_MAX;
+    if ((unsigned)first->info.ordinal >= n) {
+        status = tidei_fail(TIDE_E_NODEVICE, "tide_open", "%s: only devices below %d can be used", first->info.name,
+                            TIDEI_DEVICES_MAX);
+        first->ops->close(first);
+        return status;
+    }
     rt->devs = tidei_host_alloc(rt, n * sizeof *rt->devs);
     if (!rt->devs) {
         first->ops->close(first);
@@ -101,7 +108,7 @@ static void end_work(tidei_dev *d) {
     tidei_saved_error e;
     tidei_streams_wait_all(d, true);
     tidei_error_save(&e);
-    if (tidei_take_fault(d, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
+    if (tidei_take_fault(d->rt, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
         tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
     tidei_error_restore(&e);
     tidei_streams_sweep(d, true);
@@ -151,7 +158,7 @@ int tidei_dev_number(const tidei_dev *d) {
 
 static tidei_dev *by_number(tide_runtime *rt, int number) {
     unsigned n = rt->ndevs, first = (unsigned)rt->devs[0].d->info.ordinal;
-    return &rt->devs[((unsigned)number + n - first % n) % n];
+    return &rt->devs[((unsigned)number + n - first) % n];
 }
 
 /* Under devs_lock. What fails leaves the device as one that was never opened. */
@@ -162,10 +169,11 @@ static tide_status open_late(tidei_dev *d, int number) {
     if (status == TIDE_OK) return TIDE_OK;
     tidei_saved_error e;
     tidei_error_save(&e);
-    tidei_streams_sweep(d, true);
     close_dev(d);
     d->d->ops->close(d->d);
     d->d = NULL;
+    d->stream0 = NULL;
+    atomic_store(&d->story_state, 0);
     tidei_error_restore(&e);
     return status;
 }
@@ -196,6 +204,7 @@ int tide_device_count(tide_runtime *rt) {
 }
 
 tide_status tide_device_set(tide_runtime *rt, int device) {
+    TIDEI_OPERATION("tide_device_set");
     tidei_dev *d;
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_set", "the runtime is NULL");
     tidei_thread *t = tidei_thread_get(rt);

@@ -19,7 +19,6 @@ static void begin(tidei_dev *d) {
     pthread_mutex_unlock(&rt->streams.lock);
     for (unsigned i = 0; i < n; i++) {
         tide_stream *s = tidei_stream_at(d, i);
-        if (!s) continue;
         pthread_mutex_lock(&s->lock); /* whoever opens a window from now on finds the flag */
         pthread_mutex_unlock(&s->lock);
     }

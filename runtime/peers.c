@@ -1,20 +1,18 @@
 /* peers.c: whether work of one device may use another one's memory. The model stands in devices.h.
 **
 ** Drivers have been seen to enable access and then read zeros. So once access is enabled, a pattern goes from the other device's
-** memory to this one's and another one back, by this device's work, in blocks of the pools that arrays come from. */
-#include "runtime/pools.h"
+** memory to this one's and another one back, by this device's work, in memory of the pools that arrays come from. */
+#include "runtime/nvtx.h"
 #include "runtime/runtime.h"
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <tide/device.h>
 
 /* What a device knows of another. */
-enum { UNKNOWN, REACHED, FORBIDDEN, IMPOSSIBLE, WRONG };
+enum { UNKNOWN, ENABLED, REACHED, WRONG, FORBIDDEN, IMPOSSIBLE };
 
-static const char *const why[] = {[FORBIDDEN] = "TIDE_PEERS forbids it",
-                                  [IMPOSSIBLE] = "the two have no peer access",
-                                  [WRONG] = "peer access was enabled and brought wrong bytes"};
+static const char *const why[] = {[WRONG] = "peer access was enabled and brought wrong bytes",
+                                  [FORBIDDEN] = "TIDE_PEERS forbids it",
+                                  [IMPOSSIBLE] = "the two have no peer access"};
 
 /* ---- the setting ---- */
 
@@ -47,101 +45,126 @@ static bool allowed(const char *text, int x, int y) {
     return false;
 }
 
-/* ---- the proof ---- */
+/* ---- the proof ---- By copies like others: on the default streams, in the histories of what they touch. */
 
 #define PROOF_BYTES 4096
 
-/* One side: a block of a device's pool, and a stream to work on. */
-typedef struct side {
-    tidei_dev *d;
-    tidei_dstream *ds;
-    tidei_block block;
-} side;
-
-static void leave(side *x) {
-    if (x->ds) tidei_stream_let_go(x->d->stream0);
-    if (x->block.addr) x->d->pool->ops->free(x->d->pool, &x->block);
+static void leave(tidei_storage *st) {
+    if (!st) return;
+    tidei_storage_unpin(st);
+    tidei_storage_release(st);
 }
 
-/* The host waits for the block's past, so nothing is to be ordered. */
-static tide_status enter(side *x, tidei_dev *d, const char *op) {
-    *x = (side){.d = d, .ds = tidei_stream_hold(d->stream0)};
-    if (!x->ds) return tidei_fail(TIDE_E_INVALID, op, "the runtime is closing");
-    tide_status status = d->pool->ops->alloc(d->pool, PROOF_BYTES, d->stream0, 0, &x->block);
-    if (status != TIDE_OK) return x->block.addr = 0, status;
-    tidei_stamp *a = tidei_stamps_at(&x->block.stamps);
-    for (unsigned i = 0; i < x->block.stamps.n && status == TIDE_OK; i++) status = tidei_stamp_wait(d, a[i]);
-    tidei_stamps_clear(&x->block.stamps);
-    return status;
+/* Memory of the device that stays where it is; the host waits for its past, so nothing is to be ordered. May climb the ladder. */
+static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
+    tide_status status = tidei_storage_new_in(d->pool, PROOF_BYTES, d->stream0, op, out);
+    if (status != TIDE_OK) return *out = NULL, status;
+    tidei_storage_pin(*out);
+    tidei_moves_wait(&d->rt->moves); /* whoever moved it before is done */
+    return tidei_storage_wait(*out, TIDEI_WRITE);
 }
 
-static tide_status copy(const side *by, tidei_copy_kind kind, tidei_addr dst, tidei_addr src) {
+/* By d's work, and waited for. dst or src NULL: the host's words. */
+static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, uint64_t *words, const char *op) {
+    tide_stream *s = d->stream0;
+    tidei_addr host = (tidei_addr)(uintptr_t)words;
     bool busy;
-    tidei_device *d = by->d->d;
-    tidei_copy c = {.kind = kind, .dst = dst, .src = src, .bytes = PROOF_BYTES, .busy = &busy};
-    tide_status status = d->ops->copy(d, by->ds, &c);
-    return status == TIDE_OK ? d->ops->stream_sync(d, by->ds) : status;
+    tidei_copy c = {.kind = !src   ? TIDEI_COPY_H2D
+                            : !dst ? TIDEI_COPY_D2H
+                                   : TIDEI_COPY_D2D,
+                    .dst = dst ? dst->addr : host,
+                    .src = src ? src->addr : host,
+                    .bytes = PROOF_BYTES,
+                    .busy = &busy};
+    tidei_use uses[2];
+    unsigned n = 0;
+    if (dst) uses[n++] = (tidei_use){dst, 0, PROOF_BYTES, TIDEI_WRITE};
+    if (src) uses[n++] = (tidei_use){src, 0, PROOF_BYTES, TIDEI_READ};
+    pthread_mutex_lock(&s->lock);
+    if (!s->ds) { /* only a lost device's goes early */
+        pthread_mutex_unlock(&s->lock);
+        return tidei_lost(d, op);
+    }
+    tide_status status = d->d->ops->copy(d->d, s->ds, &c);
+    tidei_publish_uses(s, uses, n, tidei_stream_tick(s)); /* all there is room for: it is waited for here, too */
+    tidei_stream_after_work(s);
+    pthread_mutex_unlock(&s->lock);
+    tide_status waited = tidei_stream_wait(s, true);
+    return status == TIDE_OK ? waited : status;
 }
 
-static tidei_addr host_side(uint64_t *words) { return (tidei_addr)(uintptr_t)words; }
-
-/* A pattern from one block to the other by `by`'s work. */
-static tide_status carry(const side *by, const side *from, const side *to, uint64_t seed, bool *right) {
+/* A pattern from one memory to another by `by`'s work. */
+static tide_status carry(tidei_dev *by, tidei_storage *from, tidei_storage *to, uint64_t seed, const char *op,
+                         bool *right) {
     uint64_t sent[PROOF_BYTES / sizeof(uint64_t)], got[TIDEI_COUNT(sent)] = {0};
     for (size_t i = 0; i < TIDEI_COUNT(sent); i++)
-        sent[i] = seed *= UINT64_C(6364136223846793005), seed += 1442695040888963407u;
-    tide_status status = copy(from, TIDEI_COPY_H2D, from->block.addr, host_side(sent));
-    if (status == TIDE_OK) status = copy(by, TIDEI_COPY_D2D, to->block.addr, from->block.addr);
-    if (status == TIDE_OK) status = copy(to, TIDEI_COPY_D2H, host_side(got), to->block.addr);
+        sent[i] = seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    tide_status status = copy(from->dev, from, NULL, sent, op);
+    if (status == TIDE_OK) status = copy(by, to, from, NULL, op);
+    if (status == TIDE_OK) status = copy(to->dev, NULL, to, got, op);
     *right = !memcmp(sent, got, sizeof sent);
     return status;
 }
 
 static tide_status prove(tidei_dev *d, tidei_dev *other, const char *op, bool *right) {
-    side here, there;
-    tide_status status = enter(&here, d, op);
-    if (status == TIDE_OK) {
-        status = enter(&there, other, op);
-        if (status == TIDE_OK) status = carry(&here, &there, &here, 1, right);
-        if (status == TIDE_OK && *right) status = carry(&here, &here, &there, 2, right);
-        leave(&there);
-    }
-    leave(&here);
+    tidei_storage *here, *there = NULL;
+    tide_status status = enter(d, op, &here);
+    if (status == TIDE_OK) status = enter(other, op, &there);
+    if (status == TIDE_OK) status = carry(d, there, here, 1, op, right);
+    if (status == TIDE_OK && *right) status = carry(d, here, there, 2, op, right);
+    leave(there);
+    leave(here);
     return status;
 }
 
-/* ---- finding out ---- */
+/* ---- finding out ---- What fails is not known afterwards, and found out another time. */
 
-/* Under peers_lock. What fails is not known afterwards, and found out another time. */
-static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsigned *known) {
+/* Under peers_lock, so that access is enabled once. */
+static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
     const struct tidei_device_ops *ops = d->d->ops;
-    bool right = false;
     if (!allowed(d->rt->set.peers, tidei_dev_number(d), tidei_dev_number(other)))
         return *known = FORBIDDEN, TIDE_OK;
     if (ops->peer_possible && !ops->peer_possible(d->d, other->d)) return *known = IMPOSSIBLE, TIDE_OK;
     atomic_store(&other->used_elsewhere, true);
-    tide_status status = ops->peer_possible ? ops->peer_enable(d->d, other->d) : TIDE_OK;
-    if (status == TIDE_OK) status = prove(d, other, op, &right);
-    if (status == TIDE_OK) *known = right ? REACHED : WRONG;
-    return status;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    tide_status status = ops->peer_enable ? ops->peer_enable(d->d, other->d) : TIDE_OK;
+    *known = status == TIDE_OK ? ENABLED : status == TIDE_E_UNSUPPORTED ? IMPOSSIBLE : UNKNOWN;
+    if (*known != IMPOSSIBLE) return status;
+    tidei_error_restore(&e);
+    return TIDE_OK;
+}
+
+/* Without a lock: it climbs and waits. Two threads may do it at once; the first to know says so. */
+static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsigned *known) {
+    uint8_t enabled = ENABLED;
+    bool right = false;
+    tide_status status = prove(d, other, op, &right);
+    if (status != TIDE_OK) return status;
+    *known = right ? REACHED : WRONG;
+    if (!atomic_compare_exchange_strong(&d->peers[other->index], &enabled, (uint8_t)*known))
+        *known = enabled;
+    else if (!right)
+        tidei_log(d->rt, TIDE_LOG_WARNING,
+                  "%s reads and writes %s's memory wrong, though the driver enabled it: arrays are copied",
+                  d->d->info.name, other->d->info.name);
+    return TIDE_OK;
 }
 
 static tide_status look(tidei_dev *d, tidei_dev *other, const char *op, unsigned *known) {
     _Atomic uint8_t *at = &d->peers[other->index];
     tide_status status = TIDE_OK;
     *known = atomic_load(at);
-    if (*known != UNKNOWN) return TIDE_OK;
-    pthread_mutex_lock(&d->rt->peers_lock);
-    *known = atomic_load(at);
-    bool fresh = *known == UNKNOWN;
-    if (fresh) status = find_out(d, other, op, known);
-    atomic_store(at, (uint8_t)*known);
-    pthread_mutex_unlock(&d->rt->peers_lock);
-    if (fresh && *known == WRONG)
-        tidei_log(d->rt, TIDE_LOG_WARNING,
-                  "%s reads and writes %s's memory wrong, though the driver enabled it: arrays are copied",
-                  d->d->info.name, other->d->info.name);
-    return status;
+    if (*known == UNKNOWN) {
+        pthread_mutex_lock(&d->rt->peers_lock);
+        *known = atomic_load(at);
+        if (*known == UNKNOWN) {
+            status = enable(d, other, known);
+            atomic_store(at, (uint8_t)*known);
+        }
+        pthread_mutex_unlock(&d->rt->peers_lock);
+    }
+    return status == TIDE_OK && *known == ENABLED ? find_out(d, other, op, known) : status;
 }
 
 /* Memory that every device of the runtime reaches. */
@@ -158,42 +181,54 @@ bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st) {
                                 : atomic_load(&d->peers[owner->index]) == REACHED;
 }
 
-tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op) {
+/* Whether d reaches the storage, which is another device's; finds it out. */
+static tide_status reach(tidei_dev *d, tidei_storage *st, const char *op, unsigned *known) {
     tidei_dev *owner = st->dev;
-    unsigned known = REACHED;
+    *known = REACHED;
+    if (tidei_peer_known(d, st)) return TIDE_OK;
     if (owner->rt != d->rt)
         return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime; copy it through host memory");
-    if (tidei_peer_known(d, st)) return TIDE_OK;
+    if (atomic_load(&d->d->lost)) return tidei_lost(d, op);
     if (atomic_load(&owner->d->lost)) return tidei_lost(owner, op);
     if (is_everywhere(d, st)) return atomic_store(&owner->used_elsewhere, true), TIDE_OK;
-    tide_status status = look(d, owner, op, &known);
-    if (status == TIDE_OK && known == REACHED) return TIDE_OK;
-    if (status != TIDE_OK)
-        return status == TIDE_E_LOST ? tidei_lost(atomic_load(&d->d->lost) ? d : owner, op) : tidei_fail_as(op);
-    int here = tidei_dev_number(d), there = tidei_dev_number(owner);
+    tide_status status = look(d, owner, op, known);
+    if (status == TIDE_E_LOST) return tidei_lost(atomic_load(&d->d->lost) ? d : owner, op);
+    return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+}
+
+tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op) {
+    const tidei_dev *owner = st->dev;
+    unsigned known;
+    tide_status status = reach(d, st, op, &known);
+    if (status != TIDE_OK || known == REACHED) return status;
     return tidei_fail(TIDE_E_UNSUPPORTED, op,
                       "an array of %s was used on %s, which cannot reach its memory: %s. Make its device current "
                       "(tide_device_set(rt, %d)), or copy the array: tide_copy while %d is current",
-                      owner->d->info.name, d->d->info.name, why[known], there, here);
+                      owner->d->info.name, d->d->info.name, why[known], tidei_dev_number(owner),
+                      tidei_dev_number(d));
 }
 
 bool tidei_peer_possible(tidei_dev *d, tidei_storage *st) {
-    if (tidei_peer_known(d, st)) return true;
     tidei_saved_error e;
+    unsigned known;
+    if (tidei_peer_known(d, st)) return true;
     tidei_error_save(&e);
-    bool reached = tidei_peer_need(d, st, "peer access") == TIDE_OK;
-    tidei_error_restore(&e);
-    return reached;
+    tide_status status = reach(d, st, "peer access", &known);
+    if (status != TIDE_OK) tidei_error_restore(&e);
+    return status == TIDE_OK && known == REACHED;
 }
 
 int tide_device_reaches(tide_runtime *rt, int device, int owner) {
     static const char op[] = "tide_device_reaches";
+    TIDEI_OPERATION(op);
     tidei_dev *d, *other;
     unsigned known = REACHED;
     if (!rt) tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
     if (!rt || !tidei_thread_get(rt)) return -1;
     tide_status status = tidei_dev_get(rt, device, op, &d);
     if (status == TIDE_OK) status = tidei_dev_get(rt, owner, op, &other);
+    for (int i = 0; i < 2 && status == TIDE_OK; i++)
+        if (atomic_load(&(i ? other : d)->d->lost)) status = tidei_lost(i ? other : d, op);
     if (status == TIDE_OK && d != other) status = look(d, other, op, &known);
     if (status == TIDE_OK) return known == REACHED;
     tidei_fail_as(op);

@@ -84,7 +84,7 @@ static void set_rule(tide_pool *x, unsigned rule, bool on) {
 
 /* What a stream has waited for decides what it may have. */
 static void set_deterministic(tide_pool *x, bool on) {
-    if (on) atomic_store(&x->dev->waits_anyway, true);
+    if (on) atomic_store(&x->dev->rt->waits_anyway, true);
     atomic_store(&x->p->attrs.deterministic, on);
 }
 
@@ -159,6 +159,8 @@ void tidei_pools_close(tidei_dev *d) {
     }
     d->pools = NULL;
     d->pool = NULL;
+    d->usual = TIDEI_MEM_DEVICE;
+    for (int k = 0; k < TIDEI_MEM_KINDS; k++) atomic_store(&d->kinds[k], NULL);
     tidei_advised_free(d);
 }
 
@@ -362,10 +364,11 @@ tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
     if (!t) return tidei_last_status();
     tidei_seat *at = tidei_thread_seat(t, x ? x->dev : t->dev);
     tide_pool *old = at->pool;
+    tidei_dev *old_dev = old ? old->dev : NULL;
     at->pool = x && x->own ? x : NULL;
     if (at->pool) tidei_pool_hold(at->pool);
     if (old) tidei_pool_let_go(old);
-    tidei_pools_sweep(t->dev);
+    if (old) tidei_pools_sweep(old_dev);
     return TIDE_OK;
 }
 

@@ -141,8 +141,17 @@ static unsigned kinds_of(const struct climb *c) {
                                           : TIDEI_KINDS_ON_DEVICE;
 }
 
+/* Whose pools may hold what is short: the host's budget is shared by all devices. */
+static tidei_dev *next_short(const struct climb *c, const tidei_dev *after) {
+    return tidei_on_host(c->kind) ? tidei_dev_next(c->d->rt, after) : after ? NULL : c->d;
+}
+
 static size_t rung_drain(const struct climb *c) { return tidei_drain(c->d->rt); }
-static size_t rung_settle(const struct climb *c) { return tidei_pools_settle(c->d); }
+static size_t rung_settle(const struct climb *c) {
+    size_t bytes = 0;
+    for (tidei_dev *d = NULL; (d = next_short(c, d));) bytes += tidei_pools_settle(d);
+    return bytes;
+}
 static size_t rung_minor(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
@@ -152,10 +161,16 @@ static size_t rung_full(const struct climb *c) {
 }
 static size_t rung_purge(const struct climb *c) { return each_reclaimable(c->d, c->bytes, false); }
 static size_t rung_wait(const struct climb *c) {
-    if (tidei_streams_wait_users(c->d) == TIDE_OK) tidei_pools_synced(c->d);
+    for (tidei_dev *d = NULL; (d = next_short(c, d));)
+        if (tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
     return rung_settle(c);
 }
-static size_t rung_trim(const struct climb *c) { return tidei_pools_trim(c->d, kinds_of(c)); }
+static size_t rung_trim(const struct climb *c) {
+    size_t bytes = 0;
+    for (tidei_dev *d = NULL; (d = next_short(c, d));)
+        bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
+    return bytes;
+}
 static size_t rung_drop(const struct climb *c) {
     size_t given = each_reclaimable(c->d, c->bytes, true);
     given += rung_full(c);
@@ -559,16 +574,26 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
 
 /* ---- by hand ---- */
 
-static void reclaim_device(tidei_dev *d, int level) {
-    if (level >= TIDE_RECLAIM_DROP) each_reclaimable(d, SIZE_MAX, true);
-    if (level >= TIDE_RECLAIM_GC) tidei_collect(d->rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
-    tidei_drain(d->rt);
+/* The devices that it is about: one, or (NULL) all. */
+static tidei_dev *next_of(tide_runtime *rt, tidei_dev *only, const tidei_dev *after) {
+    return !only ? tidei_dev_next(rt, after) : after ? NULL : only;
+}
+
+static void give_back(tidei_dev *d, int level) {
     if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_users(d);
     each_reclaimable(d, SIZE_MAX, false);
     tidei_drain(d->rt);
     if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
     tidei_pools_trim(d, TIDEI_KINDS_ALL);
+}
+
+static void reclaim(tide_runtime *rt, tidei_dev *only, int level) {
+    for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_DROP && (d = next_of(rt, only, d));)
+        each_reclaimable(d, SIZE_MAX, true);
+    if (level >= TIDE_RECLAIM_GC) tidei_collect(rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
+    tidei_drain(rt);
+    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level);
 }
 
 /* What is taken from the driver, host memory included. */
@@ -578,25 +603,26 @@ static size_t taken(tidei_dev *d) {
     return atomic_load(&d->backed) + library_bytes(d) + pinned.backed;
 }
 
+size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
+    tidei_thread *t = tidei_thread_get(rt);
+    size_t before = 0, after = 0;
+    if (!t || t->depth_climb || t->depth_drain || t->depth_collect) return 0;
+    t->depth_climb++;
+    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) before += taken(d);
+    reclaim(rt, only, level);
+    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) after += taken(d);
+    t->depth_climb--;
+    return before > after ? before - after : 0;
+}
+
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
     TIDEI_OPERATION("tide_reclaim");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_reclaim", "the runtime is NULL");
     if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_DROP)
         return tidei_fail(TIDE_E_INVALID, "tide_reclaim",
                           "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_DROP (3)", level);
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    size_t given = 0;
-    if (!t->depth_climb && !t->depth_drain && !t->depth_collect) { /* from inside a callback it does nothing */
-        t->depth_climb++;
-        for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
-            size_t before = taken(d), after;
-            reclaim_device(d, level);
-            after = taken(d);
-            given += before > after ? before - after : 0;
-        }
-        t->depth_climb--;
-    }
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    size_t given = tidei_reclaim_by_hand(rt, NULL, level);
     if (freed) *freed = given;
     return TIDE_OK;
 }

@@ -52,6 +52,9 @@ tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t byt
 
 /* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
 ** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
+/* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to the driver; from inside a callback of
+** the ladder's it does nothing. */
+size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
 size_t tidei_hard_limit(tidei_dev *d);
 
 /* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before

@@ -123,10 +123,14 @@ static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
                       raised_by(word), number, bound);
 }
 
-tide_status tidei_take_fault(tidei_dev *d, const char *op) {
-    _Atomic uint64_t *words = d->d->fault_word;
-    if (tidei_likely(!words || !atomic_load_explicit(words, memory_order_relaxed))) return TIDE_OK;
-    return report_fault(words, op);
+tide_status tidei_take_fault(tide_runtime *rt, const char *op) {
+    tide_status status = TIDE_OK;
+    for (tidei_dev *d = NULL; status == TIDE_OK && (d = tidei_dev_next(rt, d));) {
+        _Atomic uint64_t *words = d->d->fault_word;
+        if (tidei_unlikely(words && atomic_load_explicit(words, memory_order_relaxed)))
+            status = report_fault(words, op);
+    }
+    return status;
 }
 
 /* ---- limits ---- */
@@ -135,7 +139,7 @@ tide_status tidei_take_fault(tidei_dev *d, const char *op) {
 static bool shrink_to(tidei_dev *d, size_t bytes) {
     for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_DROP; level++) {
         if (atomic_load(&d->backed) + atomic_load(&d->library) <= bytes) return true;
-        if (tide_reclaim(d->rt, level, NULL) != TIDE_OK) return false;
+        tidei_reclaim_by_hand(d->rt, d, level);
     }
     return atomic_load(&d->backed) + atomic_load(&d->library) <= bytes;
 }
@@ -163,7 +167,8 @@ tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes) {
     if (!t) return tidei_last_status();
     atomic_store(&t->dev->soft_limit, bytes);
     atomic_store(&t->dev->wake_at, 0);
-    return tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL);
+    tidei_reclaim_by_hand(rt, t->dev, TIDE_RECLAIM_PURGE);
+    return TIDE_OK;
 }
 
 /* ---- opening ---- */
@@ -315,7 +320,7 @@ tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
     tidei_drain(rt);
     if (!s) s = tidei_thread_stream(t);
     tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
-    return status == TIDE_OK ? tidei_take_fault(s->dev, "tide_synchronize") : tidei_fail_as("tide_synchronize");
+    return status == TIDE_OK ? tidei_take_fault(s->dev->rt, "tide_synchronize") : tidei_fail_as("tide_synchronize");
 }
 
 tide_status tide_device_synchronize(tide_runtime *rt) {
@@ -325,7 +330,7 @@ tide_status tide_device_synchronize(tide_runtime *rt) {
     if (!t) return tidei_last_status();
     tidei_drain(rt);
     tide_status status = tidei_streams_wait_all(t->dev, false);
-    return status == TIDE_OK ? tidei_take_fault(t->dev, "tide_device_synchronize")
+    return status == TIDE_OK ? tidei_take_fault(t->dev->rt, "tide_device_synchronize")
                              : tidei_fail_as("tide_device_synchronize");
 }
 

@@ -1,6 +1,7 @@
 /* runtime.h: the runtime's own structs: one runtime, its devices, its threads. What hangs off them has files of its own.
 **
-** Locks: a stream's lock is a leaf; the lock of streams, the pool none's lock of settling and the lock of moves may take a
+** Locks: devs_lock is held while a device opens, and peers_lock while access is enabled: others may be taken under them, never the
+** other way. A stream's lock is a leaf; the lock of streams, the pool none's lock of settling and the lock of moves may take a
 ** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
 ** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
 ** holding a lock. The recorder's lock may be taken under any other; under the tracker's only the process's
@@ -75,7 +76,6 @@ struct tidei_dev {
     tidei_advised *advised;
     _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS]; /* of the other kinds; NULL: not opened yet; never changes then */
     _Atomic size_t nadvised;                      /* written under pools_lock */
-    atomic_bool waits_anyway;                     /* for work that is over too: a pool is, or was, deterministic */
     tidei_storage_spares spares[TIDEI_THREADS_INDEXED]; /* each its thread's own */
     /* counters */
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
@@ -132,6 +132,7 @@ struct tide_runtime {
     pthread_mutex_t peers_lock; /* held by who finds out whether one reaches another */
     tidei_deaths *deaths;
     tidei_streams streams;
+    atomic_bool waits_anyway; /* streams wait for work that is over too: a pool is, or was, deterministic */
     tidei_moves moves;
     tidei_host_budget host_budget;
     struct tidei_loans *loans;     /* runtime/lend.c */
@@ -203,7 +204,7 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
 
 /* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names the operation that raised
 ** it. For sync points, whose own name is `op`. */
-tide_status tidei_take_fault(tidei_dev *d, const char *op);
+tide_status tidei_take_fault(tide_runtime *rt, const char *op);
 /* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and the last operation of the
 ** stream on which the loss was noticed first. The first is for a call on stream s that just returned TIDE_E_LOST. */
 tide_status tidei_lost_on(tide_stream *s, const char *op);

@@ -304,7 +304,7 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tide_stream *s, tid
     tidei_stamps_add(&st->stamps, x);
 }
 
-/* Under the storage's flag: writes the use into its history. Where the device's second stream came just now there may be no parts. */
+/* Under the storage's flag: writes the use into its history. Where the second stream came just now there may be no parts. */
 static void add_use(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
     if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
         tidei_parts_add(st, u, s, x);
@@ -544,16 +544,29 @@ static void host_needs(const tidei_use *u, struct needs *w) {
 bool tidei_use_pending(const tidei_use *u) {
     struct needs w;
     host_needs(u, &w);
-    for (unsigned i = 0; i < w.n; i++)
-        if (!tidei_stamp_done(u->st->dev, w.at[i])) return true;
+    tidei_dev *d = u->st->dev;
+    for (unsigned i = 0; i < w.n; i++) /* a lost one's is for the wait to report */
+        if (!tidei_stamp_done(d, w.at[i]) || atomic_load(&tidei_stream_at(d, w.at[i].stream)->dev->d->lost))
+            return true;
     return false;
 }
 
+/* What a device had still to write when it was lost is not written. */
+static tide_status not_lost(tidei_dev *d, tidei_stamp x) {
+    tide_stream *s = tidei_stream_at(d, x.stream);
+    if (tidei_likely(s->dev == d || !x.write || !atomic_load(&s->dev->d->lost))) return TIDE_OK;
+    return tidei_stream_got_to(s) >= x.tick ? TIDE_OK : tidei_lost(s->dev, "wait");
+}
+
 tide_status tidei_use_wait(const tidei_use *u) {
+    tidei_dev *d = u->st->dev;
     struct needs w;
     host_needs(u, &w);
     tide_status status = TIDE_OK;
-    for (unsigned i = 0; i < w.n && status == TIDE_OK; i++) status = tidei_stamp_wait(u->st->dev, w.at[i]);
+    for (unsigned i = 0; i < w.n && status == TIDE_OK; i++) {
+        status = tidei_stamp_wait(d, w.at[i]);
+        if (status == TIDE_OK) status = not_lost(d, w.at[i]);
+    }
     return status;
 }
 

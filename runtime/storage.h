@@ -2,7 +2,8 @@
 **
 ** The way of an operation: *gather* (operands' storages are retained, results made: allocation, collections and the
 ** ladder happen here), *submit* (tidei_submit_begin .. tidei_submit_end: waits inserted, a tick reserved, the uses
-** published, work queued; no allocation of device memory, no collection, no ladder), *leave* (storages are released).
+** published, work queued; no allocation of device memory, no collection, no ladder, but where two devices meet for the first time:
+** runtime/devices.h), *leave* (storages are released).
 ** What must stay true: a storage's stamps, and its parts (parts.h), name every use that a later one may have to wait for; a reader
 ** waits for writes only; waits happen on the device, never on the host. */
 #ifndef TIDEI_STORAGE_H
@@ -97,7 +98,7 @@ typedef struct tidei_window {
 
 /* Orders stream s after what the uses need and opens the window: its stream's lock is held from here to
 ** tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of uses[i].offset. Queue work with the
-** device table on w->s->ds only. Storages of another device are TIDE_E_INVALID. */
+** device table on w->s->ds only. Storages of another device are used where it can be reached (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last operation). The uses count
 ** as having happened either way. */
@@ -107,9 +108,9 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result);
 ** memory is the caller's again, whatever the status: the copy waits for that, as tidei_stream_wait does. */
 tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
-/* From storage to storage, on whatever devices: on the calling thread's stream of the destination's device where that one reaches the
-** source, else through two pinned buffers in turn, on streams of both. The host waits for none of it. May collect, for the
-** buffers. */
+/* From storage to storage, on whatever devices: on the calling thread's stream of the destination's device where that one
+** reaches the source, on the source's where all reach the destination, else through two pinned buffers in turn, on streams
+** of both. The host waits for none of it. May collect, for the buffers. */
 tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t dst_offset, tidei_storage *src,
                                   size_t src_offset, size_t bytes, const char *op);
 /* Queues a copy from pinned host memory and waits for nothing: that memory is the device's until the stream's work so far is

@@ -69,14 +69,17 @@ static uint64_t known_completed(tide_stream *s) {
 
 /* Looks at the completion word. Meanwhile the stream may be retired and the word written for another slot, whose ticks say
 ** nothing about this one's: a value read before that is known by the count of retirements, which rose first. */
-static uint64_t look(tide_stream *s) {
+uint64_t tidei_stream_got_to(tide_stream *s) {
     tidei_device *dev = s->dev->d;
-    if (atomic_load_explicit(&dev->lost, memory_order_relaxed)) return UINT64_MAX;
     uint64_t retirements = atomic_load_explicit(&s->retirements, memory_order_acquire);
     tidei_dstream *ds = atomic_load_explicit(&s->ds, memory_order_acquire);
     uint64_t done = ds ? dev->ops->completed(dev, ds) : 0;
     if (atomic_load_explicit(&s->retirements, memory_order_acquire) == retirements) raise_to(&s->completed, done);
     return known_completed(s);
+}
+
+static uint64_t look(tide_stream *s) {
+    return atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed) ? UINT64_MAX : tidei_stream_got_to(s);
 }
 
 /* Queues a write of the word for everything submitted so far; under s->lock. A failure only means that nobody learns of
@@ -120,7 +123,7 @@ bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
 bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
-    if (tidei_unlikely(atomic_load_explicit(&s->dev->waits_anyway, memory_order_relaxed))) return false;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->rt->waits_anyway, memory_order_relaxed))) return false;
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
 
@@ -219,7 +222,7 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
         if (one != TIDE_OK) status = one;
     }
     if (!quiet && status == TIDE_OK) {
-        tidei_pools_synced(d);
+        if (!atomic_load(&d->used_elsewhere)) tidei_pools_synced(d); /* else others may be at work there */
         after_wait(d);
     }
     return status;
@@ -230,8 +233,13 @@ tide_status tidei_streams_wait_users(tidei_dev *d) {
     tide_status status = tidei_streams_wait_all(d, true);
     for (tidei_dev *x = NULL; status == TIDE_OK && (x = tidei_dev_next(d->rt, x));) {
         if (x == d || !atomic_load(&d->used_elsewhere)) continue;
+        tidei_saved_error e;
+        tidei_error_save(&e);
         tide_status one = tidei_streams_wait_all(x, true);
-        if (one != TIDE_OK && one != TIDE_E_LOST) status = one;
+        if (one == TIDE_E_LOST)
+            tidei_error_restore(&e);
+        else
+            status = one;
     }
     return status;
 }
@@ -485,7 +493,9 @@ static tide_stream *free_slot(tidei_dev *d) {
     unsigned n = atomic_load(&all->n), slot = 0;
     for (tide_stream *s; (s = tidei_stream_next(d, &slot));)
         if (!s->ds) return s;
-    if (n == TIDEI_STREAMS_MAX) return NULL;
+    unsigned kept = 0; /* for the default streams of devices that are not open yet */
+    for (unsigned i = 0; i < d->rt->ndevs; i++) kept += &d->rt->devs[i] != d && !atomic_load(&d->rt->devs[i].open);
+    if (n + kept >= TIDEI_STREAMS_MAX) return NULL;
     tide_stream *s = tidei_host_alloc(d->rt, sizeof *s);
     if (!s) return NULL;
     s->dev = d;
@@ -508,10 +518,11 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
     tide_status status = TIDE_OK;
     tide_stream *s = free_slot(d);
     if (!s)
-        status = atomic_load(&all->n) == TIDEI_STREAMS_MAX
+        status = atomic_load(&all->n) + d->rt->ndevs > TIDEI_STREAMS_MAX
                      ? tidei_fail(TIDE_E_INVALID, "tide_stream_new",
-                                  "the runtime has %d streams, the most there can be; release some of %s",
-                                  TIDEI_STREAMS_MAX, d->d->info.name)
+                                  "%s has none left of the runtime's %d streams, which devices keep once they had "
+                                  "them; release some of its own",
+                                  d->d->info.name, TIDEI_STREAMS_MAX)
                      : tidei_fail_host_memory("tide_stream_new", sizeof *s);
     tidei_dstream *ds = NULL;
     if (status == TIDE_OK) status = device_half(d->d, native, &ds);

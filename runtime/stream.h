@@ -159,6 +159,8 @@ void tidei_stream_let_go(tide_stream *s);
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tide_stream *s, bool quiet);
+uint64_t
+tidei_stream_got_to(tide_stream *s); /* what is known to be complete, also where a lost device makes all look so */
 void tidei_stream_reached(tide_stream *s, uint64_t tick);     /* the caller has learnt that it is complete */
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet); /* the device's */
 /* The host waits for all work that may use the device's memory, on whatever device it is. */

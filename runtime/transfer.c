@@ -1,9 +1,8 @@
 /* transfer.c: copies from one storage to another, which may be another device's.
 **
-** Where the destination's device does not reach the source, the bytes go in pieces through pinned memory: the source's device fills
+** Where the destination's device does not reach the source, and the destination is no memory that all reach, the bytes go in pieces through pinned memory: the source's device fills
 ** one buffer while the destination's empties the other. The buffers are storages like any other, so who has to wait for
 ** whom is told by their histories, and the host queues all of it at once. */
-#include "runtime/pools.h"
 #include "runtime/runtime.h"
 
 /* Long enough that handing over (some 10 us) is little beside the copy (0.15 ms at 55 GB/s). */
@@ -24,11 +23,17 @@ static tide_status take(struct buffers *b, tide_stream *s, size_t bytes, const c
     b->n = 0;
     b->bytes = tidei_min_size(bytes, PIECE);
     tide_status status = tidei_kind_pool(s->dev, TIDE_MEMORY_PINNED, op, &pool);
-    for (unsigned i = 0; i < 2 && i * b->bytes < bytes && status == TIDE_OK; i++) {
-        status = tidei_storage_new_in(pool, b->bytes, s, op, &b->at[i]);
-        if (status == TIDE_OK) b->n++;
-    }
-    return status;
+    if (status == TIDE_OK) status = tidei_storage_new_in(pool, b->bytes, s, op, &b->at[0]);
+    if (status != TIDE_OK) return status;
+    b->n = 1;
+    if (b->bytes == bytes) return TIDE_OK;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    if (tidei_storage_new_in(pool, b->bytes, s, op, &b->at[1]) == TIDE_OK)
+        b->n = 2;
+    else /* it does with one */
+        tidei_error_restore(&e);
+    return TIDE_OK;
 }
 
 static tide_status staged(tide_stream *to, tide_stream *from, tidei_storage *dst, size_t dst_offset,
@@ -52,5 +57,8 @@ tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t ds
     tide_stream *s = tidei_thread_stream_on(t, dst->dev);
     if (tidei_likely(tidei_peer_possible(dst->dev, src)))
         return tidei_submit_copy(s, TIDEI_COPY_D2D, dst, dst_offset, NULL, src, src_offset, bytes, op);
-    return staged(s, tidei_thread_stream_on(t, src->dev), dst, dst_offset, src, src_offset, bytes, op);
+    tide_stream *from = tidei_thread_stream_on(t, src->dev);
+    if (dst->pool->kind != TIDEI_MEM_DEVICE && tidei_peer_possible(src->dev, dst))
+        return tidei_submit_copy(from, TIDEI_COPY_D2D, dst, dst_offset, NULL, src, src_offset, bytes, op);
+    return staged(s, from, dst, dst_offset, src, src_offset, bytes, op);
 }

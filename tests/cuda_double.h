@@ -40,6 +40,7 @@ static struct {
     size_t prefetched[2]; /* to the device, to the host */
     unsigned read_mostly, preferred;
     bool no_managed;
+    const char *foreign_stream; /* another context's */
     int write_value, capturing;
     int memory; /* memfd behind the pages */
     size_t memory_bytes;
@@ -296,6 +297,9 @@ static tidei_cu_result f_capturing(tidei_cu_stream s, tidei_cu_capture *out) {
     TRY("cuStreamIsCapturing");
     return *out = fake.capturing, 0;
 }
+static tidei_cu_result f_stream_context(tidei_cu_stream s, tidei_cu_ctx *out) {
+    return *out = (char *)(void *)s == fake.foreign_stream ? FOREIGN : CONTEXT, try("cuStreamGetCtx");
+}
 static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
     (void)e, (void)f; /* the event may be another device's */
     TRY("cuStreamWaitEvent");
@@ -517,6 +521,7 @@ static const tidei_cu driver = {.version = 13000,
                                 .cuStreamDestroy = f_stream_destroy,
                                 .cuStreamSynchronize = f_sync,
                                 .cuStreamIsCapturing = f_capturing,
+                                .cuStreamGetCtx = f_stream_context,
                                 .cuStreamWaitEvent = f_wait,
                                 .cuStreamWriteValue64 = f_write,
                                 .cuEventCreate = f_event,

@@ -428,6 +428,10 @@ static void test_a_captured_stream(void **state) {
     (void)state;
     tidei_device *d = open_double();
     const struct tidei_device_ops *o = d->ops;
+    fake.foreign_stream = &stream_storage[7];
+    assert_int_equal(o->stream_adopt(d, &stream_storage[7], &s), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "another device or context");
+    fake.foreign_stream = NULL;
     assert_ok(o->stream_adopt(d, &stream_storage[7], &s));
     assert_ok(o->stream_new(d, &own));
     assert_ok(o->event_new(d, &e));

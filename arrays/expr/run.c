@@ -462,9 +462,13 @@ static OWN_FRAME tide_status rehearse(run *r) {
 
 static tide_status hold(run *r, tide_array *a, tidei_operand *o) {
     tide_status s = tidei_operand_get(a, r->op, o);
-    if (s != TIDE_OK || o->rt == r->rt) return s;
-    tidei_operand_put(o);
-    return tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
+    if (s != TIDE_OK) return s;
+    if (o->rt != r->rt)
+        s = tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
+    else if (tidei_unlikely(o->st->dev != r->stream->dev))
+        s = tidei_peer_need(r->stream->dev, o->st, r->op);
+    if (s != TIDE_OK) tidei_operand_put(o);
+    return s;
 }
 
 /* Holds the operands and writes the signature. */

@@ -99,7 +99,7 @@ typedef struct tide_statistics {
     size_t backed;      /* taken from the driver */
     size_t library;     /* held by library state (handles), as measured */
     size_t peak_live, peak_backed; /* since open or tide_reset_peaks */
-    size_t limit, soft_limit;      /* effective; SIZE_MAX where there is none */
+    size_t limit, soft_limit;      /* effective, of the thread's device; SIZE_MAX where there is none */
     uint64_t allocations, frees;   /* device blocks handed out, returned */
     uint64_t retries;              /* driver attempts after everything cached was given back */
     uint64_t backings, droppings;  /* driver calls that took memory, gave memory back */
@@ -162,9 +162,9 @@ TIDE_API void tide_stream_release(tide_stream *s); /* queued work still runs; NU
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
                                                     tide_stream *s); /* for this thread; NULL: its default one */
-/* Makes a stream of one that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
+/* Makes a stream of the current device of one there that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
 ** it may use memory of ours between tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs;
-** it lives until tide_stream_release. TIDE_E_UNSUPPORTED on a host device; and of any operation on it while its owner
+** it lives until tide_stream_release. One of another device or context is TIDE_E_INVALID. TIDE_E_UNSUPPORTED on a host device; and of any operation on it while its owner
 ** captures a graph there, which would repeat the work at moments of its own. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out);
 TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */

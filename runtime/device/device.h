@@ -136,7 +136,8 @@ struct tidei_device_ops {
     tide_status (*host_use)(tidei_device *d, const char *op, const tidei_range *r, bool begins);
     /* (both NULL: all devices of this kind share one space, and there is nothing to enable) Whether d's work could use device
     ** memory of `other`, another device of the kind; and that from now on it can use all that there is and will be of it:
-    ** pages, raw memory, blocks of the driver's pools. Enabling twice is legal, and waits for nothing. */
+    ** pages, raw memory, blocks of the driver's pools. Enabling twice is legal, and waits for nothing; TIDE_E_UNSUPPORTED where it is not
+    ** possible after all. */
     bool (*peer_possible)(tidei_device *d, tidei_device *other);
     tide_status (*peer_enable)(tidei_device *d, tidei_device *other);
     /* What the driver says is free, all users counted. */

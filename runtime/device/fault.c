@@ -483,7 +483,10 @@ tide_status tidei_fault_open(tidei_device *inner, tidei_device **out) {
         f->ops.kernel_new = NULL;
         f->ops.kernel_release = NULL;
     }
-    if (!inner->ops->peer_possible) f->ops.peer_possible = NULL;
+    if (!inner->ops->peer_possible) {
+        f->ops.peer_possible = NULL;
+        f->ops.peer_enable = NULL;
+    }
     if (!inner->ops->copy_many_prepare) f->ops.copy_many_prepare = NULL;
     if (!inner->ops->mempool_new) f->ops.mempool_new = NULL; /* nobody calls the others then */
     f->inner = inner;

@@ -251,6 +251,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     c->d.ops = &ops;
     c->cu = cu;
     c->rt = p->rt;
+    c->stays = !p->rt || !p->rt->devs; /* none is there yet */
     snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->copier.lock, NULL);

@@ -70,6 +70,7 @@ typedef struct tidei_cuda {
     tidei_device d;
     const tidei_cu *cu;
     tide_runtime *rt;
+    bool stays; /* the context, on threads that have none */
     tidei_cu_device dev;
     tidei_cu_ctx ctx;
     int sm;                 /* 90 for 9.0 */
@@ -87,11 +88,12 @@ typedef struct tidei_cuda {
 static inline tidei_cuda *tidei_cuda_of(tidei_device *d) { return (tidei_cuda *)d; }
 
 /* Makes the context current for the calls of one slot. Another one, set by the program that embeds us, is put back by
-** leave; where there was none, ours stays: asking costs 20 ns, setting and putting back twice as much. */
+** leave; where there was none, that of a runtime's first device stays: asking costs 20 ns, setting and putting back twice as
+** much. A further device's does not, or the program would find another device current than it began with. */
 static inline void tidei_cuda_switch(tidei_cuda *c, bool *pushed) {
     tidei_cu_ctx now = NULL;
     if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)) return;
-    if (now)
+    if (now || !c->stays)
         *pushed = c->cu->cuCtxPushCurrent(c->ctx) == TIDEI_CU_SUCCESS;
     else
         c->cu->cuCtxSetCurrent(c->ctx);

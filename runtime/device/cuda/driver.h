@@ -15,7 +15,8 @@ typedef unsigned long long tidei_cu_addr;   /* CUdeviceptr */
 typedef unsigned long long tidei_cu_handle; /* CUmemGenericAllocationHandle */
 typedef struct CUctx_st *tidei_cu_ctx;
 typedef struct CUstream_st *tidei_cu_stream;
-#define TIDEI_CU_STREAM_LEGACY ((tidei_cu_stream)1) /* what NULL means to calls that take a stream */
+#define TIDEI_CU_STREAM_LEGACY     ((tidei_cu_stream)1) /* what NULL means to calls that take a stream */
+#define TIDEI_CU_STREAM_PER_THREAD ((tidei_cu_stream)2)
 typedef struct CUevent_st *tidei_cu_event;
 typedef struct CUmod_st *tidei_cu_module;
 typedef struct CUfunc_st *tidei_cu_function;
@@ -72,7 +73,9 @@ enum { /* CUresult, as far as we tell them apart */
        TIDEI_CU_NOT_READY = 600,
        TIDEI_CU_ILLEGAL_ADDRESS = 700,
        TIDEI_CU_LAUNCH_TIMEOUT = 702,
+       TIDEI_CU_PEER_ACCESS_UNSUPPORTED = 217,
        TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED = 704,
+       TIDEI_CU_TOO_MANY_PEERS = 711,
        TIDEI_CU_CONTEXT_IS_DESTROYED = 709,
        TIDEI_CU_ASSERT = 710,
        TIDEI_CU_HARDWARE_STACK_ERROR = 714,

@@ -97,6 +97,10 @@ static tide_status enable_raw(tidei_cuda *c, const tidei_cuda *owner) {
     tidei_cu_result r = c->cu->cuCtxEnablePeerAccess(owner->ctx, 0);
     tidei_cuda_leave(c, pushed);
     if (r == TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED) return TIDE_OK;
+    if (r == TIDEI_CU_PEER_ACCESS_UNSUPPORTED || r == TIDEI_CU_TOO_MANY_PEERS)
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s cannot have access to %s: %s", c->d.info.name,
+                          owner->d.info.name,
+                          r == TIDEI_CU_TOO_MANY_PEERS ? "it has too many peers" : "the driver refuses");
     return tidei_cuda_status(c, r, "cuCtxEnablePeerAccess(%s)", owner->d.info.name);
 }
 

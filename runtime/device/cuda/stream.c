@@ -43,9 +43,21 @@ tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
     return status;
 }
 
+/* CUDA's default streams are any context's. */
+static tide_status check_owner(tidei_cuda *c, tidei_cu_stream native) {
+    tidei_cu_ctx ctx = c->ctx;
+    if (native == TIDEI_CU_STREAM_LEGACY || native == TIDEI_CU_STREAM_PER_THREAD) return TIDE_OK;
+    tidei_cu_result r = c->cu->cuStreamGetCtx(native, &ctx);
+    if (r != TIDEI_CU_SUCCESS || ctx == c->ctx) return tidei_cuda_status(c, r, "cuStreamGetCtx");
+    return tidei_fail(TIDE_E_INVALID, "cuda", "the stream is of another device or context than %s's",
+                      c->d.info.name);
+}
+
 tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out) {
     if (atomic_load(&d->lost) || tidei_forked()) return tidei_cuda_refuse(tidei_cuda_of(d));
-    return open_stream(tidei_cuda_of(d), native ? native : TIDEI_CU_STREAM_LEGACY, out);
+    tidei_cu_stream theirs = native ? native : TIDEI_CU_STREAM_LEGACY;
+    tide_status status = check_owner(tidei_cuda_of(d), theirs);
+    return status == TIDE_OK ? open_stream(tidei_cuda_of(d), theirs, out) : status;
 }
 
 tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s) {
