@@ -435,6 +435,50 @@ static void files_are_written_from_any_device(void **state) {
     close_devices(rt);
 }
 
+/* What a kernel found wrong on one device is told where the host waits for another. */
+static void reports_come_from_every_device(void **state) {
+    (void)state;
+    tide_runtime *rt = open_devices(2, "none");
+    on(rt, 1);
+    tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 10),
+               *i = tide_from_host(rt, TIDE_I32, SHAPE(1), (int32_t[]){99});
+    tide_array *wrong = tide_take(a, i, 0);
+    assert_array(wrong);
+    on(rt, 0);
+    tide_array *copy = tide_copy(wrong);
+    float out;
+    assert_int_equal(tide_to_host(copy, &out, sizeof out), TIDE_E_BOUNDS);
+    assert_error(TIDE_E_BOUNDS, "index 99 is out of range for 10 elements");
+    tide_clear_error();
+    assert_ok(tide_to_host(copy, &out, sizeof out)); /* once */
+    tide_array *all[] = {a, i, wrong, copy};
+    for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
+    close_devices(rt);
+}
+
+/* An operand that is refused is so before anything is written. */
+static void nothing_is_written_before_a_refusal(void **state) {
+    (void)state;
+    tide_runtime *rt = open_devices(2, "none");
+    tide_array *near = counting(rt, TIDE_MEMORY_DEVICE, 100), *first = tide_zeros(rt, TIDE_F32, SHAPE(100));
+    on(rt, 1);
+    tide_array *far = tide_zeros(rt, TIDE_F32, SHAPE(100));
+    on(rt, 0);
+    tide_array *into[] = {first, far};
+    tide_arg args[] = {tide_arg_array(near)};
+    tide_expr *e = tide_expr_new(rt, "(a) -> (a + 1, sum(a) + a)");
+    assert_non_null(e);
+    assert_int_equal(tide_apply_into(e, args, 1, into, 2), TIDE_E_UNSUPPORTED);
+    tide_clear_error();
+    tide_expr_release(e);
+    float out[100];
+    assert_ok(tide_to_host(first, out, sizeof out));
+    for (int i = 0; i < 100; i++) assert_true(out[i] == 0);
+    tide_array *all[] = {near, first, far};
+    for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
+    close_devices(rt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(E3_peers_and_others),
@@ -447,6 +491,8 @@ int main(void) {
         cmocka_unit_test(T14_memory_of_the_host_is_everybodys),
         cmocka_unit_test(transfers_go_where_the_array_is),
         cmocka_unit_test(files_are_written_from_any_device),
+        cmocka_unit_test(reports_come_from_every_device),
+        cmocka_unit_test(nothing_is_written_before_a_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,6 +222,62 @@ static void blocks_move_while_another_device_uses_them(void **state) {
     close_devices(rt);
 }
 
+/* The host's memory is one budget for all devices, so what one's pool keeps of it goes back for another. */
+static void the_hosts_memory_is_shared(void **state) {
+    tide_config c = devices_config(2, NULL);
+    (void)state;
+    c.host_limit = "4MiB";
+    c.pool = "split"; /* keeps what is freed */
+    c.release_threshold = "unlimited";
+    tide_runtime *rt = open_configured(&c);
+    for (int i = 0; i < 4; i++) {
+        on(rt, i % 2);
+        tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_U8, 1, (int64_t[]){3 * MIB});
+        assert_array(a);
+        tide_release(a);
+    }
+    close_devices(rt);
+}
+
+/* A limit is one device's: what others keep stays with them. */
+static void a_limit_leaves_others_alone(void **state) {
+    tide_config c = devices_config(2, NULL);
+    (void)state;
+    c.release_threshold = "unlimited";
+    tide_runtime *rt = open_configured(&c);
+    for (int i = 0; i < 2; i++) {
+        on(rt, i);
+        tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(8 * MIB));
+        assert_array(a);
+        tide_release(a);
+        assert_ok(tide_device_synchronize(rt));
+    }
+    bool keeps = atomic_load(&half(rt, 0)->backed) > 0; /* the pool none does not */
+    assert_ok(tide_set_limit(rt, 4 * MIB));
+    assert_true(atomic_load(&half(rt, 1)->backed) <= 4 * MIB);
+    assert_int_equal(atomic_load(&half(rt, 0)->backed) > 0, keeps);
+    close_devices(rt);
+}
+
+/* A device that could not be opened is one that was not: the next try begins anew. */
+static void what_failed_to_open_opens_later(void **state) {
+    tide_config c = devices_config(2, NULL);
+    tide_stream *s[TIDEI_STREAMS_MAX];
+    int n = 0;
+    (void)state;
+    c.default_memory = "pinned";
+    tide_runtime *rt = open_configured(&c);
+    while (tide_stream_new(rt, &s[n]) == TIDE_OK) n++;
+    assert_error(TIDE_E_INVALID, "release some of its own");
+    tide_clear_error();
+    on(rt, 1); /* a place was kept for its default one */
+    tide_array *a = counting(rt, TIDE_MEMORY_PINNED, 100);
+    assert_counts(a, 100, 0);
+    tide_release(a);
+    while (n) tide_stream_release(s[--n]);
+    close_devices(rt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_array_dies_on_its_device),
@@ -230,6 +286,9 @@ int main(void) {
         cmocka_unit_test(garbage_of_any_device_is_found),
         cmocka_unit_test(policies_look_at_each_device),
         cmocka_unit_test(blocks_move_while_another_device_uses_them),
+        cmocka_unit_test(the_hosts_memory_is_shared),
+        cmocka_unit_test(a_limit_leaves_others_alone),
+        cmocka_unit_test(what_failed_to_open_opens_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
