@@ -381,15 +381,12 @@ static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, u
     return (added + 1) % HALF == 0;
 }
 
-/* With what is backed, if that has changed. Under the lock; there is room for two. */
-static void push_locked(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+/* What is backed, if that has changed. Under the lock; there is room. As push. */
+static bool push_backed_locked(tidei_recorder *r, ring *g) {
     size_t backed = atomic_load_explicit(r->backed, memory_order_relaxed);
-    bool half = false;
-    if (backed != atomic_load_explicit(&r->noted, memory_order_relaxed)) {
-        atomic_store_explicit(&r->noted, backed, memory_order_relaxed);
-        half = push(r, g, ENTRY_BACKED, backed, 0);
-    }
-    if (push(r, g, what, a, b) || half) wake_locked(r);
+    if (backed == atomic_load_explicit(&r->noted, memory_order_relaxed)) return false;
+    atomic_store_explicit(&r->noted, backed, memory_order_relaxed);
+    return push(r, g, ENTRY_BACKED, backed, 0);
 }
 
 static bool ends(const tidei_recorder *r) {
@@ -401,7 +398,8 @@ __attribute__((noinline)) static void add_aside(tidei_recorder *r, ring *g, uint
     if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
     make_room_locked(r, g, 2);
-    push_locked(r, g, what, a, b);
+    bool half = push_backed_locked(r, g);
+    if (push(r, g, what, a, b) || half) wake_locked(r);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -459,15 +457,18 @@ void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t beg
     add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
 }
 
-/* Its names come just before it: no others do meanwhile, since all are added under the lock. */
+/* Its names come just before it: no others do meanwhile, since all are added under the lock. What is backed is looked at once, since
+** others change it meanwhile, and there is room for three. */
 static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind, size_t bytes) {
     if (ends(r)) return;
     ring *g = ring_here(r);
     if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
     make_room_locked(r, g, 3);
-    push_locked(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
-    push_locked(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    bool half = push_backed_locked(r, g);
+    half |= push(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
+    half |= push(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    if (half) wake_locked(r);
     pthread_mutex_unlock(&r->lock);
 }
 

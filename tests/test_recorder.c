@@ -436,6 +436,40 @@ static void waits_for_room(void **state) {
     assert_int_equal(check_order(path), 2 * MANY);
 }
 
+static atomic_bool changing;
+
+static void *change_backed(void *p) {
+    tide_runtime *rt = p;
+    while (atomic_load(&changing)) {
+        atomic_fetch_add(&rt->backed, 4096);
+        atomic_fetch_sub(&rt->backed, 4096);
+    }
+    return NULL;
+}
+
+/* However often what is backed changes while a span is added, its entries find room: none is written over. */
+static void spans_while_backing_changes(void **state) {
+    static const tidei_span span = {TIDEI_SPAN_COLLECTION, 1, "made-up collection", NULL};
+    const char *path = in_folder("run.json");
+    const unsigned spans = test_quick() ? 10000 : 60000; /* they fill a thread's room dozens of times */
+    char report[4000];
+    pthread_t thread;
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    atomic_store(&changing, true);
+    assert_int_equal(pthread_create(&thread, NULL, change_backed, rt), 0);
+    for (unsigned i = 0; i < spans; i++) {
+        tidei_span_begin(rt, &span, 1);
+        tidei_span_end(rt, &span, 1);
+    }
+    atomic_store(&changing, false);
+    pthread_join(thread, NULL);
+    tide_close(rt);
+    check_perfetto(path, "", report, sizeof report);
+    assert_int_equal(counted(report, "B made-up collection "), spans);
+    assert_int_equal(counted(report, "E made-up collection "), spans);
+}
+
 /* What was recorded gets into the file though nothing follows it. */
 static void written_in_time(void **state) {
     const char *path = in_folder("run.csv");
@@ -837,6 +871,7 @@ int main(int argc, char **argv) {
         CASE(several_threads),
         CASE(freed_by_others),
         CASE(waits_for_room),
+        CASE(spans_while_backing_changes),
         CASE(written_in_time),
         CASE(times_are_right),
         CASE(bad_names),
