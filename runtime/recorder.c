@@ -80,7 +80,7 @@ struct tidei_recorder {
     unsigned waiting; /* for room */
     pthread_t writer;
     /* the writer's; once it has ended, the closing thread's */
-    double tick_ns;                    /* as the clocks were last compared */
+    tidei_pace pace;                   /* of the clock's ticks */
     unsigned reading;                  /* the ring of the last entry */
     uint32_t next;                     /* in order */
     tidei_record last;                 /* its time, what was backed then; a span's names until it comes */
@@ -228,7 +228,7 @@ static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word
 
 /* A submission lies behind the one before it on its stream, whatever the clock says. */
 static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
-    y->a = later(tidei_ticks_ns(&r->clock, x->a, r->tick_ns), r->until[y->stream]);
+    y->a = later(tidei_pace_ns(&r->pace, x->a), r->until[y->stream]);
     y->ns = later(y->ns, y->a);
     y->name = text_at(x->b);
     r->until[y->stream] = y->ns;
@@ -237,7 +237,7 @@ static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) 
 /* Times never fall. */
 static void take(tidei_recorder *r, const entry *x) {
     tidei_record y = r->last;
-    r->last.ns = y.ns = later(tidei_ticks_ns(&r->clock, x->ticks, r->tick_ns), y.ns);
+    r->last.ns = y.ns = later(tidei_pace_ns(&r->pace, x->ticks), y.ns);
     y.kind = (uint8_t)x->what;
     y.span = (uint8_t)(x->what >> 8);
     y.stream = (uint16_t)(x->what >> 16);
@@ -285,7 +285,7 @@ static void take_run(tidei_recorder *r, ring *g) {
 static void take_all(tidei_recorder *r) {
     for (unsigned i = 0; i <= RINGS; i++)
         r->ring[i].seen = atomic_load_explicit(&r->ring[i].added, memory_order_acquire);
-    r->tick_ns = tidei_ticks_length(&r->clock);
+    tidei_pace_compare(&r->pace, &r->clock);
     for (ring *g; (g = next_ring(r));) take_run(r, g);
     write_text(r);
 }
@@ -457,8 +457,8 @@ void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t beg
     add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
 }
 
-/* Its names come just before it: no others do meanwhile, since all are added under the lock. What is backed is looked at once, since
-** others change it meanwhile, and there is room for three. */
+/* Its names come just before it: no others do meanwhile, since all are added under the lock. What is backed is looked at
+** once, since others change it meanwhile, and there is room for three. */
 static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind, size_t bytes) {
     if (ends(r)) return;
     ring *g = ring_here(r);
@@ -536,7 +536,8 @@ static tide_status open_recorder(tide_runtime *rt) {
         return status;
     }
     prepare_lock(r);
-    tidei_ticks_start(&r->clock);
+    r->clock.counter = tidei_ticks_have_counter();
+    tidei_pace_start(&r->pace, &r->clock);
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);
