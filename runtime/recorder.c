@@ -281,13 +281,15 @@ static void take_run(tidei_recorder *r, ring *g) {
 }
 
 /* Writes what was added so far, in its order, up to the first entry that is not there yet. The clocks are compared behind
-** the look at the rings, so that what is taken lies before that. */
-static void take_all(tidei_recorder *r) {
+** the look at the rings, so that what is taken lies before that. Whether there was anything. */
+static bool take_all(tidei_recorder *r) {
+    uint32_t before = r->next;
     for (unsigned i = 0; i <= RINGS; i++)
         r->ring[i].seen = atomic_load_explicit(&r->ring[i].added, memory_order_acquire);
     tidei_pace_compare(&r->pace, &r->clock);
     for (ring *g; (g = next_ring(r));) take_run(r, g);
     write_text(r);
+    return r->next != before;
 }
 
 /* Until somebody wants the writer to go on, or it is time. An entry that is not there yet, while others wait for room behind
@@ -308,9 +310,9 @@ static void *writer_main(void *arg) {
         rest(r);
         stop = r->stop;
         pthread_mutex_unlock(&r->lock);
-        take_all(r);
+        bool any = take_all(r);
         pthread_mutex_lock(&r->lock);
-        if (r->waiting) pthread_cond_broadcast(&r->emptied);
+        if (any && r->waiting) pthread_cond_broadcast(&r->emptied);
         pthread_mutex_unlock(&r->lock);
     }
     return NULL;
@@ -357,14 +359,20 @@ __attribute__((noinline)) static void wake(tidei_recorder *r) {
     pthread_mutex_unlock(&r->lock);
 }
 
-/* The lock is held, and may have been let go meanwhile. */
+static bool looks_full(ring *g, uint32_t n) {
+    g->known = atomic_load_explicit(&g->taken, memory_order_acquire);
+    return !has_room(g, n);
+}
+
+/* The lock is held, and may have been let go meanwhile. The writer is woken once: what it cannot take then it comes back for
+** by itself (GAP_NS). */
 static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
-    while (g->known = atomic_load_explicit(&g->taken, memory_order_acquire), !has_room(g, n)) {
-        wake_locked(r);
-        r->waiting++;
-        pthread_cond_wait(&r->emptied, &r->lock);
-        r->waiting--;
-    }
+    if (!looks_full(g, n)) return;
+    wake_locked(r);
+    r->waiting++;
+    do pthread_cond_wait(&r->emptied, &r->lock);
+    while (looks_full(g, n));
+    r->waiting--;
 }
 
 /* Fields apart, which then stay in registers. There is room. Whether the writer has something to take. From the number on to its
