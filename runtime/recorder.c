@@ -389,12 +389,14 @@ static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, u
     return (added + 1) % HALF == 0;
 }
 
-/* What is backed, if that has changed. Under the lock; there is room. As push. */
+/* What is backed, if that has changed. Under the lock; there is room. As push. Noted once its entry has a number: so who finds
+** it noted gets a later one. */
 static bool push_backed_locked(tidei_recorder *r, ring *g) {
     size_t backed = atomic_load_explicit(r->backed, memory_order_relaxed);
     if (backed == atomic_load_explicit(&r->noted, memory_order_relaxed)) return false;
-    atomic_store_explicit(&r->noted, backed, memory_order_relaxed);
-    return push(r, g, ENTRY_BACKED, backed, 0);
+    bool half = push(r, g, ENTRY_BACKED, backed, 0);
+    atomic_store_explicit(&r->noted, backed, memory_order_release);
+    return half;
 }
 
 static bool ends(const tidei_recorder *r) {
@@ -415,7 +417,7 @@ static inline void add(tidei_recorder *r, uint32_t what, uint64_t a, uint64_t b)
     if (tidei_unlikely(ends(r))) return;
     ring *g = ring_here(r);
     bool same = atomic_load_explicit(r->backed, memory_order_relaxed) ==
-                atomic_load_explicit(&r->noted, memory_order_relaxed);
+                atomic_load_explicit(&r->noted, memory_order_acquire);
     if (tidei_unlikely(!g || !same || !has_room(g, 1)))
         add_aside(r, g, what, a, b);
     else if (tidei_unlikely(push(r, g, what, a, b)))
