@@ -226,15 +226,15 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word; }
 
-/* A submission lies behind the one before it on its stream, whatever the clock says. */
+/* A submission lies behind the one before it on its stream, and ends behind its own begin, whatever the clock says. */
 static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
     y->a = later(tidei_pace_ns(&r->pace, x->a), r->until[y->stream]);
-    y->ns = later(y->ns, y->a);
+    r->last.ns = y->ns = later(y->ns, y->a);
     y->name = text_at(x->b);
     r->until[y->stream] = y->ns;
 }
 
-/* Times never fall. */
+/* Times never fall: what r->last has is no less than any that was written. */
 static void take(tidei_recorder *r, const entry *x) {
     tidei_record y = r->last;
     r->last.ns = y.ns = later(tidei_pace_ns(&r->pace, x->ticks), y.ns);
