@@ -21,7 +21,6 @@
 #define RINGS      32   /* threads that have one of their own; others share one more */
 #define ENTRIES    4096 /* 128 KiB a ring; taken by the writer at every half, which takes it less than 1 ms */
 #define HALF       (ENTRIES / 2)
-#define LINE       64 /* bytes of a cache line */
 #define TEXT_BYTES (64 * TIDEI_KIB)
 #define PERIOD_NS  1000000000u /* what a crash may cost */
 #define GAP_NS     1000000u    /* somebody is about to add an entry, and is held up */
@@ -41,7 +40,7 @@ typedef struct entry {
     uint32_t what;  /* kind, span << 8, stream << 16: a span's number in its place */
     uint32_t order; /* among all rings' */
 } entry;
-_Static_assert(sizeof(entry) == 32, "an entry is half a cache line");
+_Static_assert(sizeof(entry) == TIDEI_LINE / 2, "an entry is half a cache line");
 
 /* Entries on their way from one thread to the writer. */
 typedef struct ring {
@@ -49,18 +48,18 @@ typedef struct ring {
     /* who adds */
     _Atomic uint32_t added;
     uint32_t known; /* of taken, when it last looked */
-    char apart[64];
+    char apart[TIDEI_LINE];
     /* the writer */
     _Atomic uint32_t taken;
     uint32_t seen; /* of added, when it last looked */
-    char apart_too[64];
+    char apart_too[TIDEI_LINE];
 } ring;
 
 struct tidei_recorder {
     /* fixed */
     tide_runtime *rt;
     const tidei_form *form;
-    const _Atomic size_t *backed;
+    const _Atomic size_t *backed; /* the runtime's; what is noted, where the form has no use for it */
     int fd;
     void *entries; /* host memory */
     tidei_ticks clock;
@@ -69,9 +68,9 @@ struct tidei_recorder {
     atomic_bool ended;    /* by an error */
     _Atomic int silent;   /* the error that ended it, until it was told; 0: none */
     _Atomic size_t noted; /* of what is backed, by an entry; written under lock */
-    char apart[64];
+    char apart[TIDEI_LINE];
     _Atomic uint32_t order; /* of the next entry */
-    char apart_too[64];
+    char apart_too[TIDEI_LINE];
     ring ring[RINGS + 1]; /* by thread number; the last one's entries are added under lock */
     pthread_mutex_t lock;
     pthread_cond_t wanted, emptied;
@@ -520,26 +519,28 @@ static void discard(tide_runtime *rt, tidei_recorder *r) {
     free_recorder(rt, r);
 }
 
-/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is none. */
+/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is
+** none, which is the error then. */
 static tidei_recorder *new_recorder(tide_runtime *rt) {
+    const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
-    if (!r) return NULL;
-    r->entries = tidei_host_take(rt, (RINGS + 1) * ENTRIES * sizeof(entry) + LINE);
-    if (!r->entries) {
+    if (r) r->entries = tidei_host_take(rt, entries);
+    if (!r || !r->entries) {
+        tidei_fail_host_memory(OPEN, r ? entries : sizeof *r);
         tidei_host_free(rt, r);
         return NULL;
     }
-    uintptr_t at = ((uintptr_t)r->entries + LINE - 1) / LINE * LINE;
+    uintptr_t at = tidei_round_up((uintptr_t)r->entries, TIDEI_LINE);
     for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
     r->rt = rt;
-    r->backed = &rt->backed;
+    r->form = tidei_form_of(rt->set.trace);
+    r->backed = r->form->backed ? &rt->backed : &r->noted;
     return r;
 }
 
 static tide_status open_recorder(tide_runtime *rt) {
     tidei_recorder *r = new_recorder(rt);
-    if (!r) return tidei_fail_host_memory(OPEN, sizeof *r);
-    r->form = tidei_form_of(rt->set.trace);
+    if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
     if (status != TIDE_OK) {
         free_recorder(rt, r);

@@ -359,13 +359,17 @@ static size_t check_order(const char *path) {
 enum { EXCHANGERS = 40, SHELVES = 16 }; /* more threads than have a buffer of their own */
 struct exchange {
     tide_runtime *rt;
+    pthread_barrier_t all; /* of a generation: all of its threads live at the same time */
     _Atomic(tide_array *) shelf[SHELVES];
     atomic_uint names; /* of threads */
 };
 
-/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. */
+/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. Each thread has a number
+** before the first of them may end. */
 static void *exchange(void *p) {
     struct exchange *x = p;
+    tide_free(bytes(x->rt, 16));
+    pthread_barrier_wait(&x->all);
     unsigned at = atomic_fetch_add(&x->names, 1), rounds = test_quick() ? 100 : 1500;
     for (unsigned i = 0; i < rounds; i++) {
         tide_array *a = bytes(x->rt, 16 * (1 + (at + i) % 50));
@@ -382,8 +386,10 @@ static void hand_over(const char *path) {
     pthread_t thread[EXCHANGERS];
     struct exchange x = {.rt = open_recording(path, NULL)};
     for (unsigned n = EXCHANGERS; n; n /= 2) {
+        assert_int_equal(pthread_barrier_init(&x.all, NULL, n), 0);
         for (unsigned i = 0; i < n; i++) assert_int_equal(pthread_create(&thread[i], NULL, exchange, &x), 0);
         for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
+        pthread_barrier_destroy(&x.all);
     }
     for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.shelf[i]));
     tide_statistics s = test_stats(x.rt);
