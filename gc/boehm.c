@@ -61,6 +61,7 @@ static struct {
 static struct {
     pthread_mutex_t lock; /* installation and the change to finalizers; taken before the allocator lock */
     bool installed;
+    bool scan_all;           /* fixed then: no data is left out of the roots */
     bool testing;            /* under lock */
     _Atomic bool tested;     /* the sweep was seen to work, or is not used */
     _Atomic bool finalizers; /* instead of the sweep */
@@ -439,12 +440,21 @@ static bool missed_a_sweep(void) {
 
 /* ---- static roots ---- */
 
+/* A bdwgc that was built to serve malloc collects what it gives out: then any library's data may hold the only pointer to
+** some of it, ours those to the slabs of handles. */
+static bool collects_malloc(void) {
+    void *p = malloc(CELL_BYTES);
+    bool collects = p && GC_base(p);
+    free(p);
+    return collects;
+}
+
 /* Called for every writable segment before every mark, under the allocator lock. The first one of the process begins a
 ** new count. */
 static int GC_CALLBACK has_static_roots(const char *name, void *start, size_t bytes) {
     if (!boehm.first_root) boehm.first_root = start;
     if (start == boehm.first_root) boehm.root_bytes = 0;
-    if (!atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
+    if (!boehm.scan_all && !atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
         tidei_has_no_roots(name))
         return 0;
     boehm.root_bytes += bytes;
@@ -559,6 +569,7 @@ static tide_status install_locked(void) {
         return status;
     }
     GC_set_java_finalization(1); /* what an unreachable object refers to stays valid for its finalizer */
+    boehm.scan_all = collects_malloc();
     GC_register_has_static_roots_callback(has_static_roots);
     boehm.earlier = GC_get_on_collection_event();
     atomic_store(&boehm.swept, GC_get_gc_no());

@@ -17,11 +17,19 @@ static const library device_libraries[] = {
     {"libnccl", false},     {"libnv", true},      {"libcupti", false},
 };
 /* Where the library is linked into the program its data are the program's, and are scanned. */
-static const library own_libraries[] = {{"libtidepool", false}, {"libopenblas", true}};
+static const library own_libraries[] = {{"libtidepool", false}};
 
-static bool is_among(const char *name, const library *known, size_t n) {
-    if (!name) return false;
-    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+/* Names of other libraries may begin so too; a name of its own goes on with one of these, and then as ends_well says. */
+#define OPENBLAS "libopenblas"
+static const char *const openblas_builds[] = {"",     "p",   "o",    "64",   "64_", "p64",
+                                              "p64_", "o64", "o64_", "64_p", "64_o"};
+
+static const char *base_name(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+static bool is_among(const char *base, const library *known, size_t n) {
     for (const library *k = known; k < known + n; k++) {
         size_t length = strlen(k->stem);
         if (strncmp(base, k->stem, length)) continue;
@@ -30,10 +38,27 @@ static bool is_among(const char *name, const library *known, size_t n) {
     return false;
 }
 
+/* The name is over, but for a suffix or OpenBLAS's release ("-r0.3.21.so"). */
+static bool ends_well(const char *rest) {
+    return rest[0] == 0 || rest[0] == '.' || (rest[0] == '-' && rest[1] == 'r' && rest[2] >= '0' && rest[2] <= '9');
+}
+
+static bool is_openblas(const char *base) {
+    size_t stem = strlen(OPENBLAS);
+    if (strncmp(base, OPENBLAS, stem)) return false;
+    for (size_t i = 0; i < TIDEI_COUNT(openblas_builds); i++) {
+        size_t length = strlen(openblas_builds[i]);
+        if (!strncmp(base + stem, openblas_builds[i], length) && ends_well(base + stem + length)) return true;
+    }
+    return false;
+}
+
 int tide_is_device_library(const char *name) {
-    return is_among(name, device_libraries, TIDEI_COUNT(device_libraries));
+    return name && is_among(base_name(name), device_libraries, TIDEI_COUNT(device_libraries));
 }
 
 bool tidei_has_no_roots(const char *name) {
-    return tide_is_device_library(name) || is_among(name, own_libraries, TIDEI_COUNT(own_libraries));
+    if (!name) return false;
+    return tide_is_device_library(name) || is_among(base_name(name), own_libraries, TIDEI_COUNT(own_libraries)) ||
+           is_openblas(base_name(name));
 }

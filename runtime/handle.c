@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define SLAB_HANDLES 64 /* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
-static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE, "a death touches the first line alone");
+static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE, "what a death touches is the first line, but for the cell");
 
 struct slab {
     struct slab *next;
@@ -101,7 +101,7 @@ tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_stora
     return h;
 }
 
-#define QUARANTINE 4096 /* handles: 1.4 MiB; a stale pointer is mostly used soon */
+#define QUARANTINE 4096 /* handles: 1 MiB; a stale pointer is mostly used soon */
 
 /* Keeps a handle out of use in exchange for the oldest one, NULL while there is room. */
 static tidei_handle *quarantine(tidei_handle *h) {
@@ -216,8 +216,8 @@ static tidei_handle *take_all(tidei_deaths *q) {
 
 #define BATCH 16 /* handles: what is fetched for so many, five lines each, stays in the nearest cache */
 
-/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache: what the
-** next step touches of all of them is fetched before it begins, so that they are waited for together. */
+/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache:
+** what the next step touches of all of them is fetched before it begins, so that they are waited for together. */
 static size_t let_go_all(tide_runtime *rt, tidei_handle *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;

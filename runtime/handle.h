@@ -41,13 +41,13 @@ typedef struct tidei_death_note { /* a callback of tide_on_death */
 typedef struct tidei_deaths {
     _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
     _Atomic(tide_runtime *) rt;          /* NULL once closed */
-    _Atomic uint64_t handles;            /* not yet recycled */
+    _Atomic uint64_t handles;  /* not yet recycled, or more: what a drain recycles is taken off at its end */
     struct tidei_deaths *next; /* in the process's list of queues, which only grows; reused when handles == 0 */
     bool claimed;              /* somebody empties it, to use it again; under the process's lock of handles */
 } tidei_deaths;
 
 typedef struct tidei_handle {
-    /* What a death touches: one cache line. */
+    /* What a death touches: one cache line, and `cell` where that is the cell. */
     alignas(TIDEI_LINE) _Atomic uint64_t word;
     struct tidei_handle *next; /* queue or free list */
     _Atomic(tidei_deaths *) deaths;

@@ -21,7 +21,6 @@
 #define RINGS      32   /* threads that have one of their own; others share one more */
 #define ENTRIES    4096 /* 128 KiB a ring; taken by the writer at every half, which takes it less than 1 ms */
 #define HALF       (ENTRIES / 2)
-#define LINE       64 /* bytes of a cache line */
 #define TEXT_BYTES (64 * TIDEI_KIB)
 #define PERIOD_NS  1000000000u /* what a crash may cost */
 #define GAP_NS     1000000u    /* somebody is about to add an entry, and is held up */
@@ -41,7 +40,7 @@ typedef struct entry {
     uint32_t what;  /* kind, span << 8, stream << 16: a span's number in its place */
     uint32_t order; /* among all rings' */
 } entry;
-_Static_assert(sizeof(entry) == 32, "an entry is half a cache line");
+_Static_assert(sizeof(entry) == TIDEI_LINE / 2, "an entry is half a cache line");
 
 /* Entries on their way from one thread to the writer. */
 typedef struct ring {
@@ -49,18 +48,18 @@ typedef struct ring {
     /* who adds */
     _Atomic uint32_t added;
     uint32_t known; /* of taken, when it last looked */
-    char apart[64];
+    char apart[TIDEI_LINE];
     /* the writer */
     _Atomic uint32_t taken;
     uint32_t seen; /* of added, when it last looked */
-    char apart_too[64];
+    char apart_too[TIDEI_LINE];
 } ring;
 
 struct tidei_recorder {
     /* fixed */
     tide_runtime *rt;
     const tidei_form *form;
-    const _Atomic size_t *backed;
+    const _Atomic size_t *backed; /* the runtime's; what is noted, where the form has no use for it */
     int fd;
     void *entries; /* host memory */
     tidei_ticks clock;
@@ -69,9 +68,9 @@ struct tidei_recorder {
     atomic_bool ended;    /* by an error */
     _Atomic int silent;   /* the error that ended it, until it was told; 0: none */
     _Atomic size_t noted; /* of what is backed, by an entry; written under lock */
-    char apart[64];
+    char apart[TIDEI_LINE];
     _Atomic uint32_t order; /* of the next entry */
-    char apart_too[64];
+    char apart_too[TIDEI_LINE];
     ring ring[RINGS + 1]; /* by thread number; the last one's entries are added under lock */
     pthread_mutex_t lock;
     pthread_cond_t wanted, emptied;
@@ -80,7 +79,7 @@ struct tidei_recorder {
     unsigned waiting; /* for room */
     pthread_t writer;
     /* the writer's; once it has ended, the closing thread's */
-    double tick_ns;                    /* as the clocks were last compared */
+    tidei_pace pace;                   /* of the clock's ticks */
     unsigned reading;                  /* the ring of the last entry */
     uint32_t next;                     /* in order */
     tidei_record last;                 /* its time, what was backed then; a span's names until it comes */
@@ -226,18 +225,18 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word; }
 
-/* A submission lies behind the one before it on its stream, whatever the clock says. */
+/* A submission lies behind the one before it on its stream, and ends behind its own begin, whatever the clock says. */
 static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
-    y->a = later(tidei_ticks_ns(&r->clock, x->a, r->tick_ns), r->until[y->stream]);
-    y->ns = later(y->ns, y->a);
+    y->a = later(tidei_pace_ns(&r->pace, x->a), r->until[y->stream]);
+    r->last.ns = y->ns = later(y->ns, y->a);
     y->name = text_at(x->b);
     r->until[y->stream] = y->ns;
 }
 
-/* Times never fall. */
+/* Times never fall: what r->last has is no less than any that was written. */
 static void take(tidei_recorder *r, const entry *x) {
     tidei_record y = r->last;
-    r->last.ns = y.ns = later(tidei_ticks_ns(&r->clock, x->ticks, r->tick_ns), y.ns);
+    r->last.ns = y.ns = later(tidei_pace_ns(&r->pace, x->ticks), y.ns);
     y.kind = (uint8_t)x->what;
     y.span = (uint8_t)(x->what >> 8);
     y.stream = (uint16_t)(x->what >> 16);
@@ -281,13 +280,15 @@ static void take_run(tidei_recorder *r, ring *g) {
 }
 
 /* Writes what was added so far, in its order, up to the first entry that is not there yet. The clocks are compared behind
-** the look at the rings, so that what is taken lies before that. */
-static void take_all(tidei_recorder *r) {
+** the look at the rings, so that what is taken lies before that. Whether there was anything. */
+static bool take_all(tidei_recorder *r) {
+    uint32_t before = r->next;
     for (unsigned i = 0; i <= RINGS; i++)
         r->ring[i].seen = atomic_load_explicit(&r->ring[i].added, memory_order_acquire);
-    r->tick_ns = tidei_ticks_length(&r->clock);
+    tidei_pace_compare(&r->pace, &r->clock);
     for (ring *g; (g = next_ring(r));) take_run(r, g);
     write_text(r);
+    return r->next != before;
 }
 
 /* Until somebody wants the writer to go on, or it is time. An entry that is not there yet, while others wait for room behind
@@ -308,9 +309,9 @@ static void *writer_main(void *arg) {
         rest(r);
         stop = r->stop;
         pthread_mutex_unlock(&r->lock);
-        take_all(r);
+        bool any = take_all(r);
         pthread_mutex_lock(&r->lock);
-        if (r->waiting) pthread_cond_broadcast(&r->emptied);
+        if (any && r->waiting) pthread_cond_broadcast(&r->emptied);
         pthread_mutex_unlock(&r->lock);
     }
     return NULL;
@@ -357,14 +358,20 @@ __attribute__((noinline)) static void wake(tidei_recorder *r) {
     pthread_mutex_unlock(&r->lock);
 }
 
-/* The lock is held, and may have been let go meanwhile. */
+static bool looks_full(ring *g, uint32_t n) {
+    g->known = atomic_load_explicit(&g->taken, memory_order_acquire);
+    return !has_room(g, n);
+}
+
+/* The lock is held, and may have been let go meanwhile. The writer is woken once: what it cannot take then it comes back for
+** by itself (GAP_NS). */
 static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
-    while (g->known = atomic_load_explicit(&g->taken, memory_order_acquire), !has_room(g, n)) {
-        wake_locked(r);
-        r->waiting++;
-        pthread_cond_wait(&r->emptied, &r->lock);
-        r->waiting--;
-    }
+    if (!looks_full(g, n)) return;
+    wake_locked(r);
+    r->waiting++;
+    do pthread_cond_wait(&r->emptied, &r->lock);
+    while (looks_full(g, n));
+    r->waiting--;
 }
 
 /* Fields apart, which then stay in registers. There is room. Whether the writer has something to take. From the number on to its
@@ -381,15 +388,14 @@ static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, u
     return (added + 1) % HALF == 0;
 }
 
-/* With what is backed, if that has changed. Under the lock; there is room for two. */
-static void push_locked(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+/* What is backed, if that has changed. Under the lock; there is room. As push. Noted once its entry has a number: so who finds
+** it noted gets a later one. */
+static bool push_backed_locked(tidei_recorder *r, ring *g) {
     size_t backed = atomic_load_explicit(r->backed, memory_order_relaxed);
-    bool half = false;
-    if (backed != atomic_load_explicit(&r->noted, memory_order_relaxed)) {
-        atomic_store_explicit(&r->noted, backed, memory_order_relaxed);
-        half = push(r, g, ENTRY_BACKED, backed, 0);
-    }
-    if (push(r, g, what, a, b) || half) wake_locked(r);
+    if (backed == atomic_load_explicit(&r->noted, memory_order_relaxed)) return false;
+    bool half = push(r, g, ENTRY_BACKED, backed, 0);
+    atomic_store_explicit(&r->noted, backed, memory_order_release);
+    return half;
 }
 
 static bool ends(const tidei_recorder *r) {
@@ -401,7 +407,8 @@ __attribute__((noinline)) static void add_aside(tidei_recorder *r, ring *g, uint
     if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
     make_room_locked(r, g, 2);
-    push_locked(r, g, what, a, b);
+    bool half = push_backed_locked(r, g);
+    if (push(r, g, what, a, b) || half) wake_locked(r);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -409,7 +416,7 @@ static inline void add(tidei_recorder *r, uint32_t what, uint64_t a, uint64_t b)
     if (tidei_unlikely(ends(r))) return;
     ring *g = ring_here(r);
     bool same = atomic_load_explicit(r->backed, memory_order_relaxed) ==
-                atomic_load_explicit(&r->noted, memory_order_relaxed);
+                atomic_load_explicit(&r->noted, memory_order_acquire);
     if (tidei_unlikely(!g || !same || !has_room(g, 1)))
         add_aside(r, g, what, a, b);
     else if (tidei_unlikely(push(r, g, what, a, b)))
@@ -459,15 +466,18 @@ void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t beg
     add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
 }
 
-/* Its names come just before it: no others do meanwhile, since all are added under the lock. */
+/* Its names come just before it: no others do meanwhile, since all are added under the lock. What is backed is looked at
+** once, since others change it meanwhile, and there is room for three. */
 static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind, size_t bytes) {
     if (ends(r)) return;
     ring *g = ring_here(r);
     if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
     make_room_locked(r, g, 3);
-    push_locked(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
-    push_locked(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    bool half = push_backed_locked(r, g);
+    half |= push(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
+    half |= push(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    if (half) wake_locked(r);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -509,33 +519,36 @@ static void discard(tide_runtime *rt, tidei_recorder *r) {
     free_recorder(rt, r);
 }
 
-/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is none. */
+/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is
+** none, which is the error then. */
 static tidei_recorder *new_recorder(tide_runtime *rt) {
+    const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
-    if (!r) return NULL;
-    r->entries = tidei_host_take(rt, (RINGS + 1) * ENTRIES * sizeof(entry) + LINE);
-    if (!r->entries) {
+    if (r) r->entries = tidei_host_take(rt, entries);
+    if (!r || !r->entries) {
+        tidei_fail_host_memory(OPEN, r ? entries : sizeof *r);
         tidei_host_free(rt, r);
         return NULL;
     }
-    uintptr_t at = ((uintptr_t)r->entries + LINE - 1) / LINE * LINE;
+    uintptr_t at = tidei_round_up((uintptr_t)r->entries, TIDEI_LINE);
     for (unsigned i = 0; i <= RINGS; i++) r->ring[i].at = (entry *)at + i * (size_t)ENTRIES;
     r->rt = rt;
-    r->backed = &rt->backed;
+    r->form = tidei_form_of(rt->set.trace);
+    r->backed = r->form->backed ? &rt->backed : &r->noted;
     return r;
 }
 
 static tide_status open_recorder(tide_runtime *rt) {
     tidei_recorder *r = new_recorder(rt);
-    if (!r) return tidei_fail_host_memory(OPEN, sizeof *r);
-    r->form = tidei_form_of(rt->set.trace);
+    if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
     if (status != TIDE_OK) {
         free_recorder(rt, r);
         return status;
     }
     prepare_lock(r);
-    tidei_ticks_start(&r->clock);
+    r->clock.counter = tidei_ticks_have_counter();
+    tidei_pace_start(&r->pace, &r->clock);
     r->rows.at = r->text;
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);

@@ -65,7 +65,7 @@ typedef struct tidei_record {
     uint64_t ns; /* since the recording began; its end for what lasted */
     uint64_t a, b;
     const char *name, *why;
-    uint64_t backed; /* bytes, then */
+    uint64_t backed; /* bytes, then; for forms that have a use for it */
     uint32_t thread; /* the system's number */
     uint16_t stream; /* its slot */
     uint8_t kind, span;
@@ -90,6 +90,7 @@ typedef struct tidei_form {
     const char *suffix; /* of the files that have it */
     const char *begins; /* what each of its files begins with */
     bool submissions;   /* it has a use for these */
+    bool backed;        /* and for what is backed */
     void (*head)(tidei_rows *x);
     void (*row)(tidei_rows *x, const tidei_record *r);
     void (*foot)(tidei_rows *x);

@@ -233,8 +233,8 @@ static void json_foot(tidei_rows *x) { put(x, "\n]\n"); }
 /* ---- the table ---- */
 
 static const tidei_form forms[] = {
-    {".csv", CSV_BEGINS, false, csv_head, csv_row, csv_foot},
-    {".json", JSON_BEGINS, true, json_head, json_row, json_foot},
+    {".csv", CSV_BEGINS, false, false, csv_head, csv_row, csv_foot},
+    {".json", JSON_BEGINS, true, true, json_head, json_row, json_foot},
 };
 
 const tidei_form *tidei_form_of(const char *path) {

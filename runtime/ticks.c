@@ -7,7 +7,7 @@
 #define LOOKS 8 /* at both clocks; the closest pair counts, since a thread may be held up between the two */
 
 /* It counts evenly, whatever the processor's pace, and does not stop. */
-static bool has_counter(void) {
+bool tidei_ticks_have_counter(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     return __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1u << 8;
@@ -27,13 +27,30 @@ static void look_at_both(const tidei_ticks *t, uint64_t *ticks, uint64_t *ns) {
     }
 }
 
-void tidei_ticks_start(tidei_ticks *t) {
-    t->counter = has_counter();
-    look_at_both(t, &t->start, &t->start_ns);
+void tidei_pace_start(tidei_pace *p, const tidei_ticks *t) {
+    *p = (tidei_pace){0};
+    look_at_both(t, &p->now.ticks, &p->start_ns);
+    p->before = p->now;
 }
 
-double tidei_ticks_length(const tidei_ticks *t) {
-    uint64_t ticks = t->start, ns = t->start_ns;
+void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns) {
+    p->before = p->now;
+    p->now = (struct tidei_moment){ticks, ns - p->start_ns};
+    p->length =
+        ticks > p->before.ticks ? (double)(p->now.ns - p->before.ns) / (double)(ticks - p->before.ticks) : 0;
+}
+
+void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t) {
+    uint64_t ticks = p->now.ticks, ns = p->now.ns + p->start_ns;
     look_at_both(t, &ticks, &ns);
-    return ticks > t->start ? (double)(ns - t->start_ns) / (double)(ticks - t->start) : 0;
+    tidei_pace_add(p, ticks, ns);
+}
+
+/* What is too far away for the system's clock is cut off before it is a whole number, since it may be more than one holds. */
+uint64_t tidei_pace_ns(const tidei_pace *p, uint64_t ticks) {
+    bool later = ticks >= p->before.ticks;
+    uint64_t most = later ? p->now.ns - p->before.ns : p->before.ns;
+    double far = (double)(later ? ticks - p->before.ticks : p->before.ticks - ticks) * p->length;
+    uint64_t ns = far < (double)most ? (uint64_t)far : most;
+    return later ? p->before.ns + ns : p->before.ns - ns;
 }

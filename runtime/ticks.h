@@ -1,8 +1,10 @@
 /* ticks.h: a clock for those who look at it all the time: the processor's counter where it may serve, else the system's clock.
 **
-** Model. A look at the counter takes less than half as long as one at the system's clock, which reads the counter too, but waits
-** for all that stands before it. What ticks are in nanoseconds is found out afterwards: by both clocks at the start, and both now. So
-** times are right where the clocks were last compared, and before that as good as the counter is even.
+** Model. A look at the counter takes less than half as long as one at the system's clock, which reads the counter too, but
+** waits for all that stands before it. What ticks are in nanoseconds is found out afterwards, by one who compares both clocks
+** now and then: what lies between two comparisons is as far between their times, and never outside, so that a counter that
+** jumps, stands still or is another one on another processor bends the times since the comparison before, and no others. What
+** lies before that one (it took long, or came late) is as good as the counter is even.
 ** What must stay true: who needs an order takes it from something else. Of two threads' ticks the later one may be the less, by
 ** some nanoseconds; of one thread's too. */
 #ifndef TIDEI_TICKS_H
@@ -15,12 +17,23 @@
 
 typedef struct tidei_ticks { /* fixed */
     bool counter;            /* it is the processor's; else ticks are the system's nanoseconds */
-    uint64_t start, start_ns;
 } tidei_ticks;
 
-void tidei_ticks_start(tidei_ticks *t);
-/* A tick's nanoseconds, by both clocks since the start: for what was taken before now. */
-double tidei_ticks_length(const tidei_ticks *t);
+/* What ticks are, as the two clocks were compared. Who compares has it for himself. */
+typedef struct tidei_pace {
+    uint64_t start_ns; /* the system's; the other times are since then */
+    struct tidei_moment {
+        uint64_t ticks, ns;
+    } before, now; /* the last comparison but one, and the last */
+    double length; /* of a tick between them, in nanoseconds; 0: the counter did not rise */
+} tidei_pace;
+
+bool tidei_ticks_have_counter(void); /* one that may serve */
+void tidei_pace_start(tidei_pace *p, const tidei_ticks *t);
+void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t);
+void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns); /* a comparison; ns as the system has it */
+/* Since the start; for what was taken before the last comparison. */
+uint64_t tidei_pace_ns(const tidei_pace *p, uint64_t ticks);
 
 static inline uint64_t tidei_ticks_now(const tidei_ticks *t) {
 #if defined(__x86_64__)
@@ -28,11 +41,6 @@ static inline uint64_t tidei_ticks_now(const tidei_ticks *t) {
 #endif
     (void)t;
     return tidei_now_ns();
-}
-
-/* Since the start; 0 for what was taken before it. */
-static inline uint64_t tidei_ticks_ns(const tidei_ticks *t, uint64_t ticks, double length) {
-    return ticks > t->start ? (uint64_t)((double)(ticks - t->start) * length) : 0;
 }
 
 #endif

@@ -1,9 +1,12 @@
 /* tracker.h: which memory is held, since when, and where in the program it was allocated. docs/debugging.md shows the text.
 **
-** Model. At debug level 2 every allocation is looked at, with sampling each thread's every n-th: it gets an origin, which lies
-** behind its storage's record and is in the tracker's table until the storage's last release. Backtraces are kept once each,
-** until the runtime closes, or until others want the room of those that no origin has any more. A listing walks over the handles, which are the arrays, and finds what they hold in the table, which
-** grows with what is in it: so a listing takes time in proportion to the arrays.
+** Model. At debug level 2 every allocation is looked at, with sampling every n-th of a thread's number (thread_index.h) on a
+** device: the count lies in the device (storage.h), and goes on when the number is another thread's. Where there is none to
+** go by (no number, or a recorder that is told of all) the tracker counts by threads. What is looked at gets an origin, which
+** lies behind its storage's record and is in the tracker's table until the storage's last release. Backtraces are kept once
+** each, until the runtime closes, or until others want the room of those that no origin has any more. A listing walks over the
+** handles, which are the arrays, and finds what they hold in the table, which grows with what is in it: so a listing takes
+** time in proportion to the arrays.
 ** What must stay true: a runtime that tracks nothing pays no more than one that records nothing; an allocation fails for want of
 ** device memory, never for want of memory for its backtrace. Under the tracker's lock no storage that has an origin ends, so
 ** a listing may look at it; under it the host's allocator may be called, the process's lock of handles and a storage's

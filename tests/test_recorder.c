@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "runtime/ticks.h"
 #include "tests/fresh_environment.h"
 #include "tests/failing_host.h"
 #include "tests/works.h"
@@ -358,13 +359,17 @@ static size_t check_order(const char *path) {
 enum { EXCHANGERS = 40, SHELVES = 16 }; /* more threads than have a buffer of their own */
 struct exchange {
     tide_runtime *rt;
+    pthread_barrier_t all; /* of a generation: all of its threads live at the same time */
     _Atomic(tide_array *) shelf[SHELVES];
     atomic_uint names; /* of threads */
 };
 
-/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. */
+/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. Each thread has a number
+** before the first of them may end. */
 static void *exchange(void *p) {
     struct exchange *x = p;
+    tide_free(bytes(x->rt, 16));
+    pthread_barrier_wait(&x->all);
     unsigned at = atomic_fetch_add(&x->names, 1), rounds = test_quick() ? 100 : 1500;
     for (unsigned i = 0; i < rounds; i++) {
         tide_array *a = bytes(x->rt, 16 * (1 + (at + i) % 50));
@@ -381,8 +386,10 @@ static void hand_over(const char *path) {
     pthread_t thread[EXCHANGERS];
     struct exchange x = {.rt = open_recording(path, NULL)};
     for (unsigned n = EXCHANGERS; n; n /= 2) {
+        assert_int_equal(pthread_barrier_init(&x.all, NULL, n), 0);
         for (unsigned i = 0; i < n; i++) assert_int_equal(pthread_create(&thread[i], NULL, exchange, &x), 0);
         for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
+        pthread_barrier_destroy(&x.all);
     }
     for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.shelf[i]));
     tide_statistics s = test_stats(x.rt);
@@ -436,6 +443,40 @@ static void waits_for_room(void **state) {
     assert_int_equal(check_order(path), 2 * MANY);
 }
 
+static atomic_bool changing;
+
+static void *change_backed(void *p) {
+    tide_runtime *rt = p;
+    while (atomic_load(&changing)) {
+        atomic_fetch_add(&rt->backed, 4096);
+        atomic_fetch_sub(&rt->backed, 4096);
+    }
+    return NULL;
+}
+
+/* However often what is backed changes while a span is added, its entries find room: none is written over. */
+static void spans_while_backing_changes(void **state) {
+    static const tidei_span span = {TIDEI_SPAN_COLLECTION, 1, "made-up collection", NULL};
+    const char *path = in_folder("run.json");
+    const unsigned spans = test_quick() ? 10000 : 60000; /* they fill a thread's room dozens of times */
+    char report[4000];
+    pthread_t thread;
+    (void)state;
+    tide_runtime *rt = open_recording(path, NULL);
+    atomic_store(&changing, true);
+    assert_int_equal(pthread_create(&thread, NULL, change_backed, rt), 0);
+    for (unsigned i = 0; i < spans; i++) {
+        tidei_span_begin(rt, &span, 1);
+        tidei_span_end(rt, &span, 1);
+    }
+    atomic_store(&changing, false);
+    pthread_join(thread, NULL);
+    tide_close(rt);
+    check_perfetto(path, "", report, sizeof report);
+    assert_int_equal(counted(report, "B made-up collection "), spans);
+    assert_int_equal(counted(report, "E made-up collection "), spans);
+}
+
 /* What was recorded gets into the file though nothing follows it. */
 static void written_in_time(void **state) {
     const char *path = in_folder("run.csv");
@@ -473,6 +514,79 @@ static void times_are_right(void **state) {
     uint64_t all_us = (tidei_now_ns() - start) / 1000;
     assert_true(time_of(path, 'f') + apart_us >= time_of(path, 'a') + pause_us);
     assert_true(time_of(path, 'f') <= all_us + apart_us);
+}
+
+/* ---- the clock ---- */
+
+#define BATCH_NS ((uint64_t)1000000) /* from one comparison of the clocks to the next */
+#define COUNTED                                                                                                    \
+    ((uint64_t)1 << 50) /* where the made-up counter stands at the start; it has two ticks a nanosecond */
+
+static void assert_close(uint64_t ns, uint64_t expected, uint64_t apart) {
+    assert_in_range(ns, expected > apart ? expected - apart : 0, expected + apart);
+}
+
+/* The counter is `jump` ticks further in the middle of batch 3. Times of that batch stay in it, those of others are right. */
+static void check_jump(uint64_t jump) {
+    const uint64_t start_ns = 12345;
+    tidei_pace p = {.start_ns = start_ns, .before = {COUNTED, 0}, .now = {COUNTED, 0}};
+    uint64_t zero = COUNTED;
+    for (uint64_t i = 0; i < 8; i++) {
+        uint64_t begin = i * BATCH_NS, end = begin + BATCH_NS, early = begin + BATCH_NS / 4,
+                 late = end - BATCH_NS / 4;
+        uint64_t early_ticks = zero + 2 * early;
+        if (i == 3) zero += jump;
+        uint64_t late_ticks = zero + 2 * late;
+        tidei_pace_add(&p, zero + 2 * end, start_ns + end);
+        if (i == 3) {
+            assert_in_range(tidei_pace_ns(&p, early_ticks), begin, end);
+            assert_in_range(tidei_pace_ns(&p, late_ticks), begin, end);
+        } else {
+            assert_close(tidei_pace_ns(&p, early_ticks), early, 1);
+            assert_close(tidei_pace_ns(&p, late_ticks), late, 1);
+            assert_close(tidei_pace_ns(&p, zero + 2 * begin), begin, 1);
+        }
+        assert_in_range(tidei_pace_ns(&p, 0), 0, end);
+        assert_int_equal(tidei_pace_ns(&p, UINT64_MAX), i == 3 && (int64_t)jump < 0 ? begin : end);
+    }
+}
+
+static void counter_jumps(void **state) {
+    (void)state;
+    check_jump(0);
+    check_jump(BATCH_NS);
+    check_jump((uint64_t)1 << 62);
+    check_jump(-2 * BATCH_NS); /* it stood still */
+    check_jump(-COUNTED);      /* it began anew */
+}
+
+/* An entry that comes late, or began long ago, has its time all the same. */
+static void times_from_before(void **state) {
+    tidei_pace p = {.before = {COUNTED, 0}, .now = {COUNTED, 0}};
+    (void)state;
+    for (uint64_t i = 1; i <= 5; i++) tidei_pace_add(&p, COUNTED + 2 * i * BATCH_NS, i * BATCH_NS);
+    for (uint64_t ns = 0; ns <= 5 * BATCH_NS; ns += BATCH_NS / 10)
+        assert_close(tidei_pace_ns(&p, COUNTED + 2 * ns), ns, 1);
+}
+
+/* Where there is no counter ticks are the system's nanoseconds. With one they are as far apart. */
+static void both_clocks(void **state) {
+    const uint64_t apart_ns = 1000000;
+    (void)state;
+    for (int counter = 0; counter <= tidei_ticks_have_counter(); counter++) {
+        const tidei_ticks t = {.counter = counter};
+        tidei_pace p;
+        tidei_pace_start(&p, &t);
+        for (int i = 0; i < 3; i++) {
+            usleep(1000);
+            uint64_t ns = tidei_now_ns(), ticks = tidei_ticks_now(&t);
+            if (!counter) assert_in_range(ticks, ns, tidei_now_ns());
+            usleep(1000);
+            tidei_pace_compare(&p, &t);
+            assert_close(tidei_pace_ns(&p, ticks), ns - p.start_ns, apart_ns);
+            assert_true(tidei_pace_ns(&p, ticks) < p.now.ns);
+        }
+    }
 }
 
 /* ---- files ---- */
@@ -837,8 +951,12 @@ int main(int argc, char **argv) {
         CASE(several_threads),
         CASE(freed_by_others),
         CASE(waits_for_room),
+        CASE(spans_while_backing_changes),
         CASE(written_in_time),
         CASE(times_are_right),
+        CASE(counter_jumps),
+        CASE(times_from_before),
+        CASE(both_clocks),
         CASE(bad_names),
         CASE(no_file),
         CASE(by_environment),

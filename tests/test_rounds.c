@@ -636,9 +636,32 @@ static void test_device_libraries(void **state) {
 }
 
 static void test_libraries_without_roots(void **state) {
-    static const char *const yes[] = {"libcuda.so.1", "/usr/lib/libtidepool.so.0.1.0", "libopenblas.so.0",
-                                      "libopenblasp-r0.3.21.so"};
-    static const char *const no[] = {"", "/usr/lib/libtidepool/program", "libtidepools.so", "libc.so.6"};
+    static const char *const yes[] = {"libcuda.so.1",
+                                      "/usr/lib/libtidepool.so.0.1.0",
+                                      "libopenblas.so.0",
+                                      "/usr/lib/openblas-pthread/libopenblasp-r0.3.21.so",
+                                      "libopenblas-r0.3.26.so",
+                                      "libopenblaso.so.0",
+                                      "libopenblas64.so",
+                                      "libopenblas64_.so.0",
+                                      "libopenblaso64_.so",
+                                      "libopenblasp64-r0.3.21.so",
+                                      "libopenblas64_p-r0-0cf96a72.3.23.dev.so",
+                                      "libopenblas"};
+    static const char *const no[] = {"",
+                                     "/usr/lib/libtidepool/program",
+                                     "libtidepools.so",
+                                     "libc.so.6",
+                                     "/usr/lib/libopenblas/program",
+                                     "libopenblas_wrapper.so",
+                                     "libopenblas-wrapper.so",
+                                     "libopenblas-runner.so",
+                                     "libopenblaspp.so",
+                                     "libopenblasplus.so",
+                                     "libopenblas6.so",
+                                     "libopenblas64s.so",
+                                     "libopenblasify.so",
+                                     "mylibopenblas.so"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(yes); i++) assert_true(tidei_has_no_roots(yes[i]));
     for (size_t i = 0; i < TIDEI_COUNT(no); i++) assert_false(tidei_has_no_roots(no[i]));
