@@ -1,5 +1,6 @@
 /* base.c: errors, host memory, time, byte counts in text. Model: the error record is the thread's own; the message is
-** composed once, where the error is born. */
+** composed once, where the error is born. Its text is the thread's too, but not thread-local data: a library whose data are
+** as quick to reach as ours can be opened late (dlopen) only if they are few hundred bytes. */
 #include "runtime/runtime.h"
 #include <limits.h>
 #include <math.h>
@@ -10,8 +11,32 @@
 
 #define MESSAGE_MAX TIDEI_MESSAGE_MAX
 
-static _Thread_local char message[MESSAGE_MAX];
 TIDEI_FAST_TLS tide_error tidei_error_record = {TIDE_OK, "", ""};
+
+static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
+static pthread_key_t texts; /* a thread's text; freed as it ends */
+static bool texts_made;
+
+static void text_ends(void *text) {
+    tide_clear_error(); /* it may be in there */
+    free(text);
+}
+
+static void make_texts(void) { texts_made = pthread_key_create(&texts, text_ends) == 0; }
+
+/* The calling thread's, of at least *room bytes; a short one where there is no memory for it. */
+static char *text_here(size_t *room) {
+    static _Thread_local char brief[96];
+    pthread_once(&texts_once, make_texts);
+    char *text = texts_made ? pthread_getspecific(texts) : NULL;
+    *room = MESSAGE_MAX;
+    if (tidei_likely(text != NULL)) return text;
+    text = texts_made ? malloc(MESSAGE_MAX) : NULL;
+    if (text && pthread_setspecific(texts, text) == 0) return text;
+    free(text);
+    *room = sizeof brief;
+    return brief;
+}
 
 const tide_error *tide_last_error(void) { return &tidei_error_record; }
 
@@ -28,8 +53,12 @@ tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    memcpy(message, text, strlen(text) + 1);
-    tidei_error_record = (tide_error){s, message, op ? op : ""};
+    size_t room, n = strlen(text);
+    char *kept = text_here(&room);
+    if (n >= room) n = room - 1;
+    memcpy(kept, text, n);
+    kept[n] = 0;
+    tidei_error_record = (tide_error){s, kept, op ? op : ""};
     return s;
 }
 

@@ -42,7 +42,7 @@ static void kept_by_others(void **state) {
 }
 
 /* Wherever one stops, nothing is left: of memory on either side, of streams, of arrays. */
-static void leaving_early(void **state) {
+static void e07_leaving_early(void **state) {
     (void)state;
     EACH_COLLECTOR(c) for (int by_close = 0; by_close < 2; by_close++) for (int far = 0; far < 6; far++) {
         atomic_store(&host_held, 0);
@@ -117,7 +117,7 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
     tide_close(rt);
 }
 
-static void larger_than_the_limit(void **state) {
+static void e07_larger_than_the_limit(void **state) {
     (void)state;
     EACH_COLLECTOR(c) for (int fit = 1; fit <= 2; fit++) {
         within_a_limit(collectors[c], "tide", fit);
@@ -340,8 +340,8 @@ static void several_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_by_others),        cmocka_unit_test(leaving_early),
-        cmocka_unit_test(larger_than_the_limit), cmocka_unit_test(no_room_for_one),
+        cmocka_unit_test(kept_by_others),        cmocka_unit_test(e07_leaving_early),
+        cmocka_unit_test(e07_larger_than_the_limit), cmocka_unit_test(no_room_for_one),
         cmocka_unit_test(uploads_pass_work),     cmocka_unit_test(the_end_waits_for_nothing),
         cmocka_unit_test(released_too_often),    cmocka_unit_test(used_on_other_streams),
         cmocka_unit_test(several_at_once),

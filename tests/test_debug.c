@@ -78,7 +78,7 @@ static void named(const char *list, const char *function, int line, const char *
 #endif
 }
 
-static void names_the_place(void **state) {
+static void e06_names_the_place(void **state) {
     tide_runtime *rt = open_debug(2, 0);
     (void)state;
     assert_string_equal(held(rt), "held: 0 arrays, 0 bytes\n");
@@ -297,7 +297,7 @@ static void *allocate_unseen(void *rt) {
     return NULL;
 }
 
-static void one_of_n(void **state) {
+static void e06_one_of_n(void **state) {
     tide_runtime *rt = open_debug(0, 10);
     pthread_t thread;
     (void)state;
@@ -503,12 +503,12 @@ static void list_while_others_allocate(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh_environment, restore_environment)
     const struct CMUnitTest tests[] = {
-        CASE(names_the_place),
+        CASE(e06_names_the_place),
         CASE(nothing_without_a_level),
         CASE(ages_rise),
         CASE(views_share),
         CASE(largest_first),
-        CASE(one_of_n),
+        CASE(e06_one_of_n),
         CASE(sampled_by_environment),
         CASE(close_reports),
         CASE(environment_alone_reports),

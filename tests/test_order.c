@@ -377,7 +377,7 @@ static tide_status captured(tidei_device *d, tidei_dstream *s) {
     (void)d, (void)s;
     return tidei_fail(TIDE_E_UNSUPPORTED, "test", "the stream is being captured");
 }
-static void a_captured_stream_takes_nothing(void **state) {
+static void t12_a_captured_stream_takes_nothing(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     rt = test_open(&(tide_config){.collector = "refcount"});
@@ -528,7 +528,7 @@ int main(void) {
         cmocka_unit_test(t17_opting_out),
         cmocka_unit_test(what_is_told_late_hides_nothing),
         cmocka_unit_test(a_loan_keeps_its_history),
-        cmocka_unit_test(a_captured_stream_takes_nothing),
+        cmocka_unit_test(t12_a_captured_stream_takes_nothing),
         {"random_programs_refcount", random_programs, NULL, NULL, (void *)(uintptr_t) "refcount"},
 #if TEST_BOEHM
         {"random_programs_boehm", random_programs, NULL, NULL, (void *)(uintptr_t) "boehm"},

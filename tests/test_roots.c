@@ -245,9 +245,6 @@ static void all_where_malloc_is_collected(void **state) {
     assert_true(figure(report, "gc_root_bytes ") > MUCH);
 }
 
-/* More than a library gets that is opened late. */
-#define ROOM_FOR_TLS "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384"
-
 /* The shared library's data are there, and are all that is not scanned. */
 static void own_data_are_left_out(void **state) {
     char report[1000], library[4200];
@@ -255,7 +252,7 @@ static void own_data_are_left_out(void **state) {
     test_needs_children();
     if (!BOEHM_RUNS || !ALONE) skip(); /* AddressSanitizer wants no second library of the same names */
     snprintf(library, sizeof library, "'%.*s/../libtidepool.so'", (int)(strrchr(self, '/') - self), self);
-    report_of(ROOM_FOR_TLS, "shared", library, report, sizeof report);
+    report_of("", "shared", library, report, sizeof report);
     assert_true(figure(report, "own ") > 0);
     assert_int_equal(figure(report, "gc_root_bytes "), figure(report, "others "));
 }

@@ -133,7 +133,7 @@ static void test_take_tells_the_index(void **state) {
 
 /* What a kernel found wrong stays apart from what the host does meanwhile: memory is still had, and where there is none the
 ** report is about memory; the next sync point tells the rest. */
-static void test_take_out_of_range_is_no_lack_of_memory(void **state) {
+static void t19_an_index_out_of_range_is_no_lack_of_memory(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "8MiB"});
     tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1), *i = tide_full(rt, TIDE_I32, SHAPE(1000), tide_arg_int(9));
     tide_array *t = tide_take(a, i, 0), *more = tide_zeros(rt, TIDE_U8, SHAPE(1 << 20));
@@ -302,7 +302,7 @@ int main(void) {
         CASE(test_take_against_model),
         CASE(test_take_out_of_range),
         CASE(test_take_tells_the_index),
-        cmocka_unit_test(test_take_out_of_range_is_no_lack_of_memory),
+        cmocka_unit_test(t19_an_index_out_of_range_is_no_lack_of_memory),
         cmocka_unit_test(test_take_reported_once),
         cmocka_unit_test(test_take_told_at_close),
         CASE(test_take_errors_and_nothing),
