@@ -2,14 +2,17 @@
 
 Valid JSON; each track's times rise; slices of a track nest, and begins match ends by name; rungs lie in climbs; every track
 that has slices has a name; counters never fall below zero and "live" ends at zero. With --cut the closing bracket is missing,
-as after a crash: spans may then be open and blocks alive.
+as on a full disk: spans may then be open and blocks alive. With --torn as after a crash: its last row may be cut short, too.
 """
 import collections
 import json
 import sys
 
-cut = "--cut" in sys.argv
+torn = "--torn" in sys.argv
+cut = torn or "--cut" in sys.argv
 text = open(sys.argv[-1], encoding="ascii").read()
+if torn:
+    text = text[: text.rindex("\n")].rstrip(",")
 events = json.loads(text + "]" if cut else text)
 counts = collections.Counter()
 last = {}  # time by track

@@ -340,10 +340,14 @@ static void several_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_by_others),        cmocka_unit_test(e07_leaving_early),
-        cmocka_unit_test(e07_larger_than_the_limit), cmocka_unit_test(no_room_for_one),
-        cmocka_unit_test(uploads_pass_work),     cmocka_unit_test(the_end_waits_for_nothing),
-        cmocka_unit_test(released_too_often),    cmocka_unit_test(used_on_other_streams),
+        cmocka_unit_test(kept_by_others),
+        cmocka_unit_test(e07_leaving_early),
+        cmocka_unit_test(e07_larger_than_the_limit),
+        cmocka_unit_test(no_room_for_one),
+        cmocka_unit_test(uploads_pass_work),
+        cmocka_unit_test(the_end_waits_for_nothing),
+        cmocka_unit_test(released_too_often),
+        cmocka_unit_test(used_on_other_streams),
         cmocka_unit_test(several_at_once),
     };
     return cmocka_run_group_tests_name("batches_life", tests, NULL, NULL);
