@@ -404,6 +404,35 @@ static void threads_share_a_kinds_pool(void **state) {
     }
 }
 
+/* Pinned arrays of changing sizes come and go while the device still copies from those before: each has its own bytes. */
+static void t10_pinned_arrays_come_and_go(void **state) {
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    tide_array *total = tide_zeros(rt, TIDE_I64, 0, NULL);
+    int64_t wanted = 0;
+    for (int64_t i = 0; i < 1900; i++) {
+        int64_t n = 1 + i * 37 % 1000;
+        tide_host_view v;
+        tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_I64, SHAPE(n));
+        assert_array(a);
+        assert_ok(tide_host_begin(a, TIDE_WRITE, &v));
+        for (int64_t k = 0; k < n; k++) TIDE_AT(int64_t, &v, k) = i + k;
+        assert_ok(tide_host_end(&v));
+        tide_array *b = tide_to_memory(a, TIDE_MEMORY_DEVICE),
+                   *next = tide_map(rt, "(t, b) -> t + sum(b)", total, b);
+        assert_array(next);
+        tide_array *gone[] = {a, b, total};
+        for (unsigned k = 0; k < TIDEI_COUNT(gone); k++) tide_release(gone[k]);
+        total = next;
+        wanted += n * i + n * (n - 1) / 2;
+    }
+    int64_t got;
+    assert_ok(tide_to_host(total, &got, sizeof got));
+    assert_true(got == wanted);
+    tide_release(total);
+    tide_close(rt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(T9_copies_among_all_kinds),
@@ -417,6 +446,7 @@ int main(void) {
         cmocka_unit_test(notes_of_advice_stay_few),
         cmocka_unit_test(all_kinds_under_every_pool),
         cmocka_unit_test(threads_share_a_kinds_pool),
+        cmocka_unit_test(t10_pinned_arrays_come_and_go),
     };
     return cmocka_run_group_tests_name("kinds", tests, NULL, NULL);
 }
