@@ -41,9 +41,8 @@ typedef struct context {
 } context;
 
 static tide_status enter_context(tide_stream *s, context *c, const char *op) {
-    tidei_dstream *ds =
-        s->dev->stream0
-            ->ds; /* the context of CUDA's default streams is the calling thread's: not of one of those */
+    tide_stream *own = s->dev->stream0; /* not s, which may be CUDA's default one, of whatever context is current */
+    tidei_dstream *ds = own->ds;
     if (!ds) return tidei_lost(s->dev, op); /* only a lost device's default stream goes before its libraries */
     tidei_cu_stream native = s->dev->d->ops->stream_native(s->dev->d, ds);
     tide_status status = tidei_cu_open(&c->cu);
@@ -384,6 +383,8 @@ static tide_status multiply(job *j, const tidei_use uses[3]) {
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
     job j = {.s = s, .g = g, .op = op, .handle = handle_of(s->dev)};
     tide_status status = tidei_cublas_load(op, &j.t);
+    for (unsigned i = 0; i < 3 && status == TIDE_OK; i++) /* which may climb: before any lock */
+        if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
     if (status != TIDE_OK) return status;
     tidei_gemm_begin(s->dev);
     status = multiply(&j, uses);

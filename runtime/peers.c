@@ -80,6 +80,8 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     unsigned n = 0;
     if (dst) uses[n++] = (tidei_use){dst, 0, PROOF_BYTES, TIDEI_WRITE};
     if (src) uses[n++] = (tidei_use){src, 0, PROOF_BYTES, TIDEI_READ};
+    /* a copy to the host's own memory waits for all that is queued, by itself and under the lock: so there is little left */
+    if (!dst && tidei_stream_wait(s, true) != TIDE_OK) return tidei_last_status();
     pthread_mutex_lock(&s->lock);
     if (!s->ds) { /* only a lost device's goes early */
         pthread_mutex_unlock(&s->lock);

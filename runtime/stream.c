@@ -446,11 +446,13 @@ static void marks_drop(tide_stream *s) {
 static void retire_locked(tide_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
+    /* What a lost device had still to do is not done, whatever waits for it may look like. */
+    uint64_t got = atomic_load(&d->lost) ? tidei_stream_got_to(s) : atomic_load(&s->submitted);
     atomic_fetch_add(&s->retirements, 1); /* before the word can be another's */
     atomic_store(&s->ds, NULL);
     marks_drop(s);
     d->ops->stream_release(d, ds);
-    raise_to(&s->completed, atomic_load(&s->submitted));
+    raise_to(&s->completed, got);
     atomic_store(&s->published, atomic_load(&s->submitted));
 }
 

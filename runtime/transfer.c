@@ -1,8 +1,8 @@
 /* transfer.c: copies from one storage to another, which may be another device's.
 **
-** Where the destination's device does not reach the source, and the destination is no memory that all reach, the bytes go in pieces through pinned memory: the source's device fills
-** one buffer while the destination's empties the other. The buffers are storages like any other, so who has to wait for
-** whom is told by their histories, and the host queues all of it at once. */
+** Where the destination's device does not reach the source, and the destination is no memory that all reach, the bytes go in
+** pieces through pinned memory: the source's device fills one buffer while the destination's empties the other. The buffers are
+** storages like any other, so who has to wait for whom is told by their histories, and the host queues all of it at once. */
 #include "runtime/runtime.h"
 
 /* Long enough that handing over (some 10 us) is little beside the copy (0.15 ms at 55 GB/s). */

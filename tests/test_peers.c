@@ -459,6 +459,44 @@ static void what_waited_for_it_ends(void **state) {
     assert_int_equal(atomic_load(&g.ended), 1);
 }
 
+/* What a lost device had still to write elsewhere is not there, whether its stream is, or was released since. */
+static void what_was_not_written_is_an_error(void **state) {
+    (void)state;
+    for (int released = 0; released < 2; released++) {
+        tide_runtime *rt = open_hosts(2, NULL);
+        tide_array *late = counting(rt, TIDE_MEMORY_PINNED, 100), *done = counting(rt, TIDE_MEMORY_PINNED, 100);
+        struct guard g = {0};
+        tide_stream *s;
+        on(rt, 1);
+        assert_ok(tide_stream_new(rt, &s));
+        assert_ok(tide_stream_set(rt, s));
+        tide_use uses[] = {{.array = done, .mode = TIDE_WRITE}, {.array = late, .mode = TIDE_WRITE}};
+        tide_use_scope *scope;
+        void *p;
+        for (int i = 0; i < 2; i++) {
+            atomic_store(&g.open, !i);
+            atomic_store(&g.began, 0);
+            assert_ok(tide_use_begin(rt, s, &uses[i], 1, &p, &scope));
+            assert_ok(tide_host_launch(scope, stand, &g));
+            assert_ok(tide_use_end(scope));
+            if (!i) assert_ok(tide_synchronize(rt, s));
+        }
+        while (!atomic_load(&g.began)) sched_yield();
+        on(rt, 0);
+        tidei_host_lose(half(rt, 1)->d, "an illegal address");
+        atomic_store(&g.open, 1);
+        if (released) tide_stream_release(s);
+        tide_host_view v;
+        LOST(tide_host_begin(late, TIDE_READ, &v) == TIDE_E_LOST);
+        tide_clear_error();
+        assert_ok(tide_host_begin(done, TIDE_READ, &v));
+        assert_ok(tide_host_end(&v));
+        tide_release(late);
+        tide_release(done);
+        tide_close(rt);
+    }
+}
+
 /* ---- the setting ---- */
 
 static void peers_as_text(void **state) {
@@ -505,7 +543,7 @@ static void peers_by_the_environment(void **state) {
 }
 
 int main(void) {
-    static struct CMUnitTest tests[TIDEI_COUNT(tasks) + 9] = {
+    static struct CMUnitTest tests[TIDEI_COUNT(tasks) + 10] = {
         cmocka_unit_test(E3_access_is_enabled_once),
         cmocka_unit_test(E3_once_for_threads_at_once),
         cmocka_unit_test(where_there_is_no_access),
@@ -513,11 +551,12 @@ int main(void) {
         cmocka_unit_test(a_full_device_finds_out_later),
         cmocka_unit_test(a_lost_device_is_lost_alone),
         cmocka_unit_test(what_waited_for_it_ends),
+        cmocka_unit_test(what_was_not_written_is_an_error),
         cmocka_unit_test(peers_as_text),
         cmocka_unit_test_setup_teardown(peers_by_the_environment, alone, restore_environment),
     };
     for (size_t i = 0; i < TIDEI_COUNT(tasks); i++)
-        tests[9 + i] =
+        tests[10 + i] =
             (struct CMUnitTest){tasks[i].name, each_failure_is_clean, NULL, NULL, (void *)(uintptr_t)&tasks[i]};
     return _cmocka_run_group_tests("peers", tests, TIDEI_COUNT(tests), NULL, NULL);
 }

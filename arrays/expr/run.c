@@ -465,7 +465,7 @@ static tide_status hold(run *r, tide_array *a, tidei_operand *o) {
     if (s != TIDE_OK) return s;
     if (o->rt != r->rt)
         s = tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
-    else if (tidei_unlikely(o->st->dev != r->stream->dev))
+    else if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
         s = tidei_peer_need(r->stream->dev, o->st, r->op);
     if (s != TIDE_OK) tidei_operand_put(o);
     return s;

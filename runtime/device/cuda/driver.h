@@ -85,6 +85,7 @@ enum { /* CUresult, as far as we tell them apart */
        TIDEI_CU_INVALID_PC = 718,
        TIDEI_CU_LAUNCH_FAILED = 719,
        TIDEI_CU_TENSOR_MEMORY_LEAK = 721,
+       TIDEI_CU_NOT_SUPPORTED = 801,
        TIDEI_CU_SYSTEM_DRIVER_MISMATCH = 803,
        TIDEI_CU_COMPAT_NOT_SUPPORTED = 804
 };

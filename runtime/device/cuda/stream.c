@@ -48,6 +48,7 @@ static tide_status check_owner(tidei_cuda *c, tidei_cu_stream native) {
     tidei_cu_ctx ctx = c->ctx;
     if (native == TIDEI_CU_STREAM_LEGACY || native == TIDEI_CU_STREAM_PER_THREAD) return TIDE_OK;
     tidei_cu_result r = c->cu->cuStreamGetCtx(native, &ctx);
+    if (r == TIDEI_CU_NOT_SUPPORTED) return TIDE_OK; /* it does not tell of all */
     if (r != TIDEI_CU_SUCCESS || ctx == c->ctx) return tidei_cuda_status(c, r, "cuStreamGetCtx");
     return tidei_fail(TIDE_E_INVALID, "cuda", "the stream is of another device or context than %s's",
                       c->d.info.name);
