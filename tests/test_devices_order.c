@@ -1,6 +1,7 @@
 /* test_devices_order.c: order among streams of several devices: hand-overs for which the host does not wait, and random programs of
 ** several threads over streams of four devices, which agree with a sequential model. */
 #include "tests/devices.h"
+#include "tests/random_programs.h"
 
 /* ---- hand-overs ---- */
 
@@ -52,25 +53,8 @@ static void staged_copies_do_not_block(void **state) {
 
 /* ---- random programs ---- */
 
-enum { DEVICES = 4, ARRAYS = 6, LENGTH = 48, THREADS = 3, STREAMS = 6 };
-static struct {
-    tide_runtime *rt;
-    pthread_mutex_t turn; /* the order of the calls, which the model has too */
-    uint64_t dice;
-    int left, wrong;
-    tide_array *x[ARRAYS];
-    int32_t model[ARRAYS][LENGTH];
-    tide_stream *s[STREAMS];
-} world = {.turn = PTHREAD_MUTEX_INITIALIZER};
-
-static unsigned dice(unsigned n) {
-    world.dice = world.dice * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)((world.dice >> 33) % n);
-}
-static tide_array *stretch(unsigned i, unsigned from, unsigned n) {
-    tide_range r = {.start = from, .stop = from + n, .step = 1};
-    return tide_slice_ranges(world.x[i], 1, &r);
-}
+enum { DEVICES = 4, STREAMS = 6 };
+static tide_stream *streams[STREAMS];
 
 /* Whether work of the current device can use array i, by the peers "0-1,1-2". */
 static bool reached(unsigned i) {
@@ -85,27 +69,11 @@ static bool refused(bool right) {
     return so;
 }
 static bool replace(unsigned d, tide_array *a) {
-    tide_release(world.x[d]);
+    drop(world.x[d]);
     world.x[d] = a;
     return a != NULL;
 }
 
-static bool step_fill(unsigned d) {
-    unsigned n = 1 + dice(LENGTH), from = dice(LENGTH - n + 1);
-    int32_t v = (int32_t)dice(100);
-    tide_array *view = stretch(d, from, n);
-    bool ok = view && tide_fill(view, tide_arg_int(v)) == TIDE_OK;
-    for (unsigned i = 0; i < n; i++) world.model[d][from + i] = v;
-    return tide_release(view), ok;
-}
-static bool step_assign(unsigned d, unsigned f) {
-    unsigned n = 1 + dice(LENGTH), to = dice(LENGTH - n + 1), from = dice(LENGTH - n + 1);
-    if (d == f) return true;
-    tide_array *dst = stretch(d, to, n), *src = stretch(f, from, n);
-    bool ok = dst && src && tide_assign(dst, src) == TIDE_OK;
-    memcpy(&world.model[d][to], &world.model[f][from], n * sizeof **world.model);
-    return tide_release(dst), tide_release(src), ok;
-}
 /* To the current device, and often to another kind of memory. */
 static bool step_copy(unsigned d, unsigned f) {
     tide_array *a = dice(2) ? tide_copy(world.x[f]) : tide_to_memory(world.x[f], kinds[dice(KINDS)]);
@@ -118,11 +86,8 @@ static bool step_map(unsigned d, unsigned f, unsigned g) {
     tide_array *a = tide_map(world.rt, "(a, b) -> a - 2*b", world.x[f], world.x[g]);
     if (!a) return refused(!right);
     if (!right) return false;
-    int32_t out[LENGTH];
-    for (int i = 0; i < LENGTH; i++)
-        out[i] = (int32_t)((uint32_t)world.model[f][i] - 2u * (uint32_t)world.model[g][i]);
-    memcpy(world.model[d], out, sizeof out);
-    return replace(d, a);
+    be_computed(d, f, g, a);
+    return true;
 }
 static bool step_map_into(unsigned d, unsigned f) {
     bool right = reached(d) && reached(f);
@@ -139,15 +104,10 @@ static bool step_reduce(unsigned d) {
     bool ok = reached(d) && tide_item_f64(a) == most;
     return tide_release(a), ok;
 }
-static bool step_read(unsigned d) {
-    int32_t out[LENGTH];
-    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK && !memcmp(out, world.model[d], sizeof out);
-}
-
 static bool step(void) {
     unsigned d = dice(ARRAYS), f = dice(ARRAYS), g = dice(ARRAYS), where = dice(DEVICES + STREAMS);
     tide_status gone = where < DEVICES ? tide_device_set(world.rt, (int)where)
-                                       : tide_stream_set(world.rt, world.s[where - DEVICES]);
+                                       : tide_stream_set(world.rt, streams[where - DEVICES]);
     if (gone != TIDE_OK) return false;
     if (where < DEVICES && dice(2) && tide_stream_set(world.rt, NULL) != TIDE_OK) return false;
     switch (dice(12)) {
@@ -164,44 +124,21 @@ static bool step(void) {
     default: return step_map(d, f, g);
     }
 }
-static void *take_turns(void *arg) {
-    (void)arg;
-    for (bool more = true; more;) {
-        pthread_mutex_lock(&world.turn);
-        more = world.left > 0 && !world.wrong;
-        if (more) world.left--;
-        if (more && !step()) {
-            fprintf(stderr, "%d left: %s\n", world.left, tide_last_error()->message);
-            world.wrong = 1;
-        }
-        pthread_mutex_unlock(&world.turn);
-    }
-    return NULL;
-}
 static void random_programs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (test_quick() ? 4 : 24); seed++) {
-        world.rt = open_hosts(DEVICES, "0-1,1-2");
-        pthread_t t[THREADS];
-        world.dice = seed * 0x9e3779b97f4a7c15u;
-        world.left = 500;
-        world.wrong = 0;
+        tide_runtime *rt = open_hosts(DEVICES, "0-1,1-2");
+        begin_program(rt, seed, step, 500, true);
         for (int i = 0; i < STREAMS; i++) {
-            on(world.rt, i % DEVICES);
-            assert_ok(tide_stream_new(world.rt, &world.s[i]));
+            on(rt, i % DEVICES);
+            assert_ok(tide_stream_new(rt, &streams[i]));
         }
         for (int i = 0; i < ARRAYS; i++) {
-            on(world.rt, i % DEVICES);
-            assert_array(world.x[i] = tide_zeros(world.rt, TIDE_I32, SHAPE(LENGTH)));
+            on(rt, i % DEVICES);
+            assert_array(world.x[i] = tide_zeros(rt, TIDE_I32, SHAPE(LENGTH)));
         }
-        memset(world.model, 0, sizeof world.model);
-        for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, take_turns, NULL);
-        for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
-        if (world.wrong) fail_msg("seed %d", (int)seed);
-        for (unsigned i = 0; i < ARRAYS; i++) assert_true(step_read(i));
-        for (unsigned i = 0; i < ARRAYS; i++) tide_release(world.x[i]);
-        assert_int_equal(test_stats(world.rt).live, 0);
-        close_devices(world.rt);
+        run_program(seed);
+        close_devices(rt);
     }
 }
 

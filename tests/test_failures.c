@@ -6,34 +6,11 @@
 ** before; pools are valid; the same task then succeeds with the right values; and closing gives back every byte of host
 ** memory. After a loss: everything that needs the device says so, with one story; dropping and closing work. */
 #include "runtime/device/host.h"
-#include "tests/tidetest.h"
+#include "tests/hooked_host.h"
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-
-/* ---- host memory that runs out, and is counted ---- */
-
-static struct {
-    _Atomic uint64_t calls;
-    _Atomic uint64_t fail_at; /* 0: none */
-    atomic_bool sticky;       /* all later ones too */
-    _Atomic long held;
-} hook;
-
-static void *hook_alloc(void *user, size_t n) {
-    uint64_t call = atomic_fetch_add(&hook.calls, 1) + 1, at = atomic_load(&hook.fail_at);
-    (void)user;
-    if (at && (call == at || (call > at && atomic_load(&hook.sticky)))) return NULL;
-    atomic_fetch_add(&hook.held, 1);
-    return malloc(n);
-}
-static void hook_free(void *user, void *p) {
-    (void)user;
-    if (p) atomic_fetch_sub(&hook.held, 1);
-    free(p);
-}
-static const tide_host_memory host_memory = {hook_alloc, hook_free, NULL};
 
 /* ---- what may fail how ---- */
 
@@ -110,7 +87,7 @@ static tide_config config_of(const struct setting *s) {
     return (tide_config){.struct_size = sizeof(tide_config),
                          .collector = s->collector,
                          .pool = s->pool,
-                         .host = &host_memory,
+                         .host = &hooked,
                          .cache_dir = *cache_dir ? cache_dir : NULL};
 }
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-#include "tests/tidetest.h"
+#include "tests/random_programs.h"
 
 static tide_runtime *rt;
 
@@ -410,62 +410,18 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
 
 /* ---- random programs ---- */
 
-enum { ARRAYS = 5, LENGTH = 48, THREADS = 3, STREAMS = 3 };
-static struct {
-    pthread_mutex_t turn; /* the order of the calls, which the model has too */
-    uint64_t dice;
-    int left, wrong;
-    tide_array *x[ARRAYS];
-    int32_t model[ARRAYS][LENGTH];
-    tide_stream *s[STREAMS];
-    bool counted; /* references are */
-} world = {.turn = PTHREAD_MUTEX_INITIALIZER};
+enum { STREAMS = 3 };
+static tide_stream *streams[STREAMS];
 
-static unsigned dice(unsigned n) {
-    world.dice = world.dice * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)((world.dice >> 33) % n);
-}
-static void drop(tide_array *a) {
-    tide_free(a);
-    if (world.counted) tide_release(a);
-}
-static tide_array *stretch(unsigned i, unsigned from, unsigned n) {
-    tide_range r = {.start = from, .stop = from + n, .step = 1};
-    return tide_slice_ranges(world.x[i], 1, &r);
-}
-static bool step_fill(unsigned d) {
-    unsigned n = 1 + dice(LENGTH), from = dice(LENGTH - n + 1);
-    int32_t v = (int32_t)dice(100);
-    tide_array *view = stretch(d, from, n);
-    bool ok = view && tide_fill(view, tide_arg_int(v)) == TIDE_OK;
-    for (unsigned i = 0; i < n; i++) world.model[d][from + i] = v;
-    return drop(view), ok;
-}
-static bool step_assign(unsigned d, unsigned f) {
-    unsigned n = 1 + dice(LENGTH), to = dice(LENGTH - n + 1), from = dice(LENGTH - n + 1);
-    if (d == f) return true;
-    tide_array *dst = stretch(d, to, n), *src = stretch(f, from, n);
-    bool ok = dst && src && tide_assign(dst, src) == TIDE_OK;
-    memcpy(&world.model[d][to], &world.model[f][from], n * sizeof **world.model);
-    return drop(dst), drop(src), ok;
-}
 static bool step_compute(unsigned d, unsigned f, unsigned g) {
-    tide_array *old = world.x[d], *a = tide_map(rt, "(a, b) -> a - 2*b", world.x[f], world.x[g]);
+    tide_array *a = tide_map(rt, "(a, b) -> a - 2*b", world.x[f], world.x[g]);
     if (!a) return false;
-    int32_t out[LENGTH];
-    for (int i = 0; i < LENGTH; i++)
-        out[i] = (int32_t)((uint32_t)world.model[f][i] - 2u * (uint32_t)world.model[g][i]);
-    memcpy(world.model[d], out, sizeof out);
-    world.x[d] = a;
-    return drop(old), true;
-}
-static bool step_read(unsigned d) {
-    int32_t out[LENGTH];
-    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK && !memcmp(out, world.model[d], sizeof out);
+    be_computed(d, f, g, a);
+    return true;
 }
 static bool step(void) {
     unsigned d = dice(ARRAYS), f = dice(ARRAYS), g = dice(ARRAYS), on = dice(STREAMS + 1);
-    if (tide_stream_set(rt, on < STREAMS ? world.s[on] : NULL) != TIDE_OK)
+    if (tide_stream_set(rt, on < STREAMS ? streams[on] : NULL) != TIDE_OK)
         return false; /* NULL: the thread's own */
     switch (dice(10)) {
     case 0: return step_read(d);
@@ -478,38 +434,17 @@ static bool step(void) {
     default: return step_compute(d, f, g);
     }
 }
-static void *take_turns(void *arg) {
-    (void)arg;
-    for (bool more = true; more;) {
-        pthread_mutex_lock(&world.turn);
-        more = world.left > 0 && !world.wrong;
-        if (more) world.left--;
-        if (more && !step()) world.wrong = 1;
-        pthread_mutex_unlock(&world.turn);
-    }
-    return NULL;
-}
 static void random_programs(void **state) {
     const char *collector = *state;
     for (uint64_t seed = 1; seed <= (test_quick() ? 4 : 12); seed++) {
         rt = test_open(&(tide_config){.collector = collector, .debug = 1});
-        pthread_t t[THREADS];
-        world.dice = seed * 0x9e3779b97f4a7c15u;
-        world.left = 400;
-        world.wrong = 0;
-        world.counted = !strcmp(collector, "refcount");
-        for (int i = 0; i < STREAMS; i++) assert_ok(tide_stream_new(rt, &world.s[i]));
+        begin_program(rt, seed, step, 400, !strcmp(collector, "refcount"));
+        for (int i = 0; i < STREAMS; i++) assert_ok(tide_stream_new(rt, &streams[i]));
         for (int i = 0; i < ARRAYS; i++) {
             assert_array(world.x[i] = tide_retain(tide_zeros(rt, TIDE_I32, SHAPE(LENGTH))));
             tide_release(world.x[i]);
         }
-        memset(world.model, 0, sizeof world.model);
-        for (int i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, take_turns, NULL);
-        for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
-        assert_int_equal(world.wrong, 0);
-        for (unsigned i = 0; i < ARRAYS; i++) assert_true(step_read(i));
-        for (unsigned i = 0; i < ARRAYS; i++) drop(world.x[i]);
-        assert_int_equal(test_stats(rt).live, 0);
+        run_program(seed);
         if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
         tide_close(rt);
     }

@@ -3,6 +3,7 @@
 ** turn; devices that are lost beside others. */
 #include "tests/clean_environment.h"
 #include "tests/devices.h"
+#include "tests/hooked_host.h"
 
 /* ---- host devices with access to enable, whose calls can fail, or bring zeros ---- */
 
@@ -12,16 +13,16 @@ static struct {
     const struct tidei_device_ops *real;
     tidei_device *impossible; /* nobody has peer access to it */
     atomic_int asked, enabled[N][N];
-    atomic_int copies;  /* on the device, so far */
-    int zeros_at;       /* the one that brings zeros; 0: none */
-    _Atomic long calls; /* of all slots that can fail */
-    _Atomic long fail_at;
+    atomic_int copies;      /* on the device, so far */
+    int zeros_at;           /* the one that brings zeros; 0: none */
+    _Atomic uint64_t calls; /* of all slots that can fail */
+    _Atomic uint64_t fail_at;
 } dbl;
 
 static tide_status turn(const char *slot) {
-    long call = atomic_fetch_add(&dbl.calls, 1) + 1;
+    uint64_t call = atomic_fetch_add(&dbl.calls, 1) + 1;
     if (call != atomic_load(&dbl.fail_at)) return TIDE_OK;
-    return tidei_fail(TIDE_E_DEVICE, slot, "call %ld, %s, fails on purpose", call, slot);
+    return tidei_fail(TIDE_E_DEVICE, slot, "call %llu, %s, fails on purpose", (unsigned long long)call, slot);
 }
 #define FAILING(slot, parameters, ...)                                                                             \
     static tide_status dbl_##slot parameters {                                                                     \
@@ -219,20 +220,6 @@ static void what_brings_wrong_bytes_is_not_used(void **state) {
 
 /* ---- what fails in its turn ---- */
 
-static struct { _Atomic long calls, fail_at, held; } hook;
-static void *hook_alloc(void *user, size_t n) {
-    (void)user;
-    if (atomic_fetch_add(&hook.calls, 1) + 1 == atomic_load(&hook.fail_at)) return NULL;
-    atomic_fetch_add(&hook.held, 1);
-    return malloc(n);
-}
-static void hook_free(void *user, void *p) {
-    (void)user;
-    if (p) atomic_fetch_sub(&hook.held, 1);
-    free(p);
-}
-static const tide_host_memory hooked = {hook_alloc, hook_free, NULL};
-
 static struct {
     tide_runtime *rt;
     tide_array *a, *made;
@@ -279,7 +266,7 @@ static const struct task {
 };
 
 /* The n-th call, or allocation of host memory, fails. False: that was not reached. */
-static bool fails_once(const struct task *t, bool by_hook, long n) {
+static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     tide_config c = devices_config(2, t->peers);
     c.host = &hooked;
     memset(&work, 0, sizeof work);
@@ -289,7 +276,7 @@ static bool fails_once(const struct task *t, bool by_hook, long n) {
     on(work.rt, 1);
     synchronize_all(work.rt);
     size_t live = live_of(work.rt, 1);
-    _Atomic long *calls = by_hook ? &hook.calls : &dbl.calls, *fail_at = by_hook ? &hook.fail_at : &dbl.fail_at;
+    _Atomic uint64_t *calls = by_hook ? &hook.calls : &dbl.calls, *fail_at = by_hook ? &hook.fail_at : &dbl.fail_at;
     atomic_store(calls, 0);
     atomic_store(fail_at, n);
     tide_clear_error();
@@ -300,8 +287,9 @@ static bool fails_once(const struct task *t, bool by_hook, long n) {
         if (status != (by_hook ? TIDE_E_HOST_NOMEM : TIDE_E_DEVICE) ||
             strncmp(tide_last_error()->operation, "tide_", 5))
             if (!strstr(tide_last_error()->operation, "->"))
-                fail_msg("%s, %s %ld: %s by \"%s\": %s", t->name, by_hook ? "host memory" : "call", n,
-                         tide_status_name(status), tide_last_error()->operation, tide_last_error()->message);
+                fail_msg("%s, %s %llu: %s by \"%s\": %s", t->name, by_hook ? "host memory" : "call",
+                         (unsigned long long)n, tide_status_name(status), tide_last_error()->operation,
+                         tide_last_error()->message);
         tide_clear_error();
     } else {
         t->check();
@@ -311,7 +299,8 @@ static bool fails_once(const struct task *t, bool by_hook, long n) {
     synchronize_all(work.rt);
     assert_int_equal(live_of(work.rt, 1), live);
     assert_true(tidei_runtime_valid(work.rt));
-    if (t->run() != TIDE_OK) fail_msg("%s, %ld, afterwards: %s", t->name, n, tide_last_error()->message);
+    if (t->run() != TIDE_OK)
+        fail_msg("%s, %llu, afterwards: %s", t->name, (unsigned long long)n, tide_last_error()->message);
     t->check();
     if (!strcmp(t->peers, "all")) assert_int_equal(tide_device_reaches(work.rt, 1, 0), 1);
     tide_release(work.made);
@@ -325,7 +314,7 @@ static void each_failure_is_clean(void **state) {
     const struct task *t = *state;
     if (t->is_long && test_quick()) skip();
     for (int by_hook = 0; by_hook < 2; by_hook++) {
-        long n = 1;
+        uint64_t n = 1;
         while (fails_once(t, by_hook, n)) n++;
         assert_true(n > (by_hook ? 1 : 3));
     }
