@@ -174,8 +174,9 @@ static void count_in(tidei_cache *c, size_t bytes, size_t size) {
 /* When no entry of the thread's cache takes x; c: there may be one once others are out of the way, or NULL. */
 __attribute__((noinline)) static void free_slowly(tidei_tide *p, tidei_cache *c, tidei_extent *x, size_t bytes,
                                                   uint16_t slot, uint64_t tick) {
+    size_t size = x->size; /* once a cache has x anybody may take it */
     if (c && tidei_tide_cache_anew(p, c, x)) {
-        count_in(c, bytes, x->size);
+        count_in(c, bytes, size);
         return;
     }
     tidei_lock_take(&p->lock); /* whoever looked at x has done so now */
