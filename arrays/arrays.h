@@ -8,6 +8,7 @@
 #include <tide/array.h>
 #include <tide/batches.h>
 #include <tide/expr.h>
+#include <tide/linalg.h>
 #include <tide/ops.h>
 #include <tide/random.h>
 

@@ -94,6 +94,8 @@ const char *tide_status_name(tide_status s) {
         {TIDE_E_FREED, "TIDE_E_FREED"},
         {TIDE_E_PARSE, "TIDE_E_PARSE"},
         {TIDE_E_FORMAT, "TIDE_E_FORMAT"},
+        {TIDE_E_SINGULAR, "TIDE_E_SINGULAR"},
+        {TIDE_E_CONVERGENCE, "TIDE_E_CONVERGENCE"},
         {TIDE_E_NOMEM, "TIDE_E_NOMEM"},
         {TIDE_E_HOST_NOMEM, "TIDE_E_HOST_NOMEM"},
         {TIDE_E_DEVICE, "TIDE_E_DEVICE"},

@@ -38,14 +38,16 @@ typedef int32_t tide_status;
 enum {
     TIDE_OK = 0,
     /* the caller's input */
-    TIDE_E_INVALID = 1, /* an argument outside what the function accepts */
-    TIDE_E_SHAPE = 2,   /* shapes or axes that do not fit together */
-    TIDE_E_DTYPE = 3,   /* element types that do not fit together */
-    TIDE_E_BOUNDS = 4,  /* an index or axis out of range */
-    TIDE_E_EMPTY = 5,   /* a reduction without an identity over no elements */
-    TIDE_E_FREED = 6,   /* use of an array after tide_free */
-    TIDE_E_PARSE = 7,   /* a malformed expression; the message points at the column */
-    TIDE_E_FORMAT = 8,  /* a malformed file */
+    TIDE_E_INVALID = 1,  /* an argument outside what the function accepts */
+    TIDE_E_SHAPE = 2,    /* shapes or axes that do not fit together */
+    TIDE_E_DTYPE = 3,    /* element types that do not fit together */
+    TIDE_E_BOUNDS = 4,   /* an index or axis out of range */
+    TIDE_E_EMPTY = 5,    /* a reduction without an identity over no elements */
+    TIDE_E_FREED = 6,    /* use of an array after tide_free */
+    TIDE_E_PARSE = 7,    /* a malformed expression; the message points at the column */
+    TIDE_E_FORMAT = 8,   /* a malformed file */
+    TIDE_E_SINGULAR = 9, /* a matrix without an inverse, or that is not positive definite; the message says which */
+    TIDE_E_CONVERGENCE = 10, /* an iteration did not converge; the message says in which matrix */
     /* the machine */
     TIDE_E_NOMEM = 20,       /* device memory is exhausted; the message is the out-of-memory report */
     TIDE_E_HOST_NOMEM = 21,  /* host memory is exhausted */

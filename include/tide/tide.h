@@ -10,6 +10,7 @@
 #include <tide/memory.h>
 #include <tide/expr.h>
 #include <tide/ops.h>
+#include <tide/linalg.h>
 #include <tide/random.h>
 #include <tide/adapt.h>
 #include <tide/batches.h>
