@@ -31,8 +31,8 @@ bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 ** installed, saying which and how to get it. */
 tide_status tidei_gemm_batched(tide_stream *s, const tidei_gemm *g, const char *op);
 
-/* Between the two the reclaim ladder leaves the library's handle on d alone: a product is under way that needs it, so what
-** letting go of it gave would be wanted back at once. Where there is no handle to keep they do nothing. */
+/* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is under way that needs it, so
+** what letting go of it gave would be wanted back at once. */
 void tidei_gemm_begin(tidei_dev *d);
 void tidei_gemm_end(tidei_dev *d);
 
@@ -46,7 +46,5 @@ void tidei_matrix_extent(const tidei_gemm *g, const tidei_matrix *x, int64_t row
 /* ---- the two sides (blas_host.c, blas_cuda.c) ---- */
 tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
-tide_status tidei_cublas_open(tide_runtime *rt, struct tidei_cublas **out); /* loads nothing yet */
-void tidei_cublas_close(struct tidei_cublas *c);
 
 #endif

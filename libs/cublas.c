@@ -1,4 +1,4 @@
-/* cublas.c: finds libcublas and fills the table of its functions. */
+/* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the cache. */
 #include "libs/cublas.h"
 #include "runtime/device/cuda/nvrtc.h"
 
@@ -72,3 +72,48 @@ void tidei_cublas_use(const tidei_cublas_table *t) {
     replaced = t;
     pthread_mutex_unlock(&lock);
 }
+
+/* ---- handles ---- */
+
+static const void *known(void) {
+    pthread_mutex_lock(&lock);
+    const tidei_cublas_table *t = replaced ? replaced : opened ? &table : NULL;
+    pthread_mutex_unlock(&lock);
+    return t;
+}
+
+static unsigned create(const void *lib, void **out) {
+    const tidei_cublas_table *t = lib;
+    tidei_cublas_handle h = NULL;
+    tidei_cublas_status r = t->cublasCreate_v2(&h);
+    if (r == TIDEI_CUBLAS_SUCCESS) {
+        r = t->cublasSetMathMode(h, TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION);
+        if (r != TIDEI_CUBLAS_SUCCESS) t->cublasDestroy_v2(h);
+    }
+    *out = h;
+    return r;
+}
+static unsigned destroy(const void *lib, void *handle) {
+    return ((const tidei_cublas_table *)lib)->cublasDestroy_v2(handle);
+}
+static unsigned set_stream(const void *lib, void *handle, void *native) {
+    return ((const tidei_cublas_table *)lib)->cublasSetStream_v2(handle, native);
+}
+static unsigned set_workspace(const void *lib, void *handle, void *at, size_t bytes) {
+    return ((const tidei_cublas_table *)lib)->cublasSetWorkspace_v2(handle, at, bytes);
+}
+
+/* cublasCreate says "not initialized" where memory is short; calls whose kernels do not load, "internal error". */
+static const unsigned short_codes[] = {TIDEI_CUBLAS_NOT_INITIALIZED, TIDEI_CUBLAS_ALLOC_FAILED,
+                                       TIDEI_CUBLAS_INTERNAL_ERROR};
+
+const tidei_handle_kind tidei_cublas_kind = {.name = "cuBLAS",
+                                             .about = 64 * TIDEI_MIB,
+                                             .most = 128 * TIDEI_MIB,
+                                             .lib = known,
+                                             .create = create,
+                                             .destroy = destroy,
+                                             .set_stream = set_stream,
+                                             .set_workspace = set_workspace,
+                                             .short_codes = short_codes,
+                                             .nshort = TIDEI_COUNT(short_codes)};

@@ -2,6 +2,7 @@
 #ifndef TIDEI_CUBLAS_H
 #define TIDEI_CUBLAS_H
 
+#include "libs/handles.h"
 #include "runtime/device/cuda/driver.h"
 
 typedef unsigned int tidei_cublas_status; /* cublasStatus_t */
@@ -14,6 +15,7 @@ enum {
     TIDEI_CUBLAS_SUCCESS = 0,
     TIDEI_CUBLAS_NOT_INITIALIZED = 1,
     TIDEI_CUBLAS_ALLOC_FAILED = 3,
+    TIDEI_CUBLAS_INTERNAL_ERROR = 14,
     TIDEI_CUBLAS_OP_N = 0,
     TIDEI_CUBLAS_OP_T = 1,
     TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION =
@@ -56,6 +58,8 @@ typedef struct tidei_cublas_table {
 /* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the process keeps it.
 ** TIDE_E_UNSUPPORTED that says how to get it. */
 tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out);
+/* Its handles, for the cache. They compute without TF32, and sum in the wide type. */
+extern const tidei_handle_kind tidei_cublas_kind;
 /* Tests: from now on tidei_cublas_load gives this table; NULL: the real one again. */
 void tidei_cublas_use(const tidei_cublas_table *table);
 

@@ -6,7 +6,8 @@
 ** used last.
 ** What must stay true: a handle's bytes are counted against the limits from before it is made until it is destroyed. The first
 ** of a kind reserves what the table says, and what it took, measured, counts for it and all later ones. Idle handles hold no
-** more than the cap; what exceeds it goes by least recent use. Duplicates are a luxury: where one of the kind exists, another
+** more than the cap; what exceeds it goes by least recent use. The ladder's purge takes those that are idle but for the last used
+** one of each kind, its drop that one too. Duplicates are a luxury: where one of the kind exists, another
 ** one is made only if it fits without a climb, else its turn is waited for. A handle outlives no call's memory: workspaces are
 ** blocks of our pool that the call uses like operands. */
 #ifndef TIDEI_HANDLES_H
@@ -31,8 +32,9 @@ typedef struct tidei_handle_kind {
     unsigned nshort;
 } tidei_handle_kind;
 
-tide_status tidei_handles_open(tide_runtime *rt, struct tidei_handles **out);
-void tidei_handles_close(struct tidei_handles *h); /* no call is under way */
+typedef struct tidei_handles tidei_handles; /* the caches of a runtime */
+tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out);
+void tidei_handles_close(tidei_handles *h); /* no call is under way */
 
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of them is what set_workspace is
 ** told. `run` queues the work and returns the library's status; it may be called again after a status that turned out to mean a

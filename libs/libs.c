@@ -1,18 +1,18 @@
 /* libs.c: opens and closes the libraries' floor. */
 #include "libs/libs.h"
-#include "libs/blas.h"
+#include "libs/handles.h"
 
 tide_status tidei_libs_open(tide_runtime *rt) {
     tidei_libs *l = tidei_host_alloc(rt, sizeof *l);
     if (!l) return tidei_fail_host_memory("tide_open", sizeof *l);
     rt->libs = l;
-    return tidei_cublas_open(rt, &l->cublas);
+    return tidei_handles_open(rt, &l->handles);
 }
 
 void tidei_libs_close(tide_runtime *rt) {
     tidei_libs *l = tidei_libs_of(rt);
     if (!l) return;
-    tidei_cublas_close(l->cublas);
+    tidei_handles_close(l->handles);
     tidei_host_free(rt, l);
     rt->libs = NULL;
 }

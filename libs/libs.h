@@ -4,9 +4,9 @@
 
 #include "runtime/runtime.h"
 
-/* What hangs off rt->libs: each library's own state. */
+/* What hangs off rt->libs. */
 typedef struct tidei_libs {
-    struct tidei_cublas *cublas;
+    struct tidei_handles *handles;
 } tidei_libs;
 static inline tidei_libs *tidei_libs_of(tide_runtime *rt) { return rt->libs; }
 

@@ -22,15 +22,22 @@ size_t tidei_hard_limit(tidei_dev *d) {
     return atomic_load(&d->unified) ? tidei_min_size(limit, d->d->info.total_bytes) : limit;
 }
 
+static tide_status beyond_limit(size_t bytes, size_t limit, size_t backed) {
+    return tidei_fail(TIDE_E_NOMEM, "tidei_back", "%zu bytes more would exceed the limit of %zu (%zu backed)",
+                      bytes, limit, backed);
+}
+
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
     size_t limit, old = atomic_load(&d->backed), now;
     do {
         limit = tidei_hard_limit(d);
         now = old + bytes;
-        if (now < old || now > limit || library_bytes(d) > limit - now)
-            return tidei_fail(TIDE_E_NOMEM, "tidei_back",
-                              "%zu bytes more would exceed the limit of %zu (%zu backed)", bytes, limit, old);
+        if (now < old || now > limit || library_bytes(d) > limit - now) return beyond_limit(bytes, limit, old);
     } while (!atomic_compare_exchange_weak(&d->backed, &old, now));
+    if (tidei_unlikely(atomic_load(&d->library) > limit - now)) { /* a handle was counted meanwhile */
+        atomic_fetch_sub(&d->backed, bytes);
+        return beyond_limit(bytes, limit, old);
+    }
     atomic_fetch_add_explicit(&d->rt->backed, bytes, memory_order_relaxed);
     size_t peak = atomic_load_explicit(&d->peak_backed, memory_order_relaxed);
     while (peak < now && !atomic_compare_exchange_weak(&d->peak_backed, &peak, now)) {}
@@ -44,6 +51,18 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
 }
 
+/* Library state is counted first and looked at then, backed memory the other way round: of two threads that come at once,
+** one sees the other. */
+bool tidei_library_back(tidei_dev *d, size_t bytes) {
+    size_t limit = tidei_hard_limit(d), library = atomic_fetch_add(&d->library, bytes) + bytes,
+           backed = atomic_load(&d->backed);
+    if (library >= bytes && backed <= limit && library <= limit - backed) return true;
+    atomic_fetch_sub(&d->library, bytes);
+    return false;
+}
+
+void tidei_library_unback(tidei_dev *d, size_t bytes) { atomic_fetch_sub(&d->library, bytes); }
+
 void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
 
 void tidei_transit_end(tidei_dev *d, bool changed) {
@@ -51,7 +70,7 @@ void tidei_transit_end(tidei_dev *d, bool changed) {
     atomic_fetch_sub(&d->transits.under_way, 1);
 }
 
-static bool above_soft(tidei_dev *d, size_t bytes) {
+bool tidei_above_soft(tidei_dev *d, size_t bytes) {
     size_t soft = atomic_load_explicit(&d->soft_limit, memory_order_relaxed);
     size_t used = atomic_load_explicit(&d->backed, memory_order_relaxed) + library_bytes(d);
     return used > soft || bytes > soft - used;
@@ -528,7 +547,7 @@ tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, ti
 }
 
 tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
-    bool soft = above_soft(d, bytes);
+    bool soft = tidei_above_soft(d, bytes);
     tidei_saved_error before;
     tidei_error_save(&before);
     tidei_attempted first = {.seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
@@ -561,7 +580,7 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
                                tidei_attempt_fn attempt, void *arg) {
     struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind};
     struct kind_attempt k = {attempt, arg, &c};
-    bool soft = tidei_on_device(kind) && above_soft(d, bytes);
+    bool soft = tidei_on_device(kind) && tidei_above_soft(d, bytes);
     uint64_t seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
     tidei_saved_error before;
     tidei_error_save(&before);

@@ -57,10 +57,13 @@ tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t byt
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
 size_t tidei_hard_limit(tidei_dev *d);
 
-/* Memory a pool is about to take from the driver, or library state about to be made: counted against the limits, before
-** the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
+/* Memory a pool is about to take from the driver: counted against the limits, before the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */
 tide_status tidei_back(tidei_dev *d, size_t bytes);
 void tidei_unback(tidei_dev *d, size_t bytes);
+bool tidei_library_back(tidei_dev *d,
+                        size_t bytes); /* the same for library state; false, without an error, beyond the limit */
+void tidei_library_unback(tidei_dev *d, size_t bytes);
+bool tidei_above_soft(tidei_dev *d, size_t bytes); /* whether so much more would be */
 
 /* Memory on its way to a pool or back to the driver: it counts against the limits, and nobody can have it yet. Device calls
 ** take long, so who climbs meanwhile would fail for want of what is about to be there. Between begin, after tidei_back or

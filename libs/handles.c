@@ -1,0 +1,565 @@
+/* handles.c: the cache of library handles: who has which, what they take, and how they give way.
+**
+** A slot's state is the only thing that two threads meet at: EMPTY and IDLE belong to nobody, TAKEN to who made it so by CAS,
+** who alone may read and write the rest. What must stay true besides: d->library is the sum of what slots count, and of what is
+** reserved for one that is being made; a waiter is woken by every slot that becomes IDLE or EMPTY.
+** Locks: `making` orders the makers, whose measurements would disturb each other; nothing climbs and no callback runs under it.
+** `lock` is a leaf that waiters sleep on. */
+#include "libs/handles.h"
+#include "libs/libs.h"
+#include "runtime/device/cuda/driver.h"
+
+#define SLOTS 64 /* of a device, for all kinds: who finds them all taken waits for one */
+#define KINDS 16 /* of handles in a process */
+
+enum { EMPTY, IDLE, TAKEN };
+
+typedef struct slot {
+    _Atomic unsigned state;
+    _Atomic(const tidei_handle_kind *) kind; /* looked at by who has not taken it yet, to choose */
+    _Atomic uint64_t used;                   /* likewise: the table's clock when it was given back */
+    _Atomic size_t bytes;                    /* likewise: counted for it */
+    void *handle;
+} slot;
+
+/* What a device knows of a kind. */
+typedef struct kind_state {
+    _Atomic(const tidei_handle_kind *) kind; /* NULL: not used yet; never changes then */
+    _Atomic size_t takes;                    /* bytes of one handle, as measured */
+    atomic_bool measured;
+    _Atomic unsigned made, keepers;
+} kind_state;
+
+typedef struct table {
+    slot slots[SLOTS];
+    kind_state kinds[KINDS];
+    _Atomic uint64_t clock;
+    _Atomic size_t bytes; /* of all handles */
+    pthread_mutex_t making, lock;
+    pthread_cond_t changed;
+    _Atomic unsigned waiting;
+} table;
+
+struct tidei_handles {
+    tide_runtime *rt;
+    tidei_reclaimable reclaim;
+    _Atomic size_t cap;
+    unsigned n;
+    table tables[]; /* one a device */
+};
+
+static table *table_of(const tidei_dev *d) { return &tidei_libs_of(d->rt)->handles->tables[d->index]; }
+
+static kind_state *state_of(table *t, const tidei_handle_kind *k) {
+    for (unsigned i = 0; i < KINDS; i++) {
+        const tidei_handle_kind *there = atomic_load_explicit(&t->kinds[i].kind, memory_order_acquire);
+        if (there == k || (!there && atomic_compare_exchange_strong(&t->kinds[i].kind, &there, k)) || there == k)
+            return &t->kinds[i];
+    }
+    tidei_check(!"more kinds of handles than KINDS");
+    return &t->kinds[KINDS - 1];
+}
+
+/* ---- the context ---- Libraries work in the calling thread's current one. */
+
+typedef struct context {
+    const tidei_cu *cu;
+    tidei_cu_ctx ctx;
+} context;
+
+static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
+    tide_stream *own =
+        d->stream0; /* not the call's, which may be CUDA's default one, of whatever context is current */
+    tidei_dstream *ds = own->ds;
+    if (!ds) return tidei_lost(d, op); /* only a lost device's default stream goes before its libraries */
+    tidei_cu_stream native = d->d->ops->stream_native(d->d, ds);
+    tide_status status = tidei_cu_open(&c->cu);
+    if (status != TIDE_OK) return status;
+    tidei_cu_result r = c->cu->cuStreamGetCtx(native, &c->ctx);
+    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuCtxPushCurrent(c->ctx);
+    return r == TIDEI_CU_SUCCESS
+               ? TIDE_OK
+               : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)", tidei_cu_name(c->cu, r), r);
+}
+
+static void leave_context(const context *c) {
+    tidei_cu_ctx ours;
+    c->cu->cuCtxPopCurrent(&ours);
+}
+
+/* ---- failures ---- */
+
+/* Free on the device so much, a handle or call that fails lacks something else than memory. */
+static size_t plenty(const tidei_handle_kind *k) { return 4 * k->about; }
+
+/* A status of the library's. It has many words for a lack of memory, and the same ones for other things, so what the device has
+** free decides. */
+static tide_status library_failed(tidei_dev *d, const tidei_handle_kind *k, unsigned r, const char *what,
+                                  const char *op) {
+    size_t free_bytes = 0, total = 0;
+    bool may_be_short = false;
+    if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return tidei_last_status(); /* lost */
+    for (unsigned i = 0; i < k->nshort; i++) may_be_short |= k->short_codes[i] == r;
+    if (may_be_short && free_bytes < plenty(k))
+        return tidei_fail(TIDE_E_NOMEM, op, "%s: error %u in %s with %zu bytes free on %s", k->name, r, what,
+                          free_bytes, d->d->info.name);
+    return tidei_fail(TIDE_E_DEVICE, op, "%s: error %u in %s; %s has %zu bytes free, so memory is not the reason",
+                      k->name, r, what, d->d->info.name, free_bytes);
+}
+
+/* ---- slots ---- */
+
+static void wake(table *t) {
+    if (!atomic_load(&t->waiting)) return;
+    pthread_mutex_lock(&t->lock);
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void put(table *t, slot *s, unsigned state) {
+    atomic_store(&s->state, state);
+    wake(t);
+}
+
+/* By one CAS, whoever used it last and wherever that thread is now. */
+static bool take_as(table *t, slot *s, unsigned state, const tidei_handle_kind *k) {
+    unsigned was = state;
+    if (!atomic_compare_exchange_strong(&s->state, &was, TAKEN)) return false;
+    if (!k || atomic_load(&s->kind) == k) return true;
+    put(t, s, state); /* it went to another kind in between */
+    return false;
+}
+
+static slot *take_idle(table *t, const tidei_handle_kind *k) {
+    for (unsigned i = 0; i < SLOTS; i++) {
+        slot *s = &t->slots[i];
+        if (atomic_load_explicit(&s->state, memory_order_relaxed) == IDLE && atomic_load(&s->kind) == k &&
+            take_as(t, s, IDLE, k))
+            return s;
+    }
+    return NULL;
+}
+
+static slot *take_empty(table *t) {
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (take_as(t, &t->slots[i], EMPTY, NULL)) return &t->slots[i];
+    return NULL;
+}
+
+struct waiter {
+    table *t;
+    const tidei_handle_kind *kind;
+    slot *got;
+};
+
+static bool has_empty(table *t) {
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (atomic_load(&t->slots[i].state) == EMPTY) return true;
+    return false;
+}
+
+/* Until there is an idle one, or none of the kind at all and a slot for one. */
+static void wait_for_one(void *p) {
+    struct waiter *w = p;
+    table *t = w->t;
+    const kind_state *ks = state_of(t, w->kind);
+    pthread_mutex_lock(&t->lock);
+    atomic_fetch_add(&t->waiting, 1);
+    while (!(w->got = take_idle(t, w->kind)) && (atomic_load(&ks->made) || !has_empty(t)))
+        pthread_cond_wait(&t->changed, &t->lock);
+    atomic_fetch_sub(&t->waiting, 1);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- making and destroying ---- */
+
+/* What the device has free, as far as others than our pools change it. */
+static size_t free_but_ours(tidei_dev *d) {
+    size_t free_bytes = 0, total;
+    if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return 0;
+    return free_bytes + atomic_load(&d->backed);
+}
+
+/* What a first handle took, from what the device had free before and after. That is everybody's: what another process took at
+** the same time is not the handle's. */
+static size_t taken(const tidei_handle_kind *k, size_t before, size_t after) {
+    size_t bytes = before > after ? before - after : 0;
+    return bytes > k->most ? k->about : bytes;
+}
+
+static tide_status beyond_limit(const tidei_handle_kind *k, size_t bytes, const char *op) {
+    return tidei_fail(TIDE_E_NOMEM, op, "a %s handle takes %zu bytes, more than the limit leaves", k->name, bytes);
+}
+
+/* The count goes from what was reserved to what the first one took; beyond the limit that is one too many. */
+static bool settle(tidei_dev *d, size_t reserved, size_t took) {
+    if (took <= reserved) return tidei_library_unback(d, reserved - took), true;
+    return tidei_library_back(d, took - reserved);
+}
+
+/* In the context, under `making`, with an empty slot of ours: a handle counted and idle, or the slot empty again. */
+static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_kind *k, const void *lib,
+                          const char *op) {
+    kind_state *ks = state_of(t, k);
+    bool measured = atomic_load(&ks->measured);
+    size_t reserved = measured ? atomic_load(&ks->takes) : k->about, took = reserved;
+    void *h = NULL;
+    if (!tidei_library_back(d, reserved)) return beyond_limit(k, reserved, op);
+    size_t before = measured ? 0 : free_but_ours(d);
+    unsigned r = k->create(lib, &h);
+    if (r) {
+        tidei_library_unback(d, reserved);
+        return library_failed(d, k, r, "making a handle", op);
+    }
+    if (!measured) took = taken(k, before, free_but_ours(d));
+    atomic_store(&ks->takes, took);
+    atomic_store(&ks->measured, true);
+    if (!settle(d, reserved, took)) {
+        (void)k->destroy(lib, h);
+        tidei_library_unback(d, reserved);
+        return beyond_limit(k, took, op);
+    }
+    s->handle = h;
+    atomic_store(&s->bytes, took);
+    atomic_store(&s->kind, k);
+    atomic_store(&s->used, atomic_fetch_add(&t->clock, 1) + 1);
+    atomic_fetch_add(&ks->made, 1);
+    atomic_fetch_add(&t->bytes, took);
+    return TIDE_OK;
+}
+
+/* One more handle, taken. *out NULL, without a failure: all slots are taken. */
+static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, const char *op, slot **out) {
+    table *t = table_of(d);
+    context c;
+    slot *s = take_empty(t);
+    *out = NULL;
+    if (!s) return TIDE_OK;
+    tide_status status = enter_context(d, &c, op);
+    if (status == TIDE_OK) {
+        pthread_mutex_lock(&t->making);
+        status = create(d, t, s, k, lib, op);
+        pthread_mutex_unlock(&t->making);
+        leave_context(&c);
+    }
+    if (status == TIDE_OK)
+        *out = s;
+    else
+        put(t, s, EMPTY);
+    return status;
+}
+
+/* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its context is not to be had. One
+** that the library does not destroy is nobody's any more, and stays counted, for its memory did not come back. */
+static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
+    table *t = table_of(d);
+    const tidei_handle_kind *k = atomic_load(&s->kind);
+    const void *lib = k->lib();
+    size_t bytes = atomic_load(&s->bytes);
+    context c;
+    if (!lib || enter_context(d, &c, "tide_reclaim") != TIDE_OK) {
+        *failed = true;
+        put(t, s, IDLE);
+        return 0;
+    }
+    unsigned r = k->destroy(lib, s->handle);
+    leave_context(&c);
+    s->handle = NULL;
+    atomic_store(&s->kind, NULL);
+    atomic_fetch_sub(&state_of(t, k)->made, 1);
+    atomic_fetch_sub(&t->bytes, bytes);
+    put(t, s, EMPTY);
+    if (r) {
+        tidei_fail(TIDE_E_DEVICE, "tide_reclaim", "%s: error %u in destroying a handle of %zu bytes", k->name, r,
+                   bytes);
+        *failed = true;
+        return 0;
+    }
+    tidei_library_unback(d, bytes);
+    return bytes;
+}
+
+/* ---- giving way ---- */
+
+/* The one that has been idle longest, among those that may go: `spare_last` leaves each kind the one it used last. */
+static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
+    for (;;) {
+        slot *oldest = NULL;
+        uint64_t least = UINT64_MAX, newest[KINDS] = {0};
+        for (unsigned i = 0; i < SLOTS && spare_last; i++) {
+            slot *s = &t->slots[i];
+            const tidei_handle_kind *k = atomic_load(&s->kind);
+            uint64_t used = atomic_load(&s->used);
+            if (k && newest[state_of(t, k) - t->kinds] < used) newest[state_of(t, k) - t->kinds] = used;
+        }
+        for (unsigned i = 0; i < SLOTS; i++) {
+            slot *s = &t->slots[i];
+            const tidei_handle_kind *k = atomic_load(&s->kind);
+            uint64_t used = atomic_load(&s->used);
+            if (atomic_load(&s->state) != IDLE || !k || used <= after || used >= least) continue;
+            const kind_state *ks = state_of(t, k);
+            if (spare_last && used == newest[ks - t->kinds]) continue;
+            if (atomic_load(&ks->keepers) && atomic_load(&ks->made) == 1) continue;
+            oldest = s;
+            least = used;
+        }
+        if (!oldest) return NULL;
+        if (take_as(t, oldest, IDLE, NULL)) return oldest;
+    }
+}
+
+/* Destroys idle ones until `wanted` bytes came back. Each is tried once: one that fails stays, and does not hide the others. */
+static size_t give_way(tidei_dev *d, size_t wanted, bool spare_last, bool *failed) {
+    table *t = table_of(d);
+    size_t given = 0;
+    uint64_t after = 0;
+    for (slot *s; given < wanted && (s = take_oldest(t, spare_last, after));) {
+        uint64_t used = atomic_load(&s->used);
+        bool this_failed = false;
+        given += destroy(d, s, &this_failed);
+        *failed |= this_failed;
+        if (this_failed) after = used;
+    }
+    return given;
+}
+
+/* Each kind keeps the handle that was used last: what is in use is wanted again at once. */
+static size_t purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    (void)self;
+    return give_way(d, wanted, true, failed);
+}
+
+static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    (void)self;
+    return give_way(d, wanted, false, failed);
+}
+
+static size_t idle_bytes(table *t) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (atomic_load(&t->slots[i].state) == IDLE) bytes += atomic_load(&t->slots[i].bytes);
+    return bytes;
+}
+
+/* Beyond the cap the least recently used go, which may wait for the device. The one just used stays. */
+static void keep_to_cap(tidei_dev *d, table *t) {
+    size_t cap = atomic_load(&tidei_libs_of(d->rt)->handles->cap);
+    if (tidei_likely(atomic_load(&t->bytes) <= cap)) return;
+    size_t idle = idle_bytes(t);
+    bool failed = false;
+    tidei_saved_error before;
+    if (idle <= cap) return;
+    tidei_error_save(&before);
+    give_way(d, idle - cap, true, &failed);
+    if (failed)
+        tidei_log(d->rt, TIDE_LOG_WARNING, "handles: keeping to the cap of %zu bytes: %s", cap,
+                  tide_last_error()->message);
+    tidei_error_restore(&before);
+}
+
+static void give(tidei_dev *d, slot *s) {
+    table *t = table_of(d);
+    atomic_store(&s->used, atomic_fetch_add(&t->clock, 1) + 1);
+    put(t, s, IDLE);
+    keep_to_cap(d, t);
+}
+
+/* ---- calls ---- */
+
+void tidei_library_keep(tidei_dev *d, const tidei_handle_kind *kind) {
+    atomic_fetch_add(&state_of(table_of(d), kind)->keepers, 1);
+}
+void tidei_library_unkeep(tidei_dev *d, const tidei_handle_kind *kind) {
+    atomic_fetch_sub(&state_of(table_of(d), kind)->keepers, 1);
+}
+
+/* Bytes that a handle is about to take, as far as is known. */
+static size_t about(tidei_dev *d, const tidei_handle_kind *k) {
+    kind_state *ks = state_of(table_of(d), k);
+    return atomic_load(&ks->measured) ? atomic_load(&ks->takes) : k->about;
+}
+
+/* Makes sure that there is a handle. */
+static tide_status provide(void *arg, unsigned flags) {
+    const tidei_library_call *c = arg;
+    tidei_dev *d = c->s->dev;
+    table *t = table_of(d);
+    slot *s = NULL;
+    (void)flags;
+    if (atomic_load(&state_of(t, c->kind)->made)) return TIDE_OK;
+    tide_status status = make(d, c->kind, c->lib, c->op, &s);
+    if (s) give(d, s);
+    return status;
+}
+
+tide_status tidei_library_begin(const tidei_library_call *c) {
+    tidei_library_call call = *c;
+    tidei_dev *d = c->s->dev;
+    tidei_library_keep(d, c->kind);
+    if (tidei_likely(atomic_load(&state_of(table_of(d), c->kind)->made))) return TIDE_OK;
+    tide_status status = tidei_with_reclaim(d, about(d, c->kind), c->op, provide, &call);
+    if (status != TIDE_OK) tidei_library_unkeep(d, c->kind);
+    return status;
+}
+
+void tidei_library_end(const tidei_library_call *c) { tidei_library_unkeep(c->s->dev, c->kind); }
+
+/* Another handle beside those that are all in calls just now, if there is room for it that nobody has to make. */
+static slot *make_another(const tidei_library_call *c) {
+    tidei_dev *d = c->s->dev;
+    slot *s = NULL;
+    tidei_saved_error before;
+    if (tidei_above_soft(d, about(d, c->kind))) return NULL;
+    tidei_error_save(&before);
+    if (make(d, c->kind, c->lib, c->op, &s) != TIDE_OK) tidei_error_restore(&before);
+    return s;
+}
+
+/* A handle for this thread alone. Where all of the kind are in calls, their end is waited for. */
+static tide_status acquire(const tidei_library_call *c, slot **out) {
+    tidei_dev *d = c->s->dev;
+    table *t = table_of(d);
+    struct waiter w = {t, c->kind, NULL};
+    while (!(w.got = take_idle(t, c->kind))) {
+        if (!atomic_load(&state_of(t, c->kind)->made)) {
+            /* a climb that began before the call took it in between */
+            tide_status status = make(d, c->kind, c->lib, c->op, &w.got);
+            if (w.got || status != TIDE_OK) {
+                *out = w.got;
+                return status;
+            }
+        } else if ((w.got = make_another(c)))
+            break;
+        tidei_blocking(d->rt, wait_for_one, &w);
+        if (w.got) break;
+    }
+    *out = w.got;
+    return TIDE_OK;
+}
+
+typedef struct attempted {
+    const tidei_library_call *c;
+    unsigned (*ask)(const tidei_library_call *c, void *handle); /* NULL: it is to be run */
+    bool spoiled; /* an earlier attempt may have overwritten operands */
+} attempted;
+
+static tide_status fail_call(const tidei_library_call *c, unsigned r) {
+    char what[256] = "a call";
+    if (c->describe) c->describe(c, what, sizeof what);
+    return library_failed(c->s->dev, c->kind, r, what, c->op);
+}
+
+/* In the context: the window. */
+static tide_status queue(attempted *a, slot *s) {
+    const tidei_library_call *c = a->c;
+    tidei_device *d = c->s->dev->d;
+    tidei_window w;
+    tide_status status = tidei_submit_begin(&w, c->s, c->uses, c->n, c->op);
+    if (status != TIDE_OK) return status;
+    unsigned r = c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
+    if (!r && c->workspace && c->kind->set_workspace)
+        r = c->kind->set_workspace(c->lib, s->handle, (void *)(uintptr_t)w.ranges[c->n - 1].addr,
+                                   c->uses[c->n - 1].bytes);
+    if (!r) {
+        a->spoiled = true;
+        r = c->run(c, s->handle, &w);
+    }
+    tidei_count_locked(&c->s->launches);
+    status = tidei_submit_end(&w, TIDE_OK);
+    return r && status == TIDE_OK ? fail_call(c, r) : status;
+}
+
+static tide_status attempt(void *arg, unsigned flags) {
+    attempted *a = arg;
+    const tidei_library_call *c = a->c;
+    tidei_dev *d = c->s->dev;
+    slot *s;
+    context in;
+    (void)flags;
+    tide_status status = a->spoiled && c->again ? c->again(c) : TIDE_OK;
+    if (status == TIDE_OK) status = acquire(c, &s);
+    if (status != TIDE_OK) return status;
+    status = enter_context(d, &in, c->op);
+    if (status == TIDE_OK) {
+        unsigned r = a->ask ? a->ask(c, s->handle) : 0;
+        status = !a->ask ? queue(a, s) : r ? fail_call(c, r) : TIDE_OK;
+        leave_context(&in);
+    }
+    give(d, s);
+    return status;
+}
+
+tide_status tidei_library_run(const tidei_library_call *c) {
+    attempted a = {.c = c};
+    return tidei_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
+}
+
+tide_status tidei_library_ask(const tidei_library_call *c,
+                              unsigned (*ask)(const tidei_library_call *c, void *handle)) {
+    attempted a = {.c = c, .ask = ask};
+    return tidei_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
+}
+
+/* ---- figures ---- */
+
+void tidei_handles_set_cap(tide_runtime *rt, size_t bytes) {
+    atomic_store(&tidei_libs_of(rt)->handles->cap, bytes);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) keep_to_cap(d, table_of(d));
+}
+
+void tidei_handles_figures(tidei_dev *d, const tidei_handle_kind *kind, tidei_handle_figures *out) {
+    table *t = table_of(d);
+    *out = (tidei_handle_figures){0};
+    for (unsigned i = 0; i < SLOTS; i++) {
+        slot *s = &t->slots[i];
+        const tidei_handle_kind *k = atomic_load(&s->kind);
+        unsigned state = atomic_load(&s->state);
+        if (!k || state == EMPTY || (kind && k != kind)) continue;
+        size_t bytes = atomic_load(&s->bytes);
+        out->made++;
+        out->bytes += bytes;
+        if (state == IDLE) out->idle++, out->idle_bytes += bytes;
+    }
+}
+
+/* ---- opening and closing ---- */
+
+tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out) {
+    size_t bytes = sizeof(tidei_handles) + rt->ndevs * sizeof(table);
+    tidei_handles *h = tidei_host_alloc(rt, bytes);
+    if (!h) return tidei_fail_host_memory("tide_open", bytes);
+    h->rt = rt;
+    h->n = rt->ndevs;
+    atomic_store(&h->cap, TIDEI_HANDLES_CAP);
+    for (unsigned i = 0; i < h->n; i++) {
+        pthread_mutex_init(&h->tables[i].making, NULL);
+        pthread_mutex_init(&h->tables[i].lock, NULL);
+        pthread_cond_init(&h->tables[i].changed, NULL);
+    }
+    h->reclaim = (tidei_reclaimable){.name = "library handles", .purge = purge, .drop = drop, .self = h};
+    tide_status s = tidei_reclaimable_register(rt, &h->reclaim);
+    if (s != TIDE_OK) {
+        tidei_host_free(rt, h);
+        return s;
+    }
+    *out = h;
+    return TIDE_OK;
+}
+
+void tidei_handles_close(tidei_handles *h) {
+    if (!h) return;
+    tidei_reclaimable_unregister(h->rt, &h->reclaim);
+    for (tidei_dev *d = NULL; !tidei_forked() && (d = tidei_dev_next(h->rt, d));) {
+        bool failed = false;
+        give_way(d, SIZE_MAX, false, &failed);
+        if (failed)
+            tidei_log(h->rt, TIDE_LOG_WARNING, "tide_close: a library handle on %s: %s", d->d->info.name,
+                      tide_last_error()->message);
+    }
+    for (unsigned i = 0; i < h->n; i++) {
+        pthread_mutex_destroy(&h->tables[i].making);
+        pthread_mutex_destroy(&h->tables[i].lock);
+        pthread_cond_destroy(&h->tables[i].changed);
+    }
+    tidei_host_free(h->rt, h);
+}

@@ -1,0 +1,648 @@
+/* test_handles.c: the cache of library handles, over a library that only counts, and a double of the driver, on the host device:
+** who gets which handle, what is counted for it, and how it gives way. E13 ("hoarding") is here: parked threads keep nothing. */
+#include "libs/handles.h"
+#include "libs/libs.h"
+#include "runtime/device/cuda/driver.h"
+#include "tests/logged.h"
+#include "tests/tidetest.h"
+
+#define PAGE   (64 * TIDEI_KIB) /* of the host device */
+#define TAKES  (256 * TIDEI_KIB)
+#define MEMORY (16 * TIDEI_MIB)
+#define MANY   8
+
+/* ---- the library ---- */
+
+typedef struct fake_handle {
+    const tidei_handle_kind *kind;
+    tidei_addr memory;
+    atomic_bool in_call;
+    void *workspace; /* since the stream was set */
+} fake_handle;
+
+static struct {
+    tide_runtime *rt;
+    atomic_int made, destroyed, runs;
+    size_t takes, others_take, expected; /* expected: counted before one is made */
+    tidei_addr others;
+    unsigned fail_create, fail_run; /* statuses */
+    int fail_runs, fail_destroy;    /* how often */
+    atomic_bool no_context;
+    char context;
+} fake;
+static _Thread_local int depth; /* contexts pushed */
+
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
+    (void)s;
+    *out = (tidei_cu_ctx)(void *)&fake.context;
+    return fake.no_context ? 1 : 0;
+}
+static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, depth++, 0; }
+static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, depth--, 0; }
+static const tidei_cu driver = {
+    .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
+
+enum { NO_MEMORY = 3, BROKEN = 9 };
+static const char the_lib = 'L';
+static const void *lib(void) { return &the_lib; }
+static tidei_device *device(void) { return fake.rt->devs[0].d; }
+
+static unsigned create_of(const void *l, void **out, const tidei_handle_kind *kind) {
+    assert_ptr_equal(l, &the_lib);
+    assert_int_equal(depth, 1);
+    assert_true(atomic_load(&fake.rt->devs[0].library) >= fake.expected); /* reserved */
+    if (fake.fail_create) return fake.fail_create;
+    tidei_addr memory;
+    if (device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.takes, &memory) != TIDE_OK) return NO_MEMORY;
+    fake_handle *h = calloc(1, sizeof *h);
+    assert_non_null(h);
+    h->memory = memory;
+    atomic_fetch_add(&fake.made, 1);
+    if (fake.others_take)
+        assert_ok(device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.others_take, &fake.others));
+    h->kind = kind;
+    *out = h;
+    return 0;
+}
+static unsigned f_destroy(const void *l, void *handle) {
+    fake_handle *h = handle;
+    assert_ptr_equal(l, &the_lib);
+    assert_int_equal(depth, 1);
+    assert_false(atomic_load(&h->in_call));
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, h->memory, fake.takes);
+    free(h);
+    atomic_fetch_add(&fake.destroyed, 1);
+    return fake.fail_destroy-- > 0 ? BROKEN : 0;
+}
+static unsigned f_stream(const void *l, void *handle, void *native) {
+    fake_handle *h = handle;
+    (void)l, (void)native;
+    assert_int_equal(depth, 1);
+    assert_false(atomic_exchange(&h->in_call, true)); /* one call has it */
+    h->workspace = NULL;
+    return 0;
+}
+static unsigned f_workspace(const void *l, void *handle, void *at, size_t bytes) {
+    (void)l;
+    assert_true(at && bytes == PAGE);
+    ((fake_handle *)handle)->workspace = at;
+    return 0;
+}
+static const unsigned short_codes[] = {NO_MEMORY};
+static unsigned create_one(const void *l, void **out);
+static unsigned create_other(const void *l, void **out);
+#define KIND(text, maker)                                                                                          \
+    {                                                                                                              \
+        .name = text, .about = TAKES, .most = 2 * TAKES, .lib = lib, .create = maker, .destroy = f_destroy,        \
+        .set_stream = f_stream, .set_workspace = f_workspace, .short_codes = short_codes, .nshort = 1              \
+    }
+static const tidei_handle_kind one_kind = KIND("libone", create_one), other_kind = KIND("libother", create_other);
+static unsigned create_one(const void *l, void **out) { return create_of(l, out, &one_kind); }
+static unsigned create_other(const void *l, void **out) { return create_of(l, out, &other_kind); }
+
+/* ---- calls ---- */
+
+/* What a call does while it has its handle. */
+typedef struct step {
+    pthread_barrier_t *inside; /* (may be NULL) meets others there, twice */
+    int again;                 /* how often the operands were brought back */
+    fake_handle *had;
+} step;
+
+static unsigned run(const tidei_library_call *c, void *handle, const tidei_window *w) {
+    fake_handle *h = handle;
+    step *x = c->arg;
+    assert_ptr_equal(h->kind, c->kind);
+    assert_true(atomic_load(&h->in_call) && depth == 1);
+    assert_ptr_equal(h->workspace, (void *)(uintptr_t)w->ranges[c->n - 1].addr);
+    x->had = h;
+    if (x->inside) {
+        pthread_barrier_wait(x->inside);
+        pthread_barrier_wait(x->inside);
+    }
+    atomic_fetch_add(&fake.runs, 1);
+    unsigned r = fake.fail_runs > 0 ? fake.fail_runs--, fake.fail_run : 0;
+    atomic_store(&h->in_call, false);
+    return r;
+}
+static tide_status again(const tidei_library_call *c) {
+    ((step *)c->arg)->again++;
+    return TIDE_OK;
+}
+static void describe(const tidei_library_call *c, char *buf, size_t cap) {
+    (void)c;
+    snprintf(buf, cap, "a call of the test's");
+}
+
+static tide_status call_on(tide_stream *s, const tidei_handle_kind *k, step *x) {
+    tidei_storage *workspace;
+    tidei_use use;
+    tidei_library_call c = {.kind = k,
+                            .lib = lib(),
+                            .s = s,
+                            .uses = &use,
+                            .n = 1,
+                            .workspace = true,
+                            .run = run,
+                            .again = again,
+                            .describe = describe,
+                            .arg = x,
+                            .op = "tide_test"};
+    tide_status status = tidei_library_begin(&c);
+    if (status != TIDE_OK) return status;
+    status = tidei_storage_new(s->dev, PAGE, s, "tide_test", &workspace);
+    if (status == TIDE_OK) {
+        use = (tidei_use){.st = workspace, .offset = 0, .bytes = PAGE, .mode = TIDEI_READ | TIDEI_WRITE};
+        status = tidei_library_run(&c);
+        tidei_storage_release(workspace);
+    }
+    tidei_library_end(&c);
+    return status;
+}
+static tide_status call(void) { return call_on(fake.rt->devs[0].stream0, &one_kind, &(step){0}); }
+
+/* ---- a runtime ---- */
+
+static void open_with(const char *limit) {
+    memset(&fake, 0, sizeof fake);
+    logged.n = 0;
+    fake.takes = TAKES;
+    tidei_cu_use(&driver);
+    fake.rt = test_open(&(tide_config){.device = "host",
+                                       .collector = "refcount",
+                                       .limit = limit,
+                                       .pool = "tide",
+                                       .host_memory = "16MiB",
+                                       .log_level = TIDE_LOG_WARNING,
+                                       .log = keep_line});
+}
+static int setup(void **state) {
+    (void)state;
+    open_with(NULL);
+    return 0;
+}
+static int teardown(void **state) {
+    (void)state;
+    tide_close(fake.rt);
+    assert_int_equal(fake.made, fake.destroyed);
+    assert_int_equal(depth, 0);
+    tidei_cu_use(NULL);
+    return 0;
+}
+static size_t library(void) { return test_stats(fake.rt).library; }
+static tidei_handle_figures figures(const tidei_handle_kind *k) {
+    tidei_handle_figures f;
+    tidei_handles_figures(&fake.rt->devs[0], k, &f);
+    return f;
+}
+static tidei_storage *hold(size_t bytes) {
+    tidei_storage *st;
+    assert_ok(tidei_storage_new(&fake.rt->devs[0], bytes, fake.rt->devs[0].stream0, "test", &st));
+    return st;
+}
+static size_t device_free(void) {
+    size_t free_bytes, total;
+    assert_ok(device()->ops->memory(device(), &free_bytes, &total));
+    return free_bytes;
+}
+
+/* ---- threads that are in calls at once ---- */
+
+typedef struct caller {
+    pthread_t thread;
+    const tidei_handle_kind *kind;
+    step step;
+    tide_status status;
+    pthread_barrier_t *parked; /* (may be NULL) meets there after its call, twice, then calls once more */
+} caller;
+
+static void *caller_main(void *p) {
+    caller *c = p;
+    tidei_thread *t = tidei_thread_get(fake.rt);
+    tide_stream *s = tidei_thread_stream(t);
+    c->status = call_on(s, c->kind, &c->step);
+    if (c->parked) {
+        pthread_barrier_wait(c->parked);
+        pthread_barrier_wait(c->parked);
+        if (c->status == TIDE_OK) c->status = call_on(s, c->kind, &(step){0});
+    }
+    tide_thread_detach(fake.rt);
+    return NULL;
+}
+static void start(caller *c) { assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0); }
+static void finish(caller *c) {
+    pthread_join(c->thread, NULL);
+    assert_int_equal(c->status, TIDE_OK);
+}
+
+/* ---- who gets which ---- */
+
+static void one_handle_serves_all_streams(void **state) {
+    (void)state;
+    tide_stream *s;
+    assert_ok(tide_stream_new(fake.rt, &s));
+    for (int i = 0; i < 5; i++) {
+        assert_ok(call());
+        assert_ok(call_on(s, &one_kind, &(step){0}));
+    }
+    tide_stream_release(s);
+    assert_int_equal(fake.runs, 10);
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(library(), TAKES);
+    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
+    assert_int_equal(fake.made, 2);
+    assert_int_equal(library(), 2 * TAKES);
+}
+
+static void calls_at_once_have_handles_of_their_own(void **state) {
+    (void)state;
+    pthread_barrier_t inside;
+    caller c[4];
+    pthread_barrier_init(&inside, NULL, TIDEI_COUNT(c) + 1);
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) {
+        c[i] = (caller){.kind = &one_kind, .step.inside = &inside};
+        start(&c[i]);
+    }
+    pthread_barrier_wait(&inside);
+    assert_int_equal(figures(&one_kind).made, 4);
+    assert_int_equal(figures(&one_kind).idle, 0);
+    assert_int_equal(tidei_reclaimables_purge(&fake.rt->devs[0], SIZE_MAX), 0); /* those in calls stay */
+    assert_int_equal(fake.destroyed, 0);
+    pthread_barrier_wait(&inside);
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) finish(&c[i]);
+    pthread_barrier_destroy(&inside);
+    assert_int_equal(figures(&one_kind).idle, 4);
+    assert_int_equal(library(), 4 * TAKES);
+}
+
+/* Under a limit that two handles do not fit into, the second caller waits for the first one's, and nobody climbs. */
+static void a_duplicate_is_not_climbed_for(void **state) {
+    (void)state;
+    teardown(state);
+    open_with("512KiB");
+    pthread_barrier_t inside;
+    caller first = {.kind = &one_kind, .step.inside = &inside}, second = {.kind = &one_kind};
+    pthread_barrier_init(&inside, NULL, 2);
+    start(&first);
+    pthread_barrier_wait(&inside);
+    start(&second);
+    while (fake.runs == 0 && atomic_load(&fake.rt->devs[0].live) < 2 * PAGE)
+        sched_yield(); /* it has its workspace */
+    pthread_barrier_wait(&inside);
+    finish(&first);
+    finish(&second);
+    pthread_barrier_destroy(&inside);
+    assert_int_equal(fake.made, 1);
+    assert_ptr_equal(first.step.had, second.step.had);
+    assert_int_equal(test_stats(fake.rt).climbs, 0);
+}
+
+/* Workers that have used a handle and now sleep for ever hold none: all of it can be had, by whoever wants it. */
+static void e13_hoarding(void **state) {
+    (void)state;
+    pthread_barrier_t inside, parked;
+    caller c[MANY];
+    size_t before = device_free();
+    pthread_barrier_init(&inside, NULL, MANY + 1);
+    pthread_barrier_init(&parked, NULL, MANY + 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        c[i] = (caller){.kind = i % 2 ? &one_kind : &other_kind, .step.inside = &inside, .parked = &parked};
+        start(&c[i]);
+    }
+    pthread_barrier_wait(&inside); /* all are in calls: as many handles as can be */
+    pthread_barrier_wait(&inside);
+    pthread_barrier_wait(&parked);
+    assert_int_equal(library(), MANY * TAKES);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(library(), 0);
+    assert_int_equal(fake.destroyed, MANY);
+    assert_int_equal(device_free(), before); /* the driver's figure and ours agree */
+    pthread_barrier_wait(&parked);           /* who wakes up is served */
+    for (unsigned i = 0; i < MANY; i++) finish(&c[i]);
+    pthread_barrier_destroy(&parked);
+    pthread_barrier_destroy(&inside);
+    assert_int_equal(fake.runs, 2 * MANY);
+}
+
+/* ---- the cap ---- */
+
+static void the_least_recently_used_goes_beyond_the_cap(void **state) {
+    (void)state;
+    pthread_barrier_t inside;
+    caller c[4];
+    tidei_handles_set_cap(fake.rt, 2 * TAKES);
+    pthread_barrier_init(&inside, NULL, TIDEI_COUNT(c) + 1);
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) {
+        c[i] = (caller){.kind = &one_kind, .step.inside = &inside};
+        start(&c[i]);
+    }
+    pthread_barrier_wait(&inside);
+    assert_int_equal(figures(NULL).made, 4);
+    pthread_barrier_wait(&inside);
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) finish(&c[i]);
+    pthread_barrier_destroy(&inside);
+    assert_int_equal(figures(NULL).idle, 2);
+    assert_ok(call());
+    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0})); /* a third: the older of the two goes */
+    assert_int_equal(figures(&one_kind).idle, 1);
+    assert_ok(call());
+    assert_int_equal(fake.made, 5);    /* the one used last was not the one to go */
+    tidei_handles_set_cap(fake.rt, 0); /* but for the last one of each kind */
+    assert_int_equal(figures(NULL).idle, 2);
+}
+
+/* ---- what is counted ---- */
+
+static void bytes_are_reserved_before_and_measured_after(void **state) {
+    (void)state;
+    fake.takes = TAKES - PAGE;
+    fake.expected = TAKES;
+    assert_ok(call());
+    assert_int_equal(library(), fake.takes);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(library(), 0);
+    fake.expected = fake.takes; /* from now on it is known */
+    assert_ok(call());
+    assert_int_equal(library(), fake.takes);
+}
+
+static void what_takes_more_than_expected_is_counted_so(void **state) {
+    (void)state;
+    fake.takes = TAKES + PAGE;
+    assert_ok(call());
+    assert_int_equal(library(), fake.takes);
+}
+
+/* What another process takes at the same moment is not the handle's, nor does a later handle take another amount. */
+static void what_others_take_is_not_counted(void **state) {
+    (void)state;
+    fake.others_take = 4 * TAKES;
+    assert_ok(call());
+    assert_int_equal(library(), TAKES);
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, fake.others, fake.others_take);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    fake.others_take = TAKES / 2;
+    assert_ok(call());
+    assert_int_equal(library(), TAKES);
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, fake.others, fake.others_take);
+}
+
+static void a_handle_keeps_to_the_limit(void **state) {
+    (void)state;
+    teardown(state);
+    open_with("1MiB");
+    tidei_storage *rest = hold(TIDEI_MIB - TAKES);
+    fake.takes = TAKES + PAGE;
+    assert_int_equal(call(), TIDE_E_NOMEM); /* it was made, and was more than expected */
+    assert_error(TIDE_E_NOMEM, "a libone handle takes 327680 bytes, more than the limit leaves");
+    assert_true(fake.made >= 1 && fake.made == fake.destroyed);
+    int made = fake.made;
+    assert_int_equal(call(), TIDE_E_NOMEM); /* which is known now */
+    assert_int_equal(fake.made, made);
+    assert_int_equal(library(), 0);
+    tidei_storage_release(rest);
+    assert_ok(call()); /* having trimmed what was let go */
+    assert_int_equal(library(), fake.takes);
+}
+
+/* ---- giving way ---- */
+
+/* Two kinds, two handles each. */
+static void two_of_each(void) {
+    const tidei_handle_kind *const kinds[] = {&one_kind, &other_kind};
+    for (unsigned k = 0; k < 2; k++) {
+        pthread_barrier_t inside;
+        caller c[2];
+        pthread_barrier_init(&inside, NULL, 3);
+        for (unsigned i = 0; i < 2; i++) {
+            c[i] = (caller){.kind = kinds[k], .step.inside = &inside};
+            start(&c[i]);
+        }
+        pthread_barrier_wait(&inside);
+        pthread_barrier_wait(&inside);
+        for (unsigned i = 0; i < 2; i++) finish(&c[i]);
+        pthread_barrier_destroy(&inside);
+    }
+    assert_int_equal(figures(NULL).idle, 4);
+}
+
+static void purge_leaves_what_was_used_last(void **state) {
+    (void)state;
+    two_of_each();
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_int_equal(fake.destroyed, 2);
+    assert_ok(call());
+    assert_int_equal(fake.made, 4);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 4);
+    assert_int_equal(library(), 0);
+}
+
+/* The climb takes as many as the request needs, and of what is in use the last one only where nothing else helps. */
+static void the_ladder_takes_what_it_needs(void **state) {
+    (void)state;
+    teardown(state);
+    open_with("4MiB");
+    two_of_each();
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_SYNC, NULL)); /* the workspaces; and of each kind one */
+    assert_int_equal(fake.destroyed, 2);
+    tidei_storage *rest = hold(4 * TIDEI_MIB - 2 * TAKES);
+    assert_int_equal(fake.destroyed, 2);
+    tidei_storage *more = hold(PAGE);
+    assert_int_equal(library(), TAKES); /* one kind's: the older one */
+    assert_int_equal(figures(&one_kind).made, 0);
+    tidei_storage *most = hold(2 * TAKES - PAGE);
+    assert_int_equal(library(), 0);
+    assert_int_equal(call(), TIDE_E_NOMEM);
+    tidei_storage_release(most);
+    assert_ok(call());
+    tidei_storage_release(more);
+    tidei_storage_release(rest);
+}
+
+/* A call in progress keeps the handle that it is about to use, while it makes room for what it needs besides. */
+static void a_call_in_progress_keeps_a_handle(void **state) {
+    (void)state;
+    teardown(state);
+    open_with("1MiB");
+    assert_ok(call());
+    tidei_storage *rest = hold(TIDEI_MIB - TAKES), *more;
+    tidei_dev *d = &fake.rt->devs[0];
+    assert_int_equal(call(), TIDE_E_NOMEM); /* no room for its workspace */
+    assert_int_equal(fake.destroyed, 0);
+    tidei_library_keep(d, &one_kind);
+    assert_int_equal(tidei_storage_new(d, PAGE, d->stream0, "test", &more), TIDE_E_NOMEM);
+    tidei_library_unkeep(d, &one_kind);
+    assert_int_equal(fake.destroyed, 0);
+    assert_ok(tidei_storage_new(d, PAGE, d->stream0, "test", &more));
+    assert_int_equal(fake.destroyed, 1);
+    tidei_storage_release(more);
+    tidei_storage_release(rest);
+}
+
+static void one_that_fails_does_not_stop_the_others(void **state) {
+    (void)state;
+    two_of_each();
+    fake.fail_destroy = 1;
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 4);
+    assert_int_equal(figures(NULL).made, 0);
+    assert_int_equal(library(), TAKES); /* what did not come back, as far as anybody knows */
+    assert_true(lines_with(TIDE_LOG_WARNING, "error 9 in destroying a handle of 262144 bytes") >= 1);
+    assert_ok(call());
+}
+
+/* What cannot be destroyed now stays whole, and counted. */
+static void without_a_context_nothing_is_lost(void **state) {
+    (void)state;
+    two_of_each();
+    fake.no_context = true;
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(fake.destroyed, 0);
+    assert_int_equal(library(), 4 * TAKES);
+    fake.no_context = false;
+    assert_ok(call());
+    assert_int_equal(fake.made, 4);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_int_equal(library(), 0);
+}
+
+/* ---- statuses ---- */
+
+/* A device that others have filled but for a little, with garbage of ours that would help. */
+static tidei_addr fill_device(size_t leave, size_t *bytes) {
+    tidei_addr at;
+    *bytes = (device_free() - leave) / PAGE * PAGE;
+    assert_ok(device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, *bytes, &at));
+    return at;
+}
+
+static void a_call_that_lacks_memory_climbs_and_repeats(void **state) {
+    (void)state;
+    size_t bytes;
+    assert_ok(call());
+    tidei_addr full = fill_device(2 * PAGE, &bytes);
+    step x = {0};
+    fake.fail_run = NO_MEMORY;
+    fake.fail_runs = 2;
+    assert_ok(call_on(fake.rt->devs[0].stream0, &one_kind, &x));
+    assert_int_equal(x.again, 2); /* its operands were brought back each time */
+    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    fake.fail_runs = 1000;
+    assert_int_equal(call(), TIDE_E_NOMEM);
+    assert_error(TIDE_E_NOMEM, "libone: error 3 in a call of the test's with");
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
+    fake.fail_runs = 0;
+    assert_ok(call());
+}
+
+/* The same status with memory in plenty is something else, as are other statuses: nothing is collected for them. */
+static void other_failures_do_not_climb(void **state) {
+    (void)state;
+    static const unsigned statuses[] = {NO_MEMORY, BROKEN};
+    size_t bytes;
+    for (int full = 0; full < 2; full++)
+        for (unsigned i = 0; i < 2; i++) {
+            if (full && statuses[i] == NO_MEMORY) continue;
+            assert_ok(call());
+            tidei_addr at = full ? fill_device(2 * PAGE, &bytes) : 0;
+            step x = {0};
+            fake.fail_run = statuses[i];
+            fake.fail_runs = 1;
+            assert_int_equal(call_on(fake.rt->devs[0].stream0, &one_kind, &x), TIDE_E_DEVICE);
+            assert_error(TIDE_E_DEVICE, "in a call of the test's");
+            assert_int_equal(x.again, 0);
+            if (full) device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, at, bytes);
+        }
+    fake.fail_create = NO_MEMORY;
+    assert_int_equal(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}), TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "memory is not the reason");
+    assert_int_equal(test_stats(fake.rt).climbs, 0);
+    assert_int_equal(test_stats(fake.rt).collections, 0);
+}
+
+/* A handle that the library has no memory for is made of what the pool holds free. */
+static void making_a_handle_climbs(void **state) {
+    (void)state;
+    size_t bytes;
+    tidei_storage_release(hold(4 * TAKES)); /* cached */
+    tidei_addr full = fill_device(2 * PAGE, &bytes);
+    assert_ok(call());
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
+}
+
+/* ---- all at once ---- */
+
+typedef struct storm {
+    pthread_t thread;
+    unsigned seed;
+    atomic_bool *stop;
+    tide_status status;
+} storm;
+
+static void *storm_main(void *p) {
+    storm *x = p;
+    tide_stream *s = tidei_thread_stream(tidei_thread_get(fake.rt));
+    int rounds = test_quick() ? 100 : 400;
+    for (int i = 0; i < rounds && x->status == TIDE_OK; i++)
+        x->status = call_on(s, (x->seed + (unsigned)i) % 3 ? &one_kind : &other_kind, &(step){0});
+    tide_thread_detach(fake.rt);
+    return NULL;
+}
+static void *reclaimer_main(void *p) {
+    storm *x = p;
+    while (!atomic_load(x->stop) && x->status == TIDE_OK)
+        x->status = tide_reclaim(fake.rt, x->seed++ % 2 ? TIDE_RECLAIM_PURGE : TIDE_RECLAIM_DROP, NULL);
+    tide_thread_detach(fake.rt);
+    return NULL;
+}
+
+/* Callers and a reclaimer: each call has a handle to itself, whole; what is counted is what is there. */
+static void callers_and_a_reclaimer(void **state) {
+    (void)state;
+    atomic_bool stop = false;
+    storm c[4], r = {.stop = &stop};
+    tidei_handles_set_cap(fake.rt, 3 * TAKES);
+    assert_int_equal(pthread_create(&r.thread, NULL, reclaimer_main, &r), 0);
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) {
+        c[i] = (storm){.seed = i};
+        assert_int_equal(pthread_create(&c[i].thread, NULL, storm_main, &c[i]), 0);
+    }
+    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) {
+        pthread_join(c[i].thread, NULL);
+        assert_int_equal(c[i].status, TIDE_OK);
+    }
+    atomic_store(&stop, true);
+    pthread_join(r.thread, NULL);
+    assert_int_equal(r.status, TIDE_OK);
+    assert_int_equal(library(), (size_t)(fake.made - fake.destroyed) * TAKES);
+    assert_int_equal(figures(NULL).idle, figures(NULL).made);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(one_handle_serves_all_streams),
+        CASE(calls_at_once_have_handles_of_their_own),
+        CASE(a_duplicate_is_not_climbed_for),
+        CASE(e13_hoarding),
+        CASE(the_least_recently_used_goes_beyond_the_cap),
+        CASE(bytes_are_reserved_before_and_measured_after),
+        CASE(what_takes_more_than_expected_is_counted_so),
+        CASE(what_others_take_is_not_counted),
+        CASE(a_handle_keeps_to_the_limit),
+        CASE(purge_leaves_what_was_used_last),
+        CASE(the_ladder_takes_what_it_needs),
+        CASE(a_call_in_progress_keeps_a_handle),
+        CASE(one_that_fails_does_not_stop_the_others),
+        CASE(without_a_context_nothing_is_lost),
+        CASE(a_call_that_lacks_memory_climbs_and_repeats),
+        CASE(other_failures_do_not_climb),
+        CASE(making_a_handle_climbs),
+        CASE(callers_and_a_reclaimer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
