@@ -25,8 +25,8 @@ static struct {
     atomic_int made, destroyed, runs;
     size_t takes, others_take, expected; /* expected: counted before one is made */
     tidei_addr others;
-    unsigned fail_create, fail_run; /* statuses */
-    int fail_runs, fail_destroy;    /* how often */
+    unsigned fail_create, fail_run;     /* statuses */
+    atomic_int fail_runs, fail_destroy; /* how often */
     atomic_bool no_context;
     char context;
 } fake;
@@ -73,7 +73,7 @@ static unsigned f_destroy(const void *l, void *handle) {
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, h->memory, fake.takes);
     free(h);
     atomic_fetch_add(&fake.destroyed, 1);
-    return fake.fail_destroy-- > 0 ? BROKEN : 0;
+    return atomic_fetch_sub(&fake.fail_destroy, 1) > 0 ? BROKEN : 0;
 }
 static unsigned f_stream(const void *l, void *handle, void *native) {
     fake_handle *h = handle;
@@ -122,7 +122,7 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_windo
         pthread_barrier_wait(x->inside);
     }
     atomic_fetch_add(&fake.runs, 1);
-    unsigned r = fake.fail_runs > 0 ? fake.fail_runs--, fake.fail_run : 0;
+    unsigned r = atomic_fetch_sub(&fake.fail_runs, 1) > 0 ? fake.fail_run : 0;
     atomic_store(&h->in_call, false);
     return r;
 }
