@@ -4,7 +4,7 @@
 ** who alone may read and write the rest. What must stay true besides: d->library is the sum of what slots count, and of what is
 ** reserved for one that is being made; a waiter is woken by every slot that becomes IDLE or EMPTY.
 ** Locks: `making` orders the makers, whose measurements would disturb each other; nothing climbs and no callback runs under it.
-** `lock` is a leaf that waiters sleep on. */
+** `lock` is a leaf that waiters sleep on, and under which who evicts looks what there is too much of. */
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
@@ -341,16 +341,22 @@ static size_t idle_bytes(table *t) {
     return bytes;
 }
 
-/* Beyond the cap the least recently used go, which may wait for the device. The one just used stays. */
+/* One beyond the cap, the least recently used. Under the lock, so that of two who look at once not both take one. */
+static slot *take_excess(table *t, size_t cap) {
+    pthread_mutex_lock(&t->lock);
+    slot *s = idle_bytes(t) > cap ? take_oldest(t, true, 0) : NULL;
+    pthread_mutex_unlock(&t->lock);
+    return s;
+}
+
+/* What is idle beyond the cap goes, for which the library may wait for the device. */
 static void keep_to_cap(tidei_dev *d, table *t) {
-    size_t cap = atomic_load(&tidei_libs_of(d->rt)->handles->cap);
-    if (tidei_likely(atomic_load(&t->bytes) <= cap)) return;
-    size_t idle = idle_bytes(t);
+    size_t cap = atomic_load_explicit(&tidei_libs_of(d->rt)->handles->cap, memory_order_relaxed);
     bool failed = false;
     tidei_saved_error before;
-    if (idle <= cap) return;
+    if (tidei_likely(atomic_load(&t->bytes) <= cap)) return;
     tidei_error_save(&before);
-    give_way(d, idle - cap, true, &failed);
+    for (slot *s; !failed && (s = take_excess(t, cap));) destroy(d, s, &failed);
     if (failed)
         tidei_log(d->rt, TIDE_LOG_WARNING, "handles: keeping to the cap of %zu bytes: %s", cap,
                   tide_last_error()->message);
