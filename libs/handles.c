@@ -536,7 +536,7 @@ tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out) {
     if (!h) return tidei_fail_host_memory("tide_open", bytes);
     h->rt = rt;
     h->n = rt->ndevs;
-    atomic_store(&h->cap, TIDEI_HANDLES_CAP);
+    atomic_store(&h->cap, rt->set.handle_cache);
     for (unsigned i = 0; i < h->n; i++) {
         pthread_mutex_init(&h->tables[i].making, NULL);
         pthread_mutex_init(&h->tables[i].lock, NULL);

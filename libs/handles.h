@@ -71,9 +71,7 @@ tide_status tidei_library_ask(const tidei_library_call *c,
 void tidei_library_keep(tidei_dev *d, const tidei_handle_kind *kind);
 void tidei_library_unkeep(tidei_dev *d, const tidei_handle_kind *kind);
 
-/* Idle handles of a device may hold so many bytes together. */
-#define TIDEI_HANDLES_CAP (512 * TIDEI_MIB)
-/* Tests, and who knows better: another cap, for all devices. */
+/* Another cap (TIDE_HANDLE_CACHE) on what idle handles of a device hold together, for all devices of the runtime, at once. */
 void tidei_handles_set_cap(tide_runtime *rt, size_t bytes);
 
 /* For status texts and tests: handles that exist on the device, those of them outside a call, and the bytes of each. */

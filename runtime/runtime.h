@@ -40,9 +40,10 @@ typedef struct tidei_settings {
     bool cache;
     char cache_dir[1024];
     size_t cache_max;
-    char peers[256];  /* pairs of devices that may reach each other's memory: "" or "all", "none", "0-1,2-3" */
-    char trace[1024]; /* "": nothing is recorded */
-    bool trace_given; /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
+    size_t handle_cache; /* bytes that idle library handles of a device may hold */
+    char peers[256];     /* pairs of devices that may reach each other's memory: "" or "all", "none", "0-1,2-3" */
+    char trace[1024];    /* "": nothing is recorded */
+    bool trace_given;    /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
 } tidei_settings;
 #define TIDEI_SAMPLE_MOST 1000000000
 /* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */

@@ -154,6 +154,8 @@ static const struct {
      offsetof(tide_config, cache_dir)},
     {"TIDE_CACHE_MAX", "bytes or 256MiB", parse_size, SETTING(cache_max), FIELD_TEXT,
      offsetof(tide_config, cache_max)},
+    {"TIDE_HANDLE_CACHE", "bytes or 512MiB", parse_size, SETTING(handle_cache), FIELD_TEXT,
+     offsetof(tide_config, handle_cache)},
     {"TIDE_DEFAULT_MEMORY", TIDEI_KINDS_WANTED, parse_kind, SETTING(default_memory), FIELD_TEXT,
      offsetof(tide_config, default_memory)},
     {"TIDE_HOST_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(host_limit), FIELD_TEXT,
@@ -170,7 +172,8 @@ static void defaults(tidei_settings *s) {
                           .cache = true,
                           .host_devices = 1,
                           .log_level = LEVEL_OPEN,
-                          .cache_max = 256 * TIDEI_MIB};
+                          .cache_max = 256 * TIDEI_MIB,
+                          .handle_cache = 512 * TIDEI_MIB};
     strcpy(s->policy, "reserve");
     strcpy(s->pool, "tide");
 }

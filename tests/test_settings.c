@@ -92,7 +92,7 @@ static void bad_values(void **state) {
         {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"},  {"TIDE_LOG", "loud"},
         {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "3"},         {"TIDE_DEBUG", "sample:0"},
         {"TIDE_DEBUG", "sample:"},  {"TIDE_DEBUG", "sample:9x"}, {"TIDE_DEBUG", "sample: 9"},
-        {"TIDE_CACHE_MAX", "big"}};
+        {"TIDE_CACHE_MAX", "big"},  {"TIDE_HANDLE_CACHE", "50%"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(tidei_settings_read(NULL, &plain, note_warning, NULL));
@@ -295,6 +295,7 @@ static void bad_config_fails(void **state) {
         {{.debug = 3}, TIDE_E_INVALID, {"TIDE_DEBUG", "\"3\""}},
         {{.debug_sample = -1}, TIDE_E_INVALID, {"tide_config.debug_sample is -1", "wanted: 1 to"}},
         {{.cache_max = "big"}, TIDE_E_INVALID, {"TIDE_CACHE_MAX", "\"big\""}},
+        {{.handle_cache = "some"}, TIDE_E_INVALID, {"TIDE_HANDLE_CACHE", "\"some\""}},
         {{.host = &half}, TIDE_E_INVALID, {"tide_config.host", "alloc and free"}},
     };
     (void)state;

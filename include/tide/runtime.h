@@ -70,6 +70,8 @@ typedef struct tide_config {
     /* TIDE_PEERS: which devices may use each other's memory where they can: "all" (default), "none", or pairs: "0-1,2-3". The
     ** others' arrays are copied through the host (tide/device.h) */
     const char *peers;
+    const char *
+        handle_cache; /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md). Default: 512MiB */
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
