@@ -327,21 +327,26 @@ static void e13_hoarding(void **state) {
 
 /* ---- the cap ---- */
 
-static void the_least_recently_used_goes_beyond_the_cap(void **state) {
-    (void)state;
+/* So many calls at once, each with a handle. */
+static void calls_at_once(unsigned n) {
     pthread_barrier_t inside;
-    caller c[4];
-    tidei_handles_set_cap(fake.rt, 2 * TAKES);
-    pthread_barrier_init(&inside, NULL, TIDEI_COUNT(c) + 1);
-    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) {
+    caller c[MANY];
+    pthread_barrier_init(&inside, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++) {
         c[i] = (caller){.kind = &one_kind, .step.inside = &inside};
         start(&c[i]);
     }
     pthread_barrier_wait(&inside);
-    assert_int_equal(figures(NULL).made, 4);
+    assert_int_equal(figures(NULL).made, n);
     pthread_barrier_wait(&inside);
-    for (unsigned i = 0; i < TIDEI_COUNT(c); i++) finish(&c[i]);
+    for (unsigned i = 0; i < n; i++) finish(&c[i]);
     pthread_barrier_destroy(&inside);
+}
+
+static void the_least_recently_used_goes_beyond_the_cap(void **state) {
+    (void)state;
+    tidei_handles_set_cap(fake.rt, 2 * TAKES);
+    calls_at_once(4);
     assert_int_equal(figures(NULL).idle, 2);
     assert_ok(call());
     assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0})); /* a third: the older of the two goes */
@@ -350,6 +355,15 @@ static void the_least_recently_used_goes_beyond_the_cap(void **state) {
     assert_int_equal(fake.made, 5);    /* the one used last was not the one to go */
     tidei_handles_set_cap(fake.rt, 0); /* but for the last one of each kind */
     assert_int_equal(figures(NULL).idle, 2);
+}
+
+static void the_cap_is_a_setting(void **state) {
+    teardown(state);
+    setenv("TIDE_HANDLE_CACHE", "768KiB", 1);
+    open_with(NULL);
+    unsetenv("TIDE_HANDLE_CACHE");
+    calls_at_once(MANY);
+    assert_int_equal(figures(NULL).idle, 3);
 }
 
 /* ---- what is counted ---- */
@@ -630,6 +644,7 @@ int main(void) {
         CASE(a_duplicate_is_not_climbed_for),
         CASE(e13_hoarding),
         CASE(the_least_recently_used_goes_beyond_the_cap),
+        CASE(the_cap_is_a_setting),
         CASE(bytes_are_reserved_before_and_measured_after),
         CASE(what_takes_more_than_expected_is_counted_so),
         CASE(what_others_take_is_not_counted),
