@@ -31,6 +31,7 @@ typedef struct tidei_handle_kind {
     unsigned nshort;
 } tidei_handle_kind;
 
+struct tidei_handles;
 tide_status tidei_handles_open(tide_runtime *rt, struct tidei_handles **out);
 void tidei_handles_close(struct tidei_handles *h); /* no call is under way */
 
