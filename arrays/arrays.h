@@ -155,5 +155,7 @@ tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, cons
 /* The same with src broadcast to dst's shape and cast to its dtype. Complex to real is TIDE_E_DTYPE. */
 tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                                  const char *op);
+/* Writes one element of dst's dtype to all of dst. */
+tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, const char *op);
 
 #endif

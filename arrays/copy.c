@@ -178,7 +178,7 @@ tide_status tide_assign(tide_array *dst, tide_array *src) {
 
 /* ---- fills ---- */
 
-static tide_status fill(const tidei_operand *dst, const void *element, const char *op) {
+tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, const char *op) {
     tide_dtype t = dst->lay.dtype;
     size_t size = tide_dtype_size(t);
     tidei_program p;
@@ -204,14 +204,14 @@ static tide_status fill_bytes(const tidei_operand *dst, const void *element, con
     tidei_operand part = *dst;
     if (size < 16 || tidei_layout_contiguous(&dst->lay)) {
         if (size < 16) part.lay.dtype = words[__builtin_ctzll(size)];
-        return fill(&part, element, op);
+        return tidei_fill_elements(&part, element, op);
     }
     part.lay.dtype = TIDE_U64;
     part.lay.offset *= 2;
     for (int i = 0; i < part.lay.ndim; i++) part.lay.strides[i] *= 2;
-    tide_status s = fill(&part, element, op);
+    tide_status s = tidei_fill_elements(&part, element, op);
     part.lay.offset++;
-    return s == TIDE_OK ? fill(&part, element, op) : s;
+    return s == TIDE_OK ? tidei_fill_elements(&part, element, op) : s;
 }
 
 tide_status tide_memset(tide_array *dst, unsigned char value) {
@@ -233,7 +233,7 @@ tide_status tide_fill(tide_array *dst, tide_arg value) {
     tide_status s = tidei_operand_get(dst, "tide_fill", &d);
     if (s != TIDE_OK) return s;
     s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
-    if (s == TIDE_OK) s = fill(&d, element, "tide_fill");
+    if (s == TIDE_OK) s = tidei_fill_elements(&d, element, "tide_fill");
     tidei_operand_put(&d);
     return s;
 }

@@ -8,6 +8,7 @@
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 #include "arrays/launch.h"
+#include "arrays/matrices.h"
 #include "arrays/product.h"
 #include "libs/blas.h"
 
@@ -56,11 +57,7 @@ static side side_of(const tidei_layout *l, bool left) {
     return x;
 }
 
-static tidei_layout batch_of(const tidei_layout *l) {
-    tidei_layout b = *l;
-    b.ndim = l->ndim > 2 ? l->ndim - 2 : 0;
-    return b;
-}
+static tidei_layout batch_of(const tidei_layout *l) { return tidei_batch_of(l, 2); }
 
 static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
     char left[192], right[192];
@@ -96,40 +93,20 @@ static tide_status plan_types(const tidei_layout *a, const tidei_layout *b, plan
 
 /* ---- operands ---- */
 
-/* How BLAS would read it: rows without gaps, or columns without gaps (`trans`), `ld` apart. False: not as it is. */
 static bool as_stored(const side *x, bool *trans, int64_t *ld) {
-    if ((x->col == 1 || x->cols == 1) && (x->rows == 1 || x->row >= x->cols)) {
-        *trans = false;
-        *ld = x->rows == 1 ? x->cols : x->row;
-        return true;
-    }
-    if ((x->row == 1 || x->rows == 1) && (x->cols == 1 || x->col >= x->rows)) {
-        *trans = true;
-        *ld = x->cols == 1 ? x->rows : x->col;
-        return true;
-    }
-    return false;
+    return tidei_as_stored(x->rows, x->cols, x->row, x->col, trans, ld);
 }
 
-/* The operand with elements of type t, its own where that will do, else a row-major copy. Dimensions of the batch that only
-** repeat are not copied out. To be put. */
+/* The operand with elements of type t, its own where that will do, else a row-major copy. To be put. */
 static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas, tidei_operand *out) {
     side x = side_of(&o->lay, left);
-    tidei_operand from = *o;
     bool trans;
     int64_t ld;
-    if (o->lay.dtype == t && (!for_blas || as_stored(&x, &trans, &ld))) {
-        tidei_storage_retain(o->st);
-        *out = *o;
-        return TIDE_OK;
-    }
-    for (int i = 0; i < x.nbatch; i++)
-        if (from.lay.strides[i] == 0) from.lay.shape[i] = 1;
-    tide_status s = tidei_operand_make(o->rt, t, from.lay.ndim, from.lay.shape, op, out);
-    if (s != TIDE_OK) return s;
-    s = tidei_store_elements(o->rt, out, &from, op);
-    if (s != TIDE_OK) tidei_operand_put(out);
-    return s;
+    if (o->lay.dtype != t || (for_blas && !as_stored(&x, &trans, &ld)))
+        return tidei_matrices_copy(o, o->lay.ndim == 1 ? 1 : 2, t, op, out);
+    tidei_storage_retain(o->st);
+    *out = *o;
+    return TIDE_OK;
 }
 
 static side side_in(const plan *p, const tidei_operand *o, bool left) {
@@ -153,7 +130,7 @@ static tidei_matrix matrix_of(const plan *p, const tidei_operand *o, bool left) 
 
 /* Elements of c, row-major, of the type that BLAS computes in. */
 static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
-    tidei_gemm g = {.dtype = c->lay.dtype, .m = p->m, .n = p->n, .k = p->k, .nbatch = p->nbatch, .alpha = 1};
+    tidei_gemm g = {.dtype = c->lay.dtype, .m = p->m, .n = p->n, .k = p->k, .nbatch = p->nbatch, .alpha = {1}};
     memcpy(g.batch, p->batch, sizeof g.batch);
     g.a = matrix_of(p, a, true);
     g.b = matrix_of(p, b, false);

@@ -1,4 +1,5 @@
-/* blas.h: matrix products of tracked memory: OpenBLAS on devices that run host functions, cuBLAS on cuda. */
+/* blas.h: BLAS on tracked memory: OpenBLAS on devices that run host functions, cuBLAS on cuda. Products (tidei_gemm) and the other
+** routines (tidei_blas): descriptors that both sides take, of operands that a BLAS can read as they lie. */
 #ifndef TIDEI_BLAS_H
 #define TIDEI_BLAS_H
 
@@ -10,6 +11,7 @@ typedef struct tidei_matrix {
     int64_t offset;               /* of the first element of the first matrix */
     int64_t ld;                   /* from a row to the next, as stored */
     bool trans;                   /* stored transposed */
+    bool conj;                    /* (a product's a and b, with `trans`) and its elements are conjugated */
     int64_t batch[TIDE_MAX_RANK]; /* from a matrix to the next along each batch dimension; 0 repeats it */
 } tidei_matrix;
 
@@ -20,7 +22,7 @@ typedef struct tidei_gemm {
     int64_t m, n, k;
     int nbatch;
     int64_t batch[TIDE_MAX_RANK];
-    double alpha, beta;
+    double alpha[2], beta[2]; /* the imaginary parts are 0 where the elements have none */
     tidei_matrix a, b, c;
 } tidei_gemm;
 
@@ -39,12 +41,77 @@ void tidei_gemm_end(tidei_dev *d);
 /* Merges dimensions of the batch that lie one after the other, and drops those of length 1; rows of matrices that meet one
 ** b become one tall matrix. The products stay the same. */
 void tidei_gemm_simplify(tidei_gemm *g);
-/* The extent that a's, b's or c's matrices (rows x cols as stored) span: offset of the lowest element, and how many. */
-void tidei_matrix_extent(const tidei_gemm *g, const tidei_matrix *x, int64_t rows, int64_t cols, int64_t *lo,
-                         int64_t *n);
 
-/* ---- the two sides (blas_host.c, blas_cuda.c) ---- */
+/* ---- the other routines ---- */
+
+/* A vector is a matrix of one column: ld is the step from an element to the next, >= 1. All sizes >= 1; c is not transposed, and what
+** c's of different indices of the batch touch is apart.
+**          sizes   a                 b            c
+** GEMV     m, n    in: m x n         in: n        y = alpha a b + beta y: m
+** GER      m, n    in: m             in: n        += alpha a b^T: m x n
+** AXPY     n       in: n             unused       += alpha a: n
+** DOT      n       in: n             in: n        out: sum(conj(a) b), one element
+** NRM2     n       in: n             unused       out: one element, of the real type
+** TRSM     m, n    in: m x m, of     unused       in: B, out: X with a X = B: m x n
+**                  which `upper`'s triangle is read, and not its diagonal with `unit` */
+typedef enum { TIDEI_GEMV, TIDEI_GER, TIDEI_AXPY, TIDEI_DOT, TIDEI_NRM2, TIDEI_TRSM } tidei_blas_routine;
+
+typedef struct tidei_blas {
+    tidei_blas_routine routine;
+    tide_dtype dtype; /* f32, f64, c64, c128 */
+    int64_t m, n;
+    int nbatch;
+    int64_t batch[TIDE_MAX_RANK];
+    double alpha[2], beta[2];
+    bool upper, unit;
+    tidei_matrix a, b, c; /* b.st NULL where it is unused */
+    /* (TRSM; may be NULL: B need not survive) Writes B anew, as work on the stream: a library that ran out of memory half way has
+    ** spoiled it, and is called again. No window is open. */
+    tide_status (*again)(void *arg);
+    void *again_arg;
+} tidei_blas;
+
+/* cuBLAS's dot products of many vectors are one call of products, which gives each pair one block of threads: not where there are so
+** many terms a pair. An estimate: a block reads about 20 GB/s, a call of its own costs 5 us. */
+#define TIDEI_DOT_LONG 8192
+
+/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched. */
+tide_status tidei_blas_run(tide_stream *s, const tidei_blas *x, const char *op);
+/* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of those only. */
+bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
+/* The matrix that an operand is: x->a, x->c, x->b by `which` 0, 1, 2, the order of uses. */
+typedef struct tidei_extents {
+    int64_t rows, cols; /* not as stored */
+} tidei_extents;
+tidei_extents tidei_blas_extents(const tidei_blas *x, int which);
+tide_dtype tidei_real_of(tide_dtype t); /* f32 of c64, f64 of c128, else t */
+
+/* ---- for the sides ---- */
+
+/* A factor as a BLAS reads it, by address: of the type it computes in. */
+typedef union tidei_factor {
+    float f[2];
+    double d[2];
+} tidei_factor;
+static inline tidei_factor tidei_factor_of(const double v[2], tide_dtype t) {
+    tidei_factor x = {.d = {v[0], v[1]}};
+    if (t != TIDE_F64 && t != TIDE_C128) x = (tidei_factor){.f = {(float)v[0], (float)v[1]}};
+    return x;
+}
+static inline bool tidei_is_zero(const double v[2]) { return v[0] == 0 && v[1] == 0; }
+
+/* The next index of a batch, the last dimension fastest: at[i], an offset in elements, moves along x[i]. Begin with all zero; false: that
+** was the last one, and all is as at the beginning. */
+bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const tidei_matrix *const *x, int n,
+                      int64_t *at);
+
+/* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a, c, b, those that there are, in
+** tidei_blas's; of a, b, c in tidei_gemm's. */
 tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
+tide_status tidei_blas_host(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);
+tide_status tidei_blas_cuda(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);
+/* A workspace for a call of cuBLAS whose results take so many bytes. */
+tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *op, tidei_storage **out);
 
 #endif

@@ -24,31 +24,8 @@ typedef struct job {
     tidei_use uses[4]; /* a, b, c, the workspace */
 } job;
 
-static tidei_cuda_data_type data_type(tide_dtype t) {
-    switch (t) {
-    case TIDE_F16: return TIDEI_CUDA_R_16F;
-    case TIDE_BF16: return TIDEI_CUDA_R_16BF;
-    case TIDE_F64: return TIDEI_CUDA_R_64F;
-    case TIDE_C64: return TIDEI_CUDA_C_32F;
-    case TIDE_C128: return TIDEI_CUDA_C_64F;
-    default: return TIDEI_CUDA_R_32F;
-    }
-}
-
-typedef struct factor { /* alpha or beta as cuBLAS reads it: of the type it computes in, the imaginary part 0 */
-    union {
-        float f[2];
-        double d[2];
-    } v;
-} factor;
-
-static factor factor_of(double v, bool wide) {
-    factor x = {0};
-    if (wide)
-        x.v.d[0] = v;
-    else
-        x.v.f[0] = (float)v;
-    return x;
+static tidei_cublas_operation operation(const tidei_matrix *x) {
+    return !x->trans ? TIDEI_CUBLAS_OP_N : x->conj ? TIDEI_CUBLAS_OP_C : TIDEI_CUBLAS_OP_T;
 }
 
 /* All matrices along one dimension of the batch in one call (`dim` < 0: one matrix). cuBLAS counts by columns: our rows are
@@ -56,12 +33,11 @@ static factor factor_of(double v, bool wide) {
 static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim, tidei_addr a, tidei_addr b,
                                     tidei_addr c) {
     const tidei_gemm *g = j->g;
-    tidei_cuda_data_type type = data_type(g->dtype);
+    tidei_cuda_data_type type = tidei_cuda_type(g->dtype);
     bool wide = g->dtype == TIDE_F64 || g->dtype == TIDE_C128;
     tidei_cublas_compute compute = wide ? TIDEI_CUBLAS_COMPUTE_64F : TIDEI_CUBLAS_COMPUTE_32F;
-    tidei_cublas_operation ta = g->a.trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N;
-    tidei_cublas_operation tb = g->b.trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N;
-    factor alpha = factor_of(g->alpha, wide), beta = factor_of(g->beta, wide);
+    tidei_cublas_operation ta = operation(&g->a), tb = operation(&g->b);
+    tidei_factor alpha = tidei_factor_of(g->alpha, g->dtype), beta = tidei_factor_of(g->beta, g->dtype);
     const void *pa = (const void *)(uintptr_t)a, *pb = (const void *)(uintptr_t)b;
     void *pc = (void *)(uintptr_t)c;
     if (dim < 0)
@@ -117,16 +93,14 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
              (long long)g->k, (long long)g->n);
 }
 
-/* A workspace fit for the product, always the same for the same one, so that results repeat; a small one where memory is
-** short. Under a limit it is a small part of that: what makes a product a little faster must not make anything climb. */
-static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const char *op, tidei_storage **out) {
-    double batch = 1;
-    for (int i = 0; i < g->nbatch; i++) batch *= (double)g->batch[i];
-    double want = WORKSPACE_SPLITS * batch * (double)g->m * (double)g->n * (double)tide_dtype_size(g->dtype);
+/* Always the same for the same wish, so that results repeat; a small one where memory is short. Under a limit it is a small part
+** of that: what makes a product a little faster must not make anything climb. */
+tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *op, tidei_storage **out) {
+    double want = WORKSPACE_SPLITS * results;
     size_t limit = atomic_load(&s->dev->limit), library = atomic_load(&s->dev->library),
            most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN * WORKSPACE_MIN;
     most = tidei_min_size(WORKSPACE_MAX, tidei_max_size(most, WORKSPACE_MIN));
-    size_t bytes = want >= (double)most ? most : tidei_round_up((size_t)want, WORKSPACE_MIN);
+    size_t bytes = want >= (double)most ? most : tidei_round_up(tidei_max_size((size_t)want, 1), WORKSPACE_MIN);
     tidei_saved_error before;
     tidei_error_save(&before);
     tide_status status = tidei_storage_new(s->dev, bytes, s, op, out);
@@ -134,6 +108,12 @@ static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const cha
     status = tidei_storage_new(s->dev, WORKSPACE_MIN, s, op, out);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
+}
+
+static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const char *op, tidei_storage **out) {
+    double bytes = (double)g->m * (double)g->n * (double)tide_dtype_size(g->dtype);
+    for (int i = 0; i < g->nbatch; i++) bytes *= (double)g->batch[i];
+    return tidei_cublas_workspace(s, bytes, op, out);
 }
 
 /* The handle first: a workspace takes what it leaves. */

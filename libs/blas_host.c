@@ -14,30 +14,28 @@ typedef struct call {
     char *c;
 } call;
 
+static CBLAS_TRANSPOSE operation(const tidei_matrix *x) {
+    return !x->trans ? CblasNoTrans : x->conj ? CblasConjTrans : CblasTrans;
+}
+
 /* One product of a piece. */
-static void product(const tidei_gemm *g, const void *a, const void *b, void *c, int m, int n, int k, double beta) {
-    CBLAS_TRANSPOSE ta = g->a.trans ? CblasTrans : CblasNoTrans, tb = g->b.trans ? CblasTrans : CblasNoTrans;
+static void product(const tidei_gemm *g, const void *a, const void *b, void *c, int m, int n, int k,
+                    const double beta[2]) {
+    CBLAS_TRANSPOSE ta = operation(&g->a), tb = operation(&g->b);
     int lda = (int)g->a.ld, ldb = (int)g->b.ld, ldc = (int)g->c.ld;
+    tidei_factor p = tidei_factor_of(g->alpha, g->dtype), q = tidei_factor_of(beta, g->dtype);
     switch (g->dtype) {
-    case TIDE_F32:
-        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)g->alpha, a, lda, b, ldb, (float)beta, c, ldc);
-        break;
-    case TIDE_F64: cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, g->alpha, a, lda, b, ldb, beta, c, ldc); break;
-    case TIDE_C64: {
-        float one[2] = {(float)g->alpha, 0}, other[2] = {(float)beta, 0};
-        cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, other, c, ldc);
-        break;
-    }
-    default: {
-        double one[2] = {g->alpha, 0}, other[2] = {beta, 0};
-        cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, other, c, ldc);
-    }
+    case TIDE_F32: cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, p.f[0], a, lda, b, ldb, q.f[0], c, ldc); break;
+    case TIDE_F64: cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, p.d[0], a, lda, b, ldb, q.d[0], c, ldc); break;
+    case TIDE_C64: cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &p, a, lda, b, ldb, &q, c, ldc); break;
+    default: cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &p, a, lda, b, ldb, &q, c, ldc);
     }
 }
 
 static int piece(int64_t whole, int64_t at) { return (int)(whole - at < PIECE ? whole - at : PIECE); }
 
 static void one_matrix(const tidei_gemm *g, const char *a, const char *b, char *c) {
+    static const double one[2] = {1, 0}; /* the pieces of a sum add up */
     int64_t size = (int64_t)tide_dtype_size(g->dtype);
     int64_t a_row = g->a.trans ? 1 : g->a.ld, a_col = g->a.trans ? g->a.ld : 1;
     int64_t b_row = g->b.trans ? 1 : g->b.ld, b_col = g->b.trans ? g->b.ld : 1;
@@ -46,31 +44,16 @@ static void one_matrix(const tidei_gemm *g, const char *a, const char *b, char *
             for (int64_t p = 0; p < g->k; p += PIECE)
                 product(g, a + (i * a_row + p * a_col) * size, b + (p * b_row + j * b_col) * size,
                         c + (i * g->c.ld + j) * size, piece(g->m, i), piece(g->n, j), piece(g->k, p),
-                        p == 0 ? g->beta : 1);
+                        p == 0 ? g->beta : one);
 }
 
-/* All indices of the batch, the last dimension fastest. */
 static void run(const void *params) {
     const call *x = params;
     const tidei_gemm *g = &x->g;
-    int64_t size = (int64_t)tide_dtype_size(g->dtype), index[TIDE_MAX_RANK] = {0};
-    const char *a = x->a, *b = x->b;
-    char *c = x->c;
-    for (;;) {
-        one_matrix(g, a, b, c);
-        int i = g->nbatch - 1;
-        for (; i >= 0; i--) {
-            a += g->a.batch[i] * size;
-            b += g->b.batch[i] * size;
-            c += g->c.batch[i] * size;
-            if (++index[i] < g->batch[i]) break;
-            a -= g->a.batch[i] * size * g->batch[i];
-            b -= g->b.batch[i] * size * g->batch[i];
-            c -= g->c.batch[i] * size * g->batch[i];
-            index[i] = 0;
-        }
-        if (i < 0) return;
-    }
+    const tidei_matrix *const all[] = {&g->a, &g->b, &g->c};
+    int64_t size = (int64_t)tide_dtype_size(g->dtype), index[TIDE_MAX_RANK] = {0}, at[3] = {0};
+    do one_matrix(g, x->a + at[0] * size, x->b + at[1] * size, x->c + at[2] * size);
+    while (tidei_batch_next(g->nbatch, g->batch, index, all, 3, at));
 }
 
 static void patch(const tidei_window *w, void *user) {

@@ -42,7 +42,7 @@ static tide_status open_table(const char *op) {
     if (!lib)
         return tidei_fail(
             TIDE_E_UNSUPPORTED, op,
-            "matrix products on cuda need cuBLAS, and libcublas.so.%d was not found: install it with the CUDA "
+            "linear algebra on cuda needs cuBLAS, and libcublas.so.%d was not found: install it with the CUDA "
             "toolkit (NVIDIA's package libcublas-13-0; pip install nvidia-cublas), or put its folder into "
             "LD_LIBRARY_PATH%s%s%s",
             family >= 12 ? family : versions[0], *why ? " (" : "", why, *why ? ")" : "");
@@ -50,7 +50,7 @@ static tide_status open_table(const char *op) {
     const char *missing = fill(lib, &t);
     if (missing) {
         dlclose(lib);
-        return tidei_fail(TIDE_E_UNSUPPORTED, op, "matrix products need cuBLAS 12 or later: this one has no %s",
+        return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",
                           missing);
     }
     table = t;

@@ -83,7 +83,7 @@ static tidei_storage *taken(size_t bytes) { /* not touched */
 /* 8 x 8 by 8 x 8, all in one storage. */
 static tide_status product(void) {
     tidei_matrix x = {.st = operand, .ld = 8};
-    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = 8, .alpha = 1, .a = x, .b = x, .c = x};
+    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = 8, .alpha = {1}, .a = x, .b = x, .c = x};
     const tidei_use uses[3] = {
         {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_WRITE}};
     return tidei_gemm_cuda(fake.rt->devs[0].stream0, &g, uses, "tide_matmul");

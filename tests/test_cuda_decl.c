@@ -94,6 +94,14 @@ SAME(TIDEI_CUBLAS_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED);
 SAME(TIDEI_CUBLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
 SAME(TIDEI_CUBLAS_OP_N, CUBLAS_OP_N);
 SAME(TIDEI_CUBLAS_OP_T, CUBLAS_OP_T);
+SAME(TIDEI_CUBLAS_OP_C, CUBLAS_OP_C);
+SAME(TIDEI_CUBLAS_SIDE_RIGHT, CUBLAS_SIDE_RIGHT);
+SAME(TIDEI_CUBLAS_FILL_LOWER, CUBLAS_FILL_MODE_LOWER);
+SAME(TIDEI_CUBLAS_FILL_UPPER, CUBLAS_FILL_MODE_UPPER);
+SAME(TIDEI_CUBLAS_DIAG_NON_UNIT, CUBLAS_DIAG_NON_UNIT);
+SAME(TIDEI_CUBLAS_DIAG_UNIT, CUBLAS_DIAG_UNIT);
+SAME(TIDEI_CUBLAS_POINTERS_HOST, CUBLAS_POINTER_MODE_HOST);
+SAME(TIDEI_CUBLAS_POINTERS_DEVICE, CUBLAS_POINTER_MODE_DEVICE);
 SAME(TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION,
      CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 SAME(TIDEI_CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F);
@@ -154,6 +162,12 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cublas_math           cublasMath_t
 #define tidei_cublas_compute        cublasComputeType_t
 #define tidei_cublas_algo           cublasGemmAlgo_t
+#define tidei_cublas_side           cublasSideMode_t
+#define tidei_cublas_fill           cublasFillMode_t
+#define tidei_cublas_diag           cublasDiagType_t
+#define tidei_cublas_pointer_mode   cublasPointerMode_t
+#define tidei_cublas_c64            cuComplex
+#define tidei_cublas_c128           cuDoubleComplex
 #define tidei_cuda_data_type        cudaDataType
 
 #define CHECK_CU(name, exported, version, needed, params)                                                          \

@@ -6,16 +6,11 @@
 #include "runtime/device/host.h"
 #include "tests/emulate.h"
 #include "tests/tidetest.h"
+#include "tests/views.h"
 
 extern const char tidei_product_text[];
 
 /* ---- helpers ---- */
-
-static uint64_t seed;
-static uint64_t draw(uint64_t n) { /* 0 .. n-1 */
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (seed >> 33) % n;
-}
 
 static tide_runtime *open_checked(void) {
     tide_config c = {.collector = "refcount", .debug = 1};
@@ -48,58 +43,13 @@ static tide_array *small_numbers(tide_runtime *rt, tide_dtype t, int ndim, const
     return a;
 }
 
-typedef struct numbers {
-    int ndim;
-    int64_t shape[TIDE_MAX_RANK], n;
-    double *re, *im;
-} numbers;
-
-static numbers read_back(tide_array *a) {
-    numbers x = {.ndim = tide_ndim(a), .n = tide_size(a)};
-    tide_dtype t = tide_array_dtype(a);
-    size_t size = tide_dtype_size(t), bytes = (size_t)x.n * size;
-    unsigned char *raw = malloc(bytes + 1);
-    for (int i = 0; i < x.ndim; i++) x.shape[i] = tide_dim(a, i);
-    assert_ok(tide_to_host(a, raw, bytes));
-    x.re = calloc((size_t)x.n + 1, sizeof *x.re);
-    x.im = calloc((size_t)x.n + 1, sizeof *x.im);
-    for (int64_t i = 0; i < x.n; i++) {
-        tide_arg v = tidei_decode(raw + (size_t)i * size, t);
-        x.re[i] = v.kind == TIDE_ARG_FLOAT     ? v.value.f
-                  : v.kind == TIDE_ARG_COMPLEX ? v.value.c[0]
-                  : v.kind == TIDE_ARG_UINT    ? (double)v.value.u
-                                               : (double)v.value.i;
-        if (v.kind == TIDE_ARG_COMPLEX) x.im[i] = v.value.c[1];
-    }
-    free(raw);
-    return x;
-}
-static void drop(numbers *x) {
-    free(x->re);
-    free(x->im);
-}
-
-/* The index of the matrix of x that meets place `i` of a batch, by the rules of broadcasting. */
-static int64_t matrix_at(const numbers *x, int nbatch, const int64_t *batch, int64_t i) {
-    int64_t at = 0, step = 1;
-    for (int d = 1; d <= nbatch; d++) {
-        int64_t index = i % batch[nbatch - d];
-        i /= batch[nbatch - d];
-        int mine = x->ndim - 2 - d;
-        if (mine < 0) continue;
-        if (x->shape[mine] != 1) at += index * step;
-        step *= x->shape[mine];
-    }
-    return at;
-}
-
 /* a b = c, element by element; vectors have been made matrices. */
 static void assert_product(const numbers *a, const numbers *b, const numbers *c, int nbatch, const int64_t *batch) {
     int64_t m = a->shape[a->ndim - 2], k = a->shape[a->ndim - 1], n = b->shape[b->ndim - 1], count = 1;
     for (int i = 0; i < nbatch; i++) count *= batch[i];
     assert_int_equal(c->n, count * m * n);
     for (int64_t w = 0; w < count; w++) {
-        int64_t x = matrix_at(a, nbatch, batch, w) * m * k, y = matrix_at(b, nbatch, batch, w) * k * n;
+        int64_t x = place_at(a, 2, nbatch, batch, w) * m * k, y = place_at(b, 2, nbatch, batch, w) * k * n;
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 double re = 0, im = 0;
@@ -113,41 +63,6 @@ static void assert_product(const numbers *a, const numbers *b, const numbers *c,
                     fail_msg("product %lld, element (%lld, %lld): %g + %gi, wanted %g + %gi", (long long)w,
                              (long long)i, (long long)j, c->re[ci], c->im[ci], re, im);
             }
-    }
-}
-
-/* Rows and columns of every kind of view: shape (batch..., rows, cols). */
-enum { PLAIN, TRANSPOSED, STEPS, BACKWARDS, WINDOW, REPEATED_ROWS, REVERSED, BATCH_BACKWARDS, REPEATED, PATTERNS };
-static tide_array *view_of(tide_runtime *rt, tide_dtype t, int pattern, int ndim, const int64_t *shape) {
-    int64_t s[TIDE_MAX_RANK], rows = shape[ndim - 2], cols = shape[ndim - 1];
-    int perm[TIDE_MAX_RANK];
-    char text[96];
-    memcpy(s, shape, sizeof s[0] * (size_t)ndim);
-    for (int i = 0; i < ndim; i++) perm[i] = i;
-    switch (pattern) {
-    case TRANSPOSED:
-        s[ndim - 2] = cols;
-        s[ndim - 1] = rows;
-        perm[ndim - 2] = ndim - 1;
-        perm[ndim - 1] = ndim - 2;
-        return tide_transpose(small_numbers(rt, t, ndim, s), perm);
-    case STEPS:
-        s[ndim - 2] = 2 * rows;
-        s[ndim - 1] = 3 * cols;
-        return tide_slice(small_numbers(rt, t, ndim, s), "..., ::2, ::3");
-    case BACKWARDS: return tide_slice(small_numbers(rt, t, ndim, s), "..., ::-1, ::-1");
-    case WINDOW:
-        s[ndim - 2] = rows + 3;
-        s[ndim - 1] = cols + 5;
-        snprintf(text, sizeof text, "..., 2:%lld, 4:%lld", (long long)rows + 2, (long long)cols + 4);
-        return tide_slice(small_numbers(rt, t, ndim, s), text);
-    case REPEATED_ROWS: s[ndim - 2] = 1; return tide_broadcast_to(small_numbers(rt, t, ndim, s), ndim, shape);
-    case REVERSED:
-        for (int i = 0; i < ndim; i++) s[i] = shape[ndim - 1 - i];
-        return tide_transpose(small_numbers(rt, t, ndim, s), NULL);
-    case BATCH_BACKWARDS: return tide_slice(small_numbers(rt, t, ndim, s), ndim > 2 ? "::-1" : "::1");
-    case REPEATED: return tide_broadcast_to(small_numbers(rt, t, 2, shape + ndim - 2), ndim, shape);
-    default: return small_numbers(rt, t, ndim, s);
     }
 }
 
@@ -182,7 +97,7 @@ static void one_product(tide_runtime *rt, tide_dtype t, int pa, int pb, int64_t 
         batch[most - i] = x > y ? x : y;
     }
     a[na] = m, a[na + 1] = b[nb] = k, b[nb + 1] = n;
-    tide_array *x = view_of(rt, t, pa, na + 2, a), *y = view_of(rt, t, pb, nb + 2, b);
+    tide_array *x = view_of(rt, small_numbers, t, pa, na + 2, a), *y = view_of(rt, small_numbers, t, pb, nb + 2, b);
     tide_array *z = tide_matmul(x, y);
     assert_array(z);
     assert_int_equal(tide_array_dtype(z), t);
@@ -310,8 +225,9 @@ static void test_mixed_types(void **state) {
         for (int turned = 0; turned < 2; turned++) {
             assert_ok(tide_scope_begin(rt));
             int64_t sa[] = {2, 3, 4}, sb[] = {4, 5}, batch[] = {2};
-            tide_array *a = view_of(rt, pairs[i][turned], STEPS, 3, sa);
-            tide_array *b = view_of(rt, pairs[i][!turned], TRANSPOSED, 2, sb), *c = tide_matmul(a, b);
+            tide_array *a = view_of(rt, small_numbers, pairs[i][turned], STEPS, 3, sa);
+            tide_array *b = view_of(rt, small_numbers, pairs[i][!turned], TRANSPOSED, 2, sb),
+                       *c = tide_matmul(a, b);
             assert_array(c);
             assert_int_equal(tide_array_dtype(c), pairs[i][2]);
             numbers x = read_back(a), y = read_back(b), z = read_back(c);

@@ -131,8 +131,8 @@ tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n, tide_a
     return tidei_expr_run(e, "tide_apply_into", args, n, NULL, NULL, dsts, m);
 }
 
-static tide_status map(tide_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
-                       tide_array **out, tide_array *const *dst) {
+tide_status tidei_expr_map(tide_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+                           tide_array **out, tide_array *const *dst) {
     bool own;
     if (!rt || !text) return tidei_fail(TIDE_E_INVALID, op, "%s is NULL", rt ? "the text" : "the runtime");
     if (!tidei_thread_get(rt)) return tidei_last_status();
@@ -145,13 +145,13 @@ static tide_status map(tide_runtime *rt, const char *text, const char *op, const
 
 tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
-    return map(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
+    return tidei_expr_map(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
 }
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
     tide_runtime *rt;
     tide_status s = tidei_operand_runtime(dst, "tide_map_into", &rt);
-    return s == TIDE_OK ? map(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
+    return s == TIDE_OK ? tidei_expr_map(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
 }
 
 /* ---- named expressions ---- */

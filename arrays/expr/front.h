@@ -221,5 +221,8 @@ typedef struct tidei_given_axes {
 ** Nothing is left behind on failure. */
 tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);
+/* The same of an expression by text, which is found by its content, with one result. */
+tide_status tidei_expr_map(tide_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+                           tide_array **out, tide_array *const *dst);
 
 #endif

@@ -1,0 +1,54 @@
+/* matrices.c: operands as matrices (matrices.h). */
+#include "arrays/matrices.h"
+
+bool tidei_as_stored(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *trans, int64_t *ld) {
+    if ((col == 1 || cols == 1) && (rows == 1 || row >= cols)) {
+        *trans = false;
+        *ld = rows == 1 ? cols : row;
+        return true;
+    }
+    if ((row == 1 || rows == 1) && (cols == 1 || col >= rows)) {
+        *trans = true;
+        *ld = cols == 1 ? rows : col;
+        return true;
+    }
+    return false;
+}
+
+tidei_layout tidei_batch_of(const tidei_layout *l, int core) {
+    tidei_layout b = *l;
+    b.ndim = l->ndim > core ? l->ndim - core : 0;
+    return b;
+}
+
+tide_status tidei_matrices_copy(const tidei_operand *o, int core, tide_dtype t, const char *op,
+                                tidei_operand *out) {
+    tidei_operand from = *o;
+    for (int i = 0; i < from.lay.ndim - core; i++)
+        if (from.lay.strides[i] == 0) from.lay.shape[i] = 1;
+    tide_status s = tidei_operand_make(o->rt, t, from.lay.ndim, from.lay.shape, op, out);
+    if (s != TIDE_OK) return s;
+    s = tidei_store_elements(o->rt, out, &from, op);
+    if (s != TIDE_OK) tidei_operand_put(out);
+    return s;
+}
+
+tide_status tidei_linalg_type(const tidei_operand *x, int n, const char *op, tide_dtype *out) {
+    tide_dtype t = TIDE_F64;
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        tide_dtype u = x[i].lay.dtype;
+        tidei_kind kind = tidei_dtype_kind(u);
+        if (u == TIDE_F16 || u == TIDE_BF16)
+            return tidei_fail(TIDE_E_DTYPE, op,
+                              "linear algebra computes in f32, f64, c64 and c128, not in %s: cast it",
+                              tide_dtype_name(u));
+        if (kind != TIDEI_KIND_FLOAT && kind != TIDEI_KIND_COMPLEX) continue;
+        tide_status s = any ? tidei_promote(t, u, op, &t) : TIDE_OK;
+        if (s != TIDE_OK) return s;
+        if (!any) t = u;
+        any = true;
+    }
+    *out = t;
+    return TIDE_OK;
+}
