@@ -97,6 +97,7 @@ static inline void fill_matrix(number *a, tide_dtype t, int kind, int64_t m, int
     bool complex_too = is_complex(t);
     int64_t r = m < n ? m / 2 : n / 2; /* rank of the deficient */
     for (int64_t i = 0; i < m * n; i++) a[i] = CMPLX(uniform(), complex_too ? uniform() : 0);
+    if (m * n == 1) a[0] += creal(a[0]) < 0 ? -1 : 1; /* no integer 0, which has no inverse */
     if (kind == GRADED && m > 1)
         for (int64_t i = 0; i < m * n; i++)
             a[i] *= pow(real_of(t) == TIDE_F32 ? 1e-4 : 1e-10, (double)(i / n) / (double)(m - 1));
