@@ -146,7 +146,7 @@ static void opening(void **state) {
 
 /* ---- tasks ---- */
 
-#define MADE 12
+#define MADE 14
 static struct work { /* static: bdwgc scans it, and a late copy to its memory would do no harm unseen */
     tide_runtime *rt;
     bool counted; /* the collector wants releases */
@@ -292,6 +292,81 @@ static void check_matmul(void) {
     check_values(0, 37, matmul_0, 1e-6);
     check_values(3, 9, matmul_3, 1e-5);
     check_values(5, 25, matmul_5, 0);
+}
+
+/* made[2] = 4 + 1 on the diagonal, 1 elsewhere (5 x 5): the eigenvalues are 4 and, once, 9. */
+static tide_status definite(void) {
+    MAKE(tide_arange(work.rt, TIDE_F64, 0, 5, 1));
+    MAKE(tide_reshape(work.made[0], SHAPE(5, 1)));
+    MAKE(tide_map(work.rt, "(i, j) -> where(i == j, 5.0, 1.0)", work.made[0], work.made[1]));
+    return TIDE_OK;
+}
+
+static tide_status factorize(void) {
+    tide_array *outs[3];
+    DO(definite());
+    MAKE(tide_cholesky(work.made[2], TIDE_LOWER));
+    DO(tide_lu(work.made[2], &outs[0], &outs[1], &outs[2]));
+    made(outs[0]), made(outs[1]), made(outs[2]);
+    DO(tide_qr(work.made[2], TIDE_COMPLETE, &outs[0], &outs[1]));
+    made(outs[0]), made(outs[1]);
+    DO(tide_svd(work.made[2], TIDE_REDUCED, &outs[0], &outs[1], &outs[2]));
+    made(outs[0]), made(outs[1]), made(outs[2]);
+    DO(tide_eigh(work.made[2], TIDE_UPPER, &outs[0], &outs[1]));
+    made(outs[0]), made(outs[1]);
+    return TIDE_OK;
+}
+static double factor_3(int64_t at) { /* column by column: what is left of the diagonal, and of the ones beside it */
+    double diagonal = 5, beside = 1;
+    if (at % 5 > at / 5) return 0;
+    for (int64_t c = 0; c < at % 5; c++) {
+        double square = beside * beside / diagonal;
+        diagonal -= square;
+        beside -= square;
+    }
+    return at % 5 == at / 5 ? sqrt(diagonal) : beside / sqrt(diagonal);
+}
+static double factor_4(int64_t k) { return (double)k; }
+static double factor_10(int64_t k) { return k == 0 ? 9 : 4; }
+static double factor_12(int64_t k) { return k == 4 ? 9 : 4; }
+static void check_factorize(void) {
+    check_values(3, 25, factor_3, 1e-14);
+    check_values(4, 5, factor_4, 0);
+    check_values(10, 5, factor_10, 1e-14);
+    check_values(12, 5, factor_12, 1e-14);
+}
+
+static tide_status systems(void) {
+    tide_array *outs[3];
+    DO(definite());
+    MAKE(tide_map(work.rt, "(a) -> sum(a, axis=1)", work.made[2]));
+    MAKE(tide_solve(work.made[2], work.made[3]));
+    MAKE(tide_inv(work.made[2]));
+    MAKE(tide_det(work.made[2]));
+    DO(tide_slogdet(work.made[2], &outs[0], &outs[1]));
+    made(outs[0]), made(outs[1]);
+    DO(tide_lstsq(work.made[2], work.made[3], -1, &outs[0], &outs[1], NULL));
+    made(outs[0]), made(outs[1]);
+    DO(tide_lu_factor(work.made[2], &outs[0], &outs[1]));
+    made(outs[0]), made(outs[1]);
+    MAKE(tide_lu_solve(work.made[11], work.made[12], work.made[5])); /* its inverse's, so that again */
+    return TIDE_OK;
+}
+static double all_ones(int64_t k) { return (void)k, 1.0; }
+static double all_fives(int64_t k) { return (void)k, 5.0; }
+static double inverse(int64_t at) { return (at / 5 == at % 5 ? 0.25 : 0) - 1.0 / 36; }
+static double inverse_twice(int64_t at) { return (at / 5 == at % 5 ? 0.0625 : 0) - 13.0 / 1296; }
+static double determinant(int64_t k) { return (void)k, 2304.0; }
+static double logarithm(int64_t k) { return (void)k, log(2304); }
+static void check_systems(void) {
+    check_values(4, 5, all_ones, 1e-14);
+    check_values(5, 25, inverse, 1e-14);
+    check_values(6, 1, determinant, 1e-14);
+    check_values(7, 1, all_ones, 0);
+    check_values(8, 1, logarithm, 1e-14);
+    check_values(9, 5, all_ones, 1e-13);
+    check_values(10, 1, all_fives, 0);
+    check_values(13, 25, inverse_twice, 1e-13);
 }
 
 static tide_status collect(void) {
@@ -487,6 +562,8 @@ static const struct task {
     {"map", map, check_map},
     {"reduce", reduce, check_reduce},
     {"matmul", matmul, check_matmul},
+    {"factorize", factorize, check_factorize},
+    {"systems", systems, check_systems},
     {"collect", collect, check_collect},
     {"copy", copy, check_copy},
     {"random", random_numbers, check_random},
@@ -539,6 +616,7 @@ static void check_lost(tidei_device *d) {
     static char story[1000], text[400];
     tide_rng rng = {1, 0};
     tide_stream *s;
+    tide_array *r;
     tide_use use = {.array = work.in[0], .mode = TIDE_READ};
     tide_use_scope *scope;
     void *p;
@@ -559,6 +637,7 @@ static void check_lost(tidei_device *d) {
     LOST(!tide_zeros(work.rt, TIDE_F32, SHAPE(3)));
     LOST(!tide_copy(work.in[0]));
     LOST(!tide_matmul(work.in[0], work.in[1]));
+    LOST(tide_qr(work.in[0], TIDE_REDUCED, &r, NULL) == TIDE_E_LOST);
     LOST(!tide_take(work.in[0], work.in[3], 0));
     LOST(!tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(3)));
     LOST(!tide_from_host(work.rt, TIDE_F32, SHAPE(1), &(float){1}));

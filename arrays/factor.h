@@ -1,0 +1,213 @@
+/* factor.h: what linear algebra does to matrices besides the library's work: one text for both back ends (linalg.c).
+**
+** As product.h: the host includes it as C, the build embeds it as a string (tidei_factor_text) for NVRTC. Each kernel is a
+** function of one element (i, j) of matrix w; the host loops over all of them, the device's threads share them. Complex elements
+** are two reals. Strides and steps are in elements.
+** A matrix that is not finite has a flag: it is replaced by ones on the diagonal before a library sees it, and what comes of it
+** becomes not-a-number. */
+#ifndef TIDEI_FACTOR_H
+#define TIDEI_FACTOR_H
+
+typedef long long fa_i64;
+typedef unsigned long long fa_u64;
+
+#ifdef __CUDACC_RTC__
+#define FA_FN static __device__ __forceinline__
+#else
+#include <math.h>
+#define FA_FN static inline
+#endif
+
+enum { FA_LOWER = 1, FA_DIAGONAL = 2, FA_UPPER = 4, FA_ALL = 7 }; /* parts of a matrix, to be or-ed */
+
+/* The loops of all kernels: matrices, and their rows and columns. */
+typedef struct fa_space {
+    fa_i64 count, rows, cols;
+} fa_space;
+
+/* Looks for what is not finite in a part of matrices whose rows lie one behind the other; and replaces those. */
+typedef struct fa_screen {
+    fa_space space;
+    fa_u64 a, flags; /* addresses; flags: int, one a matrix */
+    fa_i64 step;
+    int part;
+} fa_screen;
+
+/* Copies a part of matrices, from any strides to any, or in place: 0 elsewhere. */
+typedef struct fa_carry {
+    fa_space space;
+    fa_u64 out, in, flags; /* in 0: there is none, `part` is empty; flags 0: none is set */
+    fa_i64 out_row, out_col, out_step, in_row, in_col, in_step;
+    fa_i64 flag_step; /* 0: one flag for all */
+    int part;
+    int unit; /* ones on the diagonal */
+    int conj;
+} fa_carry;
+
+/* Numbers of rows, counted from another number on. */
+typedef struct fa_pivots {
+    fa_space space;       /* one row a matrix */
+    fa_u64 pivots, flags; /* i64 */
+    fa_i64 shift;
+    fa_i64 bound; /* > 0: numbers beyond 0 .. bound - 1 set the flag, and are replaced */
+} fa_pivots;
+
+/* From exchanges, which count from 0, to the permutation that they make of 0 .. m-1. One element a matrix. */
+typedef struct fa_order {
+    fa_space space;
+    fa_u64 order, pivots;
+    fa_i64 m, npivots;
+} fa_order;
+
+/* Determinants from factors and pivots, which count from 1. One element a matrix. */
+typedef struct fa_det {
+    fa_space space;
+    fa_u64 lu, pivots, flags, det, logs; /* logs: wanted apart, and then det is the sign */
+    fa_i64 n;
+    int apart;
+} fa_det;
+
+/* Singular vectors become their conjugates divided by their values; those of values up to rcond times the first become 0. */
+typedef struct fa_cut {
+    fa_space space; /* a row for each value */
+    fa_u64 vectors, values, rank;
+    fa_i64 row, col, step;
+    double rcond;
+} fa_cut;
+
+FA_FN double fa_nan(void) {
+    double zero = 0;
+    return zero / zero;
+}
+FA_FN int fa_part(fa_i64 i, fa_i64 j) { return j < i ? FA_LOWER : j == i ? FA_DIAGONAL : FA_UPPER; }
+
+FA_FN void fa_one_pivot(const fa_pivots *p, fa_i64 w, fa_i64 i, fa_i64 j) {
+    fa_i64 *at = (fa_i64 *)p->pivots + w * p->space.cols + j, v = *at;
+    (void)i;
+    if (p->bound && (v < 0 || v >= p->bound)) {
+        ((int *)p->flags)[w] = 1;
+        v = j;
+    }
+    *at = v + p->shift;
+}
+
+FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
+    fa_i64 *order = (fa_i64 *)p->order + w * p->m;
+    const fa_i64 *pivots = (const fa_i64 *)p->pivots + w * p->npivots;
+    (void)i, (void)j;
+    for (fa_i64 k = 0; k < p->m; k++) order[k] = k;
+    for (fa_i64 k = 0; k < p->npivots; k++) {
+        fa_i64 other = pivots[k], was = order[k];
+        order[k] = order[other];
+        order[other] = was;
+    }
+}
+
+/* `parts` reals an element. */
+#define FA_TYPE(t, real, parts)                                                                                    \
+    FA_FN void fa_look_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        const real *x = (const real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                        \
+        if (!(p->part & fa_part(i, j))) return;                                                                    \
+        if (x[0] - x[0] != 0 || x[parts - 1] - x[parts - 1] != 0) ((int *)p->flags)[w] = 1;                        \
+    }                                                                                                              \
+    FA_FN void fa_mend_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        real *x = (real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                                    \
+        if (!((const int *)p->flags)[w]) return;                                                                   \
+        x[parts - 1] = 0;                                                                                          \
+        x[0] = (real)(i == j);                                                                                     \
+    }                                                                                                              \
+    FA_FN void fa_carry_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        real *to = (real *)p->out + (w * p->out_step + i * p->out_row + j * p->out_col) * parts;                   \
+        const real *from = (const real *)p->in + (w * p->in_step + i * p->in_row + j * p->in_col) * parts;         \
+        int part = fa_part(i, j);                                                                                  \
+        real re = 0, im = 0;                                                                                       \
+        if (p->flags && ((const int *)p->flags)[w * p->flag_step]) {                                               \
+            re = im = (real)fa_nan();                                                                              \
+        } else if (part == FA_DIAGONAL && p->unit) {                                                               \
+            re = 1;                                                                                                \
+        } else if (p->part & part) {                                                                               \
+            if (to == from && !p->conj) return;                                                                    \
+            re = from[0];                                                                                          \
+            im = p->conj ? -from[parts - 1] : from[parts - 1];                                                     \
+        }                                                                                                          \
+        to[parts - 1] = im;                                                                                        \
+        to[0] = re;                                                                                                \
+    }                                                                                                              \
+    FA_FN void fa_det_##t(const fa_det *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                         \
+        const real *lu = (const real *)p->lu + w * p->n * p->n * parts;                                            \
+        const fa_i64 *pivots = (const fa_i64 *)p->pivots + w * p->n;                                               \
+        real *det = (real *)p->det + w * parts;                                                                    \
+        double re = 1, im = 0, logs = 0;                                                                           \
+        int zero = 0;                                                                                              \
+        (void)i, (void)j;                                                                                          \
+        for (fa_i64 k = 0; k < p->n; k++) {                                                                        \
+            double x = lu[k * (p->n + 1) * parts], y = parts == 2 ? lu[k * (p->n + 1) * parts + parts - 1] : 0;    \
+            double size = parts == 2 ? hypot(x, y) : fabs(x), was = re;                                            \
+            double turn = pivots[k] == k + 1 ? 1 : -1, by = p->apart ? turn / size : turn;                         \
+            if (size == 0) {                                                                                       \
+                zero = 1;                                                                                          \
+                continue;                                                                                          \
+            }                                                                                                      \
+            logs += p->apart ? log(size) : 0;                                                                      \
+            x *= by;                                                                                               \
+            y *= by;                                                                                               \
+            re = parts == 2 ? re * x - im * y : re * x;                                                            \
+            im = parts == 2 ? was * y + im * x : 0;                                                                \
+        }                                                                                                          \
+        if (zero && re == re && im == im && logs == logs) {                                                        \
+            re = im = 0;                                                                                           \
+            logs = log(0.0);                                                                                       \
+        }                                                                                                          \
+        if (((const int *)p->flags)[w]) re = im = logs = fa_nan();                                                 \
+        det[parts - 1] = (real)im;                                                                                 \
+        det[0] = (real)re;                                                                                         \
+        if (p->apart) ((real *)p->logs)[w] = (real)logs;                                                           \
+    }                                                                                                              \
+    FA_FN void fa_cut_##t(const fa_cut *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                         \
+        real *x = (real *)p->vectors + (w * p->step + i * p->row + j * p->col) * parts;                            \
+        const real *s = (const real *)p->values + w * p->space.rows;                                               \
+        double least = p->rcond * s[0];                                                                            \
+        int counts = s[i] > least;                                                                                 \
+        real im = counts && parts == 2 ? -x[parts - 1] / s[i] : 0;                                                 \
+        real re = counts ? x[0] / s[i] : 0;                                                                        \
+        x[parts - 1] = im;                                                                                         \
+        x[0] = re;                                                                                                 \
+        if (i == 0 && j == 0) {                                                                                    \
+            fa_i64 rank = 0;                                                                                       \
+            while (rank < p->space.rows && s[rank] > least) rank++;                                                \
+            ((fa_i64 *)p->rank)[w] = rank;                                                                         \
+        }                                                                                                          \
+    }                                                                                                              \
+    FA_KERNEL(factor_look_##t, fa_screen, fa_look_##t)                                                             \
+    FA_KERNEL(factor_mend_##t, fa_screen, fa_mend_##t)                                                             \
+    FA_KERNEL(factor_carry_##t, fa_carry, fa_carry_##t)                                                            \
+    FA_KERNEL(factor_det_##t, fa_det, fa_det_##t)                                                                  \
+    FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
+
+#ifdef __CUDACC_RTC__
+#define FA_KERNEL(name, params, fn)                                                                                \
+    extern "C" __global__ void name(const params p) {                                                              \
+        fa_i64 each = p.space.rows * p.space.cols, n = p.space.count * each;                                       \
+        fa_i64 all = (fa_i64)gridDim.x * blockDim.x;                                                               \
+        for (fa_i64 e = (fa_i64)blockIdx.x * blockDim.x + threadIdx.x; e < n; e += all) {                          \
+            fa_i64 w = e / each, in = e - w * each, i = in / p.space.cols;                                         \
+            fn(&p, w, i, in - i * p.space.cols);                                                                   \
+        }                                                                                                          \
+    }
+#else
+#define FA_KERNEL(name, params, fn)                                                                                \
+    static inline void name(const void *given) {                                                                   \
+        const params *p = given;                                                                                   \
+        for (fa_i64 w = 0; w < p->space.count; w++)                                                                \
+            for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
+                for (fa_i64 j = 0; j < p->space.cols; j++) fn(p, w, i, j);                                         \
+    }
+#endif
+FA_KERNEL(factor_pivots, fa_pivots, fa_one_pivot)
+FA_KERNEL(factor_order, fa_order, fa_one_order)
+FA_TYPE(f32, float, 1)
+FA_TYPE(f64, double, 1)
+FA_TYPE(c64, float, 2)
+FA_TYPE(c128, double, 2)
+
+#endif
