@@ -62,6 +62,11 @@ enum {
     X(cublasSetStream_v2, (tidei_cublas_handle, tidei_cu_stream))                                                  \
     X(cublasSetWorkspace_v2, (tidei_cublas_handle, void *, size_t))                                                \
     X(cublasSetMathMode, (tidei_cublas_handle, tidei_cublas_math))                                                 \
+    X(cublasScopy_v2, (tidei_cublas_handle, int, const float *, int, float *, int))                                \
+    TIDEI_CUBLAS_BATCHED_LU(X, S, float)                                                                           \
+    TIDEI_CUBLAS_BATCHED_LU(X, D, double)                                                                          \
+    TIDEI_CUBLAS_BATCHED_LU(X, C, tidei_cublas_c64)                                                                \
+    TIDEI_CUBLAS_BATCHED_LU(X, Z, tidei_cublas_c128)                                                               \
     X(cublasGemmStridedBatchedEx_64,                                                                               \
       (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t, int64_t,             \
        const void *, const void *, tidei_cuda_data_type, int64_t, long long, const void *, tidei_cuda_data_type,   \
@@ -93,6 +98,12 @@ enum {
     TIDEI_CUBLAS_TRSM(X, cublasDtrsm_v2_64, double)                                                                \
     TIDEI_CUBLAS_TRSM(X, cublasCtrsm_v2_64, tidei_cublas_c64)                                                      \
     TIDEI_CUBLAS_TRSM(X, cublasZtrsm_v2_64, tidei_cublas_c128)
+
+/* Many small matrices: arrays of addresses, in the device's memory. The second one's info is the host's. */
+#define TIDEI_CUBLAS_BATCHED_LU(X, letter, T)                                                                      \
+    X(cublas##letter##getrfBatched, (tidei_cublas_handle, int, T *const *, int, int *, int *, int))                \
+    X(cublas##letter##getrsBatched, (tidei_cublas_handle, tidei_cublas_operation, int, int, const T *const *, int, \
+                                     const int *, T *const *, int, int *, int))
 
 typedef struct tidei_cublas_table {
 #define TIDEI_CUBLAS_MEMBER(name, params) tidei_cublas_status(*name) params;

@@ -1,13 +1,14 @@
-/* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS and NVTX against a toolkit's headers. The proof is that this
+/* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS, cuSOLVER and NVTX against a toolkit's headers. The proof is that this
 ** file compiles; it is built where there is a toolkit. */
 #include <cublas_v2.h>
 #include <cuda.h>
+#include <cusolverDn.h>
 #include <nvrtc.h>
 #define NVTX_NO_IMPL /* its declarations alone */
 #include <nvtx3/nvToolsExt.h>
 #include "tests/tidetest.h"
 #include "runtime/device/cuda/driver.h"
-#include "libs/cublas.h"
+#include "libs/cusolver.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/nvtx.h"
 
@@ -114,6 +115,17 @@ SAME(TIDEI_CUDA_C_32F, CUDA_C_32F);
 SAME(TIDEI_CUDA_C_64F, CUDA_C_64F);
 SAME(TIDEI_CUDA_R_16BF, CUDA_R_16BF);
 
+SAME(TIDEI_CUSOLVER_SUCCESS, CUSOLVER_STATUS_SUCCESS);
+SAME(TIDEI_CUSOLVER_NOT_INITIALIZED, CUSOLVER_STATUS_NOT_INITIALIZED);
+SAME(TIDEI_CUSOLVER_ALLOC_FAILED, CUSOLVER_STATUS_ALLOC_FAILED);
+SAME(TIDEI_CUSOLVER_INVALID_VALUE, CUSOLVER_STATUS_INVALID_VALUE);
+SAME(TIDEI_CUSOLVER_EXECUTION_FAILED, CUSOLVER_STATUS_EXECUTION_FAILED);
+SAME(TIDEI_CUSOLVER_INTERNAL_ERROR, CUSOLVER_STATUS_INTERNAL_ERROR);
+SAME(TIDEI_CUSOLVER_NOVECTOR, CUSOLVER_EIG_MODE_NOVECTOR);
+SAME(TIDEI_CUSOLVER_VECTOR, CUSOLVER_EIG_MODE_VECTOR);
+SAME(TIDEI_CUBLAS_FILL_LOWER, CUBLAS_FILL_MODE_LOWER);
+SAME(TIDEI_CUBLAS_FILL_UPPER, CUBLAS_FILL_MODE_UPPER);
+
 #define SAME_FIELD(ours, f, theirs, g)                                                                             \
     SAME(offsetof(ours, f), offsetof(theirs, g));                                                                  \
     SAME(sizeof((ours *)0)->f, sizeof((theirs *)0)->g)
@@ -169,6 +181,7 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cublas_c64            cuComplex
 #define tidei_cublas_c128           cuDoubleComplex
 #define tidei_cuda_data_type        cudaDataType
+#define tidei_cusolver_mode         cusolverEigMode_t
 
 #define CHECK_CU(name, exported, version, needed, params)                                                          \
     _Static_assert(__builtin_types_compatible_p(__typeof__(exported), CUresult params), #exported);
@@ -179,6 +192,11 @@ TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
 #define CHECK_CUBLAS(name, params)                                                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cublasStatus_t params), #name);
 TIDEI_CUBLAS_FUNCTIONS(CHECK_CUBLAS)
+#if CUSOLVER_VERSION >= 11701 /* has them all */
+#define CHECK_CUSOLVER(name, needed, params)                                                                       \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), cusolverStatus_t params), #name);
+TIDEI_CUSOLVER_FUNCTIONS(CHECK_CUSOLVER)
+#endif
 
 /* NVTX: a tool reads our tables as its own declarations say. */
 SAME(TIDEI_NVTX_CALLBACKS, NVTX_ETID_CALLBACKS);

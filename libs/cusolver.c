@@ -1,0 +1,136 @@
+/* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of handles has them. */
+#include "libs/cusolver.h"
+#include "runtime/device/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+/* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one, 11.7.1, reads workspace that it did
+** not write, and gets c64 matrices wrong. */
+#define SYEV_BATCHED_SINCE 11703
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tidei_cusolver_table table; /* complete once `opened` */
+static bool opened;
+static const tidei_cusolver_table *replaced; /* by a test */
+
+static const char *fill(void *lib, tidei_cusolver_table *t) {
+#define FILL(name, needed, params)                                                                                 \
+    t->name = (tidei_cusolver_status(*) params)dlsym(lib, #name);                                                  \
+    if (!t->name && (needed)) return #name;
+    TIDEI_CUSOLVER_FUNCTIONS(FILL)
+#undef FILL
+    return NULL;
+}
+
+/* What is there and does not work is not there. */
+static void leave_out(tidei_cusolver_table *t) {
+    int version = 0;
+    bool known = t->cusolverGetVersion(&version) == TIDEI_CUSOLVER_SUCCESS;
+    if (known && version >= SYEV_BATCHED_SINCE && t->cusolverDnXsyevBatched_bufferSize) return;
+    t->cusolverDnXsyevBatched = NULL;
+}
+
+/* Its number goes its own way: libcusolver.so.12 is CUDA 13's. */
+static const struct family { int cuda, so; } families[] = {{13, 12}, {12, 11}};
+
+/* Beside NVRTC, or where NVIDIA's Python packages put it, a folder beside NVRTC's. */
+static void *open_version(int so, char *why, size_t cap) {
+    char name[32], beside[1200];
+    const char *nvrtc = tidei_nvrtc_folder();
+    snprintf(name, sizeof name, "libcusolver.so.%d", so);
+    void *lib = tidei_cuda_library(name, nvrtc, why, cap);
+    if (lib || !*nvrtc) return lib;
+    snprintf(beside, sizeof beside, "%s/../../cusolver/lib", nvrtc);
+    return tidei_cuda_library(name, beside, why, cap);
+}
+
+/* NVRTC's own family first. What dlopen said of it counts most: it may be there and lack a library that it needs itself. */
+static void *open_any(const struct family *own, char *why, size_t cap) {
+    char said[512];
+    void *lib = own ? open_version(own->so, why, cap) : NULL;
+    for (size_t i = 0; i < TIDEI_COUNT(families) && !lib; i++) {
+        if (&families[i] == own) continue;
+        lib = open_version(families[i].so, said, sizeof said);
+        if (!lib && *said && !*why) snprintf(why, cap, "%s", said);
+    }
+    return lib;
+}
+
+static tide_status open_table(const char *op) {
+    char why[512] = "";
+    const struct family *own = NULL;
+    for (size_t i = 0; i < TIDEI_COUNT(families); i++)
+        if (families[i].cuda == tidei_nvrtc_version() / 1000) own = &families[i];
+    void *lib = open_any(own, why, sizeof why);
+    if (!lib)
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, op,
+            "factorizations on cuda need cuSOLVER, and libcusolver.so.%d was not found: install it with the CUDA "
+            "toolkit (NVIDIA's package libcusolver-13-0; pip install nvidia-cusolver), or put its folder into "
+            "LD_LIBRARY_PATH; it needs cuBLAS, cuSPARSE and nvJitLink beside it%s%s%s",
+            own ? own->so : families[0].so, *why ? " (" : "", why, *why ? ")" : "");
+    tidei_cusolver_table t = {0};
+    const char *missing = fill(lib, &t);
+    if (missing) {
+        dlclose(lib);
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "factorizations need cuSOLVER of CUDA 12 or later: this one has no %s", missing);
+    }
+    leave_out(&t);
+    table = t;
+    opened = true;
+    return TIDE_OK;
+}
+
+tide_status tidei_cusolver_load(const char *op, const tidei_cusolver_table **out) {
+    tide_status s = TIDE_OK;
+    pthread_mutex_lock(&lock);
+    if (!replaced && !opened) s = open_table(op);
+    if (s == TIDE_OK) *out = replaced ? replaced : &table;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+void tidei_cusolver_use(const tidei_cusolver_table *t) {
+    pthread_mutex_lock(&lock);
+    replaced = t;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- handles ---- */
+
+static const void *loaded(void) {
+    pthread_mutex_lock(&lock);
+    const void *t = replaced ? replaced : opened ? &table : NULL;
+    pthread_mutex_unlock(&lock);
+    return t;
+}
+static unsigned create(const void *lib, void **out) {
+    const tidei_cusolver_table *t = lib;
+    tidei_cusolver_handle h = NULL;
+    tidei_cusolver_status r = t->cusolverDnCreate(&h);
+    *out = h;
+    return r;
+}
+static unsigned destroy(const void *lib, void *handle) {
+    return ((const tidei_cusolver_table *)lib)->cusolverDnDestroy(handle);
+}
+static unsigned set_stream(const void *lib, void *handle, void *native) {
+    return ((const tidei_cusolver_table *)lib)->cusolverDnSetStream(handle, native);
+}
+
+/* What a lack of memory has been called by. */
+static const unsigned short_codes[] = {TIDEI_CUSOLVER_NOT_INITIALIZED, TIDEI_CUSOLVER_ALLOC_FAILED,
+                                       TIDEI_CUSOLVER_INTERNAL_ERROR};
+#define HANDLE_BYTES (96 * TIDEI_MIB) /* about, with the cuBLAS inside it */
+
+const tidei_handle_kind tidei_cusolver_kind = {.name = "cuSOLVER",
+                                               .about = HANDLE_BYTES,
+                                               .most = 2 * HANDLE_BYTES,
+                                               .lib = loaded,
+                                               .create = create,
+                                               .destroy = destroy,
+                                               .set_stream = set_stream,
+                                               .short_codes = short_codes,
+                                               .nshort = TIDEI_COUNT(short_codes)};
