@@ -1,6 +1,415 @@
-/* solver_cuda.c: factorizations where kernels are text: not offered yet. */
-#include "libs/solver.h"
+/* solver_cuda.c: factorizations by cuSOLVER: the call and its workspaces, and every routine for one matrix after the other.
+**
+** What must stay true: what the library wants is asked for with the addresses it will work at, in the window, and only then is
+** it run; before, it was asked to know what to allocate. Where it wants more by then, nothing is queued, the workspace goes, a
+** larger one comes, and the call comes again. Host workspaces are ordinary memory, so the library is done with them when its
+** call returns. */
+#include "libs/solver_cuda.h"
+
+#include <stdio.h>
+
+#define ATTEMPTS                                                                                                   \
+    4 /* to find a workspace that is large enough: the answer changes with what else is free, not for ever */
+#define PART           256             /* bytes: what parts of workspaces are aligned to */
+#define BLAS_WORKSPACE (4 * TIDEI_MIB) /* what cuBLAS gives itself by default, but for Hopper */
+
+/* ---- one matrix after the other ---- */
+
+#define BEGIN c->handle, c->params
+#define SPACE c->work, c->work_bytes, c->host, c->host_bytes
+
+static unsigned getrf_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXgetrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld, c->type,
+                                                  &c->work_bytes, &c->host_bytes);
+}
+static unsigned getrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXgetrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, m->b, c->type, SPACE, m->info);
+}
+
+static unsigned getrs(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXgetrs(BEGIN, x->trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N, x->n, x->k, c->type,
+                                       m->a, x->a.ld, m->b, c->type, m->c, x->c.ld, m->info);
+}
+
+static unsigned potrf_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXpotrf_bufferSize(BEGIN, tidei_lapack_fill(x), x->n, c->type, c->first.a, x->a.ld,
+                                                  c->type, &c->work_bytes, &c->host_bytes);
+}
+static unsigned potrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXpotrf(BEGIN, tidei_lapack_fill(x), x->n, c->type, m->a, x->a.ld, c->type, SPACE,
+                                       m->info);
+}
+
+static unsigned geqrf_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXgeqrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld, c->type,
+                                                  c->first.b, c->type, &c->work_bytes, &c->host_bytes);
+}
+static unsigned geqrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXgeqrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, c->type, m->b, c->type, SPACE,
+                                       m->info);
+}
+
+/* It has no 64-bit form. */
+static bool fits(const tidei_lapack *x) {
+    return x->routine != TIDEI_ORGQR || (x->m <= INT32_MAX && x->n <= INT32_MAX && x->a.ld <= INT32_MAX);
+}
+static unsigned orgqr_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    const tidei_cusolver_table *t = c->solver;
+    int m = (int)x->m, n = (int)x->n, k = (int)x->k, ld = (int)x->a.ld, items = 0;
+    const void *a = c->first.a, *tau = c->first.b;
+    unsigned r;
+    switch (x->dtype) {
+    case TIDE_F32: r = t->cusolverDnSorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
+    case TIDE_F64: r = t->cusolverDnDorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
+    case TIDE_C64: r = t->cusolverDnCungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
+    default: r = t->cusolverDnZungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
+    }
+    if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* it counts no further */
+    c->work_bytes = (size_t)items * tide_dtype_size(x->dtype);
+    return r;
+}
+static unsigned orgqr(const tidei_lapack_call *c, const tidei_lapack_at *at) {
+    const tidei_lapack *x = c->x;
+    const tidei_cusolver_table *t = c->solver;
+    int m = (int)x->m, n = (int)x->n, k = (int)x->k, ld = (int)x->a.ld;
+    int items = (int)(c->work_bytes / tide_dtype_size(x->dtype));
+    switch (x->dtype) {
+    case TIDE_F32: return t->cusolverDnSorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    case TIDE_F64: return t->cusolverDnDorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    case TIDE_C64: return t->cusolverDnCungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    default: return t->cusolverDnZungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    }
+}
+
+/* What is not wanted has a leading dimension all the same. */
+static int64_t ld_of(const tidei_lapack *x, const tidei_mats *v, int64_t rows) {
+    return x->job == 'N' ? rows : v->ld;
+}
+
+static unsigned gesvd_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    signed char job = (signed char)x->job;
+    return c->solver->cusolverDnXgesvd_bufferSize(
+        BEGIN, job, job, x->m, x->n, c->type, c->first.a, x->a.ld, c->real, c->first.b, c->type, c->first.c,
+        ld_of(x, &x->c, x->m), c->type, c->first.d, ld_of(x, &x->d, x->n), c->type, &c->work_bytes, &c->host_bytes);
+}
+static unsigned gesvd(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    signed char job = (signed char)x->job;
+    return c->solver->cusolverDnXgesvd(BEGIN, job, job, x->m, x->n, c->type, m->a, x->a.ld, c->real, m->b, c->type,
+                                       m->c, ld_of(x, &x->c, x->m), c->type, m->d, ld_of(x, &x->d, x->n), c->type,
+                                       SPACE, m->info);
+}
+
+static tidei_cusolver_mode mode_of(const tidei_lapack *x) {
+    return x->vectors ? TIDEI_CUSOLVER_VECTOR : TIDEI_CUSOLVER_NOVECTOR;
+}
+static unsigned syevd_sizes(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXsyevd_bufferSize(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n, c->type,
+                                                  c->first.a, x->a.ld, c->real, c->first.b, c->type, &c->work_bytes,
+                                                  &c->host_bytes);
+}
+static unsigned syevd(const tidei_lapack_call *c, const tidei_lapack_at *m) {
+    const tidei_lapack *x = c->x;
+    return c->solver->cusolverDnXsyevd(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n, c->type, m->a, x->a.ld,
+                                       c->real, m->b, c->type, SPACE, m->info);
+}
+
+static const tidei_lapack_way each[TIDEI_LAPACK_ROUTINES] = {
+    [TIDEI_GETRF] = {.sizes = getrf_sizes, .one = getrf}, [TIDEI_GETRS] = {.one = getrs},
+    [TIDEI_POTRF] = {.sizes = potrf_sizes, .one = potrf}, [TIDEI_GEQRF] = {.sizes = geqrf_sizes, .one = geqrf},
+    [TIDEI_ORGQR] = {.sizes = orgqr_sizes, .one = orgqr}, [TIDEI_GESVD] = {.sizes = gesvd_sizes, .one = gesvd},
+    [TIDEI_SYEVD] = {.sizes = syevd_sizes, .one = syevd}};
+
+static const tidei_lapack_way *way_of(const tidei_lapack *x, const tidei_cusolver_table *t) {
+    const tidei_lapack_way *const *w = tidei_lapack_batched[x->routine];
+    for (; *w; w++)
+        if (x->count > 1 && (*w)->takes(x, t)) return *w;
+    return &each[x->routine];
+}
+
+/* ---- a job ---- */
+
+enum { A, B, C, D, INFO, OPERANDS };
+
+typedef struct job {
+    const tidei_lapack *x;
+    const char *op;
+    tide_stream *s;
+    const tidei_cusolver_table *solver;
+    const tidei_cublas_table *blas; /* NULL: not needed */
+    const tidei_lapack_way *way;    /* the present one */
+    tidei_use uses[OPERANDS + 2];   /* the operands', the scratch's, the workspace's */
+    int what[OPERANDS];             /* which operand each of the first is */
+    unsigned operands;
+    tidei_storage *scratch, *work; /* NULL: none */
+    void *host;
+    size_t work_bytes, host_bytes; /* that there are */
+    size_t want, want_host;        /* that the library wanted when it was asked last */
+    bool ran;                      /* else it wanted more than there was, and has done nothing */
+    tide_status failed;            /* our own failure in the window, and its words */
+    tidei_saved_error words;
+} job;
+
+static bool is_complex(tide_dtype t) { return t == TIDE_C64 || t == TIDE_C128; }
+static bool is_wide(tide_dtype t) { return t == TIDE_F64 || t == TIDE_C128; }
+
+/* Bytes of an element. */
+static size_t width(const tidei_lapack *x, int operand) {
+    bool pivots = x->routine == TIDEI_GETRF || x->routine == TIDEI_GETRS;
+    bool reals = x->routine == TIDEI_GESVD || x->routine == TIDEI_SYEVD;
+    if (operand != B || !(pivots || reals)) return tide_dtype_size(x->dtype);
+    return pivots ? sizeof(int64_t) : tide_dtype_size(x->dtype) / (is_complex(x->dtype) ? 2 : 1);
+}
+
+static void *step(void *p, const tidei_lapack_call *c, int operand, int64_t step, int64_t i) {
+    return p ? (char *)p + i * step * (int64_t)width(c->x, operand) : NULL;
+}
+tidei_lapack_at tidei_lapack_nth(const tidei_lapack_call *c, int64_t i) {
+    const tidei_lapack *x = c->x;
+    const tidei_lapack_at *f = &c->first;
+    return (tidei_lapack_at){step(f->a, c, A, x->a.step, i), step(f->b, c, B, x->b.step, i),
+                             step(f->c, c, C, x->c.step, i), step(f->d, c, D, x->d.step, i),
+                             c->one_info ? f->info : f->info + i};
+}
+
+static tidei_lapack_call call_of(const job *j, void *handle) {
+    const tidei_lapack *x = j->x;
+    tidei_cuda_data_type real = is_wide(x->dtype) ? TIDEI_CUDA_R_64F : TIDEI_CUDA_R_32F;
+    tidei_cuda_data_type wide = is_wide(x->dtype) ? TIDEI_CUDA_C_64F : TIDEI_CUDA_C_32F;
+    return (tidei_lapack_call){.x = x,
+                               .solver = j->solver,
+                               .blas = j->blas,
+                               .s = j->s,
+                               .handle = handle,
+                               .type = is_complex(x->dtype) ? wide : real,
+                               .real = real};
+}
+
+static void set_operand(tidei_lapack_at *at, int operand, tidei_addr address) {
+    void *p = (void *)(uintptr_t)address;
+    switch (operand) {
+    case A: at->a = p; break;
+    case B: at->b = p; break;
+    case C: at->c = p; break;
+    case D: at->d = p; break;
+    default: at->info = p; break;
+    }
+}
+
+/* Where the operands are now; they may be elsewhere when the work is queued. */
+static void look_where(const job *j, tidei_lapack_call *c) {
+    for (unsigned i = 0; i < j->operands; i++) {
+        tidei_storage *st = j->uses[i].st;
+        tidei_stamps_lock(st);
+        set_operand(&c->first, j->what[i], st->addr + j->uses[i].offset);
+        tidei_stamps_unlock(st);
+    }
+}
+
+/* What the library reads its options from: the defaults. */
+static unsigned open_params(tidei_lapack_call *c, const tidei_lapack_way *w) {
+    return w->by_cublas ? 0 : c->solver->cusolverDnCreateParams(&c->params);
+}
+static void close_params(const tidei_lapack_call *c) {
+    if (c->params) c->solver->cusolverDnDestroyParams(c->params);
+}
+
+/* How much memory the way wants. The library may want none, and an address all the same. */
+static unsigned ask_sizes(job *j, tidei_lapack_call *c) {
+    const tidei_lapack_way *w = j->way;
+    unsigned r = w->sizes ? w->sizes(c) : 0;
+    j->want = w->by_cublas ? BLAS_WORKSPACE : w->sizes ? tidei_max_size(c->work_bytes, PART) : 0;
+    j->want_host = c->host_bytes;
+    return r;
+}
+
+static unsigned ask(const tidei_library_call *lc, void *handle) {
+    job *j = lc->arg;
+    tidei_lapack_call c = call_of(j, handle);
+    unsigned r = open_params(&c, j->way);
+    if (r) return r;
+    look_where(j, &c);
+    r = ask_sizes(j, &c);
+    close_params(&c);
+    return r;
+}
+
+static unsigned queue(const tidei_lapack_way *w, tidei_lapack_call *c) {
+    if (w->all) return w->all(c);
+    for (int64_t i = 0; i < c->x->count; i++) {
+        tidei_lapack_at m = tidei_lapack_nth(c, i);
+        unsigned r = w->one(c, &m);
+        if (r) return r;
+    }
+    return 0;
+}
+
+/* The addresses of this window. */
+static void set_where(const job *j, const tidei_window *w, tidei_lapack_call *c) {
+    unsigned next = j->operands;
+    for (unsigned i = 0; i < j->operands; i++) set_operand(&c->first, j->what[i], w->ranges[i].addr);
+    if (j->scratch) c->scratch = (void *)(uintptr_t)(w->ranges[next].addr + PART);
+    c->one_info = !c->first.info;
+    if (c->one_info) c->first.info = (void *)(uintptr_t)w->ranges[next].addr;
+    if (j->work) c->work = (void *)(uintptr_t)w->ranges[next + (j->scratch ? 1 : 0)].addr;
+    c->host = j->host;
+}
+
+static unsigned run(const tidei_library_call *lc, void *handle, const tidei_window *w) {
+    job *j = lc->arg;
+    tidei_lapack_call c = call_of(j, handle);
+    unsigned r = open_params(&c, j->way);
+    if (r) return r;
+    set_where(j, w, &c);
+    r = ask_sizes(j, &c);
+    j->ran = r || (j->want <= j->work_bytes && j->want_host <= j->host_bytes);
+    if (!r && j->ran) {
+        c.work_bytes = j->work_bytes;
+        c.host_bytes = j->host_bytes;
+        r = queue(j->way, &c);
+    }
+    j->failed = c.failed;
+    if (j->failed != TIDE_OK) tidei_error_save(&j->words);
+    close_params(&c);
+    return r;
+}
+
+static tide_status again(const tidei_library_call *lc) {
+    const tidei_lapack *x = ((const job *)lc->arg)->x;
+    return x->again(x->again_arg);
+}
+
+static void describe(const tidei_library_call *lc, char *buf, size_t cap) {
+    const tidei_lapack *x = ((const job *)lc->arg)->x;
+    bool square = x->routine == TIDEI_GETRS || x->routine == TIDEI_POTRF || x->routine == TIDEI_SYEVD;
+    long long m = square ? x->n : x->m, n = x->n, count = x->count;
+    snprintf(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count, count == 1 ? "x" : "ces",
+             m, n);
+}
+
+/* ---- workspaces ---- */
+
+static void release(tidei_storage **st) {
+    if (*st) tidei_storage_release(*st);
+    *st = NULL;
+}
+static void release_host(job *j) {
+    if (j->host) tidei_host_free(j->s->dev->rt, j->host);
+    j->host = NULL;
+    j->host_bytes = 0;
+}
+static void release_workspaces(job *j) {
+    release(&j->work);
+    j->work_bytes = 0;
+    release_host(j);
+}
+
+/* As much as is wanted. What is too small goes first. */
+static tide_status make_workspaces(job *j) {
+    tide_status status = TIDE_OK;
+    if (j->want_host > j->host_bytes) {
+        release_host(j);
+        j->host = tidei_host_alloc(j->s->dev->rt, j->want_host);
+        if (!j->host) return tidei_fail_host_memory(j->op, j->want_host);
+        j->host_bytes = j->want_host;
+    }
+    if (j->want > j->work_bytes) {
+        release(&j->work);
+        j->work_bytes = 0;
+        status = tidei_storage_new(j->s->dev, j->want, j->s, j->op, &j->work);
+        if (status == TIDE_OK) j->work_bytes = j->want;
+    }
+    return status;
+}
+
+static unsigned all_uses(job *j) {
+    unsigned n = j->operands;
+    tidei_storage *const ours[] = {j->scratch, j->work};
+    for (size_t i = 0; i < TIDEI_COUNT(ours); i++)
+        if (ours[i]) j->uses[n++] = (tidei_use){ours[i], 0, ours[i]->bytes, TIDEI_READ | TIDEI_WRITE};
+    return n;
+}
+
+/* Asks, allocates, runs, until what was allocated is what is wanted. Where the library has no say, nobody is asked. */
+static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
+    tide_status status = TIDE_OK;
+    if (j->way->sizes)
+        status = tidei_library_ask(c, ask);
+    else
+        (void)ask_sizes(j, &(tidei_lapack_call){0});
+    for (int i = 0; i < ATTEMPTS && status == TIDE_OK; i++) {
+        status = make_workspaces(j);
+        if (status != TIDE_OK) return status;
+        c->n = all_uses(j);
+        status = tidei_library_run(c);
+        if (status == TIDE_OK && j->failed != TIDE_OK) {
+            tidei_error_restore(&j->words);
+            return tidei_device_failed(j->s, j->failed, j->op);
+        }
+        if (status != TIDE_OK || j->ran) return status;
+    }
+    if (status != TIDE_OK) return status;
+    return tidei_fail(TIDE_E_DEVICE, j->op,
+                      "%s wants another workspace at each call, now of %zu bytes and %zu of the host's",
+                      c->kind->name, j->want, j->want_host);
+}
+
+/* Ours on the device: what the ways want, and before it a word where the library reports what nobody reads. */
+static tide_status make_scratch(job *j) {
+    size_t bytes = j->way->scratch ? j->way->scratch(j->x) : 0;
+    bool has_info = false;
+    for (unsigned i = 0; i < j->operands; i++) has_info |= j->what[i] == INFO;
+    if (!bytes && has_info) return TIDE_OK;
+    return tidei_storage_new(j->s->dev, PART + bytes, j->s, j->op, &j->scratch);
+}
+
+/* One library's part. The handle first: everything else takes what it leaves. */
+static tide_status run_way(job *j, const tidei_lapack_way *way, bool first) {
+    tidei_library_call c = {.kind = way->by_cublas ? &tidei_cublas_kind : &tidei_cusolver_kind,
+                            .lib = way->by_cublas ? (const void *)j->blas : j->solver,
+                            .s = j->s,
+                            .uses = j->uses,
+                            .workspace = way->by_cublas,
+                            .run = run,
+                            .again = first && j->x->again ? again : NULL,
+                            .describe = describe,
+                            .arg = j,
+                            .op = j->op};
+    j->way = way;
+    tide_status status = tidei_library_begin(&c);
+    if (status != TIDE_OK) return status;
+    if (first) status = make_scratch(j);
+    if (status == TIDE_OK) status = run_in_workspaces(j, &c);
+    release_workspaces(j);
+    tidei_library_end(&c);
+    return status;
+}
 
 tide_status tidei_lapack_cuda(tide_stream *s, const tidei_lapack *x, const char *op) {
-    return tidei_fail(TIDE_E_UNSUPPORTED, op, "%s has no %s", s->dev->d->info.name, tidei_lapack_name(x));
+    job j = {.x = x, .op = op, .s = s};
+    tide_status status = tidei_cusolver_load(op, &j.solver);
+    if (status != TIDE_OK) return status;
+    if (!fits(x))
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "cuSOLVER counts in 32 bits here: matrices of (%lld, %lld) are too large",
+                          (long long)x->m, (long long)x->n);
+    const tidei_lapack_way *way = way_of(x, j.solver);
+    if (way->by_cublas || way->then) status = tidei_cublas_load(op, &j.blas);
+    j.operands = tidei_lapack_uses(x, j.uses, j.what);
+    for (unsigned i = 0; i < j.operands && status == TIDE_OK; i++) /* which may climb: before any lock */
+        if (j.uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, j.uses[i].st, op);
+    for (bool first = true; way && status == TIDE_OK; way = way->then, first = false)
+        status = run_way(&j, way, first);
+    release(&j.scratch);
+    return status;
 }
