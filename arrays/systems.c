@@ -360,7 +360,7 @@ static tidei_matrix factor_of(const tidei_operand *o, const tidei_batch *own, co
 /* c (rows x cols) = factor (rows x inner) times b (inner x cols), over the batch. */
 static void multiply(tidei_job *j, const tidei_batch *both, int64_t rows, int64_t cols, int64_t inner,
                      tidei_matrix a, const tidei_operand *b, const tidei_operand *c) {
-    tidei_gemm g = {.dtype = j->wide, .m = rows, .n = cols, .k = inner, .nbatch = both->ndim, .alpha = 1};
+    tidei_gemm g = {.dtype = j->wide, .m = rows, .n = cols, .k = inner, .nbatch = both->ndim, .alpha = {1}};
     if (j->status != TIDE_OK) return;
     memcpy(g.batch, both->shape, sizeof both->shape);
     g.a = a;

@@ -411,8 +411,8 @@ static unsigned f_gemms(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_
 
 TYPED(S, float, float, org, sorgqr, TIDEI_CUDA_R_32F)
 TYPED(D, double, double, org, dorgqr, TIDEI_CUDA_R_64F)
-TYPED(C, tidei_cuda_c64, float, ung, cungqr, TIDEI_CUDA_C_32F)
-TYPED(Z, tidei_cuda_c128, double, ung, zungqr, TIDEI_CUDA_C_64F)
+TYPED(C, tidei_cublas_c64, float, ung, cungqr, TIDEI_CUDA_C_32F)
+TYPED(Z, tidei_cublas_c128, double, ung, zungqr, TIDEI_CUDA_C_64F)
 
 #define SOLVER_OF(letter, org)                                                                                     \
     .cusolverDn##letter##org##qr_bufferSize = f_##letter##orgqr_sizes,                                             \
