@@ -104,7 +104,10 @@ static bool prepare(tide_runtime *rt, tide_array *keep[PIECES]) {
     tide_array *holes[PIECES];
     for (int i = 0; i < PIECES; i++)
         if (!(keep[i] = floats(rt, PIECE)) || !(holes[i] = floats(rt, PIECE))) return false;
-    for (int i = 0; i < PIECES; i++) tide_free(holes[i]);
+    for (int i = 0; i < PIECES; i++) {
+        tide_retain(keep[i]);
+        tide_free(holes[i]);
+    }
     return wake_libraries(rt) && make_garbage(rt) && leave_pending(rt);
 }
 
@@ -126,6 +129,7 @@ static unsigned climb(bench *b, tide_runtime *neighbour, int round, struct rung 
     tide_runtime *rt = open_one(b, "4GiB", path);
     if (rt && prepare(rt, keep) && !floats(rt, REQUEST) && tide_last_error()->status == TIDE_E_NOMEM)
         n = read_names(rungs);
+    for (int i = 0; i < PIECES && n; i++) tide_release(keep[i]);
     tide_close(rt);
     if (n && !read_climb(path, n, round, rungs)) n = 0;
     unlink(path);
