@@ -40,6 +40,25 @@ dense)
     "$bin/dense" --rows 100 --epochs 1 --quiet --memory "$work/absent/memory" >/dev/null 2>"$work/error" || status=$?
     [ $status = 1 ] && grep -q 'absent/memory: No such file' "$work/error" || fail "ends with $status: $(cat "$work/error")"
     ;;
+pca)
+    "$bin/pca" --out "$work/pca.pgm" >"$work/log" || fail "failed"
+    [ "$(head -n 3 "$work/pca.pgm")" = "$(printf 'P5\n1056 96\n255')" ] || fail "no portable graymap of 1056 x 96"
+    [ "$(wc -c <"$work/pca.pgm")" -eq $((15 + 1056 * 96)) ] || fail "$(wc -c <"$work/pca.pgm") bytes"
+    shades=$(tail -c $((1056 * 96)) "$work/pca.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
+    [ "$shades" -ge 50 ] || fail "$shades shades"
+    # The variances descend, and add up.
+    awk '$1 ~ /^[0-9]+$/ && $3 == "%" { if (n++ && $2 > before) exit 1; before = $2; sum += $2
+         if ($4 - sum > 0.6 || sum - $4 > 0.6) exit 1 } END { if (n != 10 || sum < 60) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    grep -q '^least squares on 40 components: rank 41, ' "$work/log" || fail "$(cat "$work/log")"
+    right=$(sed -n 's/^accuracy .*(\([0-9]*\) of 360)$/\1/p' "$work/log")
+    [ "${right:-0}" -ge 320 ] || fail "less than 89 %: $(tail -n 1 "$work/log")"
+    refused --components 0
+    refused --components 65
+    refused --components 3x
+    status=0
+    "$bin/pca" --out "$work/absent/pca.pgm" >/dev/null 2>"$work/error" || status=$?
+    [ $status = 1 ] && grep -q 'absent/pca.pgm: No such file' "$work/error" || fail "ends with $status: $(cat "$work/error")"
+    ;;
 wave)
     "$bin/wave" --size 64 --steps 40 --out "$work/wave.pgm" >"$work/log" || fail "failed"
     [ "$(head -n 3 "$work/wave.pgm")" = "$(printf 'P5\n64 64\n255')" ] || fail "no portable graymap of 64 x 64"

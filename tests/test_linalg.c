@@ -291,7 +291,7 @@ static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
     for (int i = 0; i < nbatch; i++) batch[i] = tide_dim(a, i);
     for (int form = 0; form < 5;
          form++) { /* as a's batch is; one right side for all; a larger batch; a vector; b of one matrix a row */
-        tide_array *b;
+        tide_array *b = NULL;
         int64_t k = columns[draw(2)];
         tide_dtype tb = form == 1 ? TIDE_F32 : t;
         memcpy(shape, batch, sizeof batch);

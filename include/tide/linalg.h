@@ -6,12 +6,14 @@
 ** updates one. Types: f32, f64, c64, c128 are computed in; bool and integers as f64; f16 and bf16 are TIDE_E_DTYPE (tide_cast
 ** them). Operands of two types promote as everywhere. Dimensions of length 0 are legal: results have the shape that follows, a
 ** determinant of nothing is 1. NULL in gives NULL out, or in functions with several results the earlier error's status. Results
-** through pointers are written together, at success; each may be NULL where it is not wanted. All may collect; workspaces
-** come from the device's pool, and library handles give way when memory is short.
+** through pointers are written together, at success; each may be NULL where it is not wanted, but not all (TIDE_E_INVALID). All may
+** collect; workspaces come from the device's pool, and library handles give way when memory is short.
 ** What fails in one matrix of a batch fails the call, and the message names the first such matrix by its index in the batch:
 ** TIDE_E_SINGULAR (no inverse, not positive definite), TIDE_E_CONVERGENCE. Functions that can fail so say "checks": they wait on
 ** the host for the outcome, as tide_synchronize does. The others only queue work.
-** Not-a-number and infinity in give not-a-number out, or one of those two errors; never a result that looks well. */
+** Not-a-number and infinity in never give a result that looks well. A matrix with them is not factored: functions that check fail with
+** the error that they have, saying so; from the others come matrices of not-a-number. In products and right sides (b) they spread as
+** arithmetic does. */
 #ifndef TIDE_LINALG_H
 #define TIDE_LINALG_H
 
@@ -51,7 +53,9 @@ TIDE_API tide_array *tide_solve_triangular(tide_array *a, tide_array *b,
 ** (..., min(m, n)), i64: row i was swapped with row pivots[i] (counting from 0), in the order of i. A singular matrix is no failure:
 ** it has zeros on U's diagonal. */
 TIDE_API TIDE_NODISCARD tide_status tide_lu_factor(tide_array *a, tide_array **lu, tide_array **pivots);
-/* X with a X = b from a's factors (n square). b: (..., n, k), or (n) where it has one axis. No check, as tide_solve_triangular. */
+/* X with a X = b from a's factors (n square); batches of b broadcast to theirs, or theirs to b's. `pivots`: of any integer type, in
+** the shape that tide_lu_factor gives; numbers that no factorization gives make X not-a-number. b: (..., n, k), or (n) where it has
+** one axis. No check, as tide_solve_triangular. */
 TIDE_API tide_array *tide_lu_solve(tide_array *lu, tide_array *pivots, tide_array *b);
 /* The same apart: a[..., perm, :] = l u, with perm (..., m) i64, l (..., m, min), u (..., min, n). */
 TIDE_API TIDE_NODISCARD tide_status tide_lu(tide_array *a, tide_array **perm, tide_array **l, tide_array **u);
@@ -72,16 +76,17 @@ TIDE_API TIDE_NODISCARD tide_status tide_eigh(tide_array *a, int how, tide_array
 
 /* ---- systems ---- a is (..., n, n). */
 /* X with a X = b; b (..., n, k), or (n) where it has one axis. Batches broadcast. Checks: TIDE_E_SINGULAR where U has a zero on its
-** diagonal; a matrix that is nearly singular gives a large X. */
+** diagonal (it is that of a's transpose, which lies as the library wants it); a matrix that is nearly singular gives a large X. */
 TIDE_API tide_array *tide_solve(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_inv(tide_array *a); /* checks */
-TIDE_API tide_array *
-tide_det(tide_array *a); /* (...); a singular matrix has 0. By LU: overflows where the product does */
+/* (...); a singular matrix has 0. By LU, multiplied in double: overflows where the product does. */
+TIDE_API tide_array *tide_det(tide_array *a);
 /* det = sign * exp(logabs); sign has a's type (of a complex one: on the unit circle), logabs is real; a singular matrix has 0 and -inf. */
 TIDE_API TIDE_NODISCARD tide_status tide_slogdet(tide_array *a, tide_array **sign, tide_array **logabs);
-/* x (..., n, k) of least norm among those with |a x - b| least, by the SVD of a (..., m, n); b (..., m, k), or (m) where it has one axis.
+/* x (..., n, k) of least norm among those with |a x - b| least, by the SVD of a (..., m, n); b (..., m, k), or (m) where it has one axis;
+** batches broadcast.
 ** Singular values up to rcond times the largest count as 0; rcond < 0: the type's epsilon times max(m, n). rank (...) i64, s (..., min)
-** real, descending. Checks: TIDE_E_CONVERGENCE. */
+** real, descending, both of a's batch. Checks: TIDE_E_CONVERGENCE. */
 TIDE_API TIDE_NODISCARD tide_status tide_lstsq(tide_array *a, tide_array *b, double rcond, tide_array **x,
                                                tide_array **rank, tide_array **s);
 
