@@ -116,9 +116,8 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         x[parts - 1] = 0;                                                                                          \
         x[0] = (real)(i == j);                                                                                     \
     }                                                                                                              \
-    FA_FN void fa_carry_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+    FA_FN void fa_put_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j, const real *from) {                     \
         real *to = (real *)p->out + (w * p->out_step + i * p->out_row + j * p->out_col) * parts;                   \
-        const real *from = (const real *)p->in + (w * p->in_step + i * p->in_row + j * p->in_col) * parts;         \
         int part = fa_part(i, j);                                                                                  \
         real re = 0, im = 0;                                                                                       \
         if (p->flags && ((const int *)p->flags)[w * p->flag_step]) {                                               \
@@ -132,6 +131,9 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         }                                                                                                          \
         to[parts - 1] = im;                                                                                        \
         to[0] = re;                                                                                                \
+    }                                                                                                              \
+    FA_FN void fa_carry_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        fa_put_##t(p, w, i, j, (const real *)p->in + (w * p->in_step + i * p->in_row + j * p->in_col) * parts);    \
     }                                                                                                              \
     FA_FN void fa_det_##t(const fa_det *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                         \
         const real *lu = (const real *)p->lu + w * p->n * p->n * parts;                                            \
@@ -180,18 +182,44 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     }                                                                                                              \
     FA_KERNEL(factor_look_##t, fa_screen, fa_look_##t)                                                             \
     FA_KERNEL(factor_mend_##t, fa_screen, fa_mend_##t)                                                             \
-    FA_KERNEL(factor_carry_##t, fa_carry, fa_carry_##t)                                                            \
+    FA_CARRY(factor_carry_##t, fa_carry_##t, fa_put_##t, real, parts)                                              \
     FA_KERNEL(factor_det_##t, fa_det, fa_det_##t)                                                                  \
     FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
 
 #ifdef __CUDACC_RTC__
+/* A warp a row: neighbours in a row are neighbours in memory, and no element costs a division. */
+#define FA_ROWS(p, fn)                                                                                             \
+    fa_i64 warps = (fa_i64)gridDim.x * blockDim.x / 32, rows = p.space.count * p.space.rows;                       \
+    for (fa_i64 r = ((fa_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; r < rows; r += warps) {                  \
+        fa_i64 w = r / p.space.rows, i = r - w * p.space.rows;                                                     \
+        for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);                              \
+    }
 #define FA_KERNEL(name, params, fn)                                                                                \
-    extern "C" __global__ void name(const params p) {                                                              \
-        fa_i64 each = p.space.rows * p.space.cols, n = p.space.count * each;                                       \
-        fa_i64 all = (fa_i64)gridDim.x * blockDim.x;                                                               \
-        for (fa_i64 e = (fa_i64)blockIdx.x * blockDim.x + threadIdx.x; e < n; e += all) {                          \
-            fa_i64 w = e / each, in = e - w * each, i = in / p.space.cols;                                         \
-            fn(&p, w, i, in - i * p.space.cols);                                                                   \
+    extern "C" __global__ void name(const params p) { FA_ROWS(p, fn) }
+/* What lies column by column goes through tiles, so that both reading and writing touch neighbours. */
+#define FA_TILE 32
+#define FA_CARRY(name, fn, put, real, parts)                                                                       \
+    extern "C" __global__ void name(const fa_carry p) {                                                            \
+        __shared__ real tile[FA_TILE][(FA_TILE + 1) * parts];                                                      \
+        fa_i64 m = p.space.rows, n = p.space.cols;                                                                 \
+        fa_i64 across = (n + FA_TILE - 1) / FA_TILE, each = (m + FA_TILE - 1) / FA_TILE * across;                  \
+        if (p.in_row != 1 || p.in_col == 1 || p.out_col != 1 || !p.part) {                                         \
+            FA_ROWS(p, fn)                                                                                         \
+            return;                                                                                                \
+        }                                                                                                          \
+        int x = threadIdx.x % FA_TILE, step = blockDim.x / FA_TILE;                                                \
+        for (fa_i64 t = blockIdx.x; t < p.space.count * each; t += gridDim.x) {                                    \
+            fa_i64 w = t / each, down = (t - w * each) / across;                                                   \
+            fa_i64 i = down * FA_TILE, j = (t - w * each - down * across) * FA_TILE;                               \
+            const real *in = (const real *)p.in + w * p.in_step * parts;                                           \
+            for (int y = threadIdx.x / FA_TILE; y < FA_TILE; y += step)                                            \
+                if (i + x < m && j + y < n && (p.part & fa_part(i + x, j + y)))                                    \
+                    for (int k = 0; k < parts; k++)                                                                \
+                        tile[x][y * parts + k] = in[(i + x + (j + y) * p.in_col) * parts + k];                     \
+            __syncthreads();                                                                                       \
+            for (int y = threadIdx.x / FA_TILE; y < FA_TILE; y += step)                                            \
+                if (i + y < m && j + x < n) put(&p, w, i + y, j + x, &tile[y][x * parts]);                         \
+            __syncthreads();                                                                                       \
         }                                                                                                          \
     }
 #else
@@ -202,6 +230,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
             for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
                 for (fa_i64 j = 0; j < p->space.cols; j++) fn(p, w, i, j);                                         \
     }
+#define FA_CARRY(name, fn, put, real, parts) FA_KERNEL(name, fa_carry, fn)
 #endif
 FA_KERNEL(factor_pivots, fa_pivots, fa_one_pivot)
 FA_KERNEL(factor_order, fa_order, fa_one_order)
