@@ -83,10 +83,12 @@ typedef struct room {
 static bool is_complex(const tidei_lapack *x) { return x->dtype == TIDE_C64 || x->dtype == TIDE_C128; }
 static bool is_single(const tidei_lapack *x) { return x->dtype == TIDE_F32 || x->dtype == TIDE_C64; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The least that LAPACK's documentation wants; the larger of it and what a routine asks for is what it gets. */
 static room least_room(const tidei_lapack *x) {
-    int64_t m = x->m, n = x->n, nn = n <= INT_MAX ? n * n : (int64_t)1 << 60; /* the latter is refused */
+    /* Lengths that LAPACK does not count to are refused in any case: cut down, so that nothing overflows here. */
+    int64_t m = lesser(x->m, INT_MAX), n = lesser(x->n, INT_MAX), nn = lesser(n * n, INT_MAX);
     bool vectors = x->job != 'N';
     room r = {0};
     switch (x->routine) {

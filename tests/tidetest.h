@@ -30,6 +30,12 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_stack_use_after_return=0"; }
 #endif
 
+/* OpenBLAS's threads share a matrix by means that ThreadSanitizer does not see, and fill their parts by a memset that it does. */
+#if defined(__SANITIZE_THREAD__)
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) { return "race:libopenblas.so\n"; }
+#endif
+
 static inline const char *test_device(void) {
     const char *d = getenv("TIDE_TEST_DEVICE");
     return d && *d ? d : "host";
