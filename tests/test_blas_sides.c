@@ -300,14 +300,17 @@ static tidei_blas random_call(tidei_blas_routine routine, tide_dtype t, const me
 
 /* ---- cases ---- */
 
-static int setup(void **state) {
-    (void)state;
+static int open_with(const char *host_memory) {
     memset(&fake, 0, sizeof fake);
     tidei_cu_use(&driver);
     tidei_cublas_use(&table);
-    fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount"});
+    fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host_memory = host_memory});
     return 0;
 }
+static int setup(void **state) { return (void)state, open_with("4GiB"); }
+static int setup_short(void **state) {
+    return (void)state, open_with("64MiB");
+} /* so that a failure may be a lack of it */
 static int teardown(void **state) {
     (void)state;
     tide_close(fake.rt);
@@ -420,7 +423,7 @@ static void products_agree(void **state) {
         }
 }
 
-/* A call of many fails half way: the failure says what was asked for, or what comes again does nothing twice. */
+/* The third call of four fails. */
 typedef struct sides {
     const memory *to, *from;
     int written;
@@ -431,47 +434,88 @@ static tide_status write_again(void *arg) {
     tide_status status = tidei_copy_elements(fake.rt, &s->to->o, &s->from->o, "test");
     return status == TIDE_OK ? tide_synchronize(fake.rt, NULL) : status;
 }
-static void what_fails_half_way(void **state) {
+
+static tide_status fail_third(tidei_blas_routine r, sides *again, memory *wanted) {
+    memory a = random_memory(TIDE_F64), b = random_memory(TIDE_F64), d = random_memory(TIDE_F64),
+           first = hold(tide_copy(d.a));
+    *wanted = hold(tide_copy(d.a));
+    tidei_blas x = random_call(r, TIDE_F64, &a, &b);
+    x.m = 3, x.n = 2, x.nbatch = 1, x.batch[0] = 4;
+    x.a.ld = x.b.ld = 4, x.a.offset = x.b.offset = 0;
+    x.a.batch[0] = x.b.batch[0] = 20;
+    x.beta[0] = 2;
+    x.c = (tidei_matrix){.st = wanted->o.st, .ld = 5, .batch = {30}};
+    tidei_use uses[3] = {whole(&a.o, TIDEI_READ), whole(&wanted->o, TIDEI_READ | TIDEI_WRITE),
+                         whole(&b.o, TIDEI_READ)};
+    assert_ok(tidei_blas_host(stream(), &x, uses, x.b.st ? 3 : 2, "test"));
+    assert_ok(tide_synchronize(fake.rt, NULL));
+    x.c.st = d.o.st;
+    uses[1] = whole(&d.o, TIDEI_READ | TIDEI_WRITE);
+    *again = (sides){&d, &first, 0};
+    if (r == TIDEI_TRSM) x.again = write_again, x.again_arg = again;
+    fake.calls = 0;
+    fake.failing = 3;
+    tide_status s = tidei_blas_cuda(stream(), &x, uses, x.b.st ? 3 : 2, "test");
+    fake.failing = 0;
+    assert_false(fake.on_device);
+    if (s == TIDE_OK) assert_same(wanted, &d, names[r]);
+    let_go(&a), let_go(&b), let_go(&d), let_go(&first);
+    return s;
+}
+
+static void a_failure_says_what_was_asked_for(void **state) {
     static const char *const told[] = {"a product of (3, 2) by (2,)",   "an update of (3, 2) by two vectors",
                                        "an update of (2,) by a vector", "a dot product of vectors (2,)",
                                        "a norm of a vector (2,)",       "a triangular system (3, 3) for (3, 2)"};
     (void)state;
     seed = 4;
     for (int r = TIDEI_GEMV; r <= TIDEI_TRSM; r++) {
-        memory a = random_memory(TIDE_F64), b = random_memory(TIDE_F64), c = random_memory(TIDE_F64),
-               d = hold(tide_copy(c.a)), first = hold(tide_copy(c.a));
-        sides again = {&d, &first, 0};
-        tidei_blas x = random_call((tidei_blas_routine)r, TIDE_F64, &a, &b);
-        x.m = 3, x.n = 2, x.nbatch = 1, x.batch[0] = 4;
-        x.a.ld = x.b.ld = 4, x.a.offset = x.b.offset = 0;
-        x.a.batch[0] = x.b.batch[0] = 20;
-        x.beta[0] = 2;
-        x.c = (tidei_matrix){.st = c.o.st, .ld = 5, .batch = {30}};
-        assert_ok(
-            tidei_blas_host(stream(), &x,
-                            (const tidei_use[]){whole(&a.o, TIDEI_READ), whole(&c.o, TIDEI_READ | TIDEI_WRITE),
-                                                whole(&b.o, TIDEI_READ)},
-                            x.b.st ? 3 : 2, "test"));
-        assert_ok(tide_synchronize(fake.rt, NULL));
-        x.c.st = d.o.st;
-        if (r == TIDEI_TRSM) x.again = write_again, x.again_arg = &again;
-        const tidei_use uses[3] = {whole(&a.o, TIDEI_READ), whole(&d.o, TIDEI_READ | TIDEI_WRITE),
-                                   whole(&b.o, TIDEI_READ)};
-        fake.calls = 0;
-        fake.failing = 3;
-        tide_status s = tidei_blas_cuda(stream(), &x, uses, x.b.st ? 3 : 2, "test");
-        assert_false(fake.on_device);
-        if (s == TIDE_OK) {
-            assert_same(&c, &d, names[r]);
-            assert_int_equal(fake.calls, r == TIDEI_TRSM ? 7 : 5); /* 2, the one that failed, and 4, or the rest */
-            assert_int_equal(again.written, r == TIDEI_TRSM);
-        } else {
-            assert_error(TIDE_E_DEVICE, told[r]);
-            assert_int_equal(fake.calls, 3);
-        }
-        fake.failing = 0;
-        let_go(&a), let_go(&b), let_go(&c), let_go(&d), let_go(&first);
+        memory wanted;
+        sides again;
+        assert_int_equal(fail_third((tidei_blas_routine)r, &again, &wanted), TIDE_E_DEVICE);
+        assert_error(TIDE_E_DEVICE, told[r]);
+        assert_int_equal(fake.calls, 3);
+        let_go(&wanted);
     }
+}
+
+/* What comes again, because memory may have been short, does nothing twice. */
+static void what_comes_again_goes_on(void **state) {
+    (void)state;
+    seed = 5;
+    for (int r = TIDEI_GEMV; r <= TIDEI_TRSM; r++) {
+        memory wanted;
+        sides again;
+        assert_ok(fail_third((tidei_blas_routine)r, &again, &wanted));
+        assert_int_equal(fake.calls, r == TIDEI_TRSM ? 7 : 5); /* 2, the one that failed, and all, or the rest */
+        assert_int_equal(again.written, r == TIDEI_TRSM);
+        let_go(&wanted);
+    }
+}
+
+/* Likewise products that add to what is there, of which cuBLAS takes one dimension of the batch a call. */
+static void products_that_come_again_add_once(void **state) {
+    (void)state;
+    seed = 6;
+    memory a = random_memory(TIDE_F64), b = random_memory(TIDE_F64), c = random_memory(TIDE_F64),
+           d = hold(tide_copy(c.a));
+    tidei_gemm g = {
+        .dtype = TIDE_F64, .m = 2, .n = 2, .k = 3, .nbatch = 2, .batch = {3, 4}, .alpha = {1}, .beta = {2}};
+    g.a = (tidei_matrix){.st = a.o.st, .ld = 4, .batch = {40, 10}};
+    g.b = (tidei_matrix){.st = b.o.st, .ld = 2, .batch = {0, 7}};
+    g.c = (tidei_matrix){.st = c.o.st, .ld = 2, .batch = {50, 5}};
+    const tidei_use reads[2] = {whole(&a.o, TIDEI_READ), whole(&b.o, TIDEI_READ)};
+    const tidei_use ours[3] = {reads[0], reads[1], whole(&c.o, TIDEI_READ | TIDEI_WRITE)};
+    assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
+    assert_ok(tide_synchronize(fake.rt, NULL));
+    g.c.st = d.o.st;
+    const tidei_use theirs[3] = {reads[0], reads[1], whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
+    fake.calls = 0;
+    fake.failing = 5; /* the first of the second call's four; a call that fails does nothing */
+    assert_ok(tidei_gemm_cuda(stream(), &g, theirs, "test"));
+    fake.failing = 0;
+    assert_same(&c, &d, "gemm");
+    let_go(&a), let_go(&b), let_go(&c), let_go(&d);
 }
 
 int main(void) {
@@ -479,7 +523,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(routines_agree, setup, teardown),
         cmocka_unit_test_setup_teardown(batches_are_products, setup, teardown),
         cmocka_unit_test_setup_teardown(products_agree, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_fails_half_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_says_what_was_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_comes_again_goes_on, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(products_that_come_again_add_once, setup_short, teardown),
     };
     return cmocka_run_group_tests_name("blas_sides", tests, NULL, NULL);
 }
