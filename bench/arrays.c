@@ -168,6 +168,71 @@ static int product(bench *b, int64_t n) {
     return bench_done(b, "ratio");
 }
 
+/* ---- small products ---- What the host spends on one: the device's work is not waited for. */
+
+#define SMALL_WORKSPACE ((int64_t)64 << 10) /* bytes: what ours gives such a product */
+
+struct small {
+    struct product of;
+    tide_array *out;
+    tidei_operand workspace;
+    tidei_cu_stream stream;
+};
+
+/* As ours must, where handles are shared: the stream and the workspace are set for each call. */
+static bool small_direct(void *arg) {
+    const struct small *p = arg;
+    p->of.c->cu->cuCtxPushCurrent(p->of.c->ctx);
+    tidei_cublas_status r = p->of.t->cublasSetStream_v2(p->of.h, p->stream);
+    if (r == TIDEI_CUBLAS_SUCCESS)
+        r = p->of.t->cublasSetWorkspace_v2(p->of.h, (void *)(uintptr_t)p->workspace.st->addr,
+                                           p->workspace.st->bytes);
+    p->of.c->cu->cuCtxPopCurrent(&(tidei_cu_ctx){NULL});
+    return r == TIDEI_CUBLAS_SUCCESS && product_direct(&p->of);
+}
+static bool small_ours(void *arg) {
+    struct small *p = arg;
+    return product_ours(&p->of);
+}
+static bool small_into(void *arg) {
+    const struct small *p = arg;
+    return tide_gemm(tide_arg_int(1), p->of.a, p->of.b, tide_arg_int(0), p->out) == TIDE_OK;
+}
+
+/* Nanoseconds that a call takes to return; what it queues is over before and after. */
+static double issued(tide_runtime *rt, work_fn *fn, void *arg) {
+    if (tide_device_synchronize(rt) != TIDE_OK) return -1;
+    uint64_t start = tidei_now_ns();
+    for (int i = 0; i < ISSUES; i++)
+        if (!fn(arg)) return -1;
+    double each = (double)(tidei_now_ns() - start) / ISSUES;
+    return tide_device_synchronize(rt) == TIDE_OK ? each : -1;
+}
+
+static int small(bench *b, int64_t n) {
+    tide_runtime *rt = b->rt;
+    struct small p = {0};
+    double ours[ROUNDS], into[ROUNDS], direct[ROUNDS], more[ROUNDS], more_into[ROUNDS];
+    if (!bench_on_cuda(b)) return bench_skipped("cuBLAS wants cuda");
+    p.stream = tide_stream_native(tide_stream_current(rt));
+    p.out = tide_zeros(rt, TIDE_F32, 2, (const int64_t[]){n, n});
+    if (!product_open(rt, &p.of, n) || !p.out ||
+        tidei_operand_get(tide_zeros(rt, TIDE_U8, 1, (const int64_t[]){SMALL_WORKSPACE}), "bench", &p.workspace) !=
+            TIDE_OK)
+        return bench_failed("the product");
+    for (int r = -1; r < ROUNDS; r++) { /* the first one loads */
+        double o = issued(rt, small_ours, &p), i = issued(rt, small_into, &p), d = issued(rt, small_direct, &p);
+        if (o < 0 || i < 0 || d < 0) return bench_failed("tide_matmul");
+        if (r >= 0) ours[r] = o, into[r] = i, direct[r] = d, more[r] = (o - d) / 1e3, more_into[r] = (i - d) / 1e3;
+    }
+    bench_note(b, bench_median(ours, ROUNDS) / 1e3, "us", "tide_matmul");
+    bench_note(b, bench_median(into, ROUNDS) / 1e3, "us", "tide_gemm");
+    bench_note(b, bench_median(direct, ROUNDS) / 1e3, "us", "cublas");
+    bench_note(b, bench_median(more_into, ROUNDS), "us", "tide_gemm_more");
+    bench_note(b, bench_median(more, ROUNDS), "us", "tide_matmul_more");
+    return bench_done(b, "tide_matmul_more");
+}
+
 /* ---- bandwidth ---- */
 
 struct timing {
@@ -345,6 +410,7 @@ int bench_sum0(bench *b) { return on_arrays(b, sum_0, 16384, 2048); }
 int bench_sum1(bench *b) { return on_arrays(b, sum_1, 16384, 2048); }
 int bench_transpose(bench *b) { return on_arrays(b, transpose, 8192, 2048); }
 int bench_matmul(bench *b) { return on_arrays(b, product, 8192, 1); }
+int bench_gemm_small(bench *b) { return on_arrays(b, small, 32, 32); }
 int bench_host_fused(bench *b) { return on_arrays(b, host_fused, 1, (int64_t)1 << 24); }
 int bench_host_sum0(bench *b) { return on_arrays(b, host_sum_0, 1, 4096); }
 int bench_host_sum1(bench *b) { return on_arrays(b, host_sum_1, 1, 4096); }

@@ -63,7 +63,7 @@ static inline void bench_give(bench *b, tidei_block *x) { b->d->pool->ops->free(
 /* The benchmarks (bench/tide_bench.c lists them). Each returns an exit status. */
 int bench_dispatch(bench *b), bench_quiet(bench *b), bench_fused(bench *b), bench_sum(bench *b),
     bench_sum0(bench *b), bench_sum1(bench *b), bench_transpose(bench *b), bench_matmul(bench *b),
-    bench_host_fused(bench *b), bench_host_sum0(bench *b), bench_host_sum1(bench *b);
+    bench_gemm_small(bench *b), bench_host_fused(bench *b), bench_host_sum0(bench *b), bench_host_sum1(bench *b);
 int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_threads(bench *b),
     bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b), bench_pipeline(bench *b),
     bench_move(bench *b), bench_handover(bench *b), bench_batches(bench *b), bench_debug(bench *b),

@@ -1,8 +1,9 @@
 /* blas_cuda.c: matrix products by cuBLAS, with a handle from the cache (libs/handles.h).
 **
 ** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an operand, set anew at every
-** call because setting the stream resets it. A call that fails for want of memory leaves, climbs, and comes again. While products
-** are under way the ladder leaves a handle alone: they could not go on without it. */
+** call because setting the stream resets it. A call that fails for want of memory leaves, climbs, and comes again; it goes on
+** where it failed, for what adds to a result must not do so twice. While products are under way the ladder leaves a handle alone:
+** they could not go on without it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 
@@ -22,6 +23,7 @@ typedef struct job {
     const tidei_gemm *g;
     const tidei_cublas_table *t;
     tidei_use uses[4]; /* a, b, c, the workspace */
+    int64_t done;      /* calls that were queued */
 } job;
 
 static tidei_cublas_operation operation(const tidei_matrix *x) {
@@ -58,18 +60,21 @@ static int inner_dim(const tidei_gemm *g) {
     return best;
 }
 
-static tidei_cublas_status all_calls(const job *j, tidei_cublas_handle h, const tidei_window *w) {
+static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_window *w) {
     const tidei_gemm *g = j->g;
     size_t size = tide_dtype_size(g->dtype);
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
-    int64_t index[TIDE_MAX_RANK] = {0};
+    int64_t index[TIDE_MAX_RANK] = {0}, call = 0;
     int inner = inner_dim(g);
     tidei_addr
         at[3]; /* a range begins at the lowest element touched, which with negative strides is not the first */
     for (int i = 0; i < 3; i++) at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
     for (;;) {
-        tidei_cublas_status r = one_call(j, h, inner, at[0], at[1], at[2]);
-        if (r != TIDEI_CUBLAS_SUCCESS) return r;
+        if (call++ >= j->done) {
+            tidei_cublas_status r = one_call(j, h, inner, at[0], at[1], at[2]);
+            if (r != TIDEI_CUBLAS_SUCCESS) return r;
+            j->done = call;
+        }
         int i = g->nbatch - 1;
         for (; i >= 0; i--) {
             if (i == inner) continue;
@@ -79,7 +84,7 @@ static tidei_cublas_status all_calls(const job *j, tidei_cublas_handle h, const 
             if (more) break;
             index[i] = 0;
         }
-        if (i < 0) return r;
+        if (i < 0) return TIDEI_CUBLAS_SUCCESS;
     }
 }
 

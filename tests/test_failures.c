@@ -369,6 +369,41 @@ static void check_systems(void) {
     check_values(13, 25, inverse_twice, 1e-13);
 }
 
+static tide_status by_blas(void) {
+    tide_arg one = tide_arg_int(1);
+    MAKE(tide_zeros(work.rt, TIDE_F32, SHAPE(37, 3)));
+    MAKE(tide_slice(work.made[0], "::2, ::-1")); /* 19 x 3, which no BLAS writes as it lies */
+    MAKE(tide_slice(work.in[0], "::2, ::2"));    /* nor reads */
+    MAKE(tide_slice(work.in[1], ":3"));
+    MAKE(tide_slice(work.made[2], "..., 1")); /* 10 r + 2 */
+    MAKE(tide_slice(work.in[0], ":3, :3"));
+    DO(tide_gemm(one, work.made[2], work.made[5], one, work.made[1]));
+    DO(tide_ger(one, work.made[4], work.made[3], work.made[1]));
+    MAKE(tide_ones(work.rt, TIDE_F32, SHAPE(19)));
+    DO(tide_gemv(one, work.made[2], work.made[3], tide_arg_int(3), work.made[6]));
+    DO(tide_axpy(tide_arg_int(2), work.made[4], work.made[6]));
+    MAKE(tide_dot(work.made[3], work.made[3]));
+    MAKE(tide_nrm2(work.made[2]));
+    MAKE(tide_solve_triangular(work.made[5], work.made[3], TIDE_UNIT));
+    return TIDE_OK;
+}
+static double blas_1(int64_t at) { /* gaps (19, 3): 10 r + 2 k; (3, 3): 5 k + c */
+    double r = (double)(at / 3), c = (double)(at % 3), sum = (10 * r + 2) * (c + 1);
+    for (int k = 0; k < 3; k++) sum += (10 * r + 2 * k) * (5 * k + c);
+    return sum;
+}
+static double blas_6(int64_t r) { return (double)(10 * r * 6 + 2 * 2 + 4 * 3 + 3 + 2 * (10 * r + 2)); }
+static double blas_7(int64_t at) { return (void)at, 14; }
+static double blas_8(int64_t r) { return sqrt((double)(300 * r * r + 120 * r + 20)); }
+static double blas_9(int64_t at) { return at == 0 ? 1 : at == 1 ? 2 - 5 : 3 - 10 - 11 * (2 - 5); }
+static void check_by_blas(void) {
+    check_values(1, 57, blas_1, 1e-5);
+    check_values(6, 19, blas_6, 1e-5);
+    check_values(7, 1, blas_7, 1e-6);
+    check_values(8, 19, blas_8, 1e-5);
+    check_values(9, 3, blas_9, 1e-5);
+}
+
 static tide_status collect(void) {
     for (int i = 0; i < 6; i++) MAKE(tide_zeros(work.rt, TIDE_U8, SHAPE(1000 + i)));
     for (int i = 0; i < 3; i++) drop(&work.made[i]);
@@ -564,6 +599,7 @@ static const struct task {
     {"matmul", matmul, check_matmul},
     {"factorize", factorize, check_factorize},
     {"systems", systems, check_systems},
+    {"blas", by_blas, check_by_blas},
     {"collect", collect, check_collect},
     {"copy", copy, check_copy},
     {"random", random_numbers, check_random},
@@ -638,6 +674,8 @@ static void check_lost(tidei_device *d) {
     LOST(!tide_copy(work.in[0]));
     LOST(!tide_matmul(work.in[0], work.in[1]));
     LOST(tide_qr(work.in[0], TIDE_REDUCED, &r, NULL) == TIDE_E_LOST);
+    LOST(tide_axpy(tide_arg_int(1), work.in[1], work.in[0]) == TIDE_E_LOST);
+    LOST(!tide_nrm2(work.in[1]));
     LOST(!tide_take(work.in[0], work.in[3], 0));
     LOST(!tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(3)));
     LOST(!tide_from_host(work.rt, TIDE_F32, SHAPE(1), &(float){1}));
