@@ -269,21 +269,25 @@ static tide_status attempt(void *arg, unsigned flags) {
     return status;
 }
 static tide_status request(struct request *r) { return tidei_with_reclaim(r->x->d, REQUEST, "test", attempt, r); }
-static void request_ends(struct request *r) {
-    tidei_stamps_clear(&r->block.stamps);
-    r->x->d->pool->ops->free(r->x->d->pool, &r->block);
-}
+static void request_ends(struct request *r) { r->x->d->pool->ops->free(r->x->d->pool, &r->block); }
 
 /* ---- each rung ---- */
 
 static struct cache giver;
 
-/* The other half, in use by a stream until the gate opens, and then freed. */
+static void wait_for_gate(const void *params) {
+    const struct work *w = params;
+    while (!atomic_load(w->gate)) sched_yield();
+}
+/* The other half, in use by a stream until the gate opens, and freed before. */
 static void pending(struct scene *x) {
     atomic_fetch_and(&x->d->pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
     assert_ok(tide_stream_new(x->rt, &x->stream));
     x->other = taken(x, REQUEST, x->stream);
-    assert_ok(submit_work(x->stream, x->other, NULL, 1, &x->gate));
+    const struct work w = {.gate = &x->gate};
+    const tidei_use use = {x->other, 0, REQUEST, TIDEI_WRITE};
+    tidei_launch l = {.name = "gated", .host_fn = wait_for_gate, .params = &w, .params_bytes = sizeof w};
+    assert_ok(tidei_submit_launch(x->stream, &use, 1, &l, NULL, NULL, "gated"));
     let_go(&x->other);
 }
 static void other_half(struct scene *x) { x->other = taken(x, REQUEST, NULL); }
