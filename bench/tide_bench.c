@@ -37,6 +37,8 @@ static const struct {
      "an array copied to another device, against the driver (--size; --staged: through the host)"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
     {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
+    {"stress", bench_stress,
+     "threads near the limit: failed allocations that arithmetic did not force (--n: steps; --threads)"},
     {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
 

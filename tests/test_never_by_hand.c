@@ -5,6 +5,7 @@
 ** report, and nothing has changed. Over all pools, and collectors that find garbage by tracing and by counting.
 ** The functions are those of the headers, which are read at run time: one that is new has no row in the table below, and the first
 ** case says so. */
+#include <cblas.h>
 #include <ctype.h>
 #include <unistd.h>
 #include "gc/collector.h"
@@ -494,6 +495,7 @@ static __attribute__((noinline)) void make_inputs(void) {
 
 static void world_open(const char *pool, const char *collector) {
     memset(&w, 0, sizeof w);
+    openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
     w.rt = test_open(&(tide_config){.pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF});
     w.d = &w.rt->devs[0];
     w.counted = strcmp(collector, "refcount") == 0;
