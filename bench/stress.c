@@ -129,10 +129,14 @@ static void drop(worker *w, unsigned slot) {
 
 /* ---- steps ---- */
 
-static void failed(worker *w) {
+static void failed(worker *w, const char *what) {
     stress *s = w->s;
     note(w, FORCED_FAILED, atomic_load(&s->d->live));
-    if (tide_last_error()->status != TIDE_E_NOMEM) broken(s, "an operation");
+    if (tide_last_error()->status != TIDE_E_NOMEM) broken(s, what);
+    pthread_mutex_lock(&s->lock);
+    if (!*s->out->why && *what)
+        snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_last_error()->message);
+    pthread_mutex_unlock(&s->lock);
     tide_clear_error();
 }
 
@@ -173,7 +177,7 @@ static void replace(worker *w, unsigned slot) {
         w->held += s->holds[class];
         note(w, FORCED_GOT, s->holds[class]);
     } else {
-        failed(w);
+        failed(w, "an operation");
     }
 }
 
@@ -187,7 +191,7 @@ static void want_too_much(worker *w) {
         return;
     }
     w->too_large++;
-    failed(w);
+    failed(w, "");
 }
 
 static void unpin(worker *w) {

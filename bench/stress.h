@@ -19,7 +19,7 @@ typedef struct stress_outcome {
     uint64_t steps, climbs, collections;
     uint64_t too_large; /* requests that were to fail */
     double filled;      /* of what may live at most, what did */
-    char why[400];      /* of the first unforced failure, its report; or what else went wrong */
+    char why[3000]; /* the report of the first failure of a request that was to succeed; or what else went wrong */
 } stress_outcome;
 
 /* False: something went wrong that is no failed allocation. */

@@ -27,6 +27,8 @@ static bool run_one(bench *b, size_t i, stress_outcome *sum) {
         fprintf(stderr, "tide-bench: %s, %.2f: %s\n", o.collector, o.factor, r.why);
         return false;
     }
+    if (*r.why) fprintf(stderr, "%s, %.2f: %s\n", o.collector, o.factor, r.why);
+    bench_note(b, (double)r.found.unforced, "", "%s_%.2f_unforced", o.collector, o.factor);
     bench_note(b, 100 * r.filled, "%", "%s_%.2f_filled", o.collector, o.factor);
     bench_note(b, (double)r.climbs, "", "%s_%.2f_climbs", o.collector, o.factor);
     sum->steps += r.found.asked;
