@@ -46,6 +46,8 @@ static const struct {
     {"rungs", bench_rungs, "what each rung of the reclaim ladder gives, and the time it takes"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
     {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
+    {"stress", bench_stress,
+     "threads near the limit: failed allocations that arithmetic did not force (--n: steps; --threads)"},
     {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
 

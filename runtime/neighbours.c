@@ -62,21 +62,26 @@ static void end_visit(tide_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
+static size_t held(tidei_dev *d) { return atomic_load(&d->backed) + atomic_load(&d->library); }
+
 /* The bytes that its pools on the device of that name, and its idle handles, give back. */
 static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
     size_t given = 0;
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
-        given += tidei_reclaimables_purge(d, wanted);
+        size_t before = held(d);
+        size_t said = tidei_reclaimables_call(d, TIDEI_PURGE, wanted, tidei_reclaim_occasion(rt));
         tidei_pools_settle(d);
-        given += tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
+        tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
+        size_t after = held(d), came = before > after ? before - after : 0;
+        given += tidei_max_size(said, came); /* what an entry let go the pool may have given back: once */
     }
     return given;
 }
 
 /* Nobody can help where our own limit refuses, or where all that is taken of the device is ours. */
 static bool others_could_help(tidei_dev *d, size_t bytes) {
-    size_t ours = atomic_load(&d->backed) + atomic_load(&d->library), limit = tidei_hard_limit(d);
+    size_t ours = held(d), limit = tidei_hard_limit(d);
     size_t free_bytes, total;
     if (ours > limit || bytes > limit - ours) return false;
     return d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK && total - free_bytes > ours;

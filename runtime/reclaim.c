@@ -76,71 +76,9 @@ bool tidei_above_soft(tidei_dev *d, size_t bytes) {
     return used > soft || bytes > soft - used;
 }
 
-/* ---- reclaimables ---- */
-
-tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    r->busy = 0;
-    r->number = ++rt->reclaimables_made;
-    r->next = rt->reclaimables;
-    rt->reclaimables = r;
-    pthread_mutex_unlock(&rt->reclaimables_lock);
-    return TIDE_OK;
-}
-
-void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    for (tidei_reclaimable **p = &rt->reclaimables; *p; p = &(*p)->next)
-        if (*p == r) {
-            *p = r->next;
-            break;
-        }
-    while (r->busy) pthread_cond_wait(&rt->reclaimables_idle, &rt->reclaimables_lock);
-    pthread_mutex_unlock(&rt->reclaimables_lock);
-}
-
-/* The newest one registered before number *last, which becomes its own, marked busy; NULL at the end. Rounds at the same time
-** keep no marks in the entries, so that none hides an entry from another. */
-static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t *last) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    tidei_reclaimable *r = rt->reclaimables;
-    while (r && r->number >= *last) r = r->next;
-    if (r) {
-        *last = r->number;
-        r->busy++;
-    }
-    pthread_mutex_unlock(&rt->reclaimables_lock);
-    return r;
-}
-
-static void done_reclaimable(tide_runtime *rt, tidei_reclaimable *r) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    if (--r->busy == 0) pthread_cond_broadcast(&rt->reclaimables_idle);
-    pthread_mutex_unlock(&rt->reclaimables_lock);
-}
-
-/* Calls purge or drop of every entry, each on its own: one that fails is logged, the rest still run. */
-static size_t each_reclaimable(tidei_dev *d, size_t wanted, bool drop) {
-    tide_runtime *rt = d->rt;
-    size_t given = 0;
-    uint64_t last = UINT64_MAX;
-    for (tidei_reclaimable *r; (r = next_reclaimable(rt, &last));) {
-        bool failed = false;
-        size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
-        if (slot) given += slot(r->self, d, wanted, &failed);
-        if (failed)
-            tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge", r->name,
-                      tide_last_error()->message);
-        done_reclaimable(rt, r);
-    }
-    return given;
-}
-
-size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted) { return each_reclaimable(d, wanted, false); }
-
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-#define RUNGS 11
+#define RUNGS 12
 
 struct climb {
     tidei_dev *d;
@@ -151,6 +89,7 @@ struct climb {
     size_t given[RUNGS];
     unsigned climbed;  /* rungs that ran */
     uint64_t transits; /* ended before the last attempt */
+    uint64_t occasion; /* for what reclaimables fail */
 };
 
 /* Whose memory helps. */
@@ -165,12 +104,51 @@ static tidei_dev *next_short(const struct climb *c, const tidei_dev *after) {
     return tidei_on_host(c->kind) ? tidei_dev_next(c->d->rt, after) : after ? NULL : c->d;
 }
 
-static size_t rung_drain(const struct climb *c) { return tidei_drain(c->d->rt); }
-static size_t rung_settle(const struct climb *c) {
+/* What nobody can have: of the limits' memory, or of the host's. */
+static size_t occupied(const struct climb *c) {
+    size_t bytes = tidei_on_device(c->kind) ? library_bytes(c->d) : 0;
+    for (tidei_dev *d = NULL; (d = next_short(c, d));) {
+        tidei_pool_stats ps;
+        tidei_pools_stats_of(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST, &ps);
+        bytes += ps.live + ps.rounding + ps.parked;
+    }
+    return bytes;
+}
+
+/* What reclaimables let go may be memory of ours, which comes back to the pool, or some of which we know nothing. */
+static size_t given_since(const struct climb *c, size_t before, size_t said) {
+    size_t now = occupied(c);
+    return tidei_max_size(said, before > now ? before - now : 0);
+}
+
+static size_t settle(const struct climb *c) {
     size_t bytes = 0;
     for (tidei_dev *d = NULL; (d = next_short(c, d));) bytes += tidei_pools_settle(d);
     return bytes;
 }
+static size_t wait_for_work(const struct climb *c) {
+    size_t bytes = 0;
+    for (tidei_dev *d = NULL; (d = next_short(c, d));)
+        if (tidei_streams_wait_users(d) == TIDE_OK) bytes += tidei_pools_synced(d);
+    return bytes + settle(c);
+}
+static size_t give_to_driver(const struct climb *c) {
+    size_t bytes = 0;
+    for (tidei_dev *d = NULL; (d = next_short(c, d));)
+        bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
+    return bytes;
+}
+/* Arrays among what they let go are dead, and in the queue. */
+static size_t purge(const struct climb *c, tidei_reclaim_slot which) {
+    size_t before = occupied(c), said = tidei_reclaimables_call(c->d, which, c->bytes, c->occasion);
+    tidei_drain(c->d->rt);
+    settle(c);
+    return given_since(c, before, said);
+}
+
+static size_t rung_drain(const struct climb *c) { return tidei_drain(c->d->rt); }
+static size_t rung_settle(const struct climb *c) { return settle(c); }
+static size_t rung_purge_cheap(const struct climb *c) { return purge(c, TIDEI_PURGE_CHEAP); }
 static size_t rung_minor(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
@@ -178,24 +156,20 @@ static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; } /*
 static size_t rung_full(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
 }
-static size_t rung_purge(const struct climb *c) { return each_reclaimable(c->d, c->bytes, false); }
-static size_t rung_wait(const struct climb *c) {
-    for (tidei_dev *d = NULL; (d = next_short(c, d));)
-        if (tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
-    return rung_settle(c);
-}
-static size_t rung_trim(const struct climb *c) {
-    size_t bytes = 0;
-    for (tidei_dev *d = NULL; (d = next_short(c, d));)
-        bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
-    return bytes;
-}
+static size_t rung_purge(const struct climb *c) { return purge(c, TIDEI_PURGE); }
+static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
+static size_t rung_trim(const struct climb *c) { return give_to_driver(c); }
+/* Complete at its strength. */
 static size_t rung_drop(const struct climb *c) {
-    size_t given = each_reclaimable(c->d, c->bytes, true);
-    given += rung_full(c);
-    given += rung_purge(c);
-    rung_wait(c);
-    return given + rung_trim(c);
+    size_t before = occupied(c), said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
+    rung_full(c);
+    tidei_drain(c->d->rt);
+    said += tidei_reclaimables_call(c->d, TIDEI_PURGE, c->bytes, c->occasion);
+    tidei_drain(c->d->rt);
+    wait_for_work(c);
+    size_t given = given_since(c, before, said);
+    give_to_driver(c);
+    return given;
 }
 static size_t rung_neighbours(const struct climb *c) {
     return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
@@ -208,6 +182,7 @@ static const struct rung {
 } ladder[] = {
     {"drain", rung_drain, 0},
     {"settle", rung_settle, 0},
+    {"purge idle caches", rung_purge_cheap, 0},
     {"minor collection", rung_minor, 0},
     {"steal", rung_flag, TIDEI_ALLOC_STEAL}, /* the block's first use waits, on the device */
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
@@ -296,6 +271,11 @@ static void put_rungs(struct text *t, const struct climb *c) {
         put(t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b, c->given[i]));
 }
 
+static void put_reclaimables(struct text *t, const struct climb *c) {
+    char list[640];
+    if (tidei_reclaimables_text(c->d, list, sizeof list)) put(t, "\n  held by what can be reclaimed: %s", list);
+}
+
 static void put_unreached(struct text *t, const struct climb *c) {
     char names[512];
     tide_runtime *rt = c->d->rt;
@@ -352,7 +332,7 @@ static tide_status report(const struct climb *c) {
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
         snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
                  tide_last_error()->message);
-    char buf[2600], b[7][32];
+    char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
     size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
@@ -370,6 +350,7 @@ static tide_status report(const struct climb *c) {
     put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_holders(&t, d);
+    put_reclaimables(&t, c);
     put_unreached(&t, c);
     put_remedy(&t, c, &ps, limit);
     return tidei_fail(TIDE_E_NOMEM, c->what, "%s", buf);
@@ -446,7 +427,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         size_t given = ladder[i].climb(c);
         tidei_span_end(rt, &rung, given);
         c->given[i] += given;
-        freed += given;
+        /* What goes to the driver the rungs before it have mostly given to the pool. */
+        freed = ladder[i].climb == rung_trim ? tidei_max_size(freed, given) : freed + given;
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
@@ -465,16 +447,25 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     return status;
 }
 
+/* Inside a callback of the ladder's, a drain or a collection nothing is reclaimed. */
+static bool may_reclaim(const tidei_thread *t) {
+    return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_inside_reclaimable();
+}
+
 /* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
 ** memory of the other kinds back. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
-    struct climb c = {.d = d, .bytes = bytes};
+    tidei_thread *t = tidei_thread_get(d->rt);
+    if (!may_reclaim(t)) return attempt(arg, 0);
+    struct climb c = {.d = d, .bytes = bytes, .occasion = tidei_reclaim_occasion(d->rt)};
+    t->depth_climb++;
     rung_drain(&c);
     rung_settle(&c);
-    rung_purge(&c);
+    rung_purge_cheap(&c);
     tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
+    t->depth_climb--;
     return attempt(arg, 0);
 }
 
@@ -524,12 +515,13 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
 static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *arg, uint64_t seen) {
     tidei_dev *d = c->d;
     tidei_thread *t = tidei_thread_get(d->rt);
-    if (!t || t->depth_climb || t->depth_drain || t->depth_collect || absurd(c)) return report(c);
+    if (!may_reclaim(t) || absurd(c)) return report(c);
     while (!lead(d->rt, seen)) {
         seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
         tide_status status = attempt(arg, 0);
         if (status != TIDE_E_NOMEM) return status;
     }
+    c->occasion = tidei_reclaim_occasion(d->rt);
     t->depth_climb++;
     tide_status status = climb_while_robbed(c, attempt, arg);
     t->depth_climb--;
@@ -598,9 +590,9 @@ static tidei_dev *next_of(tide_runtime *rt, tidei_dev *only, const tidei_dev *af
     return !only ? tidei_dev_next(rt, after) : after ? NULL : only;
 }
 
-static void give_back(tidei_dev *d, int level) {
+static void give_back(tidei_dev *d, int level, uint64_t occasion) {
     if (level >= TIDE_RECLAIM_SYNC) tidei_streams_wait_users(d);
-    each_reclaimable(d, SIZE_MAX, false);
+    tidei_reclaimables_call(d, TIDEI_PURGE, SIZE_MAX, occasion);
     tidei_drain(d->rt);
     if (level >= TIDE_RECLAIM_SYNC && tidei_streams_wait_users(d) == TIDE_OK) tidei_pools_synced(d);
     tidei_pools_settle(d);
@@ -608,11 +600,12 @@ static void give_back(tidei_dev *d, int level) {
 }
 
 static void reclaim(tide_runtime *rt, tidei_dev *only, int level) {
+    uint64_t occasion = tidei_reclaim_occasion(rt);
     for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_DROP && (d = next_of(rt, only, d));)
-        each_reclaimable(d, SIZE_MAX, true);
+        tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, occasion);
     if (level >= TIDE_RECLAIM_GC) tidei_collect(rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
     tidei_drain(rt);
-    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level);
+    for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, occasion);
 }
 
 /* What is taken from the driver, host memory included. */
@@ -625,7 +618,7 @@ static size_t taken(tidei_dev *d) {
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
     tidei_thread *t = tidei_thread_get(rt);
     size_t before = 0, after = 0;
-    if (!t || t->depth_climb || t->depth_drain || t->depth_collect) return 0;
+    if (!may_reclaim(t)) return 0;
     t->depth_climb++;
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) before += taken(d);
     reclaim(rt, only, level);

@@ -3,6 +3,7 @@
 #define TIDEI_RECLAIM_H
 
 #include "runtime/stream.h"
+#include <tide/reclaim.h>
 
 /* A holder of memory that can give it back (a cache of library handles, say). Slots return the bytes given back. They are
 ** called with no lock held, may call back into the library (a climb from inside does nothing), and report failure by
@@ -12,15 +13,28 @@ typedef struct tidei_reclaimable {
     const char *name;
     size_t (*purge)(void *self, tidei_dev *d, size_t wanted, bool *failed); /* idle resources */
     size_t (*drop)(void *self, tidei_dev *d, size_t wanted, bool *failed);  /* let go of live state too */
+    size_t (*bytes)(void *self, tidei_dev *d); /* (may be NULL) what it holds now, for texts; calls nothing */
     void *self;
-    struct tidei_reclaimable *next; /* the registry's, like the two below */
-    uint64_t number;                /* counted at registration */
+    bool cheap; /* purging waits for no device, and loses little: it comes before any collection */
+    /* the registry's */
+    struct tidei_reclaimable *next;
+    uint64_t number; /* counted at registration */
+    uint64_t told;   /* the occasion whose failure was logged last */
     unsigned busy;
+    bool by_user, over;
 } tidei_reclaimable;
 tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
 void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
 
-size_t tidei_reclaimables_purge(tidei_dev *d, size_t wanted); /* of all; returns the bytes */
+/* Calls one slot of all entries, each on its own; returns the bytes. Nothing from inside such a call. What fails is logged once an
+** `occasion`: a climb, or one reclaim by hand. */
+typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
+size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion);
+uint64_t tidei_reclaim_occasion(tide_runtime *rt); /* a new one */
+bool tidei_inside_reclaimable(void);               /* is the thread in such a call, of whatever runtime? */
+/* "cuBLAS 64.000 MiB, mine 3.000 MiB, others 1.000 MiB": the largest first; "" where none holds anything. Like snprintf. */
+size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap);
+void tidei_reclaimables_close(tide_runtime *rt); /* nobody calls any more */
 
 /* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and tries again; any other
 ** result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is what is wanted, `what` names it in the report.
@@ -50,11 +64,11 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
 tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what);
 tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what);
 
-/* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
-** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to the driver; from inside a callback of
 ** the ladder's it does nothing. */
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
+/* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
+** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
 size_t tidei_hard_limit(tidei_dev *d);
 
 /* Memory a pool is about to take from the driver: counted against the limits, before the driver is asked. TIDE_E_NOMEM (no report) beyond the hard limit. */

@@ -245,6 +245,7 @@ tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out) {
 
 void tidei_runtime_close(tide_runtime *rt) {
     tidei_neighbours_leave(rt);
+    tidei_reclaimables_close(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
     tidei_loans_close(rt);
     tidei_devices_close(rt);

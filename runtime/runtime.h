@@ -156,6 +156,7 @@ struct tide_runtime {
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */
     uint64_t reclaimables_made;      /* so far */
+    _Atomic uint64_t reclaim_occasions;
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
     bool climbing;
@@ -175,6 +176,8 @@ struct tide_runtime {
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public
 ** function that takes a runtime or finds one in an array begins here. */
 static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
+tidei_thread *
+tidei_thread_look(tide_runtime *rt); /* the same where there is one already; else NULL, and no error */
 tide_stream *tidei_thread_stream(tidei_thread *t);                  /* the current one */
 tide_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d); /* the same for a device that may be another */
 static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d);

@@ -110,6 +110,13 @@ static size_t kind_line(tidei_dev *d, tidei_mem_kind kind, char *buf, size_t cap
                             tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
 }
 
+/* One where caches that can be reclaimed say what they hold. */
+static size_t reclaimables_line(tidei_dev *d, char *buf, size_t cap) {
+    char list[640];
+    if (!tidei_reclaimables_text(d, list, sizeof list)) return 0;
+    return (size_t)snprintf(buf, cap, "held by what can be reclaimed: %s\n", list);
+}
+
 size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
     if (!rt || !tidei_thread_get(rt)) return 0;
     size_t n = 0;
@@ -119,6 +126,7 @@ size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
         n += pool_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         for (int k = TIDEI_MEM_PINNED; k < TIDEI_MEM_KINDS; k++)
             n += kind_line(d, (tidei_mem_kind)k, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+        n += reclaimables_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
     n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;

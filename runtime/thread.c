@@ -182,6 +182,8 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
     return t ? t : new_record(rt);
 }
 
+tidei_thread *tidei_thread_look(tide_runtime *rt) { return tidei_forked() ? NULL : find(rt); }
+
 tidei_pool *tidei_pool_found(tidei_dev *d) {
     tidei_thread *t = find(d->rt);
     const tidei_seat *x = t ? tidei_thread_seat(t, d) : NULL;

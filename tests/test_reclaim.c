@@ -521,21 +521,26 @@ static void absurd_requests_fail_at_once(void **state) {
 
 static void the_soft_limit_purges(void **state) {
     tide_runtime *rt = open_limited(32 * MIB);
-    struct cache c = {.rt = rt};
-    tidei_reclaimable r = entry(&c, "handles");
+    struct cache cheap = {.rt = rt}, dear = {.rt = rt};
+    tidei_reclaimable r[2] = {entry(&cheap, "cache"), entry(&dear, "handles")};
     tidei_storage *a, *b;
     (void)state;
+    r[0].cheap = true;
     assert_ok(tide_set_soft_limit(rt, 8 * MIB));
-    assert_ok(tidei_reclaimable_register(rt, &r));
+    for (int i = 0; i < 2; i++) assert_ok(tidei_reclaimable_register(rt, &r[i]));
     assert_ok(take(rt, NULL, 6 * MIB, &a));
-    assert_int_equal(c.purges, 0);
+    assert_int_equal(cheap.purges, 0);
     assert_ok(
         take(rt, NULL, 6 * MIB, &b)); /* beyond it: idle memory goes first, then the pool grows all the same */
-    assert_int_equal(c.purges, 1);
-    assert_int_equal(gc.fulls, 0);
+    assert_int_equal(cheap.purges, 1);
+    assert_int_equal(dear.purges, 0); /* letting go waits */
+    assert_int_equal(cheap.drops + dear.drops, 0);
+    assert_int_equal(gc.minors + gc.fulls, 0);
+    assert_int_equal(atomic_load(&rt->devs[0].host_waits), 0);
+    assert_int_equal(atomic_load(&rt->climbs), 0);
     tidei_storage_release(a);
     tidei_storage_release(b);
-    tidei_reclaimable_unregister(rt, &r);
+    for (int i = 0; i < 2; i++) tidei_reclaimable_unregister(rt, &r[i]);
     close_checked(rt);
 }
 

@@ -26,7 +26,7 @@ static void round_trip(void **state) {
     assert_int_equal(rows_of(path, 'W'), rows_of(path, 'w'));
     assert_true(rows_of(path, 'W') >= s.host_waits); /* closing waits too */
     assert_int_equal(rows_of(path, 'd'), s.device_waits);
-    assert_true(rows_of(path, 'R') >= s.climbs + 11 && s.climbs >= 1);
+    assert_true(rows_of(path, 'R') >= s.climbs + 12 && s.climbs >= 1);
     assert_true(rows_of(path, 'C') >= 2);
     assert_true(rows_of(path, 's') >= 3);
     assert_ok(tidei_replay_open(&o, &t, &r));

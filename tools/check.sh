@@ -52,11 +52,12 @@ format() {
     return $status
 }
 
-# Runs the tests of build folder $1 (arguments after it go to meson test); the result files stay there. Shows what failed.
+# Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the device has memory for; the
+# result files stay there. Shows what failed.
 run_tests() {
     dir=$1
     shift
-    meson test -C "$dir" --no-rebuild --print-errorlogs "$@" >"$dir/check.log" 2>&1 && return
+    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" "$@" >"$dir/check.log" 2>&1 && return
     tail -80 "$dir/check.log"
     return 1
 }
@@ -90,6 +91,7 @@ say "plain: building"
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 device=$($dir/tools/tide info --device)
 say "runs on $device"
+jobs=$($dir/tools/tide info --jobs) || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 
 if [ $gpu = 1 ]; then
     case $device in

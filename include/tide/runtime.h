@@ -128,7 +128,7 @@ TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed 
 /* Status text, for people:
 **   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
 **   tide pool usage: 8.000 KiB (8.000 KiB allocated, 0 bytes cached)
-** At debug level 2, or with sampling, the arrays held follow, with the backtraces of their allocations: docs/debugging.md.
+** What caches hold that can be reclaimed (tide/reclaim.h) is a line of its own. At debug level 2, or with sampling, the arrays held follow, with the backtraces of their allocations: docs/debugging.md.
 ** Returns the length the whole text has, like snprintf. Drains; never collects. */
 TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 
@@ -137,16 +137,6 @@ TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 ** TIDE_E_NOMEM if live data do not fit, and the limit is left as it was. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
 TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
-
-/* Gives memory back. Each level is complete at its strength and ends with the trim of what it freed. Never necessary
-** before an array operation. `freed` (may be NULL) receives the bytes returned to the driver. */
-enum {
-    TIDE_RECLAIM_PURGE = 0, /* idle caches, no wait, no collection */
-    TIDE_RECLAIM_SYNC = 1,  /* and wait for the streams */
-    TIDE_RECLAIM_GC = 2,    /* and collect */
-    TIDE_RECLAIM_DROP = 3   /* and drop library state */
-};
-TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed);
 
 /* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for the first one's. */
 TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);

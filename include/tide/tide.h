@@ -4,6 +4,7 @@
 
 #include <tide/base.h>
 #include <tide/runtime.h>
+#include <tide/reclaim.h>
 #include <tide/device.h>
 #include <tide/pool.h>
 #include <tide/array.h>

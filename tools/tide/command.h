@@ -3,6 +3,9 @@
 #ifndef TIDE_COMMAND_H
 #define TIDE_COMMAND_H
 
+#include <stdio.h>
+
+int tidei_usage(FILE *to, int status); /* prints it, and returns the status */
 extern const char tidei_replay_usage[];
 int tidei_replay_command(int argc, char **argv);
 

@@ -1,6 +1,7 @@
 /* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a recorded program.
 **   tide info            version, device, memory
 **   tide info --device   one line: the device, and why not cuda
+**   tide info --jobs     how many programs that use it may run side by side (jobs.h)
 **   tide replay FILE     replays a trace (replay_command.c)
 ** Exit 0, 1 failed, 2 bad input. */
 #include <stdio.h>
@@ -8,9 +9,11 @@
 #include <string.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
+#include "tools/tide/jobs.h"
 
-static int usage(FILE *to, int status) {
-    fprintf(to, "usage: tide info [--device]\n       %s\n", tidei_replay_usage);
+int tidei_usage(FILE *to, int status) {
+    fprintf(to, "usage: tide info [--device | --jobs [--free BYTES] [--threads N]]\n       %s\n",
+            tidei_replay_usage);
     return status;
 }
 
@@ -35,9 +38,10 @@ static int info(int device_only) {
 
 int main(int argc, char **argv) {
     unsetenv("TIDE_TRACE"); /* it is about programs: a replay would record over the file that it plays */
-    if (argc == 2 && !strcmp(argv[1], "--help")) return usage(stdout, 0);
+    if (argc == 2 && !strcmp(argv[1], "--help")) return tidei_usage(stdout, 0);
     if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);
-    if (argc < 2 || strcmp(argv[1], "info")) return usage(stderr, 2);
+    if (argc < 2 || strcmp(argv[1], "info")) return tidei_usage(stderr, 2);
     if (argc == 2) return info(0);
-    return argc == 3 && !strcmp(argv[2], "--device") ? info(1) : usage(stderr, 2);
+    if (!strcmp(argv[2], "--jobs")) return tidei_jobs_command(argc - 3, argv + 3);
+    return argc == 3 && !strcmp(argv[2], "--device") ? info(1) : tidei_usage(stderr, 2);
 }

@@ -1,0 +1,280 @@
+/* reclaimables.c: who can give memory back beside the pools: the registry, and calling those in it.
+**
+** Model. An entry is the library's own (a cache of handles), or a program's (tide_reclaimable_register), which the registry keeps a
+** copy of. A round calls one slot of every entry, newest first, from its place in the order of registration: so rounds at the same
+** time keep no marks in the entries, and none hides an entry from another.
+** What must stay true: no lock is held in a slot. An entry stays while it is `busy`. A thread inside a slot starts no round, climbs in
+** no runtime and asks no entry for its bytes: it may hold locks that they want. */
+#include "runtime/nvtx.h"
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+/* The entry whose slot the thread is in, of whatever runtime. */
+static TIDEI_FAST_TLS tidei_reclaimable *inside;
+
+bool tidei_inside_reclaimable(void) { return inside != NULL; }
+
+/* ---- the list ---- */
+
+static void enter(tide_runtime *rt, tidei_reclaimable *r) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    r->busy = 0;
+    r->told = 0;
+    r->number = ++rt->reclaimables_made;
+    r->next = rt->reclaimables;
+    rt->reclaimables = r;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+}
+
+tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r) {
+    enter(rt, r);
+    return TIDE_OK;
+}
+
+struct waiter {
+    tide_runtime *rt;
+    const tidei_reclaimable *r;
+    unsigned own; /* of busy: the waiting thread's */
+};
+static void wait_until_idle(void *p) {
+    const struct waiter *w = p;
+    pthread_mutex_lock(&w->rt->reclaimables_lock);
+    while (w->r->busy > w->own) pthread_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
+    pthread_mutex_unlock(&w->rt->reclaimables_lock);
+}
+
+/* Out of the list; waits for the other threads that are in its slots. */
+static void leave(tide_runtime *rt, tidei_reclaimable *r) {
+    struct waiter w = {rt, r, inside == r};
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    for (tidei_reclaimable **p = &rt->reclaimables; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    bool busy = r->busy > w.own;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    if (busy) tidei_blocking(rt, wait_until_idle, &w); /* the slot may wait for a collection */
+}
+
+void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r) { leave(rt, r); }
+
+/* The newest one registered before number *last, which becomes its own, marked busy; NULL at the end. */
+static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t *last) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    tidei_reclaimable *r = rt->reclaimables;
+    while (r && r->number >= *last) r = r->next;
+    if (r) {
+        *last = r->number;
+        r->busy++;
+    }
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return r;
+}
+
+static void done_reclaimable(tide_runtime *rt, tidei_reclaimable *r) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    bool idle = --r->busy == 0, over = idle && r->over;
+    if (idle) pthread_cond_broadcast(&rt->reclaimables_idle);
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    if (over) tidei_host_free(rt, r);
+}
+
+/* ---- rounds ---- */
+
+/* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
+static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted, bool *failed) {
+    size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
+    tidei_thread *t = tidei_thread_look(d->rt);
+    tidei_dev *here = t ? t->dev : NULL;
+    tide_clear_error();
+    inside = r;
+    size_t given = slot(r->self, d, wanted, failed);
+    inside = NULL;
+    t = here ? tidei_thread_look(d->rt) : NULL;
+    if (t) tidei_thread_go(t, here);
+    return given;
+}
+
+/* Whether this occasion's first failure of the entry. */
+static bool first_failure(tide_runtime *rt, tidei_reclaimable *r, uint64_t occasion) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    bool first = r->told != occasion;
+    r->told = occasion;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return first;
+}
+
+uint64_t tidei_reclaim_occasion(tide_runtime *rt) { return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1; }
+
+size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion) {
+    tide_runtime *rt = d->rt;
+    bool drop = which == TIDEI_DROP;
+    size_t given = 0;
+    uint64_t last = UINT64_MAX;
+    tidei_saved_error before;
+    if (inside) return 0;
+    tidei_error_save(&before);
+    for (tidei_reclaimable *r; (r = next_reclaimable(rt, &last));) {
+        bool failed = false;
+        if ((drop ? r->drop : r->purge) && (which != TIDEI_PURGE_CHEAP || r->cheap))
+            given += call(r, d, drop, wanted, &failed);
+        if (failed && first_failure(rt, r, occasion))
+            tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge", r->name,
+                      tide_last_error()->message);
+        done_reclaimable(rt, r);
+    }
+    tidei_error_restore(&before);
+    return given;
+}
+
+/* ---- what they hold ---- */
+
+#define LISTED 8
+
+struct holding {
+    char name[64]; /* an entry may go while the text is made */
+    size_t bytes;
+};
+
+/* Sorts x into the largest ones; what falls out goes into *rest. */
+static void note_holding(struct holding top[LISTED], struct holding x, size_t *rest) {
+    for (unsigned i = 0; i < LISTED; i++)
+        if (x.bytes > top[i].bytes) {
+            struct holding swap = top[i];
+            top[i] = x;
+            x = swap;
+        }
+    *rest += x.bytes;
+}
+
+static void find_holdings(tidei_dev *d, struct holding top[LISTED], size_t *rest) {
+    uint64_t last = UINT64_MAX;
+    for (tidei_reclaimable *r; (r = next_reclaimable(d->rt, &last));) {
+        struct holding x = {.bytes = 0};
+        inside = r;
+        if (r->bytes) x.bytes = r->bytes(r->self, d);
+        inside = NULL;
+        snprintf(x.name, sizeof x.name, "%s", r->name);
+        done_reclaimable(d->rt, r);
+        note_holding(top, x, rest);
+    }
+}
+
+size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap) {
+    struct holding top[LISTED] = {{.bytes = 0}};
+    size_t n = 0, rest = 0;
+    char b[32];
+    if (cap) *buf = 0;
+    if (inside) return 0;
+    find_holdings(d, top, &rest);
+    for (unsigned i = 0; i < LISTED && top[i].bytes; i++)
+        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
+                              top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
+    if (rest)
+        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
+                              tidei_format_bytes(b, sizeof b, rest, 3));
+    return n;
+}
+
+/* ---- a program's own ---- */
+
+struct given {
+    tidei_reclaimable entry; /* first: the registry's list leads here */
+    tide_reclaimable user;
+    char name[];
+};
+
+typedef tide_status (*user_slot)(void *user, int device, size_t wanted, size_t *given);
+
+static size_t call_user(const struct given *g, user_slot slot, tidei_dev *d, size_t wanted, bool *failed) {
+    size_t bytes = 0;
+    tide_status status = slot(g->user.user, (int)d->index, wanted, &bytes);
+    *failed = status != TIDE_OK;
+    if (*failed && tidei_last_status() != status)
+        tidei_fail(status, "tide_reclaim", "it returned %s (%d)", tide_status_name(status), (int)status);
+    return bytes;
+}
+static size_t user_purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    const struct given *g = self;
+    return call_user(g, g->user.purge, d, wanted, failed);
+}
+static size_t user_drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
+    const struct given *g = self;
+    return call_user(g, g->user.drop, d, wanted, failed);
+}
+static size_t user_bytes(void *self, tidei_dev *d) {
+    const struct given *g = self;
+    return g->user.bytes(g->user.user, (int)d->index);
+}
+
+static tide_status check_user(const tide_reclaimable *r, const char *op) {
+    if (r->struct_size < sizeof(size_t) || r->struct_size > sizeof *r)
+        return tidei_fail(TIDE_E_INVALID, op, "struct_size is %zu; this library knows up to %zu", r->struct_size,
+                          sizeof *r);
+    tide_reclaimable known = {0};
+    memcpy(&known, r, r->struct_size);
+    if (!known.name) return tidei_fail(TIDE_E_INVALID, op, "the name is NULL");
+    return known.purge || known.drop ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "it can neither purge nor drop");
+}
+
+tide_status tide_reclaimable_register(tide_runtime *rt, const tide_reclaimable *r, uint64_t *id) {
+    TIDEI_OPERATION("tide_reclaimable_register");
+    static const char op[] = "tide_reclaimable_register";
+    if (!rt || !r || !id) return tidei_fail(TIDE_E_INVALID, op, "the runtime, the reclaimable or id is NULL");
+    tide_status status = check_user(r, op);
+    if (status != TIDE_OK) return status;
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    size_t length = strlen(r->name) + 1;
+    struct given *g = tidei_host_alloc(rt, sizeof *g + length);
+    if (!g) return tidei_fail_host_memory(op, sizeof *g + length);
+    memcpy(&g->user, r, r->struct_size);
+    memcpy(g->name, r->name, length);
+    g->entry = (tidei_reclaimable){.name = g->name,
+                                   .purge = g->user.purge ? user_purge : NULL,
+                                   .drop = g->user.drop ? user_drop : NULL,
+                                   .bytes = g->user.bytes ? user_bytes : NULL,
+                                   .cheap = !g->user.dear,
+                                   .self = g,
+                                   .by_user = true};
+    enter(rt, &g->entry);
+    *id = g->entry.number;
+    return TIDE_OK;
+}
+
+/* Takes the program's entry of that number out of the list; NULL: there is none. */
+static tidei_reclaimable *take_out(tide_runtime *rt, uint64_t id) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    tidei_reclaimable **p = &rt->reclaimables;
+    while (*p && !((*p)->by_user && (*p)->number == id)) p = &(*p)->next;
+    tidei_reclaimable *r = *p;
+    if (r) *p = r->next;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return r;
+}
+
+tide_status tide_reclaimable_unregister(tide_runtime *rt, uint64_t id) {
+    TIDEI_OPERATION("tide_reclaimable_unregister");
+    static const char op[] = "tide_reclaimable_unregister";
+    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
+    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_reclaimable *r = take_out(rt, id);
+    if (!r) return tidei_fail(TIDE_E_INVALID, op, "%llu is not registered", (unsigned long long)id);
+    leave(rt, r);
+    bool own = inside == r; /* the entry goes when its slot has returned */
+    if (own) {
+        pthread_mutex_lock(&rt->reclaimables_lock);
+        r->over = true;
+        pthread_mutex_unlock(&rt->reclaimables_lock);
+    } else {
+        tidei_host_free(rt, r);
+    }
+    return TIDE_OK;
+}
+
+void tidei_reclaimables_close(tide_runtime *rt) {
+    for (tidei_reclaimable *r; (r = rt->reclaimables);) {
+        rt->reclaimables = r->next;
+        if (r->by_user) tidei_host_free(rt, r);
+    }
+}

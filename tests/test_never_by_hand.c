@@ -1,0 +1,709 @@
+/* test_never_by_hand.c: experiment E8: no array operation wants memory freed by hand before it.
+**
+** For every public function that may allocate: what it needs is measured without a limit. Then, with the limit at what lives and
+** that need, garbage of random sizes fills all there is, and the function succeeds; one page less, and it fails with the
+** report, and nothing has changed. Over all pools, and collectors that find garbage by tracing and by counting.
+** The functions are those of the headers, which are read at run time: one that is new has no row in the table below, and the first
+** case says so. */
+#include <cblas.h>
+#include <ctype.h>
+#include <unistd.h>
+#include "gc/collector.h"
+#include "tests/tidetest.h"
+
+/* ---- what a function works on ---- */
+
+enum { ROWS = 160, SIDE = 136, OUTS = 3 };
+static struct world { /* static: a collector that scans finds what it holds */
+    tide_runtime *rt;
+    tidei_dev *d;
+    bool counted;
+    size_t page, live; /* live: the inputs */
+    int64_t cols;
+    tide_array *f[3], *i[2], *b; /* (ROWS, cols): f32, i32, bool */
+    tide_array *turned;          /* f[0], transposed */
+    tide_array *dst;             /* f32, changed by functions that write where they are told */
+    tide_array *index;           /* i64 (ROWS) */
+    tide_array *spd, *rhs,
+        *vec; /* f32 (SIDE, SIDE), (SIDE, 3), (SIDE); all others 0 but where linear algebra asks for them */
+    tide_array *out[OUTS];
+    tide_expr *expr;
+    float *host;
+    tide_rng rng;
+    char path[64];
+} w;
+
+static int64_t elements(void) { return ROWS * w.cols; }
+static const int64_t *shape(void) {
+    static int64_t s[2];
+    s[0] = ROWS;
+    s[1] = w.cols;
+    return s;
+}
+
+/* ---- the functions ---- */
+
+typedef tide_array *one_fn(tide_array *), *two_fn(tide_array *, tide_array *),
+    *three_fn(tide_array *, tide_array *, tide_array *), *fold_fn(tide_array *, const int *, int, int),
+    *make_fn(tide_runtime *, tide_dtype, int, const int64_t *);
+
+static tide_status made(tide_array *a) { return (w.out[0] = a) ? TIDE_OK : tide_last_error()->status; }
+
+static tide_status run_full(void) { return made(tide_full(w.rt, TIDE_F32, 2, shape(), tide_arg_float(2.5))); }
+static tide_status run_arange(void) { return made(tide_arange(w.rt, TIDE_F32, 0, (double)elements(), 1)); }
+static tide_status run_from_host(void) { return made(tide_from_host(w.rt, TIDE_F32, 2, shape(), w.host)); }
+static tide_status run_to_host(void) { return tide_to_host(w.turned, w.host, (size_t)elements() * 4); }
+static tide_status run_item(void) {
+    tide_arg x;
+    tide_array *one = tide_slice(w.turned, "3, 4");
+    tide_status s = one ? tide_item(one, &x) : tide_last_error()->status;
+    tide_free(one);
+    if (w.counted && one) tide_release(one);
+    return s;
+}
+static tide_status run_item_f64(void) {
+    tide_array *one = tide_slice(w.turned, "3, 4");
+    double x = tide_item_f64(one);
+    tide_free(one);
+    if (w.counted && one) tide_release(one);
+    return x == x ? TIDE_OK : tide_last_error()->status;
+}
+static tide_status run_npy_read(void) { return made(tide_npy_read(w.rt, w.path)); }
+static tide_status run_npy_write(void) { return tide_npy_write(w.turned, w.path); }
+static tide_status run_format(void) {
+    char text[4000];
+    return tide_format(w.turned, text, sizeof text) ? TIDE_OK : tide_last_error()->status;
+}
+static tide_status run_reshape(void) { return made(tide_reshape(w.turned, SHAPE(elements()))); }
+static tide_status run_contiguous(void) { return made(tide_contiguous(w.turned)); }
+static tide_status run_cast(void) { return made(tide_cast(w.f[0], TIDE_F64)); }
+static tide_status run_assign(void) { /* overlapping: by a copy */
+    tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
+    tide_status s = low && high ? tide_assign(low, high) : tide_last_error()->status;
+    tide_free(low), tide_free(high);
+    if (w.counted) tide_release(low), tide_release(high);
+    return s;
+}
+static tide_status run_fill(void) { return tide_fill(w.dst, tide_arg_float(3)); }
+static tide_status run_memset(void) { return tide_memset(w.dst, 7); }
+static tide_status run_take(void) { return made(tide_take(w.f[0], w.index, 0)); }
+static tide_status run_concat(void) {
+    return made(tide_concat((tide_array *const[]){w.f[0], w.i[0], w.turned}, 2, 0));
+}
+static tide_status run_empty_in(void) {
+    return made(tide_empty_in(w.rt, TIDE_MEMORY_DEVICE, TIDE_F32, 2, shape()));
+}
+static tide_status run_to_memory(void) { return made(tide_to_memory(w.turned, TIDE_MEMORY_DEVICE)); }
+static tide_status run_uniform(void) { return made(tide_random_uniform(w.rt, &w.rng, TIDE_F32, 2, shape())); }
+static tide_status run_normal(void) { return made(tide_random_normal(w.rt, &w.rng, TIDE_F32, 2, shape())); }
+static tide_status run_integers(void) {
+    return made(tide_random_integers(w.rt, &w.rng, TIDE_I32, 2, shape(), -5, 5));
+}
+static tide_status run_permutation(void) { return made(tide_permutation(w.rt, &w.rng, elements())); }
+static tide_status run_apply(void) {
+    const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.turned)};
+    tide_expr *e = tide_expr_new(w.rt, "(x, y) -> sum(x*x) + sum(y, axis=1)");
+    if (!e) return tide_last_error()->status;
+    tide_status s = made(tide_apply(e, args, 2));
+    tide_expr_release(e);
+    return s;
+}
+static tide_status run_apply_many(void) {
+    const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
+    return tide_apply_many(w.expr, args, 2, w.out, 2);
+}
+static tide_status run_apply_into(void) { /* overlapping its operand: by a copy */
+    tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
+    tide_expr *e = tide_expr_new(w.rt, "(x) -> x + 1");
+    const tide_arg arg = tide_arg_array(high);
+    tide_status s = low && high && e ? tide_apply_into(e, &arg, 1, &low, 1) : tide_last_error()->status;
+    tide_expr_release(e);
+    tide_free(low), tide_free(high);
+    if (w.counted) tide_release(low), tide_release(high);
+    return s;
+}
+static tide_status run_map(void) {
+    const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
+    return made(tide_map_args(w.rt, "(x, y) -> x - mean(y, axis=0)", args, 2));
+}
+static tide_status run_map_into(void) {
+    const tide_arg arg = tide_arg_array(w.f[0]);
+    return tide_map_into_args(w.dst, "(x) -> x*2", &arg, 1);
+}
+static tide_status run_matmul(void) { return made(tide_matmul(w.f[0], w.turned)); }
+
+/* Functions that a header has and the library does not have yet: rows of the table that wait for them. */
+#pragma weak tide_gemm
+#pragma weak tide_gemv
+#pragma weak tide_ger
+#pragma weak tide_axpy
+#pragma weak tide_dot
+#pragma weak tide_nrm2
+#pragma weak tide_solve_triangular
+#pragma weak tide_lu_factor
+#pragma weak tide_lu_solve
+#pragma weak tide_lu
+#pragma weak tide_cholesky
+#pragma weak tide_qr
+#pragma weak tide_svd
+#pragma weak tide_eigh
+#pragma weak tide_solve
+#pragma weak tide_inv
+#pragma weak tide_det
+#pragma weak tide_slogdet
+#pragma weak tide_lstsq
+
+static tide_status run_gemm(void) {
+    tide_array *c = tide_slice(w.dst, ":136, :136");
+    tide_status s =
+        c ? tide_gemm(tide_arg_float(1), w.spd, w.spd, tide_arg_float(0.5), c) : tide_last_error()->status;
+    tide_free(c);
+    if (w.counted) tide_release(c);
+    return s;
+}
+static tide_status run_gemv(void) {
+    tide_array *y = tide_slice(w.dst, "0, :136");
+    tide_status s =
+        y ? tide_gemv(tide_arg_float(1), w.spd, w.vec, tide_arg_float(1), y) : tide_last_error()->status;
+    tide_free(y);
+    if (w.counted) tide_release(y);
+    return s;
+}
+static tide_status run_ger(void) {
+    tide_array *a = tide_slice(w.dst, ":136, :136");
+    tide_status s = a ? tide_ger(tide_arg_float(1), w.vec, w.vec, a) : tide_last_error()->status;
+    tide_free(a);
+    if (w.counted) tide_release(a);
+    return s;
+}
+static tide_status run_axpy(void) { return tide_axpy(tide_arg_float(2), w.f[0], w.dst); }
+static tide_status run_dot(void) { return made(tide_dot(w.f[0], w.f[1])); }
+static tide_status run_nrm2(void) { return made(tide_nrm2(w.turned)); }
+static tide_status run_triangular(void) { return made(tide_solve_triangular(w.spd, w.rhs, TIDE_LOWER)); }
+static tide_status run_lu_factor(void) { return tide_lu_factor(w.spd, &w.out[0], &w.out[1]); }
+static tide_status run_lu_solve(void) { /* its own factors are what it needs too */
+    tide_array *lu = NULL, *pivots = NULL;
+    tide_status s = tide_lu_factor(w.spd, &lu, &pivots);
+    if (s != TIDE_OK) return s;
+    s = made(tide_lu_solve(lu, pivots, w.rhs));
+    tide_free(lu), tide_free(pivots);
+    if (w.counted) tide_release(lu), tide_release(pivots);
+    return s;
+}
+static tide_status run_lu(void) { return tide_lu(w.spd, &w.out[0], &w.out[1], &w.out[2]); }
+static tide_status run_cholesky(void) { return made(tide_cholesky(w.spd, TIDE_LOWER)); }
+static tide_status run_qr(void) { return tide_qr(w.spd, TIDE_REDUCED, &w.out[0], &w.out[1]); }
+static tide_status run_svd(void) { return tide_svd(w.spd, TIDE_REDUCED, &w.out[0], &w.out[1], &w.out[2]); }
+static tide_status run_eigh(void) { return tide_eigh(w.spd, TIDE_LOWER, &w.out[0], &w.out[1]); }
+static tide_status run_solve(void) { return made(tide_solve(w.spd, w.rhs)); }
+static tide_status run_inv(void) { return made(tide_inv(w.spd)); }
+static tide_status run_det(void) { return made(tide_det(w.spd)); }
+static tide_status run_slogdet(void) { return tide_slogdet(w.spd, &w.out[0], &w.out[1]); }
+static tide_status run_lstsq(void) { return tide_lstsq(w.spd, w.rhs, -1, &w.out[0], &w.out[1], &w.out[2]); }
+
+/* How it is called. FLOATS, INTS, BOOLS: on one to three arrays of these. */
+enum form { MAKE, FLOATS_1, FLOATS_2, FLOATS_3, INTS_1, INTS_2, WHERE, FOLD, RUN };
+static const struct row {
+    const char *name;
+    enum form form;
+    union {
+        make_fn *make;
+        one_fn *one;
+        two_fn *two;
+        three_fn *three;
+        fold_fn *fold;
+        tide_status (*run)(void);
+    } fn;
+    const void *there; /* RUN: the function itself; NULL: not yet */
+} rows[] = {
+#define ROW(f, form_, slot)                                                                                        \
+    { "tide_" #f, form_, {.slot = tide_##f}, (const void *)tide_##f }
+#define OWN(f, run_)                                                                                               \
+    { "tide_" #f, RUN, {.run = run_}, (const void *)tide_##f }
+    ROW(empty, MAKE, make),
+    ROW(zeros, MAKE, make),
+    ROW(ones, MAKE, make),
+    OWN(full, run_full),
+    OWN(arange, run_arange),
+    OWN(from_host, run_from_host),
+    OWN(to_host, run_to_host),
+    OWN(item, run_item),
+    OWN(item_f64, run_item_f64),
+    OWN(npy_read, run_npy_read),
+    OWN(npy_write, run_npy_write),
+    OWN(format, run_format),
+    OWN(reshape, run_reshape),
+    ROW(copy, FLOATS_1, one),
+    OWN(contiguous, run_contiguous),
+    OWN(cast, run_cast),
+    OWN(assign, run_assign),
+    OWN(fill, run_fill),
+    OWN(memset, run_memset),
+    OWN(take, run_take),
+    OWN(concat, run_concat),
+    /* ops.h */
+    ROW(add, FLOATS_2, two),
+    ROW(sub, FLOATS_2, two),
+    ROW(mul, FLOATS_2, two),
+    ROW(div, FLOATS_2, two),
+    ROW(floordiv, FLOATS_2, two),
+    ROW(rem, FLOATS_2, two),
+    ROW(truncdiv, FLOATS_2, two),
+    ROW(fmod, FLOATS_2, two),
+    ROW(pow, FLOATS_2, two),
+    ROW(maximum, FLOATS_2, two),
+    ROW(minimum, FLOATS_2, two),
+    ROW(atan2, FLOATS_2, two),
+    ROW(hypot, FLOATS_2, two),
+    ROW(copysign, FLOATS_2, two),
+    ROW(neg, FLOATS_1, one),
+    ROW(abs, FLOATS_1, one),
+    ROW(sign, FLOATS_1, one),
+    ROW(square, FLOATS_1, one),
+    ROW(reciprocal, FLOATS_1, one),
+    ROW(eq, FLOATS_2, two),
+    ROW(ne, FLOATS_2, two),
+    ROW(lt, FLOATS_2, two),
+    ROW(le, FLOATS_2, two),
+    ROW(gt, FLOATS_2, two),
+    ROW(ge, FLOATS_2, two),
+    ROW(isnan, FLOATS_1, one),
+    ROW(isinf, FLOATS_1, one),
+    ROW(isfinite, FLOATS_1, one),
+    ROW(signbit, FLOATS_1, one),
+    ROW(logical_and, FLOATS_2, two),
+    ROW(logical_or, FLOATS_2, two),
+    ROW(logical_xor, FLOATS_2, two),
+    ROW(logical_not, FLOATS_1, one),
+    ROW(bit_and, INTS_2, two),
+    ROW(bit_or, INTS_2, two),
+    ROW(bit_xor, INTS_2, two),
+    ROW(bit_not, INTS_1, one),
+    ROW(shl, INTS_2, two),
+    ROW(shr, INTS_2, two),
+    ROW(floor, FLOATS_1, one),
+    ROW(ceil, FLOATS_1, one),
+    ROW(trunc, FLOATS_1, one),
+    ROW(round, FLOATS_1, one),
+    ROW(sqrt, FLOATS_1, one),
+    ROW(exp, FLOATS_1, one),
+    ROW(expm1, FLOATS_1, one),
+    ROW(exp2, FLOATS_1, one),
+    ROW(log, FLOATS_1, one),
+    ROW(log1p, FLOATS_1, one),
+    ROW(log2, FLOATS_1, one),
+    ROW(log10, FLOATS_1, one),
+    ROW(sin, FLOATS_1, one),
+    ROW(cos, FLOATS_1, one),
+    ROW(tan, FLOATS_1, one),
+    ROW(asin, FLOATS_1, one),
+    ROW(acos, FLOATS_1, one),
+    ROW(atan, FLOATS_1, one),
+    ROW(sinh, FLOATS_1, one),
+    ROW(cosh, FLOATS_1, one),
+    ROW(tanh, FLOATS_1, one),
+    ROW(asinh, FLOATS_1, one),
+    ROW(acosh, FLOATS_1, one),
+    ROW(atanh, FLOATS_1, one),
+    ROW(where, WHERE, three),
+    ROW(clip, FLOATS_3, three),
+    ROW(sum, FOLD, fold),
+    ROW(prod, FOLD, fold),
+    ROW(min, FOLD, fold),
+    ROW(max, FOLD, fold),
+    ROW(mean, FOLD, fold),
+    ROW(any, FOLD, fold),
+    ROW(all, FOLD, fold),
+    ROW(argmin, FOLD, fold),
+    ROW(argmax, FOLD, fold),
+    OWN(matmul, run_matmul),
+    /* memory.h, random.h, expr.h */
+    OWN(empty_in, run_empty_in),
+    OWN(to_memory, run_to_memory),
+    OWN(random_uniform, run_uniform),
+    OWN(random_normal, run_normal),
+    OWN(random_integers, run_integers),
+    OWN(permutation, run_permutation),
+    OWN(apply, run_apply),
+    OWN(apply_many, run_apply_many),
+    OWN(apply_into, run_apply_into),
+    OWN(map_args, run_map),
+    OWN(map_into_args, run_map_into),
+    /* linalg.h */
+    OWN(gemm, run_gemm),
+    OWN(gemv, run_gemv),
+    OWN(ger, run_ger),
+    OWN(axpy, run_axpy),
+    OWN(dot, run_dot),
+    OWN(nrm2, run_nrm2),
+    OWN(solve_triangular, run_triangular),
+    OWN(lu_factor, run_lu_factor),
+    OWN(lu_solve, run_lu_solve),
+    OWN(lu, run_lu),
+    OWN(cholesky, run_cholesky),
+    OWN(qr, run_qr),
+    OWN(svd, run_svd),
+    OWN(eigh, run_eigh),
+    OWN(solve, run_solve),
+    OWN(inv, run_inv),
+    OWN(det, run_det),
+    OWN(slogdet, run_slogdet),
+    OWN(lstsq, run_lstsq),
+};
+
+/* These take or make arrays, and no memory of the device. */
+static const char *const without[] = {
+    "tide_free",         "tide_retain",        "tide_release",     "tide_scope_keep",   "tide_on_death",
+    "tide_array_dtype",  "tide_array_runtime", "tide_ndim",        "tide_dim",          "tide_size",
+    "tide_stride",       "tide_is_contiguous", "tide_is_freed",    "tide_slice_ranges", "tide_slice",
+    "tide_transpose",    "tide_broadcast_to",  "tide_expand_dims", "tide_squeeze",      "tide_set_ordered",
+    "tide_array_memory", "tide_host_begin",    "tide_get",         "tide_set",          "tide_prefetch",
+    "tide_advise",
+};
+
+static tide_status call(const struct row *r) {
+    tide_array **a = r->form == INTS_1 || r->form == INTS_2 ? w.i : w.f;
+    const int axis = 0;
+    switch (r->form) {
+    case MAKE: return made(r->fn.make(w.rt, TIDE_F32, 2, shape()));
+    case FLOATS_1:
+    case INTS_1: return made(r->fn.one(a[0]));
+    case FLOATS_2:
+    case INTS_2: return made(r->fn.two(a[0], a[1]));
+    case FLOATS_3: return made(r->fn.three(a[0], a[1], a[2]));
+    case WHERE: return made(r->fn.three(w.b, a[1], a[2]));
+    case FOLD: return made(r->fn.fold(w.turned, &axis, 1, 0));
+    default: return r->fn.run();
+    }
+}
+
+/* ---- every function of the headers has a row ---- */
+
+static char *read_header(const char *name) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", getenv("TIDE_TEST_SOURCE"), name);
+    FILE *f = fopen(path, "r");
+    char *text = calloc(1, 1 << 20);
+    if (!f || !text || !fread(text, 1, (1 << 20) - 1, f)) fail_msg("%s cannot be read", path);
+    fclose(f);
+    for (char *at = text; (at = strstr(at, "/*"));) { /* comments become blanks */
+        char *end = strstr(at, "*/") + 2;
+        memset(at, ' ', (size_t)(end - at));
+    }
+    return text;
+}
+
+/* Does the declaration name the type tide_array? */
+static bool about_arrays(const char *text) {
+    for (const char *at = text; (at = strstr(at, "tide_array")); at++)
+        if (!isalnum((unsigned char)at[10]) && at[10] != '_') return true;
+    return false;
+}
+
+static bool is_exported(const char *name) {
+    static char *list;
+    char line[80];
+    if (!list) list = read_header("tests/exports.txt");
+    snprintf(line, sizeof line, "%s\n", name);
+    for (const char *at = list; (at = strstr(at, line)); at++)
+        if (at == list || at[-1] == '\n') return true;
+    return false;
+}
+
+static void check_declaration(const char *text, const char *header) {
+    char name[64] = "";
+    const char *at = strchr(text, '(');
+    while (at > text && at[-1] != ' ' && at[-1] != '*' && at[-1] != '\n') at--;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "("), at);
+    for (size_t i = 0; i < TIDEI_COUNT(without); i++)
+        if (!strcmp(without[i], name)) return;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
+        if (!strcmp(rows[i].name, name)) {
+            if (!rows[i].there && is_exported(name))
+                fail_msg("%s is there by now: it is weak no longer, take its line out of this file", name);
+            return;
+        }
+    fail_msg("%s of %s has no row in test_never_by_hand.c: what it needs under a limit is not tested", name,
+             header);
+}
+
+static void e08_every_function_has_a_row(void **state) {
+    static const char *const headers[] = {"array", "ops", "memory", "random", "expr", "linalg"};
+    unsigned found = 0;
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(headers); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "include/tide/%s.h", headers[i]);
+        char *text = read_header(path);
+        for (char *at = text; (at = strstr(at, "TIDE_API ")); found++) {
+            char *end = strchr(at, ';');
+            *end = 0;
+            if (about_arrays(at)) check_declaration(at, path);
+            at = end + 1;
+        }
+        free(text);
+    }
+    assert_true(found > 120);
+}
+
+/* ---- a runtime with inputs ---- */
+
+static void drop(tide_array **a) {
+    if (!*a) return;
+    tide_free(*a);
+    if (w.counted) tide_release(*a);
+    *a = NULL;
+}
+static void drop_outs(void) {
+    for (int i = 0; i < OUTS; i++) drop(&w.out[i]);
+}
+static tide_array **const inputs[] = {&w.f[0],   &w.f[1], &w.f[2],  &w.i[0], &w.i[1], &w.b,
+                                      &w.turned, &w.dst,  &w.index, &w.spd,  &w.rhs,  &w.vec};
+
+static float value(int64_t k, int which) { return (float)((k * 37 + which * 11) % 101) / 50 - 1; }
+
+static tide_array *floats(int which) {
+    for (int64_t k = 0; k < elements(); k++) w.host[k] = value(k, which);
+    return tide_from_host(w.rt, TIDE_F32, 2, shape(), w.host);
+}
+static tide_array *dominant(int64_t n, int64_t k) { /* well conditioned, where it is square */
+    for (int64_t at = 0; at < n * k; at++) {
+        int64_t r = at / k, c = at % k;
+        w.host[at] = r == c ? (float)SIDE : 1 / (float)(1 + r + c);
+    }
+    return k > 1 ? tide_from_host(w.rt, TIDE_F32, SHAPE(n, k), w.host)
+                 : tide_from_host(w.rt, TIDE_F32, SHAPE(n), w.host);
+}
+
+/* In a frame of its own: what it leaves on the stack is the collector's. */
+static __attribute__((noinline)) void make_inputs(void) {
+    int64_t index[ROWS];
+    for (int i = 0; i < 3; i++) assert_array(w.f[i] = floats(i));
+    for (int i = 0; i < 2; i++) assert_array(w.i[i] = tide_full(w.rt, TIDE_I32, 2, shape(), tide_arg_int(i + 3)));
+    assert_array(w.b = tide_lt(w.f[0], w.f[1]));
+    assert_array(w.turned = tide_transpose(w.f[0], NULL));
+    assert_array(w.dst = tide_zeros(w.rt, TIDE_F32, 2, shape()));
+    for (int i = 0; i < ROWS; i++) index[i] = ROWS - 1 - i;
+    assert_array(w.index = tide_from_host(w.rt, TIDE_I64, SHAPE(ROWS), index));
+    assert_array(w.spd = dominant(SIDE, SIDE));
+    assert_array(w.rhs = dominant(SIDE, 3));
+    assert_array(w.vec = dominant(SIDE, 1));
+    assert_non_null(w.expr = tide_expr_new(w.rt, "(x, y) -> (x + y, x - y)"));
+    assert_ok(tide_npy_write(w.f[0], w.path));
+    assert_ok(tide_device_synchronize(w.rt));
+}
+
+static void world_open(const char *pool, const char *collector) {
+    memset(&w, 0, sizeof w);
+    openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
+    w.rt = test_open(&(tide_config){.pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF});
+    w.d = &w.rt->devs[0];
+    w.counted = strcmp(collector, "refcount") == 0;
+    w.page = w.d->d->info.page_bytes;
+    w.cols = (int64_t)(w.page * 7 / 3 / ROWS / 4 + 1);
+    w.host = malloc((size_t)elements() * 8);
+    strcpy(w.path, "/tmp/tide_never_XXXXXX");
+    close(mkstemp(w.path));
+    make_inputs();
+    tidei_clear_stack();
+    assert_ok(tide_reclaim(w.rt, TIDE_RECLAIM_DROP, NULL));
+    w.live = atomic_load(&w.d->live);
+}
+static void world_close(void) {
+    drop_outs();
+    for (size_t i = 0; i < TIDEI_COUNT(inputs); i++) drop(inputs[i]);
+    tide_expr_release(w.expr);
+    unlink(w.path);
+    free(w.host);
+    assert_true(tidei_runtime_valid(w.rt));
+    tide_close(w.rt);
+}
+
+/* ---- what it needs ---- */
+
+struct need {
+    size_t before, library; /* backed for the inputs; what its library holds afterwards */
+    size_t least;           /* in whole pages: what lives at once, and library state */
+    size_t backed;          /* what was backed for it, and library state */
+    size_t wasted;          /* by a pool that may hand out blocks that much larger */
+};
+
+static size_t live(void) { return atomic_load(&w.d->live); }
+
+/* Between measurements: the test's own affair. False: a word that looks like a pointer keeps something that a scanning collector
+** ought to find, or does no longer. */
+static bool settle(void) {
+    assert_ok(tide_set_limit(w.rt, SIZE_MAX));
+    assert_ok(tide_fill(w.dst, tide_arg_float(0)));
+    for (int i = 0; i < 20; i++) {
+        tidei_clear_stack();
+        assert_ok(tide_reclaim(w.rt, TIDE_RECLAIM_DROP, NULL));
+        if (live() == w.live) break;
+    }
+    assert_ok(tide_device_synchronize(w.rt));
+    tide_clear_error();
+    w.rng = (tide_rng){7, 0};
+    bool clean = live() == w.live;
+    assert_true(clean || !w.counted);
+    w.live = live(); /* from now on it is as if it were an input */
+    return clean;
+}
+
+static bool measure(const struct row *r, struct need *n) {
+    if (!settle()) return false;
+    tide_reset_peaks(w.rt);
+    uint64_t blocks = test_stats(w.rt).allocations;
+    n->before = tidei_round_up(atomic_load(&w.d->backed), w.page);
+    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message);
+    n->library = atomic_load(&w.d->library);
+    n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
+    n->backed = tidei_round_up(atomic_load(&w.d->peak_backed) + n->library, w.page);
+    /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */
+    n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : (test_stats(w.rt).allocations - blocks) * TIDEI_MIB;
+    drop_outs();
+    return settle();
+}
+
+/* ---- garbage ---- */
+
+static unsigned seed;
+static unsigned draw(void) { return seed = seed * 1664525 + 1013904223, seed >> 8; }
+
+/* Arrays of random sizes until not even the smallest fits, and then all are garbage at once. Kept by their counts and out of a
+** scanning collector's sight: the attempts that fail collect, and a pointer left anywhere would keep one for good. */
+enum { GARBAGE = 4096 };
+static uintptr_t hidden[GARBAGE];
+static __attribute__((noinline)) bool waste(unsigned n, int64_t bytes) {
+    tide_array *a = tide_empty(w.rt, TIDE_U8, 1, &bytes);
+    if (!a) return false;
+    if (!w.counted) tide_retain(a);
+    hidden[n] = ~(uintptr_t)a;
+    return true;
+}
+static __attribute__((noinline)) unsigned fill_with_garbage(void) {
+    unsigned n = 0;
+    for (size_t most = 2 * w.page; most >= 256 && n < GARBAGE;)
+        if (waste(n, (int64_t)(1 + draw() % most)))
+            n++;
+        else
+            most /= 2;
+    return n;
+}
+static __attribute__((noinline)) void let_garbage_go(unsigned n) {
+    while (n--) tide_release((tide_array *)~hidden[n]);
+    memset(hidden, 0, sizeof hidden);
+}
+static void be_short(size_t limit) {
+    assert_ok(tide_set_limit(w.rt, limit));
+    let_garbage_go(fill_with_garbage());
+    tidei_clear_stack();
+    tide_clear_error();
+}
+
+/* ---- the promise ---- */
+
+/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. */
+static unsigned tried, spoiled;
+
+static void succeeds(const struct row *r, const struct need *n, const char *what) {
+    char why[TIDEI_MESSAGE_MAX];
+    be_short(n->backed);
+    bool done = call(r) == TIDE_OK;
+    snprintf(why, sizeof why, "%s", tide_last_error()->message);
+    bool kept = !done && !w.counted && live() != w.live;
+    drop_outs();
+    tried++;
+    if (!settle() || kept)
+        spoiled++;
+    else if (!done)
+        fail_msg("%s, %s: with a limit of %zu bytes: %s", what, r->name, n->backed, why);
+}
+
+static void assert_floats(tide_array *a, int which) {
+    assert_ok(tide_to_host(a, w.host, (size_t)elements() * 4));
+    for (int64_t k = 0; k < elements(); k++)
+        if (w.host[k] != (which < 0 ? 0 : value(k, which))) fail_msg("input %d was changed", which);
+}
+
+/* One page less. A pool that takes memory in pieces of many pages may do with less than it took, and a library with a smaller
+** workspace. */
+static void fails(const struct row *r, const struct need *n, const char *what) {
+    bool exact = n->least == n->backed && !n->library;
+    be_short(n->backed - w.page);
+    tide_status status = call(r);
+    if (status != TIDE_OK) {
+        if (status != TIDE_E_NOMEM || !strstr(tide_last_error()->message, "out of memory on"))
+            fail_msg("%s, %s: %s", what, r->name, tide_last_error()->message);
+        for (int i = 0; i < OUTS; i++) assert_null(w.out[i]);
+        assert_floats(w.dst, -1);
+        assert_floats(w.f[0], 0);
+    }
+    drop_outs();
+    if (!settle())
+        spoiled++;
+    else if (status == TIDE_OK && exact)
+        fail_msg("%s, %s: with a limit of %zu bytes it succeeds", what, r->name, n->backed - w.page);
+}
+
+/* Does the pool need no more than what lives at once? Those that imitate others take large pieces, or sizes of their own. */
+static bool is_exact(const char *what) {
+    return !strncmp(what, "tide", 4) || !strncmp(what, "none", 4) || !strncmp(what, "driver", 6);
+}
+
+static struct need needs(const struct row *r, const char *what) {
+    struct need n;
+    for (int i = 0; !measure(r, &n); i++)
+        if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
+    if (w.counted && is_exact(what)) assert_int_equal(n.least, n.backed);
+    n.backed += n.wasted;
+    return n;
+}
+
+static void keep_promise(const struct row *r, const char *what, int repeats) {
+    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message); /* kernels, libraries */
+    drop_outs();
+    struct need n = needs(r, what);
+    for (int k = 0; k < repeats; k++) {
+        unsigned before = spoiled;
+        seed = (unsigned)((r - rows) * 1000 + k);
+        succeeds(r, &n, what);
+        if (spoiled == before && n.backed > n.before && !n.wasted) fails(r, &n, what);
+        if (spoiled != before) n = needs(r, what);
+    }
+}
+
+static void promise(const char *pool, const char *collector, int repeats) {
+    char what[40];
+    snprintf(what, sizeof what, "%s, %s", pool, collector);
+    world_open(pool, collector);
+    tried = spoiled = 0;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
+        if (rows[i].there) keep_promise(&rows[i], what, repeats);
+    print_message("%s: %u calls with nothing to spare, %u of them spoiled\n", what, tried, spoiled);
+    assert_true(spoiled * 4 <= tried);
+    world_close();
+}
+
+/* Ten times each over the pool that counts most, the others less often. */
+static void promise_all(const char *collector) {
+    for (unsigned k = 0; k < TEST_POOLS; k++)
+        promise(test_pool(k), collector, k == 0 && !test_quick() ? 10 : test_long() ? 10 : 1);
+}
+static void e08_refcount(void **state) {
+    (void)state;
+    promise_all("refcount");
+}
+static void e08_boehm(void **state) {
+    (void)state;
+    if (!TEST_BOEHM) skip();
+    promise_all("boehm");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(e08_every_function_has_a_row),
+        cmocka_unit_test(e08_refcount),
+        cmocka_unit_test(e08_boehm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

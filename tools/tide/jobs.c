@@ -1,0 +1,63 @@
+/* jobs.c: how many programs that use the device may run side by side: `tide info --jobs`, for scripts that start them. */
+#include "tools/tide/jobs.h"
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <tide/tide.h>
+#include "runtime/base.h"
+#include "tools/tide/command.h"
+
+size_t tidei_jobs_of(const tidei_jobs *x) {
+    size_t fit = x->gpu ? x->free_bytes / TIDEI_JOB_BYTES : x->threads;
+    return tidei_max_size(1, tidei_min_size(x->threads, fit));
+}
+
+static size_t threads_here(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+}
+
+/* The device's name and free memory; opening it is part of what a program needs. */
+static tide_status look(tidei_jobs *x, char *device, size_t cap) {
+    tide_runtime *rt;
+    tide_memory_information m = {.struct_size = sizeof m};
+    tide_status status = tide_open(NULL, &rt);
+    if (status != TIDE_OK) return status;
+    tide_device_text(rt, device, cap);
+    device[strcspn(device, ";")] = 0;
+    status = tide_memory_info(rt, &m);
+    x->gpu = strncmp(device, "cuda", 4) == 0;
+    x->free_bytes = m.free;
+    tide_close(rt);
+    return status;
+}
+
+static void tell(const tidei_jobs *x, const char *device) {
+    char memory[40] = "no GPU", b[32];
+    if (x->gpu) snprintf(memory, sizeof memory, "%s free", tidei_format_bytes(b, sizeof b, x->free_bytes, 1));
+    fprintf(stderr, "tide info: %s, %s, %zu threads: %zu jobs\n", device, memory, x->threads, tidei_jobs_of(x));
+}
+
+int tidei_jobs_command(int argc, char **argv) {
+    tidei_jobs x = {.threads = threads_here()}, given = {0};
+    char device[1024] = "";
+    for (int i = 0; i < argc; i += 2) {
+        size_t *out = !strcmp(argv[i], "--free")      ? &given.free_bytes
+                      : !strcmp(argv[i], "--threads") ? &given.threads
+                                                      : NULL;
+        if (!out || i + 1 == argc || !tidei_parse_bytes(argv[i + 1], 0, out)) return tidei_usage(stderr, 2);
+        given.gpu |= out == &given.free_bytes;
+    }
+    if (look(&x, device, sizeof device) != TIDE_OK) {
+        fprintf(stderr, "tide info: %s\n", tide_last_error()->message);
+        return 1;
+    }
+    if (given.gpu) {
+        x.gpu = true;
+        x.free_bytes = given.free_bytes;
+    }
+    if (given.threads) x.threads = given.threads;
+    tell(&x, device);
+    printf("%zu\n", tidei_jobs_of(&x));
+    return 0;
+}

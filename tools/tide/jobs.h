@@ -1,0 +1,22 @@
+/* jobs.h: how many programs that use the device may run side by side. */
+#ifndef TIDE_JOBS_H
+#define TIDE_JOBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What one of them may need: a context, library handles, and the arrays of a test. */
+#define TIDEI_JOB_BYTES ((size_t)4 << 30)
+
+typedef struct tidei_jobs {
+    bool gpu;          /* else memory is no matter: each program's host device is its own */
+    size_t free_bytes; /* of the device */
+    size_t threads;    /* that the process may run on */
+} tidei_jobs;
+size_t tidei_jobs_of(const tidei_jobs *x); /* at least 1 */
+
+/* `tide info --jobs [--free BYTES] [--threads N]`: the number on stdout, what it is made of on stderr. The options stand for what the
+** machine has; with --free that is a GPU's. */
+int tidei_jobs_command(int argc, char **argv);
+
+#endif
