@@ -334,6 +334,11 @@ static size_t drop(void *self, tidei_dev *d, size_t wanted, bool *failed) {
     return give_way(d, wanted, false, failed);
 }
 
+static size_t all_bytes(void *self, tidei_dev *d) {
+    (void)self;
+    return atomic_load(&table_of(d)->bytes);
+}
+
 static size_t idle_bytes(table *t) {
     size_t bytes = 0;
     for (unsigned i = 0; i < SLOTS; i++)
@@ -542,7 +547,8 @@ tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out) {
         pthread_mutex_init(&h->tables[i].lock, NULL);
         pthread_cond_init(&h->tables[i].changed, NULL);
     }
-    h->reclaim = (tidei_reclaimable){.name = "library handles", .purge = purge, .drop = drop, .self = h};
+    h->reclaim =
+        (tidei_reclaimable){.name = "library handles", .purge = purge, .drop = drop, .bytes = all_bytes, .self = h};
     tide_status s = tidei_reclaimable_register(rt, &h->reclaim);
     if (s != TIDE_OK) {
         tidei_host_free(rt, h);

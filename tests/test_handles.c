@@ -267,7 +267,9 @@ static void calls_at_once_have_handles_of_their_own(void **state) {
     pthread_barrier_wait(&inside);
     assert_int_equal(figures(&one_kind).made, 4);
     assert_int_equal(figures(&one_kind).idle, 0);
-    assert_int_equal(tidei_reclaimables_purge(&fake.rt->devs[0], SIZE_MAX), 0); /* those in calls stay */
+    uint64_t occasion = tidei_reclaim_occasion(fake.rt);
+    assert_int_equal(tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, occasion),
+                     0); /* those in calls stay */
     assert_int_equal(fake.destroyed, 0);
     pthread_barrier_wait(&inside);
     for (unsigned i = 0; i < TIDEI_COUNT(c); i++) finish(&c[i]);
