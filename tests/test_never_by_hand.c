@@ -18,7 +18,7 @@ static struct world { /* static: a collector that scans finds what it holds */
     tide_runtime *rt;
     tidei_dev *d;
     bool counted;
-    size_t page, live; /* live: the inputs */
+    size_t page, inputs, live; /* live: the inputs, and what a collector keeps for the time being */
     int64_t cols;
     tide_array *f[3], *i[2], *b; /* (ROWS, cols): f32, i32, bool */
     tide_array *turned;          /* f[0], transposed */
@@ -507,7 +507,7 @@ static void world_open(const char *pool, const char *collector) {
     make_inputs();
     tidei_clear_stack();
     assert_ok(tide_reclaim(w.rt, TIDE_RECLAIM_DROP, NULL));
-    w.live = atomic_load(&w.d->live);
+    w.inputs = w.live = atomic_load(&w.d->live);
 }
 static void world_close(void) {
     drop_outs();
@@ -602,7 +602,8 @@ static void be_short(size_t limit) {
 
 /* ---- the promise ---- */
 
-/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. */
+/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. A block that is kept
+** among the inputs may lie alone on a page, where the pool tide finds no way around it. */
 static unsigned tried, spoiled;
 
 static void succeeds(const struct row *r, const struct need *n, const char *what) {
@@ -610,7 +611,7 @@ static void succeeds(const struct row *r, const struct need *n, const char *what
     be_short(n->backed);
     bool done = call(r) == TIDE_OK;
     snprintf(why, sizeof why, "%s", tide_last_error()->message);
-    bool kept = !done && !w.counted && live() != w.live;
+    bool kept = !done && !w.counted && (live() != w.live || w.live != w.inputs);
     drop_outs();
     tried++;
     if (!settle() || kept)
