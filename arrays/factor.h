@@ -187,6 +187,23 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
 
 #ifdef __CUDACC_RTC__
+/* FA_IF(name)(text) is the text where the kernel is the wanted one (kernels.h: TIDE_WANTS_name is 1), or all are, else nothing: of two
+** dozen each takes a while to compile. FA_COMMA_1 has a comma, so that another argument comes second. */
+#define FA_IF_0(...)
+#define FA_IF_1(...) __VA_ARGS__
+#ifdef TIDE_WANTS_ALL
+#define FA_IF(name) FA_IF_1
+#else
+#define FA_COMMA_1           0,
+#define FA_SECOND(a, b, ...) b
+#define FA_PICK_3(comma)     FA_SECOND(comma 1, 0, 0)
+#define FA_PICK_2(wants)     FA_PICK_3(FA_COMMA_##wants)
+#define FA_PICK_1(wants)     FA_PICK_2(wants)
+#define FA_JOIN_2(a, b)      a##b
+#define FA_JOIN_1(a, b)      FA_JOIN_2(a, b)
+#define FA_IF(name)          FA_JOIN_1(FA_IF_, FA_PICK_1(TIDE_WANTS_##name))
+#endif
+
 /* A warp a row: neighbours in a row are neighbours in memory, and no element costs a division. */
 #define FA_ROWS(p, fn)                                                                                             \
     fa_i64 warps = (fa_i64)gridDim.x * blockDim.x / 32, rows = p.space.count * p.space.rows;                       \
@@ -194,12 +211,12 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         fa_i64 w = r / p.space.rows, i = r - w * p.space.rows;                                                     \
         for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);                              \
     }
-#define FA_KERNEL(name, params, fn)                                                                                \
-    extern "C" __global__ void name(const params p) { FA_ROWS(p, fn) }
+#define FA_KERNEL(name, params, fn) FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, fn)})
 /* What lies column by column goes through tiles, so that both reading and writing touch neighbours. */
 #define FA_TILE 32
 #define FA_CARRY(name, fn, put, real, parts)                                                                       \
-    extern "C" __global__ void name(const fa_carry p) {                                                            \
+    FA_IF(name)                                                                                                    \
+    (extern "C" __global__ void name(const fa_carry p) {                                                           \
         __shared__ real tile[FA_TILE][(FA_TILE + 1) * parts];                                                      \
         fa_i64 m = p.space.rows, n = p.space.cols;                                                                 \
         fa_i64 across = (n + FA_TILE - 1) / FA_TILE, each = (m + FA_TILE - 1) / FA_TILE * across;                  \
@@ -221,7 +238,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
                 if (i + y < m && j + x < n) put(&p, w, i + y, j + x, &tile[y][x * parts]);                         \
             __syncthreads();                                                                                       \
         }                                                                                                          \
-    }
+    })
 #else
 #define FA_KERNEL(name, params, fn)                                                                                \
     static inline void name(const void *given) {                                                                   \

@@ -237,12 +237,25 @@ static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const 
     while (!atomic_compare_exchange_weak(&ks->fixed, &f->next, f)) {}
 }
 
+/* The source behind a line that says which kernel is wanted. */
+static tide_status get_wanted(tidei_dev *d, const char *name, const char *source, const char *op,
+                              tidei_dkernel **out) {
+    static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
+    size_t bytes = sizeof line + strlen(name) + strlen(source);
+    char *text = tidei_host_take(d->rt, bytes);
+    if (!text) return tidei_fail_host_memory(op, bytes);
+    snprintf(text, bytes, line, name, source);
+    tide_status s = tidei_kernel_get(d, name, text, op, out);
+    tidei_host_free(d->rt, text);
+    return s;
+}
+
 tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source, const char *op,
                                    tidei_dkernel **out) {
     tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
     const fixed *f = find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source);
     if (f) return *out = f->k, TIDE_OK;
-    tide_status s = tidei_kernel_get(d, name, source, op, out);
+    tide_status s = get_wanted(d, name, source, op, out);
     if (s == TIDE_OK) keep_fixed(ks, d, name, source, *out);
     return s;
 }

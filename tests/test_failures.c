@@ -330,10 +330,10 @@ static double factor_4(int64_t k) { return (double)k; }
 static double factor_10(int64_t k) { return k == 0 ? 9 : 4; }
 static double factor_12(int64_t k) { return k == 4 ? 9 : 4; }
 static void check_factorize(void) {
-    check_values(3, 25, factor_3, 1e-14);
+    check_values(3, 25, factor_3, 1e-13);
     check_values(4, 5, factor_4, 0);
-    check_values(10, 5, factor_10, 1e-14);
-    check_values(12, 5, factor_12, 1e-14);
+    check_values(10, 5, factor_10, 1e-13);
+    check_values(12, 5, factor_12, 1e-13);
 }
 
 static tide_status systems(void) {
@@ -359,11 +359,11 @@ static double inverse_twice(int64_t at) { return (at / 5 == at % 5 ? 0.0625 : 0)
 static double determinant(int64_t k) { return (void)k, 2304.0; }
 static double logarithm(int64_t k) { return (void)k, log(2304); }
 static void check_systems(void) {
-    check_values(4, 5, all_ones, 1e-14);
-    check_values(5, 25, inverse, 1e-14);
-    check_values(6, 1, determinant, 1e-14);
+    check_values(4, 5, all_ones, 1e-13);
+    check_values(5, 25, inverse, 1e-13);
+    check_values(6, 1, determinant, 1e-13);
     check_values(7, 1, all_ones, 0);
-    check_values(8, 1, logarithm, 1e-14);
+    check_values(8, 1, logarithm, 1e-13);
     check_values(9, 5, all_ones, 1e-13);
     check_values(10, 1, all_fives, 0);
     check_values(13, 25, inverse_twice, 1e-13);
@@ -593,21 +593,22 @@ static const struct task {
     const char *name;
     tide_status (*run)(void);
     void (*check)(void);
+    bool long_one; /* of hundreds of calls: on a GPU, where each round takes a second, few of them get their turn */
 } tasks[] = {
-    {"map", map, check_map},
-    {"reduce", reduce, check_reduce},
-    {"matmul", matmul, check_matmul},
-    {"factorize", factorize, check_factorize},
-    {"systems", systems, check_systems},
-    {"blas", by_blas, check_by_blas},
-    {"collect", collect, check_collect},
-    {"copy", copy, check_copy},
-    {"random", random_numbers, check_random},
-    {"take and concat", gather, check_gather},
-    {"streams", on_streams, check_streams},
-    {"batches", batches, check_batches},
-    {"adapt", adapt, check_adapt},
-    {"kinds", by_kind, check_kinds},
+    {"map", map, check_map, false},
+    {"reduce", reduce, check_reduce, false},
+    {"matmul", matmul, check_matmul, false},
+    {"factorize", factorize, check_factorize, true},
+    {"systems", systems, check_systems, true},
+    {"blas", by_blas, check_by_blas, false},
+    {"collect", collect, check_collect, false},
+    {"copy", copy, check_copy, false},
+    {"random", random_numbers, check_random, false},
+    {"take and concat", gather, check_gather, false},
+    {"streams", on_streams, check_streams, false},
+    {"batches", batches, check_batches, false},
+    {"adapt", adapt, check_adapt, false},
+    {"kinds", by_kind, check_kinds, false},
 };
 
 static tide_status run(const struct task *t) {
@@ -743,9 +744,11 @@ static bool fail_once(const struct plan *p, const struct task *t) {
 
 static void task_fails(void **state) {
     const struct task *t = *state;
+    bool few = t->long_one && !test_on_host();
     EACH_SETTING(s) EACH_MODE(m) {
         struct plan p = {m, s, 1};
-        while (fail_once(&p, t)) p.n++;
+        if (few && s != settings) continue;
+        while (fail_once(&p, t)) p.n += few ? 1 + p.n / 2 : 1;
         assert_true(p.n > 2);
     }
 }

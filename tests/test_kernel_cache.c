@@ -218,7 +218,8 @@ static void test_fixed(void **state) {
     tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
     tidei_dev *d = &rt->devs[0];
     assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
-    assert_ok(tidei_kernel_get(d, name, source, "tide_test", &by_content));
+    assert_ok(tidei_kernel_get(d, name, "#define TIDE_WANTS_kernel 1\nthe text of a fixed kernel", "tide_test",
+                               &by_content)); /* told which of its kernels is wanted */
     assert_ptr_equal(k, by_content);
     source[0] = 'T'; /* which a constant would not */
     assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &again));

@@ -22,6 +22,7 @@ static void each_case(const int *kinds, int nkinds, bool square,
             for (size_t b = 0; b < TIDEI_COUNT(batches); b++)
                 for (int k = 0; k < nkinds; k++) {
                     int64_t m = sizes[i][0], n = sizes[i][1];
+                    if (test_quick() && (t + i + b) % 3) continue;
                     if (square && (m != n || (kinds[k] == GRADED && types[t] == TIDE_I16))) continue;
                     assert_ok(tide_scope_begin(rt));
                     int view = (int)draw(VIEWS);
@@ -596,30 +597,38 @@ static void test_empty(void **state) {
 
 /* ---- who waits ---- */
 
-static void test_waits(void **state) {
-    tide_runtime *rt = open_checked();
+static void only_queued(tide_array *a, tide_array *b) {
     tide_array *x, *y, *z;
-    (void)state;
-    assert_ok(tide_scope_begin(rt));
-    seed = 4;
-    tide_array *a = matrices(rt, TIDE_F32, DEFINITE, PLAIN, 1, (int64_t[]){3}, 40, 40);
-    tide_array *b = matrices(rt, TIDE_F32, RANDOM, PLAIN, 0, NULL, 40, 2);
-    assert_ok(tide_lu_factor(a, &x, &y)); /* what is made once is made */
-    assert_ok(tide_device_synchronize(rt));
-    uint64_t before = test_stats(rt).host_waits;
     assert_ok(tide_lu_factor(a, &x, &y));
     assert_array(tide_lu_solve(x, y, b));
     assert_ok(tide_lu(a, &x, &y, &z));
     assert_ok(tide_qr(a, TIDE_COMPLETE, &x, &y));
     assert_array(tide_det(a));
     assert_ok(tide_slogdet(a, &x, &y));
-    assert_int_equal(test_stats(rt).host_waits, before);
+}
+static void checked(tide_array *a, tide_array *b) {
+    tide_array *x, *y, *z;
     assert_array(tide_solve(a, b));
     assert_array(tide_cholesky(a, TIDE_LOWER));
     assert_ok(tide_svd(a, TIDE_REDUCED, &x, &y, &z));
     assert_ok(tide_eigh(a, TIDE_LOWER, &x, &y));
     assert_array(tide_inv(a));
     assert_ok(tide_lstsq(a, b, -1, &x, &y, &z));
+}
+static void test_waits(void **state) {
+    tide_runtime *rt = open_checked();
+    (void)state;
+    assert_ok(tide_scope_begin(rt));
+    seed = 4;
+    tide_array *a = matrices(rt, TIDE_F32, DEFINITE, PLAIN, 1, (int64_t[]){3}, 40, 40);
+    tide_array *b = matrices(rt, TIDE_F32, RANDOM, PLAIN, 0, NULL, 40, 2);
+    only_queued(a, b); /* what is made once is made */
+    checked(a, b);
+    assert_ok(tide_device_synchronize(rt));
+    uint64_t before = test_stats(rt).host_waits;
+    only_queued(a, b);
+    assert_int_equal(test_stats(rt).host_waits, before);
+    checked(a, b);
     uint64_t waits = test_stats(rt).host_waits - before;
     assert_true(waits >= 1 && waits <= 6); /* one each, at most: what is over by then needs none */
     assert_ok(tide_scope_end(rt));

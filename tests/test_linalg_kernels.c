@@ -219,7 +219,7 @@ static bool same(const trial *t, const ground *x, const ground *y) {
 }
 
 static void test_both_forms(void **state) {
-    static const char prefix[] = "static const emu_dim blockDim = {256, 1, 1};\n";
+    static const char prefix[] = "#define TIDE_WANTS_ALL\nstatic const emu_dim blockDim = {256, 1, 1};\n";
     emu_module m = {0};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(trials); i++) {
@@ -251,14 +251,29 @@ static void test_both_forms(void **state) {
     emu_close(&m);
 }
 
+/* Each kernel is found in what is compiled for it, and that holds little else. */
 static void test_device_text_compiles(void **state) {
     void *image;
-    size_t bytes;
+    size_t bytes, all;
+    char *text = malloc(strlen(tidei_factor_text) + 128);
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
-    assert_ok(tidei_nvrtc_compile(tidei_factor_text, "factor", 90, &image, &bytes));
-    assert_memory_equal(image, "\177ELF", 4);
+    if (tidei_nvrtc_open(0) != TIDE_OK) {
+        free(text);
+        skip();
+    }
+    sprintf(text, "#define TIDE_WANTS_ALL\n%s", tidei_factor_text);
+    assert_ok(tidei_nvrtc_compile(text, "factor", 90, &image, &all));
     free(image);
+    for (size_t i = 0; i < TIDEI_COUNT(trials); i++) {
+        if (i && trials[i].host == trials[i - 1].host) continue;
+        sprintf(text, "#define TIDE_WANTS_%s 1\n%s", trials[i].kernel, tidei_factor_text);
+        assert_ok(tidei_nvrtc_compile(text, trials[i].kernel, 90, &image, &bytes));
+        assert_memory_equal(image, "\177ELF", 4);
+        assert_non_null(memmem(image, bytes, trials[i].kernel, strlen(trials[i].kernel)));
+        assert_true(bytes < all / 4);
+        free(image);
+    }
+    free(text);
 }
 
 int main(void) {
