@@ -502,11 +502,13 @@ static void world_close(void) {
 
 /* ---- what it needs ---- */
 
+#define GRANULE ((size_t)256) /* of the pool tide */
 struct need {
     size_t before, library; /* backed for the inputs; what its library holds afterwards */
     size_t least;           /* in whole pages: what lives at once, and library state */
-    size_t backed;          /* what was backed for it, and library state */
-    size_t wasted;          /* by a pool that may hand out blocks that much larger */
+    size_t rounded; /* the same with as much as blocks may be rounded up by, which depends on where they lie */
+    size_t backed;  /* what was backed for it, and library state */
+    size_t wasted;  /* by a pool that may hand out blocks that much larger */
 };
 
 static size_t live(void) { return atomic_load(&w.d->live); }
@@ -538,9 +540,13 @@ static bool measure(const struct row *r, struct need *n) {
     if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message);
     n->library = atomic_load(&w.d->library);
     n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
+    blocks = test_stats(w.rt).allocations - blocks;
+    fprintf(stderr, "%s peak %zu blocks %llu\n", r->name, (size_t)atomic_load(&w.d->peak_live),
+            (unsigned long long)blocks);
+    n->rounded = tidei_round_up(atomic_load(&w.d->peak_live) + n->library + blocks * GRANULE, w.page);
     n->backed = tidei_round_up(atomic_load(&w.d->peak_backed) + n->library, w.page);
     /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */
-    n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : (test_stats(w.rt).allocations - blocks) * TIDEI_MIB;
+    n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : blocks * TIDEI_MIB;
     drop_outs();
     return settle();
 }
@@ -637,7 +643,7 @@ static struct need needs(const struct row *r, const char *what) {
     for (int i = 0; !measure(r, &n); i++)
         if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
     if (w.counted && is_exact(what))
-        n.backed = n.least; /* without a limit it may have taken more, for blocks of many sizes */
+        n.backed = n.rounded; /* where there is no limit it need not be as tight as that */
     n.backed += n.wasted;
     return n;
 }
