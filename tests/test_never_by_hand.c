@@ -496,7 +496,8 @@ static __attribute__((noinline)) void make_inputs(void) {
 static void world_open(const char *pool, const char *collector) {
     memset(&w, 0, sizeof w);
     openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
-    w.rt = test_open(&(tide_config){.pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF});
+    w.rt = test_open(&(tide_config){
+        .pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     w.d = &w.rt->devs[0];
     w.counted = strcmp(collector, "refcount") == 0;
     w.page = w.d->d->info.page_bytes;
