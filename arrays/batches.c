@@ -237,8 +237,11 @@ static void look_ahead(tide_batches *b) {
         return;
     }
     tidei_saved_error e;
+    tidei_thread *t = tidei_thread_get(b->rt);
     tidei_error_save(&e);
+    t->depth_optional++;
     tide_status s = stage(b, b->at);
+    t->depth_optional--;
     if (s == TIDE_OK) b->pause = 0;
     if (s == TIDE_E_NOMEM) b->rest = b->pause = b->pause ? (unsigned)tidei_min_size(2 * b->pause, REST_MOST) : 1;
     if (s != TIDE_OK) tidei_error_restore(&e);

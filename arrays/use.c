@@ -72,6 +72,7 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
     u->s = s;
     tide_status status = gather(u, uses, n);
     tidei_moves_wait(&rt->moves); /* whoever moved before the pins were seen is done */
+    if (status == TIDE_OK) status = tidei_uses_return(s, u->uses, (unsigned)u->n, "tide_use_begin");
     if (status == TIDE_OK) status = order(u);
     if (status != TIDE_OK) {
         let_go(u);

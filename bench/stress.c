@@ -279,7 +279,11 @@ static bool stress_open(stress *s, const stress_options *o, stress_outcome *out)
     s->o = o;
     s->out = out;
     pthread_mutex_init(&s->lock, NULL);
-    tide_config c = {.struct_size = sizeof c, .device = o->device, .collector = o->collector, .pool = o->pool};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = o->device,
+                     .collector = o->collector,
+                     .pool = o->pool,
+                     .spill = TIDE_OFF}; /* what is more than the limit is to fail */
     if (tide_open(&c, &s->rt) != TIDE_OK) return false;
     s->d = &s->rt->devs[0];
     s->page = s->d->d->info.page_bytes;

@@ -108,8 +108,12 @@ tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *o
     size_t bytes = want >= (double)most ? most : tidei_round_up(tidei_max_size((size_t)want, 1), WORKSPACE_MIN);
     tidei_saved_error before;
     tidei_error_save(&before);
+    tidei_thread *t = tidei_thread_get(s->dev->rt);
+    bool optional = bytes > WORKSPACE_MIN;
+    t->depth_optional += optional;
     tide_status status = tidei_storage_new(s->dev, bytes, s, op, out);
-    if (status != TIDE_E_NOMEM || bytes <= WORKSPACE_MIN) return status;
+    t->depth_optional -= optional;
+    if (status != TIDE_E_NOMEM || !optional) return status;
     status = tidei_storage_new(s->dev, WORKSPACE_MIN, s, op, out);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
@@ -128,6 +132,7 @@ tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use
     tide_status status = tidei_cublas_load(op, &j.t);
     for (unsigned i = 0; i < 3 && status == TIDE_OK; i++) /* which may climb: before any lock */
         if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
+    if (status == TIDE_OK) status = tidei_uses_return(s, uses, 3, op);
     if (status != TIDE_OK) return status;
     const tidei_library_call c = {.kind = &tidei_cublas_kind,
                                   .lib = j.t,

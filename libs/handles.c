@@ -460,12 +460,15 @@ static tide_status fail_call(const tidei_library_call *c, unsigned r) {
     return library_failed(c->s->dev, c->kind, r, what, c->op);
 }
 
-/* In the context: the window. */
+/* In the context, with the handle: the window. It climbs nothing, for who leads a climb may wait for the handle. */
 static tide_status queue(attempted *a, slot *s) {
     const tidei_library_call *c = a->c;
     tidei_device *d = c->s->dev->d;
+    tidei_thread *t = tidei_thread_get(c->s->dev->rt); /* it has come here through operands */
     tidei_window w;
+    t->depth_climb++;
     tide_status status = tidei_submit_begin(&w, c->s, c->uses, c->n, c->op);
+    t->depth_climb--;
     if (status != TIDE_OK) return status;
     unsigned r = c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
     if (!r && c->workspace && c->kind->set_workspace)
@@ -488,6 +491,7 @@ static tide_status attempt(void *arg, unsigned flags) {
     context in;
     (void)flags;
     tide_status status = a->spoiled && c->again ? c->again(c) : TIDE_OK;
+    if (status == TIDE_OK && !a->ask) status = tidei_uses_return(c->s, c->uses, c->n, c->op);
     if (status == TIDE_OK) status = acquire(c, &s);
     if (status != TIDE_OK) return status;
     status = enter_context(d, &in, c->op);

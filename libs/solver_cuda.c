@@ -343,10 +343,12 @@ static unsigned all_uses(job *j) {
 /* Asks, allocates, runs, until what was allocated is what is wanted. Where the library has no say, nobody is asked. */
 static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
     tide_status status = TIDE_OK;
-    if (j->way->sizes)
-        status = tidei_library_ask(c, ask);
-    else
+    if (j->way->sizes) { /* it may look at addresses */
+        status = tidei_uses_return(j->s, j->uses, j->operands, j->op);
+        if (status == TIDE_OK) status = tidei_library_ask(c, ask);
+    } else {
         (void)ask_sizes(j, &(tidei_lapack_call){0});
+    }
     for (int i = 0; i < ATTEMPTS && status == TIDE_OK; i++) {
         status = make_workspaces(j);
         if (status != TIDE_OK) return status;

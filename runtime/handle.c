@@ -176,10 +176,19 @@ static void run_notes(tide_runtime *rt, tidei_death_note *n) {
     }
 }
 
+/* Who holds the handle is about to be done; it was alive then, and a dead one is not held again. */
+__attribute__((noinline)) static void wait_while_held(tidei_handle *h) {
+    while (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_HELD) sched_yield();
+}
+
 /* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
 static tidei_storage *let_go(tide_runtime *rt, tidei_handle *h) {
     tidei_storage *st = h->st;
-    if (atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DRAINED) return NULL;
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    if (tidei_unlikely(w & (TIDEI_DRAINED | TIDEI_HELD))) {
+        if (w & TIDEI_DRAINED) return NULL;
+        wait_while_held(h);
+    }
     h->st = NULL;
     if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
     return st && tidei_storage_unref(st) ? st : NULL;
@@ -321,13 +330,17 @@ tidei_deaths *tidei_deaths_open(tide_runtime *rt) {
     return q;
 }
 
-void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
-    pthread_mutex_lock(&all.lock);
+static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
     for (struct slab *s = all.slabs; s; s = s->next)
         for (unsigned i = 0; i < SLAB_HANDLES; i++) {
             uint64_t w = atomic_load_explicit(&s->handles[i].word, memory_order_acquire);
             if (!(w & TIDEI_DRAINED) && s->handles[i].deaths == q) fn(&s->handles[i], user);
         }
+}
+
+void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
+    pthread_mutex_lock(&all.lock);
+    each_handle_locked(q, fn, user);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -348,6 +361,81 @@ __attribute__((no_sanitize("thread"))) tidei_storage *tidei_handle_holds(tidei_h
     *bytes = h->bytes;
     *lay = h->lay;
     return !(w & TIDEI_DEAD) && atomic_compare_exchange_strong(&h->word, &w, w) ? st : NULL;
+}
+
+/* ---- storages that only arrays refer to ---- */
+
+struct idle_look {
+    tidei_deaths *q;
+    const tidei_dev *dev;
+    tidei_idle *at;
+    size_t n, room;
+};
+
+static void let_die(tidei_handle *h) {
+    atomic_fetch_and_explicit(&h->word, ~(uint64_t)TIDEI_HELD, memory_order_release);
+}
+
+/* Until it is let die, a live one's storage keeps the array's reference. False: it is dead. */
+static bool hold_live(tidei_handle *h) {
+    uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
+    do {
+        if (w & (TIDEI_DEAD | TIDEI_DRAINED)) return false;
+    } while (!atomic_compare_exchange_weak(&h->word, &w, w | TIDEI_HELD));
+    return true;
+}
+
+bool tidei_handle_away(tidei_handle *h) {
+    if (!hold_live(h)) return false;
+    tidei_storage *st = h->st;
+    bool away = false;
+    if (st) {
+        tidei_stamps_lock(st);
+        away = tidei_storage_away(st);
+        tidei_stamps_unlock(st);
+    }
+    let_die(h);
+    return away;
+}
+
+static void look_at(tidei_handle *h, void *user) {
+    struct idle_look *x = user;
+    if (x->n == x->room || !hold_live(h)) return;
+    tidei_storage *st = h->st;
+    if (atomic_load(&h->deaths) == x->q && st && st->bytes && st->dev == x->dev)
+        x->at[x->n++] = (tidei_idle){st, h, 1};
+    else
+        let_die(h);
+}
+
+static int by_storage(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const tidei_idle *)a)->st, y = (uintptr_t)((const tidei_idle *)b)->st;
+    return (x > y) - (x < y);
+}
+
+/* Of those of one storage one stays, if nobody else refers to it. All are let die. */
+static size_t keep_idle(tidei_idle *at, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0, next; i < n; i = next) {
+        tidei_storage *st = at[i].st;
+        for (next = i + 1; next < n && at[next].st == st;) next++;
+        uint32_t arrays = (uint32_t)(next - i);
+        bool idle = atomic_load(&st->refs) == arrays;
+        if (idle) tidei_storage_retain(st);
+        for (size_t k = i; k < next; k++) let_die(at[k].handle);
+        if (idle) at[kept++] = (tidei_idle){.st = st, .arrays = arrays};
+    }
+    return kept;
+}
+
+size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
+    struct idle_look x = {q, d, at, 0, room};
+    pthread_mutex_lock(&all.lock); /* others who look on compare words, and would take a held one for another */
+    each_handle_locked(q, look_at, &x);
+    qsort(at, x.n, sizeof *at, by_storage);
+    size_t kept = keep_idle(at, x.n);
+    pthread_mutex_unlock(&all.lock);
+    return kept;
 }
 
 static void report_dead(tidei_handle *h, void *count) {

@@ -2,11 +2,12 @@
 **
 ** A user holds a cell (`tide_array *`): one word, the inverted address of a handle, so that a conservative collector that
 ** scans cells keeps nothing alive through it. The handle owns one reference on a storage.
-** A handle's word holds a generation (upper 56 bits) and four flags. Whoever finds the array dead sets DEAD (its memory
+** A handle's word holds a generation (upper 56 bits) and flags. Whoever finds the array dead sets DEAD (its memory
 ** may go) or DEAD and GONE (and nobody will touch the cell again), and pushes the handle on its runtime's queue unless it
 ** is QUEUED already. That is all a report does: no lock, no allocation, no device call; it is legal on any thread, in a
 ** stopped world, twice, after tide_close, in a forked child. Drain, at a safe point, does the rest: releases the storage,
 ** runs the death callbacks, and recycles the handle once it is GONE.
+** Who looks for storages to spill sets HELD on live handles for a moment: until it is gone a drain lets go of no storage of theirs.
 ** Handles lie in slabs that the process never gives back, so a late or repeated report reads valid memory, and the
 ** generation tells it that it is late. */
 #ifndef TIDEI_HANDLE_H
@@ -19,7 +20,14 @@ struct tide_array {
     uintptr_t hidden; /* ~address of the handle; 0: quarantined or recycled */
 };
 
-enum { TIDEI_DEAD = 1, TIDEI_GONE = 2, TIDEI_QUEUED = 4, TIDEI_DRAINED = 8, TIDEI_WORD_FLAGS = 255 };
+enum {
+    TIDEI_DEAD = 1,
+    TIDEI_GONE = 2,
+    TIDEI_QUEUED = 4,
+    TIDEI_DRAINED = 8,
+    TIDEI_HELD = 16,
+    TIDEI_WORD_FLAGS = 255
+};
 #define TIDEI_WORD_GENERATION ((uint64_t)256)
 
 /* How the elements lie in the storage: what `arrays` works with. Strides and offset in elements. */
@@ -109,6 +117,16 @@ bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes, tidei_la
 /* The same, for who keeps storages that have an origin from ending meanwhile (tracker.h): what a live array holds; NULL: it is
 ** none, or died. Storages without an origin must not be followed. */
 tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay);
+/* Storages on device d that live arrays alone refer to: no operation under way, scope or view does just then. At most `room` arrays
+** are looked at. at[i].st is retained for the caller, at[i].arrays of the queue's share it. Returns how many there are. */
+typedef struct tidei_idle {
+    tidei_storage *st;
+    tidei_handle *handle; /* the look's own */
+    uint32_t arrays;
+} tidei_idle;
+bool tidei_handle_away(
+    tidei_handle *h); /* within tidei_each_handle: whether it is a live array whose storage is spilled */
+size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
 tidei_deaths *tidei_deaths_open(tide_runtime *rt);
 /* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime still has all its floors,
 ** so that a callback may call what it may call elsewhere. */

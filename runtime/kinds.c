@@ -208,6 +208,7 @@ tide_status tide_memory_info(tide_runtime *rt, tide_memory_information *out) {
     m.limit = tidei_min_size(atomic_load(&d->limit), m.total);
     m.host_backed = atomic_load(&rt->host_budget.backed);
     m.host_limit = rt->host_budget.limit;
+    m.spilled = atomic_load(&d->spilled);
     memcpy(out, &m, out->struct_size);
     return TIDE_OK;
 }

@@ -10,26 +10,28 @@ void tidei_moves_wait(tidei_moves *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
-static void begin(tidei_dev *d) {
-    tide_runtime *rt = d->rt;
+void tidei_moves_begin(tide_runtime *rt) {
     pthread_mutex_lock(&rt->moves.lock);
     atomic_store(&rt->moves.moving, true);
     pthread_mutex_lock(&rt->streams.lock); /* a stream that is opened later finds the flag too */
     unsigned n = atomic_load(&rt->streams.n);
     pthread_mutex_unlock(&rt->streams.lock);
     for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = tidei_stream_at(d, i);
+        tide_stream *s = atomic_load_explicit(&rt->streams.at[i], memory_order_acquire);
         pthread_mutex_lock(&s->lock); /* whoever opens a window from now on finds the flag */
         pthread_mutex_unlock(&s->lock);
     }
 }
 
-static void end(tidei_dev *d) {
-    tidei_moves *m = &d->rt->moves;
+void tidei_moves_end(tide_runtime *rt) {
+    tidei_moves *m = &rt->moves;
     atomic_fetch_add(&m->done, 1);
     atomic_store(&m->moving, false);
     pthread_mutex_unlock(&m->lock);
 }
+
+static void begin(tidei_dev *d) { tidei_moves_begin(d->rt); }
+static void end(tidei_dev *d) { tidei_moves_end(d->rt); }
 
 static bool movable(void *owner) {
     const tidei_storage *st = owner;
@@ -50,8 +52,7 @@ static void let_go(void *owner) { tidei_storage_release(owner); }
 
 /* ---- the work ---- */
 
-/* s comes after all of them, on the device. */
-static tide_status follow_all(tide_stream *s, const tidei_stamp *x, unsigned n) {
+tide_status tidei_moves_follow(tide_stream *s, const tidei_stamp *x, unsigned n) {
     tide_status status = TIDE_OK;
     for (unsigned i = 0; i < n && status == TIDE_OK; i++)
         if (!tidei_stamp_covered(s, x[i]))
@@ -59,7 +60,7 @@ static tide_status follow_all(tide_stream *s, const tidei_stamp *x, unsigned n) 
     return status;
 }
 
-static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
+tide_status tidei_moves_follow_uses(tide_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
     tidei_parts_fold(st);
@@ -67,7 +68,7 @@ static tide_status follow_uses(tide_stream *s, tidei_storage *st) {
     unsigned n = st->stamps.n;
     if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
     tidei_stamps_unlock(st);
-    return covered ? TIDE_OK : follow_all(s, uses, n);
+    return covered ? TIDE_OK : tidei_moves_follow(s, uses, n);
 }
 
 /* How many of the moves, from the first on, may be copied in any order: none goes where another of them comes from. Told by
@@ -108,8 +109,7 @@ static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
     return status;
 }
 
-/* The storage's history is x alone, which came after the rest of it: a move, or a try that failed and may still read it. */
-static void be_after(tidei_storage *st, tidei_stamp x) {
+void tidei_moves_be_after(tidei_storage *st, tidei_stamp x) {
     tidei_parts_forget(st);
     st->stamps.n = 1;
     *tidei_stamps_at(&st->stamps) = x;
@@ -120,14 +120,14 @@ static void settle_in(const tidei_move *m, const tidei_piece *place, tidei_stamp
     tidei_stamps_lock(st);
     st->addr = place->dst;
     st->priv = m->priv;
-    be_after(st, x);
+    tidei_moves_be_after(st, x);
     tidei_stamps_unlock(st);
 }
 
 static void stay(const tidei_move *m, tidei_stamp x) {
     tidei_storage *st = m->owner;
     tidei_stamps_lock(st);
-    be_after(st, x);
+    tidei_moves_be_after(st, x);
     tidei_stamps_unlock(st);
 }
 
@@ -149,8 +149,8 @@ static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_pie
 /* Orders s after what is pending on the storages and where they go. */
 static tide_status order(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
                          size_t n) {
-    tide_status status = follow_all(s, pending, npending);
-    for (size_t i = 0; i < n && status == TIDE_OK; i++) status = follow_uses(s, moves[i].owner);
+    tide_status status = tidei_moves_follow(s, pending, npending);
+    for (size_t i = 0; i < n && status == TIDE_OK; i++) status = tidei_moves_follow_uses(s, moves[i].owner);
     return status;
 }
 

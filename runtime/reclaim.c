@@ -78,7 +78,7 @@ bool tidei_above_soft(tidei_dev *d, size_t bytes) {
 
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-#define RUNGS 12
+#define RUNGS 13
 
 struct climb {
     tidei_dev *d;
@@ -175,6 +175,22 @@ static size_t rung_neighbours(const struct climb *c) {
     return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
 }
 
+/* What is lacking if free memory were in one piece; and where that was not all, as much again as went so far. */
+static size_t rung_spill(const struct climb *c) {
+    tidei_dev *d = c->d;
+    tidei_pool_stats ps;
+    if (!d->rt->set.spill || c->by_host || !tidei_on_device(c->kind) || tidei_thread_get(d->rt)->depth_optional)
+        return 0;
+    tidei_pools_stats(d, &ps);
+    size_t limit = tidei_min_size(tidei_hard_limit(d), d->d->info.total_bytes);
+    size_t want = ps.live + ps.rounding + library_bytes(d) + c->bytes, lacking = want > limit ? want - limit : 1;
+    size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[RUNGS - 1]));
+    if (!given) return 0;
+    rung_wait(c);
+    rung_trim(c);
+    return given;
+}
+
 static const struct rung {
     const char *name;
     size_t (*climb)(const struct climb *c);
@@ -192,6 +208,8 @@ static const struct rung {
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
+    {"spill", rung_spill,
+     TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED}, /* the last; again as long as it gives */
 };
 _Static_assert(TIDEI_COUNT(ladder) == RUNGS, "a place for what each gave");
 
@@ -211,7 +229,7 @@ static void note_holder(tidei_handle *h, void *user) {
     struct holders *x = user;
     struct holder one;
     tidei_dev *d;
-    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d) return;
+    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d || tidei_handle_away(h)) return;
     for (unsigned i = 0; i < HOLDERS; i++)
         if (one.bytes > x->top[i].bytes) {
             struct holder swap = x->top[i];
@@ -346,6 +364,8 @@ static tide_status report(const struct climb *c) {
         size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)), size_text(b[1], ps.rounding),
         size_text(b[2], ps.cached), size_text(b[3], ps.parked), size_text(b[4], ps.backed),
         size_text(b[5], library_bytes(d)));
+    size_t spilled = atomic_load(&d->spilled);
+    if (spilled) put(&t, "; spilled to pinned memory %s", size_text(b[6], spilled));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
     put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
@@ -421,7 +441,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     const tidei_span span = {TIDEI_SPAN_CLIMB, 0, "climb", c->what};
     tidei_span_begin(rt, &span, c->bytes);
     atomic_fetch_add(&rt->climbs, 1);
-    for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM; i++) {
+    for (unsigned i = 0; i < RUNGS && status == TIDE_E_NOMEM;) {
         const tidei_span rung = {TIDEI_SPAN_RUNG, i + 1, ladder[i].name, NULL};
         tidei_span_begin(rt, &rung, c->bytes);
         size_t given = ladder[i].climb(c);
@@ -438,6 +458,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         if (status == TIDE_OK)
             tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
                       ladder[i].name);
+        if (ladder[i].climb != rung_spill || !given) i++;
     }
     if (status == TIDE_E_NOMEM)
         tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s, which was not enough",
@@ -605,14 +626,16 @@ static void reclaim(tide_runtime *rt, tidei_dev *only, int level) {
         tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, occasion);
     if (level >= TIDE_RECLAIM_GC) tidei_collect(rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
     tidei_drain(rt);
+    for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_SPILL && (d = next_of(rt, only, d));) tidei_spill(d, SIZE_MAX);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, occasion);
 }
 
-/* What is taken from the driver, host memory included. */
+/* What is taken from the driver, host memory included, but for what is spilled there. */
 static size_t taken(tidei_dev *d) {
     tidei_pool_stats pinned;
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
-    return atomic_load(&d->backed) + library_bytes(d) + pinned.backed;
+    size_t spilled = tidei_min_size(atomic_load(&d->spilled), pinned.backed);
+    return atomic_load(&d->backed) + library_bytes(d) + pinned.backed - spilled;
 }
 
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
@@ -630,9 +653,9 @@ size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
     TIDEI_OPERATION("tide_reclaim");
     if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_reclaim", "the runtime is NULL");
-    if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_DROP)
+    if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_SPILL)
         return tidei_fail(TIDE_E_INVALID, "tide_reclaim",
-                          "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_DROP (3)", level);
+                          "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_SPILL (4)", level);
     if (!tidei_thread_get(rt)) return tidei_last_status();
     size_t given = tidei_reclaim_by_hand(rt, NULL, level);
     if (freed) *freed = given;

@@ -439,8 +439,12 @@ static uint32_t thread_here(void) {
 
 static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) { return kind | slot << 16; }
 
-void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
+void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
     add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
+}
+
+void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
+    tidei_recorder_return(r, st, s);
     speak(r);
 }
 

@@ -44,6 +44,8 @@ void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes);
 TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
 TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r,
                                      tidei_storage *st); /* before the record of the storage is another's */
+/* A storage has a block again (spill.h): an alloc, under any lock. */
+TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
 void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s);
 void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from);
 uint64_t tidei_recorder_moment(const tidei_recorder *r); /* ticks; 0: submissions are not recorded */

@@ -135,13 +135,20 @@ tide_status tidei_take_fault(tide_runtime *rt, const char *op) {
 
 /* ---- limits ---- */
 
+static size_t over_limit(tidei_dev *d, size_t bytes) {
+    size_t used = atomic_load(&d->backed) + atomic_load(&d->library);
+    return used > bytes ? used - bytes : 0;
+}
+
 /* Gives memory back, gently first, until the device keeps within `bytes`. */
 static bool shrink_to(tidei_dev *d, size_t bytes) {
     for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_DROP; level++) {
-        if (atomic_load(&d->backed) + atomic_load(&d->library) <= bytes) return true;
+        if (!over_limit(d, bytes)) return true;
         tidei_reclaim_by_hand(d->rt, d, level);
     }
-    return atomic_load(&d->backed) + atomic_load(&d->library) <= bytes;
+    for (size_t over; d->rt->set.spill && (over = over_limit(d, bytes)) && tidei_spill(d, over);)
+        tidei_reclaim_by_hand(d->rt, d, TIDE_RECLAIM_SYNC);
+    return !over_limit(d, bytes);
 }
 
 tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
@@ -192,6 +199,7 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     pthread_mutex_init(&rt->peers_lock, NULL);
     pthread_mutex_init(&rt->streams.lock, NULL);
     pthread_mutex_init(&rt->moves.lock, NULL);
+    pthread_mutex_init(&rt->spills.lock, NULL);
     pthread_mutex_init(&rt->reclaimables_lock, NULL);
     pthread_cond_init(&rt->reclaimables_idle, NULL);
     pthread_mutex_init(&rt->climb_lock, NULL);
@@ -256,6 +264,7 @@ void tidei_runtime_close(tide_runtime *rt) {
     pthread_mutex_destroy(&rt->peers_lock);
     pthread_mutex_destroy(&rt->streams.lock);
     pthread_mutex_destroy(&rt->moves.lock);
+    pthread_mutex_destroy(&rt->spills.lock);
     pthread_mutex_destroy(&rt->reclaimables_lock);
     pthread_cond_destroy(&rt->reclaimables_idle);
     pthread_mutex_destroy(&rt->climb_lock);

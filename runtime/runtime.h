@@ -5,7 +5,7 @@
 ** stream's, and the last one a pool's; the pool driver's lock of growing is held over tidei_back; all others are leaves. None is
 ** held across a climb, a collection or a callback: who leads one is a flag under a lock, and nobody waits for the leader while
 ** holding a lock. The recorder's lock may be taken under any other; under the tracker's only the process's
-** lock of handles, or a storage's stamps. */
+** lock of handles, or a storage's stamps. The lock of spills is taken before any of these. */
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
@@ -15,6 +15,7 @@
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
 #include "runtime/recorder.h"
+#include "runtime/spill.h"
 #include "runtime/storage.h"
 #include "runtime/thread_index.h"
 
@@ -29,7 +30,7 @@ typedef struct tidei_settings {
         default_memory_given; /* by tide_config: a kind that the device lacks fails; the environment's is a warning */
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
-    bool gc_early, deterministic, thread_streams;
+    bool gc_early, deterministic, thread_streams, spill;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level;
@@ -82,6 +83,7 @@ struct tidei_dev {
     _Atomic size_t backed, library, limit, soft_limit; /* limit as given, rounded up to pages; SIZE_MAX: none */
     _Atomic size_t unified;                            /* of backed; counted before and until after it is */
     _Atomic size_t live, peak_live, peak_backed;
+    _Atomic size_t spilled; /* of its arrays, in pinned memory: not in `live` */
     _Atomic uint64_t retries, backings, droppings;
     tidei_transits transits;
     _Atomic uint64_t host_waits, host_wait_ns, device_waits;
@@ -116,8 +118,9 @@ struct tidei_thread {           /* per thread and runtime */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
-    void *gc;                                    /* gc's own per-thread state */
-    tidei_seat away[];                           /* on the other devices, by index */
+    int depth_optional; /* inside what does without the memory it asks for, if need be: nothing is spilled for it */
+    void *gc;           /* gc's own per-thread state */
+    tidei_seat away[];  /* on the other devices, by index */
 };
 
 struct tide_runtime {
@@ -135,6 +138,7 @@ struct tide_runtime {
     tidei_streams streams;
     atomic_bool waits_anyway; /* streams wait for work that is over too: a pool is, or was, deterministic */
     tidei_moves moves;
+    tidei_spills spills;
     tidei_host_budget host_budget;
     struct tidei_loans *loans;     /* runtime/lend.c */
     tidei_recorder *recorder;      /* NULL: nothing is recorded; fixed once open */

@@ -141,6 +141,7 @@ static const struct {
      offsetof(tide_config, deterministic)},
     {"TIDE_THREAD_STREAMS", "0 or 1", parse_switch, SETTING(thread_streams), FIELD_SWITCH,
      offsetof(tide_config, thread_streams)},
+    {"TIDE_SPILL", "0 or 1", parse_switch, SETTING(spill), FIELD_SWITCH, offsetof(tide_config, spill)},
     {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory), FIELD_TEXT,
      offsetof(tide_config, host_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,

@@ -16,6 +16,7 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->parked += ps.parked;
     s->backed += ps.backed;
     s->library += atomic_load(&d->library);
+    s->spilled += atomic_load(&d->spilled);
     s->peak_live += atomic_load(&d->peak_live);
     s->peak_backed += atomic_load(&d->peak_backed);
     s->allocations += ps.allocs;
@@ -60,6 +61,8 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
     s.kernels_compiled = atomic_load(&rt->kernels_compiled);
     s.kernels_loaded = atomic_load(&rt->kernels_loaded);
     s.kernels = atomic_load(&rt->kernels);
+    s.spills = atomic_load(&rt->spills.out);
+    s.returns = atomic_load(&rt->spills.back);
     tidei_each_handle(rt->deaths, count_live, &s.arrays);
     memcpy(out, &s, out->struct_size);
     return TIDE_OK;
@@ -117,6 +120,15 @@ static size_t reclaimables_line(tidei_dev *d, char *buf, size_t cap) {
     return (size_t)snprintf(buf, cap, "held by what can be reclaimed: %s\n", list);
 }
 
+/* Where arrays are spilled. */
+static size_t spilled_line(tidei_dev *d, char *buf, size_t cap) {
+    char spilled[32];
+    size_t bytes = atomic_load(&d->spilled);
+    if (!bytes) return 0;
+    return (size_t)snprintf(buf, cap, "spilled to pinned memory: %s\n",
+                            tidei_format_bytes(spilled, sizeof spilled, bytes, 3));
+}
+
 size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
     if (!rt || !tidei_thread_get(rt)) return 0;
     size_t n = 0;
@@ -127,6 +139,7 @@ size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
         for (int k = TIDEI_MEM_PINNED; k < TIDEI_MEM_KINDS; k++)
             n += kind_line(d, (tidei_mem_kind)k, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
         n += reclaimables_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
+        n += spilled_line(d, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     }
     n += tidei_tracker_text(rt, n < cap ? buf + n : NULL, n < cap ? cap - n : 0);
     return n;

@@ -5,6 +5,7 @@
 #include "runtime/parts.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/spill.h"
 #include "runtime/tracker.h"
 
 /* ---- a storage's life ---- */
@@ -74,7 +75,8 @@ void tidei_watch_open(tide_runtime *rt) {
 
 void tidei_watch_gone(tidei_storage *st) {
     tide_runtime *rt = st->dev->rt;
-    if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_free(rt->recorder, st);
+    if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
+        tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
 }
 
@@ -113,13 +115,13 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
 }
 
 /* A block of device memory. */
-static inline tide_status take_block(struct alloc_args *a, const char *op) {
-    tidei_dev *d = a->pool->dev;
-    size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + a->bytes;
-    if (want < a->bytes) return tidei_out_of_memory(d, a->bytes, op);
+static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg,
+                                     const char *op) {
+    size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
+    if (want < bytes) return tidei_out_of_memory(d, bytes, op);
     if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
-        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, a->bytes);
-    return tidei_with_reclaim(d, a->bytes, op, alloc_attempt, a);
+        tidei_ask(d->rt, d, TIDEI_AT_ALLOC, bytes);
+    return tidei_with_reclaim(d, bytes, op, attempt, arg);
 }
 
 /* One of another kind, within the budgets that it counts in. */
@@ -140,8 +142,39 @@ static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
     return status;
 }
 
+/* Its report, where there is one. */
+static tide_status not_taken(tidei_pool *pool, tide_stream *s, tide_status status, const char *op) {
+    if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM) return tidei_device_failed(s, status, op);
+    atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
+    return tidei_fail_as(op);
+}
+
+tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn attempt, void *arg, const char *op) {
+    tidei_dev *d = pool->dev;
+    if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
+    tide_status status = take_block(d, bytes, attempt, arg, op);
+    return status == TIDE_OK ? TIDE_OK : not_taken(pool, d->stream0, status, op);
+}
+
+void tidei_block_counted(tidei_pool *pool, size_t bytes) { note_alloc(pool, bytes); }
+void tidei_block_discounted(tidei_pool *pool, size_t bytes) { note_free(pool, bytes); }
+
 tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out) {
     return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
+}
+
+static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes, tidei_block *block) {
+    atomic_flag_clear_explicit(&st->flag, memory_order_relaxed); /* nobody else knows it yet */
+    atomic_init(&st->refs, 1);
+    atomic_init(&st->pins, 0);
+    st->dev = pool->dev;
+    st->pool = pool;
+    st->addr = block->addr;
+    st->bytes = bytes;
+    st->priv = block->priv;
+    tidei_stamps_move(&st->stamps, &block->stamps);
+    st->parts = NULL;
+    atomic_init(&st->unordered, false);
 }
 
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
@@ -154,13 +187,10 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     a.s = s;
     a.bytes = bytes;
     if (bytes) {
-        tide_status status =
-            tidei_likely(pool->kind == TIDEI_MEM_DEVICE) ? take_block(&a, op) : take_block_of_kind(&a, op);
-        if (status == TIDE_E_NOMEM || status == TIDE_E_HOST_NOMEM) { /* the report, where there is one */
-            atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
-            return tidei_fail_as(op);
-        }
-        if (status != TIDE_OK) return tidei_device_failed(s, status, op);
+        tide_status status = tidei_likely(pool->kind == TIDEI_MEM_DEVICE)
+                                 ? take_block(d, bytes, alloc_attempt, &a, op)
+                                 : take_block_of_kind(&a, op);
+        if (tidei_unlikely(status != TIDE_OK)) return not_taken(pool, s, status, op);
     } else {
         a.block.addr = 0;
         a.block.priv = NULL;
@@ -171,21 +201,27 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
         if (bytes) pool->ops->free(pool, &a.block);
         return tidei_fail_host_memory(op, sizeof *st);
     }
-    atomic_flag_clear_explicit(&st->flag, memory_order_relaxed); /* nobody else knows it yet */
-    atomic_init(&st->refs, 1);
-    atomic_init(&st->pins, 0);
-    st->dev = d;
-    st->pool = pool;
-    st->addr = a.block.addr;
-    st->bytes = bytes;
-    st->priv = a.block.priv;
-    tidei_stamps_move(&st->stamps, &a.block.stamps);
-    st->parts = NULL;
-    atomic_init(&st->unordered, false);
+    begin_life(st, pool, bytes, &a.block);
     st->watched = bytes && watch(d);
     if (bytes) note_alloc(pool, bytes);
     tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
+    *out = st;
+    return TIDE_OK;
+}
+
+tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_storage **out) {
+    tidei_block block;
+    tide_status status = pool->ops->alloc(pool, bytes, s, flags, &block);
+    if (status != TIDE_OK) return status;
+    tidei_storage *st = take_record(pool->dev);
+    if (!st) {
+        pool->ops->free(pool, &block);
+        return tidei_fail_host_memory("tidei_storage_try", sizeof *st);
+    }
+    begin_life(st, pool, bytes, &block);
+    st->watched = false;
+    note_alloc(pool, bytes);
     *out = st;
     return TIDE_OK;
 }
@@ -199,8 +235,10 @@ void tidei_storage_release(tidei_storage *st) {
 void tidei_storage_end(tidei_storage *st) {
     tidei_dev *d = st->dev;
     if (tidei_unlikely(st->parts)) tidei_parts_drop(st);
-    if (st->bytes) {
-        tidei_record_free(st);
+    if (st->bytes) tidei_record_free(st);
+    if (tidei_unlikely(tidei_storage_away(st))) {
+        tidei_spilled_end(st);
+    } else if (st->bytes) {
         tidei_block b;
         b.addr = st->addr;
         b.bytes = st->bytes;
@@ -390,13 +428,22 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
            atomic_load_explicit(&m->done, memory_order_relaxed) != done;
 }
 
-/* On success s->lock is held, unless *again: storages moved meanwhile. */
+/* Under a stream's lock while nobody moves: whether one of the window's storages is not on its device. */
+static bool any_away(const tidei_window *w) {
+    const tide_runtime *rt = w->s->dev->rt;
+    if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
+    for (unsigned i = 0; i < w->n; i++)
+        if (w->uses[i].st->dev->rt == rt && tidei_storage_away(w->uses[i].st)) return true;
+    return false;
+}
+
+/* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought back. */
 static tide_status open_window(tidei_window *w, bool *again) {
     tide_stream *s = w->s;
     tidei_moves *moves = &s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
     uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
-    *again = moved_since(moves, so_far);
+    *again = moved_since(moves, so_far) || any_away(w);
     if (tidei_unlikely(*again || !s->ds)) {
         pthread_mutex_unlock(&s->lock);
         return *again ? TIDE_OK : tidei_fail(TIDE_E_INVALID, w->op, "the stream was released");
@@ -435,6 +482,8 @@ tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use 
         if (tidei_unlikely(status != TIDE_OK)) return status;
         if (tidei_likely(!again)) break;
         tidei_moves_wait(&s->dev->rt->moves);
+        status = tidei_uses_return(s, uses, n, op);
+        if (status != TIDE_OK) return status;
     }
     for (unsigned i = 0; i < n; i++) w->ranges[i] = tidei_use_range(&uses[i]);
     return TIDE_OK;
@@ -480,7 +529,9 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
     bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
-    tide_status status = waits ? wait_first(s, uses, n) : TIDE_OK;
+    tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
+    if (status != TIDE_OK) return status;
+    if (waits) status = wait_first(s, uses, n);
     if (status != TIDE_OK) return tidei_fail_as(op);
     status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;

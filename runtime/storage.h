@@ -20,9 +20,9 @@ typedef struct tidei_storage {
     bool watched;          /* fixed: the recorder or the tracker was told of it, and wants to know of its end */
     tidei_dev *dev;
     tidei_pool *pool;
-    tidei_addr addr;           /* 0 when bytes is 0 */
+    tidei_addr addr;           /* 0 when bytes is 0, and while it is spilled (spill.h) */
     size_t bytes;              /* as requested; 0: no block */
-    void *priv;                /* the pool's */
+    void *priv;                /* the pool's; while it is spilled, the pinned storage that has its bytes */
     struct tidei_parts *parts; /* NULL for most; guarded as the stamps are: runtime/parts.h */
     _Atomic uint32_t pins;     /* an address was handed out that many times: it must not move */
     tidei_stamps stamps;
@@ -44,6 +44,8 @@ tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const 
 /* The same, from a pool that the caller holds instead of the calling thread's current one. */
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
                                  tidei_storage **out);
+/* The same for who climbs the ladder already: one plain attempt with these flags, nobody is asked or told. No bytes are not legal. */
+tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
@@ -69,6 +71,9 @@ static inline void tidei_stamps_lock(tidei_storage *st) {
 static inline void tidei_stamps_unlock(tidei_storage *st) {
     atomic_flag_clear_explicit(&st->flag, memory_order_release);
 }
+
+/* Under its flag, or while no window opens that could use it and find out (storage.c). */
+static inline bool tidei_storage_away(const tidei_storage *st) { return !st->addr && st->bytes; }
 
 /* What an operation does to one storage. */
 typedef struct tidei_use {
@@ -98,11 +103,16 @@ typedef struct tidei_window {
 
 /* Orders stream s after what the uses need and opens the window: its stream's lock is held from here to
 ** tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of uses[i].offset. Queue work with the
-** device table on w->s->ds only. Storages of another device are used where it can be reached (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
+** device table on w->s->ds only. Storages that are spilled are brought back first, which takes memory and climbs the ladder: a caller
+** that holds a lock has called tidei_uses_return before. Storages of another device are used where it can be reached (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
 tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last operation). The uses count
 ** as having happened either way. */
 tide_status tidei_submit_end(tidei_window *w, tide_status result);
+
+/* Brings back what is spilled of them, by work on s where it is of its device. What the caller retains meanwhile stays, but for
+** rare cases that tidei_submit_begin sees to. No lock held. */
+tide_status tidei_uses_return(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
 
 /* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. After a copy from or to the host its
 ** memory is the caller's again, whatever the status: the copy waits for that, as tidei_stream_wait does. */

@@ -341,14 +341,18 @@ static void say_trace(void *const *at, unsigned n, tidei_names *names, say_fn *s
 static void say_item(const struct listing *l, unsigned item, bool again, tidei_names *names, say_fn *say,
                      void *user) {
     const struct item *x = &l->item[item];
-    char line[LINE_MAX_BYTES], bytes[32], shape[TIDE_MAX_RANK * 24];
+    char line[LINE_MAX_BYTES], bytes[32], place[32], shape[TIDE_MAX_RANK * 24];
     size_t n = 0;
     uint64_t age_us = (l->ns - x->born_ns) / 1000;
     shape[0] = 0;
     for (int i = 0; i < x->lay.ndim; i++)
         n += (size_t)snprintf(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64, x->lay.shape[i]);
-    snprintf(line, sizeof line, "  %s at 0x%" PRIx64 ", %s, %s (%s)%s, %" PRIu64 ".%06" PRIu64 " s old%s",
-             tidei_format_bytes(bytes, sizeof bytes, x->bytes, 3), x->addr, x->kind, tide_dtype_name(x->lay.dtype),
+    if (x->addr)
+        snprintf(place, sizeof place, "at 0x%" PRIx64, x->addr);
+    else
+        snprintf(place, sizeof place, "spilled");
+    snprintf(line, sizeof line, "  %s %s, %s, %s (%s)%s, %" PRIu64 ".%06" PRIu64 " s old%s",
+             tidei_format_bytes(bytes, sizeof bytes, x->bytes, 3), place, x->kind, tide_dtype_name(x->lay.dtype),
              shape, again || x->partial ? ", a view" : "", age_us / 1000000, age_us % 1000000,
              again ? ", the same memory" : "");
     say(user, line);

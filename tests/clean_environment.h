@@ -25,7 +25,8 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_THREAD_STREAMS",
                                         "TIDE_DEFAULT_MEMORY",
                                         "TIDE_HOST_LIMIT",
-                                        "TIDE_PEERS"};
+                                        "TIDE_PEERS",
+                                        "TIDE_SPILL"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

@@ -62,6 +62,7 @@ static tide_runtime *open_limited(const char *limit, const char *peers, const ch
     c.limit = limit;
     c.policy = policy;
     c.pool = "tide";
+    c.spill = TIDE_OFF;
     return open_configured(&c);
 }
 

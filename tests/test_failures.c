@@ -420,6 +420,31 @@ static void check_collect(void) {
     check_values(7, 1003, none, 0);
 }
 
+/* Away, and back by an operation, a scope and the host; one dies there. */
+static tide_status spill(void) {
+    tide_use use = {.mode = TIDE_READ};
+    tide_use_scope *scope;
+    void *p;
+    for (int i = 0; i < 3; i++) MAKE(tide_full(work.rt, TIDE_I32, SHAPE(1000), tide_arg_int(i)));
+    DO(tide_reclaim(work.rt, TIDE_RECLAIM_SPILL, NULL));
+    MAKE(tide_map(work.rt, "(a, b) -> a + b", work.made[1], work.made[2]));
+    DO(tide_reclaim(work.rt, TIDE_RECLAIM_SPILL, NULL));
+    drop(&work.made[0]);
+    use.array = work.made[1];
+    DO(tide_use_begin(work.rt, NULL, &use, 1, &p, &scope));
+    DO(tide_use_end(scope));
+    MAKE(tide_slice(work.made[2], ":8"));
+    DO(tide_to_host(work.made[4], work.host, 8 * sizeof *work.host));
+    MAKE(tide_copy(work.made[3]));
+    DO(tide_reclaim(work.rt, TIDE_RECLAIM_SPILL, NULL));
+    return TIDE_OK;
+}
+static double three(int64_t k) { return (void)k, 3.0; }
+static void check_spill(void) {
+    check_values(3, 1000, three, 0);
+    check_values(5, 1000, three, 0);
+}
+
 static tide_status copy(void) {
     static const int32_t given[6] = {1, 2, 3, 4, 5, 6};
     tide_arg item;
@@ -602,6 +627,7 @@ static const struct task {
     {"systems", systems, check_systems, true},
     {"blas", by_blas, check_by_blas, false},
     {"collect", collect, check_collect, false},
+    {"spill", spill, check_spill, false},
     {"copy", copy, check_copy, false},
     {"random", random_numbers, check_random, false},
     {"take and concat", gather, check_gather, false},
@@ -632,7 +658,21 @@ static void after_run(void) {
 struct figures {
     size_t live, arrays, backed;
 };
+/* Inputs that the task spilled come back, each as it was. */
+static void bring_back(void) {
+    tide_use_scope *scope;
+    void *p;
+    for (unsigned i = 0; i < TIDEI_COUNT(work.in); i++) {
+        tide_use use = {.array = work.in[i], .mode = TIDE_READ};
+        if (!use.array) continue;
+        assert_ok(tide_use_begin(work.rt, NULL, &use, 1, &p, &scope));
+        assert_ok(tide_use_end(scope));
+    }
+    assert_int_equal(test_stats(work.rt).spilled, 0);
+}
+
 static struct figures figures(void) {
+    if (test_stats(work.rt).spilled) bring_back();
     assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_SYNC, NULL)); /* idle memory is nobody's */
     tide_statistics s = test_stats(work.rt);
     assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);

@@ -10,7 +10,8 @@ static size_t scaled(double gib) { return (size_t)(gib * (double)TIDEI_GIB) / (t
 static tide_runtime *open_limited(const char *pool, size_t limit) {
     char text[32];
     snprintf(text, sizeof text, "%zu", limit);
-    return test_open(&(tide_config){.collector = "refcount", .pool = pool, .limit = text, .policy = "never"});
+    return test_open(
+        &(tide_config){.collector = "refcount", .pool = pool, .limit = text, .policy = "never", .spill = TIDE_OFF});
 }
 
 static uint32_t dice(uint64_t *seed) {

@@ -70,8 +70,12 @@ static int make_table(void **state) {
 
 static tide_runtime *open_shared(const char *pool, const char *limit) {
     tidei_device_params p = {.host_memory = CEILING};
-    tide_config c = {
-        .struct_size = sizeof c, .collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF};
+    tide_config c = {.struct_size = sizeof c,
+                     .collector = "refcount",
+                     .pool = pool,
+                     .limit = limit,
+                     .gc_early = TIDE_OFF,
+                     .spill = TIDE_OFF};
     tidei_device *d;
     tide_runtime *rt;
     assert_ok(tidei_host_open(&p, &d));
@@ -169,7 +173,8 @@ static void e12_the_drivers_pools_need_no_asking(void **state) {
 static void nobody_is_asked_who_cannot_help(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", "32MiB"),
-                 *elsewhere = test_open(&(tide_config){.collector = "refcount", .device = "host"});
+                 *elsewhere =
+                     test_open(&(tide_config){.collector = "refcount", .device = "host", .spill = TIDE_OFF});
     tide_array *data = hoard(one);
     size_t backed = test_stats(one).backed;
     assert_null(tide_zeros(two, TIDE_U8, SHAPE(20 * MIB + SCALED(6)))); /* beyond its own limit */

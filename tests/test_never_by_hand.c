@@ -477,7 +477,8 @@ static __attribute__((noinline)) void make_inputs(void) {
 static void world_open(const char *pool, const char *collector) {
     memset(&w, 0, sizeof w);
     openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
-    w.rt = test_open(&(tide_config){.pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF});
+    w.rt = test_open(&(tide_config){
+        .pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     w.d = &w.rt->devs[0];
     w.counted = strcmp(collector, "refcount") == 0;
     w.page = w.d->d->info.page_bytes;
@@ -541,8 +542,6 @@ static bool measure(const struct row *r, struct need *n) {
     n->library = atomic_load(&w.d->library);
     n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
     blocks = test_stats(w.rt).allocations - blocks;
-    fprintf(stderr, "%s peak %zu blocks %llu\n", r->name, (size_t)atomic_load(&w.d->peak_live),
-            (unsigned long long)blocks);
     n->rounded = tidei_round_up(atomic_load(&w.d->peak_live) + n->library + blocks * GRANULE, w.page);
     n->backed = tidei_round_up(atomic_load(&w.d->peak_backed) + n->library, w.page);
     /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */

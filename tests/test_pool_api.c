@@ -209,7 +209,8 @@ static void pools_come_and_go_in_a_crowd(void **state) {
 
 static void pools_share_the_limit_and_the_ladder(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "64MiB", .gc_early = TIDE_OFF});
+    tide_runtime *rt = test_open(
+        &(tide_config){.collector = "refcount", .limit = "64MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     tide_pool *p = new_pool(rt, "tide");
     assert_ok(tide_pool_set(rt, p));
     tide_release(tide_zeros(rt, TIDE_U8, SHAPE(48 * MIB))); /* lies free in p */
@@ -384,7 +385,8 @@ static void counts_of_threads_add_up(void **state) {
 
 static void refusals_and_pins_are_counted(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "16MiB", .gc_early = TIDE_OFF});
+    tide_runtime *rt = test_open(
+        &(tide_config){.collector = "refcount", .limit = "16MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     tide_pool *usual = tide_pool_default(rt), *mine = new_pool(rt, NULL);
     assert_ok(tide_pool_set(rt, mine));
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(10 * MIB));

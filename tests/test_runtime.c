@@ -677,8 +677,8 @@ static void null_arguments(void **state) {
     assert_int_equal(tide_set_soft_limit(NULL, 1), TIDE_E_INVALID);
     assert_int_equal(tide_reclaim(NULL, TIDE_RECLAIM_GC, NULL), TIDE_E_INVALID);
     assert_int_equal(tide_reclaim(rt, -1, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_reclaim(rt, 4, NULL), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "level 4");
+    assert_int_equal(tide_reclaim(rt, 5, NULL), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "level 5");
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(tide_collect(NULL), TIDE_E_INVALID);
     assert_int_equal(tide_stream_new(NULL, &s), TIDE_E_INVALID);

@@ -120,6 +120,8 @@ typedef struct tide_memory_information {
     size_t host_backed,
         host_limit; /* of pinned and unified memory, all devices of the runtime; what it may reach */
     tide_memory_figures device, pinned, unified; /* of the thread's device */
+    size_t
+        spilled; /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are used */
 } tide_memory_information;
 /* Drains first. Never collects. */
 TIDE_API TIDE_NODISCARD tide_status tide_memory_info(tide_runtime *rt, tide_memory_information *out);

@@ -1,7 +1,7 @@
 /* reclaim.h: giving memory back: by hand, and by caches of the program's own that give way when memory is short.
 **
 ** A request that does not fit climbs a ladder: what is dead is found, caches let go of what lies idle, collectors run, streams are
-** waited for, memory goes back to the driver, libraries drop their state; after each rung it is tried again, and the climb stops as
+** waited for, memory goes back to the driver, libraries drop their state, and where that is asked for (tide_config.spill) arrays that nothing is using go to the host; after each rung it is tried again, and the climb stops as
 ** soon as it fits. Several threads that fail together climb once. What a program keeps for later use takes part in that once it is
 ** registered here. */
 #ifndef TIDE_RECLAIM_H
@@ -20,7 +20,8 @@ enum {
     TIDE_RECLAIM_PURGE = 0, /* idle caches, no collection; the runtime itself waits for nothing */
     TIDE_RECLAIM_SYNC = 1,  /* and wait for the streams */
     TIDE_RECLAIM_GC = 2,    /* and collect */
-    TIDE_RECLAIM_DROP = 3   /* and drop library state */
+    TIDE_RECLAIM_DROP = 3,  /* and drop library state */
+    TIDE_RECLAIM_SPILL = 4  /* and spill the arrays that nothing is using (docs/memory.md) */
 };
 TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed);
 

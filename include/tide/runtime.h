@@ -72,6 +72,7 @@ typedef struct tide_config {
     const char *peers;
     const char *
         handle_cache; /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md). Default: 512MiB */
+    int spill; /* TIDE_SPILL: before memory runs out, arrays not in use go to pinned memory (docs/memory.md). Default: off */
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
@@ -119,6 +120,9 @@ typedef struct tide_statistics {
     uint64_t kernels;                          /* distinct kernels in memory */
     uint64_t arrays;                           /* handles whose array was not yet found dead */
     size_t gc_root_bytes; /* static data of the process that the collector boehm scanned at its last collection */
+    size_t
+        spilled; /* of arrays that are in pinned memory until they are used; none of the figures above has them */
+    uint64_t spills, returns; /* arrays' memory that went there; that came back */
 } tide_statistics;
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
@@ -134,7 +138,7 @@ TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 
 /* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A hard limit is rounded
 ** up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it below what is backed gives back what can be;
-** TIDE_E_NOMEM if live data do not fit, and the limit is left as it was. */
+** with tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left as it was. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
 TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
 
