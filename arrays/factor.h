@@ -204,16 +204,19 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 #define FA_IF(name)          FA_JOIN_1(FA_IF_, FA_PICK_1(TIDE_WANTS_##name))
 #endif
 
+/* Most numbers are small, and 64 bits take five times as long to divide. */
+FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (fa_i64)((unsigned)a / (unsigned)b); }
 /* A warp a row: neighbours in a row are neighbours in memory, and no element costs a division. */
 #define FA_ROWS(p, fn)                                                                                             \
     fa_i64 warps = (fa_i64)gridDim.x * blockDim.x / 32, rows = p.space.count * p.space.rows;                       \
     for (fa_i64 r = ((fa_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; r < rows; r += warps) {                  \
-        fa_i64 w = r / p.space.rows, i = r - w * p.space.rows;                                                     \
+        fa_i64 w = fa_quotient(r, p.space.rows), i = r - w * p.space.rows;                                         \
         for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);                              \
     }
 #define FA_KERNEL(name, params, fn) FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, fn)})
 /* What lies column by column goes through tiles, so that both reading and writing touch neighbours. */
 #define FA_TILE 32
+#define FA_PASS 8 /* rows of a tile that a block takes at once: it has 256 threads (launch.c) */
 #define FA_CARRY(name, fn, put, real, parts)                                                                       \
     FA_IF(name)                                                                                                    \
     (extern "C" __global__ void name(const fa_carry p) {                                                           \
@@ -224,18 +227,18 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
             FA_ROWS(p, fn)                                                                                         \
             return;                                                                                                \
         }                                                                                                          \
-        int x = threadIdx.x % FA_TILE, step = blockDim.x / FA_TILE;                                                \
+        int x = threadIdx.x % FA_TILE, y = threadIdx.x / FA_TILE;                                                  \
         for (fa_i64 t = blockIdx.x; t < p.space.count * each; t += gridDim.x) {                                    \
-            fa_i64 w = t / each, down = (t - w * each) / across;                                                   \
+            fa_i64 w = fa_quotient(t, each), down = fa_quotient(t - w * each, across);                             \
             fa_i64 i = down * FA_TILE, j = (t - w * each - down * across) * FA_TILE;                               \
             const real *in = (const real *)p.in + w * p.in_step * parts;                                           \
-            for (int y = threadIdx.x / FA_TILE; y < FA_TILE; y += step)                                            \
-                if (i + x < m && j + y < n && (p.part & fa_part(i + x, j + y)))                                    \
-                    for (int k = 0; k < parts; k++)                                                                \
-                        tile[x][y * parts + k] = in[(i + x + (j + y) * p.in_col) * parts + k];                     \
+            for (int k = 0; k < FA_TILE; k += FA_PASS)                                                             \
+                if (i + x < m && j + k + y < n && (p.part & fa_part(i + x, j + k + y)))                            \
+                    for (int c = 0; c < parts; c++)                                                                \
+                        tile[x][(k + y) * parts + c] = in[(i + x + (j + k + y) * p.in_col) * parts + c];           \
             __syncthreads();                                                                                       \
-            for (int y = threadIdx.x / FA_TILE; y < FA_TILE; y += step)                                            \
-                if (i + y < m && j + x < n) put(&p, w, i + y, j + x, &tile[y][x * parts]);                         \
+            for (int k = 0; k < FA_TILE; k += FA_PASS)                                                             \
+                if (i + k + y < m && j + x < n) put(&p, w, i + k + y, j + x, &tile[k + y][x * parts]);             \
             __syncthreads();                                                                                       \
         }                                                                                                          \
     })

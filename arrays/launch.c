@@ -2,7 +2,7 @@
 #include "arrays/kernels.h"
 #include "arrays/launch.h"
 
-#define BLOCK        256 /* threads: any multiple of 32 up to 1024 would do; 8 of these fill an SM */
+#define BLOCK        256 /* threads, which kernels may count on; 8 of these fill an SM */
 #define BLOCKS_AN_SM 8
 
 struct patch {

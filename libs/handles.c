@@ -3,7 +3,8 @@
 ** A slot's state is the only thing that two threads meet at: EMPTY and IDLE belong to nobody, TAKEN to who made it so by CAS,
 ** who alone may read and write the rest. What must stay true besides: d->library is the sum of what slots count, and of what is
 ** reserved for one that is being made; a waiter is woken by every slot that becomes IDLE or EMPTY.
-** Locks: `making` orders the makers, whose measurements would disturb each other; nothing climbs and no callback runs under it.
+** Locks: `making` orders those who make and destroy, who would disturb what a maker measures; nothing climbs and no callback runs
+** under it.
 ** `lock` is a leaf that waiters sleep on, and under which who evicts looks what there is too much of. */
 #include "libs/handles.h"
 #include "libs/libs.h"
@@ -262,7 +263,9 @@ static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
         put(t, s, IDLE);
         return 0;
     }
+    pthread_mutex_lock(&t->making); /* what a maker measures is its own handle alone */
     unsigned r = k->destroy(lib, s->handle);
+    pthread_mutex_unlock(&t->making);
     leave_context(&c);
     s->handle = NULL;
     atomic_store(&s->kind, NULL);
