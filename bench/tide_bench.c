@@ -19,7 +19,7 @@ static const struct {
     {"sum1", bench_sum1, "the same over axis 1"},
     {"transpose", bench_transpose, "a contiguous transpose of 8192 x 8192 floats, against the same copy"},
     {"matmul", bench_matmul, "a product of 8192 x 8192 floats, against cuBLAS called directly"},
-    {"gemm_small", bench_gemm_small,
+    {"gemm-small", bench_gemm_small,
      "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: n)"},
     {"host-fused", bench_host_fused, "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
     {"host-sum0", bench_host_sum0, "the sum of 4096 x 4096 floats on the host, against memcpy's bandwidth"},
