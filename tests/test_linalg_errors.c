@@ -1,7 +1,7 @@
 /* test_linalg_errors.c: linear algebra: what is refused, with which words; matrices that are singular or not finite, which the
 ** others of a batch do not suffer from; sizes beyond the library's; memory that runs out. */
 #include "tests/matrices.h"
-#include "libs/solver.h"
+#include "arrays/linalg.h"
 #include <limits.h>
 
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
@@ -335,6 +335,32 @@ static void test_uses(void **state) {
     assert_int_equal(uses[1].bytes, (3 * 5 + 2) * 8);
 }
 
+/* What brings operands back may itself lack memory, at one rung of the ladder; at a higher one it does not. */
+static void test_again(void **state) {
+    static const double in[] = {1, 2, 3, 4};
+    tide_runtime *rt = open_checked();
+    tidei_job j;
+    tidei_input x;
+    tidei_load load;
+    double out[4];
+    (void)state;
+    tide_array *a = tide_from_host(rt, TIDE_F64, SHAPE(2, 2), in);
+    tidei_job_begin(&j, "test", a, &x);
+    tidei_operand *copy = tidei_job_work(&j, TIDE_F64, &x.batch, 2, (const int64_t[]){2, 2});
+    tidei_operand *marks = tidei_job_marks(&j, &x.batch);
+    tidei_job_load(&j, &load, &x, copy, &x.batch, 2, 2, true, 0, marks, FA_ALL);
+    tidei_job_zero(&j, copy); /* spoiled */
+    assert_int_equal(j.status, TIDE_OK);
+    j.status = TIDE_E_NOMEM; /* of the rung before */
+    assert_ok(tidei_load_again(&load));
+    assert_int_equal(j.status, TIDE_OK);
+    assert_ok(tidei_operand_read(copy, out, "test"));
+    for (int i = 0; i < 4; i++) assert_true(out[i] == in[i % 2 * 2 + i / 2]);
+    assert_ok(tidei_job_end(&j));
+    tide_release(a);
+    close_checked(rt);
+}
+
 /* What the host's library cannot count is refused before it is called: there is no such memory here. */
 static void test_too_large(void **state) {
     static const struct {
@@ -422,6 +448,7 @@ int main(void) {
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_bad_pivots),
         cmocka_unit_test(test_uses),
+        cmocka_unit_test(test_again),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_r_alone),
