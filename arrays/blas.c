@@ -340,6 +340,16 @@ static bool one_line(const call *c, tidei_blas *x) {
     return x->a.ld >= 1 && x->c.ld >= 1;
 }
 
+/* For the engine: x is multiplied in the type of the result, whatever its own is. */
+static const char *axpy_text(tide_dtype t) {
+    switch (t) {
+    case TIDE_F32: return "(a, x, y) -> a*f32(x) + y";
+    case TIDE_F64: return "(a, x, y) -> a*f64(x) + y";
+    case TIDE_C64: return "(a, x, y) -> a*c64(x) + y";
+    default: return "(a, x, y) -> a*c128(x) + y";
+    }
+}
+
 /* BLAS where there is one line and one type, which is what it is for; the engine reads anything in one pass, without the copies that BLAS
 ** would need. */
 static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya) {
@@ -350,7 +360,7 @@ static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya)
     if (s == TIDE_OK) s = factor(c, alpha, c->alpha);
     if (s != TIDE_OK || is_empty(y)) return s;
     if (x->lay.dtype != c->dtype || !one_line(c, &b))
-        return tidei_expr_map(c->rt, "(a, x, y) -> a*x + y", c->op, args, 3, NULL, &ya);
+        return tidei_expr_map(c->rt, axpy_text(c->dtype), c->op, args, 3, NULL, &ya);
     memcpy(b.alpha, c->alpha, sizeof b.alpha);
     b.a.st = x->st;
     b.a.offset = x->lay.offset;

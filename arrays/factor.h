@@ -49,7 +49,7 @@ typedef struct fa_pivots {
     fa_space space;       /* one row a matrix */
     fa_u64 pivots, flags; /* i64 */
     fa_i64 shift;
-    fa_i64 bound; /* > 0: numbers beyond 0 .. bound - 1 set the flag, and are replaced */
+    fa_i64 bound; /* > 0: a number j beyond j .. bound - 1 sets the flag, and is replaced */
 } fa_pivots;
 
 /* From exchanges, which count from 0, to the permutation that they make of 0 .. m-1. One element a matrix. */
@@ -84,7 +84,7 @@ FA_FN int fa_part(fa_i64 i, fa_i64 j) { return j < i ? FA_LOWER : j == i ? FA_DI
 FA_FN void fa_one_pivot(const fa_pivots *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     fa_i64 *at = (fa_i64 *)p->pivots + w * p->space.cols + j, v = *at;
     (void)i;
-    if (p->bound && (v < 0 || v >= p->bound)) {
+    if (p->bound && (v < j || v >= p->bound)) { /* rows above are done */
         ((int *)p->flags)[w] = 1;
         v = j;
     }
@@ -145,14 +145,14 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         for (fa_i64 k = 0; k < p->n; k++) {                                                                        \
             double x = lu[k * (p->n + 1) * parts], y = parts == 2 ? lu[k * (p->n + 1) * parts + parts - 1] : 0;    \
             double size = parts == 2 ? hypot(x, y) : fabs(x), was = re;                                            \
-            double turn = pivots[k] == k + 1 ? 1 : -1, by = p->apart ? turn / size : turn;                         \
+            double turn = pivots[k] == k + 1 ? 1 : -1;                                                             \
             if (size == 0) {                                                                                       \
                 zero = 1;                                                                                          \
                 continue;                                                                                          \
             }                                                                                                      \
             logs += p->apart ? log(size) : 0;                                                                      \
-            x *= by;                                                                                               \
-            y *= by;                                                                                               \
+            x = p->apart ? x / size * turn : x * turn; /* not by a reciprocal: it may round, or be infinite */     \
+            y = p->apart ? y / size * turn : y * turn;                                                             \
             re = parts == 2 ? re * x - im * y : re * x;                                                            \
             im = parts == 2 ? was * y + im * x : 0;                                                                \
         }                                                                                                          \

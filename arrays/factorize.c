@@ -180,7 +180,8 @@ static void check_mode(tidei_job *j, int mode) {
 typedef struct qr {
     tidei_input a;
     tidei_load load;
-    int64_t least, columns, step; /* of q; of the copy: q takes the place of the reflectors */
+    int64_t least, columns; /* of q; 0 where it is not wanted */
+    int64_t step;           /* of the copy: q takes the place of the reflectors */
     tidei_operand *marks, *copy, *tau;
     tidei_job *j;
 } qr;
@@ -236,11 +237,12 @@ tide_status tide_qr(tide_array *a, int mode, tide_array **q, tide_array **r) {
         int64_t m = f.a.m, n = f.a.n;
         tidei_operand *out_q = NULL, *out_r = NULL;
         f.least = lesser(m, n);
-        f.columns = mode == TIDE_COMPLETE ? m : f.least;
-        if (q) out_q = tidei_job_place(&j, q, &which_q, j.wide, b, 2, (const int64_t[]){m, f.columns});
-        if (r) out_r = tidei_job_place(&j, r, &which_r, j.wide, b, 2, (const int64_t[]){f.columns, n});
+        int64_t inner = mode == TIDE_COMPLETE ? m : f.least;
+        f.columns = q ? inner : 0;
+        if (q) out_q = tidei_job_place(&j, q, &which_q, j.wide, b, 2, (const int64_t[]){m, inner});
+        if (r) out_r = tidei_job_place(&j, r, &which_r, j.wide, b, 2, (const int64_t[]){inner, n});
         if (b->count && f.least && j.status == TIDE_OK)
-            qr_factor(&f, out_q, out_r, f.columns);
+            qr_factor(&f, out_q, out_r, inner);
         else if (out_q && j.status == TIDE_OK) /* square where n is 0: there is nothing to be orthogonal to */
             tidei_job_identity(&j, out_q, b->count, f.columns);
     }

@@ -234,7 +234,7 @@ static void screen(tidei_job *j, const tidei_load *l) {
 tide_status tidei_load_again(void *load) {
     const tidei_load *l = load;
     tidei_job *j = l->j;
-    if (!goes_on(j)) return j->status;
+    j->status = TIDE_OK; /* the job was well; what a try at a lower rung of the ladder lacked may be there now */
     if (l->from)
         j->status = tidei_store_elements(j->rt, &l->to, l->from, j->op);
     else

@@ -15,7 +15,7 @@
 #include "libs/blas.h"
 #include "libs/solver.h"
 
-#define TIDEI_JOB_OPERANDS 12 /* inputs, results and working memory of one call; the most is lstsq's 9 */
+#define TIDEI_JOB_OPERANDS 12 /* inputs, results and working memory of one call; the most is lstsq's 11 */
 #define TIDEI_JOB_RESULTS  3
 
 typedef struct tidei_batch {

@@ -339,10 +339,17 @@ static void cut_off(tidei_job *j, const least_squares *f) {
     tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, 3, &k, sizeof k, at, &k.space);
 }
 
+/* Row by row, for a row is one warp's on the device. */
 static void conjugate(tidei_job *j, const tidei_operand *o) {
     if (j->status != TIDE_OK || j->wide == j->real) return;
-    fa_carry k = {
-        .space = {1, 1, tidei_layout_size(&o->lay)}, .out_col = 1, .in_col = 1, .part = FA_ALL, .conj = 1};
+    int64_t cols = o->lay.shape[o->lay.ndim - 1], rows = tidei_layout_size(&o->lay) / cols;
+    fa_carry k = {.space = {1, rows, cols},
+                  .out_row = cols,
+                  .out_col = 1,
+                  .in_row = cols,
+                  .in_col = 1,
+                  .part = FA_ALL,
+                  .conj = 1};
     tidei_job_carry(j, &k, o, o, NULL);
 }
 

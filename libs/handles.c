@@ -10,7 +10,7 @@
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
 
-#define SLOTS 64 /* of a device, for all kinds: who finds them all taken waits for one */
+#define SLOTS 64 /* of a device, for all kinds: who finds them all in calls waits for one */
 #define KINDS 16 /* of handles in a process */
 
 enum { EMPTY, IDLE, TAKEN };
@@ -39,6 +39,7 @@ typedef struct table {
     pthread_mutex_t making, lock;
     pthread_cond_t changed;
     _Atomic unsigned waiting;
+    _Atomic uint64_t changes; /* that waiters were woken for: written under the lock */
 } table;
 
 struct tidei_handles {
@@ -113,6 +114,7 @@ static tide_status library_failed(tidei_dev *d, const tidei_handle_kind *k, unsi
 static void wake(table *t) {
     if (!atomic_load(&t->waiting)) return;
     pthread_mutex_lock(&t->lock);
+    atomic_fetch_add(&t->changes, 1);
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
 }
@@ -134,9 +136,7 @@ static bool take_as(table *t, slot *s, unsigned state, const tidei_handle_kind *
 static slot *take_idle(table *t, const tidei_handle_kind *k) {
     for (unsigned i = 0; i < SLOTS; i++) {
         slot *s = &t->slots[i];
-        if (atomic_load_explicit(&s->state, memory_order_relaxed) == IDLE && atomic_load(&s->kind) == k &&
-            take_as(t, s, IDLE, k))
-            return s;
+        if (atomic_load(&s->state) == IDLE && atomic_load(&s->kind) == k && take_as(t, s, IDLE, k)) return s;
     }
     return NULL;
 }
@@ -153,23 +153,28 @@ struct waiter {
     slot *got;
 };
 
-static bool has_empty(table *t) {
+/* Where a handle could be made: a slot of nobody's, or another kind's that is idle. */
+static bool has_place(table *t) {
     for (unsigned i = 0; i < SLOTS; i++)
-        if (atomic_load(&t->slots[i].state) == EMPTY) return true;
+        if (atomic_load(&t->slots[i].state) != TAKEN) return true;
     return false;
 }
 
-/* Until there is an idle one, or none of the kind at all and a slot for one. */
+/* Until there is an idle one, or none of the kind at all and a place for one. Slots are looked at without the lock, which who gives one
+** back takes; what is given back between the look and the sleep is a change. */
 static void wait_for_one(void *p) {
     struct waiter *w = p;
     table *t = w->t;
     const kind_state *ks = state_of(t, w->kind);
-    pthread_mutex_lock(&t->lock);
     atomic_fetch_add(&t->waiting, 1);
-    while (!(w->got = take_idle(t, w->kind)) && (atomic_load(&ks->made) || !has_empty(t)))
-        pthread_cond_wait(&t->changed, &t->lock);
+    for (;;) {
+        uint64_t seen = atomic_load(&t->changes);
+        if ((w->got = take_idle(t, w->kind)) || (!atomic_load(&ks->made) && has_place(t))) break;
+        pthread_mutex_lock(&t->lock);
+        while (atomic_load(&t->changes) == seen) pthread_cond_wait(&t->changed, &t->lock);
+        pthread_mutex_unlock(&t->lock);
+    }
     atomic_fetch_sub(&t->waiting, 1);
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* ---- making and destroying ---- */
@@ -227,27 +232,6 @@ static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_ki
     atomic_fetch_add(&ks->made, 1);
     atomic_fetch_add(&t->bytes, took);
     return TIDE_OK;
-}
-
-/* One more handle, taken. *out NULL, without a failure: all slots are taken. */
-static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, const char *op, slot **out) {
-    table *t = table_of(d);
-    context c;
-    slot *s = take_empty(t);
-    *out = NULL;
-    if (!s) return TIDE_OK;
-    tide_status status = enter_context(d, &c, op);
-    if (status == TIDE_OK) {
-        pthread_mutex_lock(&t->making);
-        status = create(d, t, s, k, lib, op);
-        pthread_mutex_unlock(&t->making);
-        leave_context(&c);
-    }
-    if (status == TIDE_OK)
-        *out = s;
-    else
-        put(t, s, EMPTY);
-    return status;
 }
 
 /* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its context is not to be had. One
@@ -357,18 +341,24 @@ static slot *take_excess(table *t, size_t cap) {
     return s;
 }
 
+/* Of one that is in the way of a call: that it fails is no error of the call's. */
+static bool destroy_aside(tidei_dev *d, slot *s) {
+    bool failed = false;
+    tidei_saved_error before;
+    tidei_error_save(&before);
+    destroy(d, s, &failed);
+    if (failed)
+        tidei_log(d->rt, TIDE_LOG_WARNING, "handles: one that had to go on %s: %s", d->d->info.name,
+                  tide_last_error()->message);
+    tidei_error_restore(&before);
+    return !failed;
+}
+
 /* What is idle beyond the cap goes, for which the library may wait for the device. */
 static void keep_to_cap(tidei_dev *d, table *t) {
     size_t cap = atomic_load_explicit(&tidei_libs_of(d->rt)->handles->cap, memory_order_relaxed);
-    bool failed = false;
-    tidei_saved_error before;
     if (tidei_likely(atomic_load(&t->bytes) <= cap)) return;
-    tidei_error_save(&before);
-    for (slot *s; !failed && (s = take_excess(t, cap));) destroy(d, s, &failed);
-    if (failed)
-        tidei_log(d->rt, TIDE_LOG_WARNING, "handles: keeping to the cap of %zu bytes: %s", cap,
-                  tide_last_error()->message);
-    tidei_error_restore(&before);
+    for (slot *s; (s = take_excess(t, cap)) && destroy_aside(d, s);) {}
 }
 
 static void give(tidei_dev *d, slot *s) {
@@ -376,6 +366,48 @@ static void give(tidei_dev *d, slot *s) {
     atomic_store(&s->used, atomic_fetch_add(&t->clock, 1) + 1);
     put(t, s, IDLE);
     keep_to_cap(d, t);
+}
+
+/* ---- one more ---- */
+
+/* A slot for the first one of a kind, if need be in place of an idle one of another. NULL: all are in calls, or (*stuck) one does not
+** go. */
+static slot *take_place(tidei_dev *d, table *t, bool *stuck) {
+    slot *s, *old;
+    *stuck = false;
+    while (!(s = take_empty(t)) && !*stuck && (old = take_oldest(t, false, 0)))
+        *stuck = !destroy_aside(d, old) && atomic_load(&old->state) != EMPTY;
+    return s;
+}
+
+/* One more handle, taken. *out NULL, without a failure: there is no slot for it, or it was to be the `first` of its kind, and another
+** thread made that. */
+static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, bool first, const char *op,
+                        slot **out) {
+    table *t = table_of(d);
+    context c;
+    bool made = false, stuck = false;
+    slot *s = first ? take_place(d, t, &stuck) : take_empty(t);
+    *out = NULL;
+    if (stuck && !s)
+        return tidei_fail(TIDE_E_DEVICE, op, "no place for a %s handle: one of %d others could not be destroyed",
+                          k->name, SLOTS);
+    if (!s) return TIDE_OK;
+    tide_status status = enter_context(d, &c, op);
+    if (status == TIDE_OK) {
+        pthread_mutex_lock(&t->making);
+        if (!first || !atomic_load(&state_of(t, k)->made)) {
+            status = create(d, t, s, k, lib, op);
+            made = status == TIDE_OK;
+        }
+        pthread_mutex_unlock(&t->making);
+        leave_context(&c);
+    }
+    if (made)
+        *out = s;
+    else
+        put(t, s, EMPTY);
+    return status;
 }
 
 /* ---- calls ---- */
@@ -399,9 +431,9 @@ static tide_status provide(void *arg, unsigned flags) {
     tidei_dev *d = c->s->dev;
     table *t = table_of(d);
     slot *s = NULL;
-    (void)flags;
     if (atomic_load(&state_of(t, c->kind)->made)) return TIDE_OK;
-    tide_status status = make(d, c->kind, c->lib, c->op, &s);
+    if (flags & TIDEI_ALLOC_NO_GROW) return beyond_limit(c->kind, about(d, c->kind), c->op);
+    tide_status status = make(d, c->kind, c->lib, true, c->op, &s);
     if (s) give(d, s);
     return status;
 }
@@ -425,7 +457,7 @@ static slot *make_another(const tidei_library_call *c) {
     tidei_saved_error before;
     if (tidei_above_soft(d, about(d, c->kind))) return NULL;
     tidei_error_save(&before);
-    if (make(d, c->kind, c->lib, c->op, &s) != TIDE_OK) tidei_error_restore(&before);
+    if (make(d, c->kind, c->lib, false, c->op, &s) != TIDE_OK) tidei_error_restore(&before);
     return s;
 }
 
@@ -437,7 +469,7 @@ static tide_status acquire(const tidei_library_call *c, slot **out) {
     while (!(w.got = take_idle(t, c->kind))) {
         if (!atomic_load(&state_of(t, c->kind)->made)) {
             /* a climb that began before the call took it in between */
-            tide_status status = make(d, c->kind, c->lib, c->op, &w.got);
+            tide_status status = make(d, c->kind, c->lib, true, c->op, &w.got);
             if (w.got || status != TIDE_OK) {
                 *out = w.got;
                 return status;

@@ -334,6 +334,15 @@ static void test_axpy(void **state) {
     tide_array *y = tide_ones(rt, TIDE_F64, 0, NULL);
     assert_ok(tide_axpy(tide_arg_int(3), tide_ones(rt, TIDE_F64, 0, NULL), y));
     assert_true(tide_item_f64(y) == 4);
+    /* What is narrower is multiplied in y's type, not in its own. */
+    int8_t hundred[] = {100, -100};
+    float third = 1.0f / 3;
+    y = tide_zeros(rt, TIDE_F64, SHAPE(2));
+    assert_ok(tide_axpy(tide_arg_int(2), tide_from_host(rt, TIDE_I8, SHAPE(2), hundred), y));
+    assert_true(tide_item_f64(tide_slice(y, "0")) == 200 && tide_item_f64(tide_slice(y, "1")) == -200);
+    y = tide_zeros(rt, TIDE_F64, SHAPE(1));
+    assert_ok(tide_axpy(tide_arg_float(0.1), tide_from_host(rt, TIDE_F32, SHAPE(1), &third), y));
+    assert_true(tide_item_f64(tide_slice(y, "0")) == 0.1 * (double)third);
     assert_ok(tide_scope_end(rt));
     close_checked(rt);
 }

@@ -28,6 +28,7 @@ static struct {
     unsigned fail_create, fail_run;     /* statuses */
     atomic_int fail_runs, fail_destroy; /* how often */
     atomic_bool no_context;
+    atomic_int entered, await; /* contexts pushed so far; how many there are to be before one is made */
     char context;
 } fake;
 static _Thread_local int depth; /* contexts pushed */
@@ -38,7 +39,12 @@ static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     *out = (tidei_cu_ctx)(void *)&fake.context;
     return fake.no_context ? 1 : 0;
 }
-static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, depth++, 0; }
+static tidei_cu_result f_push(tidei_cu_ctx c) {
+    (void)c;
+    depth++;
+    atomic_fetch_add(&fake.entered, 1);
+    return 0;
+}
 static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, depth--, 0; }
 static const tidei_cu driver = {
     .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
@@ -52,6 +58,7 @@ static unsigned create_of(const void *l, void **out, const tidei_handle_kind *ki
     assert_ptr_equal(l, &the_lib);
     assert_int_equal(depth, 1);
     assert_true(atomic_load(&fake.rt->devs[0].library) >= fake.expected); /* reserved */
+    while (atomic_load(&fake.entered) < atomic_load(&fake.await)) sched_yield();
     if (fake.fail_create) return fake.fail_create;
     tidei_addr memory;
     if (device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.takes, &memory) != TIDE_OK) return NO_MEMORY;
@@ -92,14 +99,17 @@ static unsigned f_workspace(const void *l, void *handle, void *at, size_t bytes)
 static const unsigned short_codes[] = {NO_MEMORY};
 static unsigned create_one(const void *l, void **out);
 static unsigned create_other(const void *l, void **out);
+static unsigned create_third(const void *l, void **out);
 #define KIND(text, maker)                                                                                          \
     {                                                                                                              \
         .name = text, .about = TAKES, .most = 2 * TAKES, .lib = lib, .create = maker, .destroy = f_destroy,        \
         .set_stream = f_stream, .set_workspace = f_workspace, .short_codes = short_codes, .nshort = 1              \
     }
-static const tidei_handle_kind one_kind = KIND("libone", create_one), other_kind = KIND("libother", create_other);
+static const tidei_handle_kind one_kind = KIND("libone", create_one), other_kind = KIND("libother", create_other),
+                               third_kind = KIND("libthree", create_third);
 static unsigned create_one(const void *l, void **out) { return create_of(l, out, &one_kind); }
 static unsigned create_other(const void *l, void **out) { return create_of(l, out, &other_kind); }
+static unsigned create_third(const void *l, void **out) { return create_of(l, out, &third_kind); }
 
 /* ---- calls ---- */
 
@@ -278,6 +288,49 @@ static void calls_at_once_have_handles_of_their_own(void **state) {
     assert_int_equal(library(), 4 * TAKES);
 }
 
+/* Of threads whose first calls come at once one makes the handle, which the others wait for: nobody climbs for a second one. */
+static void first_calls_at_once_make_one_handle(void **state) {
+    caller c[2] = {{.kind = &one_kind}, {.kind = &one_kind}};
+    teardown(state);
+    open_with("448KiB"); /* less than two handles */
+    fake.await = 2;      /* both have seen that there is none */
+    for (unsigned i = 0; i < 2; i++) start(&c[i]);
+    for (unsigned i = 0; i < 2; i++) finish(&c[i]);
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(library(), TAKES);
+    assert_int_equal(test_stats(fake.rt).climbs, 0);
+}
+
+/* As many calls at once as there are places; then their handles are idle, and another kind's is made in place of one. */
+static void idle_handles_leave_another_kind_its_place(void **state) {
+    enum { PLACES = 64 };
+    (void)state;
+    pthread_barrier_t inside;
+    caller c[PLACES];
+    fake.takes = PAGE;
+    pthread_barrier_init(&inside, NULL, PLACES + 1);
+    for (unsigned i = 0; i < PLACES; i++) {
+        c[i] = (caller){.kind = &one_kind, .step.inside = &inside};
+        start(&c[i]);
+    }
+    pthread_barrier_wait(&inside);
+    caller other = {.kind = &other_kind}; /* waits, there being no place at all */
+    start(&other);
+    pthread_barrier_wait(&inside);
+    for (unsigned i = 0; i < PLACES; i++) finish(&c[i]);
+    finish(&other);
+    pthread_barrier_destroy(&inside);
+    assert_int_equal(figures(&one_kind).idle, PLACES - 1);
+    assert_int_equal(figures(&other_kind).idle, 1);
+    assert_int_equal(library(), PLACES * PAGE);
+    assert_ok(call());
+    fake.no_context = true; /* nor does anybody wait for ever where none can go */
+    assert_int_equal(call_on(fake.rt->devs[0].stream0, &third_kind, &(step){0}), TIDE_E_DEVICE);
+    assert_error(TIDE_E_DEVICE, "no place for a libthree handle: one of 64 others could not be destroyed");
+    fake.no_context = false;
+    assert_ok(call_on(fake.rt->devs[0].stream0, &third_kind, &(step){0}));
+}
+
 /* Under a limit that two handles do not fit into, the second caller waits for the first one's, and nobody climbs. */
 static void a_duplicate_is_not_climbed_for(void **state) {
     (void)state;
@@ -402,6 +455,17 @@ static void what_others_take_is_not_counted(void **state) {
     assert_ok(call());
     assert_int_equal(library(), TAKES);
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, fake.others, fake.others_take);
+}
+
+/* Beyond the soft limit what the pools hold idle goes before a handle is made. */
+static void a_handle_keeps_to_the_soft_limit(void **state) {
+    (void)state;
+    assert_ok(tide_set_soft_limit(fake.rt, 8 * TAKES));
+    tidei_storage_release(hold(8 * TAKES)); /* cached */
+    assert_int_equal(atomic_load(&fake.rt->devs[0].backed), 8 * TAKES);
+    assert_ok(call());
+    assert_true(atomic_load(&fake.rt->devs[0].backed) + library() <= 8 * TAKES);
+    assert_int_equal(test_stats(fake.rt).climbs, 0);
 }
 
 static void a_handle_keeps_to_the_limit(void **state) {
@@ -643,6 +707,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(one_handle_serves_all_streams),
         CASE(calls_at_once_have_handles_of_their_own),
+        CASE(first_calls_at_once_make_one_handle),
+        CASE(idle_handles_leave_another_kind_its_place),
         CASE(a_duplicate_is_not_climbed_for),
         CASE(e13_hoarding),
         CASE(the_least_recently_used_goes_beyond_the_cap),
@@ -650,6 +716,7 @@ int main(void) {
         CASE(bytes_are_reserved_before_and_measured_after),
         CASE(what_takes_more_than_expected_is_counted_so),
         CASE(what_others_take_is_not_counted),
+        CASE(a_handle_keeps_to_the_soft_limit),
         CASE(a_handle_keeps_to_the_limit),
         CASE(purge_leaves_what_was_used_last),
         CASE(the_ladder_takes_what_it_needs),

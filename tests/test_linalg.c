@@ -426,6 +426,12 @@ static void test_det_exact(void **state) {
     /* Large by parts and singular as a whole: 0, not inf * 0. */
     assert_ok(tide_fill(tide_slice(large, "2"), tide_arg_int(0)));
     assert_true(tide_item_f64(tide_det(large)) == 0);
+    /* Signs are exact, of whatever size: 1/49 times 49 is not 1, and the smallest numbers have no reciprocal. */
+    static const double alone[] = {49, -1e-310, 1.5e308, -3e-320};
+    double signs[4];
+    assert_ok(tide_slogdet(tide_from_host(rt, TIDE_F64, SHAPE(4, 1, 1), alone), &s, &l));
+    assert_ok(tide_to_host(s, signs, sizeof signs));
+    for (int i = 0; i < 4; i++) assert_true(signs[i] == (alone[i] < 0 ? -1 : 1));
     assert_ok(tide_scope_end(rt));
     close_checked(rt);
 }
