@@ -6,8 +6,8 @@
 ** used last.
 ** What must stay true: a handle's bytes are counted against the limits from before it is made until it is destroyed. The first
 ** of a kind reserves what the table says, and what it took, measured, counts for it and all later ones. Idle handles hold no
-** more than the cap, but for the last used one of each kind; what exceeds it goes by least recent use. The ladder's purge takes those that are idle but for the last used
-** one of each kind, its drop that one too. Duplicates are a luxury: where one of the kind exists, another
+** more than the cap, but for the last used one of each kind; what exceeds it goes by least recent use. The ladder's purge takes
+** those that are idle but for the last used one of each kind, its drop that one too. Duplicates are a luxury: where one of the kind exists, another
 ** one is made only if it fits without a climb, else its turn is waited for. A handle outlives no call's memory: workspaces are
 ** blocks of our pool that the call uses like operands. */
 #ifndef TIDEI_HANDLES_H
@@ -16,7 +16,8 @@
 #include "runtime/runtime.h"
 
 /* What a library is to the cache. The slots return the library's own status, 0 is success, and are called in the device's
-** context with no lock held, but for `create`: a device's handles are made one after the other. `lib` is the caller's: the library's table of functions. */
+** context; with no lock held, but for `create` and `destroy`, of which a device has one under way at a time. `lib` is the caller's:
+** the library's table of functions. */
 typedef struct tidei_handle_kind {
     const char *name; /* "cuBLAS" */
     size_t about;     /* bytes of device memory a handle takes, roughly: reserved for the first one */
