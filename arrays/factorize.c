@@ -310,7 +310,8 @@ tide_status tide_svd(tide_array *a, int mode, tide_array **u, tide_array **s, ti
     if (j.status == TIDE_OK) {
         const tidei_batch *b = &f.a.batch;
         int64_t m = f.a.m, n = f.a.n, least = lesser(m, n);
-        bool complete = mode == TIDE_COMPLETE, vectors = u || vh;
+        bool vectors = u || vh, larger = m > n ? u != NULL : vh != NULL; /* the other one is square in any case */
+        bool complete = mode == TIDE_COMPLETE && larger;
         const int64_t left[] = {m, complete ? m : least}, right[] = {complete ? n : least, n};
         tidei_operand *out_u = NULL, *out_vh = NULL;
         if (vectors) out_u = tidei_job_place(&j, u, &number[0], j.wide, b, 2, left);
