@@ -52,6 +52,7 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
     j->nheld = 1;
     j->rt = j->held[0].rt;
     j->stream = tidei_stream_here(j->rt);
+    j->floats = false;
     tidei_job_types(j, j->held[0].lay.dtype);
     if (goes_on(j)) describe(j, &j->held[0], a, NULL);
 }
@@ -75,7 +76,11 @@ void tidei_job_types(tidei_job *j, tide_dtype t) {
                        tide_dtype_name(t));
         return;
     }
-    j->status = tidei_promote(j->wide, counts ? t : TIDE_F64, j->op, &j->wide);
+    if (counts && j->floats)
+        j->status = tidei_promote(j->wide, t, j->op, &j->wide);
+    else if (!j->floats)
+        j->wide = counts ? t : TIDE_F64; /* which an integer takes that meets no float */
+    j->floats |= counts;
     j->real = j->wide == TIDE_C64 ? TIDE_F32 : j->wide == TIDE_C128 ? TIDE_F64 : j->wide;
 }
 
@@ -171,6 +176,19 @@ void tidei_job_carry(tidei_job *j, fa_carry *k, const tidei_operand *out, const 
     tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, n, k, sizeof *k, at, &k->space);
 }
 
+/* All of a large one: the expression engine moves it as fast as memory does, and then little is left to do. */
+#define UNTURN_LARGE ((int64_t)1 << 20)
+static bool unturn_large(tidei_job *j, const fa_carry *k, const tidei_operand *out, const tidei_operand *in) {
+    const fa_space *n = &k->space;
+    if (k->part != FA_ALL || n->count * n->rows * n->cols < UNTURN_LARGE) return false;
+    tidei_operand to = *out, from = *in;
+    to.lay = from.lay = (tidei_layout){.dtype = j->wide, .ndim = 3, .shape = {n->count, n->rows, n->cols}};
+    memcpy(to.lay.strides, (int64_t[]){k->out_step, k->out_row, k->out_col}, 3 * sizeof(int64_t));
+    memcpy(from.lay.strides, (int64_t[]){k->in_step, k->in_row, k->in_col}, 3 * sizeof(int64_t));
+    j->status = tidei_copy_elements(j->rt, &to, &from, j->op);
+    return true;
+}
+
 void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operand *in, int64_t count, int64_t rows,
                       int64_t cols, int64_t ld, int64_t step, int part, const tidei_operand *marks) {
     fa_carry k = {.space = {count, rows, cols},
@@ -182,7 +200,12 @@ void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operan
                   .in_step = step,
                   .flag_step = 1,
                   .part = part};
-    tidei_job_carry(j, &k, out, in, marks);
+    if (!goes_on(j) || !unturn_large(j, &k, out, in)) {
+        tidei_job_carry(j, &k, out, in, marks);
+    } else if (marks) { /* what is not finite, in place */
+        k.in_row = k.out_row, k.in_col = k.out_col, k.in_step = k.out_step;
+        tidei_job_carry(j, &k, out, out, marks);
+    }
 }
 
 void tidei_job_identity(tidei_job *j, const tidei_operand *out, int64_t count, int64_t n) {

@@ -30,6 +30,7 @@ typedef struct tidei_job {
     tide_stream *stream;
     tide_status status;
     tide_dtype wide, real; /* what is computed in, and its real counterpart */
+    bool floats;           /* an input's type decided that */
     tidei_operand held[TIDEI_JOB_OPERANDS];
     unsigned nheld, nmade;
     tide_array *made[TIDEI_JOB_RESULTS];

@@ -646,8 +646,9 @@ static struct need needs(const struct row *r, const char *what) {
     struct need n;
     for (int i = 0; !measure(r, &n); i++)
         if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
-    /* Where there is no limit it need not be as tight as that. A library handle is made of whole pages that lie free. */
-    if (w.counted && is_exact(what) && !n.library) n.backed = n.rounded;
+    /* Where there is no limit it need not be as tight as that. A library handle is made of whole pages: what lies free on a page beside
+    ** a block cannot become one. */
+    if (w.counted && is_exact(what)) n.backed = n.library ? n.backed + w.page : n.rounded;
     n.backed += n.wasted;
     return n;
 }

@@ -3,7 +3,7 @@
 **
 ** Matrices are the last two axes, vectors the last one; the axes before them are a batch, each matrix on its own. Any strides in,
 ** new row-major arrays out, on the caller's current stream; inputs are left as they are but where a function says that it
-** updates one. Types: f32, f64, c64, c128 are computed in; bool and integers as f64; f16 and bf16 are TIDE_E_DTYPE (tide_cast
+** updates one. Types: f32, f64, c64, c128 are computed in; bool and integers as f64 where they meet no float; f16 and bf16 are TIDE_E_DTYPE (tide_cast
 ** them). Operands of two types promote as everywhere. Dimensions of length 0 are legal: results have the shape that follows, a
 ** determinant of nothing is 1. NULL in gives NULL out, or in functions with several results the earlier error's status. Results
 ** through pointers are written together, at success; each may be NULL where it is not wanted, but not all (TIDE_E_INVALID). All may
