@@ -1,14 +1,10 @@
 /* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the cache. */
 #include "libs/cublas.h"
+#include "libs/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tidei_cublas_table table; /* complete once `opened` */
-static bool opened;
-static const tidei_cublas_table *replaced; /* by a test */
 
 static const char *fill(void *lib, tidei_cublas_table *t) {
 #define FILL(name, params)                                                                                         \
@@ -30,7 +26,7 @@ static void *open_version(int version, char *why, size_t cap) {
     return tidei_cuda_library(name, beside, why, cap);
 }
 
-static tide_status open_table(const char *op) {
+static tide_status open_table(void *table, const char *op) {
     static const int versions[] = {13, 12};
     char why[512] = "", said[512];
     int family = tidei_nvrtc_version() / 1000;
@@ -53,34 +49,25 @@ static tide_status open_table(const char *op) {
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",
                           missing);
     }
-    table = t;
-    opened = true;
+    memcpy(table, &t, sizeof t);
     return TIDE_OK;
 }
 
+static tidei_cublas_table table;
+static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
+
 tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out) {
-    tide_status s = TIDE_OK;
-    pthread_mutex_lock(&lock);
-    if (!replaced && !opened) s = open_table(op);
-    if (s == TIDE_OK) *out = replaced ? replaced : &table;
-    pthread_mutex_unlock(&lock);
+    const void *t;
+    tide_status s = tidei_loaded_get(&library, op, &t);
+    if (s == TIDE_OK) *out = t;
     return s;
 }
 
-void tidei_cublas_use(const tidei_cublas_table *t) {
-    pthread_mutex_lock(&lock);
-    replaced = t;
-    pthread_mutex_unlock(&lock);
-}
+void tidei_cublas_use(const tidei_cublas_table *t) { tidei_loaded_use(&library, t); }
 
 /* ---- handles ---- */
 
-static const void *known(void) {
-    pthread_mutex_lock(&lock);
-    const tidei_cublas_table *t = replaced ? replaced : opened ? &table : NULL;
-    pthread_mutex_unlock(&lock);
-    return t;
-}
+static const void *known(void) { return tidei_loaded_now(&library); }
 
 static unsigned create(const void *lib, void **out) {
     const tidei_cublas_table *t = lib;

@@ -1,5 +1,6 @@
 /* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of handles has them. */
 #include "libs/cusolver.h"
+#include "libs/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #include <dlfcn.h>
@@ -8,11 +9,6 @@
 /* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one, 11.7.1, reads workspace that it did
 ** not write, and gets c64 matrices wrong. */
 #define SYEV_BATCHED_SINCE 11703
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tidei_cusolver_table table; /* complete once `opened` */
-static bool opened;
-static const tidei_cusolver_table *replaced; /* by a test */
 
 static const char *fill(void *lib, tidei_cusolver_table *t) {
 #define FILL(name, needed, params)                                                                                 \
@@ -57,7 +53,7 @@ static void *open_any(const struct family *own, char *why, size_t cap) {
     return lib;
 }
 
-static tide_status open_table(const char *op) {
+static tide_status open_table(void *table, const char *op) {
     char why[512] = "";
     const struct family *own = NULL;
     for (size_t i = 0; i < TIDEI_COUNT(families); i++)
@@ -78,34 +74,25 @@ static tide_status open_table(const char *op) {
                           "factorizations need cuSOLVER of CUDA 12 or later: this one has no %s", missing);
     }
     leave_out(&t);
-    table = t;
-    opened = true;
+    memcpy(table, &t, sizeof t);
     return TIDE_OK;
 }
 
+static tidei_cusolver_table table;
+static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
+
 tide_status tidei_cusolver_load(const char *op, const tidei_cusolver_table **out) {
-    tide_status s = TIDE_OK;
-    pthread_mutex_lock(&lock);
-    if (!replaced && !opened) s = open_table(op);
-    if (s == TIDE_OK) *out = replaced ? replaced : &table;
-    pthread_mutex_unlock(&lock);
+    const void *t;
+    tide_status s = tidei_loaded_get(&library, op, &t);
+    if (s == TIDE_OK) *out = t;
     return s;
 }
 
-void tidei_cusolver_use(const tidei_cusolver_table *t) {
-    pthread_mutex_lock(&lock);
-    replaced = t;
-    pthread_mutex_unlock(&lock);
-}
+void tidei_cusolver_use(const tidei_cusolver_table *t) { tidei_loaded_use(&library, t); }
 
 /* ---- handles ---- */
 
-static const void *loaded(void) {
-    pthread_mutex_lock(&lock);
-    const void *t = replaced ? replaced : opened ? &table : NULL;
-    pthread_mutex_unlock(&lock);
-    return t;
-}
+static const void *loaded(void) { return tidei_loaded_now(&library); }
 static unsigned create(const void *lib, void **out) {
     const tidei_cusolver_table *t = lib;
     tidei_cusolver_handle h = NULL;

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/host.h"
 #include "tests/emulate.h"
+#include "tests/every_failure.h"
 #include "tests/tidetest.h"
 #include "tests/views.h"
 
@@ -463,31 +464,8 @@ static void products(tide_runtime *rt, tide_status *status) {
 }
 
 static void test_every_failure(void **state) {
-    tide_status s = TIDE_E_NOMEM;
     (void)state;
-    if (!test_on_host()) skip();
-    for (int kind = 0; kind < 2; kind++) {
-        tidei_device *inner, *device;
-        tide_runtime *rt;
-        tide_config c = {.struct_size = sizeof c, .collector = "refcount"};
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 << 20}, &inner));
-        assert_ok(tidei_fault_open(inner, &device));
-        assert_ok(tidei_open_on(&c, device, &rt));
-        products(rt, &s); /* programs are made once */
-        assert_int_equal(s, TIDE_OK);
-        s = TIDE_E_NOMEM;
-        for (uint64_t n = 1; s != TIDE_OK; n++) {
-            tidei_fault_set(device, TIDEI_FAULT_ANY, n, kind ? TIDE_E_DEVICE : TIDE_E_NOMEM, kind == 0);
-            products(rt, &s);
-            tidei_fault_set(device, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
-            assert_true(s == TIDE_OK || s == TIDE_E_NOMEM || s == TIDE_E_DEVICE);
-            assert_ok(tide_device_synchronize(rt));
-            assert_true(tidei_runtime_valid(rt));
-            assert_int_equal(test_stats(rt).live, 0);
-            assert_true(n < 10000);
-        }
-        tide_close(rt);
-    }
+    each_call_fails(products);
 }
 
 static void test_no_room_for_the_result(void **state) {
