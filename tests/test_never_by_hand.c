@@ -617,7 +617,8 @@ static void assert_floats(tide_array *a, int which) {
 /* One page less. A pool that takes memory in pieces of many pages may do with less than it took, and a library with a smaller
 ** workspace. */
 static void fails(const struct row *r, const struct need *n, const char *what) {
-    bool exact = n->least == n->backed && !n->library;
+    /* where kernels take less scratch memory as there is less of it, a page less may do */
+    bool exact = n->least == n->backed && !n->library && test_on_host();
     if (!be_short(n->backed - w.page)) {
         spoiled++;
         return;
@@ -642,13 +643,14 @@ static bool is_exact(const char *what) {
     return !strncmp(what, "tide", 4) || !strncmp(what, "none", 4) || !strncmp(what, "driver", 6);
 }
 
+#define LIBRARY_PAGES 8
 static struct need needs(const struct row *r, const char *what) {
     struct need n;
     for (int i = 0; !measure(r, &n); i++)
         if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
     /* Where there is no limit it need not be as tight as that. A library handle is made of whole pages: what lies free on a page beside
-    ** a block cannot become one. */
-    if (w.counted && is_exact(what)) n.backed = n.library ? n.backed + w.page : n.rounded;
+    ** a block, of which there are some, cannot become one. */
+    if (w.counted && is_exact(what)) n.backed = n.library ? n.backed + LIBRARY_PAGES * w.page : n.rounded;
     n.backed += n.wasted;
     return n;
 }
@@ -678,10 +680,10 @@ static void promise(const char *pool, const char *collector, int repeats) {
     world_close();
 }
 
-/* Ten times each over the pool that counts most, the others less often. */
+/* Ten times each over the pool that counts most, the others less often; on a GPU, where each try takes milliseconds, twice. */
 static void promise_all(const char *collector) {
-    for (unsigned k = 0; k < TEST_POOLS; k++)
-        promise(test_pool(k), collector, k == 0 && !test_quick() ? 10 : test_long() ? 10 : 1);
+    int often = test_long() ? 10 : test_quick() ? 1 : test_on_host() ? 10 : 2;
+    for (unsigned k = 0; k < TEST_POOLS; k++) promise(test_pool(k), collector, k == 0 || test_long() ? often : 1);
 }
 static void e08_refcount(void **state) {
     (void)state;
