@@ -50,6 +50,23 @@ static bool hold(void *owner) {
 
 static void let_go(void *owner) { tidei_storage_release(owner); }
 
+static unsigned uses(void *owner, tidei_stamp *out) {
+    tidei_storage *st = owner;
+    tidei_stamps_lock(st); /* who looks whether a window can be opened may make room in them */
+    tidei_parts_fold(st);
+    unsigned n = st->stamps.n;
+    memcpy(out, tidei_stamps_at(&st->stamps), n * sizeof *out);
+    tidei_stamps_unlock(st);
+    return n;
+}
+
+static void readdress(void *owner, tidei_addr addr) {
+    tidei_storage *st = owner;
+    tidei_stamps_lock(st);
+    st->addr = addr;
+    tidei_stamps_unlock(st);
+}
+
 /* ---- the work ---- */
 
 tide_status tidei_moves_follow(tide_stream *s, const tidei_stamp *x, unsigned n) {
@@ -178,5 +195,11 @@ static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npe
     return status == TIDE_OK ? TIDE_OK : tidei_device_failed(s, status, "compaction");
 }
 
-const tidei_mover tidei_storage_mover = {
-    .begin = begin, .end = end, .movable = movable, .hold = hold, .let_go = let_go, .move = move};
+const tidei_mover tidei_storage_mover = {.begin = begin,
+                                         .end = end,
+                                         .movable = movable,
+                                         .hold = hold,
+                                         .let_go = let_go,
+                                         .uses = uses,
+                                         .readdress = readdress,
+                                         .move = move};

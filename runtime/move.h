@@ -3,6 +3,7 @@
 ** Model. Who moves closes all windows first: it sets `moving`, and waits for the window that is open on each
 ** stream, of all devices: any may use what is moved. Windows that want to open, and scopes that lend addresses, wait until it is done. Until then a storage's address
 ** is the mover's to change. Nobody pays while nobody moves: a window's opening reads one flag.
+** A pool may also map a storage's memory at other addresses, once no use is under way: then only the address changes.
 ** Moves whose places are apart from each other are queued by one call of the device (`copy_many`), which is for it to make fast.
 ** Who spills a storage, or brings it back, is a mover too (spill.h).
 ** What must stay true: a pinned storage stays. A move is work on a stream like any other: it comes after the uses of what it

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -81,6 +82,11 @@ tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
 }
 TIDEI_FAST_TLS tide_error tidei_error_record; /* of which none is kept */
 void tidei_error_save_text(tidei_saved_error *e) { (void)e; }
+uint64_t tidei_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
 
 size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->limit); }
@@ -189,6 +195,12 @@ tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick
 uint64_t tidei_stream_tick(tide_stream *s) { return atomic_fetch_add(&s->submitted, 1) + 1; }
 void tidei_stream_after_work(tide_stream *s) { (void)s; }
 
+static inline bool all_done(tidei_stamps *s) {
+    for (unsigned i = 0; i < s->n; i++)
+        if (!tidei_stamp_done(&dbl.dev, tidei_stamps_at(s)[i])) return false;
+    return true;
+}
+
 /* ---- owners of blocks that may move ---- */
 
 typedef struct double_owner {
@@ -202,6 +214,7 @@ static struct {
     uint64_t tick;          /* of the last move, on any stream */
     long blocks;            /* moved so far */
     long asked;             /* blocks, whether they may move */
+    long readdressed;       /* blocks that went elsewhere with their pages */
     void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
     void (*on_move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
@@ -231,6 +244,19 @@ static inline bool double_hold(void *owner) {
     return true;
 }
 static inline void double_let_go(void *owner) { ((double_owner *)owner)->held--; }
+
+static inline unsigned double_uses(void *owner, tidei_stamp *out) {
+    double_owner *o = owner;
+    if (!movers.closed || !o->held) abort();
+    for (unsigned i = 0; i < o->b->stamps.n; i++) out[i] = tidei_stamps_at(&o->b->stamps)[i];
+    return o->b->stamps.n;
+}
+static inline void double_readdress(void *owner, tidei_addr addr) {
+    double_owner *o = owner;
+    if (!movers.closed || !o->held || !all_done(&o->b->stamps)) abort();
+    o->b->addr = addr;
+    movers.readdressed++;
+}
 
 /* Moves happen at once, at a tick of s that is not done until the test says so. */
 static inline tide_status double_move(tide_stream *s, const tidei_stamp *pending, unsigned npending,
@@ -262,6 +288,8 @@ static const tidei_mover double_mover = {.begin = double_move_begin,
                                          .movable = double_movable,
                                          .hold = double_hold,
                                          .let_go = double_let_go,
+                                         .uses = double_uses,
+                                         .readdress = double_readdress,
                                          .move = double_move};
 
 /* ---- the device ---- */

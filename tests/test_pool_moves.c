@@ -382,6 +382,154 @@ static void remapping_that_fails_loses_nothing(void **state) {
     }
 }
 
+/* ---- islands ---- */
+
+/* Blocks of one and a half pages on islands of two, with holes between them: nothing slides across those, and no block finds a place
+** elsewhere. */
+enum { ISLANDS = 4 };
+static const unsigned last_resort = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
+static tidei_pool *open_islands(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_tide();
+    tidei_block apart[ISLANDS];
+    movers.on_move = NULL, movers.on_begin = NULL;
+    movers.tick = 10;
+    movers.blocks = movers.readdressed = 0;
+    keep_caches(p, false);
+    for (unsigned i = 0; i < ISLANDS; i++) {
+        b[i] = must(p, PAGE / 2 * 3, 0);
+        apart[i] = must(p, PAGE / 2 * 3, 0);
+        o[i] = (double_owner){.b = &b[i]};
+        p->ops->own(p, &b[i], &o[i]);
+    }
+    for (unsigned i = 0; i < ISLANDS; i++) put(p, &apart[i], 0, 0);
+    p->ops->trim(p, 0);
+    p->mover = &double_mover; /* before, blocks would be moved rather than so much left free */
+    assert_int_equal(figures(p).backed, 2 * ISLANDS * PAGE);
+    assert_int_equal(figures(p).largest, PAGE / 2);
+    atomic_store(&dbl.dev.limit, 2 * ISLANDS * PAGE);
+    return p;
+}
+static void drop_islands(tidei_pool *p, tidei_block *b, const double_owner *o) {
+    for (unsigned i = 0; i < ISLANDS; i++) {
+        assert_int_equal(o[i].held, 0);
+        p->ops->free(p, &b[i]);
+    }
+    close_clean(p);
+}
+
+static void islands_become_one(void **state) {
+    (void)state;
+    for (unsigned halves = 2; halves <= ISLANDS; halves++) { /* pages that are wanted */
+        tidei_block b[ISLANDS], c;
+        double_owner o[ISLANDS];
+        tidei_pool *p = open_islands(b, o);
+        for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5); /* waited for, where it goes elsewhere */
+        assert_int_equal(get(p, halves * PAGE / 2, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
+        assert_int_equal(get(p, (ISLANDS / 2 + 1) * PAGE, 0, last_resort, &c), TIDE_E_NOMEM);
+        assert_int_equal(figures(p).bytes_remapped, 0);
+        assert_int_equal(get(p, halves * PAGE / 2, 0, last_resort, &c), TIDE_OK);
+        assert_int_equal(movers.readdressed, halves - 1); /* no more than need be, and the first of them stays */
+        assert_int_equal(figures(p).bytes_remapped, (halves - 1) * 2 * PAGE);
+        assert_int_equal(dbl.dev.backed, 2 * ISLANDS * PAGE);
+        assert_false(movers.closed);
+        assert_true(balanced(p));
+        put(p, &c, 0, 11);
+        drop_islands(p, b, o);
+    }
+}
+
+/* What may not move stays. The free part of its last page is had where the others come to lie beside it: on the last island. */
+static void pinned_islands_stay(void **state) {
+    (void)state;
+    for (unsigned pinned = 0; pinned < 1u << ISLANDS; pinned++) {
+        tidei_block b[ISLANDS], c;
+        double_owner o[ISLANDS];
+        tidei_addr at[ISLANDS];
+        tidei_pool *p = open_islands(b, o);
+        unsigned mobile = 0;
+        for (unsigned i = 0; i < ISLANDS; i++) {
+            o[i].pinned = pinned >> i & 1;
+            mobile += !o[i].pinned;
+            at[i] = b[i].addr;
+        }
+        unsigned halves = mobile + o[ISLANDS - 1].pinned;
+        assert_int_equal(get(p, (halves + 1) * PAGE / 2, 0, last_resort, &c), TIDE_E_NOMEM);
+        if (halves > 1) assert_int_equal(get(p, halves * PAGE / 2, 0, last_resort, &c), TIDE_OK);
+        for (unsigned i = 0; i < ISLANDS; i++)
+            if (o[i].pinned) assert_int_equal(b[i].addr, at[i]);
+        assert_true(balanced(p));
+        if (halves > 1) put(p, &c, 0, 11);
+        drop_islands(p, b, o);
+    }
+}
+
+/* A page more than the islands have comes from the device. */
+static void islands_and_new_memory(void **state) {
+    (void)state;
+    tidei_block b[ISLANDS], c;
+    double_owner o[ISLANDS];
+    tidei_pool *p = open_islands(b, o);
+    atomic_store(&dbl.dev.limit, (2 * ISLANDS + 1) * PAGE);
+    assert_int_equal(get(p, (ISLANDS / 2 + 1) * PAGE, 0, last_resort, &c), TIDE_OK);
+    assert_int_equal(dbl.dev.backed, (2 * ISLANDS + 1) * PAGE);
+    put(p, &c, 0, 11);
+    drop_islands(p, b, o);
+}
+
+/* Others pin, free and take what was looked at, before windows are closed. */
+static void pins_the_second(void) { meanwhile.o[1].pinned = true; }
+static void frees_the_second(void) { put(meanwhile.p, &meanwhile.b[1], 1, 6); }
+static void takes_a_quarter(void) { meanwhile.taken = must(meanwhile.p, PAGE / 4, 0); }
+
+static void islands_that_change_meanwhile(void **state) {
+    (void)state;
+    void (*const all[])(void) = {pins_the_second, frees_the_second, takes_a_quarter};
+    for (unsigned i = 0; i < TIDEI_COUNT(all); i++)
+        for (unsigned caches = 0; caches < 2; caches++) {
+            tidei_block b[ISLANDS], c;
+            double_owner o[ISLANDS];
+            tidei_pool *p = open_islands(b, o);
+            keep_caches(p, caches);
+            meanwhile.p = p, meanwhile.b = b, meanwhile.o = o, meanwhile.taken.bytes = 0;
+            movers.on_begin = all[i];
+            assert_int_equal(get(p, PAGE / 2 * 3, 0, last_resort, &c), TIDE_OK);
+            assert_null(movers.on_begin);
+            assert_true(balanced(p));
+            if (meanwhile.taken.bytes) p->ops->free(p, &meanwhile.taken);
+            if (all[i] == frees_the_second) b[1] = must(p, 256, 0);
+            put(p, &c, 0, 11);
+            drop_islands(p, b, o);
+        }
+}
+
+/* Each call of each kind fails in turn; then the same is asked for again. */
+static void islands_that_fail_lose_nothing(void **state) {
+    (void)state;
+    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+    for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            tidei_block b[ISLANDS], c;
+            double_owner o[ISLANDS];
+            tidei_pool *p = open_islands(b, o);
+            atomic_store(&dbl.dev.limit, (2 * ISLANDS + 1) * PAGE);
+            for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5);
+            dbl.fail_after[kinds[k]] = after;
+            tide_status st = get(p, 3 * PAGE, 0, last_resort, &c);
+            failed = dbl.fail_after[kinds[k]] < 0;
+            dbl.fail_after[kinds[k]] = -1;
+            assert_true(failed || st == TIDE_OK);
+            assert_true(balanced(p));
+            assert_false(movers.closed);
+            if (st != TIDE_OK) assert_int_equal(get(p, 3 * PAGE, 0, last_resort, &c), TIDE_OK);
+            put(p, &c, 0, 0);
+            drop_islands(p, b, o);
+        }
+        assert_true(k == 0 || dbl.calls[kinds[k]] > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
@@ -395,6 +543,11 @@ int main(void) {
         cmocka_unit_test(a_move_that_fails_loses_nothing),
         cmocka_unit_test(pages_go_elsewhere_once_work_is_done),
         cmocka_unit_test(remapping_that_fails_loses_nothing),
+        cmocka_unit_test(islands_become_one),
+        cmocka_unit_test(pinned_islands_stay),
+        cmocka_unit_test(islands_and_new_memory),
+        cmocka_unit_test(islands_that_change_meanwhile),
+        cmocka_unit_test(islands_that_fail_lose_nothing),
     };
     return cmocka_run_group_tests_name("pool_moves", tests, NULL, NULL);
 }

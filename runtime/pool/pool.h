@@ -29,7 +29,7 @@ enum {
     TIDEI_ALLOC_STEAL = 1,   /* foreign pending stamps are acceptable */
     TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds */
     TIDEI_ALLOC_FLUSHED =
-        4, /* all that was cached has been given back before: counted as a retry; no matter to pools */
+        4, /* all that was cached has been given back before: counted as a retry. With MOVE no way is left untried */
     /* Other blocks may be moved for it, whatever that costs, and the host may wait for streams so that memory can be mapped
     ** elsewhere. */
     TIDEI_ALLOC_MOVE = 8
@@ -82,6 +82,11 @@ typedef struct tidei_mover {
     bool (*movable)(void *owner);
     bool (*hold)(void *owner);
     void (*let_go)(void *owner); /* without the pool's lock: it may free the block */
+    /* Of a block that is held, between `begin` and `end`: its history, a reading and a writing stamp a stream at most. Returns how
+    ** many. */
+    unsigned (*uses)(void *owner, tidei_stamp uses[2 * TIDEI_STREAMS_MAX]);
+    /* Of such a block of which no use is under way: what it holds is at this address now. */
+    void (*readdress)(void *owner, tidei_addr addr);
     /* Queues the moves on s, as if one after the other, after `pending` and all uses, and tells the owners. places[i]: the old
     ** and the new one of moves[i], which may overlap where the new one is the lower; `apart`: no new place overlaps any old one.
     ** The first *moved of them have happened as

@@ -568,10 +568,10 @@ static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
-                               tidei_extent **out) {
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_stream *s, tidei_reach reach,
+                               size_t *lost, tidei_extent **out) {
     if (!p->base.mover) return TIDE_E_NOMEM;
-    compaction *c = tidei_compaction_open(p, TIDEI_MOVES_MAX, size, s, reach);
+    compaction *c = tidei_compaction_open(p, moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;
     tide_status st = try_ways(p, c, out);
     *lost = c->lost;

@@ -12,8 +12,6 @@
 
 /* A move costs as much as this many bytes: a launch, and what the host does for it. */
 #define TIDEI_MOVE_COST (16 * TIDEI_KIB)
-/* Moves of a compaction by stretches; more would take too long for it to be worth while. */
-#define TIDEI_MOVES_MAX 4096
 
 /* Kept for the next one where it is not larger than usual. */
 struct tidei_compaction {

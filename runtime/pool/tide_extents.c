@@ -247,3 +247,24 @@ tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size) {
     tidei_shelf_reshape(tidei_tide_shelf(p, x), x, x->off, x->size - size);
     return high;
 }
+
+static tidei_extent *claimed(tidei_tide *p, tidei_extent *x) {
+    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
+    p->claimed += x->size;
+    return x;
+}
+
+tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
+    tidei_extent *rest = NULL;
+    if (x->off < low &&
+        tidei_extent_is(x) != TIDEI_EXTENT_FREE) { /* off the shelves its rest would join what lies behind it */
+        p->claimed -= x->size;
+        tidei_extent_be(x, TIDEI_EXTENT_FREE);
+        tidei_shelf_put(tidei_tide_shelf(p, x), x);
+    }
+    if (x->off < low) rest = tidei_tide_cut(p, x, low - x->off);
+    if (tidei_extent_is(x) == TIDEI_EXTENT_FREE) tidei_tide_claim(p, x);
+    if (rest) tidei_tide_unclaim(p, claimed(p, rest));
+    tidei_extent *part = tidei_extent_end(x) > high ? tidei_tide_cut(p, x, high - x->off) : NULL;
+    return part ? claimed(p, part) : x;
+}

@@ -1,5 +1,5 @@
 /* tide_find.c: the pool `tide` finds a free piece for a request: the best fit, then what others may have, then room made by
-** moving blocks, then new memory.
+** moving blocks, then new memory; and where the caller has nothing else left to try, all there is in one stretch.
 **
 ** What must stay true: without TIDEI_ALLOC_STEAL or the rule WAIT a stream gets only what it is ordered after; a piece with more
 ** pending keeps saying so. The way there is long and rare, and lets go of the lock where it asks the device. */
@@ -221,11 +221,11 @@ static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream
     size_t lost = 0;
     tide_status st = add_missing(p, size, bytes, s);
     if (st != TIDE_OK) return st;
-    st = tidei_tide_compact(p, size, s, reach, &lost, out);
+    st = tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out);
     if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
     if (st != TIDE_E_NOMEM || !lost) return st;
     st = add_missing(p, lost, 0, s);
-    return st == TIDE_OK ? tidei_tide_compact(p, size, s, reach, &lost, out) : st;
+    return st == TIDE_OK ? tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
 /* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf, or CLAIMED. */
@@ -244,6 +244,26 @@ static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigne
     return st;
 }
 
+/* Others may take what was gathered before it is in one piece, and some of it may lie between blocks that hardly move. */
+#define GATHERINGS 4
+
+static size_t blocks_of(const tidei_tide *p) {
+    size_t n = 0;
+    for (const tidei_extent *x = p->first; x; x = x->next) n += tidei_extent_is(x) == TIDEI_EXTENT_LIVE;
+    return n;
+}
+
+/* All there is becomes one stretch, and blocks slide on it. */
+static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
+    tide_status st = TIDE_E_NOMEM;
+    size_t lost = 0;
+    for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
+        if ((st = tidei_tide_gather(p, size + lost, s)) != TIDE_OK) return st;
+        st = tidei_tide_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
+    }
+    return st;
+}
+
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not. *out is on a shelf, or
 ** CLAIMED. */
 static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
@@ -257,9 +277,11 @@ static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_str
     if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
     if (st == TIDE_E_NOMEM) st = tidei_tide_grow(p, size, s, out);
-    if (st != TIDE_E_NOMEM || !(tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT)) return st;
-    *out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY); /* what was left alone above: memory is short */
-    return *out ? TIDE_OK : st;
+    if (st != TIDE_E_NOMEM) return st;
+    if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && (*out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY)))
+        return TIDE_OK; /* what was left alone above: memory is short */
+    unsigned last = TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
+    return (flags & last) == last ? gather(p, size, s, out) : st;
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */

@@ -75,9 +75,16 @@ static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *
     }
 }
 
+/* Some of the pages may not be mapped where they belong. */
+static bool adrift(const tidei_page *pg, size_t end) {
+    while (!pg->adrift && tidei_page_end(pg) < end) pg = pg->next;
+    return pg->adrift;
+}
+
 tide_status tidei_pages_unmap(tidei_tide *p, tidei_page *pg, size_t end) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
+    if (adrift(pg, end)) return tidei_fail(TIDE_E_LOST, "pool tide", "%s is lost", d->info.name);
     for (;; pg = pg->next) {
         size_t off = pg->off, n;
         pg = batch(pg, end, mem, &n);
@@ -464,7 +471,11 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
 void tidei_tide_unmap_all(tidei_tide *p) {
     tidei_device *d = p->base.dev->d;
     for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
-        for (last = pg; last->next && last->next->off == tidei_page_end(last);) last = last->next;
+        if ((last = pg)->adrift) {
+            if (pg->at != TIDEI_NOWHERE) d->ops->unmap(d, p->addr + pg->at, &pg->mem, 1);
+            continue;
+        }
+        while (last->next && !last->next->adrift && last->next->off == tidei_page_end(last)) last = last->next;
         tidei_tide_unpoison(p, pg->off, tidei_page_end(last) - pg->off);
         tidei_pages_unmap(p, pg, tidei_page_end(last));
     }

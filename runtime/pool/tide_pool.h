@@ -1,6 +1,6 @@
 /* tide_pool.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks), tide_cache.c (threads'
 ** caches), tide_find.c (which piece), tide_extents.c (pieces), tide_compact.c (moves), tide_pages.c (memory), tide_remap.c (pages that
-** change their addresses), tide_figures.c.
+** change their addresses), tide_islands.c (with all that they hold), tide_figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out, free stretches, holes
 ** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
@@ -28,8 +28,13 @@ typedef struct tidei_page {
     tidei_dpage *mem;
     struct tidei_page *prev, *next; /* by address */
     struct tidei_page *then;        /* mapped elsewhere behind this one */
+    struct tidei_extent *first;     /* on the run of pages that goes elsewhere with it, as it is */
     bool chosen;                    /* to be mapped elsewhere */
+    bool adrift;                    /* the device was lost while it was: it is mapped at `at`, or ... */
+    size_t at;
 } tidei_page;
+
+#define TIDEI_NOWHERE SIZE_MAX
 
 static inline size_t tidei_page_end(const tidei_page *pg) { return pg->off + pg->bytes; }
 
@@ -125,6 +130,9 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y);
 tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size);
 /* The same from the high end of a free piece; of a claimed one, which may lie beside a hole, the low end all the same. */
 tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size);
+/* The stretch [low, high) of x, free or claimed, as a claimed extent of its own; the rest is free. There are two spares. Where host
+** memory for the history of a rest is exhausted it is more than the stretch. */
+tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high);
 /* A claimed extent becomes free. */
 void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
 
@@ -149,16 +157,24 @@ tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_s
 size_t tidei_tide_settle(tidei_tide *p);
 
 /* tide_compact.c */
-/* Moves blocks until there is a free piece of `size` bytes, with free pieces within reach; *out is CLAIMED, and its history is
-** the moves' on s. TIDE_E_NOMEM: moving does not help; *lost more bytes may. Lets go of the lock meanwhile. */
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach, size_t *lost,
-                               tidei_extent **out);
+/* Moves at most `moves` blocks until there is a free piece of `size` bytes, with free pieces within reach; *out is CLAIMED, and its
+** history is the moves' on s. TIDE_E_NOMEM: moving does not help; *lost more bytes may. Lets go of the lock meanwhile. */
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_stream *s, tidei_reach reach,
+                               size_t *lost, tidei_extent **out);
+/* Moves of a compaction; more would take too long for it to be worth while. */
+#define TIDEI_MOVES_MAX 4096
 
 /* tide_remap.c */
 /* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that is needed, and of new ones
 ** within the limit. *out is CLAIMED, with nothing pending. The host waits for the work that is pending on the pages. Lets go of the
 ** lock meanwhile. TIDE_E_NOMEM: not even so; or the device's error. */
 tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
+
+/* tide_islands.c */
+/* Puts pages with what lies on them side by side, until blocks need only slide for a piece of `size` bytes; with new ones, within the
+** limit. The host waits for the work that is pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
+** error. */
+tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s);
 
 /* tide_cache.c */
 /* The thread's cache, if it has one in this pool already. */

@@ -132,28 +132,6 @@ static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
 
 /* ---- pieces of pages ---- */
 
-static tidei_extent *claimed(tidei_tide *p, tidei_extent *x) {
-    tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
-    p->claimed += x->size;
-    return x;
-}
-
-/* The stretch [low, high) of x, free or claimed, as a claimed extent of its own; the rest is free. There are two spares. Where host
-** memory for the history of a rest is exhausted it is more than the stretch. */
-static tidei_extent *claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
-    tidei_extent *rest = NULL;
-    if (x->off < low && !is_free(x)) { /* off the shelves its rest would join what lies behind it */
-        p->claimed -= x->size;
-        tidei_extent_be(x, TIDEI_EXTENT_FREE);
-        tidei_shelf_put(tidei_tide_shelf(p, x), x);
-    }
-    if (x->off < low) rest = tidei_tide_cut(p, x, low - x->off);
-    if (is_free(x)) tidei_tide_claim(p, x);
-    if (rest) tidei_tide_unclaim(p, claimed(p, rest));
-    tidei_extent *part = tidei_extent_end(x) > high ? tidei_tide_cut(p, x, high - x->off) : NULL;
-    return part ? claimed(p, part) : x;
-}
-
 /* The end of the chosen pages that follow pg without a gap, `most` at most; *last is the last one. */
 static size_t run_end(tidei_page *pg, size_t most, tidei_page **last) {
     for (size_t n = 1; pg->next && pg->next->chosen && pg->next->off == tidei_page_end(pg) && n < most; n++)
@@ -203,7 +181,8 @@ static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
         while (tidei_extent_end(x) <= low) x = x->next;
         for (; x && x->off < high; x = x->next) {
             if (is_free(x)) {
-                x = claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
+                x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                                          tidei_min_size(high, tidei_extent_end(x)));
                 tidei_compaction_note(m, x);
             } else if (is_out(x) && x->leaves) { /* if it was freed meanwhile it cannot be held */
                 x->leaves = false;               /* listed: it may lie on the next run too */
@@ -277,15 +256,16 @@ static void be_ready(tidei_tide *p, tidei_extent *x) {
 /* From x on, the extents of the stretch [low, high) become one. */
 static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
     /* Free are rests of what was claimed for the run before; they may have joined what lies beyond. */
-    if (is_free(x)) x = claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
+    if (is_free(x))
+        x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
     be_ready(p, x);
     while (tidei_extent_end(x) < high) {
         tidei_extent *y = x->next;
-        if (is_free(y)) y = claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
+        if (is_free(y)) y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
         be_ready(p, y);
         tidei_tide_absorb(p, x, y);
     }
-    return claim_part(p, x, low, high);
+    return tidei_tide_claim_part(p, x, low, high);
 }
 
 /* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at once. There are spares for each. */
