@@ -272,6 +272,117 @@ static void device_calls_fail(void **state) {
             for (uint64_t n = 1; one_call_fails(k, n, sticky); n += brief() && n > 4 ? 13 : 1) {}
 }
 
+/* ---- islands ---- */
+
+/* Blocks of so many and a half pages on islands of one page more, with holes between them. */
+enum { ISLANDS = 4, LONG = 66 }; /* LONG: more pages than go with one call */
+static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
+    tidei_storage *apart[ISLANDS];
+    memset(&blocks, 0, sizeof blocks);
+    blocks.d = &rt->devs[0];
+    for (unsigned i = 0; i < n; i++) {
+        assert_ok(ask(whole * page + page / 2, &blocks.st[i]));
+        assert_ok(ask(page + page / 2, &apart[i]));
+        assert_ok(fill(blocks.st[i], mark_of(i)));
+    }
+    assert_ok(tide_device_synchronize(rt));
+    for (unsigned i = 0; i < n; i++) tidei_storage_release(apart[i]);
+    blocks.d->pool->ops->trim(blocks.d->pool, 0);
+    assert_int_equal(figures().backed, n * (whole + 1) * page);
+    assert_true(figures().largest < page);
+    assert_ok(tide_set_limit(rt, figures().backed));
+    for (unsigned i = 0; i < n; i++) assert_ok(fill(blocks.st[i], mark_of(i))); /* under way, maybe */
+}
+static tide_runtime *open_islands_on(tidei_device *d, unsigned n, size_t whole) {
+    tide_runtime *rt = open_on(d, n * (whole + 2));
+    islands_make(rt, n, whole);
+    return rt;
+}
+
+/* Half a page is free on each: all of it is had in one piece, of any size, and what blocks hold goes with them. */
+static void islands_become_one(void **state) {
+    (void)state;
+    for (unsigned halves = 2; halves <= ISLANDS; halves++) {
+        tide_runtime *rt = open_islands_on(open_device(), ISLANDS, 1);
+        tidei_storage *big;
+        assert_ok(ask(halves * page / 2, &big));
+        assert_ok(fill(big, 42));
+        blocks_check();
+        assert_true(holds(big, 42));
+        assert_int_equal(figures().backed, 2 * ISLANDS * page);
+        assert_int_equal(figures().bytes_remapped, (halves - 1) * 2 * page);
+        tidei_storage_release(big);
+        blocks_drop();
+        tide_close(rt);
+    }
+}
+
+static struct islands_case {
+    unsigned n;
+    size_t whole;
+    enum tidei_fault_slot slot;
+    tide_status status;
+    bool sticky;
+    unsigned lost; /* so often */
+} at_fault;
+
+static void islands_are_lost(tide_runtime *rt) {
+    for (unsigned i = 0; i < at_fault.n; i++) tidei_storage_release(blocks.st[i]);
+    assert_int_equal(atomic_load(&blocks.d->live), 0);
+    tide_close(rt);
+    at_fault.lost++;
+}
+
+/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request is served afterwards; but where pages
+** can be mapped neither elsewhere nor back, the device is lost. */
+static bool islands_fail(uint64_t n) {
+    tidei_device *d;
+    tidei_storage *big = NULL;
+    assert_ok(tidei_fault_open(open_device(), &d));
+    tide_runtime *rt = open_islands_on(d, at_fault.n, at_fault.whole);
+    size_t bytes = at_fault.n * page / 2;
+    uint64_t before = tidei_fault_calls(d, at_fault.slot);
+    tidei_fault_set(d, at_fault.slot, n, at_fault.status, at_fault.sticky);
+    tide_status st = ask(bytes, &big);
+    bool failed = tidei_fault_calls(d, at_fault.slot) - before >= n;
+    tidei_fault_set(d, at_fault.slot, 0, TIDE_OK, false);
+    assert_true(failed || st == TIDE_OK);
+    assert_true(tidei_runtime_valid(rt));
+    if (st == TIDE_E_LOST) return islands_are_lost(rt), failed;
+    assert_true(st == TIDE_OK || st == at_fault.status || st == TIDE_E_NOMEM);
+    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
+    blocks_check();
+    if (st != TIDE_OK) assert_ok(ask(bytes, &big));
+    assert_ok(fill(big, 7));
+    blocks_check();
+    assert_true(holds(big, 7));
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+    return failed;
+}
+
+static void islands_whose_calls_fail(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < TIDEI_COUNT(faults); k++)
+        for (unsigned sticky = 0; sticky < 2; sticky++) {
+            at_fault = (struct islands_case){ISLANDS, 1, faults[k].slot, faults[k].status, sticky, 0};
+            for (uint64_t n = 1; islands_fail(n); n++) {}
+            assert_int_equal(at_fault.lost > 0, sticky && faults[k].slot == TIDEI_FAULT_MAP);
+        }
+}
+
+/* Some of the pages are at their new places then, and some are nowhere. (A block that slides over itself half-way is lost too.) */
+static void long_islands_whose_calls_fail(void **state) {
+    (void)state;
+    for (unsigned k = 0; k < 4; k++) {
+        enum tidei_fault_slot slot = k < 2 ? TIDEI_FAULT_MAP : TIDEI_FAULT_ANY;
+        at_fault = (struct islands_case){2, LONG, slot, TIDE_E_DEVICE, k % 2, 0};
+        for (uint64_t n = 1; islands_fail(n); n++) {}
+        assert_true(k == 0 ? !at_fault.lost : k == 2 || at_fault.lost);
+    }
+}
+
 /* ---- random programs ---- */
 
 /* Takes a block of any size up to ten pages, small ones more often; now and then it is pinned. */
@@ -399,12 +510,60 @@ static void while_others_are_at_work(void **state) {
     tide_close(rt);
 }
 
+/* Looks at blocks all the time, on a stream of its own; what it reads goes to the host, so that it is in nobody's way. */
+static void *look(void *arg) {
+    uint64_t seed = (uint64_t)(uintptr_t)arg;
+    tide_stream *s = NULL;
+    if (tide_stream_new(busy.d->rt, &s) != TIDE_OK) busy.bad = true;
+    while (!busy.bad && !busy.over) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        unsigned i = (unsigned)(seed >> 33) % ISLANDS;
+        size_t at = (size_t)(seed >> 20) % (blocks.st[i]->bytes / 8) * 8;
+        uint64_t word = 0;
+        if (seed >> 60 == 0 &&
+            tidei_submit_fill(s, blocks.st[i], at, &(uint64_t){mark_of(i)}, 8, 1, "test") != TIDE_OK)
+            busy.bad = true;
+        if (tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, &word, blocks.st[i], at, 8, "test") != TIDE_OK ||
+            word != mark_of(i))
+            busy.bad = true;
+    }
+    tide_stream_release(s);
+    return NULL;
+}
+
+static void islands_that_others_are_at_work_on(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < (brief() ? 4u : 16u); round++) {
+        pthread_t threads[THREADS];
+        tide_runtime *rt = open_islands_on(open_device(), ISLANDS, 1);
+        tidei_storage *big;
+        busy.d = &rt->devs[0];
+        busy.bad = busy.over = false;
+        for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, look, (void *)(uintptr_t)(i + 1));
+        for (unsigned halves = 2; halves <= ISLANDS; halves++) {
+            assert_ok(ask(halves * page / 2, &big));
+            assert_ok(fill(big, 42));
+            assert_true(holds(big, 42));
+            tidei_storage_release(big);
+        }
+        busy.over = true;
+        for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+        assert_false(busy.bad);
+        assert_true(figures().bytes_remapped >= 2 * page);
+        blocks_check();
+        blocks_drop();
+        tide_close(rt);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_breaker_is_served),    cmocka_unit_test(pins_at_every_place),
         cmocka_unit_test(pins_everywhere_refuse),   cmocka_unit_test(new_pages_make_up_for_pinned_ones),
         cmocka_unit_test(device_calls_fail),        cmocka_unit_test(random_programs),
         cmocka_unit_test(while_others_are_at_work), cmocka_unit_test(small_blocks_keep_apart_after_a_refusal),
+        cmocka_unit_test(islands_become_one),       cmocka_unit_test(islands_that_others_are_at_work_on),
+        cmocka_unit_test(islands_whose_calls_fail), cmocka_unit_test(long_islands_whose_calls_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
