@@ -18,7 +18,7 @@ static struct world { /* static: a collector that scans finds what it holds */
     tide_runtime *rt;
     tidei_dev *d;
     bool counted;
-    size_t page, inputs, live; /* live: the inputs, and what a collector keeps for the time being */
+    size_t page, live; /* live: the inputs, and what a collector keeps for the time being */
     int64_t cols;
     tide_array *f[3], *i[2], *b; /* (ROWS, cols): f32, i32, bool */
     tide_array *turned;          /* f[0], transposed */
@@ -489,7 +489,7 @@ static void world_open(const char *pool, const char *collector) {
     make_inputs();
     tidei_clear_stack();
     assert_ok(tide_reclaim(w.rt, TIDE_RECLAIM_DROP, NULL));
-    w.inputs = w.live = atomic_load(&w.d->live);
+    w.live = atomic_load(&w.d->live);
 }
 static void world_close(void) {
     drop_outs();
@@ -591,15 +591,14 @@ static bool be_short(size_t limit) {
 
 /* ---- the promise ---- */
 
-/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. A block that is kept
-** among the inputs may lie alone on a page, where the pool tide finds no way around it. */
+/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. */
 static unsigned tried, spoiled;
 
 static void succeeds(const struct row *r, const struct need *n, const char *what) {
     char why[TIDEI_MESSAGE_MAX];
     bool set = be_short(n->backed), done = set && call(r) == TIDE_OK;
     snprintf(why, sizeof why, "%s", tide_last_error()->message);
-    bool kept = !done && !w.counted && (live() != w.live || w.live != w.inputs);
+    bool kept = !done && !w.counted && live() != w.live;
     drop_outs();
     tried++;
     if (!settle() || kept || !set)
