@@ -45,16 +45,10 @@ static tide_array *product(stress *s, tide_array *a, int64_t side) {
     return (void)s, (void)side, tide_matmul(a, a);
 }
 
-static tide_array *triangle(stress *s, tide_array *a, int64_t side) {
-    tide_array *r = NULL;
-    (void)s, (void)side;
-    return tide_qr(a, TIDE_REDUCED, NULL, &r) == TIDE_OK ? r : NULL;
-}
-
 static const struct operation {
     tide_array *(*run)(stress *s, tide_array *a, int64_t side);
     int64_t most; /* the largest side that does not take too long; 0: any */
-} operations[] = {{full, 0}, {add, 0}, {fused, 0}, {turned, 0}, {drawn, 0}, {product, 96}, {triangle, 96}};
+} operations[] = {{full, 0}, {add, 0}, {fused, 0}, {turned, 0}, {drawn, 0}, {product, 96}};
 #define OPERATIONS TIDEI_COUNT(operations)
 
 /* ---- what all threads share ---- */
