@@ -637,9 +637,11 @@ static void fails(const struct row *r, const struct need *n, const char *what) {
         fail_msg("%s, %s: with a limit of %zu bytes it succeeds", what, r->name, n->backed - w.page);
 }
 
-/* Does the pool need no more than what lives at once? Those that imitate others take large pieces, or sizes of their own. */
+/* Does the pool need no more than what lives at once? Those that imitate others take large pieces, or sizes of their own, as CUDA's
+** own pools do. */
 static bool is_exact(const char *what) {
-    return !strncmp(what, "tide", 4) || !strncmp(what, "none", 4) || !strncmp(what, "driver", 6);
+    return !strncmp(what, "tide", 4) || !strncmp(what, "none", 4) ||
+           (!strncmp(what, "driver", 6) && test_on_host());
 }
 
 #define LIBRARY_PAGES 8
@@ -647,9 +649,12 @@ static struct need needs(const struct row *r, const char *what) {
     struct need n;
     for (int i = 0; !measure(r, &n); i++)
         if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
-    /* Where there is no limit it need not be as tight as that. A library handle is made of whole pages: what lies free on a page beside
-    ** a block, of which there are some, cannot become one. */
-    if (w.counted && is_exact(what)) n.backed = n.library ? n.backed + LIBRARY_PAGES * w.page : n.rounded;
+    /* A library handle is made of whole pages: what lies free on a page beside a block, of which there are some, cannot become one. Where
+    ** there is no limit a pool need not be as tight as it can be. */
+    if (n.library)
+        n.backed += LIBRARY_PAGES * w.page;
+    else if (w.counted && is_exact(what))
+        n.backed = n.rounded;
     n.backed += n.wasted;
     return n;
 }
