@@ -133,7 +133,7 @@ static const tidei_lapack_way each[TIDEI_LAPACK_ROUTINES] = {
 static const tidei_lapack_way *way_of(const tidei_lapack *x, const tidei_cusolver_table *t) {
     const tidei_lapack_way *const *w = tidei_lapack_batched[x->routine];
     for (; *w; w++)
-        if (x->count > 1 && (*w)->takes(x, t)) return *w;
+        if ((*w)->takes(x, t)) return *w;
     return &each[x->routine];
 }
 

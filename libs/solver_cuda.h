@@ -42,7 +42,7 @@ typedef struct tidei_lapack_way {
     const struct tidei_lapack_way *then; /* (may be NULL) the rest of the work; it can be repeated */
 } tidei_lapack_way;
 
-/* The batched ways of a routine, ended by NULL; the first that takes x serves it. */
+/* The ways for small matrices of a routine, ended by NULL; the first that takes x serves it. */
 extern const tidei_lapack_way *const tidei_lapack_batched[TIDEI_LAPACK_ROUTINES][3];
 
 tidei_lapack_at tidei_lapack_nth(const tidei_lapack_call *c, int64_t i); /* the i-th matrix of each operand */

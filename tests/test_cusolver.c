@@ -319,7 +319,7 @@ static unsigned jacobis(const void *h, tidei_cusolver_mode mode, int m, int n, v
                                               const T *a, int ld, const R *s, const T *u, int ldu, const T *v,     \
                                               int ldv, int *items, tidei_cusolver_gesvdj p, int count) {           \
         (void)mode, (void)n;                                                                                       \
-        assert_true(ld >= m && s && u && v && ldu >= m && ldv >= n && p && count > 1);                             \
+        assert_true(ld >= m && s && u && v && ldu >= m && ldv >= n && p && count >= 1);                            \
         return some_items(h, a, t, items);                                                                         \
     }                                                                                                              \
     static unsigned f_##letter##jacobis(tidei_cusolver_handle h, tidei_cusolver_mode mode, int m, int n, T *a,     \
@@ -710,13 +710,13 @@ static int teardown(void **state) {
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
 #define EACH_TYPE(t) for (const tide_dtype *t = types; t < types + TIDEI_COUNT(types); t++)
 
-/* One matrix, several that lie close and several that do not; the last two of those that batches do not take one by one. */
-static void all_layouts(tidei_lapack x, bool batch, bool batch_with_gaps) {
+/* One matrix, several that lie close and several that do not, and whether calls for batches take them; others go one by one. */
+static void all_layouts(tidei_lapack x, bool one, bool batch, bool batch_with_gaps) {
     EACH_TYPE(t) {
         x.dtype = *t;
         x.count = 1;
-        run_whole(x, 0, false);
-        run_whole(x, 3, false);
+        run_whole(x, 0, one);
+        run_whole(x, 3, one);
         x.count = 3;
         run_whole(x, 0, batch);
         run_whole(x, 3, batch_with_gaps);
@@ -725,12 +725,14 @@ static void all_layouts(tidei_lapack x, bool batch, bool batch_with_gaps) {
 
 static void lu_and_solving(void **state) {
     (void)state;
-    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 5, .n = 5}, true, false);
-    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 4, .n = 7}, false, false);
-    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 200, .n = 200}, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 5, .n = 5}, true, true, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 64, .n = 64}, true, true, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 65, .n = 65}, false, true, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 4, .n = 7}, false, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 200, .n = 200}, false, false, false);
     for (int trans = 0; trans < 2; trans++) {
-        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 5, .k = 2, .trans = trans}, true, false);
-        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 150, .k = 1, .trans = trans}, false, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 5, .k = 2, .trans = trans}, false, true, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 150, .k = 1, .trans = trans}, false, false, false);
     }
     assert_true(fake.copies > 0);
 }
@@ -738,26 +740,26 @@ static void lu_and_solving(void **state) {
 static void cholesky_and_qr(void **state) {
     (void)state;
     for (int upper = 0; upper < 2; upper++) {
-        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 6, .upper = upper}, true, true);
-        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 150, .upper = upper}, false, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 6, .upper = upper}, false, true, true);
+        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 150, .upper = upper}, false, false, false);
     }
-    all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 7, .n = 4}, false, false);
-    all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 4, .n = 7}, false, false);
-    all_layouts((tidei_lapack){.routine = TIDEI_ORGQR, .m = 7, .n = 4, .k = 4}, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 7, .n = 4}, false, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 4, .n = 7}, false, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_ORGQR, .m = 7, .n = 4, .k = 4}, false, false, false);
 }
 
 static void singular_and_eigenvalues(void **state) {
     (void)state;
     for (const char *job = "NSA"; *job; job++) {
-        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 6, .n = 5, .job = *job}, true, false);
-        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 5, .n = 5, .job = *job}, true, false);
-        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 40, .n = 33, .job = *job}, false, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 6, .n = 5, .job = *job}, true, true, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 5, .n = 5, .job = *job}, true, true, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GESVD, .m = 40, .n = 33, .job = *job}, false, false, false);
     }
     for (int i = 0; i < 4; i++) {
         tidei_lapack x = {.routine = TIDEI_SYEVD, .n = 6, .upper = i & 1, .vectors = i & 2};
-        all_layouts(x, true, false);
+        all_layouts(x, false, true, false);
         tidei_cusolver_use(&old_table); /* one that has no batches, or none that are right */
-        all_layouts(x, false, false);
+        all_layouts(x, false, false, false);
         tidei_cusolver_use(&table);
     }
     assert_true(fake.products > 0);
