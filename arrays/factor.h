@@ -25,10 +25,11 @@ typedef struct fa_space {
     fa_i64 count, rows, cols;
 } fa_space;
 
-/* Looks for what is not finite in a part of matrices whose rows lie one behind the other; and replaces those. */
+/* Looks for what is not finite in a part of matrices whose rows lie one behind the other; and replaces those. Both at once also clears:
+** flags, and the infos before them. */
 typedef struct fa_screen {
     fa_space space;
-    fa_u64 a, flags; /* addresses; flags: int, one a matrix */
+    fa_u64 a, flags; /* addresses; flags: int, one a matrix, behind as many infos */
     fa_i64 step;
     int part;
 } fa_screen;
@@ -81,6 +82,11 @@ FA_FN double fa_nan(void) {
 }
 FA_FN int fa_part(fa_i64 i, fa_i64 j) { return j < i ? FA_LOWER : j == i ? FA_DIAGONAL : FA_UPPER; }
 
+FA_FN void fa_mark(const fa_screen *p, fa_i64 w, int bad) {
+    ((int *)p->flags)[w] = bad;
+    ((int *)p->flags)[w - p->space.count] = 0;
+}
+
 FA_FN void fa_one_pivot(const fa_pivots *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     fa_i64 *at = (fa_i64 *)p->pivots + w * p->space.cols + j, v = *at;
     (void)i;
@@ -105,16 +111,21 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 
 /* `parts` reals an element. */
 #define FA_TYPE(t, real, parts)                                                                                    \
-    FA_FN void fa_look_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+    FA_FN int fa_unfit_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
         const real *x = (const real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                        \
-        if (!(p->part & fa_part(i, j))) return;                                                                    \
-        if (x[0] - x[0] != 0 || x[parts - 1] - x[parts - 1] != 0) ((int *)p->flags)[w] = 1;                        \
+        if (!(p->part & fa_part(i, j))) return 0;                                                                  \
+        return x[0] - x[0] != 0 || x[parts - 1] - x[parts - 1] != 0;                                               \
     }                                                                                                              \
-    FA_FN void fa_mend_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+    FA_FN void fa_unit_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
         real *x = (real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                                    \
-        if (!((const int *)p->flags)[w]) return;                                                                   \
         x[parts - 1] = 0;                                                                                          \
         x[0] = (real)(i == j);                                                                                     \
+    }                                                                                                              \
+    FA_FN void fa_look_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        if (fa_unfit_##t(p, w, i, j)) ((int *)p->flags)[w] = 1;                                                    \
+    }                                                                                                              \
+    FA_FN void fa_mend_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
+        if (((const int *)p->flags)[w]) fa_unit_##t(p, w, i, j);                                                   \
     }                                                                                                              \
     FA_FN void fa_put_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j, const real *from) {                     \
         real *to = (real *)p->out + (w * p->out_step + i * p->out_row + j * p->out_col) * parts;                   \
@@ -182,6 +193,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     }                                                                                                              \
     FA_KERNEL(factor_look_##t, fa_screen, fa_look_##t)                                                             \
     FA_KERNEL(factor_mend_##t, fa_screen, fa_mend_##t)                                                             \
+    FA_SCREEN(factor_screen_##t, fa_unfit_##t, fa_unit_##t)                                                        \
     FA_CARRY(factor_carry_##t, fa_carry_##t, fa_put_##t, real, parts)                                              \
     FA_KERNEL(factor_det_##t, fa_det, fa_det_##t)                                                                  \
     FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
@@ -214,6 +226,28 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
         for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);                              \
     }
 #define FA_KERNEL(name, params, fn) FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, fn)})
+/* A block a matrix: where there are few and small ones, launches take longer than their work. */
+#define FA_SCREEN(name, unfit, unit)                                                                               \
+    FA_IF(name)                                                                                                    \
+    (extern "C" __global__ void name(const fa_screen p) {                                                          \
+        __shared__ int bad;                                                                                        \
+        fa_i64 n = p.space.rows * p.space.cols;                                                                    \
+        for (fa_i64 w = blockIdx.x; w < p.space.count; w += gridDim.x) {                                           \
+            if (threadIdx.x == 0) bad = 0;                                                                         \
+            __syncthreads();                                                                                       \
+            for (fa_i64 e = threadIdx.x; e < n; e += blockDim.x) {                                                 \
+                fa_i64 i = fa_quotient(e, p.space.cols);                                                           \
+                if (unfit(&p, w, i, e - i * p.space.cols)) bad = 1;                                                \
+            }                                                                                                      \
+            __syncthreads();                                                                                       \
+            for (fa_i64 e = threadIdx.x; bad && e < n; e += blockDim.x) {                                          \
+                fa_i64 i = fa_quotient(e, p.space.cols);                                                           \
+                unit(&p, w, i, e - i * p.space.cols);                                                              \
+            }                                                                                                      \
+            if (threadIdx.x == 0) fa_mark(&p, w, bad);                                                             \
+            __syncthreads();                                                                                       \
+        }                                                                                                          \
+    })
 /* What lies column by column goes through tiles, so that both reading and writing touch neighbours. */
 #define FA_TILE 32
 #define FA_PASS 8 /* rows of a tile that a block takes at once: it has 256 threads (launch.c) */
@@ -249,6 +283,17 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
         for (fa_i64 w = 0; w < p->space.count; w++)                                                                \
             for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
                 for (fa_i64 j = 0; j < p->space.cols; j++) fn(p, w, i, j);                                         \
+    }
+#define FA_SCREEN(name, unfit, unit)                                                                               \
+    static inline void name(const void *given) {                                                                   \
+        const fa_screen *p = given;                                                                                \
+        fa_i64 n = p->space.rows * p->space.cols, cols = p->space.cols;                                            \
+        for (fa_i64 w = 0; w < p->space.count; w++) {                                                              \
+            int bad = 0;                                                                                           \
+            for (fa_i64 e = 0; e < n; e++) bad |= unfit(p, w, e / cols, e % cols);                                 \
+            for (fa_i64 e = 0; bad && e < n; e++) unit(p, w, e / cols, e % cols);                                  \
+            fa_mark(p, w, bad);                                                                                    \
+        }                                                                                                          \
     }
 #define FA_CARRY(name, fn, put, real, parts) FA_KERNEL(name, fa_carry, fn)
 #endif

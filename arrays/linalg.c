@@ -232,22 +232,33 @@ void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_ope
 tidei_operand *tidei_job_marks(tidei_job *j, const tidei_batch *b) {
     const tidei_batch all = {.count = b->count};
     const int64_t n = 2 * b->count;
-    tidei_operand *marks = tidei_job_work(j, TIDE_I32, &all, 1, &n);
-    tidei_job_zero(j, marks);
-    return marks;
+    return tidei_job_work(j, TIDE_I32, &all, 1, &n);
 }
 
+/* So many elements a matrix, and so many matrices, are cleared, looked at and mended in one launch. */
+#define AT_ONCE_ELEMENTS 4096
+#define AT_ONCE_MATRICES 1024
+
+/* Clears the marks, and screens. */
 static void screen(tidei_job *j, const tidei_load *l) {
     static const tidei_own_kernel look[4] = TIDEI_FACTOR_KERNELS(factor_look);
     static const tidei_own_kernel mend[4] = TIDEI_FACTOR_KERNELS(factor_mend);
+    static const tidei_own_kernel once[4] = TIDEI_FACTOR_KERNELS(factor_screen);
     static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags)};
+    const int64_t n = l->rows * l->cols;
     const fa_screen empty = {.space = {l->count, l->rows, l->cols},
                              .flags = (fa_u64)elements(l->marks) / 2 * sizeof(int32_t),
                              .step = l->step,
                              .part = l->part};
     fa_screen k = empty;
-    tidei_use uses[] = {tidei_operand_use(&l->to, TIDEI_READ),
+    tidei_use uses[] = {tidei_operand_use(&l->to, TIDEI_READ | TIDEI_WRITE),
                         tidei_operand_use(l->marks, TIDEI_READ | TIDEI_WRITE)};
+    if (n && n <= AT_ONCE_ELEMENTS && l->count <= AT_ONCE_MATRICES) {
+        tidei_job_own(j, tidei_factor_kernel(once, j->wide), uses, 2, &k, sizeof k, at, &k.space);
+        return;
+    }
+    tidei_job_zero(j, l->marks);
+    uses[0].mode = TIDEI_READ;
     tidei_job_own(j, tidei_factor_kernel(look, j->wide), uses, 2, &k, sizeof k, at, &k.space);
     k = empty;
     uses[0].mode = TIDEI_READ | TIDEI_WRITE;
@@ -262,7 +273,7 @@ tide_status tidei_load_again(void *load) {
         j->status = tidei_store_elements(j->rt, &l->to, l->from, j->op);
     else
         tidei_job_identity(j, &l->to, l->count, l->rows);
-    if (l->part) screen(j, l);
+    if (l->marks) screen(j, l);
     return j->status;
 }
 

@@ -69,13 +69,13 @@ typedef struct tidei_load {
     tidei_operand to;          /* in the shape of the source: borrowed */
     const tidei_operand *marks;
     int64_t count, rows, cols, step; /* as stored */
-    int part;                        /* what of it is screened; 0: nothing */
+    int part;                        /* what of it is screened, where there are marks */
 } tidei_load;
 
-/* i32: a library's info for each matrix, and behind them a flag for each: it was not finite. All 0 at first. */
+/* i32: a library's info for each matrix, and behind them a flag for each: it was not finite. A load with them clears them. */
 tidei_operand *tidei_job_marks(tidei_job *j, const tidei_batch *b);
-/* Copies x (its m x n matrices, or NULL: ones on the diagonal) into `to`, over the batch b. Where `marks` is given, `part` (FA_*, of
-** the matrices as they are stored) is screened. step 0: m * n. */
+/* Copies x (its m x n matrices, or NULL: ones on the diagonal) into `to`, over the batch b. Where `marks` is given, they are cleared, and `part`
+** (FA_*, of the matrices as they are stored) is screened. step 0: m * n. */
 void tidei_job_load(tidei_job *j, tidei_load *l, const tidei_input *x, const tidei_operand *to,
                     const tidei_batch *b, int64_t m, int64_t n, bool turned, int64_t step,
                     const tidei_operand *marks, int part);

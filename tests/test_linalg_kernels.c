@@ -63,6 +63,10 @@ static void mend(const trial *t, void *params, ground *g) {
     screen(t, params, g);
     g->flags[COUNT + 1] = 1;
 }
+static void screen_at_once(const trial *t, void *params, ground *g) {
+    screen(t, params, g);
+    for (int i = 0; i < 2 * COUNT; i++) g->flags[i] = 7; /* whatever was there */
+}
 static void carry(const trial *t, void *params, ground *g) {
     (void)t;
     *(fa_carry *)params = (fa_carry){.space = {COUNT, M, N},
@@ -144,6 +148,7 @@ static void order(const trial *t, void *params, ground *g) {
 #define FORMS(t, is_single, parts_)                                                                                \
     {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                                  \
         {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                                \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},                  \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},                              \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},                   \
         {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},                              \
@@ -197,6 +202,13 @@ static void check(const trial *t, const ground *g) {
     }
     if (t->fill == screen)
         for (int w = 0; w < COUNT; w++) assert_int_equal(g->flags[COUNT + w], w == 0);
+    if (t->fill == screen_at_once)
+        for (int i = 0; i < M * N; i++) {
+            assert_true(get(t, g->a, i) == (i / N == i % N));
+            assert_true(get(t, g->a, 2 * (M * N + 3) + i) == get(t, before.a, 2 * (M * N + 3) + i));
+        }
+    if (t->fill == screen_at_once)
+        for (int i = 0; i < 2 * COUNT; i++) assert_int_equal(g->flags[i], i == COUNT);
     if (t->fill == mend)
         for (int i = 0; i < M * N; i++) {
             assert_true(get(t, g->a, M * N + 3 + i) == (i / N == i % N));
