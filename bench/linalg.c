@@ -211,10 +211,13 @@ int bench_factor(bench *b) {
 }
 
 int bench_factor_small(bench *b) {
-    static const struct factor small = {"lu_32", 32, ours_lu, false, true, 64, BENCH_ROUNDS};
+    static const struct factor small[] = {{"lu_32", 32, ours_lu, false, true, 64, BENCH_ROUNDS},
+                                          {"svd_32", 32, ours_svd, true, true, 16, BENCH_ROUNDS}};
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("cuSOLVER wants cuda");
-    return compare(b, &small) ? bench_done(b, "lu_32_more") : bench_failed(small.name);
+    for (size_t i = 0; i < TIDEI_COUNT(small); i++)
+        if (!compare(b, &small[i])) return bench_failed(small[i].name);
+    return bench_done(b, "lu_32_more");
 }
 
 /* ---- first use ---- */

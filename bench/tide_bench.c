@@ -39,7 +39,7 @@ static const struct {
      "an array copied to another device, against the driver (--size; --staged: through the host)"},
     {"factor", bench_factor,
      "LU of 4096 and 8192 squared, an SVD of 2048 squared, against cuSOLVER called directly"},
-    {"factor-small", bench_factor_small, "issuing the LU of 32 x 32 floats, against the same"},
+    {"factor-small", bench_factor_small, "issuing the LU and the SVD of 32 x 32 floats, against the same"},
     {"first-use", bench_first_use, "the first and the second call of each library, and what its handle takes"},
     {"hoard", bench_hoard, "8 threads with 4 streams use all libraries and are parked: what stays in use"},
     {"workspace", bench_workspace, "the workspace of an SVD of 8192 squared (--n), and what is left of it"},
