@@ -25,12 +25,12 @@ typedef struct fa_space {
     fa_i64 count, rows, cols;
 } fa_space;
 
-/* Looks for what is not finite in a part of matrices whose rows lie one behind the other; and replaces those. Both at once also clears:
-** flags, and the infos before them. */
+/* Looks for what is not finite in a part of matrices whose rows lie one behind the other; and replaces those. What does both at once
+** may bring them from elsewhere before, and clears flags and the infos before them. */
 typedef struct fa_screen {
     fa_space space;
-    fa_u64 a, flags; /* addresses; flags: int, one a matrix, behind as many infos */
-    fa_i64 step;
+    fa_u64 a, flags, in; /* addresses; flags: int, one a matrix, behind as many infos; in 0: they are there */
+    fa_i64 step, in_row, in_col, in_step;
     int part;
 } fa_screen;
 
@@ -49,6 +49,7 @@ typedef struct fa_carry {
 typedef struct fa_pivots {
     fa_space space;       /* one row a matrix */
     fa_u64 pivots, flags; /* i64 */
+    fa_u64 narrow;        /* int: where they are; 0: in place */
     fa_i64 shift;
     fa_i64 bound; /* > 0: a number j beyond j .. bound - 1 sets the flag, and is replaced */
 } fa_pivots;
@@ -88,7 +89,7 @@ FA_FN void fa_mark(const fa_screen *p, fa_i64 w, int bad) {
 }
 
 FA_FN void fa_one_pivot(const fa_pivots *p, fa_i64 w, fa_i64 i, fa_i64 j) {
-    fa_i64 *at = (fa_i64 *)p->pivots + w * p->space.cols + j, v = *at;
+    fa_i64 k = w * p->space.cols + j, *at = (fa_i64 *)p->pivots + k, v = p->narrow ? ((int *)p->narrow)[k] : *at;
     (void)i;
     if (p->bound && (v < j || v >= p->bound)) { /* rows above are done */
         ((int *)p->flags)[w] = 1;
@@ -115,6 +116,12 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         const real *x = (const real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                        \
         if (!(p->part & fa_part(i, j))) return 0;                                                                  \
         return x[0] - x[0] != 0 || x[parts - 1] - x[parts - 1] != 0;                                               \
+    }                                                                                                              \
+    FA_FN void fa_bring_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                    \
+        const real *from = (const real *)p->in + (w * p->in_step + i * p->in_row + j * p->in_col) * parts;         \
+        real *to = (real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                                   \
+        to[0] = from[0];                                                                                           \
+        to[parts - 1] = from[parts - 1];                                                                           \
     }                                                                                                              \
     FA_FN void fa_unit_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
         real *x = (real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                                    \
@@ -193,7 +200,7 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     }                                                                                                              \
     FA_KERNEL(factor_look_##t, fa_screen, fa_look_##t)                                                             \
     FA_KERNEL(factor_mend_##t, fa_screen, fa_mend_##t)                                                             \
-    FA_SCREEN(factor_screen_##t, fa_unfit_##t, fa_unit_##t)                                                        \
+    FA_SCREEN(factor_screen_##t, fa_bring_##t, fa_unfit_##t, fa_unit_##t)                                          \
     FA_CARRY(factor_carry_##t, fa_carry_##t, fa_put_##t, real, parts)                                              \
     FA_KERNEL(factor_det_##t, fa_det, fa_det_##t)                                                                  \
     FA_KERNEL(factor_cut_##t, fa_cut, fa_cut_##t)
@@ -227,7 +234,7 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
     }
 #define FA_KERNEL(name, params, fn) FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, fn)})
 /* A block a matrix: where there are few and small ones, launches take longer than their work. */
-#define FA_SCREEN(name, unfit, unit)                                                                               \
+#define FA_SCREEN(name, bring, unfit, unit)                                                                        \
     FA_IF(name)                                                                                                    \
     (extern "C" __global__ void name(const fa_screen p) {                                                          \
         __shared__ int bad;                                                                                        \
@@ -237,6 +244,7 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
             __syncthreads();                                                                                       \
             for (fa_i64 e = threadIdx.x; e < n; e += blockDim.x) {                                                 \
                 fa_i64 i = fa_quotient(e, p.space.cols);                                                           \
+                if (p.in) bring(&p, w, i, e - i * p.space.cols);                                                   \
                 if (unfit(&p, w, i, e - i * p.space.cols)) bad = 1;                                                \
             }                                                                                                      \
             __syncthreads();                                                                                       \
@@ -284,13 +292,16 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
             for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
                 for (fa_i64 j = 0; j < p->space.cols; j++) fn(p, w, i, j);                                         \
     }
-#define FA_SCREEN(name, unfit, unit)                                                                               \
+#define FA_SCREEN(name, bring, unfit, unit)                                                                        \
     static inline void name(const void *given) {                                                                   \
         const fa_screen *p = given;                                                                                \
         fa_i64 n = p->space.rows * p->space.cols, cols = p->space.cols;                                            \
         for (fa_i64 w = 0; w < p->space.count; w++) {                                                              \
             int bad = 0;                                                                                           \
-            for (fa_i64 e = 0; e < n; e++) bad |= unfit(p, w, e / cols, e % cols);                                 \
+            for (fa_i64 e = 0; e < n; e++) {                                                                       \
+                if (p->in) bring(p, w, e / cols, e % cols);                                                        \
+                bad |= unfit(p, w, e / cols, e % cols);                                                            \
+            }                                                                                                      \
             for (fa_i64 e = 0; bad && e < n; e++) unit(p, w, e / cols, e % cols);                                  \
             fa_mark(p, w, bad);                                                                                    \
         }                                                                                                          \

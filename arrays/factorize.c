@@ -37,8 +37,14 @@ static void lu_factor(tidei_job *j, lu *f, const tidei_operand *pivots) {
     x.info = f->marks->st;
     x.again = tidei_load_again;
     x.again_arg = &f->load;
+    tidei_operand *narrow = NULL;
+    x.narrow = tidei_lapack_narrow(j->stream, &x);
+    if (x.narrow) {
+        narrow = tidei_job_work(j, TIDE_I32, b, 1, &f->least);
+        x.b.st = narrow ? narrow->st : NULL;
+    }
     tidei_job_lapack(j, &x);
-    tidei_job_pivots(j, pivots, f->marks, b->count, f->least, -1, 0);
+    tidei_job_pivots(j, pivots, narrow, f->marks, b->count, f->least, -1, 0);
 }
 
 tide_status tide_lu_factor(tide_array *a, tide_array **lu_out, tide_array **pivots_out) {

@@ -213,18 +213,20 @@ void tidei_job_identity(tidei_job *j, const tidei_operand *out, int64_t count, i
     tidei_job_carry(j, &k, out, NULL, NULL);
 }
 
-void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *marks, int64_t count,
-                      int64_t n, int64_t shift, int64_t bound) {
+void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *narrow,
+                      const tidei_operand *marks, int64_t count, int64_t n, int64_t shift, int64_t bound) {
     static const tidei_own_kernel kernel = TIDEI_FACTOR_KERNEL(factor_pivots);
-    static const size_t at[] = {offsetof(fa_pivots, pivots), offsetof(fa_pivots, flags)};
+    static const size_t at[] = {offsetof(fa_pivots, pivots), offsetof(fa_pivots, flags),
+                                offsetof(fa_pivots, narrow)};
     if (!goes_on(j)) return;
-    const tidei_use uses[] = {tidei_operand_use(pivots, TIDEI_READ | TIDEI_WRITE),
-                              tidei_operand_use(marks, TIDEI_READ | TIDEI_WRITE)};
+    tidei_use uses[3] = {tidei_operand_use(pivots, TIDEI_WRITE | (narrow ? 0 : TIDEI_READ)),
+                         tidei_operand_use(marks, TIDEI_READ | TIDEI_WRITE)};
+    if (narrow) uses[2] = tidei_operand_use(narrow, TIDEI_READ);
     fa_pivots k = {.space = {count, 1, n},
                    .flags = (fa_u64)elements(marks) / 2 * sizeof(int32_t),
                    .shift = shift,
                    .bound = bound};
-    tidei_job_own(j, &kernel, uses, 2, &k, sizeof k, at, &k.space);
+    tidei_job_own(j, &kernel, uses, narrow ? 3 : 2, &k, sizeof k, at, &k.space);
 }
 
 /* ---- working copies ---- */
@@ -235,45 +237,81 @@ tidei_operand *tidei_job_marks(tidei_job *j, const tidei_batch *b) {
     return tidei_job_work(j, TIDE_I32, &all, 1, &n);
 }
 
-/* So many elements a matrix, and so many matrices, are cleared, looked at and mended in one launch. */
-#define AT_ONCE_ELEMENTS 4096
-#define AT_ONCE_MATRICES 1024
+static fa_screen screening(const tidei_load *l) {
+    return (fa_screen){.space = {l->count, l->rows, l->cols},
+                       .flags = (fa_u64)elements(l->marks) / 2 * sizeof(int32_t),
+                       .step = l->step,
+                       .part = l->part};
+}
 
 /* Clears the marks, and screens. */
 static void screen(tidei_job *j, const tidei_load *l) {
     static const tidei_own_kernel look[4] = TIDEI_FACTOR_KERNELS(factor_look);
     static const tidei_own_kernel mend[4] = TIDEI_FACTOR_KERNELS(factor_mend);
-    static const tidei_own_kernel once[4] = TIDEI_FACTOR_KERNELS(factor_screen);
     static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags)};
-    const int64_t n = l->rows * l->cols;
-    const fa_screen empty = {.space = {l->count, l->rows, l->cols},
-                             .flags = (fa_u64)elements(l->marks) / 2 * sizeof(int32_t),
-                             .step = l->step,
-                             .part = l->part};
-    fa_screen k = empty;
-    tidei_use uses[] = {tidei_operand_use(&l->to, TIDEI_READ | TIDEI_WRITE),
+    fa_screen k = screening(l);
+    tidei_use uses[] = {tidei_operand_use(&l->to, TIDEI_READ),
                         tidei_operand_use(l->marks, TIDEI_READ | TIDEI_WRITE)};
-    if (n && n <= AT_ONCE_ELEMENTS && l->count <= AT_ONCE_MATRICES) {
-        tidei_job_own(j, tidei_factor_kernel(once, j->wide), uses, 2, &k, sizeof k, at, &k.space);
-        return;
-    }
     tidei_job_zero(j, l->marks);
-    uses[0].mode = TIDEI_READ;
     tidei_job_own(j, tidei_factor_kernel(look, j->wide), uses, 2, &k, sizeof k, at, &k.space);
-    k = empty;
+    k = screening(l);
     uses[0].mode = TIDEI_READ | TIDEI_WRITE;
     tidei_job_own(j, tidei_factor_kernel(mend, j->wide), uses, 2, &k, sizeof k, at, &k.space);
+}
+
+/* ---- few and small ones: all of it in one launch ---- */
+
+#define FEW_MATRICES   1024
+#define SMALL_ELEMENTS 4096
+
+static bool few_and_small(const tidei_load *l) {
+    int64_t n = l->rows * l->cols;
+    return l->marks && n && n <= SMALL_ELEMENTS && l->count <= FEW_MATRICES;
+}
+
+/* The kernel can bring the matrices itself: they need no cast, are here, and one step leads from each to the next. */
+static bool is_plain(const tidei_job *j, const tidei_load *l) {
+    const tidei_operand *from = l->from;
+    if (!from || from->lay.dtype != j->wide || from->st->dev != j->stream->dev) return false;
+    return l->count == 1 || (from->lay.ndim == 3 && from->lay.shape[0] == l->count);
+}
+
+/* With `from` NULL the matrices are there already. */
+static void screen_at_once(tidei_job *j, const tidei_load *l, const tidei_operand *from) {
+    static const tidei_own_kernel forms[4] = TIDEI_FACTOR_KERNELS(factor_screen);
+    static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags), offsetof(fa_screen, in)};
+    fa_screen k = screening(l);
+    tidei_use uses[3] = {tidei_operand_use(&l->to, TIDEI_WRITE | (from ? 0 : TIDEI_READ)),
+                         tidei_operand_use(l->marks, TIDEI_WRITE)};
+    if (from) {
+        const int64_t *strides = from->lay.strides + from->lay.ndim - 2;
+        size_t size = tide_dtype_size(j->wide);
+        uses[2] = tidei_operand_use(from, TIDEI_READ); /* which begins at its lowest element */
+        k.in = (fa_u64)from->lay.offset * size - uses[2].offset;
+        k.in_row = strides[l->turned ? 1 : 0];
+        k.in_col = strides[l->turned ? 0 : 1];
+        k.in_step = from->lay.ndim == 3 ? from->lay.strides[0] : 0;
+    }
+    tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, from ? 3 : 2, &k, sizeof k, at, &k.space);
 }
 
 tide_status tidei_load_again(void *load) {
     const tidei_load *l = load;
     tidei_job *j = l->j;
+    bool few = few_and_small(l);
     j->status = TIDE_OK; /* the job was well; what a try at a lower rung of the ladder lacked may be there now */
+    if (few && is_plain(j, l)) {
+        screen_at_once(j, l, l->from);
+        return j->status;
+    }
     if (l->from)
         j->status = tidei_store_elements(j->rt, &l->to, l->from, j->op);
     else
         tidei_job_identity(j, &l->to, l->count, l->rows);
-    if (l->marks) screen(j, l);
+    if (few)
+        screen_at_once(j, l, NULL);
+    else if (l->marks)
+        screen(j, l);
     return j->status;
 }
 
@@ -290,6 +328,7 @@ void tidei_job_load(tidei_job *j, tidei_load *l, const tidei_input *x, const tid
                       .rows = turned ? n : m,
                       .cols = turned ? m : n,
                       .step = step ? step : m * n,
+                      .turned = turned,
                       .part = part};
     lay->dtype = to->lay.dtype;
     lay->ndim = shape_over(b, 2, (const int64_t[]){m, n}, lay->shape);

@@ -69,7 +69,8 @@ typedef struct tidei_load {
     tidei_operand to;          /* in the shape of the source: borrowed */
     const tidei_operand *marks;
     int64_t count, rows, cols, step; /* as stored */
-    int part;                        /* what of it is screened, where there are marks */
+    bool turned;
+    int part; /* what of it is screened, where there are marks */
 } tidei_load;
 
 /* i32: a library's info for each matrix, and behind them a flag for each: it was not finite. A load with them clears them. */
@@ -107,8 +108,9 @@ void tidei_job_carry(tidei_job *j, fa_carry *k, const tidei_operand *out, const 
 void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operand *in, int64_t count, int64_t rows,
                       int64_t cols, int64_t ld, int64_t step, int part, const tidei_operand *marks);
 void tidei_job_identity(tidei_job *j, const tidei_operand *out, int64_t count, int64_t n);
-void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *marks, int64_t count,
-                      int64_t n, int64_t shift, int64_t bound);
+/* `narrow` (i32, or NULL: they are in place already) is where they are. */
+void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *narrow,
+                      const tidei_operand *marks, int64_t count, int64_t n, int64_t shift, int64_t bound);
 void tidei_job_own(tidei_job *j, const tidei_own_kernel *k, const tidei_use *uses, unsigned n, void *params,
                    size_t bytes, const size_t *at, const fa_space *space);
 void tidei_job_zero(tidei_job *j, const tidei_operand *o);

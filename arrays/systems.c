@@ -200,7 +200,7 @@ tide_array *tide_lu_solve(tide_array *lu, tide_array *pivots, tide_array *b) {
             f.marks = tidei_job_marks(&j, one);
             f.copy = tidei_job_work(&j, j.wide, one, 2, (const int64_t[]){n, n});
             tidei_job_load(&j, &f.load, &f.a, f.copy, one, n, n, true, 0, f.marks, FA_ALL);
-            tidei_job_pivots(&j, f.pivots, f.marks, one->count, n, 1, n);
+            tidei_job_pivots(&j, f.pivots, NULL, f.marks, one->count, n, 1, n);
             solve_with(&j, &f, &right, &both, x, true);
         }
     }

@@ -29,7 +29,7 @@ static void spans_of(const tidei_lapack *x, span s[4]) {
     switch (x->routine) {
     case TIDEI_GETRF:
         s[0].rows = m;
-        s[1] = (span){&x->b, least, 1, TIDE_I64, out};
+        s[1] = (span){&x->b, least, 1, x->narrow ? TIDE_I32 : TIDE_I64, out};
         break;
     case TIDEI_GETRS:
         s[0].mode = in;
@@ -98,10 +98,15 @@ static bool makes_sense(const tidei_lapack *x) {
     return ok;
 }
 
+static bool on_cuda(tide_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
+
+bool tidei_lapack_narrow(tide_stream *s, const tidei_lapack *x) {
+    return on_cuda(s) && tidei_lapack_narrow_cuda(x);
+}
+
 tide_status tidei_lapack_run(tide_stream *s, const tidei_lapack *x, const char *op) {
     tidei_check(makes_sense(x));
     if (!makes_sense(x))
         return tidei_fail(TIDE_E_INVALID, op, "%s with sizes it cannot have", tidei_lapack_name(x));
-    bool cuda = (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0;
-    return cuda ? tidei_lapack_cuda(s, x, op) : tidei_lapack_host(s, x, op);
+    return on_cuda(s) ? tidei_lapack_cuda(s, x, op) : tidei_lapack_host(s, x, op);
 }

@@ -22,7 +22,7 @@ typedef struct tidei_mats {
 
 /* All sizes >= 1. `wide` is the dtype, `real` its real counterpart (f32 for c64). In, out: what happens to each matrix.
 **            sizes                    a                          b                           c               d
-** GETRF      m, n                     in: A, out: L and U        out: pivots, i64, min(m,n)
+** GETRF      m, n, narrow             in: A, out: L and U        out: pivots, i64, min(m,n)
 ** GETRS      n, k, trans              in: L and U                in: pivots                  in: n x k, out: X
 ** POTRF      n, upper                 in: A, out: its factor; the other triangle is left as it is or filled with anything
 ** GEQRF      m, n                     in: A, out: R, reflectors  out: tau, wide, min(m,n)
@@ -30,6 +30,7 @@ typedef struct tidei_mats {
 ** GESVD      m >= n, job              destroyed                  out: s, real, n             out: U          out: V^H
 ** SYEVD      n, upper, vectors        in: A, out: V or rubbish   out: w, real, n, ascending
 ** GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H is n x n. Pivots count from 1, as LAPACK's do.
+** GETRF's pivots are i32 where that is asked for, and tidei_lapack_narrow says that it can be.
 ** `info`: i32, one a matrix, LAPACK's: 0, or > 0: GETRF's U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and
 ** SYEVD's did not converge. Always written, by the stream; ignored where a routine cannot fail (GETRS, GEQRF, ORGQR: st may be NULL). */
 typedef enum {
@@ -47,6 +48,7 @@ typedef struct tidei_lapack {
     tidei_lapack_routine routine;
     tide_dtype dtype; /* f32, f64, c64, c128 */
     int64_t m, n, k, count;
+    bool narrow;  /* GETRF */
     bool trans;   /* GETRS: of A^T */
     bool upper;   /* the triangle that is read and written */
     bool vectors; /* SYEVD */
@@ -63,11 +65,15 @@ typedef struct tidei_lapack {
 ** saying which and how to get it, or where sizes are beyond what it counts in. */
 tide_status tidei_lapack_run(tide_stream *s, const tidei_lapack *x, const char *op);
 
+/* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the widening. */
+bool tidei_lapack_narrow(tide_stream *s, const tidei_lapack *x);
+
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
 
 /* ---- the two sides (solver_host.c, solver_cuda.c) ---- */
 tide_status tidei_lapack_host(tide_stream *s, const tidei_lapack *x, const char *op);
 tide_status tidei_lapack_cuda(tide_stream *s, const tidei_lapack *x, const char *op);
+bool tidei_lapack_narrow_cuda(const tidei_lapack *x);
 /* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those unused are left out. Returns how many. `at`
 ** (may be NULL) receives which operand each is, 0 to 4. */
 unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);

@@ -61,8 +61,8 @@ static bool put_addresses(tidei_lapack_call *c, tidei_addr *to, const void *firs
     return ok;
 }
 
-/* ---- LU, by cuBLAS ---- Its pivots are ints, ours are twice as wide: cublasScopy moves words of four bytes with strides, and the
-** other halves are 0. */
+/* ---- LU, by cuBLAS ---- Its pivots are ints. Where they are to be twice as wide cublasScopy moves words of four bytes with strides,
+** and the other halves are 0. */
 
 static size_t pivots_bytes(const tidei_lapack *x) { return part((size_t)(x->count * x->n) * sizeof(int)); }
 
@@ -70,7 +70,9 @@ static bool getrf_takes(const tidei_lapack *x, const tidei_cusolver_table *t) {
     (void)t;
     return small(x, x->count > 1 ? SMALL : SMALL_ONE) && x->m == x->n && apart(x, &x->b, x->n) && x->info;
 }
-static size_t getrf_scratch(const tidei_lapack *x) { return addresses_bytes(x) + pivots_bytes(x); }
+static size_t getrf_scratch(const tidei_lapack *x) {
+    return addresses_bytes(x) + (x->narrow ? 0 : pivots_bytes(x));
+}
 
 static unsigned getrf_call(const tidei_lapack_call *c, void *matrices, int *pivots) {
     const tidei_cublas_table *t = c->blas;
@@ -82,21 +84,25 @@ static unsigned getrf_call(const tidei_lapack_call *c, void *matrices, int *pivo
     default: return t->cublasZgetrfBatched(c->handle, n, matrices, ld, pivots, info, count);
     }
 }
-static unsigned getrf_all(tidei_lapack_call *c) {
-    const tidei_lapack *x = c->x;
+static unsigned widen(tidei_lapack_call *c, const void *narrow) {
     tidei_device *d = c->s->dev->d;
     const int64_t zero = 0;
-    int pivots = (int)(x->count * x->n);
-    char *narrow = (char *)c->scratch + addresses_bytes(x);
-    if (!put_addresses(c, c->scratch, c->first.a, x->a.step)) return 0;
-    unsigned r = getrf_call(c, c->scratch, (int *)(void *)narrow);
-    if (r) return r;
+    int pivots = (int)(c->x->count * c->x->n);
     c->failed = d->ops->fill(d, c->s->ds, (tidei_addr)(uintptr_t)c->first.b, &zero, sizeof zero, (size_t)pivots);
     if (c->failed != TIDE_OK) return 0;
-    return c->blas->cublasScopy_v2(c->handle, pivots, (const float *)(void *)narrow, 1, c->first.b, 2);
+    return c->blas->cublasScopy_v2(c->handle, pivots, narrow, 1, c->first.b, 2);
+}
+static unsigned getrf_all(tidei_lapack_call *c) {
+    const tidei_lapack *x = c->x;
+    void *narrow = x->narrow ? c->first.b : (char *)c->scratch + addresses_bytes(x);
+    if (!put_addresses(c, c->scratch, c->first.a, x->a.step)) return 0;
+    unsigned r = getrf_call(c, c->scratch, narrow);
+    return r || x->narrow ? r : widen(c, narrow);
 }
 static const tidei_lapack_way getrf = {
     .by_cublas = true, .takes = getrf_takes, .scratch = getrf_scratch, .all = getrf_all};
+
+bool tidei_lapack_narrow_cuda(const tidei_lapack *x) { return x->routine == TIDEI_GETRF && getrf_takes(x, NULL); }
 
 static bool getrs_takes(const tidei_lapack *x, const tidei_cusolver_table *t) {
     (void)t;

@@ -168,7 +168,8 @@ static size_t width(const tidei_lapack *x, int operand) {
     bool pivots = x->routine == TIDEI_GETRF || x->routine == TIDEI_GETRS;
     bool reals = x->routine == TIDEI_GESVD || x->routine == TIDEI_SYEVD;
     if (operand != B || !(pivots || reals)) return tide_dtype_size(x->dtype);
-    return pivots ? sizeof(int64_t) : tide_dtype_size(x->dtype) / (is_complex(x->dtype) ? 2 : 1);
+    if (pivots) return x->narrow ? sizeof(int) : sizeof(int64_t);
+    return tide_dtype_size(x->dtype) / (is_complex(x->dtype) ? 2 : 1);
 }
 
 static void *step(void *p, const tidei_lapack_call *c, int operand, int64_t step, int64_t i) {

@@ -495,7 +495,7 @@ static void set_sizes(problem *p, int64_t gap) {
     operand(p, 0, &x->a, rows, x->n, w, gap);
     switch (x->routine) {
     case TIDEI_GETRF:
-    case TIDEI_GETRS: operand(p, 1, &x->b, least, 1, 8, gap); break;
+    case TIDEI_GETRS: operand(p, 1, &x->b, least, 1, x->narrow ? 4 : 8, gap); break;
     case TIDEI_GEQRF:
     case TIDEI_ORGQR: operand(p, 1, &x->b, least, 1, w, gap); break;
     case TIDEI_GESVD:
@@ -528,7 +528,7 @@ static char *at(const problem *p, char *const which[OPERANDS], int i, int64_t ma
     const tidei_mats *v[] = {&p->x.a, &p->x.b, &p->x.c, &p->x.d};
     size_t size = tide_dtype_size(p->x.dtype);
     if (i == 4) return which[i] + (size_t)matrix * sizeof(int);
-    if (i == 1 && (p->x.routine == TIDEI_GETRF || p->x.routine == TIDEI_GETRS)) size = 8;
+    if (i == 1 && (p->x.routine == TIDEI_GETRF || p->x.routine == TIDEI_GETRS)) size = p->x.narrow ? 4 : 8;
     if (i == 1 && (p->x.routine == TIDEI_GESVD || p->x.routine == TIDEI_SYEVD))
         size = width(real_of(type_of(p->x.dtype)));
     return which[i] + (size_t)(v[i]->offset + matrix * v[i]->step) * size;
@@ -549,7 +549,7 @@ static int one_reference(const problem *p, int64_t i) {
     int m = (int)x->m, n = (int)x->n, k = (int)x->k, ld = (int)x->a.ld, narrow[256];
     void *a = at(p, p->want, 0, i), *b = at(p, p->want, 1, i);
     switch (x->routine) {
-    case TIDEI_GETRF: return wide_lu(t, m, n, a, ld, b);
+    case TIDEI_GETRF: return x->narrow ? lu(t, m, n, a, ld, b) : wide_lu(t, m, n, a, ld, b);
     case TIDEI_GETRS:
         for (int j = 0; j < n; j++) narrow[j] = (int)((const int64_t *)b)[j];
         return solve(t, x->trans, n, k, a, ld, narrow, at(p, p->want, 2, i), (int)x->c.ld);
@@ -735,6 +735,30 @@ static void lu_and_solving(void **state) {
         all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 150, .k = 1, .trans = trans}, false, false, false);
     }
     assert_true(fake.copies > 0);
+}
+
+/* Pivots as cuBLAS gives them, where it is the one that is asked. */
+static void narrow_pivots(void **state) {
+    tidei_lapack x = {.routine = TIDEI_GETRF, .m = 5, .n = 5, .narrow = true};
+    tidei_storage info = {0};
+    tidei_lapack other = {.routine = TIDEI_GETRF, .dtype = TIDE_F64, .m = 64, .n = 64, .count = 1, .info = &info};
+    int before = fake.copies;
+    (void)state;
+    EACH_TYPE(t) {
+        x.dtype = *t;
+        x.count = 1;
+        run_whole(x, 0, true);
+        run_whole(x, 3, true);
+        x.count = 3;
+        run_whole(x, 0, true);
+    }
+    assert_int_equal(fake.copies, before);
+    assert_true(tidei_lapack_narrow_cuda(&other));
+    assert_false(tidei_lapack_narrow(stream(), &other)); /* on the host */
+    other.n = 63;
+    assert_false(tidei_lapack_narrow_cuda(&other));
+    other.m = other.n = 200;
+    assert_false(tidei_lapack_narrow_cuda(&other));
 }
 
 static void cholesky_and_qr(void **state) {
@@ -981,6 +1005,7 @@ static void each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lu_and_solving, setup, teardown),
+        cmocka_unit_test_setup_teardown(narrow_pivots, setup, teardown),
         cmocka_unit_test_setup_teardown(cholesky_and_qr, setup, teardown),
         cmocka_unit_test_setup_teardown(singular_and_eigenvalues, setup, teardown),
         cmocka_unit_test_setup_teardown(codes_are_the_callers, setup, teardown),

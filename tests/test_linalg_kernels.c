@@ -67,6 +67,15 @@ static void screen_at_once(const trial *t, void *params, ground *g) {
     screen(t, params, g);
     for (int i = 0; i < 2 * COUNT; i++) g->flags[i] = 7; /* whatever was there */
 }
+static void bring_and_screen(const trial *t, void *params, ground *g) {
+    fa_screen *p = params;
+    screen_at_once(t, params, g);
+    p->in = (uintptr_t)g->b; /* which lies by columns, upwards */
+    p->in_row = 1;
+    p->in_col = M;
+    p->in_step = M * N + 1;
+    set(t, g->b, 3 * M + 7, NAN); /* element (7, 3) */
+}
 static void carry(const trial *t, void *params, ground *g) {
     (void)t;
     *(fa_carry *)params = (fa_carry){.space = {COUNT, M, N},
@@ -139,6 +148,13 @@ static void pivots(const trial *t, void *params, ground *g) {
     g->pivots[5] = M;
     g->pivots[2 * M] = -1;
 }
+static void narrow_pivots(const trial *t, void *params, ground *g) {
+    fa_pivots *p = params;
+    pivots(t, params, g);
+    p->narrow = (uintptr_t)g->c;
+    for (int i = 0; i < COUNT * M; i++) ((int *)g->c)[i] = (int)g->pivots[i];
+    for (int i = 0; i < COUNT * M; i++) g->pivots[i] = 77;
+}
 static void order(const trial *t, void *params, ground *g) {
     (void)t;
     *(fa_order *)params = (fa_order){
@@ -149,6 +165,7 @@ static void order(const trial *t, void *params, ground *g) {
     {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                                  \
         {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                                \
         {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},                  \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_and_screen, is_single, parts_},                \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},                              \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},                   \
         {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},                              \
@@ -160,6 +177,7 @@ static const trial trials[] = {FORMS(f32, true, 1),
                                FORMS(c64, true, 2),
                                FORMS(c128, false, 2),
                                {"factor_pivots", "fa_pivots", factor_pivots, pivots, false, 1},
+                               {"factor_pivots", "fa_pivots", factor_pivots, narrow_pivots, false, 1},
                                {"factor_order", "fa_order", factor_order, order, false, 1}};
 
 /* What carry is to do, said again. */
@@ -194,7 +212,7 @@ static void check_cut(const trial *t, const ground *g) {
 static void check(const trial *t, const ground *g) {
     if (t->fill == carry || t->fill == carry_conjugates) check_carry(t, g);
     if (t->fill == cut_single || t->fill == cut_double) check_cut(t, g);
-    if (t->fill == pivots) {
+    if (t->fill == pivots || t->fill == narrow_pivots) {
         assert_int_equal(g->flags[COUNT], 1);
         assert_int_equal(g->flags[COUNT + 2], 1);
         assert_int_equal(g->pivots[5], 6);
@@ -202,12 +220,14 @@ static void check(const trial *t, const ground *g) {
     }
     if (t->fill == screen)
         for (int w = 0; w < COUNT; w++) assert_int_equal(g->flags[COUNT + w], w == 0);
-    if (t->fill == screen_at_once)
-        for (int i = 0; i < M * N; i++) {
-            assert_true(get(t, g->a, i) == (i / N == i % N));
-            assert_true(get(t, g->a, 2 * (M * N + 3) + i) == get(t, before.a, 2 * (M * N + 3) + i));
-        }
-    if (t->fill == screen_at_once)
+    bool brought = t->fill == bring_and_screen, at_once = brought || t->fill == screen_at_once;
+    for (int i = 0; at_once && i < M * N; i++) {
+        number was =
+            brought ? get(t, before.b, 2 * (M * N + 1) + i % N * M + i / N) : get(t, before.a, 2 * (M * N + 3) + i);
+        assert_true(get(t, g->a, i) == (i / N == i % N));
+        assert_true(get(t, g->a, 2 * (M * N + 3) + i) == was);
+    }
+    if (at_once)
         for (int i = 0; i < 2 * COUNT; i++) assert_int_equal(g->flags[i], i == COUNT);
     if (t->fill == mend)
         for (int i = 0; i < M * N; i++) {
