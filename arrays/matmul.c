@@ -59,17 +59,22 @@ static side side_of(const tidei_layout *l, bool left) {
 
 static tidei_layout batch_of(const tidei_layout *l) { return tidei_batch_of(l, 2); }
 
-static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+/* Why there is no product. Texts are made here alone: they cost more than all else that the host does for a small one. */
+static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
     char left[192], right[192];
     tidei_shape_text(left, sizeof left, a->ndim, a->shape);
     tidei_shape_text(right, sizeof right, b->ndim, b->shape);
     if (a->ndim == 0 || b->ndim == 0)
         return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
                           left, right);
+    return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left, right,
+                      (long long)side_of(a, true).cols, (long long)side_of(b, false).rows);
+}
+
+static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    if (a->ndim == 0 || b->ndim == 0) return no_product(a, b);
     side x = side_of(a, true), y = side_of(b, false);
-    if (x.cols != y.rows)
-        return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left,
-                          right, (long long)x.cols, (long long)y.rows);
+    if (x.cols != y.rows) return no_product(a, b);
     p->m = x.rows;
     p->n = y.cols;
     p->k = x.cols;
