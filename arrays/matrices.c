@@ -62,9 +62,9 @@ tide_status tidei_linalg_type(const tidei_operand *x, int n, const char *op, tid
                               "linear algebra computes in f32, f64, c64 and c128, not in %s: cast it",
                               tide_dtype_name(u));
         if (kind != TIDEI_KIND_FLOAT && kind != TIDEI_KIND_COMPLEX) continue;
-        tide_status s = any ? tidei_promote(t, u, op, &t) : TIDE_OK;
-        if (s != TIDE_OK) return s;
         if (!any) t = u;
+        tide_status s = t != u ? tidei_promote(t, u, op, &t) : TIDE_OK;
+        if (s != TIDE_OK) return s;
         any = true;
     }
     *out = t;
