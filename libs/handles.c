@@ -376,7 +376,9 @@ static void keep_to_cap(tidei_dev *d, table *t) {
 
 static void give(tidei_dev *d, slot *s) {
     table *t = table_of(d);
-    atomic_store(&s->used, atomic_fetch_add(&t->clock, 1) + 1);
+    atomic_store_explicit(
+        &s->used, atomic_fetch_add_explicit(&t->clock, 1, memory_order_relaxed) + 1,
+        memory_order_relaxed); /* the state, which is written next, comes after it for everybody */
     put(t, s, IDLE);
     keep_to_cap(d, t);
 }
