@@ -70,10 +70,8 @@ static tide_status differ(const call *c, int i, int j, const char *what, int64_t
 /* What the batches of the operands from `first` on broadcast to. */
 static tide_status join_batches(call *c, int first) {
     tide_status s = TIDE_OK;
-    for (int i = first; i < c->n && s == TIDE_OK; i++) {
-        tidei_layout b = tidei_batch_of(&c->x[i].lay, c->core[i]);
-        s = tidei_broadcast(&c->nbatch, c->batch, &b, c->op);
-    }
+    for (int i = first; i < c->n && s == TIDE_OK; i++)
+        s = tidei_batch_join(&c->x[i].lay, c->core[i], &c->nbatch, c->batch, c->op);
     return s;
 }
 
@@ -85,20 +83,20 @@ static tide_status check_target(call *c) {
     const int last = c->n - 1;
     const tidei_operand *t = &c->x[last];
     const char *name = c->names[last];
-    tidei_layout b = tidei_batch_of(&t->lay, c->core[last]);
+    const int nbatch = t->lay.ndim - c->core[last];
     tide_status s = join_batches(c, 0);
     if (s != TIDE_OK) return s;
-    if (c->nbatch != b.ndim || !tidei_same_dims(b.ndim, c->batch, b.shape))
+    if (c->nbatch != nbatch || !tidei_same_dims(nbatch, c->batch, t->lay.shape))
         return tidei_fail(TIDE_E_SHAPE, c->op, "the others' batch %s does not stretch to that of %s, %s",
                           tidei_shape_text(all, sizeof all, c->nbatch, c->batch), name,
-                          tidei_shape_text(mine, sizeof mine, b.ndim, b.shape));
+                          tidei_shape_text(mine, sizeof mine, nbatch, t->lay.shape));
     if (t->lay.dtype != c->dtype)
         return tidei_fail(TIDE_E_DTYPE, c->op, "%s is %s, the result %s: it is updated, so it must have that type",
                           name, tide_dtype_name(t->lay.dtype), tide_dtype_name(c->dtype));
     if (tidei_layout_repeats(&t->lay))
         return tidei_fail(TIDE_E_INVALID, c->op, "%s repeats elements (it was made by tide_broadcast_to)", name);
     for (int i = 0; i < last; i++)
-        if (!is_empty(t) && !is_empty(&c->x[i]) && tidei_operands_overlap(t, &c->x[i]))
+        if (tidei_operands_overlap(t, &c->x[i]) && !is_empty(t) && !is_empty(&c->x[i]))
             return tidei_fail(TIDE_E_INVALID, c->op, "%s, which is updated, shares memory with %s", name,
                               c->names[i]);
     return TIDE_OK;
@@ -130,23 +128,18 @@ static bool readable(const tidei_operand *o, int core) {
 }
 
 /* The i-th operand, or a copy of it that BLAS can read. To be put. */
-static tide_status ready(const call *c, int i, tidei_operand *out) {
+static tide_status ready(const call *c, int i, tidei_readied *out) {
     const tidei_operand *o = &c->x[i];
-    if (o->lay.dtype != c->dtype || !readable(o, c->core[i]))
-        return tidei_matrices_copy(o, c->core[i], c->dtype, c->op, out);
-    tidei_storage_retain(o->st);
-    *out = *o;
-    return TIDE_OK;
+    return tidei_ready(o, o->lay.dtype == c->dtype && readable(o, c->core[i]), c->core[i], c->dtype, c->op, out);
 }
 
 /* Of a readable operand. */
 static tidei_matrix matrix_of(const call *c, const tidei_operand *o, int core) {
     tidei_matrix m = {.st = o->st, .offset = o->lay.offset};
-    tidei_layout batch = tidei_batch_of(&o->lay, core);
     bool as_it_is = stored(&o->lay, core, &m.trans, &m.ld);
     tidei_check(as_it_is);
     (void)as_it_is;
-    tidei_broadcast_strides(&batch, c->nbatch, c->batch, m.batch);
+    tidei_batch_strides(&o->lay, core, c->nbatch, c->batch, m.batch);
     return m;
 }
 
@@ -234,16 +227,16 @@ static tide_status onto_target(const call *c, const tidei_operand *a, const tide
 
 static tide_status update(const call *c, bool reads, update_fn *fn) {
     tidei_dev *d = tidei_stream_here(c->rt)->dev;
-    tidei_operand a, b;
+    tidei_readied a, b;
     tidei_gemm_begin(d); /* room for copies is not made of the library's handle */
     tide_status s = ready(c, 0, &a);
     if (s == TIDE_OK) {
         s = ready(c, 1, &b);
         if (s == TIDE_OK) {
-            s = onto_target(c, &a, &b, reads, fn);
-            tidei_operand_put(&b);
+            s = onto_target(c, a.o, b.o, reads, fn);
+            tidei_readied_put(&b);
         }
-        tidei_operand_put(&a);
+        tidei_readied_put(&a);
     }
     tidei_gemm_end(d);
     return s;
@@ -393,7 +386,7 @@ static tidei_matrix number_of(const call *c, const tidei_operand *o) {
 static tide_status sums(const call *c, tidei_blas_routine routine, const tidei_operand *out) {
     static const char zeros[16];
     tidei_blas x = {.routine = routine, .dtype = c->dtype, .n = dim(c, 0, 0), .nbatch = c->nbatch};
-    tidei_operand in[2];
+    tidei_readied in[2];
     tide_status s = TIDE_OK;
     int n = 0;
     if (is_empty(out)) return TIDE_OK;
@@ -404,12 +397,12 @@ static tide_status sums(const call *c, tidei_blas_routine routine, const tidei_o
     }
     if (s == TIDE_OK) {
         memcpy(x.batch, c->batch, sizeof x.batch);
-        x.a = matrix_of(c, &in[0], 1);
-        if (n > 1) x.b = matrix_of(c, &in[1], 1);
+        x.a = matrix_of(c, in[0].o, 1);
+        if (n > 1) x.b = matrix_of(c, in[1].o, 1);
         x.c = number_of(c, out);
         s = tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
     }
-    while (n-- > 0) tidei_operand_put(&in[n]);
+    while (n-- > 0) tidei_readied_put(&in[n]);
     return s;
 }
 
@@ -489,7 +482,7 @@ static tide_status set_sides(void *arg) {
 
 static tide_status solve(system *y, int how) {
     const call *c = y->c;
-    tidei_operand a;
+    tidei_readied a;
     tidei_blas x = {.routine = TIDEI_TRSM,
                     .dtype = c->dtype,
                     .m = dim(c, 0, 0),
@@ -504,10 +497,10 @@ static tide_status solve(system *y, int how) {
     if (s == TIDE_OK) s = ready(c, 0, &a);
     if (s != TIDE_OK) return s;
     memcpy(x.batch, c->batch, sizeof x.batch);
-    x.a = matrix_of(c, &a, 2);
+    x.a = matrix_of(c, a.o, 2);
     x.c = matrix_of(c, &y->x, c->core[1]);
     s = tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
-    tidei_operand_put(&a);
+    tidei_readied_put(&a);
     return s;
 }
 

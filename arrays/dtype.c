@@ -193,7 +193,7 @@ static bool overflows(double v, tide_dtype t) {
 
 static tide_status encode_floating(double re, double im, tide_dtype t, const char *op, void *out) {
     tide_dtype part = component(t);
-    if (overflows(re, part) || overflows(im, part))
+    if (overflows(re, part) || (part != t && overflows(im, part)))
         return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s", overflows(re, part) ? re : im,
                           types[t].name);
     store_float(re, part, out);

@@ -21,9 +21,6 @@ extern const char tidei_product_text[];
 /* An operand as matrices: strides in elements. */
 typedef struct side {
     int64_t rows, cols, row, col;
-    int nbatch;
-    int64_t batch_shape[TIDE_MAX_RANK]; /* of its own */
-    int64_t batch[TIDE_MAX_RANK];       /* against the product's batch; 0 where it stretches */
 } side;
 
 typedef struct plan {
@@ -52,30 +49,30 @@ static side side_of(const tidei_layout *l, bool left) {
     x.cols = l->shape[last];
     x.row = l->strides[last - 1];
     x.col = l->strides[last];
-    x.nbatch = l->ndim - 2;
-    memcpy(x.batch_shape, l->shape, (size_t)x.nbatch * sizeof *l->shape);
     return x;
 }
 
-static tidei_layout batch_of(const tidei_layout *l) { return tidei_batch_of(l, 2); }
-
-static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+/* Why there is no product. Texts are made here alone: they cost more than all else that the host does for a small one. */
+static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
     char left[192], right[192];
     tidei_shape_text(left, sizeof left, a->ndim, a->shape);
     tidei_shape_text(right, sizeof right, b->ndim, b->shape);
     if (a->ndim == 0 || b->ndim == 0)
         return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
                           left, right);
+    return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left, right,
+                      (long long)side_of(a, true).cols, (long long)side_of(b, false).rows);
+}
+
+static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, plan *p) {
+    if (a->ndim == 0 || b->ndim == 0) return no_product(a, b);
     side x = side_of(a, true), y = side_of(b, false);
-    if (x.cols != y.rows)
-        return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left,
-                          right, (long long)x.cols, (long long)y.rows);
+    if (x.cols != y.rows) return no_product(a, b);
     p->m = x.rows;
     p->n = y.cols;
     p->k = x.cols;
-    tidei_layout ba = batch_of(a), bb = batch_of(b);
-    tide_status s = tidei_broadcast(&p->nbatch, p->batch, &ba, op);
-    if (s == TIDE_OK) s = tidei_broadcast(&p->nbatch, p->batch, &bb, op);
+    tide_status s = tidei_batch_join(a, 2, &p->nbatch, p->batch, op);
+    if (s == TIDE_OK) s = tidei_batch_join(b, 2, &p->nbatch, p->batch, op);
     if (s != TIDE_OK) return s;
     p->ndim = p->nbatch;
     memcpy(p->shape, p->batch, (size_t)p->nbatch * sizeof *p->shape);
@@ -98,33 +95,28 @@ static bool as_stored(const side *x, bool *trans, int64_t *ld) {
 }
 
 /* The operand with elements of type t, its own where that will do, else a row-major copy. To be put. */
-static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas, tidei_operand *out) {
+static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas, tidei_readied *out) {
     side x = side_of(&o->lay, left);
     bool trans;
     int64_t ld;
-    if (o->lay.dtype != t || (for_blas && !as_stored(&x, &trans, &ld)))
-        return tidei_matrices_copy(o, o->lay.ndim == 1 ? 1 : 2, t, op, out);
-    tidei_storage_retain(o->st);
-    *out = *o;
-    return TIDE_OK;
+    bool will_do = o->lay.dtype == t && (!for_blas || as_stored(&x, &trans, &ld));
+    return tidei_ready(o, will_do, o->lay.ndim == 1 ? 1 : 2, t, op, out);
 }
 
-static side side_in(const plan *p, const tidei_operand *o, bool left) {
-    side x = side_of(&o->lay, left);
-    tidei_layout batch = batch_of(&o->lay);
-    tidei_broadcast_strides(&batch, p->nbatch, p->batch, x.batch);
-    return x;
+/* Against the product's batch; 0 where it stretches. */
+static void batch_strides(const plan *p, const tidei_operand *o, int64_t *strides) {
+    tidei_batch_strides(&o->lay, 2, p->nbatch, p->batch, strides);
 }
 
 /* ---- the ways ---- */
 
 static tidei_matrix matrix_of(const plan *p, const tidei_operand *o, bool left) {
-    side x = side_in(p, o, left);
+    side x = side_of(&o->lay, left);
     tidei_matrix m = {.st = o->st, .offset = o->lay.offset};
     bool stored = as_stored(&x, &m.trans, &m.ld);
     tidei_check(stored);
     (void)stored;
-    memcpy(m.batch, x.batch, sizeof m.batch);
+    batch_strides(p, o, m.batch);
     return m;
 }
 
@@ -154,7 +146,10 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
     static const size_t at[] = {offsetof(pr_product, out), offsetof(pr_product, a), offsetof(pr_product, b)};
     const tidei_use uses[] = {tidei_operand_use(c, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
                               tidei_operand_use(b, TIDEI_READ)};
-    side x = side_in(p, a, true), y = side_in(p, b, false);
+    side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
+    int64_t x_batch[TIDE_MAX_RANK] = {0}, y_batch[TIDE_MAX_RANK] = {0};
+    batch_strides(p, a, x_batch);
+    batch_strides(p, b, y_batch);
     pr_product k = {.out = first_element(c, &uses[0]),
                     .a = first_element(a, &uses[1]),
                     .b = first_element(b, &uses[2]),
@@ -170,8 +165,8 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
     for (int i = 0; i < p->nbatch; i++) {
         k.count *= p->batch[i];
         k.shape[i] = p->batch[i];
-        k.a_batch[i] = x.batch[i];
-        k.b_batch[i] = y.batch[i];
+        k.a_batch[i] = x_batch[i];
+        k.b_batch[i] = y_batch[i];
     }
     uint64_t tiles =
         (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) * (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
@@ -204,7 +199,7 @@ static tidei_program *vector_program(tide_runtime *rt, tide_dtype t) {
 }
 
 static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
-    side x = side_in(p, a, true), y = side_in(p, b, false);
+    side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
     const int kept = p->nbatch, folded = kept + 1;
     tidei_call call;
     call.prog = vector_program(c->rt, p->dtype);
@@ -214,11 +209,11 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     call.in[0] = (tidei_view){.st = a->st, .offset = a->lay.offset};
     call.in[1] = (tidei_view){.st = b->st, .offset = b->lay.offset};
     call.out[0] = (tidei_view){.st = c->st, .offset = c->lay.offset};
+    batch_strides(p, a, call.in[0].strides);
+    batch_strides(p, b, call.in[1].strides);
     int64_t step = p->m * p->n;
     for (int i = kept; i-- > 0; step *= p->batch[i]) {
         call.shape[i] = p->batch[i];
-        call.in[0].strides[i] = x.batch[i];
-        call.in[1].strides[i] = y.batch[i];
         call.out[0].strides[i] = step;
     }
     call.shape[kept] = p->m * p->n; /* one of them is 1 */
@@ -244,15 +239,15 @@ static bool is_for_blas(tide_dtype t) {
 static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
     tide_dtype t = c->lay.dtype;
     bool blas = is_for_blas(t);
-    tidei_operand x, y;
+    tidei_readied x, y;
     tide_status s = prepare(a, true, t, blas, &x);
     if (s != TIDE_OK) return s;
     s = prepare(b, false, t, blas, &y);
     if (s == TIDE_OK) {
-        s = blas ? by_blas(p, &x, &y, c) : by_kernel(p, &x, &y, c);
-        tidei_operand_put(&y);
+        s = blas ? by_blas(p, x.o, y.o, c) : by_kernel(p, x.o, y.o, c);
+        tidei_readied_put(&y);
     }
-    tidei_operand_put(&x);
+    tidei_readied_put(&x);
     return s;
 }
 

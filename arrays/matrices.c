@@ -21,6 +21,18 @@ tidei_layout tidei_batch_of(const tidei_layout *l, int core) {
     return b;
 }
 
+tide_status tidei_batch_join(const tidei_layout *l, int core, int *nbatch, int64_t *batch, const char *op) {
+    if (l->ndim <= core) return TIDE_OK;
+    tidei_layout b = tidei_batch_of(l, core);
+    return tidei_broadcast(nbatch, batch, &b, op);
+}
+
+void tidei_batch_strides(const tidei_layout *l, int core, int nbatch, const int64_t *batch, int64_t *strides) {
+    if (!nbatch) return;
+    tidei_layout b = tidei_batch_of(l, core);
+    tidei_broadcast_strides(&b, nbatch, batch, strides);
+}
+
 tide_status tidei_matrices_copy(const tidei_operand *o, int core, tide_dtype t, const char *op,
                                 tidei_operand *out) {
     tidei_operand from = *o;
@@ -31,6 +43,12 @@ tide_status tidei_matrices_copy(const tidei_operand *o, int core, tide_dtype t, 
     s = tidei_store_elements(o->rt, out, &from, op);
     if (s != TIDE_OK) tidei_operand_put(out);
     return s;
+}
+
+tide_status tidei_ready(const tidei_operand *o, bool will_do, int core, tide_dtype t, const char *op,
+                        tidei_readied *out) {
+    out->o = will_do ? o : &out->copy;
+    return will_do ? TIDE_OK : tidei_matrices_copy(o, core, t, op, &out->copy);
 }
 
 tide_status tidei_linalg_type(const tidei_operand *x, int n, const char *op, tide_dtype *out) {
@@ -44,9 +62,9 @@ tide_status tidei_linalg_type(const tidei_operand *x, int n, const char *op, tid
                               "linear algebra computes in f32, f64, c64 and c128, not in %s: cast it",
                               tide_dtype_name(u));
         if (kind != TIDEI_KIND_FLOAT && kind != TIDEI_KIND_COMPLEX) continue;
-        tide_status s = any ? tidei_promote(t, u, op, &t) : TIDE_OK;
-        if (s != TIDE_OK) return s;
         if (!any) t = u;
+        tide_status s = t != u ? tidei_promote(t, u, op, &t) : TIDE_OK;
+        if (s != TIDE_OK) return s;
         any = true;
     }
     *out = t;

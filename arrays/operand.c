@@ -57,9 +57,10 @@ tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {
 
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b) {
     int64_t a_lo, a_hi, b_lo, b_hi;
+    if (a->st != b->st) return false;
     tidei_layout_extent(&a->lay, &a_lo, &a_hi);
     tidei_layout_extent(&b->lay, &b_lo, &b_hi);
-    return a->st == b->st && a_lo < b_hi && b_lo < a_hi;
+    return a_lo < b_hi && b_lo < a_hi;
 }
 
 /* ---- results ---- */

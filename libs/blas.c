@@ -94,15 +94,14 @@ void tidei_gemm_simplify(tidei_gemm *g) {
     g->nbatch--;
 }
 
-tide_status tidei_gemm_batched(tide_stream *s, const tidei_gemm *given, const char *op) {
-    tidei_gemm g = *given;
-    tidei_check(g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.c.trans && tidei_gemm_takes(s->dev, g.dtype));
-    tidei_gemm_simplify(&g);
-    const unsigned update = TIDEI_WRITE | (tidei_is_zero(g.beta) ? 0 : TIDEI_READ);
-    const tidei_use uses[3] = {use_of(g.nbatch, g.batch, &g.a, g.m, g.k, g.dtype, TIDEI_READ),
-                               use_of(g.nbatch, g.batch, &g.b, g.k, g.n, g.dtype, TIDEI_READ),
-                               use_of(g.nbatch, g.batch, &g.c, g.m, g.n, g.dtype, update)};
-    return on_cuda(s) ? tidei_gemm_cuda(s, &g, uses, op) : tidei_gemm_host(s, &g, uses, op);
+tide_status tidei_gemm_batched(tide_stream *s, tidei_gemm *g, const char *op) {
+    tidei_check(g->m >= 1 && g->n >= 1 && g->k >= 1 && !g->c.trans && tidei_gemm_takes(s->dev, g->dtype));
+    tidei_gemm_simplify(g);
+    const unsigned update = TIDEI_WRITE | (tidei_is_zero(g->beta) ? 0 : TIDEI_READ);
+    const tidei_use uses[3] = {use_of(g->nbatch, g->batch, &g->a, g->m, g->k, g->dtype, TIDEI_READ),
+                               use_of(g->nbatch, g->batch, &g->b, g->k, g->n, g->dtype, TIDEI_READ),
+                               use_of(g->nbatch, g->batch, &g->c, g->m, g->n, g->dtype, update)};
+    return on_cuda(s) ? tidei_gemm_cuda(s, g, uses, op) : tidei_gemm_host(s, g, uses, op);
 }
 
 /* ---- the other routines ---- */

@@ -29,9 +29,9 @@ typedef struct tidei_gemm {
 /* f32, f64, c64, c128 everywhere; f16 and bf16 (accumulated in f32) on cuda. */
 bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 
-/* Submits the products to s. May allocate a workspace and climb. TIDE_E_UNSUPPORTED where the device's library is not
-** installed, saying which and how to get it. */
-tide_status tidei_gemm_batched(tide_stream *s, const tidei_gemm *g, const char *op);
+/* Submits the products to s; g is simplified on the way. May allocate a workspace and climb. TIDE_E_UNSUPPORTED where the device's
+** library is not installed, saying which and how to get it. */
+tide_status tidei_gemm_batched(tide_stream *s, tidei_gemm *g, const char *op);
 
 /* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is under way that needs it, so
 ** what letting go of it gave would be wanted back at once. */

@@ -40,6 +40,7 @@ typedef struct table {
     pthread_cond_t changed;
     _Atomic unsigned waiting;
     _Atomic uint64_t changes; /* that waiters were woken for: written under the lock */
+    _Atomic tidei_cu_ctx ctx; /* the device's; NULL: not asked for yet */
 } table;
 
 struct tidei_handles {
@@ -66,19 +67,31 @@ static kind_state *state_of(table *t, const tidei_handle_kind *k) {
 
 typedef struct context {
     const tidei_cu *cu;
-    tidei_cu_ctx ctx;
+    bool pushed;
 } context;
 
+/* It stays the same while the device is open, so it is asked for once. Of a lost one the driver is asked, which may refuse. */
+static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstream *ds, tidei_cu_ctx *out) {
+    _Atomic tidei_cu_ctx *known = &table_of(d)->ctx;
+    *out = atomic_load_explicit(known, memory_order_acquire);
+    if (tidei_likely(*out && !atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return TIDEI_CU_SUCCESS;
+    tidei_cu_result r = cu->cuStreamGetCtx(d->d->ops->stream_native(d->d, ds), out);
+    if (r == TIDEI_CU_SUCCESS) atomic_store_explicit(known, *out, memory_order_release);
+    return r;
+}
+
+/* Where it is current already it only has to stay so: pushing and popping cost more than asking. */
 static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
     tide_stream *own =
         d->stream0; /* not the call's, which may be CUDA's default one, of whatever context is current */
     tidei_dstream *ds = own->ds;
+    tidei_cu_ctx ours, now = NULL;
     if (!ds) return tidei_lost(d, op); /* only a lost device's default stream goes before its libraries */
-    tidei_cu_stream native = d->d->ops->stream_native(d->d, ds);
     tide_status status = tidei_cu_open(&c->cu);
     if (status != TIDE_OK) return status;
-    tidei_cu_result r = c->cu->cuStreamGetCtx(native, &c->ctx);
-    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuCtxPushCurrent(c->ctx);
+    tidei_cu_result r = find_context(d, c->cu, ds, &ours);
+    c->pushed = r == TIDEI_CU_SUCCESS && (c->cu->cuCtxGetCurrent(&now) != TIDEI_CU_SUCCESS || now != ours);
+    if (c->pushed) r = c->cu->cuCtxPushCurrent(ours);
     return r == TIDEI_CU_SUCCESS
                ? TIDE_OK
                : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)", tidei_cu_name(c->cu, r), r);
@@ -86,7 +99,7 @@ static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
 
 static void leave_context(const context *c) {
     tidei_cu_ctx ours;
-    c->cu->cuCtxPopCurrent(&ours);
+    if (c->pushed) c->cu->cuCtxPopCurrent(&ours);
 }
 
 /* ---- failures ---- */
@@ -363,7 +376,9 @@ static void keep_to_cap(tidei_dev *d, table *t) {
 
 static void give(tidei_dev *d, slot *s) {
     table *t = table_of(d);
-    atomic_store(&s->used, atomic_fetch_add(&t->clock, 1) + 1);
+    atomic_store_explicit(
+        &s->used, atomic_fetch_add_explicit(&t->clock, 1, memory_order_relaxed) + 1,
+        memory_order_relaxed); /* the state, which is written next, comes after it for everybody */
     put(t, s, IDLE);
     keep_to_cap(d, t);
 }

@@ -1,31 +1,36 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
 #include "libs/loaded.h"
 
-static const void *current(const tidei_loaded *l) {
-    return l->replaced ? l->replaced : l->opened ? l->table : NULL;
+/* Under the lock. */
+static void settle(tidei_loaded *l) {
+    atomic_store_explicit(&l->now, l->replaced ? l->replaced : l->opened ? l->table : NULL, memory_order_release);
 }
 
-tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out) {
+__attribute__((noinline)) static tide_status open_first(tidei_loaded *l, const char *op, const void **out) {
     tide_status s = TIDE_OK;
     pthread_mutex_lock(&l->lock);
-    if (!current(l)) {
+    if (!tidei_loaded_now(l)) {
         s = l->open(l->table, op);
         l->opened = s == TIDE_OK;
+        settle(l);
     }
-    if (s == TIDE_OK) *out = current(l);
+    if (s == TIDE_OK) *out = tidei_loaded_now(l);
     pthread_mutex_unlock(&l->lock);
     return s;
 }
 
-const void *tidei_loaded_now(tidei_loaded *l) {
-    pthread_mutex_lock(&l->lock);
-    const void *t = current(l);
-    pthread_mutex_unlock(&l->lock);
-    return t;
+tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out) {
+    const void *t = tidei_loaded_now(l);
+    if (tidei_unlikely(!t)) return open_first(l, op, out);
+    *out = t;
+    return TIDE_OK;
 }
+
+const void *tidei_loaded_now(tidei_loaded *l) { return atomic_load_explicit(&l->now, memory_order_acquire); }
 
 void tidei_loaded_use(tidei_loaded *l, const void *table) {
     pthread_mutex_lock(&l->lock);
     l->replaced = table;
+    settle(l);
     pthread_mutex_unlock(&l->lock);
 }

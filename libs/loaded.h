@@ -10,8 +10,10 @@ typedef struct tidei_loaded {
     /* Finds the library and fills `table`. Under the lock; on failure the table stays as it was, and the next call tries again. */
     tide_status (*open)(void *table, const char *op);
     void *table;
-    bool opened;
+    bool opened;          /* under the lock, like the next one */
     const void *replaced; /* by a test */
+    _Atomic(const void *)
+        now; /* what callers get; NULL: it is to be opened. Looked at without the lock, at every call */
 } tidei_loaded;
 
 tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out);

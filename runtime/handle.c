@@ -273,7 +273,7 @@ static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare,
         }
     }
     *end = NULL;
-    atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
+    if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
     atomic_store_explicit(burials, before + 2, memory_order_release);
     for (tidei_handle *h = noted, *next; h; h = next) {
         next = h->next;

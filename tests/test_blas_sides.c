@@ -21,10 +21,14 @@ static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (voi
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     return (void)s, *out = (tidei_cu_ctx)(void *)&fake.context, 0;
 }
+static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = NULL, 0; }
 static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, fake.depth++, 0; }
 static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, fake.depth--, 0; }
-static const tidei_cu driver = {
-    .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
+static const tidei_cu driver = {.cuGetErrorName = f_name,
+                                .cuStreamGetCtx = f_context,
+                                .cuCtxGetCurrent = f_current,
+                                .cuCtxPushCurrent = f_push,
+                                .cuCtxPopCurrent = f_pop};
 
 static tidei_cublas_status f_create(tidei_cublas_handle *out) {
     return *out = (tidei_cublas_handle)(void *)&fake.handle, 0;

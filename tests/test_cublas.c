@@ -10,8 +10,9 @@
 
 static struct {
     tide_runtime *rt;
-    int made, destroyed, products, depth; /* contexts pushed */
+    int made, destroyed, products, depth, asked; /* contexts pushed; how often one was asked for */
     bool no_context;
+    tidei_cu_ctx current, pushed; /* the program's own, the last pushed one */
     tidei_addr held;
     char handle, context;
 } fake;
@@ -19,19 +20,29 @@ static struct {
 /* ---- the doubles ---- */
 
 static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_ctx ours(void) { return (tidei_cu_ctx)(void *)&fake.context; }
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     (void)s;
-    *out = (tidei_cu_ctx)(void *)&fake.context;
-    return fake.no_context ? 1 : 0;
+    fake.asked++;
+    return *out = ours(), 0;
 }
-static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, fake.depth++, 0; }
-static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, fake.depth--, 0; }
-static const tidei_cu driver = {
-    .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
+static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.depth ? fake.pushed : fake.current, 0; }
+static tidei_cu_result f_push(tidei_cu_ctx c) {
+    if (fake.no_context) return 1;
+    fake.pushed = c;
+    return fake.depth++, 0;
+}
+static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.pushed, fake.depth--, 0; }
+static bool entered(void) { return (fake.depth ? fake.pushed : fake.current) == ours() && fake.depth <= 1; }
+static const tidei_cu driver = {.cuGetErrorName = f_name,
+                                .cuStreamGetCtx = f_context,
+                                .cuCtxGetCurrent = f_current,
+                                .cuCtxPushCurrent = f_push,
+                                .cuCtxPopCurrent = f_pop};
 
 static tidei_cublas_status f_create(tidei_cublas_handle *out) {
     tidei_device *d = fake.rt->devs[0].d;
-    assert_int_equal(fake.depth, 1);
+    assert_true(entered());
     assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, HANDLE_TAKES, &fake.held));
     *out = (tidei_cublas_handle)(void *)&fake.handle;
     return fake.made++, TIDEI_CUBLAS_SUCCESS;
@@ -39,7 +50,7 @@ static tidei_cublas_status f_create(tidei_cublas_handle *out) {
 static tidei_cublas_status f_destroy(tidei_cublas_handle h) {
     tidei_device *d = fake.rt->devs[0].d;
     assert_ptr_equal(h, &fake.handle);
-    assert_int_equal(fake.depth, 1);
+    assert_true(entered());
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.held, HANDLE_TAKES);
     return fake.destroyed++, TIDEI_CUBLAS_SUCCESS;
 }
@@ -58,6 +69,7 @@ static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation 
     (void)ta, (void)tb, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)at, (void)lda, (void)b, (void)bt;
     (void)ldb, (void)beta, (void)c, (void)ct, (void)ldc, (void)compute, (void)algo;
     assert_ptr_equal(h, &fake.handle);
+    assert_true(entered());
     return fake.products++, TIDEI_CUBLAS_SUCCESS;
 }
 static const tidei_cublas_table table = {.cublasCreate_v2 = f_create,
@@ -124,6 +136,23 @@ static void one_handle_serves_all(void **state) {
     assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
 }
 
+/* In the device's context, which is pushed where it is not current, and not left current where it was not. */
+static void all_is_done_in_the_context(void **state) {
+    (void)state;
+    assert_ok(product());
+    assert_int_equal(fake.depth, 0);
+    fake.current = (tidei_cu_ctx)(void *)&fake.handle; /* another one */
+    assert_ok(product());
+    assert_int_equal(fake.depth, 0);
+    fake.no_context = true; /* none can be pushed */
+    assert_int_equal(product(), TIDE_E_DEVICE);
+    fake.current = ours();
+    assert_ok(product()); /* nor has to be */
+    assert_int_equal(fake.products, 3);
+    assert_int_equal(fake.asked, 1);
+    fake.no_context = false;
+}
+
 /* A product that finds no room for its workspace does not make it of the handle it is about to use. */
 static void a_product_keeps_its_handle(void **state) {
     tidei_storage *rest, *last;
@@ -183,6 +212,7 @@ static void a_drop_that_fails_loses_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(the_ladder_drops_an_idle_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(a_drop_that_fails_loses_nothing, setup, teardown),

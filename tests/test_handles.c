@@ -39,15 +39,20 @@ static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     *out = (tidei_cu_ctx)(void *)&fake.context;
     return fake.no_context ? 1 : 0;
 }
+static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = NULL, 0; }
 static tidei_cu_result f_push(tidei_cu_ctx c) {
     (void)c;
+    if (fake.no_context) return 1;
     depth++;
     atomic_fetch_add(&fake.entered, 1);
     return 0;
 }
 static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, depth--, 0; }
-static const tidei_cu driver = {
-    .cuGetErrorName = f_name, .cuStreamGetCtx = f_context, .cuCtxPushCurrent = f_push, .cuCtxPopCurrent = f_pop};
+static const tidei_cu driver = {.cuGetErrorName = f_name,
+                                .cuStreamGetCtx = f_context,
+                                .cuCtxGetCurrent = f_current,
+                                .cuCtxPushCurrent = f_push,
+                                .cuCtxPopCurrent = f_pop};
 
 enum { NO_MEMORY = 3, BROKEN = 9 };
 static const char the_lib = 'L';

@@ -11,7 +11,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tidei_cu table; /* complete once `opened` */
 static bool opened;
-static const tidei_cu *replaced; /* by a test */
+static const tidei_cu *replaced;      /* by a test */
+static _Atomic(const tidei_cu *) now; /* what callers get; NULL: not opened yet. Libraries ask at every call */
 
 typedef struct finder {
     void *lib;
@@ -94,20 +95,34 @@ static tide_status open_table(void) {
     return TIDE_OK;
 }
 
-tide_status tidei_cu_open(const tidei_cu **out) {
+/* Under the lock. */
+static void settle(void) {
+    atomic_store_explicit(&now, replaced ? replaced : opened ? &table : NULL, memory_order_release);
+}
+
+__attribute__((noinline)) static tide_status open_first(const tidei_cu **out) {
     tide_status s = TIDE_OK;
-    if (tidei_forked())
-        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; the GPU stays with its parent");
     pthread_mutex_lock(&lock);
     if (!replaced && !opened) s = open_table();
-    if (s == TIDE_OK) *out = replaced ? replaced : &table;
+    settle();
+    if (s == TIDE_OK) *out = atomic_load(&now);
     pthread_mutex_unlock(&lock);
     return s;
+}
+
+tide_status tidei_cu_open(const tidei_cu **out) {
+    const tidei_cu *t = atomic_load_explicit(&now, memory_order_acquire);
+    if (tidei_forked())
+        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; the GPU stays with its parent");
+    if (tidei_unlikely(!t)) return open_first(out);
+    *out = t;
+    return TIDE_OK;
 }
 
 void tidei_cu_use(const tidei_cu *t) {
     pthread_mutex_lock(&lock);
     replaced = t;
+    settle();
     pthread_mutex_unlock(&lock);
 }
 
