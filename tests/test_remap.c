@@ -378,7 +378,9 @@ static void long_islands_whose_calls_fail(void **state) {
     for (unsigned k = 0; k < 4; k++) {
         enum tidei_fault_slot slot = k < 2 ? TIDEI_FAULT_MAP : TIDEI_FAULT_ANY;
         at_fault = (struct islands_case){2, LONG, slot, TIDE_E_DEVICE, k % 2, 0};
-        for (uint64_t n = 1; islands_fail(n); n++) {}
+        /* what loses the device are three calls in a row at least: one that unmaps, two that map */
+        uint64_t each = brief() && slot == TIDEI_FAULT_ANY ? 3 : 1;
+        for (uint64_t n = 1; islands_fail(n); n += each) {}
         assert_true(k == 0 ? !at_fault.lost : k == 2 || at_fault.lost);
     }
 }
