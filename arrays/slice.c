@@ -195,24 +195,27 @@ tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *
     if (ndim < 0 || ndim > TIDE_MAX_RANK)
         return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d", TIDE_MAX_RANK, ndim);
     if (ndim && !shape) return tidei_fail(TIDE_E_INVALID, op, "shape is NULL with %d dimensions", ndim);
-    tidei_shape_text(from, sizeof from, l->ndim, l->shape);
-    tidei_shape_text(to, sizeof to, ndim, shape);
     for (int i = 0; i < ndim; i++) {
         out[i] = shape[i];
         if (shape[i] == -1 && open < 0)
             open = i;
         else if (shape[i] < 0)
-            return tidei_fail(TIDE_E_SHAPE, op, "%s: dimension %d is negative%s", to, i,
+            return tidei_fail(TIDE_E_SHAPE, op, "%s: dimension %d is negative%s",
+                              tidei_shape_text(to, sizeof to, ndim, shape), i,
                               shape[i] == -1 ? " a second time" : "");
         else if (__builtin_mul_overflow(known, shape[i], &known))
-            return tidei_fail(TIDE_E_SHAPE, op, "%s has 2^63 elements or more, %s has %" PRId64, to, from, size);
+            return tidei_fail(TIDE_E_SHAPE, op, "%s has 2^63 elements or more, %s has %" PRId64,
+                              tidei_shape_text(to, sizeof to, ndim, shape),
+                              tidei_shape_text(from, sizeof from, l->ndim, l->shape), size);
     }
     if (open >= 0 && known == 0)
-        return tidei_fail(TIDE_E_SHAPE, op, "%s: -1 stands for no certain number beside a dimension of 0", to);
+        return tidei_fail(TIDE_E_SHAPE, op, "%s: -1 stands for no certain number beside a dimension of 0",
+                          tidei_shape_text(to, sizeof to, ndim, shape));
     if (open >= 0) known *= out[open] = size / known;
     if (known != size)
-        return tidei_fail(TIDE_E_SHAPE, op, "%s with %" PRId64 " element%s does not reshape to %s", from, size,
-                          size == 1 ? "" : "s", to);
+        return tidei_fail(TIDE_E_SHAPE, op, "%s with %" PRId64 " element%s does not reshape to %s",
+                          tidei_shape_text(from, sizeof from, l->ndim, l->shape), size, size == 1 ? "" : "s",
+                          tidei_shape_text(to, sizeof to, ndim, shape));
     return tidei_shape_check(l->dtype, ndim, out, op);
 }
 
