@@ -44,15 +44,20 @@ void tidei_reclaimables_close(tide_runtime *rt); /* nobody calls any more */
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
 static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
                                              void *arg); /* runtime.h */
+/* The same for memory that is no pool's: a library's, the driver's. Of use to it is only what went back to the device, so pools clear
+** whole pages for it. */
+static inline tide_status tidei_outside_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
+                                                     tidei_attempt_fn attempt, void *arg); /* runtime.h */
 /* Its long ways: from the first attempt on, which was made without flags, where no error stood; and all of it, where one does or there
 ** is a soft limit. */
 typedef struct tidei_attempted {
     tide_status status;
     uint64_t seen; /* climbs that had ended before */
 } tidei_attempted;
-tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
-                                tidei_attempted first);
-tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
+tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg, tidei_attempted first);
+tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg);
 
 /* The same for a block of pinned or unified memory, whose attempt may also return TIDE_E_HOST_NOMEM: that too is climbed for, and
 ** reported if it stays so. */
