@@ -151,14 +151,17 @@ static size_t lacking(const struct climb *c) {
     return c->bytes > left ? c->bytes - left : c->bytes;
 }
 
-/* For a request outside the pools pages are cleared, where enough is free on them. */
+/* Where so much is free on pages. */
+static size_t clear(tidei_dev *d, unsigned kinds, size_t bytes) {
+    tidei_pool_stats ps;
+    tidei_pools_stats_of(d, kinds, &ps);
+    return ps.cached + ps.parked < bytes ? 0 : tidei_pools_clear(d, kinds, bytes);
+}
+
+/* For a request outside the pools pages are cleared too. */
 static size_t give_to_driver(const struct climb *c) {
     size_t wanted = c->outside ? lacking(c) : 0, bytes = trim(c);
-    if (bytes >= wanted) return bytes;
-    tidei_pool_stats ps;
-    tidei_pools_stats_of(c->d, kinds_of(c), &ps);
-    if (ps.cached + ps.parked < wanted - bytes) return bytes;
-    return bytes + tidei_pools_clear(c->d, kinds_of(c), wanted - bytes);
+    return bytes < wanted ? bytes + clear(c->d, kinds_of(c), wanted - bytes) : bytes;
 }
 /* Arrays among what they let go are dead, and in the queue. */
 static size_t purge(const struct climb *c, tidei_reclaim_slot which) {
@@ -672,6 +675,18 @@ size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) after += taken(d);
     t->depth_climb--;
     return before > after ? before - after : 0;
+}
+
+size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes) {
+    tidei_thread *t = tidei_thread_get(d->rt);
+    tidei_saved_error before;
+    if (!may_reclaim(t)) return 0;
+    tidei_error_save(&before);
+    t->depth_climb++;
+    size_t given = clear(d, TIDEI_KINDS_ON_DEVICE, bytes);
+    t->depth_climb--;
+    tidei_error_restore(&before);
+    return given;
 }
 
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {

@@ -72,6 +72,8 @@ tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t byt
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to the driver; from inside a callback of
 ** the ladder's it does nothing. */
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
+/* Gives so many bytes back by moving blocks off their pages, where as much is free on those; likewise. */
+size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes);
 /* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
 ** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
 size_t tidei_hard_limit(tidei_dev *d);

@@ -69,6 +69,7 @@ static size_t share(const tidei_tide *p, const struct stock *a, size_t bytes) {
 
 size_t tidei_tide_clear(tidei_pool *pool, size_t bytes) {
     tidei_tide *p = (tidei_tide *)pool;
+    if (!p->base.mover) return 0;
     struct stock a = stock_of(p);
     /* Where all pages have one size the parts of pages at both ends of a piece are less than one together. */
     const size_t one = p->page_bytes - p->granule, two = 2 * (a.largest - p->granule);
