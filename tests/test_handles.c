@@ -105,16 +105,20 @@ static const unsigned short_codes[] = {NO_MEMORY};
 static unsigned create_one(const void *l, void **out);
 static unsigned create_other(const void *l, void **out);
 static unsigned create_third(const void *l, void **out);
-#define KIND(text, maker)                                                                                          \
+static unsigned create_large(const void *l, void **out);
+#define KIND(text, maker, bytes)                                                                                   \
     {                                                                                                              \
-        .name = text, .about = TAKES, .most = 2 * TAKES, .lib = lib, .create = maker, .destroy = f_destroy,        \
+        .name = text, .about = bytes, .most = 2 * (bytes), .lib = lib, .create = maker, .destroy = f_destroy,      \
         .set_stream = f_stream, .set_workspace = f_workspace, .short_codes = short_codes, .nshort = 1              \
     }
-static const tidei_handle_kind one_kind = KIND("libone", create_one), other_kind = KIND("libother", create_other),
-                               third_kind = KIND("libthree", create_third);
+static const tidei_handle_kind one_kind = KIND("libone", create_one, TAKES),
+                               other_kind = KIND("libother", create_other, TAKES),
+                               third_kind = KIND("libthree", create_third, TAKES),
+                               large_kind = KIND("liblarge", create_large, 12 * TAKES);
 static unsigned create_one(const void *l, void **out) { return create_of(l, out, &one_kind); }
 static unsigned create_other(const void *l, void **out) { return create_of(l, out, &other_kind); }
 static unsigned create_third(const void *l, void **out) { return create_of(l, out, &third_kind); }
+static unsigned create_large(const void *l, void **out) { return create_of(l, out, &large_kind); }
 
 /* ---- calls ---- */
 
@@ -861,6 +865,52 @@ static void other_pools_keep_what_they_have(void **state) {
     }
 }
 
+/* A large handle among blocks of all sizes, some of which are pinned. A pinned block is a small one, on two pages at most, on which
+** nothing else may be counted on. */
+enum { PINNED = 4, LARGEST = 8 * PAGE, MEMORY_PAGES = 128, LARGE_PAGES = 48 };
+static size_t takes_up(const tidei_storage *st) { return tidei_round_up(st->bytes, 256); }
+static void random_blocks(unsigned seed, tidei_storage **st, unsigned n, tidei_storage **pinned) {
+    size_t most = (MEMORY_PAGES - LARGE_PAGES - 2 - 2 * PINNED) * PAGE, live = 0;
+    uint32_t dice = seed * 2654435761u + 1;
+    for (unsigned i = 0; i < n && live < (MEMORY_PAGES - 2) * PAGE - LARGEST; i++) {
+        dice = dice * 1664525 + 1013904223;
+        size_t bytes = ((size_t)1024 << (dice >> 8) % 10) * (4 + (dice >> 20) % 4) / 4;
+        live += takes_up(st[i] = hold(tidei_min_size(bytes, LARGEST)));
+    }
+    for (unsigned k = 0; k < PINNED || live > most;) {
+        dice = dice * 1664525 + 1013904223;
+        tidei_storage **one = &st[(dice >> 8) % n];
+        if (!*one || (k < PINNED && (*one)->bytes > PAGE)) continue;
+        if (k < PINNED) {
+            tidei_storage_pin(pinned[k++] = *one);
+        } else {
+            live -= takes_up(*one);
+            tidei_storage_release(*one);
+        }
+        *one = NULL;
+    }
+}
+static void pinned_blocks_cost_their_pages_alone(void **state) {
+    enum { MANY_BLOCKS = 400 };
+    unsigned failed = 0;
+    for (unsigned seed = 0; seed < (test_quick() ? 30u : 200u); seed++) {
+        tidei_storage *st[MANY_BLOCKS] = {NULL}, *pinned[PINNED];
+        teardown(state);
+        open_with("8MiB");
+        fake.takes = LARGE_PAGES * PAGE;
+        random_blocks(seed, st, MANY_BLOCKS, pinned);
+        tide_status status = call_on(fake.rt->devs[0].stream0, &large_kind, &(step){0});
+        failed += status != TIDE_OK;
+        for (unsigned i = 0; i < PINNED; i++) {
+            tidei_storage_unpin(pinned[i]);
+            tidei_storage_release(pinned[i]);
+        }
+        for (unsigned i = 0; i < MANY_BLOCKS; i++)
+            if (st[i]) tidei_storage_release(st[i]);
+    }
+    assert_int_equal(failed, 0);
+}
+
 /* Pages of four times the device's, which large requests got: a handle needs them whole as well. */
 static void larger_pages_are_cleared_too(void **state) {
     enum { LARGE = 4 * PAGE, PIECE = 5 * PAGE / 2, PIECES = 64 * TIDEI_MIB / PIECE, LET_GO = 7 };
@@ -1112,6 +1162,7 @@ int main(void) {
         CASE(pinned_blocks_leave_no_room),
         CASE(other_pools_keep_what_they_have),
         CASE(larger_pages_are_cleared_too),
+        CASE(pinned_blocks_cost_their_pages_alone),
         CASE(no_failure_on_the_way_loses_anything),
         CASE(callers_and_a_reclaimer),
         CASE(a_handle_comes_and_goes_among_arrays),
