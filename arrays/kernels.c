@@ -14,7 +14,7 @@
 #include <xxhash.h>
 
 #define BUCKETS      256              /* a program has tens of kernels, a long-lived one hundreds */
-#define LOADED_BYTES (64 * TIDEI_KIB) /* what loading one is taken to need of the device, for the report */
+#define LOADED_BYTES (64 * TIDEI_KIB) /* what loading one is taken to need of the device */
 
 typedef struct kernel {
     struct kernel *next;
@@ -106,7 +106,7 @@ static tide_status attempt(void *arg, unsigned flags) {
 static tide_status compile_and_load(building *b, const char *op) {
     tide_runtime *rt = b->e->d->rt;
     uint64_t start = tidei_now_ns();
-    tide_status s = tidei_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
+    tide_status s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (b->compiled) {
         atomic_fetch_add(&rt->kernels_compiled, 1);
         tidei_log(rt, TIDE_LOG_DEBUG, "compiled kernel %s in %.1f ms", b->e->name,
@@ -120,7 +120,7 @@ static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, s
                       tide_status *s) {
     tide_runtime *rt = b->e->d->rt;
     if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->image, &b->image_bytes)) return false;
-    *s = tidei_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
+    *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
     if (*s != TIDE_E_DEVICE) return true;
     /* The driver does not take it: made for another one, perhaps. */

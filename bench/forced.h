@@ -34,7 +34,7 @@ typedef struct forced_figures {
     uint64_t least_spare; /* of the unforced failures: what the limit still allowed */
 } forced_figures;
 
-/* `apart`: what counts against the limit all the time besides (state that cannot be dropped). `scans`: the collector does. */
+/* `apart`: what is to be had besides at any time (libraries' handles, which need whole pages). `scans`: the collector does. */
 void forced_check(const forced_event *at, size_t n, uint64_t limit, uint64_t apart, bool scans,
                   forced_figures *out);
 

@@ -24,6 +24,9 @@
 #define PIN_EVERY  64   /* steps; one small array of the thread stays where it is */
 #define PIN_FOR    32   /* of these */
 #define WANT_EVERY 4096 /* steps; more than there can be is asked for */
+/* Libraries' handles go when memory is short, and are made anew, of whole pages: then part of one is lost behind the handle, and of
+** another where the free bytes begin that were brought together for it. */
+#define HANDLE_PAGES 2
 
 typedef struct stress stress;
 
@@ -45,10 +48,16 @@ static tide_array *product(stress *s, tide_array *a, int64_t side) {
     return (void)s, (void)side, tide_matmul(a, a);
 }
 
+static tide_array *triangle(stress *s, tide_array *a, int64_t side) {
+    tide_array *r = NULL;
+    (void)s, (void)side;
+    return tide_qr(a, TIDE_REDUCED, NULL, &r) == TIDE_OK ? r : NULL;
+}
+
 static const struct operation {
     tide_array *(*run)(stress *s, tide_array *a, int64_t side);
     int64_t most; /* the largest side that does not take too long; 0: any */
-} operations[] = {{full, 0}, {add, 0}, {fused, 0}, {turned, 0}, {drawn, 0}, {product, 96}};
+} operations[] = {{full, 0}, {add, 0}, {fused, 0}, {turned, 0}, {drawn, 0}, {product, 96}, {triangle, 96}};
 #define OPERATIONS TIDEI_COUNT(operations)
 
 /* ---- what all threads share ---- */
@@ -265,7 +274,8 @@ static bool prepare(stress *s) {
         for (unsigned op = 0; op < OPERATIONS; op++)
             if ((!operations[op].most || s->side[c] <= operations[op].most) && !measure(s, op, c)) return false;
     }
-    s->apart = atomic_load(&s->d->library);
+    size_t library = atomic_load(&s->d->library);
+    s->apart = library ? tidei_round_up(library, s->page) + HANDLE_PAGES * s->page : 0;
     s->budget = LIVE_PAGES * s->page / s->o->threads;
     s->limit = tidei_round_up((size_t)(s->o->factor * (double)(s->budget * s->o->threads)), s->page) + 2 * s->page +
                s->apart;

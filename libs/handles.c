@@ -458,7 +458,11 @@ tide_status tidei_library_begin(const tidei_library_call *c) {
     tidei_dev *d = c->s->dev;
     tidei_library_keep(d, c->kind);
     if (tidei_likely(atomic_load(&state_of(table_of(d), c->kind)->made))) return TIDE_OK;
-    tide_status status = tidei_with_reclaim(d, about(d, c->kind), c->op, provide, &call);
+    tide_status status;
+    size_t bytes;
+    do /* what the first one took, and was too much, is known afterwards */
+        status = tidei_outside_with_reclaim(d, bytes = about(d, c->kind), c->op, provide, &call);
+    while (status == TIDE_E_NOMEM && about(d, c->kind) > bytes);
     if (status != TIDE_OK) tidei_library_unkeep(d, c->kind);
     return status;
 }
@@ -556,13 +560,13 @@ static tide_status attempt(void *arg, unsigned flags) {
 
 tide_status tidei_library_run(const tidei_library_call *c) {
     attempted a = {.c = c};
-    return tidei_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
+    return tidei_outside_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
 }
 
 tide_status tidei_library_ask(const tidei_library_call *c,
                               unsigned (*ask)(const tidei_library_call *c, void *handle)) {
     attempted a = {.c = c, .ask = ask};
-    return tidei_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
+    return tidei_outside_with_reclaim(c->s->dev, about(c->s->dev, c->kind), c->op, attempt, &a);
 }
 
 /* ---- figures ---- */

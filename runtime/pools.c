@@ -198,6 +198,13 @@ size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
     return bytes;
 }
 
+size_t tidei_pools_clear(tidei_dev *d, unsigned kinds, size_t bytes) {
+    size_t given = 0;
+    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+        if (given < bytes && among(x, kinds) && x->p->ops->clear) given += x->p->ops->clear(x->p, bytes - given);
+    return given;
+}
+
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) { tidei_pools_stats_of(d, TIDEI_KINDS_ON_DEVICE, sum); }
 
 void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {

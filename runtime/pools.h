@@ -78,7 +78,9 @@ tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
 /* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done. Without any lock. */
 size_t tidei_pools_settle(tidei_dev *d);
 size_t tidei_pools_synced(tidei_dev *d);               /* the host has just waited for all streams */
-size_t tidei_pools_trim(tidei_dev *d, unsigned kinds); /* TIDEI_KINDS_*, like the next */
+size_t tidei_pools_trim(tidei_dev *d, unsigned kinds); /* TIDEI_KINDS_*, like the next ones */
+/* Gives back so many bytes more by moving blocks off their pages, in pools that can. */
+size_t tidei_pools_clear(tidei_dev *d, unsigned kinds, size_t bytes);
 void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum);
 void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum); /* of what counts against the device's limits */
 size_t tidei_pools_pinned(tidei_dev *d);                     /* of live: must not move */

@@ -2,6 +2,8 @@
 **
 ** One thread leads the climb; the others wait for it and try again. Each rung gives back what it can, cheapest first; after
 ** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
+** A request for a block is served from free parts of pages too, in the end by moving others. Who wants memory *outside* the pools,
+** for a library's handle say, has no use for those: for it blocks are moved off pages, which go back to the device.
 ** "Out of memory while memory is free" starts here. */
 #include "runtime/neighbours.h"
 #include "runtime/nvtx.h"
@@ -85,6 +87,7 @@ struct climb {
     size_t bytes;
     const char *what;
     tidei_mem_kind kind;
+    bool outside; /* the memory wanted is no pool's */
     bool by_host; /* it was the host's memory that the last attempt lacked */
     size_t given[RUNGS];
     unsigned climbed;  /* rungs that ran */
@@ -132,11 +135,33 @@ static size_t wait_for_work(const struct climb *c) {
         if (tidei_streams_wait_users(d) == TIDE_OK) bytes += tidei_pools_synced(d);
     return bytes + settle(c);
 }
-static size_t give_to_driver(const struct climb *c) {
+static size_t trim(const struct climb *c) {
     size_t bytes = 0;
     for (tidei_dev *d = NULL; (d = next_short(c, d));)
         bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
     return bytes;
+}
+/* What a request outside the pools lacks: of the limit, or of the device. Where both seem to have enough and it was refused all the same,
+** all that it wants. */
+static size_t lacking(const struct climb *c) {
+    tidei_dev *d = c->d;
+    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + library_bytes(d), free_bytes, total;
+    size_t left = used < limit ? limit - used : 0;
+    if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK) left = tidei_min_size(left, free_bytes);
+    return c->bytes > left ? c->bytes - left : c->bytes;
+}
+
+/* Where so much is free on pages. */
+static size_t clear(tidei_dev *d, unsigned kinds, size_t bytes) {
+    tidei_pool_stats ps;
+    tidei_pools_stats_of(d, kinds, &ps);
+    return ps.cached + ps.parked < bytes ? 0 : tidei_pools_clear(d, kinds, bytes);
+}
+
+/* For a request outside the pools pages are cleared too. */
+static size_t give_to_driver(const struct climb *c) {
+    size_t wanted = c->outside ? lacking(c) : 0, bytes = trim(c);
+    return bytes < wanted ? bytes + clear(c->d, kinds_of(c), wanted - bytes) : bytes;
 }
 /* Arrays among what they let go are dead, and in the queue. */
 static size_t purge(const struct climb *c, tidei_reclaim_slot which) {
@@ -153,12 +178,13 @@ static size_t rung_minor(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
 static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; } /* its flag is what it does */
+static size_t rung_compact(const struct climb *c) { return c->outside ? give_to_driver(c) : rung_flag(c); }
 static size_t rung_full(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
 }
 static size_t rung_purge(const struct climb *c) { return purge(c, TIDEI_PURGE); }
 static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
-static size_t rung_trim(const struct climb *c) { return give_to_driver(c); }
+static size_t rung_trim(const struct climb *c) { return trim(c); }
 /* Complete at its strength. */
 static size_t rung_drop(const struct climb *c) {
     size_t before = occupied(c), said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
@@ -167,9 +193,8 @@ static size_t rung_drop(const struct climb *c) {
     said += tidei_reclaimables_call(c->d, TIDEI_PURGE, c->bytes, c->occasion);
     tidei_drain(c->d->rt);
     wait_for_work(c);
-    size_t given = given_since(c, before, said);
-    give_to_driver(c);
-    return given;
+    size_t given = given_since(c, before, said), to_driver = give_to_driver(c);
+    return c->outside ? tidei_max_size(given, to_driver) : given;
 }
 static size_t rung_neighbours(const struct climb *c) {
     return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
@@ -187,7 +212,7 @@ static size_t rung_spill(const struct climb *c) {
     size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[RUNGS - 1]));
     if (!given) return 0;
     rung_wait(c);
-    rung_trim(c);
+    give_to_driver(c);
     return given;
 }
 
@@ -204,7 +229,7 @@ static const struct rung {
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
     {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
-    {"compact", rung_flag, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE}, /* other blocks may be moved for it */
+    {"compact", rung_compact, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE}, /* other blocks may be moved for it */
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
@@ -448,7 +473,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         tidei_span_end(rt, &rung, given);
         c->given[i] += given;
         /* What goes to the driver the rungs before it have mostly given to the pool. */
-        freed = ladder[i].climb == rung_trim ? tidei_max_size(freed, given) : freed + given;
+        bool to_driver = ladder[i].climb == rung_trim || ladder[i].climb == rung_compact;
+        freed = to_driver ? tidei_max_size(freed, given) : freed + given;
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
@@ -550,16 +576,17 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     return status == TIDE_E_NOMEM ? report(c) : status;
 }
 
-tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
-                                tidei_attempted first) {
-    struct climb c = {.d = d, .bytes = bytes, .what = what};
+tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg, tidei_attempted first) {
+    struct climb c = {.d = d, .bytes = bytes, .what = what, .outside = outside};
     tide_status status = first.status;
     if (status == TIDE_E_NOMEM) status = make_room(&c, attempt, arg, first.seen);
     if (status == TIDE_OK) tide_clear_error(); /* attempts that failed on the way to success leave no error */
     return status;
 }
 
-tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg) {
+tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg) {
     bool soft = tidei_above_soft(d, bytes);
     tidei_saved_error before;
     tidei_error_save(&before);
@@ -568,7 +595,7 @@ tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, ti
     if (first.status == TIDE_OK && !soft) return TIDE_OK;
     /* What the stack holds from earlier calls would be scanned by the collections below. */
     if (before.status == TIDE_OK) memset(before.text, 0, sizeof before.text);
-    tide_status status = tidei_reclaim_after(d, bytes, what, attempt, arg, first);
+    tide_status status = tidei_reclaim_after(d, bytes, outside, what, attempt, arg, first);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
 }
@@ -648,6 +675,18 @@ size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) after += taken(d);
     t->depth_climb--;
     return before > after ? before - after : 0;
+}
+
+size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes) {
+    tidei_thread *t = tidei_thread_get(d->rt);
+    tidei_saved_error before;
+    if (!may_reclaim(t)) return 0;
+    tidei_error_save(&before);
+    t->depth_climb++;
+    size_t given = clear(d, TIDEI_KINDS_ON_DEVICE, bytes);
+    t->depth_climb--;
+    tidei_error_restore(&before);
+    return given;
 }
 
 tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {

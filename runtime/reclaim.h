@@ -44,15 +44,20 @@ void tidei_reclaimables_close(tide_runtime *rt); /* nobody calls any more */
 typedef tide_status (*tidei_attempt_fn)(void *arg, unsigned flags);
 static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
                                              void *arg); /* runtime.h */
+/* The same for memory that is no pool's: a library's, the driver's. Of use to it is only what went back to the device, so pools clear
+** whole pages for it. */
+static inline tide_status tidei_outside_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
+                                                     tidei_attempt_fn attempt, void *arg); /* runtime.h */
 /* Its long ways: from the first attempt on, which was made without flags, where no error stood; and all of it, where one does or there
 ** is a soft limit. */
 typedef struct tidei_attempted {
     tide_status status;
     uint64_t seen; /* climbs that had ended before */
 } tidei_attempted;
-tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg,
-                                tidei_attempted first);
-tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt, void *arg);
+tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg, tidei_attempted first);
+tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                tidei_attempt_fn attempt, void *arg);
 
 /* The same for a block of pinned or unified memory, whose attempt may also return TIDE_E_HOST_NOMEM: that too is climbed for, and
 ** reported if it stays so. */
@@ -67,6 +72,8 @@ tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t byt
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to the driver; from inside a callback of
 ** the ladder's it does nothing. */
 size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
+/* Gives so many bytes back by moving blocks off their pages, where as much is free on those; likewise. */
+size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes);
 /* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.
 ** The driver gives device memory for which unified memory then leaves the card, and brings both back and forth. */
 size_t tidei_hard_limit(tidei_dev *d);

@@ -140,13 +140,20 @@ static size_t over_limit(tidei_dev *d, size_t bytes) {
     return used > bytes ? used - bytes : 0;
 }
 
+/* Free parts of pages do not count against live data: blocks move off pages for a lower limit. */
+static bool fits(tidei_dev *d, size_t bytes) {
+    size_t over = over_limit(d, bytes);
+    if (over) tidei_reclaim_pages(d, over);
+    return !over_limit(d, bytes);
+}
+
 /* Gives memory back, gently first, until the device keeps within `bytes`. */
 static bool shrink_to(tidei_dev *d, size_t bytes) {
     for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_DROP; level++) {
         if (!over_limit(d, bytes)) return true;
         tidei_reclaim_by_hand(d->rt, d, level);
     }
-    for (size_t over; d->rt->set.spill && (over = over_limit(d, bytes)) && tidei_spill(d, over);)
+    while (!fits(d, bytes) && d->rt->set.spill && tidei_spill(d, over_limit(d, bytes)))
         tidei_reclaim_by_hand(d->rt, d, TIDE_RECLAIM_SYNC);
     return !over_limit(d, bytes);
 }

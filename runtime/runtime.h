@@ -279,15 +279,24 @@ static inline void tidei_record_submit(const tide_stream *s, uint64_t began, con
 
 /* ---- the short way through the ladder (reclaim.c): nobody is short ---- */
 
-static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
-                                             void *arg) {
+static inline tide_status tidei_reclaimed(tidei_dev *d, size_t bytes, bool outside, const char *what,
+                                          tidei_attempt_fn attempt, void *arg) {
     bool soft = atomic_load_explicit(&d->soft_limit, memory_order_relaxed) != SIZE_MAX;
     if (tidei_unlikely(soft || tidei_last_status() != TIDE_OK))
-        return tidei_reclaim_aside(d, bytes, what, attempt, arg);
+        return tidei_reclaim_aside(d, bytes, outside, what, attempt, arg);
     tidei_attempted first = {.seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
     first.status = attempt(arg, 0);
-    return tidei_likely(first.status == TIDE_OK) ? TIDE_OK
-                                                 : tidei_reclaim_after(d, bytes, what, attempt, arg, first);
+    return tidei_likely(first.status == TIDE_OK)
+               ? TIDE_OK
+               : tidei_reclaim_after(d, bytes, outside, what, attempt, arg, first);
+}
+static inline tide_status tidei_with_reclaim(tidei_dev *d, size_t bytes, const char *what, tidei_attempt_fn attempt,
+                                             void *arg) {
+    return tidei_reclaimed(d, bytes, false, what, attempt, arg);
+}
+static inline tide_status tidei_outside_with_reclaim(tidei_dev *d, size_t bytes, const char *what,
+                                                     tidei_attempt_fn attempt, void *arg) {
+    return tidei_reclaimed(d, bytes, true, what, attempt, arg);
 }
 
 #endif

@@ -1,10 +1,13 @@
 /* test_handles.c: the cache of library handles, over a library that only counts, and a double of the driver, on the host device:
-** who gets which handle, what is counted for it, and how it gives way. E13 ("hoarding") is here: parked threads keep nothing. */
+** who gets which handle, what is counted for it, how it gives way, and how room is made for it between blocks. E13 ("hoarding") is
+** here: parked threads keep nothing. */
 #include "libs/handles.h"
+#include "arrays/kernels.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/pools.h"
+#include "tests/failing_host.h"
 #include "tests/logged.h"
-#include "tests/tidetest.h"
 
 #define PAGE   (64 * TIDEI_KIB) /* of the host device */
 #define TAKES  (256 * TIDEI_KIB)
@@ -16,6 +19,7 @@
 typedef struct fake_handle {
     const tidei_handle_kind *kind;
     tidei_addr memory;
+    size_t bytes;
     atomic_bool in_call;
     void *workspace; /* since the stream was set */
 } fake_handle;
@@ -70,6 +74,7 @@ static unsigned create_of(const void *l, void **out, const tidei_handle_kind *ki
     fake_handle *h = calloc(1, sizeof *h);
     assert_non_null(h);
     h->memory = memory;
+    h->bytes = fake.takes;
     atomic_fetch_add(&fake.made, 1);
     if (fake.others_take)
         assert_ok(device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.others_take, &fake.others));
@@ -82,7 +87,7 @@ static unsigned f_destroy(const void *l, void *handle) {
     assert_ptr_equal(l, &the_lib);
     assert_int_equal(depth, 1);
     assert_false(atomic_load(&h->in_call));
-    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, h->memory, fake.takes);
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, h->memory, h->bytes);
     free(h);
     atomic_fetch_add(&fake.destroyed, 1);
     return atomic_fetch_sub(&fake.fail_destroy, 1) > 0 ? BROKEN : 0;
@@ -105,16 +110,20 @@ static const unsigned short_codes[] = {NO_MEMORY};
 static unsigned create_one(const void *l, void **out);
 static unsigned create_other(const void *l, void **out);
 static unsigned create_third(const void *l, void **out);
-#define KIND(text, maker)                                                                                          \
+static unsigned create_large(const void *l, void **out);
+#define KIND(text, maker, bytes)                                                                                   \
     {                                                                                                              \
-        .name = text, .about = TAKES, .most = 2 * TAKES, .lib = lib, .create = maker, .destroy = f_destroy,        \
+        .name = text, .about = bytes, .most = 2 * (bytes), .lib = lib, .create = maker, .destroy = f_destroy,      \
         .set_stream = f_stream, .set_workspace = f_workspace, .short_codes = short_codes, .nshort = 1              \
     }
-static const tidei_handle_kind one_kind = KIND("libone", create_one), other_kind = KIND("libother", create_other),
-                               third_kind = KIND("libthree", create_third);
+static const tidei_handle_kind one_kind = KIND("libone", create_one, TAKES),
+                               other_kind = KIND("libother", create_other, TAKES),
+                               third_kind = KIND("libthree", create_third, TAKES),
+                               large_kind = KIND("liblarge", create_large, 12 * TAKES);
 static unsigned create_one(const void *l, void **out) { return create_of(l, out, &one_kind); }
 static unsigned create_other(const void *l, void **out) { return create_of(l, out, &other_kind); }
 static unsigned create_third(const void *l, void **out) { return create_of(l, out, &third_kind); }
+static unsigned create_large(const void *l, void **out) { return create_of(l, out, &large_kind); }
 
 /* ---- calls ---- */
 
@@ -179,19 +188,24 @@ static tide_status call(void) { return call_on(fake.rt->devs[0].stream0, &one_ki
 
 /* ---- a runtime ---- */
 
-static void open_with(const char *limit) {
+static void begin(void) {
     memset(&fake, 0, sizeof fake);
+    tide_clear_error();
     logged.n = 0;
     fake.takes = TAKES;
     tidei_cu_use(&driver);
+}
+static void open_pool(const char *limit, const char *pool) {
+    begin();
     fake.rt = test_open(&(tide_config){.device = "host",
                                        .collector = "refcount",
                                        .limit = limit,
-                                       .pool = "tide",
+                                       .pool = pool,
                                        .host_memory = "16MiB",
                                        .log_level = TIDE_LOG_WARNING,
                                        .log = keep_line});
 }
+static void open_with(const char *limit) { open_pool(limit, "tide"); }
 static int setup(void **state) {
     (void)state;
     open_with(NULL);
@@ -659,6 +673,321 @@ static void making_a_handle_climbs(void **state) {
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
 }
 
+/* ---- between blocks ---- What is free near the limit lies in parts of pages, beside blocks. */
+
+enum { BLOCKS = 42, GONE = 16, SPARE = 2 }; /* SPARE: pages beside what lives and the handle */
+#define BLOCK (24 * TIDEI_KIB)
+_Static_assert((BLOCKS - GONE) * BLOCK + TAKES + SPARE * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+static tide_array *blocks[BLOCKS];
+
+static void fill_block(unsigned char *at, int i) {
+    for (size_t k = 0; k < BLOCK; k++) at[k] = (unsigned char)(k * 7 + (size_t)i);
+}
+/* Blocks from one number to another; then so many of all go, here and there. */
+static void fill(int to, int from) {
+    unsigned char bytes[BLOCK];
+    for (int i = from; i < to; i++) {
+        fill_block(bytes, i);
+        assert_array(blocks[i] = tide_from_host(fake.rt, TIDE_U8, SHAPE(BLOCK), bytes));
+    }
+}
+static void thin_out(int n, int gone) {
+    assert_ok(tide_device_synchronize(fake.rt));
+    for (int i = 0; i < n; i++)
+        if (i * gone / n != (i + 1) * gone / n) tide_release(blocks[i]), blocks[i] = NULL;
+    assert_int_equal(test_stats(fake.rt).live, (size_t)(n - gone) * BLOCK);
+}
+static void scatter(int n, int gone) {
+    fill(n, 0);
+    thin_out(n, gone);
+}
+static void assert_blocks(void) {
+    unsigned char bytes[BLOCK], expected[BLOCK];
+    for (int i = 0; i < BLOCKS; i++) {
+        if (!blocks[i]) continue;
+        fill_block(expected, i);
+        assert_ok(tide_to_host(blocks[i], bytes, BLOCK));
+        assert_memory_equal(bytes, expected, BLOCK);
+    }
+    assert_true(tidei_runtime_valid(fake.rt));
+}
+static void gather_up(void) {
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i]) tide_release(blocks[i]), blocks[i] = NULL;
+}
+
+static void a_handle_is_made_of_parts_of_pages(void **state) {
+    teardown(state);
+    open_with("1MiB");
+    scatter(BLOCKS, GONE);
+    assert_ok(call());
+    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(fake.made, 1);
+    assert_int_equal(library(), TAKES);
+    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    tidei_pool_stats ps;
+    tidei_pools_stats(&fake.rt->devs[0], &ps);
+    assert_true(ps.compactions > 0);
+    assert_true(atomic_load(&fake.rt->devs[0].backed) <= TIDEI_MIB - TAKES);
+    assert_blocks();
+    gather_up();
+}
+
+/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. */
+static void room_is_made_for_what_a_handle_takes(void **state) {
+    teardown(state);
+    open_with("1MiB");
+    scatter(BLOCKS, GONE);
+    tide_release(blocks[0]), blocks[0] = NULL;
+    tide_release(blocks[1]), blocks[1] = NULL;
+    tide_release(blocks[3]), blocks[3] = NULL;
+    fake.takes = TAKES + PAGE;
+    assert_ok(call());
+    assert_int_equal(library(), TAKES + PAGE);
+    assert_blocks();
+    gather_up();
+}
+
+/* Neither is enough, what another handle leaves or what lies between blocks; together they are. */
+static void what_is_dropped_counts_too(void **state) {
+    teardown(state);
+    open_with("1MiB");
+    fake.takes = TAKES + 2 * PAGE;
+    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    fake.takes = TAKES;
+    assert_ok(call());
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_PURGE, NULL)); /* the workspace */
+    scatter(32, 8);
+    fake.takes = TAKES + 2 * PAGE;
+    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
+    assert_int_equal(library(), TAKES + 2 * PAGE);
+    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_blocks();
+    gather_up();
+}
+
+/* Each pool gives a part. */
+static void several_pools_are_cleared(void **state) {
+    tide_pool_config c = {.struct_size = sizeof c};
+    tide_pool *own;
+    teardown(state);
+    open_with("1MiB");
+    assert_ok(tide_pool_new(fake.rt, &c, &own));
+    fill(BLOCKS / 2, 0);
+    assert_ok(tide_pool_set(fake.rt, own));
+    fill(BLOCKS, BLOCKS / 2);
+    assert_ok(tide_pool_set(fake.rt, NULL));
+    thin_out(BLOCKS, GONE);
+    assert_ok(call());
+    assert_blocks();
+    gather_up();
+    tide_pool_release(own);
+}
+
+/* A loaded kernel takes memory of the device's as well. */
+static struct tidei_device_ops loading_ops;
+static tide_status load_in_a_page(tidei_device *d, const tidei_kernel_text *text, tidei_dkernel **out, void **image,
+                                  size_t *image_bytes) {
+    (void)text, (void)image, (void)image_bytes;
+    static tidei_addr at;
+    *out = (tidei_dkernel *)(void *)&at;
+    return d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, PAGE, &at);
+}
+static void unload(tidei_device *d, tidei_dkernel *k) {
+    d->ops->raw_free(d, TIDEI_MEM_DEVICE, *(tidei_addr *)(void *)k, PAGE);
+}
+static void a_kernel_is_loaded_where_blocks_were(void **state) {
+    (void)state;
+    size_t bytes;
+    tidei_dkernel *k;
+    loading_ops = *device()->ops;
+    loading_ops.kernel_new = load_in_a_page;
+    loading_ops.kernel_release = unload;
+    device()->ops = &loading_ops;
+    scatter(BLOCKS, GONE);
+    tidei_addr full = fill_device(0, &bytes);
+    assert_ok(tidei_kernel_get(&fake.rt->devs[0], "k", "text", "tide_test", &k));
+    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_blocks();
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
+    gather_up();
+}
+
+/* It is the device that is short, and no limit. */
+static void so_it_is_where_the_device_is_short(void **state) {
+    (void)state;
+    size_t bytes;
+    scatter(BLOCKS, GONE);
+    tidei_addr full = fill_device(2 * PAGE, &bytes);
+    assert_ok(call());
+    assert_int_equal(fake.made, 1);
+    assert_blocks();
+    device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
+    gather_up();
+}
+
+/* Nobody is to blame: the blocks must not move. */
+static void pinned_blocks_leave_no_room(void **state) {
+    tide_use uses[BLOCKS - GONE];
+    void *at[BLOCKS - GONE];
+    unsigned n = 0;
+    tide_use_scope *scope;
+    teardown(state);
+    open_with("1MiB");
+    scatter(BLOCKS, GONE);
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i]) uses[n++] = (tide_use){.array = blocks[i], .mode = TIDE_READ};
+    assert_ok(tide_use_begin(fake.rt, NULL, uses, n, at, &scope));
+    size_t backed = atomic_load(&fake.rt->devs[0].backed);
+    assert_int_equal(call(), TIDE_E_NOMEM);
+    assert_error(TIDE_E_NOMEM, "out of memory on");
+    assert_error(TIDE_E_NOMEM, "256.000 KiB wanted by tide_test");
+    assert_error(TIDE_E_NOMEM, "(pinned 624.000 KiB)");
+    assert_error(TIDE_E_NOMEM, "a libone handle takes 262144 bytes, more than the limit leaves");
+    tide_clear_error();
+    assert_int_equal(library(), 0);
+    assert_true(atomic_load(&fake.rt->devs[0].backed) <= backed);
+    assert_ok(tide_use_end(scope));
+    assert_blocks();
+    assert_ok(call());
+    assert_blocks();
+    gather_up();
+}
+
+/* Pools that move nothing: whatever comes of it, nothing is lost. */
+static void other_pools_keep_what_they_have(void **state) {
+    for (unsigned k = 0; k < TEST_POOLS; k++) {
+        teardown(state);
+        open_pool(NULL, test_pool(k));
+        scatter(BLOCKS, GONE);
+        assert_ok(tide_set_limit(fake.rt, atomic_load(&fake.rt->devs[0].backed)));
+        tide_status status = call();
+        assert_true(status == TIDE_OK || status == TIDE_E_NOMEM);
+        tide_clear_error();
+        assert_blocks();
+        gather_up();
+    }
+}
+
+/* A large handle among blocks of all sizes, some of which are pinned. A pinned block is a small one, on two pages at most, on which
+** nothing else may be counted on. */
+enum { PINNED = 4, LARGEST = 8 * PAGE, MEMORY_PAGES = 128, LARGE_PAGES = 48 };
+static size_t takes_up(const tidei_storage *st) { return tidei_round_up(st->bytes, 256); }
+static void random_blocks(unsigned seed, tidei_storage **st, unsigned n, tidei_storage **pinned) {
+    size_t most = (MEMORY_PAGES - LARGE_PAGES - 2 - 2 * PINNED) * PAGE, live = 0;
+    uint32_t dice = seed * 2654435761u + 1;
+    for (unsigned i = 0; i < n && live < (MEMORY_PAGES - 2) * PAGE - LARGEST; i++) {
+        dice = dice * 1664525 + 1013904223;
+        size_t bytes = ((size_t)1024 << (dice >> 8) % 10) * (4 + (dice >> 20) % 4) / 4;
+        live += takes_up(st[i] = hold(tidei_min_size(bytes, LARGEST)));
+    }
+    for (unsigned k = 0; k < PINNED || live > most;) {
+        dice = dice * 1664525 + 1013904223;
+        tidei_storage **one = &st[(dice >> 8) % n];
+        if (!*one || (k < PINNED && (*one)->bytes > PAGE)) continue;
+        if (k < PINNED) {
+            tidei_storage_pin(pinned[k++] = *one);
+        } else {
+            live -= takes_up(*one);
+            tidei_storage_release(*one);
+        }
+        *one = NULL;
+    }
+}
+static void pinned_blocks_cost_their_pages_alone(void **state) {
+    enum { MANY_BLOCKS = 400 };
+    unsigned failed = 0;
+    for (unsigned seed = 0; seed < (test_quick() ? 30u : 200u); seed++) {
+        tidei_storage *st[MANY_BLOCKS] = {NULL}, *pinned[PINNED];
+        teardown(state);
+        open_with("8MiB");
+        fake.takes = LARGE_PAGES * PAGE;
+        random_blocks(seed, st, MANY_BLOCKS, pinned);
+        tide_status status = call_on(fake.rt->devs[0].stream0, &large_kind, &(step){0});
+        failed += status != TIDE_OK;
+        for (unsigned i = 0; i < PINNED; i++) {
+            tidei_storage_unpin(pinned[i]);
+            tidei_storage_release(pinned[i]);
+        }
+        for (unsigned i = 0; i < MANY_BLOCKS; i++)
+            if (st[i]) tidei_storage_release(st[i]);
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* Pages of four times the device's, which large requests got: a handle needs them whole as well. */
+static void larger_pages_are_cleared_too(void **state) {
+    enum { LARGE = 4 * PAGE, PIECE = 5 * PAGE / 2, PIECES = 64 * TIDEI_MIB / PIECE, LET_GO = 7 };
+    static tidei_storage *pieces[PIECES];
+    teardown(state);
+    begin();
+    fake.rt = test_open(&(tide_config){
+        .device = "host", .collector = "refcount", .pool = "tide", .limit = "64MiB", .host_memory = "64MiB"});
+    _Static_assert(LET_GO * PIECE >= 2 * TAKES + 2 * LARGE, "it fits, with two pages to spare");
+    fake.takes = 2 * TAKES;
+    tidei_storage_release(hold(64 * TIDEI_MIB));
+    for (int i = 0; i < PIECES; i++) pieces[i] = hold(PIECE);
+    for (int i = 0; i < LET_GO; i++) tidei_storage_release(pieces[i * 40 + 1]), pieces[i * 40 + 1] = NULL;
+    assert_ok(call());
+    assert_int_equal(library(), 2 * TAKES);
+    for (int i = 0; i < PIECES; i++)
+        if (pieces[i]) tidei_storage_release(pieces[i]);
+}
+
+enum way { MEMORY_ENDS, CALL_FAILS, HOST_FAILS, WAYS };
+
+/* A runtime whose device and host memory can be made to fail. */
+static tidei_device *open_faulty(void) {
+    static const tide_host_memory host = {.alloc = failing_alloc, .free = plain_free};
+    const tide_config c = {
+        .struct_size = sizeof c, .collector = "refcount", .limit = "1MiB", .pool = "tide", .host = &host};
+    tidei_device *inner, *faulty;
+    begin();
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = MEMORY}, &inner));
+    assert_ok(tidei_fault_open(inner, &faulty));
+    assert_ok(tidei_open_on(&c, faulty, &fake.rt));
+    return faulty;
+}
+
+/* A call for which room has to be made, and of all that it asks the n-th fails; false: it does not ask so often. */
+static bool fails_at(tidei_device *faulty, enum way way, long n) {
+    uint64_t before = tidei_fault_calls(faulty, TIDEI_FAULT_ANY);
+    host_calls = 0;
+    if (way == HOST_FAILS)
+        host_fails = n;
+    else
+        tidei_fault_set(faulty, TIDEI_FAULT_ANY, (uint64_t)n, way == CALL_FAILS ? TIDE_E_DEVICE : TIDE_E_NOMEM,
+                        way == MEMORY_ENDS);
+    tide_status status = call();
+    uint64_t calls = way == HOST_FAILS ? (uint64_t)host_calls : tidei_fault_calls(faulty, TIDEI_FAULT_ANY) - before;
+    host_fails = 0;
+    tidei_fault_set(faulty, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
+    assert_true(status == TIDE_OK || status == TIDE_E_NOMEM || status == TIDE_E_DEVICE ||
+                status == TIDE_E_HOST_NOMEM);
+    tide_clear_error();
+    return calls >= (uint64_t)n;
+}
+
+/* Device calls that fail on the way, from the n-th on with a lack of memory or that one otherwise, and host allocations: nothing is
+** lost, and what could not be had then can be had later. */
+static void no_failure_on_the_way_loses_anything(void **state) {
+    for (enum way way = 0; way < WAYS; way++) {
+        bool failed = true;
+        for (long n = 1; failed; n++) {
+            teardown(state);
+            tidei_device *faulty = open_faulty();
+            scatter(BLOCKS, GONE);
+            failed = fails_at(faulty, way, n);
+            assert_blocks();
+            assert_ok(call());
+            assert_blocks();
+            gather_up();
+            assert_true(n < 10000);
+        }
+    }
+}
+
 /* ---- all at once ---- */
 
 typedef struct storm {
@@ -707,6 +1036,104 @@ static void callers_and_a_reclaimer(void **state) {
     assert_int_equal(figures(NULL).idle, figures(NULL).made);
 }
 
+/* Threads that make and drop arrays, each within its budget, while the handle comes and goes: with all budgets, the handle, its
+** workspace and two pages no more than the limit, nothing fails. While the handle is gone budgets are larger, so that each time it
+** comes back what is free lies between blocks. */
+enum { MAKERS = 3, MAKES = 32 };
+#define BUDGET (192 * TIDEI_KIB)
+#define LARGER (BUDGET + TAKES / 4)
+
+typedef struct maker {
+    pthread_t thread;
+    unsigned seed;
+    atomic_bool *stop;
+    _Atomic size_t budget, held;
+    _Atomic unsigned steps;
+    _Atomic tide_status status;
+    tide_array *arrays[MAKES];
+    size_t bytes[MAKES];
+} maker;
+
+static bool maker_drops(maker *x, unsigned at) {
+    unsigned char back[LARGER / 4];
+    if (!x->arrays[at]) return true;
+    bool good = tide_to_host(x->arrays[at], back, x->bytes[at]) == TIDE_OK;
+    for (size_t k = 0; good && k < x->bytes[at]; k++) good = back[k] == (unsigned char)(x->seed * MAKES + at);
+    tide_release(x->arrays[at]);
+    x->arrays[at] = NULL;
+    atomic_fetch_sub(&x->held, tidei_round_up(x->bytes[at], 256));
+    return good;
+}
+static bool maker_makes(maker *x, unsigned at, size_t bytes) {
+    unsigned char data[LARGER / 4];
+    size_t whole = tidei_round_up(bytes, 256);
+    if (atomic_load(&x->held) + whole > atomic_load(&x->budget)) return true;
+    memset(data, (int)(x->seed * MAKES + at), bytes);
+    atomic_fetch_add(&x->held, whole);
+    x->bytes[at] = bytes;
+    return (x->arrays[at] = tide_from_host(fake.rt, TIDE_U8, SHAPE((int64_t)bytes), data)) != NULL;
+}
+static void *maker_main(void *p) {
+    maker *x = p;
+    bool good = true;
+    for (unsigned i = x->seed * 1000; good && !atomic_load(x->stop); i++) {
+        uint32_t dice = i * 2654435761u >> 8;
+        good = maker_drops(x, dice % MAKES) &&
+               maker_makes(x, dice % MAKES, 1 + dice / MAKES % (dice % 5 ? LARGER / 16 : LARGER / 4));
+        for (unsigned k = 0; good && atomic_load(&x->held) > atomic_load(&x->budget); k++)
+            good = maker_drops(x, (dice + k) % MAKES);
+        atomic_fetch_add(&x->steps, 1);
+    }
+    if (!good) atomic_store(&x->status, tide_last_error()->status ? tide_last_error()->status : TIDE_E_DEVICE);
+    for (unsigned i = 0; i < MAKES; i++) maker_drops(x, i);
+    tide_thread_detach(fake.rt);
+    return NULL;
+}
+
+/* All are at work within this budget now, and have made so many arrays, or one has failed. */
+static bool makers_keep_to(maker *m, size_t budget, unsigned steps) {
+    bool good = true;
+    for (unsigned i = 0; i < MAKERS; i++) atomic_store(&m[i].budget, budget);
+    for (unsigned i = 0; i < MAKERS; i++)
+        for (unsigned seen = atomic_load(&m[i].steps);
+             (good = good && atomic_load(&m[i].status) == TIDE_OK) &&
+             (atomic_load(&m[i].steps) - seen < steps || atomic_load(&m[i].held) > budget);)
+            sched_yield();
+    return good;
+}
+
+static void a_handle_comes_and_goes_among_arrays(void **state) {
+    static maker m[MAKERS];
+    atomic_bool stop = false;
+    _Static_assert(MAKERS * BUDGET + TAKES + PAGE + 2 * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+    _Static_assert(MAKERS * LARGER + 2 * PAGE <= TIDEI_MIB, "nor does it without the handle");
+    teardown(state);
+    open_with("1MiB");
+    memset(m, 0, sizeof m);
+    for (unsigned i = 0; i < MAKERS; i++) {
+        m[i].seed = i + 1, m[i].stop = &stop;
+        assert_int_equal(pthread_create(&m[i].thread, NULL, maker_main, &m[i]), 0);
+    }
+    tide_status status = TIDE_OK;
+    int rounds = test_quick() ? 20 : 100;
+    for (int i = 0; i < rounds && status == TIDE_OK; i++) {
+        uint64_t occasion = tidei_reclaim_occasion(fake.rt);
+        tidei_reclaimables_call(&fake.rt->devs[0], TIDEI_DROP, SIZE_MAX, occasion);
+        if (!makers_keep_to(m, LARGER, MAKES) || !makers_keep_to(m, BUDGET, 1)) break;
+        status = call();
+    }
+    if (status != TIDE_OK) print_message("%s\n", tide_last_error()->message);
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < MAKERS; i++) {
+        pthread_join(m[i].thread, NULL);
+        assert_int_equal(m[i].status, TIDE_OK);
+    }
+    assert_int_equal(status, TIDE_OK);
+    assert_true(test_stats(fake.rt).climbs > 0);
+    assert_int_equal(library(), TAKES);
+    print_message("%u climbs\n", (unsigned)test_stats(fake.rt).climbs);
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -731,7 +1158,19 @@ int main(void) {
         CASE(a_call_that_lacks_memory_climbs_and_repeats),
         CASE(other_failures_do_not_climb),
         CASE(making_a_handle_climbs),
+        CASE(a_handle_is_made_of_parts_of_pages),
+        CASE(room_is_made_for_what_a_handle_takes),
+        CASE(what_is_dropped_counts_too),
+        CASE(several_pools_are_cleared),
+        CASE(a_kernel_is_loaded_where_blocks_were),
+        CASE(so_it_is_where_the_device_is_short),
+        CASE(pinned_blocks_leave_no_room),
+        CASE(other_pools_keep_what_they_have),
+        CASE(larger_pages_are_cleared_too),
+        CASE(pinned_blocks_cost_their_pages_alone),
+        CASE(no_failure_on_the_way_loses_anything),
         CASE(callers_and_a_reclaimer),
+        CASE(a_handle_comes_and_goes_among_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -381,6 +381,33 @@ static const struct rung_case {
     {"ask neighbours", next_door, REQUEST, 0, NULL},
 };
 
+/* Memory outside the pools, of which there is none but what lies between blocks: they are moved, and pages given back. */
+static tide_status counted_outside(void *arg, unsigned flags) {
+    struct scene *x = arg;
+    (void)flags;
+    if (tidei_library_back(x->d, REQUEST - MIB)) return TIDE_OK;
+    return tidei_fail(TIDE_E_NOMEM, "test", "beyond the limit");
+}
+static void compact_helps_who_is_outside(void **unused) {
+    struct scene x;
+    struct climbed c;
+    (void)unused;
+    scene_open(&x);
+    scattered(&x);
+    may_move(&x, 1);
+    tide_clear_error();
+    assert_ok(tidei_outside_with_reclaim(x.d, REQUEST - MIB, "test", counted_outside, &x));
+    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_true(tidei_runtime_valid(x.rt));
+    tidei_library_unback(x.d, REQUEST - MIB);
+    scene_close(&x);
+    read_climbs(x.path, &c);
+    assert_int_equal(c.climbs, 1);
+    assert_string_equal(rungs[c.last], "compact");
+    assert_in_range(c.given[c.last], REQUEST - MIB, REQUEST);
+    assert_int_equal(c.given[0], c.given[c.last]);
+}
+
 static void run_case(const struct rung_case *k, bool among_bad_ones) {
     struct scene x;
     struct cache bad[6] = {{.fails = TIDE_E_DEVICE}, {.reenters = true}, {.allocates = true},
@@ -729,6 +756,7 @@ static void the_report_has_all_rungs(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rung_is_the_one_that_helps),
+        cmocka_unit_test(compact_helps_who_is_outside),
         cmocka_unit_test(caches_that_fail_or_reenter_stop_no_rung),
         cmocka_unit_test(the_report_has_all_rungs),
         cmocka_unit_test(e14_idle),

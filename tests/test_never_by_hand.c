@@ -644,15 +644,18 @@ static bool is_exact(const char *what) {
            (!strncmp(what, "driver", 6) && test_on_host());
 }
 
-#define LIBRARY_PAGES 8
+/* Pages that a library's handle may need beside what lives and what it takes. The pool tide brings its free bytes together and gives
+** back what is whole among them: part of a page is lost where they begin, and part of another behind the handle, whose bytes need be no
+** whole number of pages. What other pools hold beside blocks stays there, a part of a page for each of the few. */
+static size_t library_pages(const char *what) { return strncmp(what, "tide", 4) ? 8 : 2; }
+
 static struct need needs(const struct row *r, const char *what) {
     struct need n;
     for (int i = 0; !measure(r, &n); i++)
         if (i == 10) fail_msg("%s, %s: what lives changes: %zu bytes", what, r->name, live());
-    /* A library handle is made of whole pages: what lies free on a page beside a block, of which there are some, cannot become one. Where
-    ** there is no limit a pool need not be as tight as it can be. */
+    /* Where there is no limit a pool need not be as tight as it can be. */
     if (n.library)
-        n.backed += LIBRARY_PAGES * w.page;
+        n.backed += library_pages(what) * w.page;
     else if (w.counted && is_exact(what))
         n.backed = n.rounded;
     n.backed += n.wasted;

@@ -1,5 +1,5 @@
 /* test_pool_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one fits, and pages that are mapped
-** elsewhere where blocks stay. Real devices: test_compact.c, test_remap.c. */
+** elsewhere where blocks stay, or given to others. Real devices: test_compact.c, test_remap.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "runtime/pool/tide_pool.h"
@@ -530,6 +530,81 @@ static void islands_that_fail_lose_nothing(void **state) {
     }
 }
 
+/* ---- pages for others ---- */
+
+/* With memory to be had as well, of which none is taken. */
+static tidei_pool *open_for_others(tidei_block *b, double_owner *o) {
+    tidei_pool *p = open_islands(b, o);
+    dbl.dev.stream0 = &dbl.streams[0];
+    atomic_store(&dbl.dev.limit, 4 * ISLANDS * PAGE);
+    dbl.peak = 0; /* of what is backed from now on */
+    for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5);
+    return p;
+}
+
+/* Two pages are free in halves: one of them is had with a margin, both together only where they end a stretch. */
+static void halves_of_pages_are_given_back(void **state) {
+    (void)state;
+    for (size_t wanted = 1; wanted <= 2 * PAGE; wanted += wanted < PAGE ? PAGE - 1 : PAGE / 2) {
+        tidei_block b[ISLANDS];
+        double_owner o[ISLANDS];
+        tidei_pool *p = open_for_others(b, o);
+        size_t given = p->ops->clear(p, wanted), left = figures(p).backed;
+        assert_true(given >= tidei_round_up(wanted, PAGE));
+        assert_int_equal(left + given, 2 * ISLANDS * PAGE);
+        assert_int_equal(dbl.dev.backed, left);
+        assert_int_equal(dbl.peak, 0);
+        assert_int_equal(figures(p).allocs, 2 * ISLANDS); /* it hands out nothing */
+        assert_false(movers.closed);
+        assert_true(balanced(p));
+        drop_islands(p, b, o);
+    }
+}
+
+/* More than is free is not given, but what is; and of what may not move nothing. */
+static void no_more_than_there_is_is_given_back(void **state) {
+    (void)state;
+    tidei_block b[ISLANDS];
+    double_owner o[ISLANDS];
+    tidei_pool *p = open_for_others(b, o);
+    assert_in_range(p->ops->clear(p, 5 * PAGE), PAGE, 2 * PAGE);
+    assert_int_equal(dbl.peak, 0);
+    assert_int_equal(p->ops->clear(p, 5 * PAGE), 0);
+    drop_islands(p, b, o);
+    p = open_for_others(b, o);
+    for (unsigned i = 0; i < ISLANDS; i++) o[i].pinned = true;
+    assert_int_equal(p->ops->clear(p, PAGE), 0);
+    assert_int_equal(dbl.peak, 0);
+    assert_int_equal(figures(p).backed, 2 * ISLANDS * PAGE);
+    assert_true(balanced(p));
+    drop_islands(p, b, o);
+}
+
+/* Each call of each kind fails in turn; then the same is asked for again. */
+static void clearing_that_fails_loses_nothing(void **state) {
+    (void)state;
+    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+    for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
+        bool failed = true;
+        for (long after = 0; failed; after++) {
+            tidei_block b[ISLANDS];
+            double_owner o[ISLANDS];
+            tidei_pool *p = open_for_others(b, o);
+            dbl.fail_after[kinds[k]] = after;
+            size_t given = p->ops->clear(p, PAGE);
+            failed = dbl.fail_after[kinds[k]] < 0;
+            dbl.fail_after[kinds[k]] = -1;
+            assert_true(failed || given >= PAGE);
+            assert_int_equal(figures(p).backed + given, 2 * ISLANDS * PAGE);
+            assert_true(balanced(p));
+            assert_false(movers.closed);
+            if (given < PAGE) assert_true(p->ops->clear(p, PAGE) >= PAGE);
+            drop_islands(p, b, o);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_what_is_in_the_way),
@@ -548,6 +623,9 @@ int main(void) {
         cmocka_unit_test(islands_and_new_memory),
         cmocka_unit_test(islands_that_change_meanwhile),
         cmocka_unit_test(islands_that_fail_lose_nothing),
+        cmocka_unit_test(halves_of_pages_are_given_back),
+        cmocka_unit_test(no_more_than_there_is_is_given_back),
+        cmocka_unit_test(clearing_that_fails_loses_nothing),
     };
     return cmocka_run_group_tests_name("pool_moves", tests, NULL, NULL);
 }

@@ -580,6 +580,29 @@ static void limits_change_at_run_time(void **state) {
     close_checked(rt);
 }
 
+/* What is free in parts of pages goes for it too: of 5 MiB, 2.5 live and a page more. */
+static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
+    (void)state;
+    enum { BLOCK = 20 * TIDEI_KIB, BLOCKS = 5 * MIB / BLOCK };
+    static tidei_storage *st[BLOCKS];
+    tide_config c = {.struct_size = sizeof c, .pool = "tide", .limit = "5MiB"};
+    tide_runtime *rt = half_open(&c, 64 * MIB);
+    tidei_dev *d = &rt->devs[0];
+    d->pool->mover = &tidei_storage_mover;
+    for (int i = 0; i < BLOCKS; i++) assert_ok(tidei_storage_new(d, BLOCK, d->stream0, "test", &st[i]));
+    for (int i = 0; i < BLOCKS; i += 2) tidei_storage_release(st[i]), st[i] = NULL;
+    for (int i = 1; i < BLOCKS; i += 4) tidei_storage_pin(st[i]);
+    assert_int_equal(tide_set_limit(rt, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);
+    assert_error(TIDE_E_NOMEM, "is below what");
+    for (int i = 1; i < BLOCKS; i += 4) tidei_storage_unpin(st[i]);
+    tide_clear_error();
+    assert_ok(tide_set_limit(rt, 5 * MIB / 2 + 128 * TIDEI_KIB));
+    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_true(atomic_load(&d->backed) <= 5 * MIB / 2 + 128 * TIDEI_KIB);
+    for (int i = 1; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
+    half_close(rt);
+}
+
 static void levels_of_reclaim(void **state) {
     tide_runtime *rt = open_limited(SIZE_MAX);
     tidei_storage *st;
@@ -623,6 +646,7 @@ int main(void) {
         cmocka_unit_test(the_soft_limit_purges),
         cmocka_unit_test(other_failures_end_the_climb),
         cmocka_unit_test(limits_change_at_run_time),
+        cmocka_unit_test(a_limit_is_lowered_onto_parts_of_pages),
         cmocka_unit_test(levels_of_reclaim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,8 +137,9 @@ TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed 
 TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 
 /* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A hard limit is rounded
-** up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it below what is backed gives back what can be;
-** with tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left as it was. */
+** up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it below what is backed gives back what can be, for which
+** arrays may move; with tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left
+** as it was. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
 TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
 

@@ -27,7 +27,7 @@ typedef struct tidei_block {
 
 enum {
     TIDEI_ALLOC_STEAL = 1,   /* foreign pending stamps are acceptable */
-    TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds */
+    TIDEI_ALLOC_NO_GROW = 2, /* only from what the pool holds; with MOVE, once blocks were moved */
     TIDEI_ALLOC_FLUSHED =
         4, /* all that was cached has been given back before: counted as a retry. With MOVE no way is left untried */
     /* Other blocks may be moved for it, whatever that costs, and the host may wait for streams so that memory can be mapped
@@ -115,6 +115,10 @@ struct tidei_pool_ops {
     /* Gives wholly free, done pages back to the device until at most `keep` bytes are backed beyond the blocks handed
     ** out. Returns bytes given back. */
     size_t (*trim)(tidei_pool *p, size_t keep);
+    /* (may be NULL: the pool moves nothing) Others want so many bytes of the device. Moves blocks, as for a request with
+    ** TIDEI_ALLOC_MOVE and FLUSHED, until pages of as much are wholly free, and gives them back; takes no new memory, and may wait for
+    ** streams. Returns bytes given back, which are less where blocks may not move, or where no more is free. */
+    size_t (*clear)(tidei_pool *p, size_t bytes);
     void (*stats)(tidei_pool *p, tidei_pool_stats *out);
     /* Walks everything: the balance, order, no overlap, bins. For tests and the stress build. */
     bool (*valid)(tidei_pool *p);

@@ -391,6 +391,7 @@ const struct tidei_pool_ops tidei_pool_tide = {
     .settle = pool_settle,
     .synced = pool_synced,
     .trim = pool_trim,
+    .clear = tidei_tide_clear,
     .stats = tidei_tide_stats,
     .changed = pool_changed,
     .valid = tidei_tide_valid,

@@ -190,6 +190,13 @@ void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x) {
     tidei_tide_release(p, x);
 }
 
+void tidei_tide_be_ready(tidei_tide *p, tidei_extent *x) {
+    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
+    x->slot = TIDEI_SLOT_READY;
+    x->tick = 0;
+    tidei_tide_poison(p, x->off, x->size);
+}
+
 /* ---- cutting ---- */
 
 /* For the rest of a piece that is split: all that is pending. False: host memory is exhausted. */

@@ -215,30 +215,31 @@ static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned
     return TIDEI_REACH_STALE;
 }
 
-/* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is added first. */
-static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream *s, tidei_reach reach,
+/* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is added first if it may `grow`. */
+static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream *s, tidei_reach reach, bool grow,
                            tidei_extent **out) {
     size_t lost = 0;
+    if (!grow && bytes < size) return TIDE_E_NOMEM;
     tide_status st = add_missing(p, size, bytes, s);
     if (st != TIDE_OK) return st;
     st = tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out);
     if (st == TIDE_E_NOMEM) p->small = tidei_max_size(p->small, size / SMALL_PART);
-    if (st != TIDE_E_NOMEM || !lost) return st;
+    if (st != TIDE_E_NOMEM || !lost || !grow) return st;
     st = add_missing(p, lost, 0, s);
     return st == TIDE_OK ? tidei_tide_compact(p, size, TIDEI_MOVES_MAX, s, reach, &lost, out) : st;
 }
 
 /* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf, or CLAIMED. */
 static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
-    bool must = flags & TIDEI_ALLOC_MOVE;
+    bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     size_t bytes;
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
     tidei_reach reach = reach_of(p, size, s, flags, &bytes);
     if ((*out = tidei_tide_fit(p, size, s, reach))) return TIDE_OK;
     uint64_t frees = tidei_tide_tally(p).frees;
     if (!p->base.mover || bytes < size / LITTLE_PART || (!must && frees < p->compact_after)) return TIDE_E_NOMEM;
-    tide_status st = compact(p, size, bytes, s, reach, out);
-    if (st == TIDE_E_NOMEM && must) st = tidei_tide_remap(p, size, s, out);
+    tide_status st = compact(p, size, bytes, s, reach, grow, out);
+    if (st == TIDE_E_NOMEM && must) st = tidei_tide_remap(p, size, s, grow, out);
     p->compact_pause = st == TIDE_E_NOMEM ? tidei_min_size(2 * p->compact_pause + RETRY_FREES, RETRY_FREES_MAX) : 0;
     p->compact_after = frees + p->compact_pause;
     return st;
@@ -254,11 +255,11 @@ static size_t blocks_of(const tidei_tide *p) {
 }
 
 /* All there is becomes one stretch, and blocks slide on it. */
-static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
+static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
     size_t lost = 0;
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
-        if ((st = tidei_tide_gather(p, size + lost, s)) != TIDE_OK) return st;
+        if ((st = tidei_tide_gather(p, size + lost, s, grow)) != TIDE_OK) return st;
         st = tidei_tide_compact(p, size, blocks_of(p), s, TIDEI_REACH_ANY, &lost, out);
     }
     return st;
@@ -274,14 +275,15 @@ static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_str
     if ((*out = best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
-    if (flags & TIDEI_ALLOC_NO_GROW) return TIDE_E_NOMEM;
+    bool grow = !(flags & TIDEI_ALLOC_NO_GROW);
+    if (!grow && !(flags & TIDEI_ALLOC_MOVE)) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
-    if (st == TIDE_E_NOMEM) st = tidei_tide_grow(p, size, s, out);
+    if (st == TIDE_E_NOMEM && grow) st = tidei_tide_grow(p, size, s, out);
     if (st != TIDE_E_NOMEM) return st;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_WAIT && (*out = tidei_tide_fit(p, size, s, TIDEI_REACH_ANY)))
         return TIDE_OK; /* what was left alone above: memory is short */
     unsigned last = TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
-    return (flags & last) == last ? gather(p, size, s, out) : st;
+    return (flags & last) == last ? gather(p, size, s, grow, out) : st;
 }
 
 /* The same, with a spare descriptor left afterwards as there is one now. */

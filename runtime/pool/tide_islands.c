@@ -492,8 +492,8 @@ static tide_status add(tidei_tide *p, const choice *c, size_t size) {
 }
 
 /* TIDE_E_NOMEM with *again: it is worth another try. */
-static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, uint64_t patience, size_t *blocks,
-                            bool *again) {
+static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, bool grow, uint64_t patience,
+                            size_t *blocks, bool *again) {
     choice c;
     bool late = false;
     tide_status st = tidei_tide_restock(p);
@@ -503,7 +503,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, uin
     bool there = choose(p, size, &c);
     choose_none(p);
     if (!there) {
-        st = add(p, &c, size);
+        st = grow ? add(p, &c, size) : TIDE_E_NOMEM;
         *again = st == TIDE_OK;
         return st == TIDE_OK ? TIDE_E_NOMEM : st;
     }
@@ -519,7 +519,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, uin
     return past == TIDE_OK ? st : past;
 }
 
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s) {
+tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s, bool grow) {
     size_t blocks = 0;
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
@@ -528,7 +528,7 @@ tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s) {
     for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
         tidei_compaction *m = tidei_compaction_open(p, blocks, size, s, TIDEI_REACH_ANY);
         if (!m) break;
-        st = try_once(p, m, size, (uint64_t)PATIENCE_NS << i, &blocks, &again);
+        st = try_once(p, m, size, grow, (uint64_t)PATIENCE_NS << i, &blocks, &again);
         tidei_compaction_close(p, m);
     }
     p->remapping = false;

@@ -1,6 +1,6 @@
 /* tide_pool.h: the pool `tide` inside: its state, and what its parts ask of each other: tide.c (blocks), tide_cache.c (threads'
 ** caches), tide_find.c (which piece), tide_extents.c (pieces), tide_compact.c (moves), tide_pages.c (memory), tide_remap.c (pages that
-** change their addresses), tide_islands.c (with all that they hold), tide_figures.c.
+** change their addresses), tide_islands.c (with all that they hold), tide_clear.c (pages for others), tide_figures.c.
 **
 ** Model. One address range, reserved once, tiled by extents in address order: blocks handed out, free stretches, holes
 ** without memory. All streams share it. Memory comes and goes in pages that lie wherever an
@@ -135,6 +135,8 @@ tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size);
 tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high);
 /* A claimed extent becomes free. */
 void tidei_tide_unclaim(tidei_tide *p, tidei_extent *x);
+/* Nothing is pending on a claimed one any more. */
+void tidei_tide_be_ready(tidei_tide *p, tidei_extent *x);
 
 /* tide_find.c */
 /* Which pieces a stream may have. */
@@ -165,16 +167,19 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_st
 #define TIDEI_MOVES_MAX 4096
 
 /* tide_remap.c */
-/* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that is needed, and of new ones
-** within the limit. *out is CLAIMED, with nothing pending. The host waits for the work that is pending on the pages. Lets go of the
+/* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that is needed, and (`grow`) of new
+** ones within the limit. *out is CLAIMED, with nothing pending. The host waits for the work that is pending on the pages. Lets go of the
 ** lock meanwhile. TIDE_E_NOMEM: not even so; or the device's error. */
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out);
 
 /* tide_islands.c */
-/* Puts pages with what lies on them side by side, until blocks need only slide for a piece of `size` bytes; with new ones, within the
-** limit. The host waits for the work that is pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
+/* Puts pages with what lies on them side by side, until blocks need only slide for a piece of `size` bytes; with new ones (`grow`), within
+** the limit. The host waits for the work that is pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
 ** error. */
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s);
+tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s, bool grow);
+
+/* tide_clear.c */
+size_t tidei_tide_clear(tidei_pool *pool, size_t bytes);
 
 /* tide_cache.c */
 /* The thread's cache, if it has one in this pool already. */

@@ -245,24 +245,16 @@ static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t t
     return st;
 }
 
-/* Nothing is pending on the claimed x any more. */
-static void be_ready(tidei_tide *p, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
-    x->slot = TIDEI_SLOT_READY;
-    x->tick = 0;
-    tidei_tide_poison(p, x->off, x->size);
-}
-
 /* From x on, the extents of the stretch [low, high) become one. */
 static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
     /* Free are rests of what was claimed for the run before; they may have joined what lies beyond. */
     if (is_free(x))
         x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
-    be_ready(p, x);
+    tidei_tide_be_ready(p, x);
     while (tidei_extent_end(x) < high) {
         tidei_extent *y = x->next;
         if (is_free(y)) y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
-        be_ready(p, y);
+        tidei_tide_be_ready(p, y);
         tidei_tide_absorb(p, x, y);
     }
     return tidei_tide_claim_part(p, x, low, high);
@@ -277,7 +269,7 @@ static tidei_extent *make_runs(tidei_tide *p) {
         size_t low = pg->off, high = run_end(pg, TIDEI_RUN_PAGES, &last);
         while (tidei_extent_end(x) <= low) x = x->next;
         x = joined(p, x, low, high);
-        be_ready(p, x);
+        tidei_tide_be_ready(p, x);
         x->pages = pg;
         *at = x;
         at = &x->left;
@@ -303,7 +295,7 @@ static tide_status remap(tidei_tide *p, const tidei_compaction *m, const choice 
     tidei_extent *sides[] = {c->below, c->above};
     for (unsigned i = 0; i < TIDEI_COUNT(sides); i++) {
         if (!sides[i]) continue;
-        be_ready(p, sides[i]);
+        tidei_tide_be_ready(p, sides[i]);
         if (st == TIDE_OK)
             tidei_tide_absorb(p, c->target, sides[i]);
         else
@@ -352,7 +344,8 @@ static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c)
 }
 
 /* TIDE_E_NOMEM with *again: it is worth another try. */
-static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool *again, tidei_extent **out) {
+static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool grow, bool *again,
+                            tidei_extent **out) {
     choice c = {.hole = NULL};
     tide_status st = TIDE_E_NOMEM;
     *again = true;
@@ -365,14 +358,14 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool 
         e->blocks = tidei_max_size(e->blocks, c.blocks);
     }
     if (c.bytes >= c.need) return st;
-    st = add(p, m->size, c.need - c.bytes);
+    if (grow) st = add(p, m->size, c.need - c.bytes);
     if (st != TIDE_E_NOMEM) return st == TIDE_OK ? TIDE_E_NOMEM : st;
     *again = e->cost == COST_CHEAP;
     e->cost = COST_MOST;
     return st;
 }
 
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out) {
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;
@@ -382,7 +375,7 @@ tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, tidei_e
     for (unsigned i = 0; i < ATTEMPTS && again && st == TIDE_E_NOMEM; i++) {
         tidei_compaction *m = tidei_compaction_open(p, e.blocks, size, s, TIDEI_REACH_ANY);
         if (!m) break;
-        st = try_once(p, m, &e, &again, out);
+        st = try_once(p, m, &e, grow, &again, out);
         tidei_compaction_close(p, m);
     }
     p->remapping = false;
