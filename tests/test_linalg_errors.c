@@ -221,7 +221,7 @@ static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t ro
 }
 
 static void test_not_finite(void **state) {
-    static const int64_t sizes[] = {1, 2, 5, 40};
+    static const int64_t sizes[] = {1, 2, 5, 40, 70}; /* the last is too large for what takes all steps at once */
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     tide_runtime *rt = open_checked();
     (void)state;
@@ -230,6 +230,7 @@ static void test_not_finite(void **state) {
         for (size_t i = 0; i < TIDEI_COUNT(sizes); i++)
             for (size_t k = 0; k < TIDEI_COUNT(bad); k++) {
                 int64_t n = sizes[i], col = (int64_t)draw((uint64_t)n);
+                if (n == 70 && k != t % TIDEI_COUNT(bad)) continue;
                 assert_ok(tide_scope_begin(rt));
                 one_not_finite(rt, types[t], n, k == 1 ? n - 1 : (int64_t)draw((uint64_t)n), k == 2 ? 0 : col,
                                bad[k]);
