@@ -2,8 +2,7 @@
 #include "arrays/kernels.h"
 #include "arrays/launch.h"
 
-#define BLOCK        256 /* threads, which kernels may count on; 8 of these fill an SM */
-#define BLOCKS_AN_SM 8
+#define BLOCKS_AN_SM 8 /* which fill it */
 
 struct patch {
     char *params;
@@ -24,14 +23,14 @@ tide_status tidei_run_own(tide_runtime *rt, const tidei_own_kernel *k, const tid
     tide_stream *s = tidei_stream_here(rt);
     const tidei_device_info *info = &s->dev->d->info;
     struct patch p = {params, at};
-    uint64_t blocks = (items + BLOCK - 1) / BLOCK,
+    uint64_t blocks = (items + TIDEI_OWN_BLOCK - 1) / TIDEI_OWN_BLOCK,
              enough = (uint64_t)(info->sm_count > 0 ? info->sm_count : 1) * BLOCKS_AN_SM;
     tidei_launch l = {.name = k->name,
                       .host_fn = k->host_fn,
                       .params = params,
                       .params_bytes = params_bytes,
                       .grid = {(unsigned)(blocks < enough ? blocks : enough), 1, 1},
-                      .block = {BLOCK, 1, 1}};
+                      .block = {TIDEI_OWN_BLOCK, 1, 1}};
     if (info->flags & TIDEI_DEV_RUNS_TEXT) {
         tide_status status = tidei_kernel_get_fixed(s->dev, k->name, k->text, op, &l.kernel);
         if (status != TIDE_OK) return status;

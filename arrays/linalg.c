@@ -276,7 +276,7 @@ static bool is_plain(const tidei_job *j, const tidei_load *l) {
     return l->count == 1 || (from->lay.ndim == 3 && from->lay.shape[0] == l->count);
 }
 
-/* With `from` NULL the matrices are there already. */
+/* With `from` NULL the matrices are there already. A block is one matrix's, however small, so that none waits for another. */
 static void screen_at_once(tidei_job *j, const tidei_load *l, const tidei_operand *from) {
     static const tidei_own_kernel forms[4] = TIDEI_FACTOR_KERNELS(factor_screen);
     static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags), offsetof(fa_screen, in)};
@@ -292,7 +292,9 @@ static void screen_at_once(tidei_job *j, const tidei_load *l, const tidei_operan
         k.in_col = strides[l->turned ? 0 : 1];
         k.in_step = from->lay.ndim == 3 ? from->lay.strides[0] : 0;
     }
-    tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, from ? 3 : 2, &k, sizeof k, at, &k.space);
+    if (goes_on(j))
+        j->status = tidei_run_own(j->rt, tidei_factor_kernel(forms, j->wide), uses, from ? 3 : 2, &k, sizeof k, at,
+                                  (uint64_t)l->count * TIDEI_OWN_BLOCK, j->op);
 }
 
 tide_status tidei_load_again(void *load) {

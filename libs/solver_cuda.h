@@ -1,5 +1,5 @@
 /* solver_cuda.h: the ways of cuSOLVER and cuBLAS to do a routine, between solver_cuda.c (what stands around a call; one matrix after
-** the other) and solver_batched.c (many small ones in one call).
+** the other) and solver_batched.c (small ones, many in one call).
 **
 ** Model. A way says what it can serve, what memory it wants, and queues the work. Most are cuSOLVER's; some are cuBLAS's, which
 ** has batches of its own; and one needs both, as two ways in turn. */

@@ -11,8 +11,8 @@
 static struct {
     tide_runtime *rt;
     int made, destroyed, products, depth, asked; /* contexts pushed; how often one was asked for */
-    bool no_context;
-    tidei_cu_ctx current, pushed; /* the program's own, the last pushed one */
+    bool no_context, refuses;                    /* to push one; to say which it is */
+    tidei_cu_ctx current, pushed;                /* the program's own, the last pushed one */
     tidei_addr held;
     char handle, context;
 } fake;
@@ -24,7 +24,7 @@ static tidei_cu_ctx ours(void) { return (tidei_cu_ctx)(void *)&fake.context; }
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     (void)s;
     fake.asked++;
-    return *out = ours(), 0;
+    return *out = ours(), fake.refuses ? 1 : 0;
 }
 static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.depth ? fake.pushed : fake.current, 0; }
 static tidei_cu_result f_push(tidei_cu_ctx c) {
@@ -153,6 +153,21 @@ static void all_is_done_in_the_context(void **state) {
     fake.no_context = false;
 }
 
+/* Of a device that is lost the driver is asked again, which may refuse; the handle then stays. */
+static void a_lost_device_is_asked_for_again(void **state) {
+    tidei_device *d = fake.rt->devs[0].d;
+    (void)state;
+    assert_ok(product());
+    d->ops->lose(d, "a test");
+    fake.refuses = true;
+    (void)!tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL);
+    assert_int_equal(fake.asked, 2);
+    assert_int_equal(fake.destroyed, 0);
+    fake.refuses = false;
+    (void)!tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL);
+    assert_int_equal(fake.destroyed, 1);
+}
+
 /* A product that finds no room for its workspace does not make it of the handle it is about to use. */
 static void a_product_keeps_its_handle(void **state) {
     tidei_storage *rest, *last;
@@ -213,6 +228,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
         cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_device_is_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(the_ladder_drops_an_idle_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(a_drop_that_fails_loses_nothing, setup, teardown),

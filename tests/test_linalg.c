@@ -643,6 +643,48 @@ static void test_waits(void **state) {
     close_checked(rt);
 }
 
+/* ---- what is launched ---- */
+
+static struct {
+    struct tidei_device_ops ops;
+    const struct tidei_device_ops *before;
+    int screens;
+    unsigned blocks; /* of the last one */
+} watch;
+
+static tide_status watch_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
+    if (strncmp(l->name, "factor_screen", 13) == 0) {
+        watch.screens++;
+        watch.blocks = l->grid[0];
+    }
+    return watch.before->launch(d, s, l);
+}
+
+/* Few small matrices are screened in one launch, however small they are, with a block for each: they do not wait for each other. */
+static void test_a_block_each(void **state) {
+    static const int64_t counts[] = {1, 3, 500, 1024}, sizes_[] = {1, 2, 16, 64};
+    (void)state;
+    if (!test_on_host()) skip(); /* which takes any grid */
+    tide_runtime *rt = open_checked();
+    tidei_device *d = rt->devs[0].d;
+    watch.ops = *(watch.before = d->ops);
+    watch.ops.launch = watch_launch;
+    d->ops = &watch.ops;
+    d->info.sm_count = 132;
+    for (size_t i = 0; i < TIDEI_COUNT(counts); i++)
+        for (size_t k = 0; k < TIDEI_COUNT(sizes_); k++) {
+            if (counts[i] * sizes_[k] > 8192) continue;
+            assert_ok(tide_scope_begin(rt));
+            watch.screens = 0;
+            assert_array(tide_det(tide_ones(rt, TIDE_F32, SHAPE(counts[i], sizes_[k], sizes_[k]))));
+            assert_int_equal(watch.screens, 1);
+            assert_int_equal(watch.blocks, counts[i]);
+            assert_ok(tide_scope_end(rt));
+        }
+    d->ops = watch.before;
+    close_checked(rt);
+}
+
 /* ---- a GPU against the host ---- */
 
 static void compare(tide_array *mine, tide_array *theirs, double most) {
@@ -696,7 +738,7 @@ int main(void) {
         cmocka_unit_test(test_svd),   cmocka_unit_test(test_eigh),         cmocka_unit_test(test_solve),
         cmocka_unit_test(test_inv),   cmocka_unit_test(test_det),          cmocka_unit_test(test_det_exact),
         cmocka_unit_test(test_lstsq), cmocka_unit_test(test_rcond),        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_waits), cmocka_unit_test(test_against_host),
+        cmocka_unit_test(test_waits), cmocka_unit_test(test_a_block_each), cmocka_unit_test(test_against_host),
     };
     return cmocka_run_group_tests_name("linalg", tests, NULL, NULL);
 }

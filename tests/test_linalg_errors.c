@@ -221,7 +221,7 @@ static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t ro
 }
 
 static void test_not_finite(void **state) {
-    static const int64_t sizes[] = {1, 2, 5, 40};
+    static const int64_t sizes[] = {1, 2, 5, 40, 70}; /* the last is too large for what takes all steps at once */
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     tide_runtime *rt = open_checked();
     (void)state;
@@ -230,6 +230,7 @@ static void test_not_finite(void **state) {
         for (size_t i = 0; i < TIDEI_COUNT(sizes); i++)
             for (size_t k = 0; k < TIDEI_COUNT(bad); k++) {
                 int64_t n = sizes[i], col = (int64_t)draw((uint64_t)n);
+                if (n == 70 && k != t % TIDEI_COUNT(bad)) continue;
                 assert_ok(tide_scope_begin(rt));
                 one_not_finite(rt, types[t], n, k == 1 ? n - 1 : (int64_t)draw((uint64_t)n), k == 2 ? 0 : col,
                                bad[k]);
@@ -343,6 +344,8 @@ static void test_again(void **state) {
     tidei_input x;
     tidei_load load;
     double out[4];
+    const int32_t one = 1;
+    int32_t marked[2];
     (void)state;
     tide_array *a = tide_from_host(rt, TIDE_F64, SHAPE(2, 2), in);
     tidei_job_begin(&j, "test", a, &x);
@@ -351,11 +354,14 @@ static void test_again(void **state) {
     tidei_job_load(&j, &load, &x, copy, &x.batch, 2, 2, true, 0, marks, FA_ALL);
     tidei_job_zero(&j, copy); /* spoiled */
     assert_int_equal(j.status, TIDE_OK);
-    j.status = TIDE_E_NOMEM; /* of the rung before */
+    assert_ok(tidei_fill_elements(marks, &one, "test")); /* like these, by a call that was given up */
+    j.status = TIDE_E_NOMEM;                             /* of the rung before */
     assert_ok(tidei_load_again(&load));
     assert_int_equal(j.status, TIDE_OK);
     assert_ok(tidei_operand_read(copy, out, "test"));
     for (int i = 0; i < 4; i++) assert_true(out[i] == in[i % 2 * 2 + i / 2]);
+    assert_ok(tidei_operand_read(marks, marked, "test"));
+    for (int i = 0; i < 2; i++) assert_int_equal(marked[i], 0);
     assert_ok(tidei_job_end(&j));
     tide_release(a);
     close_checked(rt);
