@@ -1,7 +1,8 @@
 /* solver_batched.c: many small matrices in one call of cuSOLVER's or cuBLAS's (solver_cuda.h): where matrices are small, launching
 ** is most of the work, and a singular value decomposition of one even waits for the device. A single small matrix is served here
 ** as well where that is faster: LU (of 32 rows 31 us instead of 51 on an H200, and 5 instead of 24 to queue it) and singular values
-** (201 instead of 1200). Cholesky is not (37 against 19).
+** (201 instead of 1200). Cholesky is not (37 against 19). Jacobi's method is a few times less exact than gesvd and well within LAPACK's
+** bounds: the ratios of its tests, 30 at most, were 10.2 at most over random, graded and deficient matrices, gesvd's 5.8.
 **
 ** What must stay true: sizes are int here, and several routines want matrices that lie close; what is not so is left to one
 ** matrix after the other. Arrays of addresses are made in the window, which keeps them valid, and copied from ordinary host memory

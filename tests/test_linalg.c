@@ -5,8 +5,8 @@
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128, TIDE_I16};
 
 /* Shapes of one matrix, and of batches. */
-static const int64_t sizes[][2] = {{1, 1}, {2, 2}, {5, 5},   {7, 3},   {3, 7},
-                                   {1, 4}, {4, 1}, {34, 34}, {40, 21}, {21, 40}};
+static const int64_t sizes[][2] = {{1, 1}, {2, 2},   {5, 5},   {7, 3},   {3, 7},  {1, 4},
+                                   {4, 1}, {32, 32}, {34, 34}, {40, 21}, {21, 40}};
 static const struct some {
     int n;
     int64_t shape[3];
@@ -210,6 +210,35 @@ static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
 static void test_svd(void **state) {
     (void)state;
     each_case(any, 3, false, one_svd);
+}
+
+/* Numbers whose squares are beyond the type: the library scales them. */
+static void test_svd_of_extremes(void **state) {
+    static const int64_t shapes[][2] = {{5, 5}, {32, 20}, {40, 21}};
+    tide_runtime *rt = open_checked();
+    (void)state;
+    for (tide_dtype t = TIDE_F32; t <= TIDE_C128; t++)
+        for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
+            for (int small = 0; small < 2; small++) {
+                int64_t m = shapes[i][0], n = shapes[i][1];
+                double power = (small ? -1 : 1) * (real_of(t) == TIDE_F32 ? 90 : 700), factor = exp2(power);
+                number *v = calloc((size_t)(m * n), sizeof *v);
+                tide_array *s, *scaled;
+                assert_ok(tide_scope_begin(rt));
+                fill_matrix(v, t, RANDOM, m, n);
+                tide_array *a = array_of(rt, t, 2, shapes[i], v);
+                for (int64_t k = 0; k < m * n; k++) v[k] *= factor;
+                tide_array *extreme = array_of(rt, t, 2, shapes[i], v);
+                assert_ok(tide_svd(a, TIDE_REDUCED, NULL, &s, NULL));
+                assert_ok(tide_svd(extreme, TIDE_REDUCED, NULL, &scaled, NULL));
+                values vs = read_back(s), vx = read_back(scaled);
+                for (int64_t k = 0; k < n; k++)
+                    assert_true(cabs(vx.at[k] / factor - vs.at[k]) <=
+                                RATIO * epsilon(t) * (double)(m + n) * creal(vs.at[0]));
+                drop(&vs), drop(&vx), free(v);
+                assert_ok(tide_scope_end(rt));
+            }
+    close_checked(rt);
 }
 
 /* ---- eigenvalues ---- */
@@ -734,11 +763,14 @@ static void test_against_host(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lu),    cmocka_unit_test(test_cholesky),     cmocka_unit_test(test_qr),
-        cmocka_unit_test(test_svd),   cmocka_unit_test(test_eigh),         cmocka_unit_test(test_solve),
-        cmocka_unit_test(test_inv),   cmocka_unit_test(test_det),          cmocka_unit_test(test_det_exact),
-        cmocka_unit_test(test_lstsq), cmocka_unit_test(test_rcond),        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_waits), cmocka_unit_test(test_a_block_each), cmocka_unit_test(test_against_host),
+        cmocka_unit_test(test_lu),           cmocka_unit_test(test_cholesky),
+        cmocka_unit_test(test_qr),           cmocka_unit_test(test_svd_of_extremes),
+        cmocka_unit_test(test_svd),          cmocka_unit_test(test_eigh),
+        cmocka_unit_test(test_solve),        cmocka_unit_test(test_inv),
+        cmocka_unit_test(test_det),          cmocka_unit_test(test_det_exact),
+        cmocka_unit_test(test_lstsq),        cmocka_unit_test(test_rcond),
+        cmocka_unit_test(test_empty),        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_a_block_each), cmocka_unit_test(test_against_host),
     };
     return cmocka_run_group_tests_name("linalg", tests, NULL, NULL);
 }
