@@ -733,19 +733,27 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     gather_up();
 }
 
-/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. */
+/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. What
+** the climb before it failed of is no error of the call's, and an earlier one stands. */
 static void room_is_made_for_what_a_handle_takes(void **state) {
-    teardown(state);
-    open_with("1MiB");
-    scatter(BLOCKS, GONE);
-    tide_release(blocks[0]), blocks[0] = NULL;
-    tide_release(blocks[1]), blocks[1] = NULL;
-    tide_release(blocks[3]), blocks[3] = NULL;
-    fake.takes = TAKES + PAGE;
-    assert_ok(call());
-    assert_int_equal(library(), TAKES + PAGE);
-    assert_blocks();
-    gather_up();
+    enum { LIVE = 21 };
+    _Static_assert(LIVE * BLOCK + TAKES + 2 * PAGE + SPARE * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+    for (int earlier = 0; earlier < 2; earlier++) {
+        teardown(state);
+        open_with("1MiB");
+        scatter(BLOCKS, BLOCKS - LIVE);
+        fake.takes = TAKES + 2 * PAGE;
+        if (earlier) (void)tidei_fail(TIDE_E_SHAPE, "tide_test", "an earlier one");
+        assert_ok(call());
+        if (earlier) assert_error(TIDE_E_SHAPE, "an earlier one");
+        assert_int_equal(tide_last_error()->status, earlier ? TIDE_E_SHAPE : TIDE_OK);
+        tide_clear_error();
+        assert_int_equal(fake.made, 2);
+        assert_int_equal(library(), TAKES + 2 * PAGE);
+        assert_int_equal(test_stats(fake.rt).climbs, 2);
+        assert_blocks();
+        gather_up();
+    }
 }
 
 /* Neither is enough, what another handle leaves or what lies between blocks; together they are. */
