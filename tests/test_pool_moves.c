@@ -597,6 +597,7 @@ static void what_is_pending_on_free_pages_is_waited_for(void **state) {
             p->ops->free(p, &b);
             assert_int_equal(p->ops->trim(p, 0), 0);
             assert_int_equal(p->ops->clear(p, 3 * PAGE), 4 * PAGE);
+            for (unsigned i = 0; i < streams; i++) assert_int_equal(dbl.word[1 + i], 5);
             assert_int_equal(dbl.word[7], 0);
             assert_int_equal(figures(p).backed, PAGE);
             assert_false(((tidei_tide *)p)->takes[0]); /* its stream has wanted nothing */
