@@ -958,8 +958,18 @@ static tidei_device *open_faulty(void) {
     return faulty;
 }
 
-/* A call for which room has to be made, and of all that it asks the n-th fails; false: it does not ask so often. */
-static bool fails_at(tidei_device *faulty, enum way way, long n) {
+/* A lower limit, for which room has to be made likewise; one that is refused is as it was. */
+static tide_status lower(void) {
+    size_t before = atomic_load(&fake.rt->devs[0].limit), wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
+    tide_status status = tide_set_limit(fake.rt, wanted);
+    size_t limit = atomic_load(&fake.rt->devs[0].limit);
+    assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
+    if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].backed) <= limit);
+    return status;
+}
+
+/* What room has to be made for, and of all that it asks the n-th fails; false: it does not ask so often. */
+static bool fails_at(tide_status (*wants_room)(void), tidei_device *faulty, enum way way, long n) {
     uint64_t before = tidei_fault_calls(faulty, TIDEI_FAULT_ANY);
     host_calls = 0;
     if (way == HOST_FAILS)
@@ -967,7 +977,7 @@ static bool fails_at(tidei_device *faulty, enum way way, long n) {
     else
         tidei_fault_set(faulty, TIDEI_FAULT_ANY, (uint64_t)n, way == CALL_FAILS ? TIDE_E_DEVICE : TIDE_E_NOMEM,
                         way == MEMORY_ENDS);
-    tide_status status = call();
+    tide_status status = wants_room();
     uint64_t calls = way == HOST_FAILS ? (uint64_t)host_calls : tidei_fault_calls(faulty, TIDEI_FAULT_ANY) - before;
     host_fails = 0;
     tidei_fault_set(faulty, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
@@ -979,22 +989,24 @@ static bool fails_at(tidei_device *faulty, enum way way, long n) {
 
 /* Device calls that fail on the way, from the n-th on with a lack of memory or that one otherwise, and host allocations: nothing is
 ** lost, and what could not be had then can be had later. */
-static void no_failure_on_the_way_loses_anything(void **state) {
+static void try_failures(void **state, tide_status (*wants_room)(void)) {
     for (enum way way = 0; way < WAYS; way++) {
         bool failed = true;
         for (long n = 1; failed; n++) {
             teardown(state);
             tidei_device *faulty = open_faulty();
             scatter(BLOCKS, GONE);
-            failed = fails_at(faulty, way, n);
+            failed = fails_at(wants_room, faulty, way, n);
             assert_blocks();
-            assert_ok(call());
+            assert_ok(wants_room());
             assert_blocks();
             gather_up();
             assert_true(n < 10000);
         }
     }
 }
+static void no_failure_on_the_way_loses_anything(void **state) { try_failures(state, call); }
+static void nor_does_one_in_lowering_the_limit(void **state) { try_failures(state, lower); }
 
 /* ---- all at once ---- */
 
@@ -1177,6 +1189,7 @@ int main(void) {
         CASE(larger_pages_are_cleared_too),
         CASE(pinned_blocks_cost_their_pages_alone),
         CASE(no_failure_on_the_way_loses_anything),
+        CASE(nor_does_one_in_lowering_the_limit),
         CASE(callers_and_a_reclaimer),
         CASE(a_handle_comes_and_goes_among_arrays),
     };
