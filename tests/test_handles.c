@@ -1008,6 +1008,23 @@ static void try_failures(void **state, tide_status (*wants_room)(void)) {
 static void no_failure_on_the_way_loses_anything(void **state) { try_failures(state, call); }
 static void nor_does_one_in_lowering_the_limit(void **state) { try_failures(state, lower); }
 
+/* Where the moves themselves lose the device that is what is said, and not that memory is short. */
+static void a_device_lost_on_the_way_is_said_to_be(void **state) {
+    tide_status (*const wants_room[])(void) = {call, lower};
+    for (unsigned i = 0; i < TIDEI_COUNT(wants_room); i++) {
+        teardown(state);
+        tidei_device *faulty = open_faulty();
+        scatter(BLOCKS, GONE);
+        tidei_fault_set(faulty, TIDEI_FAULT_COPY_MANY, 1, TIDE_E_LOST, true);
+        assert_int_equal(wants_room[i](), TIDE_E_LOST);
+        assert_int_equal(tide_last_error()->status, TIDE_E_LOST);
+        assert_true(atomic_load(&device()->lost));
+        assert_true(tidei_runtime_valid(fake.rt));
+        tide_clear_error();
+        gather_up();
+    }
+}
+
 /* ---- all at once ---- */
 
 typedef struct storm {
@@ -1190,6 +1207,7 @@ int main(void) {
         CASE(pinned_blocks_cost_their_pages_alone),
         CASE(no_failure_on_the_way_loses_anything),
         CASE(nor_does_one_in_lowering_the_limit),
+        CASE(a_device_lost_on_the_way_is_said_to_be),
         CASE(callers_and_a_reclaimer),
         CASE(a_handle_comes_and_goes_among_arrays),
     };
