@@ -453,16 +453,25 @@ static tide_status provide(void *arg, unsigned flags) {
     return status;
 }
 
+/* What the first one took, and was too much, is known afterwards: then it is climbed for again, and what failed before is no error. */
+static tide_status provide_first(tidei_library_call *call) {
+    tidei_dev *d = call->s->dev;
+    tidei_saved_error before = {0}; /* collections below may scan it */
+    tide_status status;
+    size_t bytes;
+    tidei_error_save(&before);
+    do status = tidei_outside_with_reclaim(d, bytes = about(d, call->kind), call->op, provide, call);
+    while (status == TIDE_E_NOMEM && about(d, call->kind) > bytes);
+    if (status == TIDE_OK) tidei_error_restore(&before);
+    return status;
+}
+
 tide_status tidei_library_begin(const tidei_library_call *c) {
     tidei_library_call call = *c;
     tidei_dev *d = c->s->dev;
     tidei_library_keep(d, c->kind);
     if (tidei_likely(atomic_load(&state_of(table_of(d), c->kind)->made))) return TIDE_OK;
-    tide_status status;
-    size_t bytes;
-    do /* what the first one took, and was too much, is known afterwards */
-        status = tidei_outside_with_reclaim(d, bytes = about(d, c->kind), c->op, provide, &call);
-    while (status == TIDE_E_NOMEM && about(d, c->kind) > bytes);
+    tide_status status = provide_first(&call);
     if (status != TIDE_OK) tidei_library_unkeep(d, c->kind);
     return status;
 }

@@ -573,7 +573,8 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     tide_status status = climb_while_robbed(c, attempt, arg);
     t->depth_climb--;
     stop_leading(d->rt);
-    return status == TIDE_E_NOMEM ? report(c) : status;
+    if (status != TIDE_E_NOMEM) return status;
+    return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c); /* moving blocks may have lost it */
 }
 
 tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,

@@ -166,6 +166,7 @@ tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
     size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
     if (!shrink_to(d, wanted)) {
         atomic_store(&d->limit, old);
+        if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit"); /* by moving arrays, perhaps */
         return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
                           "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu bytes are backed "
                           "for %zu live ones",

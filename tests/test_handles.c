@@ -733,19 +733,27 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     gather_up();
 }
 
-/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. */
+/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. What
+** the climb before it failed of is no error of the call's, and an earlier one stands. */
 static void room_is_made_for_what_a_handle_takes(void **state) {
-    teardown(state);
-    open_with("1MiB");
-    scatter(BLOCKS, GONE);
-    tide_release(blocks[0]), blocks[0] = NULL;
-    tide_release(blocks[1]), blocks[1] = NULL;
-    tide_release(blocks[3]), blocks[3] = NULL;
-    fake.takes = TAKES + PAGE;
-    assert_ok(call());
-    assert_int_equal(library(), TAKES + PAGE);
-    assert_blocks();
-    gather_up();
+    enum { LIVE = 21 };
+    _Static_assert(LIVE * BLOCK + TAKES + 2 * PAGE + SPARE * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+    for (int earlier = 0; earlier < 2; earlier++) {
+        teardown(state);
+        open_with("1MiB");
+        scatter(BLOCKS, BLOCKS - LIVE);
+        fake.takes = TAKES + 2 * PAGE;
+        if (earlier) (void)tidei_fail(TIDE_E_SHAPE, "tide_test", "an earlier one");
+        assert_ok(call());
+        if (earlier) assert_error(TIDE_E_SHAPE, "an earlier one");
+        assert_int_equal(tide_last_error()->status, earlier ? TIDE_E_SHAPE : TIDE_OK);
+        tide_clear_error();
+        assert_int_equal(fake.made, 2);
+        assert_int_equal(library(), TAKES + 2 * PAGE);
+        assert_int_equal(test_stats(fake.rt).climbs, 2);
+        assert_blocks();
+        gather_up();
+    }
 }
 
 /* Neither is enough, what another handle leaves or what lies between blocks; together they are. */
@@ -950,8 +958,18 @@ static tidei_device *open_faulty(void) {
     return faulty;
 }
 
-/* A call for which room has to be made, and of all that it asks the n-th fails; false: it does not ask so often. */
-static bool fails_at(tidei_device *faulty, enum way way, long n) {
+/* A lower limit, for which room has to be made likewise; one that is refused is as it was. */
+static tide_status lower(void) {
+    size_t before = atomic_load(&fake.rt->devs[0].limit), wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
+    tide_status status = tide_set_limit(fake.rt, wanted);
+    size_t limit = atomic_load(&fake.rt->devs[0].limit);
+    assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
+    if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].backed) <= limit);
+    return status;
+}
+
+/* What room has to be made for, and of all that it asks the n-th fails; false: it does not ask so often. */
+static bool fails_at(tide_status (*wants_room)(void), tidei_device *faulty, enum way way, long n) {
     uint64_t before = tidei_fault_calls(faulty, TIDEI_FAULT_ANY);
     host_calls = 0;
     if (way == HOST_FAILS)
@@ -959,7 +977,7 @@ static bool fails_at(tidei_device *faulty, enum way way, long n) {
     else
         tidei_fault_set(faulty, TIDEI_FAULT_ANY, (uint64_t)n, way == CALL_FAILS ? TIDE_E_DEVICE : TIDE_E_NOMEM,
                         way == MEMORY_ENDS);
-    tide_status status = call();
+    tide_status status = wants_room();
     uint64_t calls = way == HOST_FAILS ? (uint64_t)host_calls : tidei_fault_calls(faulty, TIDEI_FAULT_ANY) - before;
     host_fails = 0;
     tidei_fault_set(faulty, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
@@ -971,20 +989,39 @@ static bool fails_at(tidei_device *faulty, enum way way, long n) {
 
 /* Device calls that fail on the way, from the n-th on with a lack of memory or that one otherwise, and host allocations: nothing is
 ** lost, and what could not be had then can be had later. */
-static void no_failure_on_the_way_loses_anything(void **state) {
+static void try_failures(void **state, tide_status (*wants_room)(void)) {
     for (enum way way = 0; way < WAYS; way++) {
         bool failed = true;
         for (long n = 1; failed; n++) {
             teardown(state);
             tidei_device *faulty = open_faulty();
             scatter(BLOCKS, GONE);
-            failed = fails_at(faulty, way, n);
+            failed = fails_at(wants_room, faulty, way, n);
             assert_blocks();
-            assert_ok(call());
+            assert_ok(wants_room());
             assert_blocks();
             gather_up();
             assert_true(n < 10000);
         }
+    }
+}
+static void no_failure_on_the_way_loses_anything(void **state) { try_failures(state, call); }
+static void nor_does_one_in_lowering_the_limit(void **state) { try_failures(state, lower); }
+
+/* Where the moves themselves lose the device that is what is said, and not that memory is short. */
+static void a_device_lost_on_the_way_is_said_to_be(void **state) {
+    tide_status (*const wants_room[])(void) = {call, lower};
+    for (unsigned i = 0; i < TIDEI_COUNT(wants_room); i++) {
+        teardown(state);
+        tidei_device *faulty = open_faulty();
+        scatter(BLOCKS, GONE);
+        tidei_fault_set(faulty, TIDEI_FAULT_COPY_MANY, 1, TIDE_E_LOST, true);
+        assert_int_equal(wants_room[i](), TIDE_E_LOST);
+        assert_int_equal(tide_last_error()->status, TIDE_E_LOST);
+        assert_true(atomic_load(&device()->lost));
+        assert_true(tidei_runtime_valid(fake.rt));
+        tide_clear_error();
+        gather_up();
     }
 }
 
@@ -1169,6 +1206,8 @@ int main(void) {
         CASE(larger_pages_are_cleared_too),
         CASE(pinned_blocks_cost_their_pages_alone),
         CASE(no_failure_on_the_way_loses_anything),
+        CASE(nor_does_one_in_lowering_the_limit),
+        CASE(a_device_lost_on_the_way_is_said_to_be),
         CASE(callers_and_a_reclaimer),
         CASE(a_handle_comes_and_goes_among_arrays),
     };

@@ -580,6 +580,32 @@ static void no_more_than_there_is_is_given_back(void **state) {
     drop_islands(p, b, o);
 }
 
+/* Where nothing has to move what is free may be pending still, on one stream or on several: the host waits for that alone, whether it
+** counts that work is done or not. */
+static void what_is_pending_on_free_pages_is_waited_for(void **state) {
+    (void)state;
+    for (unsigned streams = 1; streams <= 3; streams++)
+        for (unsigned counts = 0; counts < 2; counts++) {
+            tidei_pool *p = open_tide();
+            dbl.dev.stream0 = &dbl.streams[0];
+            p->mover = &double_mover;
+            atomic_store(&p->attrs.deterministic, !counts);
+            tidei_block b = must(p, 4 * PAGE, 1), kept = must(p, PAGE, 7);
+            keep_caches(p, false);
+            for (unsigned i = 0; i < streams; i++) used_by(&b, 1 + i, 5);
+            put(p, &kept, 7, 5);
+            p->ops->free(p, &b);
+            assert_int_equal(p->ops->trim(p, 0), 0);
+            assert_int_equal(p->ops->clear(p, 3 * PAGE), 4 * PAGE);
+            for (unsigned i = 0; i < streams; i++) assert_int_equal(dbl.word[1 + i], 5);
+            assert_int_equal(dbl.word[7], 0);
+            assert_int_equal(figures(p).backed, PAGE);
+            assert_false(((tidei_tide *)p)->takes[0]); /* its stream has wanted nothing */
+            assert_true(balanced(p));
+            close_clean(p);
+        }
+}
+
 /* Each call of each kind fails in turn; then the same is asked for again. */
 static void clearing_that_fails_loses_nothing(void **state) {
     (void)state;
@@ -625,6 +651,7 @@ int main(void) {
         cmocka_unit_test(islands_that_fail_lose_nothing),
         cmocka_unit_test(halves_of_pages_are_given_back),
         cmocka_unit_test(no_more_than_there_is_is_given_back),
+        cmocka_unit_test(what_is_pending_on_free_pages_is_waited_for),
         cmocka_unit_test(clearing_that_fails_loses_nothing),
     };
     return cmocka_run_group_tests_name("pool_moves", tests, NULL, NULL);

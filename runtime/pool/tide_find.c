@@ -269,14 +269,14 @@ static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, bool grow,
 ** CLAIMED. */
 static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
                           tidei_extent **out) {
-    p->takes[s->slot] = true;
+    bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;
+    if (!clears) p->takes[s->slot] = true; /* what pages are cleared for is not the stream's */
     tidei_tide_flush(p);
     if (p->shared && own->bytes + p->ready.bytes >= size) join_for(p, s);
     if ((*out = best_own(p, own, size))) return TIDE_OK;
     size_t foreign = p->backed - p->used - p->claimed - p->ready.bytes - own->bytes;
     if (foreign && p->backed - p->used >= size && (*out = find_foreign(p, own, size, s, flags))) return TIDE_OK;
-    bool grow = !(flags & TIDEI_ALLOC_NO_GROW);
-    if (!grow && !(flags & TIDEI_ALLOC_MOVE)) return TIDE_E_NOMEM;
+    if (!grow && !clears) return TIDE_E_NOMEM;
     tide_status st = make_room(p, size, s, flags, out);
     if (st == TIDE_E_NOMEM && grow) st = tidei_tide_grow(p, size, s, out);
     if (st != TIDE_E_NOMEM) return st;
