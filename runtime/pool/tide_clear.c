@@ -48,16 +48,19 @@ static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tide
     return st;
 }
 
-/* Makes such a piece and gives back what can be. */
+/* Makes such a piece and gives back what can be. Who fails meanwhile tries again. */
 static size_t clear_piece(tidei_tide *p, size_t size) {
     tide_stream *s = p->base.dev->stream0;
     tidei_shelf *own = tidei_tide_own(p, s->slot);
     if (!own && !(own = tidei_tide_own_made(p, s->slot))) return 0;
+    tidei_transit_begin(p->base.dev);
     tidei_lock_take(&p->lock);
     tide_status st = make_piece(p, own, size, s);
     tidei_check_slow(tidei_tide_valid_locked(p));
     tidei_lock_give(&p->lock);
-    return st == TIDE_OK ? p->base.ops->trim(&p->base, 0) : 0;
+    size_t given = st == TIDE_OK ? p->base.ops->trim(&p->base, 0) : 0;
+    tidei_transit_end(p->base.dev, st == TIDE_OK);
+    return given;
 }
 
 /* Of so many bytes wanted those that the pool can give alone. */
