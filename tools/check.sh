@@ -2,7 +2,8 @@
 # check.sh: installs what is missing, builds, runs every test, and ends with "N passed, N failed, N skipped".
 #   tools/check.sh                  the plain build, then AddressSanitizer with UBSan, then ThreadSanitizer
 #   tools/check.sh --long           also what takes longer
-#   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none
+#   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none (those that
+#                                   name their pools themselves once)
 #   tools/check.sh --gpu --memcheck the same under compute-sanitizer
 # A case is one cmocka test or one script; the plain build's cases are counted, a sanitizer's report fails the run.
 set -u
@@ -21,6 +22,7 @@ done
 [ $long = 0 ] || export TIDE_TEST_LONG=1
 logs=    # the results of the cases that count
 outside= # what failed beside them; each counts as one
+other_pools="--no-suite tidepool:own-pools" # for a second pool: tests that name theirs themselves would do the same
 failed() {
     say "$1: FAILED"
     outside="$outside --failed=$(printf '%s' "$1" | tr ' ' '-')"
@@ -78,9 +80,11 @@ sanitized() {
     shift 3
     say "$name: building"
     build "$dir" -Dwerror=true -Doptimization=1 "$@" || { failed "$name"; return; }
+    again=
     for pool in $pools; do
         say "$name, pool $pool: testing"
-        TIDE_POOL=$pool run_tests "$dir" --suite tidepool:topics && say "$name, pool $pool: clean" || failed "$name, pool $pool"
+        TIDE_POOL=$pool run_tests "$dir" --suite tidepool:topics $again && say "$name, pool $pool: clean" || failed "$name, pool $pool"
+        again=$other_pools
     done
 }
 
@@ -109,9 +113,10 @@ if [ $gpu = 1 ]; then
     fi
     suites="--suite tidepool:topics"
     [ $memcheck = 1 ] || suites="$suites --suite tidepool:programs"
-    for pool in none tide; do
+    for pool in tide none; do
         say "pool $pool: testing"
         TIDE_POOL=$pool counted $dir log-$pool.json $suites -t 5 ${wrap:+"$wrap"}
+        suites="$suites $other_pools"
     done
     # The planted overrun starts compute-sanitizer itself, which does not run inside another.
     [ $memcheck = 0 ] || TIDE_TEST_MEMCHECK= counted $dir log-overrun.json overrun
