@@ -355,11 +355,13 @@ static void pages_go_elsewhere_once_work_is_done(void **state) {
     drop_pinned(p, b, o);
 }
 
+/* All that may fail when pages are mapped elsewhere. */
+static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
+                                         CALL_UNMAP, CALL_MOVE, CALL_WAIT};
+
 /* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for again. */
 static void remapping_that_fails_loses_nothing(void **state) {
     (void)state;
-    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
-                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
         bool failed = true;
         for (long after = 0; failed; after++) {
@@ -505,8 +507,6 @@ static void islands_that_change_meanwhile(void **state) {
 /* Each call of each kind fails in turn; then the same is asked for again. */
 static void islands_that_fail_lose_nothing(void **state) {
     (void)state;
-    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
-                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
         bool failed = true;
         for (long after = 0; failed; after++) {
@@ -609,8 +609,6 @@ static void what_is_pending_on_free_pages_is_waited_for(void **state) {
 /* Each call of each kind fails in turn; then the same is asked for again. */
 static void clearing_that_fails_loses_nothing(void **state) {
     (void)state;
-    static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
-                                             CALL_UNMAP, CALL_MOVE, CALL_WAIT};
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
         bool failed = true;
         for (long after = 0; failed; after++) {
