@@ -236,6 +236,19 @@ static const struct {
               {TIDEI_FAULT_PAGE_NEW, TIDE_E_NOMEM}, {TIDEI_FAULT_STREAM_SYNC, TIDE_E_DEVICE},
               {TIDEI_FAULT_PUBLISH, TIDE_E_DEVICE}};
 
+/* After a request that ended with st: blocks hold what they held, and it is served now if it was not. All ends. */
+static void serves_then(tide_runtime *rt, tide_status st, size_t bytes, tidei_storage *big) {
+    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
+    blocks_check();
+    if (st != TIDE_OK) assert_ok(ask(bytes, &big));
+    assert_ok(fill(big, 7));
+    blocks_check();
+    assert_true(holds(big, 7));
+    tidei_storage_release(big);
+    blocks_drop();
+    tide_close(rt);
+}
+
 /* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request is served afterwards. */
 static bool one_call_fails(unsigned k, uint64_t n, bool sticky) {
     tidei_device *d;
@@ -253,15 +266,7 @@ static bool one_call_fails(unsigned k, uint64_t n, bool sticky) {
     tidei_fault_set(d, faults[k].slot, 0, TIDE_OK, false);
     assert_true(failed || st == TIDE_OK);
     assert_true(st == TIDE_OK || st == faults[k].status || st == TIDE_E_NOMEM);
-    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
-    blocks_check();
-    if (st != TIDE_OK) assert_ok(ask(bytes, &big));
-    assert_ok(fill(big, 7));
-    blocks_check();
-    assert_true(holds(big, 7));
-    tidei_storage_release(big);
-    blocks_drop();
-    tide_close(rt);
+    serves_then(rt, st, bytes, big);
     return failed;
 }
 
@@ -350,15 +355,7 @@ static bool islands_fail(uint64_t n) {
     assert_true(tidei_runtime_valid(rt));
     if (st == TIDE_E_LOST) return islands_are_lost(rt), failed;
     assert_true(st == TIDE_OK || st == at_fault.status || st == TIDE_E_NOMEM);
-    assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
-    blocks_check();
-    if (st != TIDE_OK) assert_ok(ask(bytes, &big));
-    assert_ok(fill(big, 7));
-    blocks_check();
-    assert_true(holds(big, 7));
-    tidei_storage_release(big);
-    blocks_drop();
-    tide_close(rt);
+    serves_then(rt, st, bytes, big);
     return failed;
 }
 
