@@ -135,7 +135,7 @@ static size_t wait_for_work(const struct climb *c) {
         if (tidei_streams_wait_users(d) == TIDE_OK) bytes += tidei_pools_synced(d);
     return bytes + settle(c);
 }
-static size_t trim(const struct climb *c) {
+static size_t rung_trim(const struct climb *c) {
     size_t bytes = 0;
     for (tidei_dev *d = NULL; (d = next_short(c, d));)
         bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
@@ -160,7 +160,7 @@ static size_t clear(tidei_dev *d, unsigned kinds, size_t bytes) {
 
 /* For a request outside the pools pages are cleared too. */
 static size_t give_to_driver(const struct climb *c) {
-    size_t wanted = c->outside ? lacking(c) : 0, bytes = trim(c);
+    size_t wanted = c->outside ? lacking(c) : 0, bytes = rung_trim(c);
     return bytes < wanted ? bytes + clear(c->d, kinds_of(c), wanted - bytes) : bytes;
 }
 /* Arrays among what they let go are dead, and in the queue. */
@@ -184,7 +184,6 @@ static size_t rung_full(const struct climb *c) {
 }
 static size_t rung_purge(const struct climb *c) { return purge(c, TIDEI_PURGE); }
 static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
-static size_t rung_trim(const struct climb *c) { return trim(c); }
 /* Complete at its strength. */
 static size_t rung_drop(const struct climb *c) {
     size_t before = occupied(c), said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
