@@ -15,6 +15,7 @@
 #define AT_ONCE     8192 /* matrices: cuSOLVER counts a batch's workspace in ints, and refuses very long ones */
 #define BATCH_BYTES (32 * TIDEI_MIB) /* of matrices in one syevBatched, whose workspace is a multiple of it */
 #define COPY_BYTES  (64 * TIDEI_KIB) /* CUDA sets so much of the host's memory aside at once */
+#define FEW         16               /* addresses that the stack holds: a single matrix is to cost no allocation */
 #define PART        ((size_t)256)    /* bytes: what parts of the scratch are aligned to */
 
 static size_t part(size_t bytes) { return tidei_round_up(bytes, PART); }
@@ -49,7 +50,7 @@ static void *host_memory(tidei_lapack_call *c, size_t bytes) {
 static bool put_addresses(tidei_lapack_call *c, tidei_addr *to, const void *first, int64_t step) {
     int64_t count = c->x->count, most = COPY_BYTES / sizeof(tidei_addr);
     if (count < most) most = count;
-    tidei_addr *piece = host_memory(c, (size_t)most * sizeof *piece);
+    tidei_addr few[FEW], *piece = most <= FEW ? few : host_memory(c, (size_t)most * sizeof *piece);
     bool ok = piece != NULL;
     for (int64_t done = 0; done < count && ok; done += most) {
         int64_t n = count - done < most ? count - done : most;
@@ -58,7 +59,7 @@ static bool put_addresses(tidei_lapack_call *c, tidei_addr *to, const void *firs
                 (tidei_addr)(uintptr_t)first + (tidei_addr)((done + i) * step) * tide_dtype_size(c->x->dtype);
         ok = copy(c, to + done, piece, (size_t)n * sizeof *piece);
     }
-    if (piece) tidei_host_free(c->s->dev->rt, piece);
+    if (piece && piece != few) tidei_host_free(c->s->dev->rt, piece);
     return ok;
 }
 
