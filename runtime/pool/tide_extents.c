@@ -58,24 +58,25 @@ void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
     p->nspares++;
 }
 
-void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
-    x->next = at;
-    x->prev = at->prev;
-    at->prev = x;
-    if (x->prev)
-        x->prev->next = x;
+void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev, tidei_extent *next) {
+    x->prev = prev;
+    last->next = next;
+    if (prev)
+        prev->next = x;
     else
         p->first = x;
+    if (next)
+        next->prev = last;
+    else
+        p->last = last;
+}
+
+void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
+    tidei_tide_link(p, x, x, at->prev, at);
 }
 
 void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at) {
-    x->prev = at;
-    x->next = at->next;
-    at->next = x;
-    if (x->next)
-        x->next->prev = x;
-    else
-        p->last = x;
+    tidei_tide_link(p, x, x, at, at->next);
 }
 
 void tidei_tide_unlink(tidei_tide *p, tidei_extent *x) {

@@ -319,32 +319,8 @@ static void leave_hole(tidei_tide *p, tidei_extent *x, tidei_extent *behind, siz
                        tidei_extent *hole) {
     hole->off = off;
     hole->size = bytes;
-    hole->prev = x->prev;
-    hole->next = behind;
-    if (hole->prev)
-        hole->prev->next = hole;
-    else
-        p->first = hole;
-    if (behind)
-        behind->prev = hole;
-    else
-        p->last = hole;
+    tidei_tide_link(p, hole, hole, x->prev, behind);
     tidei_tide_hole(p, hole);
-}
-
-/* The extents from x to `last` lie before or behind `at` from now on. */
-static void link_run(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *at, bool behind) {
-    tidei_extent *prev = behind ? at : at->prev, *next = behind ? at->next : at;
-    x->prev = prev;
-    last->next = next;
-    if (prev)
-        prev->next = x;
-    else
-        p->first = x;
-    if (next)
-        next->prev = last;
-    else
-        p->last = last;
 }
 
 /* Where the next run of the target goes. */
@@ -377,13 +353,10 @@ static void pages_settle(tidei_tide *p, tidei_page *first, size_t end, size_t to
 static void extents_settle(tidei_tide *p, tidei_extent *x, const tidei_extent *last, size_t by) {
     for (;; x = x->next) {
         x->off += by;
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) {
-            if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
-            x->slot = TIDEI_SLOT_READY;
-            x->tick = 0;
-        } else {
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED)
+            tidei_tide_be_ready(p, x);
+        else
             p->base.mover->readdress(atomic_load_explicit(&x->owner, memory_order_relaxed), p->addr + x->off);
-        }
         if (x == last) return;
     }
 }
@@ -405,7 +378,10 @@ static void settle(tidei_tide *p, tidei_page *run, size_t end, tidei_extent **ta
     size_t off = run->off, bytes = end - off, to = place_of(*target, bytes, high);
     while (tidei_extent_end(last) < end) last = last->next;
     leave_hole(p, x, last->next, off, bytes, spare);
-    link_run(p, x, last, *target, high);
+    if (high)
+        tidei_tide_link(p, x, last, *target, (*target)->next);
+    else
+        tidei_tide_link(p, x, last, (*target)->prev, *target);
     extents_settle(p, x, last, to - off);
     pages_settle(p, run, end, to);
     shrink(p, target, bytes, high);

@@ -101,7 +101,8 @@ tide_status tidei_tide_restock(tidei_tide *p);
 tide_status tidei_tide_restock_to(tidei_tide *p, size_t n);
 tidei_extent *tidei_tide_spare(tidei_tide *p); /* there is one */
 void tidei_tide_drop(tidei_tide *p, tidei_extent *x);
-/* Links x in before or behind `at`. */
+/* Links the extents from x to `last` in between two neighbours (NULL: there is none), or x alone before or behind `at`. */
+void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev, tidei_extent *next);
 void tidei_tide_link_before(tidei_tide *p, tidei_extent *x, tidei_extent *at);
 void tidei_tide_link_behind(tidei_tide *p, tidei_extent *x, tidei_extent *at);
 void tidei_tide_unlink(tidei_tide *p, tidei_extent *x);
