@@ -1,6 +1,6 @@
 /* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the cache. */
 #include "libs/cublas.h"
-#include "libs/loaded.h"
+#include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #include <dlfcn.h>

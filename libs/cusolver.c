@@ -1,6 +1,6 @@
 /* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of handles has them. */
 #include "libs/cusolver.h"
-#include "libs/loaded.h"
+#include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
 
 #include <dlfcn.h>

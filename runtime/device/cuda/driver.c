@@ -1,5 +1,6 @@
 /* driver.c: finds libcuda and fills the table of its functions. */
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/loaded.h"
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -7,12 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tidei_cu table; /* complete once `opened` */
-static bool opened;
-static const tidei_cu *replaced;      /* by a test */
-static _Atomic(const tidei_cu *) now; /* what callers get; NULL: not opened yet. Libraries ask at every call */
 
 typedef struct finder {
     void *lib;
@@ -71,7 +66,7 @@ static tide_status init_failed(const tidei_cu *t, tidei_cu_result r) {
 }
 
 /* Under the lock. A library that was opened is never closed: its threads and handlers live on in the process. */
-static tide_status open_table(void) {
+static tide_status open_table(void *table, const char *op) {
     tidei_cu t = {0};
     finder f = {0};
     const char *missing;
@@ -80,51 +75,33 @@ static tide_status open_table(void) {
     if (!f.lib) {
         char why[256] = "";
         note("libcuda.so.1", why, sizeof why);
-        if (!*why) return tidei_fail(TIDE_E_NODEVICE, "cuda", "libcuda.so.1 not found");
-        return tidei_fail(TIDE_E_NODEVICE, "cuda", "libcuda.so.1 does not load: %s", why);
+        if (!*why) return tidei_fail(TIDE_E_NODEVICE, op, "libcuda.so.1 not found");
+        return tidei_fail(TIDE_E_NODEVICE, op, "libcuda.so.1 does not load: %s", why);
     }
     f.v2 = (tidei_cu_get_proc_v2)dlsym(f.lib, "cuGetProcAddress_v2");
     f.v1 = (tidei_cu_get_proc)dlsym(f.lib, "cuGetProcAddress");
     if ((missing = fill(&f, &t)))
-        return tidei_fail(TIDE_E_NODEVICE, "cuda", "the NVIDIA driver is too old: its libcuda.so.1 has no %s",
-                          missing);
+        return tidei_fail(TIDE_E_NODEVICE, op, "the NVIDIA driver is too old: its libcuda.so.1 has no %s", missing);
     if ((r = t.cuInit(0)) != TIDEI_CU_SUCCESS) return init_failed(&t, r);
     if (t.cuDriverGetVersion(&t.version) != TIDEI_CU_SUCCESS) t.version = 0;
-    table = t;
-    opened = true;
+    memcpy(table, &t, sizeof t);
     return TIDE_OK;
 }
 
-/* Under the lock. */
-static void settle(void) {
-    atomic_store_explicit(&now, replaced ? replaced : opened ? &table : NULL, memory_order_release);
-}
+static tidei_cu table;
+static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
 
-__attribute__((noinline)) static tide_status open_first(const tidei_cu **out) {
-    tide_status s = TIDE_OK;
-    pthread_mutex_lock(&lock);
-    if (!replaced && !opened) s = open_table();
-    settle();
-    if (s == TIDE_OK) *out = atomic_load(&now);
-    pthread_mutex_unlock(&lock);
+tide_status tidei_cu_open(const tidei_cu **out) {
+    static const char op[] = "cuda";
+    const void *t;
+    if (tidei_forked())
+        return tidei_fail(TIDE_E_FORKED, op, "this process is a fork's child; the GPU stays with its parent");
+    tide_status s = tidei_loaded_get(&library, op, &t);
+    if (s == TIDE_OK) *out = t;
     return s;
 }
 
-tide_status tidei_cu_open(const tidei_cu **out) {
-    const tidei_cu *t = atomic_load_explicit(&now, memory_order_acquire);
-    if (tidei_forked())
-        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; the GPU stays with its parent");
-    if (tidei_unlikely(!t)) return open_first(out);
-    *out = t;
-    return TIDE_OK;
-}
-
-void tidei_cu_use(const tidei_cu *t) {
-    pthread_mutex_lock(&lock);
-    replaced = t;
-    settle();
-    pthread_mutex_unlock(&lock);
-}
+void tidei_cu_use(const tidei_cu *t) { tidei_loaded_use(&library, t); }
 
 static void *open_in(const char *folder, const char *sub, const char *name, char *why, size_t cap) {
     char path[4096];

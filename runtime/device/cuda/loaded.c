@@ -1,5 +1,5 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
-#include "libs/loaded.h"
+#include "runtime/device/cuda/loaded.h"
 
 /* Under the lock. */
 static void settle(tidei_loaded *l) {

@@ -1,4 +1,5 @@
-/* loaded.h: a library's table of functions: filled at the first call that finds the library, kept by the process, replaced by tests. */
+/* loaded.h: a library's table of functions (the driver's, cuBLAS's, cuSOLVER's): filled at the first call that finds the library, kept
+** by the process, replaced by tests. */
 #ifndef TIDEI_LOADED_H
 #define TIDEI_LOADED_H
 
