@@ -15,7 +15,7 @@
 #include <lapacke.h>
 #include "libs/cusolver.h"
 #include "libs/solver.h"
-#include "tests/tidetest.h"
+#include "tests/context_double.h"
 
 #define WORK_BYTES 1000 /* what the double wants on the device: odd on purpose */
 #define HOST_BYTES 100
@@ -23,7 +23,7 @@
 
 static struct {
     tide_runtime *rt;
-    int made, blas_made, depth, params; /* handles and options that there are; contexts pushed */
+    int made, blas_made, params; /* handles and options that there are */
     int calls, batched, copies,
         products; /* of cuSOLVER's routines, of these batches, of cuBLAS's copies and products */
     int grows;    /* so often a question is answered by more than the time before */
@@ -32,7 +32,7 @@ static struct {
     unsigned fail_with;
     bool failing;                   /* over a fault device */
     size_t wants, wants_host, live; /* live: before the call */
-    char handle, blas_handle, options, jacobi, context;
+    char handle, blas_handle, options, jacobi;
 } fake;
 
 /* ---- the doubles ---- */
@@ -43,22 +43,9 @@ static inline void settle(void) { /* the stream's work so far is done */
     assert_int_equal(d->ops->stream_sync(d, fake.rt->devs[0].stream0->ds), TIDE_OK);
 }
 
-static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
-static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
-    return (void)s, *out = (tidei_cu_ctx)(void *)&fake.context, 0;
-}
-static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = NULL, 0; }
-static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, fake.depth++, 0; }
-static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, fake.depth--, 0; }
-static const tidei_cu driver = {.cuGetErrorName = f_name,
-                                .cuStreamGetCtx = f_context,
-                                .cuCtxGetCurrent = f_current,
-                                .cuCtxPushCurrent = f_push,
-                                .cuCtxPopCurrent = f_pop};
-
 static unsigned f_version(int *v) { return *v = 12004, 0; }
 static unsigned f_create(tidei_cusolver_handle *out) {
-    assert_int_equal(fake.depth, 1);
+    assert_int_equal(contexts.depth, 1);
     if (fake.fail_create > 0) return fake.fail_create--, fake.fail_with;
     return fake.made++, *out = (void *)&fake.handle, 0;
 }
@@ -80,7 +67,7 @@ static unsigned f_jacobi_end(tidei_cusolver_gesvdj p) {
 /* A question is asked in the context, with a handle and options, and with addresses. */
 static unsigned asked(const void *h, const void *p, const void *a) {
     assert_ptr_equal(h, &fake.handle);
-    assert_true(p && a && fake.depth == 1);
+    assert_true(p && a && contexts.depth == 1);
     if (fake.grows > 0) fake.grows--, fake.wants += 500, fake.wants_host += 50;
     return 0;
 }
@@ -94,7 +81,7 @@ static unsigned sizes(const void *h, const void *p, const void *a, size_t *work,
 static bool begins(const void *h, const void *p, void *a, size_t a_bytes, void *work, size_t bytes, void *host,
                    size_t host_bytes) {
     assert_ptr_equal(h, &fake.handle);
-    assert_true(p && fake.depth == 1);
+    assert_true(p && contexts.depth == 1);
     assert_true(bytes >= fake.wants && work && (uintptr_t)work % 256 == 0);
     assert_true(host_bytes >= fake.wants_host && (host || !host_bytes));
     assert_true(atomic_load(&fake.rt->devs[0].live) >= fake.live + bytes); /* counted */
@@ -481,7 +468,7 @@ static inline int teardown(void **state) {
     tide_close(fake.rt);
     assert_int_equal(fake.made, 0);
     assert_int_equal(fake.blas_made, 0);
-    assert_int_equal(fake.depth, 0);
+    assert_int_equal(contexts.depth, 0);
     tidei_cusolver_use(NULL);
     tidei_cublas_use(NULL);
     tidei_cu_use(NULL);

@@ -3,32 +3,19 @@
 ** batches are what is tested; the handles behind it are test_cublas.c's matter. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
-#include "tests/tidetest.h"
+#include "tests/context_double.h"
 #include "tests/views.h"
 #include <cblas.h>
 #include <math.h>
 
 static struct {
     tide_runtime *rt;
-    int depth, calls, failing; /* failing: of the calls that compute, the one that fails, counting from 1 */
-    bool on_device;            /* the pointer mode */
-    char handle, context;
+    int calls, failing; /* failing: of the calls that compute, the one that fails, counting from 1 */
+    bool on_device;     /* the pointer mode */
+    char handle;
 } fake;
 
 /* ---- the doubles ---- */
-
-static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
-static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
-    return (void)s, *out = (tidei_cu_ctx)(void *)&fake.context, 0;
-}
-static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = NULL, 0; }
-static tidei_cu_result f_push(tidei_cu_ctx c) { return (void)c, fake.depth++, 0; }
-static tidei_cu_result f_pop(tidei_cu_ctx *c) { return (void)c, fake.depth--, 0; }
-static const tidei_cu driver = {.cuGetErrorName = f_name,
-                                .cuStreamGetCtx = f_context,
-                                .cuCtxGetCurrent = f_current,
-                                .cuCtxPushCurrent = f_push,
-                                .cuCtxPopCurrent = f_pop};
 
 static tidei_cublas_status f_create(tidei_cublas_handle *out) {
     return *out = (tidei_cublas_handle)(void *)&fake.handle, 0;
@@ -318,7 +305,7 @@ static int setup_short(void **state) {
 static int teardown(void **state) {
     (void)state;
     tide_close(fake.rt);
-    assert_int_equal(fake.depth, 0);
+    assert_int_equal(contexts.depth, 0);
     tidei_cublas_use(NULL);
     tidei_cu_use(NULL);
     return 0;

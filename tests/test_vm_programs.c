@@ -119,7 +119,7 @@ static void unravel(const tidei_vm_call *c, int from, int to, int64_t linear, in
         linear /= c->shape[d];
     }
 }
-static int64_t element(const tidei_vm_operand *o, const int64_t *index, int nd) {
+static int64_t place_of(const tidei_vm_operand *o, const int64_t *index, int nd) {
     int64_t e = 0;
     for (int d = 0; d < nd; d++) e += o->strides[d] * index[d];
     return e;
@@ -128,7 +128,7 @@ static void values_at(const job *j, const int64_t *index, int64_t linear, num *v
     num in[TIDEI_INPUTS_MAX];
     for (unsigned i = 0; i < j->p.ninputs; i++) {
         const int t = j->p.input_dtype[i];
-        const int64_t e = element(&j->c.in[i], index, j->c.ndim) * (int64_t)tide_dtype_size(t);
+        const int64_t e = place_of(&j->c.in[i], index, j->c.ndim) * (int64_t)tide_dtype_size(t);
         in[i] = naive_load(t, j->in[i].before + (j->c.in[i].base - j->in[i].memory) + e);
     }
     naive_values(&j->p, in, j->scalars, linear, values);
@@ -136,7 +136,7 @@ static void values_at(const job *j, const int64_t *index, int64_t linear, num *v
 static num result_at(job *j, unsigned o, const int64_t *index) {
     const int t = j->p.out_dtype[o];
     unsigned char *at =
-        j->c.out[o].base + element(&j->c.out[o], index, j->c.ndim - j->c.nred) * (int64_t)tide_dtype_size(t);
+        j->c.out[o].base + place_of(&j->c.out[o], index, j->c.ndim - j->c.nred) * (int64_t)tide_dtype_size(t);
     memset(j->out[o].touched + (at - j->out[o].memory), 1, tide_dtype_size(t));
     return naive_load(t, at);
 }

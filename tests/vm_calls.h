@@ -1,5 +1,4 @@
-/* vm_calls.h: what tests of the host's interpreter share: programs put together node by node and run over memory, special values of
-** each type, and values compared with those of the model (naive.h).
+/* vm_calls.h: what tests of the host's interpreter share: programs (programs.h) run over memory, special values of each type, and values compared with those of the model (naive.h).
 **
 ** What must stay true: a program that runs here was found valid first, and nothing of it is kept. */
 #ifndef VM_CALLS_H
@@ -7,26 +6,10 @@
 
 #include "arrays/expr/vm.h"
 #include "tests/naive.h"
+#include "tests/programs.h"
 #include <float.h>
 
-/* ---- programs ---- */
-static inline uint16_t node(tidei_program *p, int op, int t, int a, int b, int c) {
-    assert_true(p->nnodes < TIDEI_NODES_MAX);
-    p->nodes[p->nnodes] = (tidei_node){(uint8_t)op, (uint8_t)t, (uint16_t)a, (uint16_t)b, (uint16_t)c};
-    return p->nnodes++;
-}
-static inline uint16_t input(tidei_program *p, int t) {
-    p->input_dtype[p->ninputs] = (uint8_t)t;
-    return node(p, TIDEI_OP_INPUT, t, p->ninputs++, 0, 0);
-}
-static inline uint16_t cast(tidei_program *p, int t, uint16_t a) {
-    return p->nodes[a].dtype == t ? a : node(p, TIDEI_OP_CAST, t, a, 0, 0);
-}
-static inline void result(tidei_program *p, uint16_t a) {
-    p->out_node[p->nouts] = a;
-    p->out_dtype[p->nouts++] = p->nodes[a].dtype;
-}
-
+/* ---- calls ---- */
 static inline void run(const tidei_vm_kernels *k, const tidei_program *p, const tidei_vm_call *c) {
     tidei_vm_program *vp = NULL;
     assert_true(tidei_program_valid(p));
