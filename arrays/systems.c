@@ -373,7 +373,9 @@ static void multiply(tidei_job *j, const tidei_batch *both, int64_t rows, int64_
     g.a = a;
     g.b = factor_of(b, both, both, cols, false, inner * cols);
     g.c = factor_of(c, both, both, cols, false, rows * cols);
+    tidei_gemm_begin(j->stream->dev);
     j->status = tidei_gemm_batched(j->stream, &g, j->op);
+    tidei_gemm_end(j->stream->dev);
 }
 
 static void project(tidei_job *j, const least_squares *f) {

@@ -180,6 +180,7 @@ tide_status tidei_blas_run(tide_stream *s, const tidei_blas *given, const char *
     unsigned n = x.b.st ? 3 : 2, mode = TIDEI_READ | TIDEI_WRITE;
     bool vectors = x.routine == TIDEI_AXPY || x.routine == TIDEI_DOT || x.routine == TIDEI_NRM2;
     tidei_check((vectors || x.m >= 1) && x.n >= 1 && !x.c.trans);
+    (void)vectors;
     merge_dims(&(batches){&x.nbatch, x.batch, all, (int)n});
     if (goes_as_gemm(s, &x, &g)) return tidei_gemm_batched(s, &g, op);
     if (x.routine == TIDEI_DOT || x.routine == TIDEI_NRM2 || (x.routine == TIDEI_GEMV && tidei_is_zero(x.beta)))

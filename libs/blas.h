@@ -29,8 +29,8 @@ typedef struct tidei_gemm {
 /* f32, f64, c64, c128 everywhere; f16 and bf16 (accumulated in f32) on cuda. */
 bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 
-/* Submits the products to s; g is simplified on the way. May allocate a workspace and climb. TIDE_E_UNSUPPORTED where the device's
-** library is not installed, saying which and how to get it. */
+/* Submits the products to s, between tidei_gemm_begin and end; g is simplified on the way. May allocate a workspace and climb.
+** TIDE_E_UNSUPPORTED where the device's library is not installed, saying which and how to get it. */
 tide_status tidei_gemm_batched(tide_stream *s, tidei_gemm *g, const char *op);
 
 /* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is under way that needs it, so
@@ -75,7 +75,8 @@ typedef struct tidei_blas {
 ** many terms a pair. An estimate: a block reads about 20 GB/s, a call of its own costs 5 us. */
 #define TIDEI_DOT_LONG 8192
 
-/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched. */
+/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; AXPY, which is
+** no product, needs no begin and end around it. */
 tide_status tidei_blas_run(tide_stream *s, const tidei_blas *x, const char *op);
 /* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of those only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);

@@ -1,7 +1,7 @@
 /* blas_cuda.c: matrix products by cuBLAS, with a handle from the cache (libs/handles.h).
 **
-** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an operand, set anew at every
-** call because setting the stream resets it. A call that fails for want of memory leaves, climbs, and comes again; it goes on
+** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an operand, or none; it is set anew at
+** every call because setting the stream resets it. A call that fails for want of memory leaves, climbs, and comes again; it goes on
 ** where it failed, for what adds to a result must not do so twice. While products are under way the ladder leaves a handle alone:
 ** they could not go on without it. */
 #include "libs/blas.h"
@@ -15,6 +15,8 @@
 /* It splits long sums over this many partial results at most, so small products need no more than that. */
 #define WORKSPACE_SPLITS 16
 #define WORKSPACE_PART   64 /* of what the hard limit leaves for arrays */
+/* Few results of sums of so few terms are not split, and need none. */
+#define SHORT_SUM 128
 
 void tidei_gemm_begin(tidei_dev *d) { tidei_library_keep(d, &tidei_cublas_kind); }
 void tidei_gemm_end(tidei_dev *d) { tidei_library_unkeep(d, &tidei_cublas_kind); }
@@ -24,6 +26,7 @@ typedef struct job {
     const tidei_cublas_table *t;
     tidei_use uses[4]; /* a, b, c, the workspace */
     int64_t done;      /* calls that were queued */
+    bool refused;      /* one that was to do without a workspace needs one */
 } job;
 
 static tidei_cublas_operation operation(const tidei_matrix *x) {
@@ -89,7 +92,10 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
 }
 
 static unsigned run(const tidei_library_call *c, void *handle, const tidei_window *w) {
-    return all_calls(c->arg, handle, w);
+    job *j = c->arg;
+    tidei_cublas_status r = all_calls(j, handle, w);
+    j->refused = r == TIDEI_CUBLAS_ALLOC_FAILED && !c->workspace;
+    return j->refused ? TIDEI_CUBLAS_SUCCESS : r;
 }
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
@@ -119,16 +125,32 @@ tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *o
     return status;
 }
 
-static tide_status make_workspace(tide_stream *s, const tidei_gemm *g, const char *op, tidei_storage **out) {
+static double result_bytes(const tidei_gemm *g) {
     double bytes = (double)g->m * (double)g->n * (double)tide_dtype_size(g->dtype);
     for (int i = 0; i < g->nbatch; i++) bytes *= (double)g->batch[i];
-    return tidei_cublas_workspace(s, bytes, op, out);
+    return bytes;
+}
+
+static tide_status run_in_workspace(const tidei_library_call *given, job *j, double results) {
+    tidei_library_call c = *given;
+    tidei_storage *workspace;
+    tide_status status = tidei_cublas_workspace(c.s, results, c.op, &workspace);
+    if (status != TIDE_OK) return status;
+    j->uses[c.n++] =
+        (tidei_use){.st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
+    c.workspace = true;
+    status = tidei_library_run(&c);
+    tidei_storage_release(workspace);
+    return status;
 }
 
 /* The handle first: a workspace takes what it leaves. */
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
-    job j = {.g = g, .uses = {uses[0], uses[1], uses[2]}};
-    tidei_storage *workspace = NULL;
+    job j;
+    memcpy(j.uses, uses, 3 * sizeof *uses);
+    j.g = g;
+    j.done = 0;
+    j.refused = false;
     tide_status status = tidei_cublas_load(op, &j.t);
     for (unsigned i = 0; i < 3 && status == TIDE_OK; i++) /* which may climb: before any lock */
         if (uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, uses[i].st, op);
@@ -138,21 +160,14 @@ tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use
                                   .lib = j.t,
                                   .s = s,
                                   .uses = j.uses,
-                                  .n = TIDEI_COUNT(j.uses),
-                                  .workspace = true,
+                                  .n = 3,
                                   .run = run,
                                   .describe = describe,
                                   .arg = &j,
                                   .op = op};
-    status = tidei_library_begin(&c);
-    if (status != TIDE_OK) return status;
-    status = make_workspace(s, g, op, &workspace);
-    if (status == TIDE_OK) {
-        j.uses[3] =
-            (tidei_use){.st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
-        status = tidei_library_run(&c);
-        tidei_storage_release(workspace);
-    }
-    tidei_library_end(&c);
-    return status;
+    const double results = result_bytes(g);
+    const bool bare = g->k <= SHORT_SUM && results <= (double)WORKSPACE_MIN;
+    status = tidei_library_provide(&c);
+    if (status == TIDE_OK && bare) status = tidei_library_run(&c);
+    return status == TIDE_OK && (!bare || j.refused) ? run_in_workspace(&c, &j, results) : status;
 }

@@ -466,13 +466,16 @@ static tide_status provide_first(tidei_library_call *call) {
     return status;
 }
 
-tide_status tidei_library_begin(const tidei_library_call *c) {
+tide_status tidei_library_provide(const tidei_library_call *c) {
+    if (tidei_likely(atomic_load(&state_of(table_of(c->s->dev), c->kind)->made))) return TIDE_OK;
     tidei_library_call call = *c;
-    tidei_dev *d = c->s->dev;
-    tidei_library_keep(d, c->kind);
-    if (tidei_likely(atomic_load(&state_of(table_of(d), c->kind)->made))) return TIDE_OK;
-    tide_status status = provide_first(&call);
-    if (status != TIDE_OK) tidei_library_unkeep(d, c->kind);
+    return provide_first(&call);
+}
+
+tide_status tidei_library_begin(const tidei_library_call *c) {
+    tidei_library_keep(c->s->dev, c->kind);
+    tide_status status = tidei_library_provide(c);
+    if (status != TIDE_OK) tidei_library_unkeep(c->s->dev, c->kind);
     return status;
 }
 
@@ -523,6 +526,12 @@ static tide_status fail_call(const tidei_library_call *c, unsigned r) {
     return library_failed(c->s->dev, c->kind, r, what, c->op);
 }
 
+static unsigned bind_workspace(const tidei_library_call *c, void *handle, const tidei_window *w) {
+    const unsigned last = c->n - 1;
+    if (!c->workspace) return c->kind->set_workspace(c->lib, handle, NULL, 0);
+    return c->kind->set_workspace(c->lib, handle, (void *)(uintptr_t)w->ranges[last].addr, c->uses[last].bytes);
+}
+
 /* In the context, with the handle: the window. It climbs nothing, for who leads a climb may wait for the handle. */
 static tide_status queue(attempted *a, slot *s) {
     const tidei_library_call *c = a->c;
@@ -534,9 +543,7 @@ static tide_status queue(attempted *a, slot *s) {
     t->depth_climb--;
     if (status != TIDE_OK) return status;
     unsigned r = c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
-    if (!r && c->workspace && c->kind->set_workspace)
-        r = c->kind->set_workspace(c->lib, s->handle, (void *)(uintptr_t)w.ranges[c->n - 1].addr,
-                                   c->uses[c->n - 1].bytes);
+    if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, &w);
     if (!r) {
         a->spoiled = true;
         r = c->run(c, s->handle, &w);

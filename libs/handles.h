@@ -26,7 +26,7 @@ typedef struct tidei_handle_kind {
     unsigned (*create)(const void *lib, void **out);
     unsigned (*destroy)(const void *lib, void *handle); /* may wait for the device */
     unsigned (*set_stream)(const void *lib, void *handle, void *native);
-    /* (may be NULL: it takes workspaces by the call) After each set_stream. */
+    /* (may be NULL: it takes workspaces by the call) After each set_stream. NULL, 0: it is to do without, its own ones included. */
     unsigned (*set_workspace)(const void *lib, void *handle, void *at, size_t bytes);
     const unsigned
         *short_codes; /* statuses that may stand for a lack of memory; they do where the device is in fact short */
@@ -38,7 +38,7 @@ tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out);
 void tidei_handles_close(tidei_handles *h); /* no call is under way */
 
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of them is what set_workspace is
-** told. `run` queues the work and returns the library's status; it may be called again after a status that turned out to mean a
+** told, without it is told of none. `run` queues the work and returns the library's status; it may be called again after a status that turned out to mean a
 ** lack of memory. Then `again` (may be NULL: operands are as they were), called outside the window, first brings back what the
 ** failed attempt may have overwritten. `describe` says what was asked for, for the message of a failure: "a product of (3, 4) by
 ** (4, 5)". */
@@ -68,9 +68,11 @@ tide_status tidei_library_run(const tidei_library_call *c);
 ** reported as that of a call. */
 tide_status tidei_library_ask(const tidei_library_call *c,
                               unsigned (*ask)(const tidei_library_call *c, void *handle));
-/* What begin and end do beside making a handle: for who makes a result before the library is known to be there. */
+/* The two halves of begin, and end: for who makes a result before the library is known to be there. provide, between the others, makes
+** a handle where there is none. */
 void tidei_library_keep(tidei_dev *d, const tidei_handle_kind *kind);
 void tidei_library_unkeep(tidei_dev *d, const tidei_handle_kind *kind);
+tide_status tidei_library_provide(const tidei_library_call *c);
 
 /* Another cap (TIDE_HANDLE_CACHE) on what idle handles of a device hold together, for all devices of the runtime, at once. */
 void tidei_handles_set_cap(tide_runtime *rt, size_t bytes);

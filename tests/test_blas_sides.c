@@ -11,7 +11,8 @@
 static struct {
     tide_runtime *rt;
     int calls, failing; /* failing: of the calls that compute, the one that fails, counting from 1 */
-    bool on_device;     /* the pointer mode */
+    tidei_cublas_status fails_with;
+    bool on_device; /* the pointer mode */
     char handle;
 } fake;
 
@@ -24,7 +25,7 @@ static tidei_cublas_status f_destroy(tidei_cublas_handle h) { return (void)h, 0;
 static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) { return (void)h, (void)s, 0; }
 static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n) {
     assert_ptr_equal(h, &fake.handle);
-    assert_true(p && n >= 64 * TIDEI_KIB);
+    assert_true(p ? n >= 64 * TIDEI_KIB : n == 0);
     return 0;
 }
 static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
@@ -35,7 +36,7 @@ static tidei_cublas_status f_pointers(tidei_cublas_handle h, tidei_cublas_pointe
 /* Every call that computes. Results go to the device exactly where that is what `sums` wants. */
 static tidei_cublas_status enter(bool sums) {
     assert_int_equal(fake.on_device, sums);
-    return ++fake.calls == fake.failing ? TIDEI_CUBLAS_ALLOC_FAILED : TIDEI_CUBLAS_SUCCESS;
+    return ++fake.calls == fake.failing ? fake.fails_with : TIDEI_CUBLAS_SUCCESS;
 }
 #define ENTER(sums)                                                                                                \
     do {                                                                                                           \
@@ -446,6 +447,7 @@ static tide_status fail_third(tidei_blas_routine r, sides *again, memory *wanted
     if (r == TIDEI_TRSM) x.again = write_again, x.again_arg = again;
     fake.calls = 0;
     fake.failing = 3;
+    fake.fails_with = TIDEI_CUBLAS_ALLOC_FAILED;
     tide_status s = tidei_blas_cuda(stream(), &x, uses, x.b.st ? 3 : 2, "test");
     fake.failing = 0;
     assert_false(fake.on_device);
@@ -497,15 +499,21 @@ static void products_that_come_again_add_once(void **state) {
     g.c = (tidei_matrix){.st = c.o.st, .ld = 2, .batch = {50, 5}};
     const tidei_use reads[2] = {whole(&a.o, TIDEI_READ), whole(&b.o, TIDEI_READ)};
     const tidei_use ours[3] = {reads[0], reads[1], whole(&c.o, TIDEI_READ | TIDEI_WRITE)};
-    assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
-    assert_ok(tide_synchronize(fake.rt, NULL));
-    g.c.st = d.o.st;
     const tidei_use theirs[3] = {reads[0], reads[1], whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
-    fake.calls = 0;
-    fake.failing = 5; /* the first of the second call's four; a call that fails does nothing */
-    assert_ok(tidei_gemm_cuda(stream(), &g, theirs, "test"));
-    fake.failing = 0;
-    assert_same(&c, &d, "gemm");
+    /* What lacks a workspace gets one; what lacks memory climbs. */
+    static const tidei_cublas_status lacks[] = {TIDEI_CUBLAS_ALLOC_FAILED, TIDEI_CUBLAS_INTERNAL_ERROR};
+    for (size_t i = 0; i < TIDEI_COUNT(lacks); i++) {
+        g.c.st = c.o.st;
+        assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
+        assert_ok(tide_synchronize(fake.rt, NULL));
+        g.c.st = d.o.st;
+        fake.calls = 0;
+        fake.failing = 5; /* the first of the second call's four; a call that fails does nothing */
+        fake.fails_with = lacks[i];
+        assert_ok(tidei_gemm_cuda(stream(), &g, theirs, "test"));
+        fake.failing = 0;
+        assert_same(&c, &d, "gemm");
+    }
     let_go(&a), let_go(&b), let_go(&c), let_go(&d);
 }
 

@@ -12,6 +12,9 @@ static struct {
     tide_runtime *rt;
     int made, destroyed, products, depth, asked; /* contexts pushed; how often one was asked for */
     bool no_context, refuses;                    /* to push one; to say which it is */
+    int64_t terms;                               /* of a product's sums */
+    size_t workspace, least;                     /* that the handle has; that its products need */
+    int workspaces, bare;                        /* told of; products without one */
     tidei_cu_ctx current, pushed;                /* the program's own, the last pushed one */
     tidei_addr held;
     char handle, context;
@@ -54,11 +57,15 @@ static tidei_cublas_status f_destroy(tidei_cublas_handle h) {
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.held, HANDLE_TAKES);
     return fake.destroyed++, TIDEI_CUBLAS_SUCCESS;
 }
-static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) { return (void)h, (void)s, 0; }
+static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) {
+    (void)h, (void)s;
+    return fake.workspace = SIZE_MAX, 0; /* the handle's own, which no product is to use */
+}
 static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n) {
     assert_ptr_equal(h, &fake.handle);
-    assert_true(p && n);
-    return 0;
+    assert_int_equal(p != NULL, n != 0);
+    fake.workspaces += n != 0;
+    return fake.workspace = n, 0;
 }
 static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
 static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_cublas_operation tb,
@@ -70,6 +77,9 @@ static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation 
     (void)ldb, (void)beta, (void)c, (void)ct, (void)ldc, (void)compute, (void)algo;
     assert_ptr_equal(h, &fake.handle);
     assert_true(entered());
+    assert_true(fake.workspace != SIZE_MAX);
+    if (fake.workspace < fake.least) return TIDEI_CUBLAS_ALLOC_FAILED;
+    fake.bare += fake.workspace == 0;
     return fake.products++, TIDEI_CUBLAS_SUCCESS;
 }
 static const tidei_cublas_table table = {.cublasCreate_v2 = f_create,
@@ -92,18 +102,29 @@ static tidei_storage *taken(size_t bytes) { /* not touched */
     return st;
 }
 
-/* 8 x 8 by 8 x 8, all in one storage. */
-static tide_status product(void) {
-    tidei_matrix x = {.st = operand, .ld = 8};
-    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = 8, .alpha = {1}, .a = x, .b = x, .c = x};
+#define LONG 256 /* terms of a sum for which a product has a workspace */
+
+/* 8 x terms by terms x 8, all in one storage; a batch of them where it says so. */
+static tide_status products(int64_t count) {
+    const size_t bytes = (size_t)fake.terms * 8 * sizeof(float);
+    tidei_dev *d = &fake.rt->devs[0];
+    tidei_matrix x = {.st = operand, .ld = 8}, a = {.st = operand, .ld = fake.terms};
+    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = fake.terms, .alpha = {1}, .a = a, .b = x, .c = x};
     const tidei_use uses[3] = {
-        {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_READ}, {operand, 0, 256, TIDEI_WRITE}};
-    return tidei_gemm_cuda(fake.rt->devs[0].stream0, &g, uses, "tide_matmul");
+        {operand, 0, bytes, TIDEI_READ}, {operand, 0, bytes, TIDEI_READ}, {operand, 0, 256, TIDEI_WRITE}};
+    g.nbatch = count > 1;
+    g.batch[0] = count;
+    tidei_gemm_begin(d);
+    tide_status s = tidei_gemm_cuda(d->stream0, &g, uses, "tide_matmul");
+    tidei_gemm_end(d);
+    return s;
 }
+static tide_status product(void) { return products(1); }
 
 static int setup(void **state) {
     (void)state;
     memset(&fake, 0, sizeof fake);
+    fake.terms = LONG;
     tidei_cu_use(&driver);
     tidei_cublas_use(&table);
     fake.rt =
@@ -134,6 +155,46 @@ static void one_handle_serves_all(void **state) {
     assert_int_equal(fake.products, 3);
     assert_int_equal(fake.made, 1);
     assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
+}
+
+/* Sums of few terms need no workspace: they run where there is no room for one, and touch none of the handle's own. */
+static void short_sums_do_without_a_workspace(void **state) {
+    (void)state;
+    fake.terms = 8;
+    assert_ok(product());
+    assert_int_equal(fake.bare, 1);
+    tidei_storage *rest = taken(room());
+    assert_ok(product());
+    assert_int_equal(fake.bare, 2);
+    fake.terms = LONG;
+    assert_int_equal(product(), TIDE_E_NOMEM);
+    assert_int_equal(fake.workspaces, 0);
+    tidei_storage_release(rest);
+    assert_ok(product());
+    assert_int_equal(fake.workspaces, 1);
+    assert_int_equal(fake.bare, 2);
+    fake.terms = 8; /* so many of them fill the device, and may be shared out among its parts */
+    assert_ok(products(257));
+    assert_int_equal(fake.workspaces, 2);
+}
+
+/* A library that needs one all the same gets it; each product is done once. */
+static void a_product_that_was_refused_gets_a_workspace(void **state) {
+    (void)state;
+    fake.terms = 8;
+    fake.least = 1;
+    assert_ok(product());
+    assert_int_equal(fake.products, 1);
+    assert_int_equal(fake.bare, 0);
+    assert_int_equal(fake.workspaces, 1);
+    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_SYNC, NULL));
+    tidei_storage *rest = taken(room());
+    assert_int_equal(product(), TIDE_E_NOMEM);
+    assert_int_equal(fake.products, 1);
+    tidei_storage_release(rest);
+    fake.least = SIZE_MAX; /* nor is that enough */
+    assert_int_equal(product(), TIDE_E_DEVICE);
+    assert_non_null(strstr(tide_last_error()->message, "a product of (8, 8) by (8, 8)"));
 }
 
 /* In the device's context, which is pushed where it is not current, and not left current where it was not. */
@@ -227,6 +288,8 @@ static void a_drop_that_fails_loses_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_sums_do_without_a_workspace, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup, teardown),
         cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_device_is_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),
