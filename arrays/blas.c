@@ -11,16 +11,28 @@
 
 /* ---- operands ---- */
 
-enum { MOST = 3 }; /* operands of a call */
+enum {
+    MOST = 3,       /* operands of a call */
+    SMALL = 1 << 24 /* integers that every type of linear algebra holds */
+};
 
-/* A call: its operands, of which the last one may be updated, and what they have in common. */
+/* What an operation takes. */
+typedef struct signature {
+    const char *op;
+    int n;
+    const char *names[MOST];
+    int core[MOST]; /* axes that are no batch: 2 of matrices, 1 of vectors */
+} signature;
+
+/* A call: its operands, of which the last one may be updated, and what they have in common. Never cleared as a whole, which would
+** take longer than a small product's shapes do. */
 typedef struct call {
     const char *op;
-    const char *names[MOST];
+    const char *const *names;
     tide_runtime *rt;
     int n;
     tidei_operand x[MOST];
-    int core[MOST];   /* axes that are no batch: 2 of matrices, 1 of vectors */
+    int core[MOST];
     tide_dtype dtype; /* computed in */
     int nbatch;
     int64_t batch[TIDE_MAX_RANK];
@@ -32,9 +44,15 @@ static void let_go(call *c) {
 }
 
 /* Holds the operands, of one runtime, with the axes that they must have, and finds the type. On failure nothing is to be let go. */
-static tide_status hold(call *c, tide_array *const *arrays, int n) {
+static tide_status hold(call *c, const signature *takes, tide_array *const *arrays) {
+    const int n = takes->n;
     char text[192];
     tide_status s = TIDE_OK;
+    c->op = takes->op;
+    c->names = takes->names;
+    memcpy(c->core, takes->core, sizeof c->core);
+    c->nbatch = 0;
+    c->alpha[0] = c->alpha[1] = c->beta[0] = c->beta[1] = 0;
     for (c->n = 0; c->n < n && s == TIDE_OK;) {
         tidei_operand *o = &c->x[c->n];
         s = c->n ? tidei_operand_get_of(c->rt, arrays[c->n], c->op, o) : tidei_operand_get(arrays[0], c->op, o);
@@ -102,9 +120,14 @@ static tide_status check_target(call *c) {
     return TIDE_OK;
 }
 
-/* A number as the type has it. */
+/* A number as the type has it. Small integers, which most factors are, are the same in all types. */
 static tide_status factor(const call *c, tide_arg v, double out[2]) {
     unsigned char element[16];
+    if (v.kind == TIDE_ARG_INT && v.value.i >= -SMALL && v.value.i <= SMALL) {
+        out[0] = (double)v.value.i;
+        out[1] = 0;
+        return TIDE_OK;
+    }
     tide_status s = tidei_encode(v, c->dtype, c->op, element);
     if (s != TIDE_OK) return s;
     v = tidei_decode(element, c->dtype);
@@ -134,13 +157,14 @@ static tide_status ready(const call *c, int i, tidei_readied *out) {
 }
 
 /* Of a readable operand. */
-static tidei_matrix matrix_of(const call *c, const tidei_operand *o, int core) {
-    tidei_matrix m = {.st = o->st, .offset = o->lay.offset};
-    bool as_it_is = stored(&o->lay, core, &m.trans, &m.ld);
+static void set_matrix(const call *c, const tidei_operand *o, int core, tidei_matrix *m) {
+    m->st = o->st;
+    m->offset = o->lay.offset;
+    m->conj = false;
+    bool as_it_is = stored(&o->lay, core, &m->trans, &m->ld);
     tidei_check(as_it_is);
     (void)as_it_is;
-    tidei_batch_strides(&o->lay, core, c->nbatch, c->batch, m.batch);
-    return m;
+    tidei_batch_strides(&o->lay, core, c->nbatch, c->batch, m->batch);
 }
 
 /* ---- updates of matrices and vectors ---- */
@@ -163,13 +187,17 @@ static void turn(tidei_matrix *a, tidei_matrix *b, tidei_matrix *c) {
 }
 
 static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_operand *b, const tidei_operand *t) {
-    tidei_gemm g = {
-        .dtype = c->dtype, .m = dim(c, 2, 0), .n = dim(c, 2, 1), .k = dim(c, 0, 1), .nbatch = c->nbatch};
-    memcpy(g.batch, c->batch, sizeof g.batch);
+    tidei_gemm g; /* by parts, as a call is */
+    g.dtype = c->dtype;
+    g.m = dim(c, 2, 0);
+    g.n = dim(c, 2, 1);
+    g.k = dim(c, 0, 1);
+    g.nbatch = c->nbatch;
+    memcpy(g.batch, c->batch, (size_t)c->nbatch * sizeof *g.batch);
     set_factors(c, g.alpha, g.beta);
-    g.a = matrix_of(c, a, 2);
-    g.b = matrix_of(c, b, 2);
-    g.c = matrix_of(c, t, 2);
+    set_matrix(c, a, 2, &g.a);
+    set_matrix(c, b, 2, &g.b);
+    set_matrix(c, t, 2, &g.c);
     if (g.c.trans) {
         turn(&g.a, &g.b, &g.c);
         g.a.trans = !g.a.trans;
@@ -185,9 +213,9 @@ static tidei_blas routine_of(const call *c, tidei_blas_routine routine, const ti
     tidei_blas x = {.routine = routine, .dtype = c->dtype, .nbatch = c->nbatch};
     memcpy(x.batch, c->batch, sizeof x.batch);
     set_factors(c, x.alpha, x.beta);
-    x.a = matrix_of(c, a, c->core[0]);
-    x.b = matrix_of(c, b, c->core[1]);
-    x.c = matrix_of(c, t, c->core[2]);
+    set_matrix(c, a, c->core[0], &x.a);
+    set_matrix(c, b, c->core[1], &x.b);
+    set_matrix(c, t, c->core[2], &x.c);
     return x;
 }
 
@@ -263,9 +291,10 @@ static tide_status gemm(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
 
 tide_status tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta, tide_array *c) {
     TIDEI_OPERATION("tide_gemm");
-    call x = {.op = "tide_gemm", .names = {"a", "b", "c"}, .core = {2, 2, 2}};
+    static const signature takes = {"tide_gemm", 3, {"a", "b", "c"}, {2, 2, 2}};
+    call x;
     tide_array *const arrays[] = {a, b, c};
-    tide_status s = hold(&x, arrays, 3);
+    tide_status s = hold(&x, &takes, arrays);
     if (s != TIDE_OK) return s;
     s = gemm(&x, alpha, beta, c);
     let_go(&x);
@@ -284,9 +313,10 @@ static tide_status gemv(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
 
 tide_status tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta, tide_array *y) {
     TIDEI_OPERATION("tide_gemv");
-    call c = {.op = "tide_gemv", .names = {"a", "x", "y"}, .core = {2, 1, 1}};
+    static const signature takes = {"tide_gemv", 3, {"a", "x", "y"}, {2, 1, 1}};
+    call c;
     tide_array *const arrays[] = {a, x, y};
-    tide_status s = hold(&c, arrays, 3);
+    tide_status s = hold(&c, &takes, arrays);
     if (s != TIDE_OK) return s;
     s = gemv(&c, alpha, beta, y);
     let_go(&c);
@@ -303,9 +333,10 @@ static tide_status ger(call *c, tide_arg alpha) {
 
 tide_status tide_ger(tide_arg alpha, tide_array *x, tide_array *y, tide_array *a) {
     TIDEI_OPERATION("tide_ger");
-    call c = {.op = "tide_ger", .names = {"x", "y", "a"}, .core = {1, 1, 2}};
+    static const signature takes = {"tide_ger", 3, {"x", "y", "a"}, {1, 1, 2}};
+    call c;
     tide_array *const arrays[] = {x, y, a};
-    tide_status s = hold(&c, arrays, 3);
+    tide_status s = hold(&c, &takes, arrays);
     if (s != TIDE_OK) return s;
     s = ger(&c, alpha);
     let_go(&c);
@@ -364,9 +395,10 @@ static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya)
 
 tide_status tide_axpy(tide_arg alpha, tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_axpy");
-    call c = {.op = "tide_axpy", .names = {"x", "y"}, .core = {0, 0}}; /* all axes are a batch of numbers */
+    static const signature takes = {"tide_axpy", 2, {"x", "y"}, {0, 0}}; /* all axes are a batch of numbers */
+    call c;
     tide_array *const arrays[] = {x, y};
-    tide_status s = hold(&c, arrays, 2);
+    tide_status s = hold(&c, &takes, arrays);
     if (s != TIDE_OK) return s;
     s = axpy(&c, alpha, x, y);
     let_go(&c);
@@ -397,8 +429,8 @@ static tide_status sums(const call *c, tidei_blas_routine routine, const tidei_o
     }
     if (s == TIDE_OK) {
         memcpy(x.batch, c->batch, sizeof x.batch);
-        x.a = matrix_of(c, in[0].o, 1);
-        if (n > 1) x.b = matrix_of(c, in[1].o, 1);
+        set_matrix(c, in[0].o, 1, &x.a);
+        if (n > 1) set_matrix(c, in[1].o, 1, &x.b);
         x.c = number_of(c, out);
         s = tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
     }
@@ -418,10 +450,11 @@ static tide_array *summed(const call *c, tidei_blas_routine routine, tide_dtype 
 
 tide_array *tide_dot(tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_dot");
-    call c = {.op = "tide_dot", .names = {"x", "y"}, .core = {1, 1}};
+    static const signature takes = {"tide_dot", 2, {"x", "y"}, {1, 1}};
+    call c;
     tide_array *const arrays[] = {x, y};
     tide_array *made = NULL;
-    if (hold(&c, arrays, 2) != TIDE_OK) return NULL;
+    if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (dim(&c, 0, 0) != dim(&c, 1, 0))
         (void)differ(&c, 0, 1, "the lengths", dim(&c, 0, 0), dim(&c, 1, 0));
     else if (join_batches(&c, 0) == TIDE_OK)
@@ -454,9 +487,10 @@ static tide_array *norms(const call *c, tide_array *x) {
 
 tide_array *tide_nrm2(tide_array *x) {
     TIDEI_OPERATION("tide_nrm2");
-    call c = {.op = "tide_nrm2", .names = {"x"}, .core = {1}};
+    static const signature takes = {"tide_nrm2", 1, {"x"}, {1}};
+    call c;
     tide_array *made = NULL;
-    if (hold(&c, &x, 1) != TIDE_OK) return NULL;
+    if (hold(&c, &takes, &x) != TIDE_OK) return NULL;
     if (join_batches(&c, 0) == TIDE_OK) {
         int64_t count = 1;
         for (int i = 0; i < c.nbatch; i++) count *= c.batch[i];
@@ -497,8 +531,8 @@ static tide_status solve(system *y, int how) {
     if (s == TIDE_OK) s = ready(c, 0, &a);
     if (s != TIDE_OK) return s;
     memcpy(x.batch, c->batch, sizeof x.batch);
-    x.a = matrix_of(c, a.o, 2);
-    x.c = matrix_of(c, &y->x, c->core[1]);
+    set_matrix(c, a.o, 2, &x.a);
+    set_matrix(c, &y->x, c->core[1], &x.c);
     s = tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
     tidei_readied_put(&a);
     return s;
@@ -531,14 +565,16 @@ static tide_array *solve_triangular(call *c, int how) {
 
 tide_array *tide_solve_triangular(tide_array *a, tide_array *b, int how) {
     TIDEI_OPERATION("tide_solve_triangular");
-    call c = {.op = "tide_solve_triangular", .names = {"a", "b"}, .core = {2, 1}};
+    static const signature takes = {"tide_solve_triangular", 2, {"a", "b"}, {2, 1}};
+    call c;
     tide_array *const arrays[] = {a, b};
     tide_array *made = NULL;
     if (how & ~(TIDE_UPPER | TIDE_UNIT)) {
-        tidei_fail(TIDE_E_INVALID, c.op, "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without", how);
+        tidei_fail(TIDE_E_INVALID, takes.op, "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without",
+                   how);
         return NULL;
     }
-    if (hold(&c, arrays, 2) != TIDE_OK) return NULL;
+    if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (c.x[1].lay.ndim > 1) c.core[1] = 2;
     made = solve_triangular(&c, how);
     let_go(&c);

@@ -71,6 +71,7 @@ static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, pla
     p->m = x.rows;
     p->n = y.cols;
     p->k = x.cols;
+    p->nbatch = 0;
     tide_status s = tidei_batch_join(a, 2, &p->nbatch, p->batch, op);
     if (s == TIDE_OK) s = tidei_batch_join(b, 2, &p->nbatch, p->batch, op);
     if (s != TIDE_OK) return s;
@@ -110,23 +111,34 @@ static void batch_strides(const plan *p, const tidei_operand *o, int64_t *stride
 
 /* ---- the ways ---- */
 
-static tidei_matrix matrix_of(const plan *p, const tidei_operand *o, bool left) {
+static void set_matrix(const plan *p, const tidei_operand *o, bool left, tidei_matrix *m) {
     side x = side_of(&o->lay, left);
-    tidei_matrix m = {.st = o->st, .offset = o->lay.offset};
-    bool stored = as_stored(&x, &m.trans, &m.ld);
+    m->st = o->st;
+    m->offset = o->lay.offset;
+    m->conj = false;
+    bool stored = as_stored(&x, &m->trans, &m->ld);
     tidei_check(stored);
     (void)stored;
-    batch_strides(p, o, m.batch);
-    return m;
+    batch_strides(p, o, m->batch);
 }
 
 /* Elements of c, row-major, of the type that BLAS computes in. */
 static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
-    tidei_gemm g = {.dtype = c->lay.dtype, .m = p->m, .n = p->n, .k = p->k, .nbatch = p->nbatch, .alpha = {1}};
-    memcpy(g.batch, p->batch, sizeof g.batch);
-    g.a = matrix_of(p, a, true);
-    g.b = matrix_of(p, b, false);
-    g.c = (tidei_matrix){.st = c->st, .offset = c->lay.offset, .ld = p->n};
+    tidei_gemm g; /* by parts: to clear it as a whole takes longer than to fill it */
+    g.dtype = c->lay.dtype;
+    g.m = p->m;
+    g.n = p->n;
+    g.k = p->k;
+    g.nbatch = p->nbatch;
+    memcpy(g.batch, p->batch, (size_t)p->nbatch * sizeof *g.batch);
+    g.alpha[0] = 1;
+    g.alpha[1] = g.beta[0] = g.beta[1] = 0;
+    set_matrix(p, a, true, &g.a);
+    set_matrix(p, b, false, &g.b);
+    g.c.st = c->st;
+    g.c.offset = c->lay.offset;
+    g.c.ld = p->n;
+    g.c.trans = g.c.conj = false;
     int64_t step = p->m * p->n;
     for (int i = p->nbatch; i-- > 0; step *= p->batch[i]) g.c.batch[i] = step;
     return tidei_gemm_batched(tidei_stream_here(c->rt), &g, op);
@@ -275,7 +287,7 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
 }
 
 static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
-    plan p = {0};
+    plan p;
     tidei_operand c;
     if (a->rt != b->rt) {
         tidei_fail(TIDE_E_INVALID, op, "the operands belong to different runtimes");
