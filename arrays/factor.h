@@ -88,6 +88,15 @@ FA_FN void fa_mark(const fa_screen *p, fa_i64 w, int bad) {
     ((int *)p->flags)[w - p->space.count] = 0;
 }
 
+/* Matrices that a kernel has nothing to do for: those that need no mending, and those carried in place as they are. */
+FA_FN int fa_fit(const fa_screen *p, fa_i64 w) { return !((const int *)p->flags)[w]; }
+FA_FN int fa_stays(const fa_carry *p, fa_i64 w) {
+    if (p->flags && ((const int *)p->flags)[w * p->flag_step]) return 0;
+    return p->in == p->out && p->in_row == p->out_row && p->in_col == p->out_col && p->in_step == p->out_step &&
+           p->part == FA_ALL && !p->unit && !p->conj;
+}
+#define FA_NONE(p, w) 0
+
 FA_FN void fa_one_pivot(const fa_pivots *p, fa_i64 w, fa_i64 i, fa_i64 j) {
     fa_i64 k = w * p->space.cols + j, *at = (fa_i64 *)p->pivots + k, v = p->narrow ? ((int *)p->narrow)[k] : *at;
     (void)i;
@@ -114,8 +123,8 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 #define FA_TYPE(t, real, parts)                                                                                    \
     FA_FN int fa_unfit_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
         const real *x = (const real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                        \
-        if (!(p->part & fa_part(i, j))) return 0;                                                                  \
-        return x[0] - x[0] != 0 || x[parts - 1] - x[parts - 1] != 0;                                               \
+        real re = x[0], im = x[parts - 1]; /* read in any case: loads that depend on nothing run side by side */   \
+        return ((re - re != 0) | (im - im != 0)) && (p->part & fa_part(i, j));                                     \
     }                                                                                                              \
     FA_FN void fa_bring_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                    \
         const real *from = (const real *)p->in + (w * p->in_step + i * p->in_row + j * p->in_col) * parts;         \
@@ -127,12 +136,6 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
         real *x = (real *)p->a + (w * p->step + i * p->space.cols + j) * parts;                                    \
         x[parts - 1] = 0;                                                                                          \
         x[0] = (real)(i == j);                                                                                     \
-    }                                                                                                              \
-    FA_FN void fa_look_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
-        if (fa_unfit_##t(p, w, i, j)) ((int *)p->flags)[w] = 1;                                                    \
-    }                                                                                                              \
-    FA_FN void fa_mend_##t(const fa_screen *p, fa_i64 w, fa_i64 i, fa_i64 j) {                                     \
-        if (((const int *)p->flags)[w]) fa_unit_##t(p, w, i, j);                                                   \
     }                                                                                                              \
     FA_FN void fa_put_##t(const fa_carry *p, fa_i64 w, fa_i64 i, fa_i64 j, const real *from) {                     \
         real *to = (real *)p->out + (w * p->out_step + i * p->out_row + j * p->out_col) * parts;                   \
@@ -198,8 +201,8 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
             ((fa_i64 *)p->rank)[w] = rank;                                                                         \
         }                                                                                                          \
     }                                                                                                              \
-    FA_KERNEL(factor_look_##t, fa_screen, fa_look_##t)                                                             \
-    FA_KERNEL(factor_mend_##t, fa_screen, fa_mend_##t)                                                             \
+    FA_LOOK(factor_look_##t, fa_unfit_##t)                                                                         \
+    FA_KERNEL_BUT(factor_mend_##t, fa_screen, fa_fit, fa_unit_##t)                                                 \
     FA_SCREEN(factor_screen_##t, fa_bring_##t, fa_unfit_##t, fa_unit_##t)                                          \
     FA_CARRY(factor_carry_##t, fa_carry_##t, fa_put_##t, real, parts)                                              \
     FA_KERNEL(factor_det_##t, fa_det, fa_det_##t)                                                                  \
@@ -226,13 +229,24 @@ FA_FN void fa_one_order(const fa_order *p, fa_i64 w, fa_i64 i, fa_i64 j) {
 /* Most numbers are small, and 64 bits take five times as long to divide. */
 FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (fa_i64)((unsigned)a / (unsigned)b); }
 /* A warp a row: neighbours in a row are neighbours in memory, and no element costs a division. */
-#define FA_ROWS(p, fn)                                                                                             \
+#define FA_ROWS(p, but, ...)                                                                                       \
     fa_i64 warps = (fa_i64)gridDim.x * blockDim.x / 32, rows = p.space.count * p.space.rows;                       \
     for (fa_i64 r = ((fa_i64)blockIdx.x * blockDim.x + threadIdx.x) / 32; r < rows; r += warps) {                  \
         fa_i64 w = fa_quotient(r, p.space.rows), i = r - w * p.space.rows;                                         \
-        for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);                              \
+        if (but(&p, w)) continue;                                                                                  \
+        __VA_ARGS__                                                                                                \
     }
-#define FA_KERNEL(name, params, fn) FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, fn)})
+#define FA_EACH(fn)                                                                                                \
+    for (fa_i64 j = threadIdx.x % 32; j < p.space.cols; j += 32) fn(&p, w, i, j);
+#define FA_KERNEL_BUT(name, params, but, fn)                                                                       \
+    FA_IF(name)(extern "C" __global__ void name(const params p){FA_ROWS(p, but, FA_EACH(fn))})
+/* At most one store a row: one between the loads would keep them in order. */
+#define FA_LOOK(name, unfit)                                                                                       \
+    FA_IF(name)                                                                                                    \
+    (extern "C" __global__ void name(const fa_screen p) {                                                          \
+        FA_ROWS(p, FA_NONE, int bad = 0;                                                                           \
+                _Pragma("unroll 8") FA_EACH(bad |= unfit) if (bad)((int *)p.flags)[w] = 1;)                        \
+    })
 /* A block a matrix: where there are few and small ones, launches take longer than their work. */
 #define FA_SCREEN(name, bring, unfit, unit)                                                                        \
     FA_IF(name)                                                                                                    \
@@ -266,7 +280,7 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
         fa_i64 m = p.space.rows, n = p.space.cols;                                                                 \
         fa_i64 across = (n + FA_TILE - 1) / FA_TILE, each = (m + FA_TILE - 1) / FA_TILE * across;                  \
         if (p.in_row != 1 || p.in_col == 1 || p.out_col != 1 || !p.part) {                                         \
-            FA_ROWS(p, fn)                                                                                         \
+            FA_ROWS(p, fa_stays, FA_EACH(fn))                                                                      \
             return;                                                                                                \
         }                                                                                                          \
         int x = threadIdx.x % FA_TILE, y = threadIdx.x / FA_TILE;                                                  \
@@ -285,12 +299,20 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
         }                                                                                                          \
     })
 #else
-#define FA_KERNEL(name, params, fn)                                                                                \
+#define FA_KERNEL_BUT(name, params, but, fn)                                                                       \
     static inline void name(const void *given) {                                                                   \
         const params *p = given;                                                                                   \
         for (fa_i64 w = 0; w < p->space.count; w++)                                                                \
-            for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
+            for (fa_i64 i = 0; i < p->space.rows && !but(p, w); i++)                                               \
                 for (fa_i64 j = 0; j < p->space.cols; j++) fn(p, w, i, j);                                         \
+    }
+#define FA_LOOK(name, unfit)                                                                                       \
+    static inline void name(const void *given) {                                                                   \
+        const fa_screen *p = given;                                                                                \
+        for (fa_i64 w = 0; w < p->space.count; w++)                                                                \
+            for (fa_i64 i = 0; i < p->space.rows; i++)                                                             \
+                for (fa_i64 j = 0; j < p->space.cols; j++)                                                         \
+                    if (unfit(p, w, i, j)) ((int *)p->flags)[w] = 1;                                               \
     }
 #define FA_SCREEN(name, bring, unfit, unit)                                                                        \
     static inline void name(const void *given) {                                                                   \
@@ -306,8 +328,9 @@ FA_FN fa_i64 fa_quotient(fa_i64 a, fa_i64 b) { return (a | b) >> 32 ? a / b : (f
             fa_mark(p, w, bad);                                                                                    \
         }                                                                                                          \
     }
-#define FA_CARRY(name, fn, put, real, parts) FA_KERNEL(name, fa_carry, fn)
+#define FA_CARRY(name, fn, put, real, parts) FA_KERNEL_BUT(name, fa_carry, fa_stays, fn)
 #endif
+#define FA_KERNEL(name, params, fn) FA_KERNEL_BUT(name, params, FA_NONE, fn)
 FA_KERNEL(factor_pivots, fa_pivots, fa_one_pivot)
 FA_KERNEL(factor_order, fa_order, fa_one_order)
 FA_TYPE(f32, float, 1)
