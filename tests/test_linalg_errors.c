@@ -239,6 +239,22 @@ static void test_not_finite(void **state) {
     close_checked(rt);
 }
 
+/* Large ones come out another way (linalg.c). */
+static void test_large_not_finite(void **state) {
+    enum { N = 420 }; /* six of them have 2^20 elements */
+    tide_runtime *rt = open_checked();
+    tide_array *x, *y;
+    (void)state;
+    seed = 6;
+    assert_ok(tide_scope_begin(rt));
+    assert_ok(tide_lu_factor(batch_with(rt, TIDE_F32, N, 3, 7, N - 1, NAN), &x, &y));
+    spoiled(x, N * N, 3);
+    assert_ok(tide_qr(batch_with(rt, TIDE_C64, N, 5, N - 1, 0, INFINITY), TIDE_REDUCED, &x, &y));
+    spoiled(x, N * N, 5);
+    assert_ok(tide_scope_end(rt));
+    close_checked(rt);
+}
+
 /* Numbers near the end of the range overflow on the way; what comes is not finite, an error, or right, and comes. */
 static void test_overflow(void **state) {
     tide_runtime *rt = open_checked();
@@ -460,6 +476,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_singular),
         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_large_not_finite),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_bad_pivots),
         cmocka_unit_test(test_uses),

@@ -103,6 +103,16 @@ static void carry_conjugates(const trial *t, void *params, ground *g) {
     p->in_row = N; /* row by row: not through tiles */
     p->in_col = 1;
 }
+static void carry_in_place(const trial *t, void *params, ground *g) {
+    fa_carry *p = params;
+    carry(t, params, g);
+    p->in = p->out;
+    p->in_row = N;
+    p->in_col = 1;
+    p->in_step = M * N;
+    p->part = FA_ALL;
+    p->unit = 0;
+}
 static void determinant(const trial *t, void *params, ground *g) {
     (void)t;
     *(fa_det *)params = (fa_det){.space = {COUNT, 1, 1},
@@ -168,6 +178,7 @@ static void order(const trial *t, void *params, ground *g) {
         {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_and_screen, is_single, parts_},                \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},                              \
         {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},                   \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_in_place, is_single, parts_},                     \
         {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},                              \
         {"factor_det_" #t, "fa_det", factor_det_##t, log_determinant, is_single, parts_}, {                        \
         "factor_cut_" #t, "fa_cut", factor_cut_##t, is_single ? cut_single : cut_double, is_single, parts_         \
@@ -197,6 +208,14 @@ static void check_carry(const trial *t, const ground *g) {
             }
 }
 
+/* The matrix with a flag alone changes. */
+static void check_in_place(const trial *t, const ground *g) {
+    for (int64_t i = 0; i < COUNT * M * N; i++) {
+        number was = get(t, before.b, i), got = get(t, g->b, i);
+        assert_true(i / (M * N) == 1 ? isnan(creal(got)) : got == was);
+    }
+}
+
 enum { COUNTING = N - N * 3 / 10 }; /* of the values N .. 1, those above 0.3 N */
 static void check_cut(const trial *t, const ground *g) {
     for (int64_t w = 0; w < COUNT; w++) {
@@ -211,6 +230,7 @@ static void check_cut(const trial *t, const ground *g) {
 
 static void check(const trial *t, const ground *g) {
     if (t->fill == carry || t->fill == carry_conjugates) check_carry(t, g);
+    if (t->fill == carry_in_place) check_in_place(t, g);
     if (t->fill == cut_single || t->fill == cut_double) check_cut(t, g);
     if (t->fill == pivots || t->fill == narrow_pivots) {
         assert_int_equal(g->flags[COUNT], 1);
