@@ -75,8 +75,8 @@ typedef struct tidei_blas {
 ** many terms a pair. An estimate: a block reads about 20 GB/s, a call of its own costs 5 us. */
 #define TIDEI_DOT_LONG 8192
 
-/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; AXPY, which is
-** no product, needs no begin and end around it. */
+/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; what never becomes a product (AXPY, NRM2, TRSM)
+** need not stand between begin and end. */
 tide_status tidei_blas_run(tide_stream *s, const tidei_blas *x, const char *op);
 /* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of those only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
@@ -107,7 +107,8 @@ bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const ti
                       int64_t *at);
 
 /* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a, c, b, those that there are, in
-** tidei_blas's; of a, b, c in tidei_gemm's. */
+** tidei_blas's; of a, b, c in tidei_gemm's,
+** which stands between tidei_gemm_begin and end. */
 tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_blas_host(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);

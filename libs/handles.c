@@ -527,8 +527,8 @@ static tide_status fail_call(const tidei_library_call *c, unsigned r) {
 }
 
 static unsigned bind_workspace(const tidei_library_call *c, void *handle, const tidei_window *w) {
-    const unsigned last = c->n - 1;
     if (!c->workspace) return c->kind->set_workspace(c->lib, handle, NULL, 0);
+    const unsigned last = c->n - 1;
     return c->kind->set_workspace(c->lib, handle, (void *)(uintptr_t)w->ranges[last].addr, c->uses[last].bytes);
 }
 

@@ -7,9 +7,9 @@
 ** What must stay true: a handle's bytes are counted against the limits from before it is made until it is destroyed. The first
 ** of a kind reserves what the table says, and what it took, measured, counts for it and all later ones. Idle handles hold no
 ** more than the cap, but for the last used one of each kind; what exceeds it goes by least recent use. The ladder's purge takes
-** those that are idle but for the last used one of each kind, its drop that one too. Duplicates are a luxury: where one of the kind exists, another
-** one is made only if it fits without a climb, else its turn is waited for. A handle outlives no call's memory: workspaces are
-** blocks of our pool that the call uses like operands. */
+** those that are idle but for the last used one of each kind, its drop that one too. Duplicates are a luxury: where one of the
+** kind exists, another one is made only if it fits without a climb, else its turn is waited for. A handle outlives no call's
+** memory: workspaces are blocks of our pool that the call uses like operands. */
 #ifndef TIDEI_HANDLES_H
 #define TIDEI_HANDLES_H
 
@@ -26,7 +26,8 @@ typedef struct tidei_handle_kind {
     unsigned (*create)(const void *lib, void **out);
     unsigned (*destroy)(const void *lib, void *handle); /* may wait for the device */
     unsigned (*set_stream)(const void *lib, void *handle, void *native);
-    /* (may be NULL: it takes workspaces by the call) After each set_stream. NULL, 0: it is to do without, its own ones included. */
+    /* (may be NULL: it takes workspaces by the call) After each set_stream. NULL, 0: it is to do without, its own ones
+    ** included. */
     unsigned (*set_workspace)(const void *lib, void *handle, void *at, size_t bytes);
     const unsigned
         *short_codes; /* statuses that may stand for a lack of memory; they do where the device is in fact short */
@@ -38,10 +39,10 @@ tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out);
 void tidei_handles_close(tidei_handles *h); /* no call is under way */
 
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of them is what set_workspace is
-** told, without it is told of none. `run` queues the work and returns the library's status; it may be called again after a status that turned out to mean a
-** lack of memory. Then `again` (may be NULL: operands are as they were), called outside the window, first brings back what the
-** failed attempt may have overwritten. `describe` says what was asked for, for the message of a failure: "a product of (3, 4) by
-** (4, 5)". */
+** told, without it is told of none. `run` queues the work and returns the library's status; it may be called again after a
+** status that turned out to mean a lack of memory. Then `again` (may be NULL: operands are as they were), called outside the
+** window, first brings back what the failed attempt may have overwritten. `describe` says what was asked for, for the message
+** of a failure: "a product of (3, 4) by (4, 5)". */
 typedef struct tidei_library_call {
     const tidei_handle_kind *kind;
     const void *lib;

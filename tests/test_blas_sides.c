@@ -10,7 +10,8 @@
 
 static struct {
     tide_runtime *rt;
-    int calls, failing; /* failing: of the calls that compute, the one that fails, counting from 1 */
+    int calls, failing, fails; /* of the calls that compute, `fails` fail from the failing-th on, counting from 1 */
+    int bound;                 /* workspaces */
     tidei_cublas_status fails_with;
     bool on_device; /* the pointer mode */
     char handle;
@@ -26,7 +27,7 @@ static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) { 
 static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n) {
     assert_ptr_equal(h, &fake.handle);
     assert_true(p ? n >= 64 * TIDEI_KIB : n == 0);
-    return 0;
+    return fake.bound += p != NULL, 0;
 }
 static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
 static tidei_cublas_status f_pointers(tidei_cublas_handle h, tidei_cublas_pointer_mode m) {
@@ -36,7 +37,8 @@ static tidei_cublas_status f_pointers(tidei_cublas_handle h, tidei_cublas_pointe
 /* Every call that computes. Results go to the device exactly where that is what `sums` wants. */
 static tidei_cublas_status enter(bool sums) {
     assert_int_equal(fake.on_device, sums);
-    return ++fake.calls == fake.failing ? fake.fails_with : TIDEI_CUBLAS_SUCCESS;
+    bool fails = ++fake.calls >= fake.failing && fake.calls < fake.failing + fake.fails;
+    return fails ? fake.fails_with : TIDEI_CUBLAS_SUCCESS;
 }
 #define ENTER(sums)                                                                                                \
     do {                                                                                                           \
@@ -249,6 +251,13 @@ static void assert_same(const memory *x, const memory *y, const char *what) {
 
 static tidei_use whole(const tidei_operand *o, unsigned mode) { return tidei_operand_use(o, mode); }
 static tide_stream *stream(void) { return tidei_stream_here(fake.rt); }
+static tide_status gemm_cuda(const tidei_gemm *g, const tidei_use uses[3]) {
+    tidei_dev *d = stream()->dev;
+    tidei_gemm_begin(d);
+    tide_status s = tidei_gemm_cuda(stream(), g, uses, "test");
+    tidei_gemm_end(d);
+    return s;
+}
 
 /* ---- descriptors ---- */
 
@@ -363,7 +372,7 @@ static void one_as_products(tidei_blas_routine routine, tide_dtype t, bool rows)
     const tidei_use others[3] = {whole(&a.o, TIDEI_READ), whole(&b.o, TIDEI_READ),
                                  whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
     const tidei_use turned[3] = {others[1], others[0], others[2]};
-    assert_ok(tidei_gemm_cuda(stream(), &g, g.a.st == b.o.st ? turned : others, "test"));
+    assert_ok(gemm_cuda(&g, g.a.st == b.o.st ? turned : others));
     assert_same(&c, &d, names[routine]);
     let_go(&a), let_go(&b), let_go(&c), let_go(&d);
 }
@@ -409,7 +418,7 @@ static void products_agree(void **state) {
             tidei_gemm other = g;
             other.c.st = d.o.st;
             const tidei_use theirs[3] = {ours[0], ours[1], whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
-            assert_ok(tidei_gemm_cuda(stream(), &other, theirs, "test"));
+            assert_ok(gemm_cuda(&other, theirs));
             assert_same(&c, &d, "gemm");
             let_go(&a), let_go(&b), let_go(&c), let_go(&d);
         }
@@ -447,9 +456,10 @@ static tide_status fail_third(tidei_blas_routine r, sides *again, memory *wanted
     if (r == TIDEI_TRSM) x.again = write_again, x.again_arg = again;
     fake.calls = 0;
     fake.failing = 3;
+    fake.fails = 1;
     fake.fails_with = TIDEI_CUBLAS_ALLOC_FAILED;
     tide_status s = tidei_blas_cuda(stream(), &x, uses, x.b.st ? 3 : 2, "test");
-    fake.failing = 0;
+    fake.fails = 0;
     assert_false(fake.on_device);
     if (s == TIDE_OK) assert_same(wanted, &d, names[r]);
     let_go(&a), let_go(&b), let_go(&d), let_go(&first);
@@ -500,18 +510,20 @@ static void products_that_come_again_add_once(void **state) {
     const tidei_use reads[2] = {whole(&a.o, TIDEI_READ), whole(&b.o, TIDEI_READ)};
     const tidei_use ours[3] = {reads[0], reads[1], whole(&c.o, TIDEI_READ | TIDEI_WRITE)};
     const tidei_use theirs[3] = {reads[0], reads[1], whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
-    /* What lacks a workspace gets one; what lacks memory climbs. */
-    static const tidei_cublas_status lacks[] = {TIDEI_CUBLAS_ALLOC_FAILED, TIDEI_CUBLAS_INTERNAL_ERROR};
-    for (size_t i = 0; i < TIDEI_COUNT(lacks); i++) {
+    for (int fails = 1; fails <= 2; fails++) { /* what fails without a workspace gets one; with one it climbs */
         g.c.st = c.o.st;
         assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
         assert_ok(tide_synchronize(fake.rt, NULL));
         g.c.st = d.o.st;
         fake.calls = 0;
+        fake.bound = 0;
         fake.failing = 5; /* the first of the second call's four; a call that fails does nothing */
-        fake.fails_with = lacks[i];
-        assert_ok(tidei_gemm_cuda(stream(), &g, theirs, "test"));
-        fake.failing = 0;
+        fake.fails = fails;
+        fake.fails_with = TIDEI_CUBLAS_INTERNAL_ERROR;
+        assert_ok(gemm_cuda(&g, theirs));
+        fake.fails = 0;
+        assert_int_equal(fake.bound, fails);
+        assert_int_equal(fake.calls, 12 + fails);
         assert_same(&c, &d, "gemm");
     }
     let_go(&a), let_go(&b), let_go(&c), let_go(&d);

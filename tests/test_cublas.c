@@ -173,12 +173,20 @@ static void short_sums_do_without_a_workspace(void **state) {
     assert_ok(product());
     assert_int_equal(fake.workspaces, 1);
     assert_int_equal(fake.bare, 2);
-    fake.terms = 8; /* so many of them fill the device, and may be shared out among its parts */
-    assert_ok(products(257));
-    assert_int_equal(fake.workspaces, 2);
+    static const struct {
+        int64_t terms, count;
+        bool bare;
+    } borders[] = {{128, 1, true}, {129, 1, false}, {8, 256, true}, {8, 257, false}}; /* 256: 64 KiB of results */
+    for (size_t i = 0; i < TIDEI_COUNT(borders); i++) {
+        fake.terms = borders[i].terms;
+        fake.bare = fake.workspaces = 0;
+        assert_ok(products(borders[i].count));
+        assert_int_equal(fake.workspaces, !borders[i].bare);
+        assert_int_equal(fake.bare, borders[i].bare ? borders[i].count : 0);
+    }
 }
 
-/* A library that needs one all the same gets it; each product is done once. */
+/* A library that does not do without one gets one; each product is done once. */
 static void a_product_that_was_refused_gets_a_workspace(void **state) {
     (void)state;
     fake.terms = 8;
