@@ -211,7 +211,7 @@ static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_o
 static tidei_blas routine_of(const call *c, tidei_blas_routine routine, const tidei_operand *a,
                              const tidei_operand *b, const tidei_operand *t) {
     tidei_blas x = {.routine = routine, .dtype = c->dtype, .nbatch = c->nbatch};
-    memcpy(x.batch, c->batch, sizeof x.batch);
+    memcpy(x.batch, c->batch, (size_t)c->nbatch * sizeof *x.batch);
     set_factors(c, x.alpha, x.beta);
     set_matrix(c, a, c->core[0], &x.a);
     set_matrix(c, b, c->core[1], &x.b);
@@ -428,7 +428,7 @@ static tide_status sums(const call *c, tidei_blas_routine routine, const tidei_o
         if (s == TIDE_OK) n++;
     }
     if (s == TIDE_OK) {
-        memcpy(x.batch, c->batch, sizeof x.batch);
+        memcpy(x.batch, c->batch, (size_t)c->nbatch * sizeof *x.batch);
         set_matrix(c, in[0].o, 1, &x.a);
         if (n > 1) set_matrix(c, in[1].o, 1, &x.b);
         x.c = number_of(c, out);
@@ -530,7 +530,7 @@ static tide_status solve(system *y, int how) {
     tide_status s = set_sides(y);
     if (s == TIDE_OK) s = ready(c, 0, &a);
     if (s != TIDE_OK) return s;
-    memcpy(x.batch, c->batch, sizeof x.batch);
+    memcpy(x.batch, c->batch, (size_t)c->nbatch * sizeof *x.batch);
     set_matrix(c, a.o, 2, &x.a);
     set_matrix(c, &y->x, c->core[1], &x.c);
     s = tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
@@ -550,7 +550,7 @@ static tide_array *solve_triangular(call *c, int how) {
     }
     if (dim(c, 0, 1) != dim(c, 1, 0)) return (void)differ(c, 0, 1, "the rows", dim(c, 0, 1), dim(c, 1, 0)), NULL;
     if (join_batches(c, 0) != TIDE_OK) return NULL;
-    memcpy(shape, c->batch, sizeof shape);
+    memcpy(shape, c->batch, (size_t)c->nbatch * sizeof *shape);
     for (int i = 0; i < c->core[1]; i++) shape[c->nbatch + i] = dim(c, 1, i);
     tidei_dev *d = tidei_stream_here(c->rt)->dev;
     tidei_gemm_begin(d);

@@ -91,9 +91,10 @@ FA_FN void fa_mark(const fa_screen *p, fa_i64 w, int bad) {
 /* Matrices that a kernel has nothing to do for: those that need no mending, and those carried in place as they are. */
 FA_FN int fa_fit(const fa_screen *p, fa_i64 w) { return !((const int *)p->flags)[w]; }
 FA_FN int fa_stays(const fa_carry *p, fa_i64 w) {
-    if (p->flags && ((const int *)p->flags)[w * p->flag_step]) return 0;
-    return p->in == p->out && p->in_row == p->out_row && p->in_col == p->out_col && p->in_step == p->out_step &&
-           p->part == FA_ALL && !p->unit && !p->conj;
+    if (p->in != p->out || p->in_row != p->out_row || p->in_col != p->out_col || p->in_step != p->out_step ||
+        p->part != FA_ALL || p->unit || p->conj)
+        return 0;
+    return !p->flags || !((const int *)p->flags)[w * p->flag_step];
 }
 #define FA_NONE(p, w) 0
 

@@ -3,7 +3,7 @@
 ** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns have no gaps between their
 ** elements; others are copied first. Integers go to kernels of our own (product.h), which take any strides. An operand of
 ** another type is cast on the same way. A matrix times a vector is the expression engine's fold where that runs on the
-** device: it moves the matrix as fast as memory does, takes any strides and no workspace, and costs half of what a call of
+** device: it moves the matrix as fast as memory does, takes any strides and no workspace, and costs less than a call of
 ** cuBLAS does. */
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"

@@ -214,7 +214,7 @@ static int small(bench *b, int64_t n) {
     if (!product_open(rt, &p.of, n) || !p.out) return bench_failed("the product");
     for (int r = -1; r < ROUNDS; r++) { /* the first one loads */
         double o = issued(rt, small_ours, &p), i = issued(rt, small_into, &p), d = issued_direct(rt, &p);
-        if (o < 0 || i < 0 || d < 0) return bench_failed("tide_matmul");
+        if (o < 0 || i < 0 || d < 0) return bench_failed("a small product");
         if (r >= 0) ours[r] = o, into[r] = i, direct[r] = d, more[r] = (o - d) / 1e3, more_into[r] = (i - d) / 1e3;
     }
     bench_note(b, bench_median(ours, ROUNDS) / 1e3, "us", "tide_matmul");

@@ -202,6 +202,7 @@ static bool compare(bench *b, const struct factor *f) {
 int bench_factor(bench *b) {
     static const struct factor large[] = {{"lu_4096", 4096, ours_lu, false, false, 4, 11},
                                           {"lu_8192", 8192, ours_lu, false, false, 2, 7},
+                                          /* more rounds: half of it is the host's */
                                           {"svd_2048", 2048, ours_svd, true, false, 1, 15}};
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("cuSOLVER wants cuda");
