@@ -41,7 +41,9 @@ void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides) {
 tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out) {
     tide_status s = tidei_shape_check(t, ndim, shape, op);
     if (s != TIDE_OK) return s;
-    *out = (tidei_layout){.dtype = t, .ndim = ndim};
+    out->dtype = t; /* and no more than is used: to clear all would take longer */
+    out->ndim = ndim;
+    out->offset = 0;
     tidei_row_major(ndim, shape, out->strides);
     for (int i = 0; i < ndim; i++) out->shape[i] = shape[i];
     return TIDE_OK;
