@@ -107,8 +107,7 @@ bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const ti
                       int64_t *at);
 
 /* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a, c, b, those that there are, in
-** tidei_blas's; of a, b, c in tidei_gemm's,
-** which stands between tidei_gemm_begin and end. */
+** tidei_blas's; of a, b, c in tidei_gemm's, which stands between tidei_gemm_begin and end. */
 tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
 tide_status tidei_blas_host(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);

@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-/* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs since Hopper; more makes nothing faster. */
+/* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs since Hopper; more makes nothing
+** faster. */
 #define WORKSPACE_MIN ((size_t)64 << 10)
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
 /* It splits long sums over this many partial results at most, so small products need no more than that. */
