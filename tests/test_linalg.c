@@ -171,10 +171,6 @@ static void test_qr(void **state) {
 
 /* ---- singular values ---- */
 
-static void adjoint_of(int64_t m, int64_t n, const number *a, number *out) {
-    for (int64_t i = 0; i < m * n; i++) out[i % n * m + i / n] = conj(a[i]);
-}
-
 static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
     int64_t least = m < n ? m : n;
     (void)rt;
@@ -290,15 +286,6 @@ static int64_t matrix_at(const values *x, int tail, int nbatch, const int64_t *b
         step *= x->shape[mine];
     }
     return at;
-}
-
-static double system_residual(int64_t n, int64_t k, const number *a, const number *x, const number *b, double eps) {
-    number *r = calloc((size_t)(n * k), sizeof *r);
-    product(n, n, k, a, false, x, r);
-    for (int64_t i = 0; i < n * k; i++) r[i] -= b[i];
-    double rest = norm(n, k, r), whole = norm(n, n, a) * norm(n, k, x);
-    free(r);
-    return whole > 0 ? rest / (whole * eps * (double)n) : rest == 0 ? 0 : INFINITY;
 }
 
 static void check_system(tide_array *a, tide_array *b, tide_array *x, bool vector, double eps) {
