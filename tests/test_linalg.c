@@ -143,6 +143,16 @@ static void test_cholesky(void **state) {
 
 /* ---- QR ---- */
 
+/* R without its Q: R^H R = A^H A. The signs of its rows are the library's choice. */
+static double gram_residual(int64_t m, int64_t columns, int64_t n, const number *a, const number *r, double eps) {
+    number *gram = calloc((size_t)(n * n) + 1, sizeof *gram), *rh = calloc((size_t)(n * columns) + 1, sizeof *rh);
+    product(n, m, n, a, true, a, gram);
+    adjoint_of(columns, n, r, rh);
+    double ratio = product_residual(n, columns, n, gram, rh, r, eps);
+    free(gram), free(rh);
+    return ratio;
+}
+
 static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
     (void)rt;
     for (int mode = TIDE_REDUCED; mode <= TIDE_COMPLETE; mode++) {
@@ -153,13 +163,15 @@ static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
         values va = read_back(a), vq = read_back(q), vr = read_back(r), vs = read_back(alone);
         assert_int_equal(tide_dim(q, -1), columns);
         assert_int_equal(tide_dim(r, -2), columns);
-        assert_memory_equal(vr.at, vs.at, (size_t)vr.n * sizeof *vr.at);
+        assert_int_equal(vr.n, vs.n);
         for (int64_t w = 0; w < va.n / (m * n); w++) {
-            const number *Q = vq.at + w * m * columns, *R = vr.at + w * columns * n;
-            assert_ratio(product_residual(m, columns, n, va.at + w * m * n, Q, R, epsilon(t)));
+            const number *A = va.at + w * m * n, *Q = vq.at + w * m * columns;
+            const number *R = vr.at + w * columns * n, *S = vs.at + w * columns * n;
+            assert_ratio(product_residual(m, columns, n, A, Q, R, epsilon(t)));
             assert_ratio(orthogonality(m, columns, Q, epsilon(t)));
+            assert_ratio(gram_residual(m, columns, n, A, S, epsilon(t)));
             for (int64_t i = 0; i < columns * n; i++)
-                if (i % n < i / n) assert_true(R[i] == 0);
+                if (i % n < i / n) assert_true(R[i] == 0 && S[i] == 0);
         }
         drop(&va), drop(&vq), drop(&vr), drop(&vs);
     }
@@ -516,7 +528,7 @@ static void test_rcond(void **state) {
     static const struct {
         double rcond;
         int rank;
-    } cases[] = {{-1, 3}, {0, 3}, {0.03125, 2}, {0.03, 3}, {0.5, 1}, {2, 0}};
+    } cases[] = {{-1, 3}, {0, 3}, {0.032, 2}, {0.03, 3}, {0.5, 1}, {2, 0}};
     tide_runtime *rt = open_checked();
     (void)state;
     assert_ok(tide_scope_begin(rt));
