@@ -657,10 +657,12 @@ static void test_integers_are_f64(void **state) {
                                                tide_ones(rt, TIDE_I64, SHAPE(1)), 0)};
     static const tide_dtype want[] = {TIDE_F64, TIDE_F64, TIDE_F32, TIDE_F64, TIDE_F64, TIDE_F64};
     static const double values[] = {30, 3, 6, 6, 18, 0.25};
+    static const bool rounds[] = {false, false, false, true, true, false}; /* a norm may be scaled on the way */
     for (size_t n = 0; n < TIDEI_COUNT(all); n++) {
         assert_array(all[n]);
         assert_int_equal(tide_array_dtype(all[n]), want[n]);
-        assert_true(tide_item_f64(tide_sum(all[n], NULL, 0, 0)) == values[n]);
+        double off = fabs(tide_item_f64(tide_sum(all[n], NULL, 0, 0)) - values[n]);
+        assert_true(off <= (rounds[n] ? 8 * DBL_EPSILON * values[n] : 0));
     }
     tide_array *c = tide_zeros(rt, TIDE_F64, SHAPE(3, 3)),
                *m = tide_full(rt, TIDE_I16, SHAPE(3, 3), tide_arg_int(2));
@@ -821,7 +823,7 @@ static void test_two_devices(void **state) {
     assert_ok(tide_axpy(one, x, y));
     assert_true(tide_item_f64(tide_sum(c, NULL, 0, 0)) == 16 * 9);
     assert_true(tide_item_f64(tide_dot(x, y)) == 40);
-    assert_true(tide_item_f64(tide_nrm2(x)) == 2);
+    assert_true(fabs(tide_item_f64(tide_nrm2(x)) - 2) <= 4 * FLT_EPSILON);
     assert_true(tide_item_f64(tide_sum(tide_solve_triangular(a, y, TIDE_UNIT), NULL, 0, 0)) == 10);
     assert_ok(tide_scope_end(rt));
     tide_close(rt);
