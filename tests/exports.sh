@@ -6,10 +6,11 @@ have=$(nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ { print $3 }' | sed 's/@
 want=$(LC_ALL=C sort -u tests/exports.txt)
 if [ "$have" != "$want" ]; then
     echo "exported, against tests/exports.txt:"
-    printf '%s\n' "$have" >/tmp/exports.$$
-    printf '%s\n' "$want" | diff - /tmp/exports.$$ || true
-    rm -f /tmp/exports.$$
+    exported=$(mktemp)
+    printf '%s\n' "$have" >"$exported"
+    printf '%s\n' "$want" | diff - "$exported" || true
+    rm -f "$exported"
     exit 1
 fi
-declared=$(grep -ohE '\btide_[a-z0-9_]+\(' include/tide/*.h | tr -d '(' | sort -u)
+declared=$(LC_ALL=C grep -ohE '\btide_[a-z0-9_]+\(' include/tide/*.h | tr -d '(' | LC_ALL=C sort -u)
 for f in $have; do printf '%s\n' "$declared" | grep -qx "$f" || { echo "$f is in no header"; exit 1; }; done

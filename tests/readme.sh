@@ -16,7 +16,7 @@ for c in "$work"/*.c; do
     echo "$(basename "$c") prints $said"
 done
 # The sum of sqrt(x*x + 2) over 0 .. 999999, in f32.
-TIDE_DEVICE=host "$work/1" | awk '{ ok = $1 > 499990e6 && $1 < 500010e6 } END { exit !ok }'
+TIDE_DEVICE=host "$work/1" | LC_ALL=C awk '{ ok = $1 > 499990e6 && $1 < 500010e6 } END { exit !ok }'
 
 status=0
 for name in $(grep -oE '`[^` ]+`|\]\([^)]+\)' README.md | tr -d '`()]' | grep -E '^(\.?[a-z0-9]+/|[A-Z]+\.md|open\.c)' | grep -v '^[a-z]*://'); do
