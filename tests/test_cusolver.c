@@ -6,6 +6,8 @@
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128};
 #define EACH_TYPE(t) for (const tide_dtype *t = types; t < types + TIDEI_COUNT(types); t++)
 
+#define LARGE 130 /* rows: more than calls for batches take (libs/solver_batched.c) */
+
 /* One matrix, several that lie close and several that do not, and whether calls for batches take them; others go one by one. */
 static void all_layouts(tidei_lapack x, bool one, bool batch, bool batch_with_gaps) {
     EACH_TYPE(t) {
@@ -25,10 +27,11 @@ static void lu_and_solving(void **state) {
     all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 64, .n = 64}, true, true, false);
     all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 65, .n = 65}, false, true, false);
     all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 4, .n = 7}, false, false, false);
-    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = 200, .n = 200}, false, false, false);
+    all_layouts((tidei_lapack){.routine = TIDEI_GETRF, .m = LARGE, .n = LARGE}, false, false, false);
     for (int trans = 0; trans < 2; trans++) {
         all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 5, .k = 2, .trans = trans}, false, true, false);
-        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = 150, .k = 1, .trans = trans}, false, false, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_GETRS, .n = LARGE, .k = 1, .trans = trans}, false, false,
+                    false);
     }
     assert_true(fake.copies > 0);
 }
@@ -61,7 +64,7 @@ static void cholesky_and_qr(void **state) {
     (void)state;
     for (int upper = 0; upper < 2; upper++) {
         all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 6, .upper = upper}, false, true, true);
-        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = 150, .upper = upper}, false, false, false);
+        all_layouts((tidei_lapack){.routine = TIDEI_POTRF, .n = LARGE, .upper = upper}, false, false, false);
     }
     all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 7, .n = 4}, false, false, false);
     all_layouts((tidei_lapack){.routine = TIDEI_GEQRF, .m = 4, .n = 7}, false, false, false);
