@@ -58,14 +58,16 @@ format() {
     return $status
 }
 
-# How much longer than on an idle machine a program may take now: what runs already, and our jobs, over the processors.
+# How much longer than on an idle machine a program may take now: what runs already, and our jobs, over the processors. 1 where
+# the machine does not tell (some containers have no /proc/loadavg, or an empty one).
 load() {
-    LC_ALL=C awk -v jobs="$jobs" -v processors="$(nproc)" '{
+    times=$(LC_ALL=C awk -v jobs="$jobs" -v processors="$(nproc)" 'NF >= 4 {
         split($4, running, "/")
         others = running[1] - 1 > $1 ? running[1] - 1 : $1 # this awk is one of them
         times = (others + jobs) / processors
         print times > 1 ? int(times + 0.999) : 1
-    }' /proc/loadavg 2>/dev/null || echo 1
+    }' /proc/loadavg 2>/dev/null)
+    echo "${times:-1}"
 }
 
 # Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the device has memory for; the
