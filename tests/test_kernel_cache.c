@@ -42,8 +42,7 @@ static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tid
     } else {
         if (atomic_load(&x->meeting)) { /* goes on when all are here: they run at the same time */
             atomic_fetch_sub(&x->meeting, 1);
-            for (int ms = 0; atomic_load(&x->meeting) && ms < 20000; ms++) usleep(1000);
-            assert_int_equal(atomic_load(&x->meeting), 0);
+            while (atomic_load(&x->meeting)) usleep(1000);
         }
         if (strstr(t->source, "nonsense")) return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
         atomic_fetch_add(&x->compiles, 1);

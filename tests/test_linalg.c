@@ -1,6 +1,7 @@
 /* test_linalg.c: factorizations, systems, determinants, least squares: residuals within LAPACK's bounds, over types, shapes,
 ** batches, views, and matrices that are graded or of less than full rank; what is exact; what is empty; which functions wait. */
 #include "tests/matrices.h"
+#include <sched.h>
 
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128, TIDE_I16};
 
@@ -633,6 +634,33 @@ static void test_empty(void **state) {
 
 /* ---- who waits ---- */
 
+/* On a host device work is held back until the host waits, of which a collector is told. So a wait
+** is one, however soon the work could be over. */
+static atomic_int gate;
+static void stand(void *unused) {
+    (void)unused;
+    while (!atomic_load(&gate)) sched_yield();
+}
+static void open_the_gate(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    atomic_store(&gate, 1);
+    fn(arg);
+}
+static int collects_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static void hold_back(tide_runtime *rt, tide_array *a) {
+    static const tide_collector table = {
+        .struct_size = sizeof table, .name = "gatekeeper", .collect = collects_nothing, .blocking = open_the_gate};
+    tide_use use = {.array = a, .mode = TIDE_READ | TIDE_WRITE};
+    tide_use_scope *scope;
+    void *p;
+    if (!test_on_host()) return;
+    atomic_store(&gate, 0);
+    assert_ok(tide_collector_attach(rt, &table, NULL));
+    assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+    assert_ok(tide_host_launch(scope, stand, NULL));
+    assert_ok(tide_use_end(scope));
+}
+
 static void only_queued(tide_array *a, tide_array *b) {
     tide_array *x, *y, *z;
     assert_ok(tide_lu_factor(a, &x, &y));
@@ -662,6 +690,7 @@ static void test_waits(void **state) {
     checked(a, b);
     assert_ok(tide_device_synchronize(rt));
     uint64_t before = test_stats(rt).host_waits;
+    hold_back(rt, a);
     only_queued(a, b);
     assert_int_equal(test_stats(rt).host_waits, before);
     checked(a, b);

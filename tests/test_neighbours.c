@@ -1,7 +1,7 @@
 /* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back (experiment E12).
 **
 ** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do on one GPU. */
-#include "tests/tidetest.h"
+#include "tests/told_clock.h"
 #include "runtime/device/host.h"
 #include "runtime/pools.h"
 #include <pthread.h>
@@ -128,9 +128,6 @@ static void e12_good_neighbour(void **state) {
     }
 }
 
-static uint64_t told_ns;
-static uint64_t told_clock(void) { return told_ns; }
-
 /* A raw allocation asks nobody: it finds room after tide_reclaim, or once the runtime is seen to be idle. */
 static void e12_raw_allocations_wait_for_a_trim(void **state) {
     (void)state;
@@ -138,8 +135,7 @@ static void e12_raw_allocations_wait_for_a_trim(void **state) {
         tide_runtime *rt = open_shared("tide", NULL);
         tidei_device *d = rt->devs[0].d;
         tidei_addr addr;
-        told_ns = tidei_now_ns();
-        rt->clock_ns = told_clock;
+        tell_time(rt);
         tide_array *data = hoard(rt);
         assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr), TIDE_E_NOMEM);
         if (!idle) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));

@@ -1,5 +1,5 @@
 /* test_runtime.c: a runtime as a whole: several in one process, limits, figures, texts, logs, closing. How it is configured:
-** test_settings.c; memory lent to others' kernels: test_use.c; what becomes of one whose device is lost: test_failures.c. */
+** test_settings.c; memory lent to others' kernels: test_use.c; what becomes of one whose device is lost: test_failures_loss.c. */
 #include "runtime/device/host.h"
 #include "tests/fresh_environment.h"
 #include "tests/works.h"

@@ -65,7 +65,7 @@ load() {
         split($4, running, "/")
         others = running[1] - 1 > $1 ? running[1] - 1 : $1 # this awk is one of them
         times = (others + jobs) / processors
-        print times > 1 ? int(times + 0.999) : 1
+        print (times > 1 ? int(times + 0.999) : 1)
     }' /proc/loadavg 2>/dev/null)
     echo "${times:-1}"
 }
