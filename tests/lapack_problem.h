@@ -141,7 +141,7 @@ static void prepare(problem *p) {
     }
 }
 
-static inline tide_stream *stream(void) { return fake.rt->devs[0].stream0; }
+static inline tidei_stream *stream(void) { return fake.inner->devs[0].stream0; }
 static inline tide_status bring_back(void *arg) {
     problem *p = arg;
     tide_status status = TIDE_OK;
@@ -165,7 +165,7 @@ static inline void make(problem *p, int64_t gap) {
         p->want[i] = p->in[i] + p->bytes[i];
         p->got[i] = p->want[i] + p->bytes[i];
         fill(p->in[i], p->bytes[i], i < 4 && width(real_of(type_of(x->dtype))) == 8);
-        assert_ok(tidei_storage_new(&fake.rt->devs[0], p->bytes[i], stream(), "test", &p->st[i]));
+        assert_ok(tidei_storage_new(&fake.inner->devs[0], p->bytes[i], stream(), "test", &p->st[i]));
         if (i < 4) v[i]->st = p->st[i];
     }
     x->info = p->st[4];
@@ -221,9 +221,9 @@ static inline void check(problem *p) {
 }
 
 static inline tide_status run(problem *p) {
-    fake.live = atomic_load(&fake.rt->devs[0].live);
+    fake.live = atomic_load(&fake.inner->devs[0].live);
     tide_status status = tidei_lapack_cuda(stream(), &p->x, "tide_test");
-    assert_int_equal(atomic_load(&fake.rt->devs[0].live), fake.live); /* the workspaces are gone */
+    assert_int_equal(atomic_load(&fake.inner->devs[0].live), fake.live); /* the workspaces are gone */
     assert_int_equal(fake.params, 0);
     assert_int_equal(contexts.depth, 0);
     return status;

@@ -49,7 +49,7 @@ static void narrow_pivots(void **state) {
     }
     assert_int_equal(fake.copies, before);
     assert_true(tidei_lapack_narrow_cuda(&other));
-    assert_false(tidei_lapack_narrow(stream(), &other)); /* on the host */
+    assert_false(tidei_lapack_narrow(test_stream(stream()->ref), &other)); /* on the host */
     other.n = 63;
     assert_false(tidei_lapack_narrow_cuda(&other));
     other.m = other.n = 200;
@@ -93,7 +93,8 @@ static void codes_are_the_callers(void **state) {
     memset(p.in[0] + 2 * 16 * 8 + 5 * 8, 0, 8); /* the third one's second diagonal element */
     assert_ok(bring_back(&p));
     assert_ok(run(&p));
-    assert_ok(tidei_submit_copy(stream(), TIDEI_COPY_D2H, NULL, 0, info, p.st[4], 0, sizeof info, "test"));
+    assert_ok(tidei_submit_copy(test_stream(stream()->ref), TIDEI_COPY_D2H, NULL, 0, info, p.st[4], 0, sizeof info,
+                                "test"));
     assert_ok(tide_device_synchronize(fake.rt));
     for (int i = 0; i < 5; i++) assert_int_equal(info[i], i == 2 ? 2 : 0);
     unmake(&p);

@@ -176,7 +176,7 @@ static void nothing_lost(const struct plan *p, const struct task *t, struct figu
         fail_msg("%s, %s, %s, %s %d: %zu live, %zu arrays, %zu backed; before: %zu, %zu, %zu", t->name,
                  p->setting->collector, p->setting->pool, p->mode->name, (int)p->n, now.live, now.arrays,
                  now.backed, before.live, before.arrays, before.backed);
-    if (!tidei_runtime_valid(work.rt)) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
+    if (!tidei_runtime_valid(test_rt(work.rt))) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
 }
 
 /* On a lost device: what needs it fails with one story; what does not goes on. */
@@ -229,7 +229,7 @@ static void check_lost(tidei_device *d) {
     assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_DROP, NULL));
     assert_true(tide_memory_status(work.rt, text, sizeof text) > 0);
     assert_non_null(strstr(text, "Effective GPU memory usage: unknown"));
-    assert_true(tidei_runtime_valid(work.rt));
+    assert_true(tidei_runtime_valid(test_rt(work.rt)));
 }
 
 static void end_lost(void) {

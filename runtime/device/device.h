@@ -254,7 +254,7 @@ typedef struct tidei_device_params {
     /* (may be NULL) host: another one, that stays open as long, with which it shares the checker: work of both may use the same
     ** memory */
     tidei_device *host_sibling;
-    tide_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
+    tidei_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);

@@ -368,7 +368,7 @@ static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, 
 
 static bool is_host(const tidei_device *d);
 
-static tidei_host_group *group_new(tide_runtime *rt, bool checker) {
+static tidei_host_group *group_new(tidei_runtime *rt, bool checker) {
     tidei_host_group *g = tidei_host_alloc(rt, sizeof *g);
     if (!g) return NULL;
     g->checker = checker ? tidei_checker_open(rt) : NULL;
