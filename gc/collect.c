@@ -60,6 +60,8 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->total = d->d->info.total_bytes;
     in->available = available(&gc->devs[d->index], d, in->now_ns);
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
+    in->backed = atomic_load_explicit(&d->backed, memory_order_relaxed);
+    in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : d->d->info.fresh_ns;
 }
 
 /* The host's memory in arrays: the limit is all there is, and nobody else takes of it. */
