@@ -42,7 +42,7 @@ static tide_status open_gpu(struct gpu *g, int device) {
 /* Host devices have no native streams: the calling thread's current one serves. Under the lock. */
 static tide_status find_stream(struct gpu *g, void *native, tide_stream **out) {
     *out = NULL;
-    if (g->rt->devs[0].d->info.flags & TIDEI_DEV_RUNS_HOST) return TIDE_OK;
+    if (tidei_runtime_of(g->rt)->devs[0].d->info.flags & TIDEI_DEV_RUNS_HOST) return TIDE_OK;
     for (unsigned i = 0; i < g->n && !*out; i++)
         if (g->streams[i].native == native) *out = g->streams[i].s;
     if (*out) return TIDE_OK;

@@ -18,7 +18,7 @@ typedef struct tidei_rule {
 
 /* ---- the list ---- */
 
-static tidei_rule **find_rule(tide_runtime *rt, const char *type) {
+static tidei_rule **find_rule(tidei_runtime *rt, const char *type) {
     tidei_rule **p = &tidei_arrays_of(rt)->rules;
     while (*p && strcmp((*p)->rule->type, type)) p = &(*p)->next;
     return p;
@@ -45,12 +45,12 @@ static tide_status check_rule(const tide_adapt_rule *r, const char *op) {
     return TIDE_OK;
 }
 
-tide_status tide_adapt_register(tide_runtime *rt, const tide_adapt_rule *rule) {
+tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule) {
     static const char op[] = "tide_adapt_register";
-    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return tidei_last_status();
     tide_status s = check_rule(rule, op);
     if (s != TIDE_OK) return s;
-    if (!tidei_thread_get(rt)) return tidei_last_status();
     tidei_rule *node = tidei_host_alloc(rt, sizeof *node);
     if (!node) return tidei_fail_host_memory(op, sizeof *node);
     pthread_mutex_t *lock = &tidei_arrays_of(rt)->adapt_lock;
@@ -67,8 +67,10 @@ tide_status tide_adapt_register(tide_runtime *rt, const tide_adapt_rule *rule) {
     return tidei_fail(TIDE_E_INVALID, op, "the type \"%s\" is registered already", rule->type);
 }
 
-void tide_adapt_unregister(tide_runtime *rt, const char *type) {
-    if (!rt || !type || tidei_forked()) return;
+void tide_adapt_unregister(tide_runtime *ref, const char *type) {
+    tidei_runtime *rt =
+        ref && type && !tidei_forked() ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_adapt_unregister") : NULL;
+    if (!rt) return;
     pthread_mutex_t *lock = &tidei_arrays_of(rt)->adapt_lock;
     pthread_mutex_lock(lock);
     tidei_rule **p = find_rule(rt, type), *gone = *p;
@@ -77,7 +79,7 @@ void tide_adapt_unregister(tide_runtime *rt, const char *type) {
     tidei_host_free(rt, gone);
 }
 
-void tidei_rules_close(tide_runtime *rt) {
+void tidei_rules_close(tidei_runtime *rt) {
     tidei_arrays *a = tidei_arrays_of(rt);
     for (tidei_rule *x; (x = a->rules);) {
         a->rules = x->next;
@@ -88,7 +90,7 @@ void tidei_rules_close(tide_runtime *rt) {
 /* ---- a structure, depth first ---- */
 
 struct tour {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     const char *op;
     size_t visits;
     /* what is done at an array, and (may be NULL) behind a structure */
@@ -143,7 +145,7 @@ static tide_status visit(struct tour *t, const char *type, size_t room, size_t o
     return TIDE_OK;
 }
 
-static tide_status check_type(tide_runtime *rt, const char *type, const char *op) {
+static tide_status check_type(tidei_runtime *rt, const char *type, const char *op) {
     if (!rt || !type) return tidei_fail(TIDE_E_INVALID, op, "the runtime or the type is NULL");
     return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
 }
@@ -174,7 +176,7 @@ static void put_follow(void *user, size_t offset, const tide_adapt_rule *r) {
 }
 
 /* Zeroed; one entry at least, so that NULL says that there was no memory. */
-static tide_status outline_room(tide_runtime *rt, const char *op, tidei_outline *p) {
+static tide_status outline_room(tidei_runtime *rt, const char *op, tidei_outline *p) {
     size_t leaves = (p->nleaves + 1) * sizeof *p->leaves, follows = (p->nfollows + 1) * sizeof *p->follows;
     p->leaves = tidei_host_alloc(rt, leaves);
     p->follows = tidei_host_alloc(rt, follows);
@@ -184,7 +186,7 @@ static tide_status outline_room(tide_runtime *rt, const char *op, tidei_outline 
 }
 
 /* Under the lock: twice the same way. */
-static tide_status outline(tide_runtime *rt, const char *type, const char *op, tidei_outline *p) {
+static tide_status outline(tidei_runtime *rt, const char *type, const char *op, tidei_outline *p) {
     struct tour t = {.rt = rt, .op = op, .leaf = count_leaf, .follow = count_follow, .user = p};
     tide_status s = visit(&t, type, SIZE_MAX, 0, "", 0);
     if (s == TIDE_OK) s = outline_room(rt, op, p);
@@ -195,7 +197,7 @@ static tide_status outline(tide_runtime *rt, const char *type, const char *op, t
     return visit(&t, type, SIZE_MAX, 0, "", 0);
 }
 
-tide_status tidei_outline_make(tide_runtime *rt, const char *type, const char *op, tidei_outline *out) {
+tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *op, tidei_outline *out) {
     tide_status s = check_type(rt, type, op);
     tidei_outline p = {0};
     if (s != TIDE_OK) return s;
@@ -206,7 +208,7 @@ tide_status tidei_outline_make(tide_runtime *rt, const char *type, const char *o
     return s;
 }
 
-tide_status tidei_outline_of_arrays(tide_runtime *rt, size_t n, const char *op, tidei_outline *out) {
+tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op, tidei_outline *out) {
     tidei_outline p = {.bytes = n * sizeof(tide_data), .nleaves = n};
     tide_status s = outline_room(rt, op, &p);
     if (s != TIDE_OK) return s;
@@ -218,7 +220,7 @@ tide_status tidei_outline_of_arrays(tide_runtime *rt, size_t n, const char *op, 
     return TIDE_OK;
 }
 
-void tidei_outline_free(tide_runtime *rt, tidei_outline *p) {
+void tidei_outline_free(tidei_runtime *rt, tidei_outline *p) {
     tidei_host_free(rt, p->leaves);
     tidei_host_free(rt, p->follows);
     *p = (tidei_outline){0};
@@ -255,7 +257,7 @@ static tide_status no_host(const char *name, const char *op) {
 }
 
 /* *out: row-major host memory of type `to`, to be freed. */
-static tide_status pack_new(tide_runtime *rt, const tide_data *d, tide_dtype to, const char *op, void **out) {
+static tide_status pack_new(tidei_runtime *rt, const tide_data *d, tide_dtype to, const char *op, void **out) {
     size_t bytes = bytes_of(d, to);
     void *p = tidei_host_take(rt, tidei_max_size(bytes, 1));
     if (!p) return tidei_fail_host_memory(op, bytes);
@@ -264,17 +266,17 @@ static tide_status pack_new(tide_runtime *rt, const tide_data *d, tide_dtype to,
     return TIDE_OK;
 }
 
-static tide_array *upload(tide_runtime *rt, const tide_data *d, tide_dtype to, const char *op) {
+static tide_array *upload(tidei_runtime *rt, const tide_data *d, tide_dtype to, const char *op) {
     void *packed = NULL;
-    if (as_it_lies(d, to)) return tide_from_host(rt, to, d->ndim, d->shape, d->host);
+    if (as_it_lies(d, to)) return tide_from_host(rt->ref, to, d->ndim, d->shape, d->host);
     if (pack_new(rt, d, to, op, &packed) != TIDE_OK) return NULL;
-    tide_array *a = tide_from_host(rt, to, d->ndim, d->shape, packed);
+    tide_array *a = tide_from_host(rt->ref, to, d->ndim, d->shape, packed);
     tidei_host_free(rt, packed);
     return a;
 }
 
 /* A new array over the same memory, or of another type. */
-static tide_array *again(tide_runtime *rt, tide_array *a, bool narrow, const char *op) {
+static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *op) {
     tidei_operand o;
     if (tidei_operand_get_of(rt, a, op, &o) != TIDE_OK) return NULL;
     tide_dtype to = narrow ? tidei_narrowed(o.lay.dtype) : o.lay.dtype;
@@ -284,7 +286,7 @@ static tide_array *again(tide_runtime *rt, tide_array *a, bool narrow, const cha
 }
 
 /* What is under way elsewhere may collect: until the caller has it, the array is retained. */
-static tide_status to_device(tide_runtime *rt, const tide_data *d, bool narrow, const char *name, const char *op,
+static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow, const char *name, const char *op,
                              tide_data *out) {
     tide_array *a;
     if (d->array) {
@@ -304,7 +306,7 @@ static tide_status to_device(tide_runtime *rt, const tide_data *d, bool narrow, 
     return TIDE_OK;
 }
 
-static tide_status download(tide_runtime *rt, tide_array *a, const char *op, tide_data *out) {
+static tide_status download(tidei_runtime *rt, tide_array *a, const char *op, tide_data *out) {
     tidei_operand o;
     tide_status s = tidei_operand_get_of(rt, a, op, &o);
     if (s != TIDE_OK) return s;
@@ -320,7 +322,8 @@ static tide_status download(tide_runtime *rt, tide_array *a, const char *op, tid
     return s;
 }
 
-static tide_status to_host(tide_runtime *rt, const tide_data *d, const char *name, const char *op, tide_data *out) {
+static tide_status to_host(tidei_runtime *rt, const tide_data *d, const char *name, const char *op,
+                           tide_data *out) {
     if (d->array) return download(rt, d->array, op, out);
     tide_status s = tidei_data_check(d, name, op);
     if (s != TIDE_OK) return s;
@@ -335,7 +338,7 @@ static tide_status to_host(tide_runtime *rt, const tide_data *d, const char *nam
 
 #define OP "tide_adapt"
 
-static tide_status move_leaf(tide_runtime *rt, const tidei_leaf *l, const void *from, unsigned how, void *copy) {
+static tide_status move_leaf(tidei_runtime *rt, const tidei_leaf *l, const void *from, unsigned how, void *copy) {
     tide_data d = tidei_leaf_get(from, l), made = {0};
     tide_status s = TIDE_OK;
     if (!tidei_data_absent(&d))
@@ -346,7 +349,7 @@ static tide_status move_leaf(tide_runtime *rt, const tidei_leaf *l, const void *
 }
 
 /* The first n arrays of a copy that nobody gets; keeps the error. */
-static void undo(tide_runtime *rt, const tidei_outline *p, const void *copy, size_t n) {
+static void undo(tidei_runtime *rt, const tidei_outline *p, const void *copy, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tide_data d = tidei_leaf_get(copy, &p->leaves[i]);
         if (d.array) {
@@ -365,7 +368,7 @@ static void hand_out(const tidei_outline *p, void *copy, void *to) {
     tidei_keep(to);
 }
 
-static tide_status move(tide_runtime *rt, const tidei_outline *p, const void *from, unsigned how, void *copy) {
+static tide_status move(tidei_runtime *rt, const tidei_outline *p, const void *from, unsigned how, void *copy) {
     size_t n = 0;
     tide_status s = TIDE_OK;
     memcpy(copy, from, p->bytes);
@@ -375,12 +378,14 @@ static tide_status move(tide_runtime *rt, const tidei_outline *p, const void *fr
     return s;
 }
 
-tide_status tide_adapt(tide_runtime *rt, const char *type, const void *from, unsigned how, void *to) {
+tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, unsigned how, void *to) {
     TIDEI_OPERATION("tide_adapt");
     tidei_outline p;
     if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) && how != TIDE_ADAPT_HOST)
         return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST", how);
     if (!from || !to) return tidei_fail(TIDE_E_INVALID, OP, "the structure, or room for the other, is NULL");
+    tidei_runtime *rt = tidei_entered(ref, OP);
+    if (!rt) return tidei_last_status();
     tide_status s = tidei_outline_make(rt, type, OP, &p);
     if (s != TIDE_OK) return s;
     void *copy = tidei_host_alloc(rt, p.bytes);
@@ -404,7 +409,7 @@ static void give_array(tide_array *a) {
 }
 
 struct giving {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     void *x;
 };
 static void give_leaf(void *user, size_t offset, const char *name) {
@@ -419,10 +424,12 @@ static void give_leaf(void *user, size_t offset, const char *name) {
     tidei_leaf_set(g->x, &l, (tide_data){0});
 }
 
-void tide_adapt_release(tide_runtime *rt, const char *type, void *x) {
+void tide_adapt_release(tide_runtime *ref, const char *type, void *x) {
+    if (!x || tidei_forked()) return;
+    tidei_runtime *rt = tidei_entered(ref, "tide_adapt_release");
     struct giving g = {rt, x};
     struct tour t = {.rt = rt, .op = "tide_adapt_release", .leaf = give_leaf, .user = &g};
-    if (!x || tidei_forked() || check_type(rt, type, t.op) != TIDE_OK) return;
+    if (!rt || check_type(rt, type, t.op) != TIDE_OK) return;
     pthread_mutex_lock(&tidei_arrays_of(rt)->adapt_lock);
     (void)visit(&t, type, SIZE_MAX, 0, "", 0);
     pthread_mutex_unlock(&tidei_arrays_of(rt)->adapt_lock);

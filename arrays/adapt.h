@@ -24,10 +24,10 @@ typedef struct tidei_outline {
     tidei_follow *follows;
 } tidei_outline;
 
-tide_status tidei_outline_make(tide_runtime *rt, const char *type, const char *op, tidei_outline *out);
-tide_status tidei_outline_of_arrays(tide_runtime *rt, size_t n, const char *op,
-                                    tidei_outline *out);     /* an array of tide_data */
-void tidei_outline_free(tide_runtime *rt, tidei_outline *p); /* zeroed ones too */
+tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *op, tidei_outline *out);
+tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
+                                    tidei_outline *out);      /* an array of tide_data */
+void tidei_outline_free(tidei_runtime *rt, tidei_outline *p); /* zeroed ones too */
 /* The rules' calls, on a copy whose arrays have been moved. */
 tide_status tidei_outline_follow(const tidei_outline *p, void *copy, const void *from, unsigned how,
                                  const char *op);
@@ -43,8 +43,8 @@ static inline void tidei_leaf_set(void *x, const tidei_leaf *l, tide_data d) {
 }
 static inline bool tidei_data_absent(const tide_data *d) { return !d->array && !d->host && !d->ndim; }
 
-void tidei_rules_close(tide_runtime *rt);
-void tidei_batches_close(tide_runtime *rt); /* ends the open ones (batches.c); all work is complete */
+void tidei_rules_close(tidei_runtime *rt);
+void tidei_batches_close(tidei_runtime *rt); /* ends the open ones (batches.c); all work is complete */
 
 /* ---- host data (data.c) ---- */
 

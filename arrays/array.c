@@ -9,19 +9,21 @@
 
 /* ---- making ---- */
 
-tide_array *tide_empty(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape) {
+tide_array *tide_empty(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape) {
     TIDEI_OPERATION("tide_empty");
     tidei_operand o;
-    tide_array *a = tidei_array_make(rt, t, ndim, shape, "tide_empty", &o);
+    tidei_runtime *rt = tidei_entered(ref, "tide_empty");
+    tide_array *a = rt ? tidei_array_make(rt, t, ndim, shape, "tide_empty", &o) : NULL;
     return a ? tidei_array_done(a, &o, TIDE_OK) : NULL;
 }
 
-static tide_array *make_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, tide_arg value,
+static tide_array *make_full(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape, tide_arg value,
                              const char *op) {
     TIDEI_OPERATION(op);
     unsigned char element[16];
     tidei_operand o;
-    if (tidei_encode(value, t, op, element) != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || tidei_encode(value, t, op, element) != TIDE_OK) return NULL;
     tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
     if (!a) return NULL;
     return tidei_array_done(a, &o,
@@ -66,10 +68,11 @@ static tide_status copy_truths(const tidei_operand *o, const unsigned char *data
     return s;
 }
 
-tide_array *tide_from_host(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
+tide_array *tide_from_host(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
     TIDEI_OPERATION("tide_from_host");
     tidei_operand o;
-    tide_array *a = tidei_array_make(rt, t, ndim, shape, "tide_from_host", &o);
+    tidei_runtime *rt = tidei_entered(ref, "tide_from_host");
+    tide_array *a = rt ? tidei_array_make(rt, t, ndim, shape, "tide_from_host", &o) : NULL;
     if (!a) return NULL;
     size_t n = o.st->bytes;
     tide_status s = n && !data ? tidei_fail(TIDE_E_INVALID, "tide_from_host", "data is NULL")
@@ -156,11 +159,12 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
     return tidei_backend_of(o->st->dev)->run(tidei_stream_here(o->rt), &c, "tide_arange");
 }
 
-tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double stop, double step) {
+tide_array *tide_arange(tide_runtime *ref, tide_dtype t, double start, double stop, double step) {
     TIDEI_OPERATION("tide_arange");
     int64_t count;
     tidei_operand o;
-    if (arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, "tide_arange");
+    if (!rt || arange_count(start, stop, step, &count) != TIDE_OK) return NULL;
     if (arange_fits(t, start, stop, step, count) != TIDE_OK) return NULL;
     tide_array *a = tidei_array_make(rt, t, 1, &count, "tide_arange", &o);
     return a ? tidei_array_done(a, &o, arange_run(&o, start, stop, step)) : NULL;
@@ -170,7 +174,7 @@ tide_array *tide_arange(tide_runtime *rt, tide_dtype t, double start, double sto
 
 static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
     size_t size = tide_dtype_size(o->lay.dtype);
-    tide_stream *s = tidei_stream_for(o);
+    tidei_stream *s = tidei_stream_for(o);
     tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
                                            (size_t)tidei_layout_size(&o->lay) * size, op);
     return status == TIDE_OK ? tidei_take_fault(o->st->dev->rt, op) : status;
@@ -260,7 +264,7 @@ void tide_free(tide_array *a) {
 }
 
 tide_array *tide_retain(tide_array *a) {
-    tide_runtime *rt; /* attaches the thread: the collector may have to allocate */
+    tidei_runtime *rt; /* attaches the thread: the collector may have to allocate */
     if (tidei_operand_runtime(a, "tide_retain", &rt) != TIDE_OK) return NULL;
     if (rt->gc_ops->retain(tidei_cell_handle(a)) != TIDE_OK) return NULL;
     tidei_keep(a);
@@ -307,9 +311,9 @@ tide_status tide_set_ordered(tide_array *a, int on) {
 
 tide_runtime *tide_array_runtime(tide_array *a) {
     tidei_handle *h = live_handle(a, "tide_array_runtime");
-    tide_runtime *rt = h ? atomic_load_explicit(&h->deaths->rt, memory_order_acquire) : NULL;
+    const tidei_runtime *rt = h ? atomic_load_explicit(&h->deaths->rt, memory_order_acquire) : NULL;
     tidei_keep(a);
-    return rt;
+    return rt ? rt->ref : NULL;
 }
 
 tide_dtype tide_array_dtype(tide_array *a) {

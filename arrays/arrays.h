@@ -17,58 +17,56 @@ typedef struct tidei_arrays {
     struct tidei_exprs *exprs;     /* arrays/expr: parsed expressions, programs */
     struct tidei_kernels *kernels; /* arrays/kernels.c */
     pthread_mutex_t notes_lock;    /* appending to an array's callbacks of death */
-    pthread_mutex_t views_lock;    /* the next two: arrays/host.c */
-    struct tidei_host_use *views;  /* open ones, the newest first */
-    uint64_t views_made;
+    pthread_mutex_t lent_lock;
+    struct tidei_lent *lent;                           /* under lent_lock: arrays/lent.c */
     _Atomic(struct tidei_program *) vector_product[2]; /* arrays/matmul.c, f32 and f64: found at the first use */
     pthread_mutex_t adapt_lock;                        /* guards the next two */
     struct tidei_rule *rules;                          /* arrays/adapt.c: registered, newest first */
-    struct tide_batches *batches;                      /* arrays/batches.c: open, newest first */
+    struct tidei_batches *batches;                     /* arrays/batches.c: open, newest first */
 } tidei_arrays;
-static inline tidei_arrays *tidei_arrays_of(tide_runtime *rt) { return rt->arrays; }
+static inline tidei_arrays *tidei_arrays_of(tidei_runtime *rt) { return rt->arrays; }
 
-tide_status tidei_arrays_open(tide_runtime *rt); /* opens the expression, program and kernel caches */
-void tidei_arrays_close(tide_runtime *rt);       /* waits for the devices first */
-void tidei_views_close(tide_runtime *rt);        /* lets go of what open ones hold */
-tide_status tidei_exprs_open(tide_runtime *rt);
-void tidei_exprs_close(tide_runtime *rt); /* all work is complete; before the kernels' */
+tide_status tidei_arrays_open(tidei_runtime *rt); /* opens the expression, program and kernel caches */
+void tidei_arrays_close(tidei_runtime *rt);       /* waits for the devices first */
+tide_status tidei_exprs_open(tidei_runtime *rt);
+void tidei_exprs_close(tidei_runtime *rt); /* all work is complete; before the kernels' */
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out);
 
 /* An operand for the time of one call: its storage is retained, so the array may die meanwhile. */
 typedef struct tidei_operand {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *st;
     tidei_layout lay;
 } tidei_operand;
 /* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
 /* The same of an array that must be of the runtime rt, as the others of the call are: TIDE_E_INVALID. */
-tide_status tidei_operand_get_of(tide_runtime *rt, tide_array *a, const char *op, tidei_operand *out);
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
 /* Only the array's runtime, with the same errors; nothing to put. */
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tide_runtime **rt);
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
 /* Memory for elements without an array: row-major device memory, on the thread's current stream, contents undefined; to be put. The
 ** first one's is of that kind. On failure nothing is to be put, and the operand undefined; likewise with tidei_array_make. */
-tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out);
 /* The same of another one's dtype and shape, on a device that may be another than the thread's, on its stream there. */
 tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out);
-tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out);
 /* The elements as row-major host memory, after all work queued on them: a sync point. */
 tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op);
 
 /* A new array over a storage, whose reference it takes over (also on failure). */
-tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
+tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op);
 /* A new array with row-major storage of its own, of the default kind, on the thread's current stream, contents undefined, also as an operand
 ** (to be put). The array is dropped with tidei_array_drop if the operation fails. */
-tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                              tidei_operand *o);
-tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                 const char *op, tidei_operand *o);
 tide_memory tidei_operand_kind(const tidei_operand *o);
 void tidei_array_drop(tide_array *a); /* ends an array that no user has seen, under any owner; keeps the error */
@@ -79,9 +77,11 @@ tide_array *tidei_array_done(tide_array *a, tidei_operand *o, tide_status s);
 tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype t, const char *op);
 
 /* The calling thread's current stream; the thread has entered (tidei_operand_get, tidei_operand_make). */
-static inline tide_stream *tidei_stream_here(tide_runtime *rt) { return tidei_thread_stream(tidei_thread_get(rt)); }
+static inline tidei_stream *tidei_stream_here(tidei_runtime *rt) {
+    return tidei_thread_stream(tidei_thread_get(rt));
+}
 /* The same on the device that the operand belongs to: for what is done where the memory is. */
-static inline tide_stream *tidei_stream_for(const tidei_operand *o) {
+static inline tidei_stream *tidei_stream_for(const tidei_operand *o) {
     return tidei_thread_stream_on(tidei_thread_get(o->rt), o->st->dev);
 }
 
@@ -150,10 +150,10 @@ bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape,
 
 /* ---- moving elements (copy.c) ---- The two operands overlap nothing, or are the same view. */
 /* Copies elements of any strides into any strides, one dtype: through the expression engine. */
-tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+tide_status tidei_copy_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                                 const char *op);
 /* The same with src broadcast to dst's shape and cast to its dtype. Complex to real is TIDE_E_DTYPE. */
-tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+tide_status tidei_store_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                                  const char *op);
 /* Writes one element of dst's dtype to all of dst. */
 tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, const char *op);

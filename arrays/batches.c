@@ -20,7 +20,7 @@
 #define REST_MOST 64
 
 typedef struct half {
-    tide_stream *up;
+    tidei_stream *up;
     tidei_storage *pinned;
     bool uploading;
     int64_t batch, samples; /* whose arrays they are; -1: none */
@@ -34,10 +34,13 @@ typedef struct source { /* an array of the source */
     int64_t strides[TIDE_MAX_RANK];
 } source;
 
-struct tide_batches {
-    tide_runtime *rt;
+/* What a tide_batches refers to. */
+typedef struct tidei_batches tidei_batches;
+struct tidei_batches {
+    tidei_runtime *rt;
+    tide_batches *ref; /* as users know it */
     tidei_dev *dev;
-    struct tide_batches *next, **prev; /* the runtime's open ones, under its adapt_lock */
+    struct tidei_batches *next, **prev; /* the runtime's open ones, under its adapt_lock */
     /* fixed once made */
     tidei_outline outline;
     source *sources; /* by leaf */
@@ -83,7 +86,7 @@ static void drop_staged(half *h, size_t n) {
     h->batch = -1;
 }
 
-static void forget_past(tide_batches *b) {
+static void forget_past(tidei_batches *b) {
     for (size_t i = 0; b->past && i < b->outline.nleaves; i++) {
         if (b->past[i]) let_go(b->past[i]);
         b->past[i] = NULL;
@@ -96,7 +99,7 @@ static bool ours_alone(tide_array *a) {
 }
 
 /* The current batch's time is over. */
-static void end_current(tide_batches *b) {
+static void end_current(tidei_batches *b) {
     half *h = b->current;
     forget_past(b);
     for (size_t i = 0; h && i < b->outline.nleaves; i++) {
@@ -118,7 +121,7 @@ static void end_current(tide_batches *b) {
 
 /* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of it, as in a scope, though its user
 ** release it by mistake. */
-static tide_array *make_held(tide_batches *b, tidei_storage *st, const tidei_layout *lay) {
+static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);
     struct tidei_scope *scope = t->scope;
     t->scope = NULL;
@@ -133,7 +136,7 @@ static tide_array *make_held(tide_batches *b, tidei_storage *st, const tidei_lay
     return NULL;
 }
 
-static tide_status make_array(tide_batches *b, half *h, size_t leaf, int64_t n) {
+static tide_status make_array(tidei_batches *b, half *h, size_t leaf, int64_t n) {
     const source *x = &b->sources[leaf];
     int64_t shape[TIDE_MAX_RANK];
     tidei_layout lay;
@@ -150,13 +153,13 @@ static tide_status make_array(tide_batches *b, half *h, size_t leaf, int64_t n) 
     return h->at[leaf] ? TIDE_OK : tidei_fail_as(OP_NEXT);
 }
 
-static tide_status make_arrays(tide_batches *b, half *h, int64_t n) {
+static tide_status make_arrays(tidei_batches *b, half *h, int64_t n) {
     tide_status s = TIDE_OK;
     for (size_t i = 0; i < b->outline.nleaves && s == TIDE_OK; i++) s = make_array(b, h, i, n);
     return s;
 }
 
-static tide_status check_order(const tide_batches *b, int64_t first, int64_t n) {
+static tide_status check_order(const tidei_batches *b, int64_t first, int64_t n) {
     for (int64_t i = first; b->order && i < first + n; i++)
         if (b->order[i] < 0 || b->order[i] >= b->samples)
             return tidei_fail(TIDE_E_BOUNDS, OP_NEXT,
@@ -177,7 +180,7 @@ static tide_status wait_for_upload(half *h) {
 static void *place_of(const half *h, const source *x) { return (void *)(uintptr_t)(h->pinned->addr + x->place); }
 
 /* Has the user write what is in no memory. */
-static tide_status ask_user(tide_batches *b, half *h, int64_t first, int64_t n) {
+static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n) {
     if (!b->asks) return TIDE_OK;
     for (size_t i = 0; i < b->outline.nleaves; i++) {
         const source *x = &b->sources[i];
@@ -189,7 +192,7 @@ static tide_status ask_user(tide_batches *b, half *h, int64_t first, int64_t n) 
                       tide_status_name(s), first, first + n - 1);
 }
 
-static tide_status upload(tide_batches *b, half *h, size_t leaf, int64_t first, int64_t n) {
+static tide_status upload(tidei_batches *b, half *h, size_t leaf, int64_t first, int64_t n) {
     const source *x = &b->sources[leaf];
     if (!x->d.ndim) return TIDE_OK;
     tidei_storage *st = tidei_cell_handle(h->at[leaf])->st;
@@ -204,14 +207,14 @@ static tide_status upload(tide_batches *b, half *h, size_t leaf, int64_t first, 
 }
 
 /* Has the stream say when the upload is over: who asks then learns it without a wait. */
-static void announce(const tide_batches *b, const half *h) {
+static void announce(const tidei_batches *b, const half *h) {
     tidei_stamp last = {.tick = atomic_load_explicit(&h->up->submitted, memory_order_relaxed),
                         .stream = h->up->slot};
     if (h->uploading) (void)tidei_stamp_done(b->dev, last);
 }
 
 /* Each array's copy is under way while the next one is packed. */
-static tide_status stage(tide_batches *b, int64_t i) {
+static tide_status stage(tidei_batches *b, int64_t i) {
     half *h = &b->halves[i % 2];
     int64_t first = i * b->batch, left = b->total - first, n = left < b->batch ? left : b->batch;
     tide_status s = wait_for_upload(h);
@@ -230,7 +233,7 @@ static tide_status stage(tide_batches *b, int64_t i) {
 }
 
 /* The batch to come. If it cannot be had, its own turn is the time to say so. */
-static void look_ahead(tide_batches *b) {
+static void look_ahead(tidei_batches *b) {
     if (b->at == b->count) return;
     if (b->rest) {
         b->rest--;
@@ -252,7 +255,7 @@ static void look_ahead(tide_batches *b) {
 /* What the current batch's half uploads next comes after all work on that batch. So its memory is the one that is free for that,
 ** and a host that runs ahead takes no more, until it waits for pinned memory; it does so first, or it would wait for that
 ** work too. Failing means less order, no wrong one. */
-static void follow_work(tide_batches *b) {
+static void follow_work(tidei_batches *b) {
     half *h = b->current;
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -268,7 +271,7 @@ static void follow_work(tide_batches *b) {
     tidei_error_restore(&e);
 }
 
-static tide_status hand_out(tide_batches *b, const half *h, void *batch) {
+static tide_status hand_out(tidei_batches *b, const half *h, void *batch) {
     memcpy(b->made, b->original, b->outline.bytes);
     for (size_t i = 0; i < b->outline.nleaves; i++) {
         tide_data d = {.array = h->at[i], .dtype = b->sources[i].to, .ndim = b->sources[i].d.ndim};
@@ -282,9 +285,15 @@ static tide_status hand_out(tide_batches *b, const half *h, void *batch) {
     return s;
 }
 
-tide_status tide_batches_next(tide_batches *b, void *batch) {
+static tidei_batches *find_batches(const tide_batches *ref, const char *op) {
+    return tidei_ref_find(TIDEI_REF_BATCHES, ref, op);
+}
+
+tide_status tide_batches_next(tide_batches *ref, void *batch) {
     TIDEI_OPERATION(OP_NEXT);
-    if (!b || !batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "the iterator or room for the batch is NULL");
+    tidei_batches *b = find_batches(ref, OP_NEXT);
+    if (!b) return tidei_last_status();
+    if (!batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "room for the batch is NULL");
     if (!tidei_thread_get(b->rt)) return tidei_last_status();
     if (b->current && b->at + 1 < b->count) follow_work(b);
     end_current(b);
@@ -300,10 +309,13 @@ tide_status tide_batches_next(tide_batches *b, void *batch) {
     return TIDE_OK;
 }
 
-int64_t tide_batches_count(const tide_batches *b) { return b ? b->count : 0; }
+int64_t tide_batches_count(const tide_batches *ref) {
+    const tidei_batches *b = ref ? find_batches(ref, "tide_batches_count") : NULL;
+    return b ? b->count : 0;
+}
 
 /* Nothing is handed out or staged any more. */
-static void go_back(tide_batches *b) {
+static void go_back(tidei_batches *b) {
     end_current(b);
     for (int i = 0; i < 2; i++)
         if (b->halves[i].at) drop_staged(&b->halves[i], b->outline.nleaves);
@@ -311,15 +323,16 @@ static void go_back(tide_batches *b) {
     b->rest = b->pause = 0;
 }
 
-void tide_batches_rewind(tide_batches *b) {
-    if (!b || tidei_forked()) return;
+void tide_batches_rewind(tide_batches *ref) {
+    tidei_batches *b = ref && !tidei_forked() ? find_batches(ref, "tide_batches_rewind") : NULL;
+    if (!b) return;
     go_back(b);
     tidei_drain(b->rt);
 }
 
 /* ---- the source ---- */
 
-static tide_status take_source(tide_batches *b, const tide_batches_config *c) {
+static tide_status take_source(tidei_batches *b, const tide_batches_config *c) {
     bool typed = c->type || c->source, flat = c->arrays || c->narrays;
     if (typed == flat || (typed && !c->source) || (flat && (!c->arrays || !c->narrays)) ||
         c->narrays > SIZE_MAX / sizeof(source))
@@ -348,7 +361,7 @@ static bool empty(const tide_data *d) {
 }
 
 /* An array of the source, of which the first that is there says how many samples there are. */
-static tide_status check_source(tide_batches *b, size_t i, const char **first) {
+static tide_status check_source(tidei_batches *b, size_t i, const char **first) {
     const source *x = &b->sources[i];
     const char *name = b->outline.leaves[i].name;
     if (tidei_data_absent(&x->d)) return TIDE_OK;
@@ -369,7 +382,7 @@ static tide_status check_source(tide_batches *b, size_t i, const char **first) {
                       *first, b->samples);
 }
 
-static tide_status check_sources(tide_batches *b, bool narrow) {
+static tide_status check_sources(tidei_batches *b, bool narrow) {
     const char *first = NULL;
     tide_status s = TIDE_OK;
     for (size_t i = 0; i < b->outline.nleaves && s == TIDE_OK; i++) {
@@ -387,7 +400,7 @@ static tide_status check_sources(tide_batches *b, bool narrow) {
 }
 
 /* Where each array's samples go in the pinned memory: what `fill` writes is of the wider type at first. */
-static tide_status lay_out(tide_batches *b) {
+static tide_status lay_out(tidei_batches *b) {
     int64_t n = b->batch < b->total ? b->batch : b->total;
     size_t end = 0;
     for (size_t i = 0; i < b->outline.nleaves; i++) {
@@ -408,7 +421,7 @@ static tide_status lay_out(tide_batches *b) {
     return TIDE_OK;
 }
 
-static tide_status count_batches(tide_batches *b, const tide_batches_config *c) {
+static tide_status count_batches(tidei_batches *b, const tide_batches_config *c) {
     if (c->batch <= 0)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "a batch of %" PRId64 " samples: give at least 1", c->batch);
     if (c->norder < 0 || (c->norder && !c->order))
@@ -422,7 +435,7 @@ static tide_status count_batches(tide_batches *b, const tide_batches_config *c) 
 
 /* ---- an iterator's life ---- */
 
-static void enter(tide_batches *b) {
+static void enter(tidei_batches *b) {
     tidei_arrays *a = tidei_arrays_of(b->rt);
     pthread_mutex_lock(&a->adapt_lock);
     b->next = a->batches;
@@ -432,7 +445,7 @@ static void enter(tide_batches *b) {
     pthread_mutex_unlock(&a->adapt_lock);
 }
 
-static void leave(tide_batches *b) {
+static void leave(tidei_batches *b) {
     if (!b->prev) return;
     pthread_mutex_t *lock = &tidei_arrays_of(b->rt)->adapt_lock;
     pthread_mutex_lock(lock);
@@ -442,16 +455,17 @@ static void leave(tide_batches *b) {
 }
 
 /* An upload may be under way: the memory goes back with that in its history. */
-static void close_half(tide_batches *b, half *h) {
+static void close_half(tidei_batches *b, half *h) {
     if (h->pinned) tidei_storage_release(h->pinned);
     if (h->up) tidei_stream_drop(h->up);
     tidei_host_free(b->rt, h->at);
 }
 
 /* Also of one that was made in part; keeps the error. */
-static void end(tide_batches *b) {
+static void end(tidei_batches *b) {
     tidei_saved_error e;
     tidei_error_save(&e);
+    tidei_ref_end(b->ref);
     leave(b);
     go_back(b);
     forget_past(b);
@@ -469,7 +483,7 @@ static void end(tide_batches *b) {
 /* Pinned memory for the host to write to at once: of what an earlier iterator left, what its uploads still read is passed by, where there
 ** is more to be had. */
 #define LEFT_MOST 4
-static tide_status take_pinned(tide_batches *b, tidei_pool *pool, half *h) {
+static tide_status take_pinned(tidei_batches *b, tidei_pool *pool, half *h) {
     tidei_storage *passed[LEFT_MOST];
     unsigned n = 0;
     tide_status s = tidei_storage_new_in(pool, b->pinned_bytes, h->up, OP_NEW, &h->pinned);
@@ -487,7 +501,7 @@ static tide_status take_pinned(tide_batches *b, tidei_pool *pool, half *h) {
     return s == TIDE_OK ? tidei_storage_wait(h->pinned, TIDEI_WRITE) : s;
 }
 
-static tide_status open_half(tide_batches *b, half *h) {
+static tide_status open_half(tidei_batches *b, half *h) {
     tidei_pool *pool;
     h->batch = -1;
     tide_status s = tidei_stream_open(b->dev, &h->up);
@@ -496,7 +510,7 @@ static tide_status open_half(tide_batches *b, half *h) {
     return s == TIDE_OK ? take_pinned(b, pool, h) : s;
 }
 
-static tide_status fill_in(tide_batches *b, const tide_batches_config *c) {
+static tide_status fill_in(tidei_batches *b, const tide_batches_config *c) {
     b->fill = c->fill;
     b->user = c->user;
     b->how = TIDE_ADAPT_DEVICE | (c->narrow == TIDE_ON ? TIDE_ADAPT_NARROW : 0);
@@ -509,37 +523,41 @@ static tide_status fill_in(tide_batches *b, const tide_batches_config *c) {
     return s == TIDE_OK ? s : tidei_fail_as(OP_NEW);
 }
 
-tide_status tide_batches_new(tide_runtime *rt, const tide_batches_config *config, tide_batches **out) {
+tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *config, tide_batches **out) {
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
-    if (!rt || !config || !out) return tidei_fail(TIDE_E_INVALID, OP_NEW, "an argument is NULL");
+    tidei_thread *t = tidei_enter(ref, OP_NEW);
+    if (!t) return tidei_last_status();
+    if (!config || !out)
+        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL", config ? "out" : "the configuration");
     if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof c)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "struct_size is %zu; this library knows up to %zu",
                           config->struct_size, sizeof c);
     memcpy(&c, config, config->struct_size);
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    tide_batches *b = tidei_host_alloc(rt, sizeof *b);
+    tidei_runtime *rt = tidei_thread_runtime(t);
+    tidei_batches *b = tidei_host_alloc(rt, sizeof *b);
     if (!b) return tidei_fail_host_memory(OP_NEW, sizeof *b);
     b->rt = rt;
     b->dev = t->dev;
-    tide_status s = fill_in(b, &c);
+    b->ref = tidei_ref_new(TIDEI_REF_BATCHES, b, rt);
+    tide_status s = b->ref ? fill_in(b, &c) : tidei_fail_host_memory(OP_NEW, sizeof *b);
     if (s != TIDE_OK) {
         end(b);
         return s;
     }
     enter(b);
-    *out = b;
+    *out = b->ref;
     return TIDE_OK;
 }
 
-void tide_batches_release(tide_batches *b) {
-    if (!b || tidei_forked()) return;
-    tide_runtime *rt = b->rt;
+void tide_batches_release(tide_batches *ref) {
+    tidei_batches *b = ref && !tidei_forked() ? find_batches(ref, "tide_batches_release") : NULL;
+    if (!b) return;
+    tidei_runtime *rt = b->rt;
     end(b);
     tidei_drain(rt);
 }
 
-void tidei_batches_close(tide_runtime *rt) {
-    for (tide_batches *b; (b = tidei_arrays_of(rt)->batches);) end(b);
+void tidei_batches_close(tidei_runtime *rt) {
+    for (tidei_batches *b; (b = tidei_arrays_of(rt)->batches);) end(b);
 }

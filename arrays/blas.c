@@ -29,7 +29,7 @@ typedef struct signature {
 typedef struct call {
     const char *op;
     const char *const *names;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     int n;
     tidei_operand x[MOST];
     int core[MOST];

@@ -57,7 +57,7 @@ tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
         return NULL;
     }
     if (tidei_operand_get(arrays[0], "tide_concat", &first) != TIDE_OK) return NULL;
-    tide_runtime *rt = first.rt;
+    tidei_runtime *rt = first.rt;
     tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_host_alloc(rt, n * sizeof *parts) : NULL;
     if (parts) {
         while (got < n && tidei_operand_get_of(rt, arrays[got], "tide_concat", &parts[got]) == TIDE_OK) got++;

@@ -48,7 +48,7 @@ static bool same_shape(const tidei_layout *a, const tidei_layout *b) {
 }
 
 /* By way of a dense copy: beside the source if it is not dense itself, else beside the destination. */
-static tide_status store_over(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+static tide_status store_over(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                               const char *op) {
     tidei_dev *d = tidei_layout_contiguous(&src->lay) ? dst->st->dev : src->st->dev;
     tidei_operand dense;
@@ -60,7 +60,7 @@ static tide_status store_over(tide_runtime *rt, const tidei_operand *dst, const 
     return s;
 }
 
-tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+tide_status tidei_store_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                                  const char *op) {
     tide_dtype from = src->lay.dtype, to = dst->lay.dtype;
     size_t size = tide_dtype_size(to), n = (size_t)tidei_layout_size(&dst->lay);
@@ -83,7 +83,7 @@ tide_status tidei_store_elements(tide_runtime *rt, const tidei_operand *dst, con
     return run(dst, &c, &p, op);
 }
 
-tide_status tidei_copy_elements(tide_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
+tide_status tidei_copy_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                                 const char *op) {
     tidei_check(dst->lay.dtype == src->lay.dtype && same_shape(&dst->lay, &src->lay));
     return tidei_store_elements(rt, dst, src, op);

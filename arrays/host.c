@@ -1,21 +1,22 @@
 /* host.c: the host's own access to arrays: views, single elements; arrays of a kind of memory, and where unified memory is.
 **
-** Model. A view holds its array's storage and a pin, and is known by a number in the runtime's list of open ones, so that one
-** that was ended, or whose runtime was closed, is a checked error. The host waits for what is in the storage's history; from
+** Model. A view holds its array's storage and a pin, and is lent (lent.h), so that one that was ended, or whose runtime was
+** closed, is a checked error. The host waits for what is in the storage's history; from
 ** then on the order is the caller's until the view ends, and the host device's checker looks whether it is kept.
 ** Reachable is what the host can address on a GPU too: device memory is not, though on a host device it could be. */
 #include "arrays/arrays.h"
+#include "arrays/lent.h"
 #include "runtime/kinds.h"
-#include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include <tide/device.h>
 
 /* ---- arrays of a kind ---- */
 
-tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape) {
+tide_array *tide_empty_in(tide_runtime *ref, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape) {
     TIDEI_OPERATION("tide_empty_in");
     tidei_operand o;
-    tide_array *a = tidei_array_make_in(rt, kind, t, ndim, shape, "tide_empty_in", &o);
+    tidei_runtime *rt = tidei_entered(ref, "tide_empty_in");
+    tide_array *a = rt ? tidei_array_make_in(rt, kind, t, ndim, shape, "tide_empty_in", &o) : NULL;
     return a ? tidei_array_done(a, &o, TIDE_OK) : NULL;
 }
 
@@ -90,50 +91,22 @@ static void ends(tidei_dev *d, const tidei_range *r, const char *op) {
 
 /* ---- views ---- */
 
-typedef struct tidei_host_use host_use;
-struct tidei_host_use {
-    host_use *next;
-    uint64_t number;
+typedef struct host_use {
+    tidei_lent lent;
     tidei_operand o; /* its storage is pinned */
     tidei_range range;
-};
+} host_use;
 
-static void let_go(host_use *u) {
-    tide_runtime *rt = u->o.rt;
+static void let_go(tidei_lent *l) {
+    host_use *u = (host_use *)l;
+    tidei_runtime *rt = u->o.rt;
     ends(u->o.st->dev, &u->range, "tide_host_end");
     tidei_storage_unpin(u->o.st);
     tidei_operand_put(&u->o);
     tidei_host_free(rt, u);
 }
 
-void tidei_views_close(tide_runtime *rt) {
-    for (host_use *u; (u = tidei_arrays_of(rt)->views);) {
-        tidei_arrays_of(rt)->views = u->next;
-        let_go(u);
-    }
-}
-
-static void enlist(host_use *u) {
-    tidei_arrays *all = tidei_arrays_of(u->o.rt);
-    pthread_mutex_lock(&all->views_lock);
-    u->number = ++all->views_made;
-    u->next = all->views;
-    all->views = u;
-    pthread_mutex_unlock(&all->views_lock);
-}
-
-/* The open view of that number, out of the list; NULL: there is none. */
-static host_use *take(tide_runtime *rt, uint64_t number) {
-    tidei_arrays *all = tidei_arrays_of(rt);
-    pthread_mutex_lock(&all->views_lock);
-    host_use **at = &all->views, *u;
-    while ((u = *at) && u->number != number) at = &u->next;
-    if (u) *at = u->next;
-    pthread_mutex_unlock(&all->views_lock);
-    return u;
-}
-
-/* reserved: the runtime, its serial number, the view's number. */
+/* reserved: the reference. */
 static void show(const host_use *u, tide_host_view *v) {
     const tidei_layout *l = &u->o.lay;
     *v = (tide_host_view){.ndim = l->ndim, .dtype = l->dtype};
@@ -141,9 +114,7 @@ static void show(const host_use *u, tide_host_view *v) {
         v->data = (void *)(uintptr_t)(u->o.st->addr + (tidei_addr)l->offset * tidei_dtype_size(l->dtype));
     memcpy(v->shape, l->shape, (size_t)l->ndim * sizeof *l->shape);
     memcpy(v->strides, l->strides, (size_t)l->ndim * sizeof *l->strides);
-    v->reserved[0] = (uintptr_t)u->o.rt;
-    v->reserved[1] = u->o.rt->serial;
-    v->reserved[2] = u->number;
+    v->reserved[0] = (uintptr_t)u->lent.ref;
 }
 
 /* Takes the operand over on success. */
@@ -161,9 +132,9 @@ static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_vi
     tide_status status = wait_here(o, mode, true, op);
     if (status == TIDE_OK) status = begins(d, &u->range, op);
     if (status == TIDE_OK) {
-        enlist(u);
-        show(u, view);
-        return TIDE_OK;
+        status = tidei_lend(o->rt, TIDEI_REF_VIEW, &u->lent, let_go, op);
+        if (status == TIDE_OK) return show(u, view), TIDE_OK;
+        ends(d, &u->range, op);
     }
     tidei_storage_unpin(o->st);
     tidei_host_free(o->rt, u);
@@ -187,15 +158,11 @@ tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
 tide_status tide_host_end(tide_host_view *view) {
     if (!view || !view->reserved[0])
         return tidei_fail(TIDE_E_INVALID, "tide_host_end", "the view is NULL, was never begun, or was ended");
-    if (tidei_forked()) return tidei_fail(TIDE_E_FORKED, "tide_host_end", "the view is the parent process's");
-    tide_runtime *rt = (tide_runtime *)(uintptr_t)view->reserved[0];
-    uint64_t serial = view->reserved[1], number = view->reserved[2];
+    const void *ref = (const void *)(uintptr_t)view->reserved[0];
     memset(view, 0, sizeof *view);
-    if (!tidei_runtime_is_open(rt, serial))
-        return tidei_fail(TIDE_E_CLOSED, "tide_host_end", "the view's runtime was closed, and the view with it");
-    host_use *u = take(rt, number);
-    if (!u) return tidei_fail(TIDE_E_INVALID, "tide_host_end", "the view was ended before, by a copy of it");
-    let_go(u);
+    tidei_lent *l = tidei_take_back(TIDEI_REF_VIEW, ref, "tide_host_end");
+    if (!l) return tidei_last_status();
+    let_go(l);
     return TIDE_OK;
 }
 
@@ -284,9 +251,8 @@ tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value) {
     return s;
 }
 
-int tide_allow_scalar(tide_runtime *rt, int on) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_allow_scalar", "the runtime is NULL"), 0;
-    tidei_thread *t = tidei_thread_get(rt);
+int tide_allow_scalar(tide_runtime *ref, int on) {
+    tidei_thread *t = tidei_enter(ref, "tide_allow_scalar");
     if (!t) return 0;
     int before = t->scalar;
     t->scalar = on != 0;
@@ -314,7 +280,7 @@ static tide_status stretch(const tidei_operand *o, int64_t first, int64_t count,
 
 static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool to_host) {
     tidei_dev *d = o->st->dev;
-    tide_stream *s = tidei_stream_for(o);
+    tidei_stream *s = tidei_stream_for(o);
     tidei_window w;
     if (!use->bytes) return TIDE_OK;
     tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_prefetch");

@@ -38,7 +38,7 @@ static const char magic[8] = "TIDEKRN";
 #define VERSION 1
 
 struct tidei_kernel_cache {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     atomic_uint parts;    /* unfinished files so far, for their names */
     pthread_mutex_t lock; /* what follows */
     bool looked;          /* at the folder */
@@ -66,7 +66,7 @@ static bool ours_alone(const struct stat *st) {
 }
 
 /* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
-static int open_folder(tide_runtime *rt) {
+static int open_folder(tidei_runtime *rt) {
     const char *path = rt->set.cache_dir;
     struct stat st;
     if (!rt->set.cache || !*path || rt->set.cache_max == 0) return -1;
@@ -93,7 +93,7 @@ static int folder_of(tidei_kernel_cache *c) {
     return fd;
 }
 
-tidei_kernel_cache *tidei_kernel_cache_open(tide_runtime *rt) {
+tidei_kernel_cache *tidei_kernel_cache_open(tidei_runtime *rt) {
     tidei_kernel_cache *c = tidei_host_alloc(rt, sizeof *c);
     if (!c) return NULL;
     c->rt = rt;

@@ -7,7 +7,7 @@
 /* The cache that the runtime's settings describe; the folder is made and looked at when it is first needed. NULL: host
 ** memory exhausted. */
 typedef struct tidei_kernel_cache tidei_kernel_cache;
-tidei_kernel_cache *tidei_kernel_cache_open(tide_runtime *rt);
+tidei_kernel_cache *tidei_kernel_cache_open(tidei_runtime *rt);
 void tidei_kernel_cache_close(tidei_kernel_cache *c); /* NULL is legal */
 
 /* The image kept under exactly this key, malloc'ed; false if there is none that is whole, or none that can be had. An entry

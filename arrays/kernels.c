@@ -104,7 +104,7 @@ static tide_status attempt(void *arg, unsigned flags) {
 }
 
 static tide_status compile_and_load(building *b, const char *op) {
-    tide_runtime *rt = b->e->d->rt;
+    tidei_runtime *rt = b->e->d->rt;
     uint64_t start = tidei_now_ns();
     tide_status s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (b->compiled) {
@@ -118,7 +118,7 @@ static tide_status compile_and_load(building *b, const char *op) {
 /* From the disk if it is there and loads. */
 static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, size_t key_bytes, const char *op,
                       tide_status *s) {
-    tide_runtime *rt = b->e->d->rt;
+    tidei_runtime *rt = b->e->d->rt;
     if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->image, &b->image_bytes)) return false;
     *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
@@ -262,7 +262,7 @@ tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *s
 
 /* ---- opening and closing ---- */
 
-tide_status tidei_kernels_open(tide_runtime *rt) {
+tide_status tidei_kernels_open(tidei_runtime *rt) {
     tidei_kernels *ks = tidei_host_alloc(rt, sizeof *ks);
     tidei_kernel_cache *cache = ks ? tidei_kernel_cache_open(rt) : NULL;
     if (!cache) {
@@ -276,7 +276,7 @@ tide_status tidei_kernels_open(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-void tidei_kernels_close(tide_runtime *rt) {
+void tidei_kernels_close(tidei_runtime *rt) {
     tidei_kernels *ks = tidei_arrays_of(rt)->kernels;
     if (!ks) return;
     for (unsigned i = 0; i < BUCKETS; i++)

@@ -12,7 +12,7 @@ tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source,
 ** which of its kernels is wanted, so that it may leave the others out, which all take time to compile: TIDE_WANTS_<name> is 1. */
 tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source, const char *op,
                                    tidei_dkernel **out);
-tide_status tidei_kernels_open(tide_runtime *rt);
-void tidei_kernels_close(tide_runtime *rt); /* all work on the devices is complete */
+tide_status tidei_kernels_open(tidei_runtime *rt);
+void tidei_kernels_close(tidei_runtime *rt); /* all work on the devices is complete */
 
 #endif

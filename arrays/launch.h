@@ -16,7 +16,7 @@ typedef struct tidei_own_kernel {
 /* Runs k on the thread's current stream: `items` > 0 independent pieces of work, over which the kernel loops with any grid.
 ** The address of uses[i]'s first byte is added to the 64-bit field of the parameters at at[i], which holds how far from
 ** there the kernel's own first element lies. */
-tide_status tidei_run_own(tide_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses, unsigned n,
+tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses, unsigned n,
                           void *params, size_t params_bytes, const size_t *at, uint64_t items, const char *op);
 
 #endif

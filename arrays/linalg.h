@@ -26,8 +26,8 @@ typedef struct tidei_batch {
 
 typedef struct tidei_job {
     const char *op;
-    tide_runtime *rt;
-    tide_stream *stream;
+    tidei_runtime *rt;
+    tidei_stream *stream;
     tide_status status;
     tide_dtype wide, real; /* what is computed in, and its real counterpart */
     bool floats;           /* an input's type decided that */

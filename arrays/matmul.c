@@ -194,7 +194,7 @@ static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operan
 }
 
 /* (a, b) -> sum(a * b) over one dimension. */
-static tidei_program *vector_program(tide_runtime *rt, tide_dtype t) {
+static tidei_program *vector_program(tidei_runtime *rt, tide_dtype t) {
     _Atomic(tidei_program *) *slot = &tidei_arrays_of(rt)->vector_product[t == TIDE_F64];
     tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
     if (tidei_likely(known != NULL)) return known;
@@ -236,7 +236,7 @@ static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_op
     call.in[0].strides[folded] = x.col;
     call.in[1].strides[folded] = y.row;
     tidei_call_collapse(&call);
-    tide_stream *s = tidei_stream_here(c->rt);
+    tidei_stream *s = tidei_stream_here(c->rt);
     return tidei_backend_of(s->dev)->run(s, &call, op);
 }
 

@@ -184,7 +184,7 @@ static tide_status read_bytes(FILE *f, const char *name, void *to, size_t n, con
                       n - got);
 }
 
-static tide_status read_header(tide_runtime *rt, FILE *f, const char *name, tidei_npy *h) {
+static tide_status read_header(tidei_runtime *rt, FILE *f, const char *name, tidei_npy *h) {
     unsigned char start[12];
     tide_status s = read_bytes(f, name, start, 10, "the magic string and version");
     if (s != TIDE_OK) return s;
@@ -268,7 +268,7 @@ static tidei_layout layout_of(const tidei_npy *h) {
     return l;
 }
 
-tide_array *tidei_npy_read_stream(tide_runtime *rt, FILE *f, const char *name) {
+tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name) {
     tidei_npy h;
     tidei_operand o;
     if (read_header(rt, f, name, &h) != TIDE_OK || check_length(f, name, &h) != TIDE_OK) return NULL;
@@ -282,10 +282,12 @@ tide_array *tidei_npy_read_stream(tide_runtime *rt, FILE *f, const char *name) {
     return tidei_array_over(rt, o.st, &l, "tide_npy_read");
 }
 
-tide_array *tide_npy_read(tide_runtime *rt, const char *path) {
+tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
     TIDEI_OPERATION("tide_npy_read");
-    if (!rt || !path) {
-        tidei_fail(TIDE_E_INVALID, "tide_npy_read", "the %s is NULL", rt ? "path" : "runtime");
+    tidei_runtime *rt = tidei_entered(ref, "tide_npy_read");
+    if (!rt) return NULL;
+    if (!path) {
+        tidei_fail(TIDE_E_INVALID, "tide_npy_read", "the path is NULL");
         return NULL;
     }
     FILE *f = fopen(path, "rbe");

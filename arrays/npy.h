@@ -17,6 +17,6 @@ typedef struct tidei_npy { /* what a header says */
 
 /* The dictionary, `n` characters. TIDE_E_FORMAT names the file and what was expected where. */
 tide_status tidei_npy_parse(const char *text, size_t n, const char *name, tidei_npy *out);
-tide_array *tidei_npy_read_stream(tide_runtime *rt, FILE *f, const char *name);
+tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name);
 
 #endif

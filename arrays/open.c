@@ -2,13 +2,14 @@
 #include "arrays/adapt.h"
 #include "arrays/arrays.h"
 #include "arrays/kernels.h"
+#include "arrays/lent.h"
 
-tide_status tidei_arrays_open(tide_runtime *rt) {
+tide_status tidei_arrays_open(tidei_runtime *rt) {
     rt->arrays = tidei_host_alloc(rt, sizeof(tidei_arrays));
     if (!rt->arrays) return tidei_fail_host_memory("tide_open", sizeof(tidei_arrays));
     pthread_mutex_init(&tidei_arrays_of(rt)->notes_lock, NULL);
     pthread_mutex_init(&tidei_arrays_of(rt)->adapt_lock, NULL);
-    pthread_mutex_init(&tidei_arrays_of(rt)->views_lock, NULL);
+    pthread_mutex_init(&tidei_arrays_of(rt)->lent_lock, NULL);
     tide_status s = tidei_kernels_open(rt);
     return s == TIDE_OK ? tidei_exprs_open(rt) : s;
 }
@@ -19,17 +20,17 @@ static void end_work(tidei_dev *d) {
     if (atomic_load(&d->d->lost)) tidei_streams_sweep(d, true);
 }
 
-void tidei_arrays_close(tide_runtime *rt) {
+void tidei_arrays_close(tidei_runtime *rt) {
     if (!rt->arrays) return;
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) end_work(d);
     tidei_batches_close(rt);
     tidei_rules_close(rt);
-    tidei_views_close(rt);
+    tidei_lents_close(rt);
     tidei_exprs_close(rt);
     tidei_kernels_close(rt);
     pthread_mutex_destroy(&tidei_arrays_of(rt)->adapt_lock);
     pthread_mutex_destroy(&tidei_arrays_of(rt)->notes_lock);
-    pthread_mutex_destroy(&tidei_arrays_of(rt)->views_lock);
+    pthread_mutex_destroy(&tidei_arrays_of(rt)->lent_lock);
     tidei_host_free(rt, rt->arrays);
     rt->arrays = NULL;
 }

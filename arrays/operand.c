@@ -8,7 +8,7 @@
 /* ---- gather ---- */
 
 /* The live handle of a cell and its open runtime. */
-static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tide_runtime **rt) {
+static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tidei_runtime **rt) {
     if (!a) {
         tide_status earlier = tidei_last_status();
         return earlier != TIDE_OK ? earlier : tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
@@ -17,20 +17,20 @@ static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tide_r
         return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
     *h = tidei_cell_handle(a);
     *rt = atomic_load_explicit(&(*h)->deaths->rt, memory_order_acquire);
-    if (!*rt) return tidei_fail(TIDE_E_FREED, op, "the array's runtime was closed");
+    if (!*rt) return tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
     if (atomic_load_explicit(&(*h)->word, memory_order_acquire) & TIDEI_DEAD)
         return tidei_fail(TIDE_E_FREED, op, "the array was freed");
     return tidei_thread_get(*rt) ? TIDE_OK : tidei_last_status();
 }
 
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tide_runtime **rt) {
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt) {
     tidei_handle *h = NULL;
     return enter(a, op, &h, rt);
 }
 
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
     tidei_handle *h = NULL;
-    tide_runtime *rt = NULL;
+    tidei_runtime *rt = NULL;
     tide_status s = enter(a, op, &h, &rt);
     if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
@@ -39,7 +39,7 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out)
     return TIDE_OK;
 }
 
-tide_status tidei_operand_get_of(tide_runtime *rt, tide_array *a, const char *op, tidei_operand *out) {
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out) {
     tide_status s = tidei_operand_get(a, op, out);
     if (s != TIDE_OK || out->rt == rt) return s;
     tidei_operand_put(out);
@@ -88,15 +88,14 @@ static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, 
 
 tide_memory tidei_operand_kind(const tidei_operand *o) { return tidei_kind_public(o->st->pool->kind); }
 
-tide_status tidei_operand_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                                tidei_operand *out) {
     return tidei_operand_make_in(rt, TIDE_MEMORY_DEVICE, t, ndim, shape, op, out);
 }
 
-tide_status tidei_operand_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out) {
     tidei_pool *pool;
-    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
     tide_status s = tidei_layout_make(t, ndim, shape, op, &out->lay);
     size_t absurd = s == TIDE_E_NOMEM ? bytes_wanted(t, ndim, shape) : 0;
     if (s != TIDE_OK && !absurd) return s;
@@ -115,13 +114,13 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
     tide_status s = tidei_layout_make(like->lay.dtype, like->lay.ndim, like->lay.shape, op, &o.lay);
     if (s != TIDE_OK) return s;
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(o.lay.dtype);
-    tide_stream *stream = tidei_thread_stream_on(tidei_thread_get(like->rt), d);
+    tidei_stream *stream = tidei_thread_stream_on(tidei_thread_get(like->rt), d);
     s = tidei_storage_new_in(tidei_pool_here(d), bytes, stream, op, &o.st);
     if (s == TIDE_OK) *out = o;
     return s;
 }
 
-tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
+tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
     tidei_thread *t = tidei_thread_get(rt);
     tidei_handle *h = t ? tidei_handle_new(rt, &t->spare, st, lay) : NULL;
     if (!h) {
@@ -137,12 +136,12 @@ tide_array *tidei_array_over(tide_runtime *rt, tidei_storage *st, const tidei_la
     return h->home;
 }
 
-tide_array *tidei_array_make(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
+tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                              tidei_operand *o) {
     return tidei_array_make_in(rt, TIDE_MEMORY_DEFAULT, t, ndim, shape, op, o);
 }
 
-tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                 const char *op, tidei_operand *o) {
     if (tidei_operand_make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
@@ -155,7 +154,7 @@ tide_array *tidei_array_make_in(tide_runtime *rt, tide_memory kind, tide_dtype t
 
 void tidei_array_drop(tide_array *a) {
     tidei_handle *h = tidei_cell_handle(a);
-    tide_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_relaxed);
+    tidei_runtime *rt = atomic_load_explicit(&h->deaths->rt, memory_order_relaxed);
     tidei_saved_error e;
     tidei_error_save(&e);
     /* A tracing owner holds no reference: there the cell stays until its collector finds it. */

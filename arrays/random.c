@@ -13,7 +13,7 @@ extern const char tidei_philox_text[];
 #define KERNEL(name) ((const tidei_own_kernel){#name, tidei_philox_text, name})
 
 /* A new array of n elements, `per_block` of which come from one block; d holds what the kind of number needs. */
-static tide_array *draw(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
+static tide_array *draw(tidei_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
                         tidei_own_kernel k, unsigned per_block, ph_draw d, const char *op) {
     TIDEI_OPERATION(op);
     static const size_t at[] = {offsetof(ph_draw, out)};
@@ -37,28 +37,31 @@ static tide_status check(const tide_rng *rng, bool dtype_fits, tide_dtype t, con
                       : tidei_fail(TIDE_E_DTYPE, op, "%s, where %s is wanted", tide_dtype_name(t), wanted);
 }
 
-tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape) {
+tide_array *tide_random_uniform(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape) {
     const char *op = "tide_random_uniform";
-    if (check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK) return NULL;
     return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f32), 4, (ph_draw){0}, op)
                          : draw(rt, rng, t, ndim, shape, KERNEL(philox_uniform_f64), 2, (ph_draw){0}, op);
 }
 
-tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape) {
+tide_array *tide_random_normal(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape) {
     const char *op = "tide_random_normal";
-    if (check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, t == TIDE_F32 || t == TIDE_F64, t, "f32 or f64", op) != TIDE_OK) return NULL;
     return t == TIDE_F32 ? draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f32), 4, (ph_draw){0}, op)
                          : draw(rt, rng, t, ndim, shape, KERNEL(philox_normal_f64), 2, (ph_draw){0}, op);
 }
 
-tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
+tide_array *tide_random_integers(tide_runtime *ref, tide_rng *rng, tide_dtype t, int ndim, const int64_t *shape,
                                  int64_t low, int64_t high) {
     const char *op = "tide_random_integers";
     unsigned char element[16];
     ph_draw d = {.low = (ph_u64)low, .range = (ph_u64)high - (ph_u64)low};
     bool integer =
         tidei_dtype_valid(t) && (tidei_dtype_kind(t) == TIDEI_KIND_INT || tidei_dtype_kind(t) == TIDEI_KIND_UINT);
-    if (check(rng, integer, t, "an integer type", op) != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt || check(rng, integer, t, "an integer type", op) != TIDE_OK) return NULL;
     if (low >= high) {
         tidei_fail(TIDE_E_INVALID, op, "no integers in [%" PRId64 ", %" PRId64 ")", low, high);
         return NULL;
@@ -76,13 +79,14 @@ static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
         p->keys[i] = ph_word64(ph_block(rng->seed, rng->counter + i / 2), i & 1);
 }
 
-tide_array *tide_permutation(tide_runtime *rt, tide_rng *rng, int64_t n) {
+tide_array *tide_permutation(tide_runtime *ref, tide_rng *rng, int64_t n) {
     TIDEI_OPERATION("tide_permutation");
     static const size_t at[] = {offsetof(ph_shuffle, out)};
     const tidei_own_kernel k = KERNEL(philox_permutation);
     tidei_operand o;
     ph_shuffle p;
-    if (check(rng, true, TIDE_I64, "", "tide_permutation") != TIDE_OK) return NULL;
+    tidei_runtime *rt = tidei_entered(ref, "tide_permutation");
+    if (!rt || check(rng, true, TIDE_I64, "", "tide_permutation") != TIDE_OK) return NULL;
     tide_array *a = tidei_array_make(rt, TIDE_I64, 1, &n, "tide_permutation", &o);
     if (!a) return NULL;
     shuffle_keys(rng, n, &p);

@@ -4,16 +4,19 @@
 ** queued in between, and the uses are written into the storages' histories at that tick. The scope holds a reference and a
 ** pin on every storage, so nothing can go, move or be reused meanwhile. */
 #include "arrays/arrays.h"
+#include "arrays/lent.h"
 
-struct tide_use_scope {
-    tide_runtime *rt;
-    tide_stream *s;
+/* What a tide_use_scope refers to. */
+typedef struct use_scope {
+    tidei_lent lent;
+    tidei_runtime *rt;
+    tidei_stream *s;
     size_t n;
     tidei_operand operands[TIDEI_USES_MAX];
     tidei_use uses[TIDEI_USES_MAX];
-};
+} use_scope;
 
-static void let_go(tide_use_scope *u) {
+static void let_go(use_scope *u) {
     for (size_t i = 0; i < u->n; i++) {
         tidei_storage_unpin(u->operands[i].st);
         tidei_operand_put(&u->operands[i]);
@@ -21,7 +24,14 @@ static void let_go(tide_use_scope *u) {
     tidei_host_free(u->rt, u);
 }
 
-static tide_status gather(tide_use_scope *u, const tide_use *uses, size_t n) {
+/* The runtime closes before the scope was ended: no later use is to be ordered after it. */
+static void close_scope(tidei_lent *l) {
+    use_scope *u = (use_scope *)l;
+    tidei_stream_let_go(u->s);
+    let_go(u);
+}
+
+static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
@@ -42,7 +52,7 @@ static void *first_element(const tidei_operand *o) {
 }
 
 /* The stream is held: released within the scope, it serves the scope to its end. */
-static tide_status order(tide_use_scope *u) {
+static tide_status order(use_scope *u) {
     if (!tidei_stream_hold(u->s)) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
     tide_status status = tidei_stream_usable(u->s);
     if (status != TIDE_OK) status = tidei_device_failed(u->s, status, "tide_use_begin");
@@ -51,22 +61,24 @@ static tide_status order(tide_use_scope *u) {
     return status;
 }
 
-tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n, void **ptrs,
+tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_use *uses, size_t n, void **ptrs,
                            tide_use_scope **out) {
     TIDEI_OPERATION("tide_use_begin");
-    if (!rt || !out || (n && (!uses || !ptrs)))
-        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "an argument is NULL");
+    tidei_thread *t = tidei_enter(ref, "tide_use_begin");
+    if (!t) return tidei_last_status();
+    if (!out || (n && (!uses || !ptrs)))
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "%s is NULL",
+                          !out    ? "out"
+                          : !uses ? "the list of uses"
+                                  : "the list of addresses");
     if (n > TIDEI_USES_MAX)
         return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "%zu uses; at most %d can be had at once", n,
                           TIDEI_USES_MAX);
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    if (!s) s = tidei_thread_stream(t);
-    if (s->dev->rt != rt || atomic_load(&s->released))
-        return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
-                          "the stream belongs to another runtime, or was released");
+    tidei_stream *s = tidei_stream_of(t, stream, "tide_use_begin");
+    if (!s) return tidei_last_status();
+    tidei_runtime *rt = s->dev->rt;
     if (atomic_load(&s->dev->d->lost)) return tidei_lost(s->dev, "tide_use_begin");
-    tide_use_scope *u = tidei_host_alloc(rt, sizeof *u);
+    use_scope *u = tidei_host_alloc(rt, sizeof *u);
     if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
     u->rt = rt;
     u->s = s;
@@ -78,14 +90,17 @@ tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *use
         let_go(u);
         return status;
     }
+    status = tidei_lend(rt, TIDEI_REF_SCOPE, &u->lent, close_scope, "tide_use_begin");
+    if (status != TIDE_OK) return close_scope(&u->lent), status;
     for (size_t i = 0; i < n; i++) ptrs[i] = first_element(&u->operands[i]);
-    *out = u;
+    *out = u->lent.ref;
     return TIDE_OK;
 }
 
-tide_status tide_use_end(tide_use_scope *u) {
+tide_status tide_use_end(tide_use_scope *ref) {
     TIDEI_OPERATION("tide_use_end");
-    if (!u) return tidei_fail(TIDE_E_INVALID, "tide_use_end", "the scope is NULL");
+    use_scope *u = (use_scope *)tidei_take_back(TIDEI_REF_SCOPE, ref, "tide_use_end");
+    if (!u) return tidei_last_status();
     pthread_mutex_lock(&u->s->lock);
     uint64_t tick = tidei_stream_tick(u->s);
     u->s->last_op = "tide_use_end";
@@ -111,8 +126,10 @@ static void run_call(const void *params) {
     c->fn(c->arg);
 }
 
-tide_status tide_host_launch(tide_use_scope *u, void (*fn)(void *arg), void *arg) {
-    if (!u || !fn) return tidei_fail(TIDE_E_INVALID, "tide_host_launch", "the scope or the function is NULL");
+tide_status tide_host_launch(tide_use_scope *ref, void (*fn)(void *arg), void *arg) {
+    use_scope *u = tidei_ref_find(TIDEI_REF_SCOPE, ref, "tide_host_launch");
+    if (!u) return tidei_last_status();
+    if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_host_launch", "the function is NULL");
     tidei_device *d = u->s->dev->d;
     if (!(d->info.flags & TIDEI_DEV_RUNS_HOST))
         return tidei_fail(TIDE_E_UNSUPPORTED, "tide_host_launch",

@@ -38,7 +38,8 @@ static bool bare_open(tide_runtime *rt, struct bare *b) {
     void *cubin;
     size_t bytes;
     tidei_cu_module m;
-    *b = (struct bare){tidei_cuda_of(rt->devs[0].d), NULL, tide_stream_native(tide_stream_current(rt))};
+    *b = (struct bare){tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d), NULL,
+                       tide_stream_native(tide_stream_current(rt))};
     if (tidei_nvrtc_compile(text, "bare", b->c->sm, &cubin, &bytes) != TIDE_OK) return false;
     bool ok = b->c->cu->cuModuleLoadData(&m, cubin) == TIDEI_CU_SUCCESS &&
               b->c->cu->cuModuleGetFunction(&b->f, m, "bare") == TIDEI_CU_SUCCESS;
@@ -140,7 +141,7 @@ static bool product_open(tide_runtime *rt, struct product *p, int64_t n) {
     if (tidei_operand_get(p->a, "bench", &p->x) != TIDE_OK || tidei_operand_get(p->b, "bench", &p->y) != TIDE_OK ||
         tidei_operand_get(c, "bench", &p->z) != TIDE_OK || tidei_cublas_load("bench", &p->t) != TIDE_OK)
         return false;
-    p->c = tidei_cuda_of(rt->devs[0].d);
+    p->c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d);
     p->c->cu->cuCtxPushCurrent(p->c->ctx);
     bool ok = p->t->cublasCreate_v2(&p->h) == TIDEI_CUBLAS_SUCCESS &&
               p->t->cublasSetStream_v2(p->h, tide_stream_native(s)) == TIDEI_CUBLAS_SUCCESS;

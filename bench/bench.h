@@ -54,7 +54,7 @@ static inline size_t bench_or(size_t given, size_t otherwise) { return given ? g
 
 /* ---- the pool's table, without what a storage adds ---- */
 
-static inline tide_status bench_take(bench *b, size_t bytes, tide_stream *s, tidei_block *out) {
+static inline tide_status bench_take(bench *b, size_t bytes, tidei_stream *s, tidei_block *out) {
     return b->d->pool->ops->alloc(b->d->pool, bytes, s, 0, out);
 }
 /* A block as a program gives it back: `s` used it last, at its last tick. */

@@ -8,7 +8,7 @@
 #define BYTES ((size_t)4096)
 
 typedef struct pair {
-    tide_stream *s[2];
+    tidei_stream *s[2];
     tidei_storage *st[2];
     uint64_t host_waits; /* in all fills so far */
 } pair;

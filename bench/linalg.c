@@ -63,7 +63,7 @@ static bool direct_make(struct direct *d) {
 }
 
 static bool direct_open(tide_runtime *rt, struct direct *d, int64_t n, bool svd) {
-    *d = (struct direct){.c = tidei_cuda_of(rt->devs[0].d),
+    *d = (struct direct){.c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d),
                          .stream = tide_stream_native(tide_stream_current(rt)),
                          .n = n,
                          .svd = svd};
@@ -372,7 +372,7 @@ int bench_hoard(bench *b) {
         c[i] = cycle(b);
         if (!c[i].ok) return bench_failed("a cycle");
         note_cycle(b, &c[i], i == 1 ? "first" : "second");
-        if (c[i].library_after || c[i].library_before > b->rt->set.handle_cache) return bench_failed("the cap");
+        if (c[i].library_after || c[i].library_before > b->d->rt->set.handle_cache) return bench_failed("the cap");
     }
     if (tide_set_limit(b->rt, (size_t)3 << 30) != TIDE_OK || !(c[0] = cycle(b)).ok) return bench_failed(TIGHT);
     bench_note(b, (double)c[0].library_before / MIB, "MiB", "limited_library");

@@ -26,7 +26,8 @@ static void leave(const struct rig *g) { g->cu->cuCtxPopCurrent(&(tidei_cu_ctx){
 
 static bool rig_open(struct rig *g, bench *b, size_t bytes) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
-    *g = (struct rig){.c = {tidei_cuda_of(b->rt->devs[0].d), tidei_cuda_of(b->rt->devs[1].d)}, .bytes = bytes};
+    *g =
+        (struct rig){.c = {tidei_cuda_of(b->d->rt->devs[0].d), tidei_cuda_of(b->d->rt->devs[1].d)}, .bytes = bytes};
     g->cu = g->c[0]->cu;
     for (int i = 0; i < 2 && r == TIDEI_CU_SUCCESS; i++) {
         enter(g, i);
@@ -122,12 +123,12 @@ static int run(bench *b, const struct rig *g, tide_array *a) {
 
 /* Also for the driver's blocks, and both ways: without it its copy would go through the host. */
 static bool enable(bench *b) {
-    tidei_device *from = b->rt->devs[0].d, *to = b->rt->devs[1].d;
+    tidei_device *from = b->d->rt->devs[0].d, *to = b->d->rt->devs[1].d;
     return to->ops->peer_enable(to, from) == TIDE_OK && from->ops->peer_enable(from, to) == TIDE_OK;
 }
 
 static bool possible(bench *b) {
-    tidei_device *from = b->rt->devs[0].d, *to = b->rt->devs[1].d;
+    tidei_device *from = b->d->rt->devs[0].d, *to = b->d->rt->devs[1].d;
     return to->ops->peer_possible(to, from) && from->ops->peer_possible(from, to);
 }
 

@@ -18,7 +18,7 @@ static bool is_pinned(const struct pieces *p, size_t i) { return p->pinned_each 
 
 /* Fills what the limit leaves, and frees every second one. */
 static bool pieces_make(bench *b, struct pieces *p) {
-    tide_stream *s = b->d->stream0;
+    tidei_stream *s = b->d->stream0;
     for (size_t i = 0; i < p->n; i++) {
         uint64_t number = i;
         if (tidei_storage_new(b->d, SMALL, s, "bench", &p->st[i]) != TIDE_OK) return false;

@@ -9,9 +9,9 @@
 #define PAIRS      100000
 #define CACHE_PART 256 /* blocks up to this part of what is backed are cached by pool tide */
 
-typedef bool pairs_fn(bench *b, tide_stream *s, size_t bytes, size_t n);
+typedef bool pairs_fn(bench *b, tidei_stream *s, size_t bytes, size_t n);
 
-static bool pool_pairs(bench *b, tide_stream *s, size_t bytes, size_t n) {
+static bool pool_pairs(bench *b, tidei_stream *s, size_t bytes, size_t n) {
     tidei_block x;
     for (size_t i = 0; i < n; i++) {
         if (bench_take(b, bytes, s, &x) != TIDE_OK) return false;
@@ -20,7 +20,7 @@ static bool pool_pairs(bench *b, tide_stream *s, size_t bytes, size_t n) {
     return true;
 }
 
-static bool storage_pairs(bench *b, tide_stream *s, size_t bytes, size_t n) {
+static bool storage_pairs(bench *b, tidei_stream *s, size_t bytes, size_t n) {
     tidei_storage *st;
     for (size_t i = 0; i < n; i++) {
         if (tidei_storage_new(b->d, bytes, s, "bench", &st) != TIDE_OK) return false;
@@ -29,7 +29,7 @@ static bool storage_pairs(bench *b, tide_stream *s, size_t bytes, size_t n) {
     return true;
 }
 
-static bool array_pairs(bench *b, tide_stream *s, size_t bytes, size_t n) {
+static bool array_pairs(bench *b, tidei_stream *s, size_t bytes, size_t n) {
     const int64_t shape = (int64_t)bytes;
     (void)s;
     for (size_t i = 0; i < n; i++) {

@@ -45,7 +45,7 @@ struct pipe {
     unsigned k, works; /* works: a round */
     size_t bytes;
     uint64_t work_ns;
-    tide_stream *producer, *consumers[STREAMS_MOST];
+    tidei_stream *producer, *consumers[STREAMS_MOST];
     uint64_t failed, waits; /* allocations; of the host, while it issued */
     uint64_t climbs;        /* of the reclaim ladder */
     /* the other way: streams, buffers and events around the runtime's back */
@@ -61,8 +61,8 @@ static bool use_buffer(struct pipe *p, tidei_storage *st, unsigned i) {
     static const size_t at = offsetof(struct spin, at);
     tidei_use use = {st, 0, st->bytes, TIDEI_WRITE};
     struct spin params = {.ns = p->work_ns};
-    return tide_stream_set(p->b->rt, p->consumers[i % p->k]) == TIDE_OK &&
-           tidei_run_own(p->b->rt, &spin_kernel, &use, 1, &params, sizeof params, &at, 1, "bench") == TIDE_OK;
+    return tide_stream_set(p->b->rt, p->consumers[i % p->k]->ref) == TIDE_OK &&
+           tidei_run_own(p->b->d->rt, &spin_kernel, &use, 1, &params, sizeof params, &at, 1, "bench") == TIDE_OK;
 }
 
 static bool pass_buffer(struct pipe *p, unsigned i) {
@@ -78,11 +78,11 @@ static bool pass_buffer(struct pipe *p, unsigned i) {
 /* Nanoseconds of all works; < 0: it failed. */
 static double run_passed(struct pipe *p) {
     uint64_t start = tidei_now_ns(), waits = atomic_load(&p->b->d->host_waits),
-             climbs = atomic_load(&p->b->rt->climbs);
+             climbs = atomic_load(&p->b->d->rt->climbs);
     for (unsigned i = 0; i < p->works; i++)
         if (!pass_buffer(p, i)) return -1;
     p->waits += atomic_load(&p->b->d->host_waits) - waits;
-    p->climbs += atomic_load(&p->b->rt->climbs) - climbs;
+    p->climbs += atomic_load(&p->b->d->rt->climbs) - climbs;
     return tidei_streams_wait_all(p->b->d, true) == TIDE_OK ? (double)(tidei_now_ns() - start) : -1;
 }
 
@@ -176,9 +176,9 @@ static bool open_pipe(bench *b, struct pipe *p) {
     bench_close(b);
     snprintf(limit, sizeof limit, "%zu", (p->k + 1) * p->bytes);
     if (!bench_open(b, "refcount", limit, false)) return false;
-    if (tide_stream_new(b->rt, &p->producer) != TIDE_OK) return false;
+    if (tidei_stream_open(b->d, &p->producer) != TIDE_OK) return false;
     for (unsigned i = 0; i < p->k; i++)
-        if (tide_stream_new(b->rt, &p->consumers[i]) != TIDE_OK) return false;
+        if (tidei_stream_open(b->d, &p->consumers[i]) != TIDE_OK) return false;
     return true;
 }
 

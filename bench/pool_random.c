@@ -15,7 +15,7 @@ struct random_run {
 };
 
 static bool play(bench *b, const workload_step *steps, size_t n, tidei_block *blocks) {
-    tide_stream *s = b->d->stream0;
+    tidei_stream *s = b->d->stream0;
     for (size_t i = 0; i < n; i++) {
         tidei_block *x = &blocks[steps[i].slot];
         if (!steps[i].bytes)

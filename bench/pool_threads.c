@@ -28,7 +28,7 @@ typedef struct batch {
 
 typedef struct worker {
     alignas(128) bench *b; /* threads write here all the time: on lines of their own */
-    tide_stream *s;
+    tidei_stream *s;
     struct worker *to; /* gets this one's batches */
     size_t pairs;      /* to do */
     _Atomic(batch *) inbox, empties;

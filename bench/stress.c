@@ -295,7 +295,7 @@ static bool stress_open(stress *s, const stress_options *o, stress_outcome *out)
                      .pool = o->pool,
                      .spill = TIDE_OFF}; /* what is more than the limit is to fail */
     if (tide_open(&c, &s->rt) != TIDE_OK) return false;
-    s->d = &s->rt->devs[0];
+    s->d = &tidei_runtime_of(s->rt)->devs[0];
     s->page = s->d->d->info.page_bytes;
     s->counted = o->collector && strcmp(o->collector, "refcount") == 0;
     s->capacity = 5 * o->steps + 1000 * o->threads;
@@ -339,7 +339,7 @@ bool stress_run(const stress_options *o, stress_outcome *out) {
     bool good = stress_open(&s, o, out);
     if (good) {
         run_threads(&s, w);
-        good = !atomic_load(&s.broken) && tide_stats(s.rt, &t) == TIDE_OK && tidei_runtime_valid(s.rt);
+        good = !atomic_load(&s.broken) && tide_stats(s.rt, &t) == TIDE_OK && tidei_runtime_valid(s.d->rt);
         size_t n = atomic_load(&s.n);
         if (n > s.capacity) good = false;
         if (good) forced_check(s.events, n, s.limit, s.apart, !s.counted, &out->found);

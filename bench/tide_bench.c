@@ -76,7 +76,7 @@ bool bench_open(bench *b, const char *collector, const char *limit, bool untouch
                      .peers = b->staged ? "none" : NULL,
                      .host_memory = untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
     if (tide_open(&c, &b->rt) != TIDE_OK) return false;
-    b->d = &b->rt->devs[0];
+    b->d = &tidei_runtime_of(b->rt)->devs[0];
     return true;
 }
 

@@ -406,7 +406,7 @@ static test_result self_test(void) {
 
 /* Tests whether our sweep sees what a collection finds, and changes to finalizers if it does not. A test that could not
 ** be made is made again at the next collection. No lock is held meanwhile: a collection may run the host's finalizers. */
-static void test_sweeps(tide_runtime *rt) {
+static void test_sweeps(tidei_runtime *rt) {
     pthread_mutex_lock(&boehm.lock);
     bool mine = !boehm.testing && !atomic_load(&boehm.finalizers);
     if (mine) boehm.testing = true;
@@ -578,7 +578,7 @@ static tide_status install_locked(void) {
     return TIDE_OK;
 }
 
-tide_status tidei_boehm_open(tide_runtime *rt) {
+tide_status tidei_boehm_open(tidei_runtime *rt) {
     pthread_mutex_lock(&boehm.lock);
     bool first = !boehm.installed;
     tide_status status = first ? install_locked() : TIDE_OK;

@@ -5,7 +5,7 @@
 #include "runtime/handle.h"
 
 /* Installs the adapter at the first call; TIDE_E_INVALID where this build has none. */
-tide_status tidei_boehm_open(tide_runtime *rt);
+tide_status tidei_boehm_open(tidei_runtime *rt);
 
 /* The calling thread comes and goes; pairs nest. Registers it with bdwgc if nobody did. */
 tide_status tidei_boehm_enter(void);

@@ -20,7 +20,7 @@
 
 /* ---- what the policy sees ---- */
 
-static uint64_t now_ns(tide_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
 
 static uint64_t limit_of(_Atomic size_t *limit) {
     size_t n = atomic_load_explicit(limit, memory_order_relaxed);
@@ -60,11 +60,13 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
     in->total = d->d->info.total_bytes;
     in->available = available(&gc->devs[d->index], d, in->now_ns);
     in->slack_ns = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
+    in->backed = atomic_load_explicit(&d->backed, memory_order_relaxed);
+    in->fresh_ns = d->pool->ops == &tidei_pool_none ? 0 : d->d->info.fresh_ns;
 }
 
 /* The host's memory in arrays: the limit is all there is, and nobody else takes of it. */
 static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei_policy_in *in) {
-    tide_runtime *rt = gc->rt;
+    tidei_runtime *rt = gc->rt;
     uint64_t limit = rt->host_budget.limit;
     *in = (tidei_policy_in){.now_ns = now_ns(rt),
                             .where = where,
@@ -296,7 +298,7 @@ static void raise_to(_Atomic uint64_t *x, uint64_t v) {
     while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
-static void count(tide_runtime *rt, const tidei_collection *c, size_t bytes) {
+static void count(tidei_runtime *rt, const tidei_collection *c, size_t bytes) {
     atomic_fetch_add(&rt->collections, 1);
     if (c->early) atomic_fetch_add(&rt->early_collections, 1);
     atomic_fetch_add(&rt->collect_ns, c->pause_ns);
@@ -362,7 +364,7 @@ struct round {
 
 /* The leader's part. What was dead before is drained first, so that what comes back is what the collection found. */
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
-    tide_runtime *rt = gc->rt;
+    tidei_runtime *rt = gc->rt;
     tidei_collection c = {.level = r->level, .early = r->early};
     const tidei_span span = {TIDEI_SPAN_COLLECTION, (unsigned)r->level,
                              r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection", r->why};
@@ -407,7 +409,7 @@ static void answer_late(tidei_gc *gc, tidei_thread *t) {
 
 /* ---- the slots ---- */
 
-size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
     bool unused;
@@ -429,7 +431,7 @@ size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran)
     return run_round(gc, t, &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .why = why}, ran);
 }
 
-void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen) {
+void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen) {
     struct wait w = {.gc = tidei_gc_of(rt), .count = count, .seen = seen};
     tidei_thread *t = tidei_thread_get(rt);
     do {
@@ -438,14 +440,14 @@ void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t see
     } while (w.asked);
 }
 
-void tidei_gc_wake(tide_runtime *rt) {
+void tidei_gc_wake(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
     pthread_mutex_lock(&gc->lock);
     pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
 }
 
-size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap) {
+size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     tidei_gc *gc = tidei_gc_of(rt);
     pthread_mutex_lock(&gc->lock);
     int n = snprintf(buf, cap, "%s", gc->unreached);
@@ -508,7 +510,7 @@ static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
     return x.level;
 }
 
-void tidei_gc_ask_host(tide_runtime *rt, size_t request) {
+void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
     if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
@@ -528,7 +530,7 @@ void tidei_gc_ask_host(tide_runtime *rt, size_t request) {
     if (!ran) atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
 }
 
-void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
     if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
@@ -549,10 +551,10 @@ void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t requ
     if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
 }
 
-tide_status tide_collect(tide_runtime *rt) {
+tide_status tide_collect(tide_runtime *ref) {
     TIDEI_OPERATION("tide_collect");
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collect", "the runtime is NULL");
-    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_runtime *rt = tidei_entered(ref, "tide_collect");
+    if (!rt) return tidei_last_status();
     tidei_drain(rt);
     tidei_collect(rt, TIDE_COLLECT_FULL, "tide_collect", NULL);
     return TIDE_OK;

@@ -35,7 +35,7 @@ typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the lea
 } tidei_gc_dev;
 
 typedef struct tidei_gc {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     bool boehm; /* the runtime's own collector is boehm */
     const tidei_policy *policy;
     tidei_gc_dev *devs;
@@ -56,15 +56,15 @@ typedef struct tidei_gc {
     char unreached[256]; /* by the last full round; names */
     struct tidei_scope *scopes;
 } tidei_gc;
-static inline tidei_gc *tidei_gc_of(tide_runtime *rt) { return rt->gc; }
+static inline tidei_gc *tidei_gc_of(tidei_runtime *rt) { return rt->gc; }
 
 /* ---- collect.c ---- */
-void tidei_gc_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
-void tidei_gc_ask_host(tide_runtime *rt, size_t request);
-size_t tidei_gc_collect(tide_runtime *rt, int level, const char *why, bool *ran);
-void tidei_gc_wait(tide_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
-void tidei_gc_wake(tide_runtime *rt);
-size_t tidei_gc_unreached(tide_runtime *rt, char *buf, size_t cap);
+void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_gc_ask_host(tidei_runtime *rt, size_t request);
+size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
+void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
+void tidei_gc_wake(tidei_runtime *rt);
+size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap);
 /* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
 void tidei_gc_changed(tidei_gc *gc);
 /* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in the unwritten parts of the

@@ -83,11 +83,12 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
                           TIDEI_FOREIGN_MAX);
 }
 
-tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id) {
+tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, int *id) {
     int given = -1;
-    if (!rt || !c) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "the runtime or the collector is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+    tidei_thread *t = tidei_enter(ref, OP_ATTACH);
     if (!t) return tidei_last_status();
+    if (!c) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "the collector is NULL");
+    tidei_runtime *rt = tidei_thread_runtime(t);
     tide_status status = check(c);
     if (status == TIDE_OK) status = place(tidei_gc_of(rt), c, &given);
     if (status != TIDE_OK) return status;
@@ -117,11 +118,11 @@ static void evict(tidei_gc *gc, tidei_collector *c) {
     atomic_store(&c->id, PLACE_FREE);
 }
 
-tide_status tide_collector_detach(tide_runtime *rt, int id) {
+tide_status tide_collector_detach(tide_runtime *ref, int id) {
     static const char op[] = "tide_collector_detach";
-    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+    tidei_thread *t = tidei_enter(ref, op);
     if (!t) return tidei_last_status();
+    tidei_runtime *rt = tidei_thread_runtime(t);
     if (t->depth_collect || t->depth_drain)
         return tidei_fail(TIDE_E_INVALID, op, "called from inside a collection or a death callback");
     if (id == 0) return tidei_fail(TIDE_E_INVALID, op, "collector 0 is the runtime's own; it leaves with it");
@@ -134,19 +135,18 @@ tide_status tide_collector_detach(tide_runtime *rt, int id) {
     return TIDE_OK;
 }
 
-tide_status tide_collector_use(tide_runtime *rt, int id) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_collector_use", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_collector_use(tide_runtime *ref, int id) {
+    tidei_thread *t = tidei_enter(ref, "tide_collector_use");
     if (!t) return tidei_last_status();
-    if (id < -1 || (id >= 0 && !find(tidei_gc_of(rt), id)))
+    if (id < -1 || (id >= 0 && !find(tidei_gc_of(tidei_thread_runtime(t)), id)))
         return tidei_fail(TIDE_E_INVALID, "tide_collector_use", "no collector %d is attached", id);
     t->collector = id;
     return TIDE_OK;
 }
 
-void tide_safepoint(tide_runtime *rt) {
-    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
-    if (!t) return;
+void tide_safepoint(tide_runtime *ref) {
+    tidei_runtime *rt = tidei_entered(ref, "tide_safepoint");
+    if (!rt) return;
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) tidei_ask(rt, d, TIDEI_AT_SAFEPOINT, 0);
 }

@@ -64,7 +64,7 @@ static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_h
     return TIDE_OK;
 }
 
-static tide_status new_cell(tide_runtime *rt, tidei_thread *t, tidei_handle *h) {
+static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_handle *h) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_collector *c = tidei_collector_current(gc, t);
     h->owner = (uint32_t)atomic_load_explicit(&c->id, memory_order_relaxed);
@@ -73,7 +73,7 @@ static tide_status new_cell(tide_runtime *rt, tidei_thread *t, tidei_handle *h) 
     return tidei_boehm_cell(h, rt->set.debug > 0);
 }
 
-static void discharge(tide_runtime *rt, uint32_t owner, size_t bytes) {
+static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) {
     tidei_gc *gc = tidei_gc_of(rt);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
         if (atomic_load_explicit(&gc->at[i].id, memory_order_acquire) == (int)owner)
@@ -82,7 +82,7 @@ static void discharge(tide_runtime *rt, uint32_t owner, size_t bytes) {
 
 /* ---- threads ---- */
 
-static tide_status thread_attach(tide_runtime *rt, tidei_thread *t) {
+static tide_status thread_attach(tidei_runtime *rt, tidei_thread *t) {
     tidei_gc *gc = tidei_gc_of(rt);
     (void)t;
     tide_status status = gc->boehm ? tidei_boehm_enter() : TIDE_OK;
@@ -90,7 +90,7 @@ static tide_status thread_attach(tide_runtime *rt, tidei_thread *t) {
     return status;
 }
 
-static void thread_detach(tide_runtime *rt, tidei_thread *t) {
+static void thread_detach(tidei_runtime *rt, tidei_thread *t) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_end(t);
     atomic_fetch_sub(&gc->threads, 1);
@@ -123,14 +123,14 @@ static void enter_regions(void *p) {
     r->fn(r->arg);
 }
 
-static void blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg) {
+static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
     struct regions r = {tidei_gc_of(rt), 0, fn, arg};
     enter_regions(&r);
 }
 
 /* ---- opening and closing ---- */
 
-static void close_floor(tide_runtime *rt) {
+static void close_floor(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_close(gc);
     tidei_foreign_close(gc);
@@ -168,7 +168,7 @@ static const tidei_gc_ops ops = {
 #endif
 
 /* By the settings; "": the best that this build has. */
-static const char *collector_name(tide_runtime *rt) {
+static const char *collector_name(tidei_runtime *rt) {
     const char *name = rt->set.collector;
     if (!*name) return BEST_COLLECTOR;
     if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, BEST_COLLECTOR)) return name;
@@ -215,7 +215,7 @@ static tide_status open_policy(tidei_gc *gc) {
     return TIDE_OK;
 }
 
-tide_status tidei_gc_open(tide_runtime *rt) {
+tide_status tidei_gc_open(tidei_runtime *rt) {
     tidei_gc *gc = tidei_host_alloc(rt, sizeof *gc);
     if (!gc) return tidei_fail_host_memory("tide_open", sizeof *gc);
     gc->rt = rt;
@@ -239,6 +239,6 @@ tide_status tidei_gc_open(tide_runtime *rt) {
     return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
 }
 
-void tidei_gc_close(tide_runtime *rt) {
+void tidei_gc_close(tidei_runtime *rt) {
     if (rt->gc_ops) rt->gc_ops->close(rt);
 }

@@ -5,7 +5,7 @@
 
 tidei_boehm_switches tidei_boehm_test;
 
-tide_status tidei_boehm_open(tide_runtime *rt) {
+tide_status tidei_boehm_open(tidei_runtime *rt) {
     (void)rt;
     return tidei_fail(TIDE_E_INVALID, "tide_open",
                       "this build has no collector \"boehm\" (bdw-gc was not there when it was built); there are: "

@@ -5,14 +5,16 @@
 ** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed, unless the
 ** policy bounds the time itself. */
 #include "gc/policy.h"
+#include <math.h>
 #include <stdio.h>
 
 #define EWMA_OLD       0.75 /* weight of the past in the averages */
 #define MINOR_POOR     0.25 /* a minor collection that freed less of the growth: the rest is old, look at all of it */
-#define FRUITLESS      0.02 /* of the growth freed, and ... */
-#define FRUITLESS_DUTY 0.05 /* ... of the time spent: such a collection is not worth repeating soon */
-#define FRUITLESS_STEP 0.10 /* of the remaining room must be used before the next one, ... */
-#define FORGIVEN       0.01 /* ... or so little of the time since then is what another one would take */
+#define FRUITLESS      0.02       /* of the growth freed, and ... */
+#define FRUITLESS_DUTY 0.05       /* ... of the time spent: such a collection is not worth repeating soon */
+#define FRUITLESS_STEP 0.10       /* of the remaining room must be used before the next one, ... */
+#define YIELD_LEAST    (1.0 / 64) /* so that fruitless collections are tried again, after ever more growth */
+#define FORGIVEN       0.01       /* ... or so little of the time since then is what another one would take */
 
 static const tidei_policy *const policies[] = {&tidei_policy_reserve, &tidei_policy_cudajl, &tidei_policy_never};
 
@@ -73,6 +75,7 @@ void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before, const
     int k = c->level == TIDE_COLLECT_FULL;
     h->gc_ns[k] = average(h->gc_ns[k], pause);
     h->per_ns[k] = average(h->per_ns[k], freed / pause);
+    if (growth > 0) h->yield = average(h->yield, fmax(freed / growth, YIELD_LEAST));
     h->minor_was_poor = k == 0 && freed < MINOR_POOR * growth;
     bool fruitless = freed <= FRUITLESS * growth && pause > FRUITLESS_DUTY * since;
     h->guard = fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;

@@ -28,6 +28,8 @@ typedef struct tidei_policy_in {
     uint64_t total;      /* of the device; on a host device its ceiling */
     uint64_t available;  /* free on the device + backed by this runtime; may be some seconds old */
     uint64_t slack_ns;   /* device work still queued: a pause this long costs nothing */
+    uint64_t backed;     /* bytes taken from the driver: use grows up to there at no cost */
+    double fresh_ns;     /* what a byte beyond `backed` takes; 0: nothing, or what is freed is not kept either */
 } tidei_policy_in;
 enum { TIDEI_OFFERS_MINOR = 1 << TIDE_COLLECT_MINOR, TIDEI_OFFERS_FULL = 1 << TIDE_COLLECT_FULL };
 
@@ -50,6 +52,7 @@ typedef struct tidei_policy_history {
     uint64_t guard;      /* after a fruitless collection: use below which there is no other */
     double gc_ns[2];     /* average pause of a minor, a full collection; 0: not tried */
     double per_ns[2];    /* average bytes that one ns of it freed */
+    double yield;        /* average share of the growth that collections freed; 0: there was none yet */
     bool minor_was_poor; /* the last minor collection freed less than a quarter of the growth */
 } tidei_policy_history;
 

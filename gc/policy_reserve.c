@@ -9,6 +9,10 @@
 ** ones tells; a sync point that the next one cannot replace is taken at any price, as everything is from X1 on. So
 ** voluntary collections number at most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they
 ** die out. No term grows with live data, since a pause does not.
+** Memory that is new costs time, on a host device more than a collection often does (a page's first touch). So an
+** allocation for which the pool would have to grow is a reason to collect once the growth since the last collection, so
+** far as collections have found it to be garbage of late, would cost as much as a collection: who pays either price only when
+** the other one has mounted up to it pays at most twice the least.
 ** Without a limit below the device's size, garbage also has a price for its neighbours: once it may exceed what is live
 ** (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the time. */
 #include "gc/policy.h"
@@ -22,6 +26,7 @@
 #define STOPPED       0.5 /* share of its time that another stopped thread would have used well; unknown */
 #define GARBAGE_MIN   ((double)(256 << 20))
 #define CHEAP         0.01       /* of the time since the last collection */
+#define FIRST_NS      2e6        /* of a collection, while there was none: a heap of some 10,000 objects */
 #define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
 #define REQUEST_DECAY (63.0 / 64)
 #define SPAN_DECAY    0.875
@@ -30,6 +35,7 @@
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
     double used, base, room, x;
     double gc_ns, price_ns, price_max_ns;
+    double grow_at; /* use from which growing costs more than collecting; INFINITY: it costs nothing */
     int level;
 } view;
 
@@ -74,6 +80,8 @@ static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
     v.price_ns = fmax(FLOOR_NS, v.gc_ns - (double)in->slack_ns);
     if (in->threads > 1) v.price_ns += (double)(in->threads - 1) * v.gc_ns * STOPPED;
     v.price_max_ns = sqrt(FLOOR_NS * (v.gc_ns + STALL_NS));
+    double saved_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1); /* by a byte that need not be new */
+    v.grow_at = saved_ns > 0 ? v.base + (v.gc_ns > 0 ? v.price_ns : FIRST_NS) / saved_ns : INFINITY;
     return v;
 }
 
@@ -95,6 +103,12 @@ static uint64_t wake(const tidei_policy_in *in, const view *v, double at) {
     return in->live + (uint64_t)(v->used > 0 ? more * (double)in->live / v->used : more);
 }
 
+/* The request wants memory that is new. */
+static bool dear_to_grow(const view *v, const tidei_policy_in *in) {
+    double wanted = v->used + (double)in->request;
+    return in->where == TIDEI_AT_ALLOC && wanted > (double)in->backed && wanted >= v->grow_at;
+}
+
 static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
     view v = look(h, in);
     double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(state, &v, in);
@@ -109,9 +123,11 @@ static tidei_decision decide(void *state, const tidei_policy_history *h, const t
         if (v.x >= WORTH && known && !fits)
             return (tidei_decision){v.level, 0, "the next sync point would be too late"};
     }
+    if (dear_to_grow(&v, in)) return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
     if (neighbourly(&v, h, in, &neighbours_at)) return (tidei_decision){v.level, 0, "much may be garbage"};
     double first = v.base + X0 * v.room, next = v.used + STEP * v.room;
     double at = fmin(v.used < first ? first : fmin(next, end), v.used < neighbours_at ? neighbours_at : next);
+    at = fmin(at, fmax(v.grow_at, (double)in->backed));
     return (tidei_decision){0, wake(in, &v, at), "it is too early"};
 }
 

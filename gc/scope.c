@@ -13,7 +13,7 @@
 typedef struct tidei_scope {
     struct tidei_scope *outer;
     struct tidei_scope *next, **prev; /* the runtime's list, under gc->lock */
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_handle **at; /* NULL: moved outwards */
     size_t n, cap;
 } tidei_scope;
@@ -99,10 +99,10 @@ void tidei_scopes_close(tidei_gc *gc) {
     while (gc->scopes) finish(gc->scopes);
 }
 
-tide_status tide_scope_begin(tide_runtime *rt) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_scope_begin", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_scope_begin(tide_runtime *ref) {
+    tidei_thread *t = tidei_enter(ref, "tide_scope_begin");
     if (!t) return tidei_last_status();
+    tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_scope *s = tidei_host_alloc(rt, sizeof *s);
     if (!s) return tidei_fail_host_memory("tide_scope_begin", sizeof *s);
     tidei_gc *gc = tidei_gc_of(rt);
@@ -118,9 +118,8 @@ tide_status tide_scope_begin(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-tide_status tide_scope_end(tide_runtime *rt) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_scope_end", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_scope_end(tide_runtime *ref) {
+    tidei_thread *t = tidei_enter(ref, "tide_scope_end");
     if (!t) return tidei_last_status();
     if (!t->scope)
         return tidei_fail(TIDE_E_INVALID, "tide_scope_end", "this thread has no open scope in this runtime");
@@ -140,7 +139,7 @@ static tidei_scope *holder(tidei_thread *t, tidei_handle *h) {
 tide_array *tide_scope_keep(tide_array *a) {
     if (!a) return NULL;
     tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
-    tide_runtime *rt = h ? atomic_load(&h->deaths->rt) : NULL;
+    tidei_runtime *rt = h ? atomic_load(&h->deaths->rt) : NULL;
     if (!rt) {
         tidei_fail(h ? TIDE_E_CLOSED : TIDE_E_FREED, "tide_scope_keep",
                    h ? "the runtime was closed" : "use of a freed array");

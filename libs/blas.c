@@ -63,7 +63,7 @@ static tidei_use use_of(int nbatch, const int64_t *batch, const tidei_matrix *x,
         .st = x->st, .offset = (size_t)low * size, .bytes = (size_t)(high - low) * size, .mode = mode};
 }
 
-static bool on_cuda(const tide_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
+static bool on_cuda(const tidei_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
 
 /* ---- products ---- */
 
@@ -94,7 +94,7 @@ void tidei_gemm_simplify(tidei_gemm *g) {
     g->nbatch--;
 }
 
-tide_status tidei_gemm_batched(tide_stream *s, tidei_gemm *g, const char *op) {
+tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op) {
     tidei_check(g->m >= 1 && g->n >= 1 && g->k >= 1 && !g->c.trans && tidei_gemm_takes(s->dev, g->dtype));
     tidei_gemm_simplify(g);
     const unsigned update = TIDEI_WRITE | (tidei_is_zero(g->beta) ? 0 : TIDEI_READ);
@@ -158,7 +158,7 @@ bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g) {
 
 /* One matrix that many vectors meet is read once in a product. Else OpenBLAS's calls one after the other cost nothing, while cuBLAS has
 ** batches of products alone; but to two long vectors a product gives a small part of the device. */
-static bool goes_as_gemm(const tide_stream *s, const tidei_blas *x, tidei_gemm *g) {
+static bool goes_as_gemm(const tidei_stream *s, const tidei_blas *x, tidei_gemm *g) {
     int64_t count = 1;
     if (x->nbatch == 0) return false;
     if (!on_cuda(s)) return as_rows(x, g);
@@ -172,7 +172,7 @@ static tidei_use routine_use(const tidei_blas *x, const tidei_matrix *at, int wh
     return use_of(x->nbatch, x->batch, at, e.rows, e.cols, t, mode);
 }
 
-tide_status tidei_blas_run(tide_stream *s, const tidei_blas *given, const char *op) {
+tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *given, const char *op) {
     tidei_blas x = *given;
     tidei_matrix *const all[] = {&x.a, &x.c, &x.b};
     tidei_gemm g;

@@ -31,7 +31,7 @@ bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 
 /* Submits the products to s, between tidei_gemm_begin and end; g is simplified on the way. May allocate a workspace and climb.
 ** TIDE_E_UNSUPPORTED where the device's library is not installed, saying which and how to get it. */
-tide_status tidei_gemm_batched(tide_stream *s, tidei_gemm *g, const char *op);
+tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op);
 
 /* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is under way that needs it, so
 ** what letting go of it gave would be wanted back at once. */
@@ -77,7 +77,7 @@ typedef struct tidei_blas {
 
 /* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; what never becomes a product (AXPY, NRM2, TRSM)
 ** need not stand between begin and end. */
-tide_status tidei_blas_run(tide_stream *s, const tidei_blas *x, const char *op);
+tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *x, const char *op);
 /* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of those only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
 /* The matrix that an operand is: x->a, x->c, x->b by `which` 0, 1, 2, the order of uses. */
@@ -108,11 +108,13 @@ bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const ti
 
 /* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a, c, b, those that there are, in
 ** tidei_blas's; of a, b, c in tidei_gemm's, which stands between tidei_gemm_begin and end. */
-tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
-tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
-tide_status tidei_blas_host(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);
-tide_status tidei_blas_cuda(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n, const char *op);
+tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
+tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
+tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
+                            const char *op);
+tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
+                            const char *op);
 /* A workspace for a call of cuBLAS whose results take so many bytes. */
-tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *op, tidei_storage **out);
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op, tidei_storage **out);
 
 #endif

@@ -107,7 +107,7 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 
 /* Always the same for the same wish, so that results repeat; a small one where memory is short. Under a limit it is a small part
 ** of that: what makes a product a little faster must not make anything climb. */
-tide_status tidei_cublas_workspace(tide_stream *s, double results, const char *op, tidei_storage **out) {
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op, tidei_storage **out) {
     double want = WORKSPACE_SPLITS * results;
     size_t limit = atomic_load(&s->dev->limit), library = atomic_load(&s->dev->library),
            most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN * WORKSPACE_MIN;
@@ -146,7 +146,7 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
 }
 
 /* The handle first: a workspace takes what it leaves. */
-tide_status tidei_gemm_cuda(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
     job j;
     memcpy(j.uses, uses, 3 * sizeof *uses);
     j.g = g;

@@ -74,7 +74,7 @@ static bool fit_ld(tidei_matrix *x, int64_t rows, int64_t cols) {
 
 _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are bounded");
 
-tide_status tidei_gemm_host(tide_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
     call x = {.g = *g};
     if (!fit_ld(&x.g.a, g->m, g->k) || !fit_ld(&x.g.b, g->k, g->n) || !fit_ld(&x.g.c, g->m, g->n))
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "OpenBLAS takes rows of less than 2^31 elements");

@@ -44,7 +44,7 @@ typedef struct table {
 } table;
 
 struct tidei_handles {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_reclaimable reclaim;
     _Atomic size_t cap;
     unsigned n;
@@ -82,7 +82,7 @@ static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstr
 
 /* Where it is current already it only has to stay so: pushing and popping cost more than asking. */
 static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
-    tide_stream *own =
+    tidei_stream *own =
         d->stream0; /* not the call's, which may be CUDA's default one, of whatever context is current */
     tidei_dstream *ds = own->ds;
     tidei_cu_ctx ours, now = NULL;
@@ -587,7 +587,7 @@ tide_status tidei_library_ask(const tidei_library_call *c,
 
 /* ---- figures ---- */
 
-void tidei_handles_set_cap(tide_runtime *rt, size_t bytes) {
+void tidei_handles_set_cap(tidei_runtime *rt, size_t bytes) {
     atomic_store(&tidei_libs_of(rt)->handles->cap, bytes);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) keep_to_cap(d, table_of(d));
 }
@@ -609,7 +609,7 @@ void tidei_handles_figures(tidei_dev *d, const tidei_handle_kind *kind, tidei_ha
 
 /* ---- opening and closing ---- */
 
-tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out) {
+tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out) {
     size_t bytes = sizeof(tidei_handles) + rt->ndevs * sizeof(table);
     tidei_handles *h = tidei_host_alloc(rt, bytes);
     if (!h) return tidei_fail_host_memory("tide_open", bytes);

@@ -35,7 +35,7 @@ typedef struct tidei_handle_kind {
 } tidei_handle_kind;
 
 typedef struct tidei_handles tidei_handles; /* the caches of a runtime */
-tide_status tidei_handles_open(tide_runtime *rt, tidei_handles **out);
+tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out);
 void tidei_handles_close(tidei_handles *h); /* no call is under way */
 
 /* A call of a library as work on a stream. `uses` are its operands; with `workspace` the last of them is what set_workspace is
@@ -46,7 +46,7 @@ void tidei_handles_close(tidei_handles *h); /* no call is under way */
 typedef struct tidei_library_call {
     const tidei_handle_kind *kind;
     const void *lib;
-    tide_stream *s;
+    tidei_stream *s;
     const tidei_use *uses;
     unsigned n;
     bool workspace;
@@ -76,7 +76,7 @@ void tidei_library_unkeep(tidei_dev *d, const tidei_handle_kind *kind);
 tide_status tidei_library_provide(const tidei_library_call *c);
 
 /* Another cap (TIDE_HANDLE_CACHE) on what idle handles of a device hold together, for all devices of the runtime, at once. */
-void tidei_handles_set_cap(tide_runtime *rt, size_t bytes);
+void tidei_handles_set_cap(tidei_runtime *rt, size_t bytes);
 
 /* For status texts and tests: handles that exist on the device, those of them outside a call, and the bytes of each. */
 typedef struct tidei_handle_figures {

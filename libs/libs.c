@@ -2,14 +2,14 @@
 #include "libs/libs.h"
 #include "libs/handles.h"
 
-tide_status tidei_libs_open(tide_runtime *rt) {
+tide_status tidei_libs_open(tidei_runtime *rt) {
     tidei_libs *l = tidei_host_alloc(rt, sizeof *l);
     if (!l) return tidei_fail_host_memory("tide_open", sizeof *l);
     rt->libs = l;
     return tidei_handles_open(rt, &l->handles);
 }
 
-void tidei_libs_close(tide_runtime *rt) {
+void tidei_libs_close(tidei_runtime *rt) {
     tidei_libs *l = tidei_libs_of(rt);
     if (!l) return;
     tidei_handles_close(l->handles);

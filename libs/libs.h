@@ -8,9 +8,9 @@
 typedef struct tidei_libs {
     struct tidei_handles *handles;
 } tidei_libs;
-static inline tidei_libs *tidei_libs_of(tide_runtime *rt) { return rt->libs; }
+static inline tidei_libs *tidei_libs_of(tidei_runtime *rt) { return rt->libs; }
 
-tide_status tidei_libs_open(tide_runtime *rt); /* opens nothing yet: libraries are loaded at their first use */
-void tidei_libs_close(tide_runtime *rt);
+tide_status tidei_libs_open(tidei_runtime *rt); /* opens nothing yet: libraries are loaded at their first use */
+void tidei_libs_close(tidei_runtime *rt);
 
 #endif

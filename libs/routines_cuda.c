@@ -146,7 +146,7 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
 }
 
 /* The handle first: a workspace takes what it leaves. TRSM is products inside. */
-tide_status tidei_blas_cuda(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
+tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op) {
     job j = {.x = x};
     tidei_use all[4];

@@ -192,7 +192,7 @@ static bool fit_ld(const tidei_blas *x, tidei_matrix *at, int which) {
 
 _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are bounded");
 
-tide_status tidei_blas_host(tide_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
+tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op) {
     call c = {.x = *x};
     tidei_matrix *const all[] = {&c.x.a, &c.x.c, &c.x.b};

@@ -98,13 +98,13 @@ static bool makes_sense(const tidei_lapack *x) {
     return ok;
 }
 
-static bool on_cuda(tide_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
+static bool on_cuda(tidei_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
 
-bool tidei_lapack_narrow(tide_stream *s, const tidei_lapack *x) {
+bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x) {
     return on_cuda(s) && tidei_lapack_narrow_cuda(x);
 }
 
-tide_status tidei_lapack_run(tide_stream *s, const tidei_lapack *x, const char *op) {
+tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op) {
     tidei_check(makes_sense(x));
     if (!makes_sense(x))
         return tidei_fail(TIDE_E_INVALID, op, "%s with sizes it cannot have", tidei_lapack_name(x));

@@ -63,16 +63,16 @@ typedef struct tidei_lapack {
 
 /* Submits the routine to s. May allocate workspaces and climb. TIDE_E_UNSUPPORTED where the device's library is not installed,
 ** saying which and how to get it, or where sizes are beyond what it counts in. */
-tide_status tidei_lapack_run(tide_stream *s, const tidei_lapack *x, const char *op);
+tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op);
 
 /* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the widening. */
-bool tidei_lapack_narrow(tide_stream *s, const tidei_lapack *x);
+bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);
 
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
 
 /* ---- the two sides (solver_host.c, solver_cuda.c) ---- */
-tide_status tidei_lapack_host(tide_stream *s, const tidei_lapack *x, const char *op);
-tide_status tidei_lapack_cuda(tide_stream *s, const tidei_lapack *x, const char *op);
+tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op);
+tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char *op);
 bool tidei_lapack_narrow_cuda(const tidei_lapack *x);
 /* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those unused are left out. Returns how many. `at`
 ** (may be NULL) receives which operand each is, 0 to 4. */

@@ -144,7 +144,7 @@ enum { A, B, C, D, INFO, OPERANDS };
 typedef struct job {
     const tidei_lapack *x;
     const char *op;
-    tide_stream *s;
+    tidei_stream *s;
     const tidei_cusolver_table *solver;
     const tidei_cublas_table *blas; /* NULL: not needed */
     const tidei_lapack_way *way;    /* the present one */
@@ -398,7 +398,7 @@ static tide_status run_way(job *j, const tidei_lapack_way *way, bool first) {
     return status;
 }
 
-tide_status tidei_lapack_cuda(tide_stream *s, const tidei_lapack *x, const char *op) {
+tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char *op) {
     job j = {.x = x, .op = op, .s = s};
     tide_status status = tidei_cusolver_load(op, &j.solver);
     if (status != TIDE_OK) return status;

@@ -20,7 +20,7 @@ typedef struct tidei_lapack_call {
     const tidei_lapack *x;
     const tidei_cusolver_table *solver;
     const tidei_cublas_table *blas;
-    tide_stream *s;
+    tidei_stream *s;
     void *handle;                 /* of the way's library */
     tidei_cusolver_params params; /* NULL where that is cuBLAS */
     tidei_cuda_data_type type, real;

@@ -240,7 +240,7 @@ static tide_status fill_in(call *c, const char *op) {
     return TIDE_OK;
 }
 
-tide_status tidei_lapack_host(tide_stream *s, const tidei_lapack *x, const char *op) {
+tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op) {
     call c = {.x = *x};
     tidei_use uses[6];
     tidei_storage *space = NULL;

@@ -124,18 +124,18 @@ uint64_t tidei_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void *tidei_host_take(tide_runtime *rt, size_t bytes) {
+void *tidei_host_take(tidei_runtime *rt, size_t bytes) {
     return !rt || !rt->host.alloc ? malloc(bytes) : rt->host.alloc(rt->host.user, bytes);
 }
 
-void *tidei_host_alloc(tide_runtime *rt, size_t bytes) {
+void *tidei_host_alloc(tidei_runtime *rt, size_t bytes) {
     if (!bytes) bytes = 1;
     /* malloc and memset: glibc's calloc passes the thread's cache by and costs 250 instructions more. */
     void *p = tidei_host_take(rt, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-void tidei_host_free(tide_runtime *rt, void *p) {
+void tidei_host_free(tidei_runtime *rt, void *p) {
     if (!p) return;
     if (!rt || !rt->host.free)
         free(p);
@@ -143,9 +143,9 @@ void tidei_host_free(tide_runtime *rt, void *p) {
         rt->host.free(rt->host.user, p);
 }
 
-bool tidei_log_wants(tide_runtime *rt, int level) { return rt && rt->log && level <= rt->set.log_level; }
+bool tidei_log_wants(tidei_runtime *rt, int level) { return rt && rt->log && level <= rt->set.log_level; }
 
-void tidei_log(tide_runtime *rt, int level, const char *fmt, ...) {
+void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
     if (!tidei_log_wants(rt, level)) return;
     char line[MESSAGE_MAX];
     va_list ap;

@@ -16,6 +16,8 @@
 #include <tide/base.h>
 #include <tide/runtime.h>
 
+typedef struct tidei_runtime tidei_runtime; /* what a tide_runtime refers to (refs.h): runtime/runtime.h */
+
 #define TIDEI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define TIDEI_KIB      ((size_t)1 << 10)
 #define TIDEI_MIB      ((size_t)1 << 20)
@@ -57,9 +59,9 @@ static inline void tidei_pause(void) {
 uint64_t tidei_now_ns(void); /* monotonic */
 
 /* Host memory through the runtime's hook (rt may be NULL: malloc). Zeroed; NULL when exhausted, with no error set. */
-void *tidei_host_alloc(tide_runtime *rt, size_t bytes);
-void *tidei_host_take(tide_runtime *rt, size_t bytes); /* the same, not zeroed; bytes > 0 */
-void tidei_host_free(tide_runtime *rt, void *p);
+void *tidei_host_alloc(tidei_runtime *rt, size_t bytes);
+void *tidei_host_take(tidei_runtime *rt, size_t bytes); /* the same, not zeroed; bytes > 0 */
+void tidei_host_free(tidei_runtime *rt, void *p);
 
 /* Sets the thread's error record and returns `s`. `op` is the public operation ("tide_add"), static or TLS-lived text. */
 __attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...);
@@ -83,8 +85,8 @@ static inline void tidei_error_save(tidei_saved_error *e) {
 void tidei_error_restore(const tidei_saved_error *e);
 
 /* One line to the runtime's log, if its level lets it through. No lock may be held. */
-__attribute__((format(printf, 3, 4))) void tidei_log(tide_runtime *rt, int level, const char *fmt, ...);
-bool tidei_log_wants(tide_runtime *rt, int level);
+__attribute__((format(printf, 3, 4))) void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...);
+bool tidei_log_wants(tidei_runtime *rt, int level);
 
 /* "1.8 GiB" (digits = 1), "2.865 GiB" (3), "0 bytes"; returns buf. */
 const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits);

@@ -30,7 +30,7 @@ static int ordinal_of(const char *device) {
 }
 
 /* `sibling`: a device of the runtime that is open; NULL: this is the first. */
-static tide_status open_host(tide_runtime *rt, int ordinal, tidei_device *sibling, tidei_device **out) {
+static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibling, tidei_device **out) {
     tidei_device_params p = {.ordinal = ordinal,
                              .count = rt->set.host_devices,
                              .host_memory = rt->set.host_memory,
@@ -43,13 +43,13 @@ static tide_status open_host(tide_runtime *rt, int ordinal, tidei_device *siblin
     return tidei_host_open(&p, out);
 }
 
-static tide_status open_cuda(tide_runtime *rt, int ordinal, tidei_device **out) {
+static tide_status open_cuda(tidei_runtime *rt, int ordinal, tidei_device **out) {
     tidei_device_params p = {.ordinal = ordinal, .rt = rt};
     return tidei_cuda_open(&p, out);
 }
 
 /* The device that the settings name; by default cuda, and where that does not open, host, with the reason kept. */
-static tide_status open_first(tide_runtime *rt, tidei_device **out) {
+static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     bool cuda = !strncmp(rt->set.device, "cuda", 4);
     int ordinal = ordinal_of(rt->set.device);
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
@@ -60,13 +60,13 @@ static tide_status open_first(tide_runtime *rt, tidei_device **out) {
     return open_host(rt, ordinal, NULL, out);
 }
 
-static tide_status open_sibling(tide_runtime *rt, int ordinal, tidei_device **out) {
+static tide_status open_sibling(tidei_runtime *rt, int ordinal, tidei_device **out) {
     tidei_device *first = rt->devs[0].d;
     return first->info.flags & TIDEI_DEV_RUNS_HOST ? open_host(rt, ordinal, first, out)
                                                    : open_cuda(rt, ordinal, out);
 }
 
-static void init_dev(tidei_dev *d, tide_runtime *rt, unsigned index) {
+static void init_dev(tidei_dev *d, tidei_runtime *rt, unsigned index) {
     d->rt = rt;
     d->index = index;
     pthread_mutex_init(&d->pools_lock, NULL);
@@ -81,7 +81,7 @@ static tide_status open_dev(tidei_dev *d) {
     return status;
 }
 
-tide_status tidei_devices_open(tide_runtime *rt, tidei_device *first) {
+tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
     tide_status status = first ? TIDE_OK : open_first(rt, &first);
     if (status != TIDE_OK) return status;
     unsigned n = first->info.count > 0 ? (unsigned)first->info.count : 1;
@@ -119,16 +119,16 @@ static void close_dev(tidei_dev *d) {
     tidei_storage_spares_free(d);
 }
 
-static void free_streams(tide_runtime *rt) {
+static void free_streams(tidei_runtime *rt) {
     unsigned n = atomic_load(&rt->streams.n);
     for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = atomic_load(&rt->streams.at[i]);
+        tidei_stream *s = atomic_load(&rt->streams.at[i]);
         pthread_mutex_destroy(&s->lock);
         tidei_host_free(rt, s);
     }
 }
 
-void tidei_devices_close(tide_runtime *rt) {
+void tidei_devices_close(tidei_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++)
         if (rt->devs[i].d) end_work(&rt->devs[i]);
     for (unsigned i = 0; i < rt->ndevs; i++)
@@ -145,18 +145,18 @@ void tidei_devices_close(tide_runtime *rt) {
 
 /* ---- by number ---- */
 
-tidei_dev *tidei_dev_next(tide_runtime *rt, const tidei_dev *after) {
+tidei_dev *tidei_dev_next(tidei_runtime *rt, const tidei_dev *after) {
     for (unsigned i = after ? after->index + 1 : 0; i < rt->ndevs; i++)
         if (atomic_load_explicit(&rt->devs[i].open, memory_order_acquire)) return &rt->devs[i];
     return NULL;
 }
 
 int tidei_dev_number(const tidei_dev *d) {
-    const tide_runtime *rt = d->rt;
+    const tidei_runtime *rt = d->rt;
     return (int)(((unsigned)rt->devs[0].d->info.ordinal + d->index) % rt->ndevs);
 }
 
-static tidei_dev *by_number(tide_runtime *rt, int number) {
+static tidei_dev *by_number(tidei_runtime *rt, int number) {
     unsigned n = rt->ndevs, first = (unsigned)rt->devs[0].d->info.ordinal;
     return &rt->devs[((unsigned)number + n - first) % n];
 }
@@ -178,7 +178,7 @@ static tide_status open_late(tidei_dev *d, int number) {
     return status;
 }
 
-tide_status tidei_dev_get(tide_runtime *rt, int number, const char *op, tidei_dev **out) {
+tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_dev **out) {
     if (number < 0 || (unsigned)number >= rt->ndevs)
         return tidei_fail(TIDE_E_NODEVICE, op, "there is no device %d; %s is one of %u", number,
                           rt->devs[0].d->info.name, rt->ndevs);
@@ -197,25 +197,22 @@ tide_status tidei_dev_get(tide_runtime *rt, int number, const char *op, tidei_de
 
 /* ---- for users ---- */
 
-int tide_device_count(tide_runtime *rt) {
-    if (rt) return (int)rt->ndevs;
-    tidei_fail(TIDE_E_INVALID, "tide_device_count", "the runtime is NULL");
-    return -1;
+int tide_device_count(tide_runtime *ref) {
+    const tidei_runtime *rt = tidei_entered(ref, "tide_device_count");
+    return rt ? (int)rt->ndevs : -1;
 }
 
-tide_status tide_device_set(tide_runtime *rt, int device) {
+tide_status tide_device_set(tide_runtime *ref, int device) {
     TIDEI_OPERATION("tide_device_set");
     tidei_dev *d;
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_set", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+    tidei_thread *t = tidei_enter(ref, "tide_device_set");
     if (!t) return tidei_last_status();
-    tide_status status = tidei_dev_get(rt, device, "tide_device_set", &d);
+    tide_status status = tidei_dev_get(t->dev->rt, device, "tide_device_set", &d);
     if (status == TIDE_OK) tidei_thread_go(t, d);
     return status;
 }
 
-int tide_device_current(tide_runtime *rt) {
-    if (!rt) tidei_fail(TIDE_E_INVALID, "tide_device_current", "the runtime is NULL");
-    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+int tide_device_current(tide_runtime *ref) {
+    const tidei_thread *t = tidei_enter(ref, "tide_device_current");
     return t ? tidei_dev_number(t->dev) : -1;
 }

@@ -19,14 +19,14 @@ typedef struct tidei_storage tidei_storage;
 
 /* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL) the one that the settings
 ** name. */
-tide_status tidei_devices_open(tide_runtime *rt, tidei_device *first);
-void tidei_devices_close(tide_runtime *rt);
+tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first);
+void tidei_devices_close(tidei_runtime *rt);
 /* The one of that number, opened if it is not yet. TIDE_E_NODEVICE where there is none. */
-tide_status tidei_dev_get(tide_runtime *rt, int number, const char *op, tidei_dev **out);
+tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_dev **out);
 int tidei_dev_number(const tidei_dev *d);
 size_t tidei_limit_of(const tidei_dev *d, size_t bytes); /* as it is kept: in whole pages */
 /* The next open one, from NULL on; NULL: there are no more. */
-tidei_dev *tidei_dev_next(tide_runtime *rt, const tidei_dev *after);
+tidei_dev *tidei_dev_next(tidei_runtime *rt, const tidei_dev *after);
 
 /* Whether work of d may use the storage, as far as is known already. */
 bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st);

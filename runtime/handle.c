@@ -78,7 +78,7 @@ static void put(tidei_spare *spare, tidei_handle *h) {
 
 /* ---- a handle's life ---- */
 
-tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay) {
+tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay) {
     if (!spare->first && !fetch(spare)) return NULL;
     tidei_handle *h = spare->first;
     spare->first = h->next;
@@ -118,7 +118,7 @@ static tidei_handle *quarantine(tidei_handle *h) {
 
 /* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours: later reports leave it
 ** alone. At debug level 1 it stays out of use for a while, so that a stale pointer to it keeps failing as one. */
-static void recycle(tide_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
+static void recycle(tidei_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
     bool counted =
         h->home == &h->cell; /* else the dead cell lies in another heap, and is its owner's to quarantine */
     bool keep = counted && rt && rt->set.debug;
@@ -167,7 +167,7 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     if (q) push(q, youngest, oldest);
 }
 
-static void run_notes(tide_runtime *rt, tidei_death_note *n) {
+static void run_notes(tidei_runtime *rt, tidei_death_note *n) {
     while (n) {
         tidei_death_note *next = n->next;
         n->fn(n->user);
@@ -182,7 +182,7 @@ __attribute__((noinline)) static void wait_while_held(tidei_handle *h) {
 }
 
 /* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
-static tidei_storage *let_go(tide_runtime *rt, tidei_handle *h) {
+static tidei_storage *let_go(tidei_runtime *rt, tidei_handle *h) {
     tidei_storage *st = h->st;
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (tidei_unlikely(w & (TIDEI_DRAINED | TIDEI_HELD))) {
@@ -195,7 +195,7 @@ static tidei_storage *let_go(tide_runtime *rt, tidei_handle *h) {
 }
 
 /* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
-static bool bury(tide_runtime *rt, tidei_handle *h, tidei_spare *spare) {
+static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (!(w & TIDEI_DRAINED)) {
         tidei_death_note *notes = h->notes;
@@ -227,7 +227,7 @@ static tidei_handle *take_all(tidei_deaths *q) {
 
 /* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache:
 ** what the next step touches of all of them is fetched before it begins, so that they are waited for together. */
-static size_t let_go_all(tide_runtime *rt, tidei_handle *const *h, unsigned n) {
+static size_t let_go_all(tidei_runtime *rt, tidei_handle *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
     size_t bytes = 0;
@@ -255,7 +255,7 @@ static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
 
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
 ** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
-static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials) {
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials) {
     size_t bytes = 0;
     uint64_t recycled = 0;
     tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
@@ -282,7 +282,7 @@ static size_t drain_queue(tide_runtime *rt, tidei_deaths *q, tidei_spare *spare,
     return bytes;
 }
 
-size_t tidei_drain(tide_runtime *rt) {
+size_t tidei_drain(tidei_runtime *rt) {
     if (!tidei_deaths_pending(rt->deaths)) return 0;
     tidei_thread *t = tidei_thread_get(rt);
     if (!t || t->depth_drain) return 0;
@@ -315,7 +315,7 @@ static tidei_deaths *idle_queue(void) {
     return NULL;
 }
 
-tidei_deaths *tidei_deaths_open(tide_runtime *rt) {
+tidei_deaths *tidei_deaths_open(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
     tidei_deaths *q = idle_queue();
     if (!q && (q = calloc(1, sizeof *q))) {
@@ -445,7 +445,7 @@ static void report_dead(tidei_handle *h, void *count) {
 
 /* A report of another thread may be between its two steps: its handle is marked, and will be pushed. */
 void tidei_deaths_end(tidei_deaths *q) {
-    tide_runtime *rt = atomic_load(&q->rt);
+    tidei_runtime *rt = atomic_load(&q->rt);
     tidei_thread *t = tidei_thread_get(rt);
     tidei_spare spare = {NULL, 0};
     tidei_saved_error e;

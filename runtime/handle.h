@@ -48,7 +48,7 @@ typedef struct tidei_death_note { /* a callback of tide_on_death */
 /* A runtime's death queue. Outlives the runtime: reports may come later. */
 typedef struct tidei_deaths {
     _Atomic(struct tidei_handle *) head; /* push by CAS, taken whole by exchange */
-    _Atomic(tide_runtime *) rt;          /* NULL once closed */
+    _Atomic(tidei_runtime *) rt;         /* NULL once closed */
     _Atomic uint64_t handles;  /* not yet recycled, or more: what a drain recycles is taken off at its end */
     struct tidei_deaths *next; /* in the process's list of queues, which only grows; reused when handles == 0 */
     bool claimed;              /* somebody empties it, to use it again; under the process's lock of handles */
@@ -89,7 +89,7 @@ typedef struct tidei_spare {
 void tidei_spare_give(tidei_spare *spare); /* all of them to the process: before the thread's record goes */
 
 /* A handle with generation and LIVE state; no cell yet. Takes over the storage reference. NULL: host memory exhausted. */
-tidei_handle *tidei_handle_new(tide_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay);
+tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay);
 static inline tidei_handle *tidei_cell_handle(const tide_array *cell) { return (tidei_handle *)~cell->hidden; }
 static inline uint64_t tidei_handle_generation(tidei_handle *h) {
     return atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS;
@@ -105,7 +105,7 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags); /* in t
 
 /* Empties the queue: storages back to their pools, callbacks run. Returns bytes whose storages were released. At safe
 ** points only; does nothing when called from inside itself. */
-size_t tidei_drain(tide_runtime *rt);
+size_t tidei_drain(tidei_runtime *rt);
 static inline bool tidei_deaths_pending(tidei_deaths *q) {
     return atomic_load_explicit(&q->head, memory_order_relaxed) != NULL;
 }
@@ -127,7 +127,7 @@ typedef struct tidei_idle {
 bool tidei_handle_away(
     tidei_handle *h); /* within tidei_each_handle: whether it is a live array whose storage is spilled */
 size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room);
-tidei_deaths *tidei_deaths_open(tide_runtime *rt);
+tidei_deaths *tidei_deaths_open(tidei_runtime *rt);
 /* Every handle left loses its storage, and its callbacks run, as in any drain: while the runtime still has all its floors,
 ** so that a callback may call what it may call elsewhere. */
 void tidei_deaths_end(tidei_deaths *q);

@@ -15,7 +15,7 @@ bool tidei_kind_parse(const char *text, tidei_mem_kind *out) {
 
 /* ---- the second budget ---- */
 
-void tidei_host_budget_init(tide_runtime *rt) {
+void tidei_host_budget_init(tidei_runtime *rt) {
     size_t half = tidei_host_default_memory();
     rt->host_budget.limit = half;
     if (*rt->set.host_limit) tidei_parse_bytes(rt->set.host_limit, 2 * half, &rt->host_budget.limit);
@@ -54,7 +54,7 @@ void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
 
 /* Two threads may come at once: one's pool stays. */
 static tide_status open_pool(tidei_dev *d, tidei_mem_kind kind, tidei_pool **out) {
-    tide_pool *x;
+    tidei_user_pool *x;
     tidei_pool *none = NULL;
     tide_status status = tidei_pools_open_kind(d, kind, &x);
     if (status != TIDE_OK) return status;
@@ -187,14 +187,15 @@ static void kind_figures(tidei_dev *d, tidei_mem_kind kind, tide_memory_figures 
     f->backed += ps.backed;
 }
 
-tide_status tide_memory_info(tide_runtime *rt, tide_memory_information *out) {
-    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "the runtime or out is NULL");
+tide_status tide_memory_info(tide_runtime *ref, tide_memory_information *out) {
+    tidei_thread *t = tidei_enter(ref, "tide_memory_info");
+    if (!t) return tidei_last_status();
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "out is NULL");
     if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
         return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "struct_size is %zu; this library knows up to %zu",
                           out->struct_size, sizeof *out);
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
+    tidei_runtime *rt = d->rt;
     tidei_drain(rt);
     tidei_pools_look(d, false);
     tidei_pools_settle(d);

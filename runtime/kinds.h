@@ -18,7 +18,7 @@
 #define TIDEI_KINDS_ON_HOST   (TIDEI_KIND_BIT(TIDEI_MEM_PINNED) | TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED))
 #define TIDEI_KINDS_ALL       (TIDEI_KINDS_ON_DEVICE | TIDEI_KINDS_ON_HOST)
 
-/* The host's memory in a runtime's arrays. In tide_runtime. */
+/* The host's memory in a runtime's arrays. In tidei_runtime. */
 typedef struct tidei_host_budget {
     size_t limit; /* on `backed`; fixed once open */
     _Atomic size_t backed, live;
@@ -26,7 +26,7 @@ typedef struct tidei_host_budget {
 } tidei_host_budget;
 
 /* Reads the limit from the settings. */
-void tidei_host_budget_init(tide_runtime *rt);
+void tidei_host_budget_init(tidei_runtime *rt);
 
 static inline bool tidei_on_device(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
 static inline bool tidei_on_host(tidei_mem_kind kind) { return kind != TIDEI_MEM_DEVICE; }

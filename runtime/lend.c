@@ -38,7 +38,7 @@ static lent **bucket_of(lent **bucket, size_t buckets, tidei_addr addr) {
 }
 
 /* Under the shard's lock. Without memory a full table serves on, slower; an empty one does not. */
-static bool grow(tide_runtime *rt, struct shard *s) {
+static bool grow(tidei_runtime *rt, struct shard *s) {
     size_t more = s->buckets ? 2 * s->buckets : FEWEST;
     if (s->n < s->buckets) return true;
     lent **bucket = tidei_host_alloc(rt, more * sizeof *bucket);
@@ -56,7 +56,7 @@ static bool grow(tide_runtime *rt, struct shard *s) {
     return true;
 }
 
-static tide_status enter(tide_runtime *rt, tidei_storage *st) {
+static tide_status enter(tidei_runtime *rt, tidei_storage *st) {
     struct shard *s = shard_of(rt->loans, st->addr);
     lent *x = tidei_host_alloc(rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("tide_pool_malloc", sizeof *x);
@@ -77,7 +77,7 @@ static tide_status enter(tide_runtime *rt, tidei_storage *st) {
 }
 
 /* The storage, which is no longer in the table; NULL: nothing is lent there. */
-static tidei_storage *leave(tide_runtime *rt, tidei_addr addr) {
+static tidei_storage *leave(tidei_runtime *rt, tidei_addr addr) {
     struct shard *s = shard_of(rt->loans, addr);
     lent *x = NULL;
     pthread_mutex_lock(&s->lock);
@@ -96,14 +96,14 @@ static tidei_storage *leave(tide_runtime *rt, tidei_addr addr) {
     return st;
 }
 
-tide_status tidei_loans_open(tide_runtime *rt) {
+tide_status tidei_loans_open(tidei_runtime *rt) {
     rt->loans = tidei_host_alloc(rt, sizeof *rt->loans);
     if (!rt->loans) return tidei_fail_host_memory("tide_open", sizeof *rt->loans);
     for (unsigned i = 0; i < SHARDS; i++) pthread_mutex_init(&rt->loans->shard[i].lock, NULL);
     return TIDE_OK;
 }
 
-void tidei_loans_close(tide_runtime *rt) {
+void tidei_loans_close(tidei_runtime *rt) {
     for (unsigned i = 0; i < SHARDS && rt->loans; i++) {
         struct shard *s = &rt->loans->shard[i];
         for (size_t b = 0; b < s->buckets; b++)
@@ -123,7 +123,7 @@ void tidei_loans_close(tide_runtime *rt) {
 /* ---- the hook ---- */
 
 /* The stream's later work comes after all that is pending on the block. */
-static tide_status order_after(tide_stream *s, tidei_storage *st) {
+static tide_status order_after(tidei_stream *s, tidei_storage *st) {
     if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
     tide_status status = tidei_stream_usable(s);
     if (status != TIDE_OK) status = tidei_device_failed(s, status, "tide_pool_malloc");
@@ -134,7 +134,7 @@ static tide_status order_after(tide_stream *s, tidei_storage *st) {
 }
 
 /* The block's uses end with what is queued on s now. A stream that is gone has completed all of it. */
-static void end_uses(tide_stream *s, tidei_storage *st) {
+static void end_uses(tidei_stream *s, tidei_storage *st) {
     bool known = true;
     pthread_mutex_lock(&s->lock);
     if (s->ds) {
@@ -146,18 +146,25 @@ static void end_uses(tide_stream *s, tidei_storage *st) {
     if (!known) tidei_stream_wait(s, true);
 }
 
-static tidei_thread *check_in(tide_pool *x, tide_stream *s, const char *op) {
-    if (x && (!s || s->dev == x->dev)) return tidei_thread_get(x->dev->rt);
-    tidei_fail(TIDE_E_INVALID, op, "the pool is NULL, or the stream is another device's");
-    return NULL;
+/* The pool, and the stream to use on its device; false with the error set. */
+static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei_user_pool **x, tidei_stream **s) {
+    tidei_thread *t = NULL;
+    *x = tidei_user_pool_find(pool, op);
+    if (*x) t = tidei_thread_get((*x)->dev->rt);
+    *s = t && stream ? tidei_stream_find(stream, op) : NULL;
+    if (!t || (stream && !*s)) return false;
+    if (!stream) *s = tidei_thread_stream_on(t, (*x)->dev);
+    if ((*s)->dev == (*x)->dev) return true;
+    tidei_fail(TIDE_E_INVALID, op, "the stream is another device's");
+    return false;
 }
 
-void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
+void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *stream) {
     TIDEI_OPERATION("tide_pool_malloc");
-    tidei_thread *t = check_in(x, s, "tide_pool_malloc");
     tidei_storage *st;
-    if (!t) return NULL;
-    if (!s) s = tidei_thread_stream_on(t, x->dev);
+    tidei_user_pool *x;
+    tidei_stream *s;
+    if (!check_in(pool, stream, "tide_pool_malloc", &x, &s)) return NULL;
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK) return NULL;
     tidei_storage_pin(st); /* from here on the address stays, once whoever moved it before is done */
     tidei_moves_wait(&st->dev->rt->moves);
@@ -167,17 +174,17 @@ void *tide_pool_malloc(tide_pool *x, size_t bytes, tide_stream *s) {
     return NULL;
 }
 
-void tide_pool_free(tide_pool *x, void *ptr, tide_stream *s) {
+void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *stream) {
     TIDEI_OPERATION("tide_pool_free");
-    if (!ptr || tidei_forked()) return;
-    tidei_thread *t = check_in(x, s, "tide_pool_free");
-    if (!t) return;
+    tidei_user_pool *x;
+    tidei_stream *s;
+    if (!ptr || tidei_forked() || !check_in(pool, stream, "tide_pool_free", &x, &s)) return;
     tidei_storage *st = leave(x->dev->rt, (uintptr_t)ptr);
     if (!st) {
         tidei_fail(TIDE_E_INVALID, "tide_pool_free", "no block of this runtime's pools is lent at %p", ptr);
         return;
     }
-    end_uses(s ? s : tidei_thread_stream_on(t, x->dev), st);
+    end_uses(s, st);
     tidei_storage_unpin(st);
     tidei_storage_release(st);
 }

@@ -6,7 +6,7 @@
 
 typedef struct tidei_loans tidei_loans;
 
-tide_status tidei_loans_open(tide_runtime *rt);
-void tidei_loans_close(tide_runtime *rt); /* returns what is still lent; before the pools close */
+tide_status tidei_loans_open(tidei_runtime *rt);
+void tidei_loans_close(tidei_runtime *rt); /* returns what is still lent; before the pools close */
 
 #endif

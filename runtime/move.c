@@ -10,20 +10,20 @@ void tidei_moves_wait(tidei_moves *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
-void tidei_moves_begin(tide_runtime *rt) {
+void tidei_moves_begin(tidei_runtime *rt) {
     pthread_mutex_lock(&rt->moves.lock);
     atomic_store(&rt->moves.moving, true);
     pthread_mutex_lock(&rt->streams.lock); /* a stream that is opened later finds the flag too */
     unsigned n = atomic_load(&rt->streams.n);
     pthread_mutex_unlock(&rt->streams.lock);
     for (unsigned i = 0; i < n; i++) {
-        tide_stream *s = atomic_load_explicit(&rt->streams.at[i], memory_order_acquire);
+        tidei_stream *s = atomic_load_explicit(&rt->streams.at[i], memory_order_acquire);
         pthread_mutex_lock(&s->lock); /* whoever opens a window from now on finds the flag */
         pthread_mutex_unlock(&s->lock);
     }
 }
 
-void tidei_moves_end(tide_runtime *rt) {
+void tidei_moves_end(tidei_runtime *rt) {
     tidei_moves *m = &rt->moves;
     atomic_fetch_add(&m->done, 1);
     atomic_store(&m->moving, false);
@@ -69,7 +69,7 @@ static void readdress(void *owner, tidei_addr addr) {
 
 /* ---- the work ---- */
 
-tide_status tidei_moves_follow(tide_stream *s, const tidei_stamp *x, unsigned n) {
+tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n) {
     tide_status status = TIDE_OK;
     for (unsigned i = 0; i < n && status == TIDE_OK; i++)
         if (!tidei_stamp_covered(s, x[i]))
@@ -77,7 +77,7 @@ tide_status tidei_moves_follow(tide_stream *s, const tidei_stamp *x, unsigned n)
     return status;
 }
 
-tide_status tidei_moves_follow_uses(tide_stream *s, tidei_storage *st) {
+tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
     tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
     tidei_parts_fold(st);
@@ -107,7 +107,7 @@ static size_t together(const tidei_piece *p, size_t n) {
 
 /* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before. Once a piece has gone
 ** over the old place there is no way back: the next one that fails loses the device. */
-static tide_status copy_over_itself(tide_stream *s, const tidei_piece *p) {
+static tide_status copy_over_itself(tidei_stream *s, const tidei_piece *p) {
     tidei_device *d = s->dev->d;
     tidei_check(p->dst < p->src);
     size_t step = (size_t)(p->src - p->dst);
@@ -149,7 +149,7 @@ static void stay(const tidei_move *m, tidei_stamp x) {
 }
 
 /* As many of the moves as go at once, from the first on: all of them or none. Returns how many that are. */
-static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
+static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
                         tidei_stamp x, tide_status *status) {
     tidei_device *d = s->dev->d;
     size_t k = apart ? n : together(places, n);
@@ -164,14 +164,14 @@ static size_t move_some(tide_stream *s, const tidei_move *moves, const tidei_pie
 }
 
 /* Orders s after what is pending on the storages and where they go. */
-static tide_status order(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
+static tide_status order(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
                          size_t n) {
     tide_status status = tidei_moves_follow(s, pending, npending);
     for (size_t i = 0; i < n && status == TIDE_OK; i++) status = tidei_moves_follow_uses(s, moves[i].owner);
     return status;
 }
 
-static tide_status move(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
+static tide_status move(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
                         const tidei_piece *places, size_t n, bool apart, size_t *moved, uint64_t *tick) {
     *moved = 0;
     *tick = 0;

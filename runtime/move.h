@@ -15,7 +15,7 @@
 
 typedef struct tidei_storage tidei_storage;
 
-/* The movers of a runtime, one at a time. In tide_runtime. */
+/* The movers of a runtime, one at a time. In tidei_runtime. */
 typedef struct tidei_moves {
     pthread_mutex_t lock; /* held by who moves; streams' locks are taken under it */
     atomic_bool moving;
@@ -27,11 +27,11 @@ typedef struct tidei_moves {
 void tidei_moves_wait(tidei_moves *m);
 
 /* Between them no window is open, and nobody but the caller changes an address. No lock held. */
-void tidei_moves_begin(tide_runtime *rt);
-void tidei_moves_end(tide_runtime *rt);
+void tidei_moves_begin(tidei_runtime *rt);
+void tidei_moves_end(tidei_runtime *rt);
 /* For who moves: s comes after all of them, or after all uses of the storage, on the device. The caller holds s. */
-tide_status tidei_moves_follow(tide_stream *s, const tidei_stamp *x, unsigned n);
-tide_status tidei_moves_follow_uses(tide_stream *s, tidei_storage *st);
+tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n);
+tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st);
 /* The storage's history is x alone, which came after the rest of it: a move, or a try that failed and may still read it. Under
 ** the storage's flag. */
 void tidei_moves_be_after(tidei_storage *st, tidei_stamp x);

@@ -12,21 +12,21 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t left;
-    tide_runtime *open; /* newest first: serial numbers fall */
+    tidei_runtime *open; /* newest first: serial numbers fall */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
-void tidei_neighbours_enter(tide_runtime *rt) {
+void tidei_neighbours_enter(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
-    tide_runtime **at = &all.open; /* serial numbers may have been given in another order */
+    tidei_runtime **at = &all.open; /* serial numbers may have been given in another order */
     while (*at && (*at)->serial > rt->serial) at = &(*at)->next_open;
     rt->next_open = *at;
     *at = rt;
     pthread_mutex_unlock(&all.lock);
 }
 
-void tidei_neighbours_leave(tide_runtime *rt) {
+void tidei_neighbours_leave(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
-    for (tide_runtime **at = &all.open; *at; at = &(*at)->next_open)
+    for (tidei_runtime **at = &all.open; *at; at = &(*at)->next_open)
         if (*at == rt) {
             *at = rt->next_open;
             break;
@@ -35,18 +35,10 @@ void tidei_neighbours_leave(tide_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
-bool tidei_runtime_is_open(const tide_runtime *rt, uint64_t serial) {
-    pthread_mutex_lock(&all.lock);
-    const tide_runtime *x = all.open;
-    while (x && (x != rt || x->serial != serial)) x = x->next_open;
-    pthread_mutex_unlock(&all.lock);
-    return x != NULL;
-}
-
 /* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays open until the visit ends. */
-static tide_runtime *visit(const tide_runtime *self, uint64_t *last) {
+static tidei_runtime *visit(const tidei_runtime *self, uint64_t *last) {
     pthread_mutex_lock(&all.lock);
-    tide_runtime *rt = all.open;
+    tidei_runtime *rt = all.open;
     while (rt && (rt->serial >= *last || rt == self)) rt = rt->next_open;
     if (rt) {
         *last = rt->serial;
@@ -56,7 +48,7 @@ static tide_runtime *visit(const tide_runtime *self, uint64_t *last) {
     return rt;
 }
 
-static void end_visit(tide_runtime *rt) {
+static void end_visit(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
     if (--rt->visitors == 0) pthread_cond_broadcast(&all.left);
     pthread_mutex_unlock(&all.lock);
@@ -65,7 +57,7 @@ static void end_visit(tide_runtime *rt) {
 static size_t held(tidei_dev *d) { return atomic_load(&d->backed) + atomic_load(&d->library); }
 
 /* The bytes that its pools on the device of that name, and its idle handles, give back. */
-static size_t give_back(tide_runtime *rt, const char *name, size_t wanted) {
+static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {
     size_t given = 0;
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         if (strcmp(d->d->info.name, name) != 0 || atomic_load(&d->d->lost)) continue;
@@ -91,7 +83,7 @@ size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     uint64_t last = UINT64_MAX;
     size_t given = 0;
     if (!others_could_help(d, bytes)) return 0;
-    for (tide_runtime *rt; (rt = visit(d->rt, &last));) {
+    for (tidei_runtime *rt; (rt = visit(d->rt, &last));) {
         given += give_back(rt, d->d->info.name, bytes);
         end_visit(rt);
     }

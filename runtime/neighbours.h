@@ -6,11 +6,8 @@
 
 /* From enter to leave others may come and make the runtime's pools give back what is free. leave waits for them; a runtime
 ** that never entered may leave. */
-void tidei_neighbours_enter(tide_runtime *rt);
-void tidei_neighbours_leave(tide_runtime *rt);
-
-/* Whether that runtime, which may be gone, is open. */
-bool tidei_runtime_is_open(const tide_runtime *rt, uint64_t serial);
+void tidei_neighbours_enter(tidei_runtime *rt);
+void tidei_neighbours_leave(tidei_runtime *rt);
 
 /* A rung: the others on d's device give back what they can without collecting or waiting. Returns the bytes. */
 size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes);

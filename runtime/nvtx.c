@@ -77,7 +77,7 @@ static bool usable(void) {
     return domain || (slot.push_a && slot.pop);
 }
 
-bool tidei_nvtx_attach(tide_runtime *rt) {
+bool tidei_nvtx_attach(tidei_runtime *rt) {
     const char *path = secure_getenv("NVTX_INJECTION64_PATH"), *why = NULL;
     char text[300];
     pthread_mutex_lock(&attach_lock);

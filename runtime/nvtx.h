@@ -9,7 +9,7 @@
 
 /* Loads the tool at the first call; afterwards only answers. True: ranges have somebody to see them. A library that is
 ** none is a warning in this runtime's log. */
-bool tidei_nvtx_attach(tide_runtime *rt);
+bool tidei_nvtx_attach(tidei_runtime *rt);
 /* A range of the calling thread; they nest. Only if attached. */
 void tidei_nvtx_push(const char *name);
 void tidei_nvtx_pop(void);

@@ -6,7 +6,7 @@ static tidei_parts *parts_made(tidei_storage *st) {
     return st->parts;
 }
 
-bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tide_stream *s) {
+bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s) {
     if (tidei_use_is_part(u, s) && !parts_made(st)) return false;
     tidei_parts *p = st->parts;
     if (p && !tidei_stamps_reserve(&p->unordered, 1)) return false;
@@ -20,7 +20,7 @@ static void remove_part(tidei_parts *p, unsigned i) {
 }
 
 /* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the stream's own earlier reading. */
-static void remove_covered(tidei_parts *p, tide_stream *s, const tidei_part *x) {
+static void remove_covered(tidei_parts *p, tidei_stream *s, const tidei_part *x) {
     for (unsigned i = p->n; i-- > 0;) {
         const tidei_part *old = &p->part[i];
         bool covered = x->at.write ? tidei_stamp_covered(s, old->at) : old->at.stream == s->slot && !old->at.write;
@@ -28,7 +28,7 @@ static void remove_covered(tidei_parts *p, tide_stream *s, const tidei_part *x) 
     }
 }
 
-void tidei_parts_add(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
+void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     tidei_parts *p = st->parts;
     x.write = u->mode & TIDEI_WRITE ? 1 : 0;
     if (atomic_load_explicit(&st->unordered, memory_order_relaxed)) {
@@ -44,7 +44,7 @@ void tidei_parts_add(tidei_storage *st, const tidei_use *u, tide_stream *s, tide
     p->part[p->n++] = part;
 }
 
-void tidei_parts_replace(tidei_storage *st, tide_stream *s) {
+void tidei_parts_replace(tidei_storage *st, tidei_stream *s) {
     const tidei_part all = {.from = 0, .to = SIZE_MAX, .at.write = 1};
     remove_covered(st->parts, s, &all);
 }

@@ -30,7 +30,7 @@ struct tidei_parts {
 };
 
 /* Whether a use by s is to be kept as a part. */
-static inline bool tidei_use_is_part(const tidei_use *u, const tide_stream *s) {
+static inline bool tidei_use_is_part(const tidei_use *u, const tidei_stream *s) {
     return tidei_unlikely(u->bytes != u->st->bytes) &&
            atomic_load_explicit(&s->dev->rt->streams.n, memory_order_relaxed) > 1;
 }
@@ -39,11 +39,11 @@ static inline bool tidei_part_meets(const tidei_part *p, const tidei_use *u) {
 }
 
 /* Room for one more use by s, whole or part. False: host memory is exhausted. */
-bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tide_stream *s);
+bool tidei_parts_reserve(tidei_storage *st, const tidei_use *u, const tidei_stream *s);
 /* Adds a use by s at x. There is room. */
-void tidei_parts_add(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x);
+void tidei_parts_add(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x);
 /* A write of the whole by s takes the place of the parts that s is ordered after. */
-void tidei_parts_replace(tidei_storage *st, tide_stream *s);
+void tidei_parts_replace(tidei_storage *st, tidei_stream *s);
 /* All parts become stamps of the whole. */
 void tidei_parts_fold(tidei_storage *st);
 /* Forgets them, for something came after them all. */

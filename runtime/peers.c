@@ -66,7 +66,7 @@ static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
 
 /* By d's work, and waited for. dst or src NULL: the host's words. */
 static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, uint64_t *words, const char *op) {
-    tide_stream *s = d->stream0;
+    tidei_stream *s = d->stream0;
     tidei_addr host = (tidei_addr)(uintptr_t)words;
     bool busy;
     tidei_copy c = {.kind = !src   ? TIDEI_COPY_H2D
@@ -220,13 +220,13 @@ bool tidei_peer_possible(tidei_dev *d, tidei_storage *st) {
     return status == TIDE_OK && known == REACHED;
 }
 
-int tide_device_reaches(tide_runtime *rt, int device, int owner) {
+int tide_device_reaches(tide_runtime *ref, int device, int owner) {
     static const char op[] = "tide_device_reaches";
     TIDEI_OPERATION(op);
     tidei_dev *d, *other;
     unsigned known = REACHED;
-    if (!rt) tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
-    if (!rt || !tidei_thread_get(rt)) return -1;
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return -1;
     tide_status status = tidei_dev_get(rt, device, op, &d);
     if (status == TIDE_OK) status = tidei_dev_get(rt, owner, op, &other);
     for (int i = 0; i < 2 && status == TIDE_OK; i++)

@@ -41,7 +41,7 @@ static void raise_count(_Atomic uint64_t *x, uint64_t v) {
 }
 
 /* All tallies of a class; what came back is summed first, so that nothing is missing in what was made. */
-static void sum_class(tide_pool *x, unsigned k, tide_pool_class *c) {
+static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
     *c = (tide_pool_class){.bytes = k + 1 < TIDE_POOL_CLASSES ? (size_t)SMALLEST << k : SIZE_MAX};
     for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
         c->freed += get(&x->tallies[i].of[k].gone);
@@ -59,14 +59,14 @@ static void sum_class(tide_pool *x, unsigned k, tide_pool_class *c) {
     c->peak_bytes = get(&x->peak_bytes[k]);
 }
 
-static size_t live_with(tide_pool *x, size_t bytes, size_t live) {
+static size_t live_with(tidei_user_pool *x, size_t bytes, size_t live) {
     tidei_dev *d = x->dev;
     if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
     if (tidei_on_device(x->p->kind)) atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
     return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
 }
 
-void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
+void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live) {
     unsigned k = class_of(bytes);
     unsigned t = tally_here();
     tide_pool_class c;
@@ -79,7 +79,7 @@ void tidei_pool_made(tide_pool *x, size_t bytes, size_t live) {
     if (tidei_unlikely(n < SAMPLE_EVERY || n % SAMPLE_EVERY == 0)) sum_class(x, k, &c);
 }
 
-void tidei_pool_gone(tide_pool *x, size_t bytes) {
+void tidei_pool_gone(tidei_user_pool *x, size_t bytes) {
     unsigned k = class_of(bytes);
     unsigned t = tally_here();
     count_in(t, &x->tallies[t].of[k].gone, 1);
@@ -90,7 +90,7 @@ void tidei_pool_gone(tide_pool *x, size_t bytes) {
     tidei_pool_let_go(x);
 }
 
-static void reset_peaks(tide_pool *x) {
+static void reset_peaks(tidei_user_pool *x) {
     tidei_pool_stats ps;
     tide_pool_class c;
     x->p->ops->stats(x->p, &ps);
@@ -103,7 +103,7 @@ static void reset_peaks(tide_pool *x) {
 }
 
 void tidei_pools_reset_peaks(tidei_dev *d) {
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) reset_peaks(x);
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) reset_peaks(x);
 }
 
 /* ---- asking ---- */
@@ -122,7 +122,7 @@ static size_t room(tidei_dev *d) {
     return more / d->d->info.page_bytes * d->d->info.page_bytes;
 }
 
-static void read_figures(tide_pool *x, tide_pool_statistics *s) {
+static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
     tidei_pool_stats ps;
     tidei_pools_look(x->dev, false);
     x->p->ops->settle(x->p);
@@ -145,8 +145,8 @@ static void read_figures(tide_pool *x, tide_pool_statistics *s) {
     for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
 }
 
-tide_status tide_pool_stats(tide_pool *x, tide_pool_statistics *out) {
-    if (!x || !out) return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "the pool or out is NULL");
+static tide_status pool_stats(tidei_user_pool *x, tide_pool_statistics *out) {
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "out is NULL");
     if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
         return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "struct_size is %zu; this library knows up to %zu",
                           out->struct_size, sizeof *out);
@@ -156,6 +156,11 @@ tide_status tide_pool_stats(tide_pool *x, tide_pool_statistics *out) {
     read_figures(x, &s);
     memcpy(out, &s, out->struct_size);
     return TIDE_OK;
+}
+
+tide_status tide_pool_stats(tide_pool *ref, tide_pool_statistics *out) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_stats");
+    return x ? pool_stats(x, out) : tidei_last_status();
 }
 
 /* ---- as a text ---- */
@@ -175,7 +180,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char
 
 static const char *size_text(char b[32], size_t bytes) { return tidei_format_bytes(b, 32, bytes, 3); }
 
-static void put_figures(struct text *t, const tide_pool *x, const tide_pool_statistics *s) {
+static void put_figures(struct text *t, const tidei_user_pool *x, const tide_pool_statistics *s) {
     char b[4][32];
     put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name, size_text(b[0], s->backed));
     put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live), size_text(b[1], s->peak_live),
@@ -200,10 +205,11 @@ static void put_class(struct text *t, const tide_pool_class *c) {
         size_text(b[3], c->allocated_bytes));
 }
 
-size_t tide_pool_summary(tide_pool *x, char *buf, size_t cap) {
+size_t tide_pool_summary(tide_pool *ref, char *buf, size_t cap) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_summary");
     tide_pool_statistics s = {.struct_size = sizeof s};
     struct text t = {buf, cap, 0};
-    if (tide_pool_stats(x, &s) != TIDE_OK) return 0;
+    if (!x || pool_stats(x, &s) != TIDE_OK) return 0;
     put_figures(&t, x, &s);
     put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated", "freed",
         "bytes", "at most", "allocated");

@@ -33,11 +33,13 @@ static const struct tidei_pool_ops *default_ops(const tidei_dev *d) {
 
 /* ---- opening ---- */
 
-static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind, tide_pool **out) {
-    tide_pool *x = tidei_host_alloc(d->rt, sizeof *x);
+static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind, tidei_user_pool **out) {
+    tidei_user_pool *x = tidei_host_alloc(d->rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("a pool", sizeof *x);
-    tide_status status = w.ops->open(d, kind, &x->p);
+    x->ref = tidei_ref_new(TIDEI_REF_POOL, x, d->rt);
+    tide_status status = x->ref ? w.ops->open(d, kind, &x->p) : tidei_fail_host_memory("a pool", sizeof *x);
     if (status != TIDE_OK) {
+        tidei_ref_end(x->ref);
         tidei_host_free(d->rt, x);
         return status;
     }
@@ -50,7 +52,7 @@ static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind, ti
     return TIDE_OK;
 }
 
-void tidei_pools_enlist(tide_pool *x) {
+void tidei_pools_enlist(tidei_user_pool *x) {
     tidei_dev *d = x->dev;
     pthread_mutex_lock(&d->pools_lock);
     x->next = d->pools;
@@ -58,24 +60,25 @@ void tidei_pools_enlist(tide_pool *x) {
     pthread_mutex_unlock(&d->pools_lock);
 }
 
-static void close_one(tide_pool *x) {
+static void close_one(tidei_user_pool *x) {
+    tidei_ref_end(x->ref);
     x->p->ops->close(x->p);
     tidei_host_free(x->dev->rt, x);
 }
-void tidei_pools_discard(tide_pool *x) { close_one(x); }
+void tidei_pools_discard(tidei_user_pool *x) { close_one(x); }
 
-static void tell_change(tide_pool *x) {
+static void tell_change(tidei_user_pool *x) {
     if (x->p->ops->changed) x->p->ops->changed(x->p);
     tidei_pools_look_soon(x->dev);
 }
 
-static void set_threshold(tide_pool *x, size_t bytes) {
+static void set_threshold(tidei_user_pool *x, size_t bytes) {
     bool adaptive = bytes == TIDE_THRESHOLD_ADAPTIVE;
     atomic_store(&x->p->attrs.threshold, adaptive ? TIDEI_THRESHOLD_NONE : bytes);
     atomic_store(&x->adaptive, adaptive);
 }
 
-static void set_rule(tide_pool *x, unsigned rule, bool on) {
+static void set_rule(tidei_user_pool *x, unsigned rule, bool on) {
     if (on)
         atomic_fetch_or(&x->p->attrs.reuse, rule);
     else
@@ -83,13 +86,13 @@ static void set_rule(tide_pool *x, unsigned rule, bool on) {
 }
 
 /* What a stream has waited for decides what it may have. */
-static void set_deterministic(tide_pool *x, bool on) {
+static void set_deterministic(tidei_user_pool *x, bool on) {
     if (on) atomic_store(&x->dev->rt->waits_anyway, true);
     atomic_store(&x->p->attrs.deterministic, on);
 }
 
 /* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
-static void apply_settings(tide_pool *x, const tidei_settings *s) {
+static void apply_settings(tidei_user_pool *x, const tidei_settings *s) {
     size_t threshold = TIDE_THRESHOLD_ADAPTIVE;
     bool given = tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
     if (given || x->p->ops != &tidei_pool_driver) set_threshold(x, threshold);
@@ -98,13 +101,13 @@ static void apply_settings(tide_pool *x, const tidei_settings *s) {
 
 /* Pinning and unified memory cost the driver much a call, so a pool that caches; the pools of pages and of the driver's own hand
 ** out device memory alone. */
-tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tide_pool **out) {
+tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out) {
     tidei_pool *like = d->pool;
     bool any = like->ops != &tidei_pool_tide && like->ops != &tidei_pool_driver;
     struct wish w = {any ? like->ops : &tidei_pool_split, any ? atomic_load(&like->attrs.max_split) : SIZE_MAX};
     tide_status status = open_one(d, w, kind, out);
     if (status != TIDE_OK) return status;
-    tide_pool *x = *out;
+    tidei_user_pool *x = *out;
     x->own = true; /* and the device, which never lets go, one of its holders */
     atomic_init(&x->holders, 1);
     apply_settings(x, &d->rt->set);
@@ -128,7 +131,7 @@ static tide_status open_usual(tidei_dev *d) {
 tide_status tidei_pools_open(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     struct wish w = parse_pool(set->pool);
-    tide_pool *x;
+    tidei_user_pool *x;
     if (!w.ops && set->pool_given)
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", set->pool,
                           POOLS_WANTED);
@@ -153,7 +156,7 @@ tide_status tidei_pools_open(tidei_dev *d) {
 }
 
 void tidei_pools_close(tidei_dev *d) {
-    for (tide_pool *x = d->pools, *next; x; x = next) {
+    for (tidei_user_pool *x = d->pools, *next; x; x = next) {
         next = x->next;
         close_one(x);
     }
@@ -166,9 +169,9 @@ void tidei_pools_close(tidei_dev *d) {
 
 /* ---- walks ---- */
 
-tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x) {
+tidei_user_pool *tidei_pools_next(tidei_dev *d, tidei_user_pool *x) {
     pthread_mutex_lock(&d->pools_lock);
-    tide_pool *next = x ? x->next : d->pools;
+    tidei_user_pool *next = x ? x->next : d->pools;
     if (next) next->walks++;
     if (x) x->walks--;
     pthread_mutex_unlock(&d->pools_lock);
@@ -177,22 +180,22 @@ tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x) {
 
 size_t tidei_pools_settle(tidei_dev *d) {
     size_t bytes = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->settle(x->p);
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += x->p->ops->settle(x->p);
     return bytes;
 }
 
 size_t tidei_pools_synced(tidei_dev *d) {
     size_t bytes = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
         if (x->p->ops->synced) bytes += x->p->ops->synced(x->p);
     return bytes;
 }
 
-static bool among(const tide_pool *x, unsigned kinds) { return kinds & TIDEI_KIND_BIT(x->p->kind); }
+static bool among(const tidei_user_pool *x, unsigned kinds) { return kinds & TIDEI_KIND_BIT(x->p->kind); }
 
 size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
     size_t bytes = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
         if (among(x, kinds)) bytes += x->p->ops->trim(x->p, 0);
     tidei_pools_sweep(d);
     return bytes;
@@ -200,7 +203,7 @@ size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
 
 size_t tidei_pools_clear(tidei_dev *d, unsigned kinds, size_t bytes) {
     size_t given = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));)
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
         if (given < bytes && among(x, kinds) && x->p->ops->clear) given += x->p->ops->clear(x->p, bytes - given);
     return given;
 }
@@ -209,7 +212,7 @@ void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) { tidei_pools_stats_
 
 void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
     *sum = (tidei_pool_stats){0};
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         tidei_pool_stats one;
         if (!among(x, kinds)) continue;
         x->p->ops->stats(x->p, &one);
@@ -229,23 +232,24 @@ void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
 
 size_t tidei_pools_pinned(tidei_dev *d) {
     size_t bytes = 0;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += atomic_load(&x->pinned);
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) bytes += atomic_load(&x->pinned);
     return bytes;
 }
 
 /* ---- orphans ---- */
 
-void tidei_pool_orphaned(tide_pool *x) {
+void tidei_pool_orphaned(tidei_user_pool *x) {
     tidei_dev *d = x->dev;
     for (unsigned i = 0, n = atomic_load(&d->rt->streams.n); i < n; i++)
         x->ticks[i] = atomic_load_explicit(&tidei_stream_at(d, i)->submitted, memory_order_acquire);
+    tidei_ref_end(x->ref);
     atomic_fetch_add(&d->orphans, 1);
     atomic_store(&x->orphan, true); /* from here on a sweep may close it */
     tidei_pools_look_soon(d);
 }
 
 /* An orphan on whose memory no work is left. */
-static bool is_over(tide_pool *x) {
+static bool is_over(tidei_user_pool *x) {
     if (!atomic_load(&x->orphan)) return false;
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
         if (!tidei_stamp_done(x->dev, (tidei_stamp){.tick = x->ticks[i], .stream = (uint16_t)i, .write = 1}))
@@ -254,11 +258,11 @@ static bool is_over(tide_pool *x) {
 }
 
 /* Takes an orphan that is over, and where nobody's walk stands, out of the list. */
-static tide_pool *take_over(tidei_dev *d) {
+static tidei_user_pool *take_over(tidei_dev *d) {
     pthread_mutex_lock(&d->pools_lock);
-    tide_pool **at = &d->pools;
+    tidei_user_pool **at = &d->pools;
     while (*at && (!(*at)->over || (*at)->walks)) at = &(*at)->next;
-    tide_pool *x = *at;
+    tidei_user_pool *x = *at;
     if (x) *at = x->next;
     pthread_mutex_unlock(&d->pools_lock);
     return x;
@@ -266,13 +270,13 @@ static tide_pool *take_over(tidei_dev *d) {
 
 void tidei_pools_sweep(tidei_dev *d) {
     if (tidei_likely(!atomic_load_explicit(&d->orphans, memory_order_acquire))) return;
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         if (!is_over(x)) continue;
         pthread_mutex_lock(&d->pools_lock);
         x->over = true;
         pthread_mutex_unlock(&d->pools_lock);
     }
-    for (tide_pool *x; (x = take_over(d));) {
+    for (tidei_user_pool *x; (x = take_over(d));) {
         atomic_fetch_sub(&d->orphans, 1);
         close_one(x);
     }
@@ -308,7 +312,7 @@ static tide_status read_wish(tidei_dev *d, const tide_pool_config *c, struct wis
     return TIDE_OK;
 }
 
-static void apply_config(tide_pool *x, const tide_pool_config *c, size_t threshold) {
+static void apply_config(tidei_user_pool *x, const tide_pool_config *c, size_t threshold) {
     const struct {
         int given;
         unsigned rule;
@@ -322,14 +326,14 @@ static void apply_config(tide_pool *x, const tide_pool_config *c, size_t thresho
         if (rules[i].given) set_rule(x, rules[i].rule, rules[i].given == TIDE_ON);
 }
 
-tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config, tide_pool **out) {
+tide_status tide_pool_new(tide_runtime *ref, const tide_pool_config *config, tide_pool **out) {
     tide_pool_config c;
     struct wish w;
     size_t threshold = 0;
-    tide_pool *x;
-    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "the runtime or out is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+    tidei_user_pool *x;
+    tidei_thread *t = tidei_enter(ref, "tide_pool_new");
     if (!t) return tidei_last_status();
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "out is NULL");
     tide_status status = read_config(config, &c);
     if (status == TIDE_OK) status = read_wish(t->dev, &c, &w, &threshold);
     if (status != TIDE_OK) return status;
@@ -341,36 +345,47 @@ tide_status tide_pool_new(tide_runtime *rt, const tide_pool_config *config, tide
     apply_config(x, &c, threshold);
     tell_change(x);
     tidei_pools_enlist(x);
-    *out = x;
+    *out = x->ref;
     return TIDE_OK;
 }
 
-void tide_pool_release(tide_pool *x) {
-    if (!x || !x->own || tidei_forked()) return;
+tidei_user_pool *tidei_user_pool_find(tide_pool *ref, const char *op) {
+    return tidei_ref_find(TIDEI_REF_POOL, ref, op);
+}
+
+void tide_pool_release(tide_pool *ref) {
+    static const char op[] = "tide_pool_release";
+    tidei_user_pool *x = ref && !tidei_forked() ? tidei_user_pool_find(ref, op) : NULL;
+    if (!x || !x->own) return;
+    if (atomic_exchange(&x->released, true)) {
+        tidei_fail(TIDE_E_INVALID, op, "the pool was released before");
+        return;
+    }
     tidei_dev *d = x->dev;
     tidei_pool_let_go(x);
     tidei_pools_sweep(d);
 }
 
-tide_pool *tide_pool_default(tide_runtime *rt) {
-    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
-    return t ? t->dev->pool->users : NULL;
+tide_pool *tide_pool_default(tide_runtime *ref) {
+    tidei_thread *t = tidei_enter(ref, "tide_pool_default");
+    return t ? t->dev->pool->users->ref : NULL;
 }
 
-tide_pool *tide_pool_current(tide_runtime *rt) {
-    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+tide_pool *tide_pool_current(tide_runtime *ref) {
+    tidei_thread *t = tidei_enter(ref, "tide_pool_current");
     if (!t) return NULL;
-    return t->here.pool ? t->here.pool : t->dev->pool->users;
+    return t->here.pool ? t->here.pool->ref : t->dev->pool->users->ref;
 }
 
-tide_status tide_pool_set(tide_runtime *rt, tide_pool *x) {
-    if (!rt || (x && x->dev->rt != rt))
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_set",
-                          "the runtime is NULL, or the pool belongs to another runtime");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_pool_set(tide_runtime *ref, tide_pool *pool) {
+    tidei_thread *t = tidei_enter(ref, "tide_pool_set");
     if (!t) return tidei_last_status();
+    tidei_user_pool *x = pool ? tidei_user_pool_find(pool, "tide_pool_set") : NULL;
+    if (pool && !x) return tidei_last_status();
+    if (x && x->dev->rt != t->dev->rt)
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_set", "the pool belongs to another runtime");
     tidei_seat *at = tidei_thread_seat(t, x ? x->dev : t->dev);
-    tide_pool *old = at->pool;
+    tidei_user_pool *old = at->pool;
     tidei_dev *old_dev = old ? old->dev : NULL;
     at->pool = x && x->own ? x : NULL;
     if (at->pool) tidei_pool_hold(at->pool);
@@ -385,8 +400,9 @@ static const unsigned rule_of[] = {[TIDE_POOL_REUSE_FOLLOW] = TIDEI_REUSE_FOLLOW
                                    [TIDE_POOL_REUSE_DONE] = TIDEI_REUSE_DONE,
                                    [TIDE_POOL_REUSE_WAIT] = TIDEI_REUSE_WAIT};
 
-static tide_status find_attribute(tide_pool *x, int attribute, const char *op) {
-    if (!x) return tidei_fail(TIDE_E_INVALID, op, "the pool is NULL");
+static tide_status find_attribute(tide_pool *ref, int attribute, const char *op, tidei_user_pool **out) {
+    tidei_user_pool *x = *out = tidei_user_pool_find(ref, op);
+    if (!x) return tidei_last_status();
     if (attribute < TIDE_POOL_RELEASE_THRESHOLD || attribute > TIDE_POOL_DETERMINISTIC)
         return tidei_fail(TIDE_E_INVALID, op, "there is no attribute %d", attribute);
     if (attribute == TIDE_POOL_MAX_SPLIT && x->p->ops != &tidei_pool_split)
@@ -407,8 +423,9 @@ static tide_status check_value(int attribute, uint64_t value) {
                                    (unsigned long long)value);
 }
 
-tide_status tide_pool_set_attribute(tide_pool *x, int attribute, uint64_t value) {
-    tide_status status = find_attribute(x, attribute, "tide_pool_set_attribute");
+tide_status tide_pool_set_attribute(tide_pool *ref, int attribute, uint64_t value) {
+    tidei_user_pool *x;
+    tide_status status = find_attribute(ref, attribute, "tide_pool_set_attribute", &x);
     if (status == TIDE_OK) status = check_value(attribute, value);
     if (status != TIDE_OK) return status;
     switch (attribute) {
@@ -421,8 +438,9 @@ tide_status tide_pool_set_attribute(tide_pool *x, int attribute, uint64_t value)
     return TIDE_OK;
 }
 
-tide_status tide_pool_attribute(tide_pool *x, int attribute, uint64_t *value) {
-    tide_status status = find_attribute(x, attribute, "tide_pool_attribute");
+tide_status tide_pool_attribute(tide_pool *ref, int attribute, uint64_t *value) {
+    tidei_user_pool *x;
+    tide_status status = find_attribute(ref, attribute, "tide_pool_attribute", &x);
     if (status == TIDE_OK && !value) status = tidei_fail(TIDE_E_INVALID, "tide_pool_attribute", "value is NULL");
     if (status != TIDE_OK) return status;
     const tidei_pool_attrs *a = &x->p->attrs;

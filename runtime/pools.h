@@ -1,4 +1,4 @@
-/* pools.h: the pools of a device as users know them: a `tide_pool` is a pool with its holders and its figures.
+/* pools.h: the pools of a device as users know them: a `tidei_user_pool` is a pool with its holders and its figures.
 **
 ** Model. A device keeps its pools in a list, from which walks take them one by one. The default pool is nobody's: it lives
 ** as long as the device. Every other one counts its holders: its handle, the threads whose current pool it is, its blocks.
@@ -21,12 +21,16 @@ typedef struct tidei_tally {
     } of[TIDE_POOL_CLASSES];
 } tidei_tally;
 
-struct tide_pool {
+/* What a tide_pool refers to. */
+typedef struct tidei_user_pool tidei_user_pool;
+struct tidei_user_pool {
     tidei_dev *dev;
+    tide_pool *ref; /* as users know it */
     tidei_pool *p;
-    bool own; /* not the default pool: its holders are counted */
+    bool own;             /* not the default pool: its holders are counted */
+    atomic_bool released; /* its maker is done with it */
     /* under dev->pools_lock */
-    tide_pool *next;
+    tidei_user_pool *next;
     unsigned walks; /* that stand here */
     bool over;      /* an orphan that may be closed once none does */
     _Atomic size_t holders;
@@ -49,23 +53,26 @@ tide_status tidei_pools_open(tidei_dev *d);
 void tidei_pools_close(tidei_dev *d);
 
 /* A kind's pool, as the settings say, for who then enlists it, or discards it. */
-tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tide_pool **out);
-void tidei_pools_enlist(tide_pool *x);
-void tidei_pools_discard(tide_pool *x);
+tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out);
+void tidei_pools_enlist(tidei_user_pool *x);
+void tidei_pools_discard(tidei_user_pool *x);
+
+/* A user's pool; NULL with the error set. */
+tidei_user_pool *tidei_user_pool_find(tide_pool *ref, const char *op);
 
 /* Nothing for the default pool. */
-static inline void tidei_pool_hold(tide_pool *x) {
+static inline void tidei_pool_hold(tidei_user_pool *x) {
     if (x->own) atomic_fetch_add_explicit(&x->holders, 1, memory_order_relaxed);
 }
-void tidei_pool_orphaned(tide_pool *x);
-static inline void tidei_pool_let_go(tide_pool *x) {
+void tidei_pool_orphaned(tidei_user_pool *x);
+static inline void tidei_pool_let_go(tidei_user_pool *x) {
     if (x->own && atomic_fetch_sub_explicit(&x->holders, 1, memory_order_acq_rel) == 1) tidei_pool_orphaned(x);
 }
 
 /* A storage has a block of the pool, and the device `live` bytes with it; then it has given the block back, which may be the
 ** last touch of an own pool. */
-void tidei_pool_made(tide_pool *x, size_t bytes, size_t live);
-void tidei_pool_gone(tide_pool *x, size_t bytes);
+void tidei_pool_made(tidei_user_pool *x, size_t bytes, size_t live);
+void tidei_pool_gone(tidei_user_pool *x, size_t bytes);
 void tidei_pools_reset_peaks(tidei_dev *d);
 static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
     size_t old = atomic_load_explicit(x, memory_order_relaxed);
@@ -73,7 +80,7 @@ static inline void tidei_raise_size(_Atomic size_t *x, size_t v) {
 }
 
 /* The walk's next pool after x (NULL: the first), which is left; NULL at the end. A walk goes to its end. */
-tide_pool *tidei_pools_next(tidei_dev *d, tide_pool *x);
+tidei_user_pool *tidei_pools_next(tidei_dev *d, tidei_user_pool *x);
 
 /* Over all pools of the device: settle, trim, figures; and closing orphans whose work is done. Without any lock. */
 size_t tidei_pools_settle(tidei_dev *d);

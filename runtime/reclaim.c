@@ -320,7 +320,7 @@ static void put_reclaimables(struct text *t, const struct climb *c) {
 
 static void put_unreached(struct text *t, const struct climb *c) {
     char names[512];
-    tide_runtime *rt = c->d->rt;
+    tidei_runtime *rt = c->d->rt;
     if (rt->gc_ops && rt->gc_ops->unreached && c->climbed && rt->gc_ops->unreached(rt, names, sizeof names))
         put(t, "\n  collectors not reached: %s", names);
 }
@@ -421,7 +421,7 @@ tide_status tidei_out_of_memory(tidei_dev *d, size_t bytes, const char *what) {
 /* ---- the climb ---- */
 
 struct waiter {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     uint64_t seen;
 };
 static void wait_for_leader(void *p) {
@@ -434,7 +434,7 @@ static void wait_for_leader(void *p) {
 
 /* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if need be, and its
 ** result has to be tried first. Else threads that failed together would climb one after the other. */
-static bool lead(tide_runtime *rt, uint64_t seen) {
+static bool lead(tidei_runtime *rt, uint64_t seen) {
     struct waiter w = {rt, seen};
     pthread_mutex_lock(&rt->climb_lock);
     bool climbing = rt->climbing, mine = !climbing && rt->climb_count == seen;
@@ -447,7 +447,7 @@ static bool lead(tide_runtime *rt, uint64_t seen) {
     return mine;
 }
 
-static void stop_leading(tide_runtime *rt) {
+static void stop_leading(tidei_runtime *rt) {
     pthread_mutex_lock(&rt->climb_lock);
     rt->climbing = false;
     rt->climb_count++;
@@ -458,7 +458,7 @@ static void stop_leading(tide_runtime *rt) {
 
 /* All rungs in turn until the attempt is decided. */
 static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
-    tide_runtime *rt = c->d->rt;
+    tidei_runtime *rt = c->d->rt;
     tide_status status = TIDE_E_NOMEM;
     size_t freed = 0;
     char b[32];
@@ -634,7 +634,7 @@ tide_status tidei_reclaim_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes, 
 /* ---- by hand ---- */
 
 /* The devices that it is about: one, or (NULL) all. */
-static tidei_dev *next_of(tide_runtime *rt, tidei_dev *only, const tidei_dev *after) {
+static tidei_dev *next_of(tidei_runtime *rt, tidei_dev *only, const tidei_dev *after) {
     return !only ? tidei_dev_next(rt, after) : after ? NULL : only;
 }
 
@@ -647,7 +647,7 @@ static void give_back(tidei_dev *d, int level, uint64_t occasion) {
     tidei_pools_trim(d, TIDEI_KINDS_ALL);
 }
 
-static void reclaim(tide_runtime *rt, tidei_dev *only, int level) {
+static void reclaim(tidei_runtime *rt, tidei_dev *only, int level) {
     uint64_t occasion = tidei_reclaim_occasion(rt);
     for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_DROP && (d = next_of(rt, only, d));)
         tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, occasion);
@@ -665,7 +665,7 @@ static size_t taken(tidei_dev *d) {
     return atomic_load(&d->backed) + library_bytes(d) + pinned.backed - spilled;
 }
 
-size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level) {
+size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level) {
     tidei_thread *t = tidei_thread_get(rt);
     size_t before = 0, after = 0;
     if (!may_reclaim(t)) return 0;
@@ -689,13 +689,13 @@ size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes) {
     return given;
 }
 
-tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed) {
+tide_status tide_reclaim(tide_runtime *ref, int level, size_t *freed) {
     TIDEI_OPERATION("tide_reclaim");
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_reclaim", "the runtime is NULL");
+    tidei_runtime *rt = tidei_entered(ref, "tide_reclaim");
+    if (!rt) return tidei_last_status();
     if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_SPILL)
         return tidei_fail(TIDE_E_INVALID, "tide_reclaim",
                           "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_SPILL (4)", level);
-    if (!tidei_thread_get(rt)) return tidei_last_status();
     size_t given = tidei_reclaim_by_hand(rt, NULL, level);
     if (freed) *freed = given;
     return TIDE_OK;

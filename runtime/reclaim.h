@@ -23,18 +23,18 @@ typedef struct tidei_reclaimable {
     unsigned busy;
     bool by_user, over;
 } tidei_reclaimable;
-tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
-void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
+tide_status tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
+void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
 
 /* Calls one slot of all entries, each on its own; returns the bytes. Nothing from inside such a call. What fails is logged once an
 ** `occasion`: a climb, or one reclaim by hand. */
 typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion);
-uint64_t tidei_reclaim_occasion(tide_runtime *rt); /* a new one */
-bool tidei_inside_reclaimable(void);               /* is the thread in such a call, of whatever runtime? */
+uint64_t tidei_reclaim_occasion(tidei_runtime *rt); /* a new one */
+bool tidei_inside_reclaimable(void);                /* is the thread in such a call, of whatever runtime? */
 /* "cuBLAS 64.000 MiB, mine 3.000 MiB, others 1.000 MiB": the largest first; "" where none holds anything. Like snprintf. */
 size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap);
-void tidei_reclaimables_close(tide_runtime *rt); /* nobody calls any more */
+void tidei_reclaimables_close(tidei_runtime *rt); /* nobody calls any more */
 
 /* Tries `attempt(arg, flags)`, and while it returns TIDE_E_NOMEM climbs the ladder one rung and tries again; any other
 ** result ends the climb. flags are TIDEI_ALLOC_* for the pool. `bytes` is what is wanted, `what` names it in the report.
@@ -71,7 +71,7 @@ tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t byt
 
 /* What tide_reclaim does at a level, for one device or (NULL) all. Returns the bytes given back to the driver; from inside a callback of
 ** the ladder's it does nothing. */
-size_t tidei_reclaim_by_hand(tide_runtime *rt, tidei_dev *only, int level);
+size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level);
 /* Gives so many bytes back by moving blocks off their pages, where as much is free on those; likewise. */
 size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes);
 /* What may be backed together with library state: the hard limit, and while there is unified memory no more than the device has.

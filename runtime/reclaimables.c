@@ -16,7 +16,7 @@ bool tidei_inside_reclaimable(void) { return inside != NULL; }
 
 /* ---- the list ---- */
 
-static void enter(tide_runtime *rt, tidei_reclaimable *r) {
+static void enter(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     r->busy = 0;
     r->told = 0;
@@ -26,13 +26,13 @@ static void enter(tide_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_unlock(&rt->reclaimables_lock);
 }
 
-tide_status tidei_reclaimable_register(tide_runtime *rt, tidei_reclaimable *r) {
+tide_status tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r) {
     enter(rt, r);
     return TIDE_OK;
 }
 
 struct waiter {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     const tidei_reclaimable *r;
     unsigned own; /* of busy: the waiting thread's */
 };
@@ -44,7 +44,7 @@ static void wait_until_idle(void *p) {
 }
 
 /* Out of the list; waits for the other threads that are in its slots. */
-static void leave(tide_runtime *rt, tidei_reclaimable *r) {
+static void leave(tidei_runtime *rt, tidei_reclaimable *r) {
     struct waiter w = {rt, r, inside == r};
     pthread_mutex_lock(&rt->reclaimables_lock);
     for (tidei_reclaimable **p = &rt->reclaimables; *p; p = &(*p)->next)
@@ -57,10 +57,10 @@ static void leave(tide_runtime *rt, tidei_reclaimable *r) {
     if (busy) tidei_blocking(rt, wait_until_idle, &w); /* the slot may wait for a collection */
 }
 
-void tidei_reclaimable_unregister(tide_runtime *rt, tidei_reclaimable *r) { leave(rt, r); }
+void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r) { leave(rt, r); }
 
 /* The newest one registered before number *last, which becomes its own, marked busy; NULL at the end. */
-static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t *last) {
+static tidei_reclaimable *next_reclaimable(tidei_runtime *rt, uint64_t *last) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     tidei_reclaimable *r = rt->reclaimables;
     while (r && r->number >= *last) r = r->next;
@@ -72,7 +72,7 @@ static tidei_reclaimable *next_reclaimable(tide_runtime *rt, uint64_t *last) {
     return r;
 }
 
-static void done_reclaimable(tide_runtime *rt, tidei_reclaimable *r) {
+static void done_reclaimable(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     bool idle = --r->busy == 0, over = idle && r->over;
     if (idle) pthread_cond_broadcast(&rt->reclaimables_idle);
@@ -97,7 +97,7 @@ static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted,
 }
 
 /* Whether this occasion's first failure of the entry. */
-static bool first_failure(tide_runtime *rt, tidei_reclaimable *r, uint64_t occasion) {
+static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t occasion) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     bool first = r->told != occasion;
     r->told = occasion;
@@ -105,10 +105,10 @@ static bool first_failure(tide_runtime *rt, tidei_reclaimable *r, uint64_t occas
     return first;
 }
 
-uint64_t tidei_reclaim_occasion(tide_runtime *rt) { return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1; }
+uint64_t tidei_reclaim_occasion(tidei_runtime *rt) { return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1; }
 
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion) {
-    tide_runtime *rt = d->rt;
+    tidei_runtime *rt = d->rt;
     bool drop = which == TIDEI_DROP;
     size_t given = 0;
     uint64_t last = UINT64_MAX;
@@ -218,13 +218,14 @@ static tide_status check_user(const tide_reclaimable *r, const char *op) {
     return known.purge || known.drop ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "it can neither purge nor drop");
 }
 
-tide_status tide_reclaimable_register(tide_runtime *rt, const tide_reclaimable *r, uint64_t *id) {
+tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable *r, uint64_t *id) {
     TIDEI_OPERATION("tide_reclaimable_register");
     static const char op[] = "tide_reclaimable_register";
-    if (!rt || !r || !id) return tidei_fail(TIDE_E_INVALID, op, "the runtime, the reclaimable or id is NULL");
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return tidei_last_status();
+    if (!r || !id) return tidei_fail(TIDE_E_INVALID, op, "the reclaimable or id is NULL");
     tide_status status = check_user(r, op);
     if (status != TIDE_OK) return status;
-    if (!tidei_thread_get(rt)) return tidei_last_status();
     size_t length = strlen(r->name) + 1;
     struct given *g = tidei_host_alloc(rt, sizeof *g + length);
     if (!g) return tidei_fail_host_memory(op, sizeof *g + length);
@@ -243,7 +244,7 @@ tide_status tide_reclaimable_register(tide_runtime *rt, const tide_reclaimable *
 }
 
 /* Takes the program's entry of that number out of the list; NULL: there is none. */
-static tidei_reclaimable *take_out(tide_runtime *rt, uint64_t id) {
+static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t id) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     tidei_reclaimable **p = &rt->reclaimables;
     while (*p && !((*p)->by_user && (*p)->number == id)) p = &(*p)->next;
@@ -253,11 +254,11 @@ static tidei_reclaimable *take_out(tide_runtime *rt, uint64_t id) {
     return r;
 }
 
-tide_status tide_reclaimable_unregister(tide_runtime *rt, uint64_t id) {
+tide_status tide_reclaimable_unregister(tide_runtime *ref, uint64_t id) {
     TIDEI_OPERATION("tide_reclaimable_unregister");
     static const char op[] = "tide_reclaimable_unregister";
-    if (!rt) return tidei_fail(TIDE_E_INVALID, op, "the runtime is NULL");
-    if (!tidei_thread_get(rt)) return tidei_last_status();
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return tidei_last_status();
     tidei_reclaimable *r = take_out(rt, id);
     if (!r) return tidei_fail(TIDE_E_INVALID, op, "%llu is not registered", (unsigned long long)id);
     leave(rt, r);
@@ -272,7 +273,7 @@ tide_status tide_reclaimable_unregister(tide_runtime *rt, uint64_t id) {
     return TIDE_OK;
 }
 
-void tidei_reclaimables_close(tide_runtime *rt) {
+void tidei_reclaimables_close(tidei_runtime *rt) {
     for (tidei_reclaimable *r; (r = rt->reclaimables);) {
         rt->reclaimables = r->next;
         if (r->by_user) tidei_host_free(rt, r);

@@ -57,7 +57,7 @@ typedef struct ring {
 
 struct tidei_recorder {
     /* fixed */
-    tide_runtime *rt;
+    tidei_runtime *rt;
     const tidei_form *form;
     const _Atomic size_t *backed; /* the runtime's; what is noted, where the form has no use for it */
     int fd;
@@ -439,11 +439,11 @@ static uint32_t thread_here(void) {
 
 static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) { return kind | slot << 16; }
 
-void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
+void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
     add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
 }
 
-void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s) {
+void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
     tidei_recorder_return(r, st, s);
     speak(r);
 }
@@ -453,12 +453,12 @@ void tidei_recorder_free(tidei_recorder *r, tidei_storage *st) {
     add(r, on_stream(TIDEI_RECORD_FREE, stream), (uintptr_t)st, st->bytes);
 }
 
-void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s) {
+void tidei_recorder_sync(tidei_recorder *r, const tidei_stream *s) {
     add(r, on_stream(TIDEI_RECORD_SYNC, s->slot), thread_here(), 0);
     speak(r);
 }
 
-void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from) {
+void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei_stream *from) {
     add(r, on_stream(TIDEI_RECORD_FOLLOW, s->slot), thread_here(), from->slot);
 }
 
@@ -466,7 +466,7 @@ uint64_t tidei_recorder_moment(const tidei_recorder *r) {
     return r->form->submissions ? tidei_ticks_now(&r->clock) : 0;
 }
 
-void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began, const char *op) {
+void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began, const char *op) {
     add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
 }
 
@@ -485,19 +485,19 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
     pthread_mutex_unlock(&r->lock);
 }
 
-void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes) {
+void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
-void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes) {
+void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 
 /* ---- a recording's life ---- */
 
-static void free_recorder(tide_runtime *rt, tidei_recorder *r) {
+static void free_recorder(tidei_runtime *rt, tidei_recorder *r) {
     tidei_host_free(rt, r->entries);
     tidei_host_free(rt, r);
 }
@@ -513,7 +513,7 @@ static void prepare_lock(tidei_recorder *r) {
 }
 
 /* Its writer has ended, or never began. */
-static void discard(tide_runtime *rt, tidei_recorder *r) {
+static void discard(tidei_runtime *rt, tidei_recorder *r) {
     flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
     if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
     speak(r);
@@ -525,7 +525,7 @@ static void discard(tide_runtime *rt, tidei_recorder *r) {
 
 /* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is
 ** none, which is the error then. */
-static tidei_recorder *new_recorder(tide_runtime *rt) {
+static tidei_recorder *new_recorder(tidei_runtime *rt) {
     const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);
     if (r) r->entries = tidei_host_take(rt, entries);
@@ -542,7 +542,7 @@ static tidei_recorder *new_recorder(tide_runtime *rt) {
     return r;
 }
 
-static tide_status open_recorder(tide_runtime *rt) {
+static tide_status open_recorder(tidei_runtime *rt) {
     tidei_recorder *r = new_recorder(rt);
     if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
@@ -568,7 +568,7 @@ static tide_status open_recorder(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-tide_status tidei_recorder_open(tide_runtime *rt) {
+tide_status tidei_recorder_open(tidei_runtime *rt) {
     rt->ranges = tidei_nvtx_attach(rt);
     tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
@@ -577,7 +577,7 @@ tide_status tidei_recorder_open(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-void tidei_recorder_close(tide_runtime *rt) {
+void tidei_recorder_close(tidei_runtime *rt) {
     tidei_recorder *r = rt->recorder;
     if (!r) return;
     rt->recorder = NULL;

@@ -31,25 +31,25 @@ typedef struct tidei_span {
 
 /* Opens what the settings want, once the devices are open. A file that cannot be opened is a warning where the environment
 ** named it, and TIDE_E_IO where tide_config did. */
-tide_status tidei_recorder_open(tide_runtime *rt);
-void tidei_recorder_close(tide_runtime *rt); /* writes the rest; with no other thread inside the runtime */
+tide_status tidei_recorder_open(tidei_runtime *rt);
+void tidei_recorder_close(tidei_runtime *rt); /* writes the rest; with no other thread inside the runtime */
 
 /* On the calling thread, around what lasts; `bytes` are what is wanted, and what it gave. Under no lock. */
-void tidei_span_begin(tide_runtime *rt, const tidei_span *span, size_t bytes);
-void tidei_span_end(tide_runtime *rt, const tidei_span *span, size_t bytes);
+void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes);
+void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes);
 
-/* The long ways of what stands below struct tide_runtime: there is a recorder. Alloc and sync, under no lock, say that the
+/* The long ways of what stands below struct tidei_runtime: there is a recorder. Alloc and sync, under no lock, say that the
 ** recording ended, if it did. */
 #define TIDEI_ASIDE __attribute__((noinline)) /* out of the way of those who record nothing */
-TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
+TIDEI_ASIDE void tidei_recorder_alloc(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s);
 TIDEI_ASIDE void tidei_recorder_free(tidei_recorder *r,
                                      tidei_storage *st); /* before the record of the storage is another's */
 /* A storage has a block again (spill.h): an alloc, under any lock. */
-TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tide_stream *s);
-void tidei_recorder_sync(tidei_recorder *r, const tide_stream *s);
-void tidei_recorder_follow(tidei_recorder *r, const tide_stream *s, const tide_stream *from);
+TIDEI_ASIDE void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s);
+void tidei_recorder_sync(tidei_recorder *r, const tidei_stream *s);
+void tidei_recorder_follow(tidei_recorder *r, const tidei_stream *s, const tidei_stream *from);
 uint64_t tidei_recorder_moment(const tidei_recorder *r); /* ticks; 0: submissions are not recorded */
-TIDEI_ASIDE void tidei_recorder_submit(tidei_recorder *r, const tide_stream *s, uint64_t began, const char *op);
+TIDEI_ASIDE void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began, const char *op);
 
 /* ---- between the recorder and its forms ---- */
 

@@ -29,16 +29,16 @@ size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
 
 /* ---- looks ---- */
 
-static uint64_t now_ns(tide_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
+static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
 
-static size_t adaptive_keep(tide_pool *x, const tidei_pool_stats *ps, uint64_t now) {
+static size_t adaptive_keep(tidei_user_pool *x, const tidei_pool_stats *ps, uint64_t now) {
     tidei_release_look look = {.now_ns = now, .backed = ps->backed, .used = ps->live + ps->rounding};
     look.needed = tidei_max_size(atomic_exchange(&x->window_live, ps->live), ps->live);
     return tidei_release_keep(&x->release, &look);
 }
 
 /* Returns when to look again. */
-static uint64_t give_back(tide_pool *x, uint64_t now, bool synced) {
+static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
     size_t threshold = atomic_load(&x->p->attrs.threshold);
     bool adaptive = atomic_load(&x->adaptive);
     tidei_pool_stats ps;
@@ -68,7 +68,7 @@ void tidei_pools_look(tidei_dev *d, bool synced) {
     if (tidei_likely(now < atomic_load_explicit(&d->look_ns, memory_order_relaxed))) return;
     if (atomic_flag_test_and_set(&d->looking)) return;
     atomic_store(&d->look_ns, UINT64_MAX); /* who wants one from here on wants another */
-    for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) {
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) {
         uint64_t again = give_back(x, now, synced);
         if (again < next) next = again;
     }

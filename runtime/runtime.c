@@ -32,22 +32,22 @@ static void keep_warning(void *user, const char *line) {
 
 /* ---- the collectors' slots ---- */
 
-void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg) {
+void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
     if (rt->gc_ops)
         rt->gc_ops->blocking(rt, fn, arg);
     else
         fn(arg);
 }
 
-void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     if (rt->gc_ops) rt->gc_ops->ask(rt, d, where, request);
 }
 
-void tidei_ask_host(tide_runtime *rt, size_t request) {
+void tidei_ask_host(tidei_runtime *rt, size_t request) {
     if (rt->gc_ops && rt->gc_ops->ask_host) rt->gc_ops->ask_host(rt, request);
 }
 
-size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
     if (ran) *ran = false;
     return rt->gc_ops ? rt->gc_ops->collect(rt, level, why, ran) : 0;
 }
@@ -55,7 +55,7 @@ size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran) {
 /* ---- errors of a device ---- */
 
 /* Keeps the first story that is told; `words` are the device's. */
-static void tell(tide_stream *s, const char *words) {
+static void tell(tidei_stream *s, const char *words) {
     tidei_dev *d = s->dev;
     int none = 0;
     if (!atomic_compare_exchange_strong(&d->story_state, &none, 1)) return;
@@ -69,7 +69,7 @@ static void tell(tide_stream *s, const char *words) {
 }
 
 /* A stream that waits for another device's may meet with the loss of that one. */
-tide_status tidei_lost_on(tide_stream *s, const char *op) {
+tide_status tidei_lost_on(tidei_stream *s, const char *op) {
     if (!atomic_load(&s->dev->d->lost)) return tidei_fail_as(op);
     tell(s, tide_last_error()->message);
     return tidei_lost(s->dev, op);
@@ -85,7 +85,7 @@ tide_status tidei_lost(tidei_dev *d, const char *op) {
     return tidei_fail(TIDE_E_LOST, op, "%s is lost since an earlier failure", d->d->info.name);
 }
 
-tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *op) {
+tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char *op) {
     return status == TIDE_E_LOST ? tidei_lost_on(s, op) : tidei_fail_as(op);
 }
 
@@ -123,7 +123,7 @@ static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
                       raised_by(word), number, bound);
 }
 
-tide_status tidei_take_fault(tide_runtime *rt, const char *op) {
+tide_status tidei_take_fault(tidei_runtime *rt, const char *op) {
     tide_status status = TIDE_OK;
     for (tidei_dev *d = NULL; status == TIDE_OK && (d = tidei_dev_next(rt, d));) {
         _Atomic uint64_t *words = d->d->fault_word;
@@ -158,9 +158,8 @@ static bool shrink_to(tidei_dev *d, size_t bytes) {
     return !over_limit(d, bytes);
 }
 
-tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_set_limit", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
+    tidei_thread *t = tidei_enter(ref, "tide_set_limit");
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
     size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
@@ -176,25 +175,24 @@ tide_status tide_set_limit(tide_runtime *rt, size_t bytes) {
     return TIDE_OK;
 }
 
-tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_set_soft_limit", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
+    tidei_thread *t = tidei_enter(ref, "tide_set_soft_limit");
     if (!t) return tidei_last_status();
     atomic_store(&t->dev->soft_limit, bytes);
     atomic_store(&t->dev->wake_at, 0);
-    tidei_reclaim_by_hand(rt, t->dev, TIDE_RECLAIM_PURGE);
+    tidei_reclaim_by_hand(t->dev->rt, t->dev, TIDE_RECLAIM_PURGE);
     return TIDE_OK;
 }
 
 /* ---- opening ---- */
 
-static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
+static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     struct early early = {0};
     tidei_settings set;
     tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
     if (status == TIDE_OK) status = tidei_threads_prepare();
     if (status != TIDE_OK) return status;
-    tide_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
+    tidei_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
     if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
     memset(rt, 0, sizeof *rt);
     rt->host = set.host;
@@ -203,6 +201,7 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     rt->log = set.log ? set.log : log_to_stderr;
     rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;
+    rt->ref = tidei_ref_new(TIDEI_REF_RUNTIME, rt, rt);
     pthread_mutex_init(&rt->devs_lock, NULL);
     pthread_mutex_init(&rt->peers_lock, NULL);
     pthread_mutex_init(&rt->streams.lock, NULL);
@@ -214,11 +213,11 @@ static tide_status new_runtime(const tide_config *c, tide_runtime **out) {
     pthread_cond_init(&rt->climb_done, NULL);
     for (unsigned i = 0; i < early.n; i++) tidei_log(rt, TIDE_LOG_WARNING, "%s", early.line[i]);
     *out = rt;
-    return TIDE_OK;
+    return rt->ref ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof *rt);
 }
 
 /* Takes `device` over; NULL: opens the one that the settings name. */
-static tide_status open_half(tide_runtime *rt, tidei_device *device) {
+static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     tidei_host_budget_init(rt);
     tide_status status = tidei_devices_open(rt, device);
     if (status != TIDE_OK) return status;
@@ -235,8 +234,8 @@ static tide_status open_half(tide_runtime *rt, tidei_device *device) {
     return TIDE_OK;
 }
 
-tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out) {
-    tide_runtime *rt = NULL;
+tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out) {
+    tidei_runtime *rt = NULL;
     tide_status status = new_runtime(c, &rt);
     if (status != TIDE_OK) {
         if (device) device->ops->close(device);
@@ -255,11 +254,12 @@ tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, ti
     return TIDE_OK;
 }
 
-tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out) {
+tide_status tidei_runtime_open(const tide_config *c, tidei_runtime **out) {
     return tidei_runtime_open_on(c, NULL, out);
 }
 
-void tidei_runtime_close(tide_runtime *rt) {
+void tidei_runtime_close(tidei_runtime *rt) {
+    tidei_runtime_end_refs(rt);
     tidei_neighbours_leave(rt);
     tidei_reclaimables_close(rt);
     if (rt->deaths) tidei_deaths_close(rt->deaths);
@@ -286,67 +286,81 @@ void tidei_runtime_close(tide_runtime *rt) {
 
 /* ---- streams, for users ---- */
 
-tide_status tide_stream_new(tide_runtime *rt, tide_stream **out) {
-    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stream_new", "the runtime or out is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    tide_status status = tidei_stream_open(t->dev, out);
-    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(t->dev->stream0, status, "tide_stream_new");
-}
-
-tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out) {
-    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stream_wrap", "the runtime or out is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    tide_status status = tidei_stream_adopt(t->dev, native, out);
-    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(t->dev->stream0, status, "tide_stream_wrap");
-}
-
-void tide_stream_release(tide_stream *s) {
-    if (!s || s == s->dev->stream0 || atomic_load(&s->of_thread) || tidei_forked()) return;
-    atomic_fetch_add(&s->life, 1);
-    tidei_stream_drop(s);
-}
-
-tide_stream *tide_stream_current(tide_runtime *rt) {
-    tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
-    return t ? tidei_thread_stream(t) : NULL;
-}
-
-tide_status tide_stream_set(tide_runtime *rt, tide_stream *s) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_stream_set", "the runtime is NULL");
-    if (s && (s->dev->rt != rt || atomic_load(&s->released)))
-        return tidei_fail(TIDE_E_INVALID, "tide_stream_set",
-                          "the stream belongs to another runtime, or was released");
-    tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
-    if (s) tidei_thread_go(t, s->dev);
-    t->here.stream = s;
-    t->here.stream_life = s ? atomic_load(&s->life) : 0;
+/* A new stream's reference goes to the user. */
+static tide_status hand_out(tide_status status, const tidei_thread *t, tidei_stream *s, tide_stream **out,
+                            const char *op) {
+    if (status != TIDE_OK) return tidei_device_failed(t->dev->stream0, status, op);
+    *out = atomic_load(&s->ref);
     return TIDE_OK;
 }
 
-void *tide_stream_native(tide_stream *s) { return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL; }
-
-tide_status tide_synchronize(tide_runtime *rt, tide_stream *s) {
-    TIDEI_OPERATION("tide_synchronize");
-    if (!rt || (s && s->dev->rt != rt))
-        return tidei_fail(TIDE_E_INVALID, "tide_synchronize",
-                          "the runtime is NULL, or the stream belongs to another runtime");
-    tidei_thread *t = tidei_thread_get(rt);
+tide_status tide_stream_new(tide_runtime *ref, tide_stream **out) {
+    tidei_stream *s = NULL;
+    tidei_thread *t = tidei_enter(ref, "tide_stream_new");
     if (!t) return tidei_last_status();
-    tidei_drain(rt);
-    if (!s) s = tidei_thread_stream(t);
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stream_new", "out is NULL");
+    tide_status status = tidei_stream_open(t->dev, &s);
+    return hand_out(status, t, s, out, "tide_stream_new");
+}
+
+tide_status tide_stream_wrap(tide_runtime *ref, void *native, tide_stream **out) {
+    tidei_stream *s = NULL;
+    tidei_thread *t = tidei_enter(ref, "tide_stream_wrap");
+    if (!t) return tidei_last_status();
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stream_wrap", "out is NULL");
+    tide_status status = tidei_stream_adopt(t->dev, native, &s);
+    return hand_out(status, t, s, out, "tide_stream_wrap");
+}
+
+void tide_stream_release(tide_stream *ref) {
+    tidei_stream *s = ref && !tidei_forked() ? tidei_stream_find(ref, "tide_stream_release") : NULL;
+    if (!s || s == s->dev->stream0 || atomic_load(&s->of_thread)) return;
+    tidei_stream_drop(s);
+}
+
+tide_stream *tide_stream_current(tide_runtime *ref) {
+    tidei_thread *t = tidei_enter(ref, "tide_stream_current");
+    return t ? atomic_load(&tidei_thread_stream(t)->ref) : NULL;
+}
+
+tidei_stream *tidei_stream_of(tidei_thread *t, tide_stream *ref, const char *op) {
+    if (!ref) return tidei_thread_stream(t);
+    tidei_stream *s = tidei_stream_find(ref, op);
+    if (!s || s->dev->rt == tidei_thread_runtime(t)) return s;
+    return tidei_fail(TIDE_E_INVALID, op, "the stream belongs to another runtime"), NULL;
+}
+
+tide_status tide_stream_set(tide_runtime *ref, tide_stream *stream) {
+    tidei_thread *t = tidei_enter(ref, "tide_stream_set");
+    if (!t) return tidei_last_status();
+    tidei_stream *s = stream ? tidei_stream_of(t, stream, "tide_stream_set") : NULL;
+    if (stream && !s) return tidei_last_status();
+    if (s) tidei_thread_go(t, s->dev);
+    t->here.stream = s;
+    t->here.stream_ref = stream;
+    return TIDE_OK;
+}
+
+void *tide_stream_native(tide_stream *ref) {
+    tidei_stream *s = tidei_stream_find(ref, "tide_stream_native");
+    return s ? s->dev->d->ops->stream_native(s->dev->d, s->ds) : NULL;
+}
+
+tide_status tide_synchronize(tide_runtime *ref, tide_stream *stream) {
+    TIDEI_OPERATION("tide_synchronize");
+    tidei_thread *t = tidei_enter(ref, "tide_synchronize");
+    tidei_stream *s = t ? tidei_stream_of(t, stream, "tide_synchronize") : NULL;
+    if (!s) return tidei_last_status();
+    tidei_drain(s->dev->rt);
     tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
     return status == TIDE_OK ? tidei_take_fault(s->dev->rt, "tide_synchronize") : tidei_fail_as("tide_synchronize");
 }
 
-tide_status tide_device_synchronize(tide_runtime *rt) {
+tide_status tide_device_synchronize(tide_runtime *ref) {
     TIDEI_OPERATION("tide_device_synchronize");
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_device_synchronize", "the runtime is NULL");
-    tidei_thread *t = tidei_thread_get(rt);
+    tidei_thread *t = tidei_enter(ref, "tide_device_synchronize");
     if (!t) return tidei_last_status();
-    tidei_drain(rt);
+    tidei_drain(t->dev->rt);
     tide_status status = tidei_streams_wait_all(t->dev, false);
     return status == TIDE_OK ? tidei_take_fault(t->dev->rt, "tide_device_synchronize")
                              : tidei_fail_as("tide_device_synchronize");
@@ -355,7 +369,7 @@ tide_status tide_device_synchronize(tide_runtime *rt) {
 /* ---- validity ---- */
 
 /* The second budget, over all devices. */
-static bool host_budget_valid(tide_runtime *rt) {
+static bool host_budget_valid(tidei_runtime *rt) {
     size_t live = 0, backed = 0;
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
@@ -368,11 +382,11 @@ static bool host_budget_valid(tide_runtime *rt) {
     return live == atomic_load(&b->live) && backed == atomic_load(&b->backed) && backed <= b->limit;
 }
 
-bool tidei_runtime_valid(tide_runtime *rt) {
+bool tidei_runtime_valid(tidei_runtime *rt) {
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
         bool valid = true;
-        for (tide_pool *x = NULL; (x = tidei_pools_next(d, x));) valid = x->p->ops->valid(x->p) && valid;
+        for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) valid = x->p->ops->valid(x->p) && valid;
         if (!valid) return false;
         tidei_pools_stats(d, &ps);
         if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;

@@ -15,6 +15,7 @@
 #include "runtime/move.h"
 #include "runtime/reclaim.h"
 #include "runtime/recorder.h"
+#include "runtime/refs.h"
 #include "runtime/spill.h"
 #include "runtime/storage.h"
 #include "runtime/thread_index.h"
@@ -54,27 +55,27 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 #define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
 /* The warning about a name in the environment that nobody knows. */
-void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted);
+void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value, const char *wanted);
 
 /* A device of a runtime (runtime/devices.h). */
 struct tidei_dev {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_device *d; /* NULL: not opened yet */
     unsigned index;
     atomic_bool open;           /* what follows is there, to the runtime's end */
     atomic_bool used_elsewhere; /* work of other devices may use its memory: set before the first does */
     _Atomic uint8_t peers[TIDEI_DEVICES_MAX]; /* what is known of reaching the others' memory, by index */
     /* fixed once open */
-    tidei_pool *pool;     /* the default one, of device memory */
-    tidei_mem_kind usual; /* of arrays */
-    tide_stream *stream0; /* the default stream */
+    tidei_pool *pool;      /* the default one, of device memory */
+    tidei_mem_kind usual;  /* of arrays */
+    tidei_stream *stream0; /* the default stream */
     /* under pools_lock */
     pthread_mutex_t pools_lock;
-    struct tide_pool *pools;  /* all of them; the newest first */
-    _Atomic size_t orphans;   /* of these, to be closed */
-    atomic_flag looking;      /* a thread looks what may go back; nobody waits for it */
-    _Atomic uint64_t look_ns; /* when it is time again */
-    _Atomic size_t own_live;  /* of `live`, in those that are not the default one */
+    struct tidei_user_pool *pools; /* all of them; the newest first */
+    _Atomic size_t orphans;        /* of these, to be closed */
+    atomic_flag looking;           /* a thread looks what may go back; nobody waits for it */
+    _Atomic uint64_t look_ns;      /* when it is time again */
+    _Atomic size_t own_live;       /* of `live`, in those that are not the default one */
     tidei_advised *advised;
     _Atomic(tidei_pool *) kinds[TIDEI_MEM_KINDS]; /* of the other kinds; NULL: not opened yet; never changes then */
     _Atomic size_t nadvised;                      /* written under pools_lock */
@@ -95,16 +96,17 @@ struct tidei_dev {
 
 /* What a thread has chosen on a device. */
 typedef struct tidei_seat {
-    tide_stream *stream;     /* current stream; NULL: the thread's default one */
-    uint64_t stream_life;    /* stream->life when it was set */
-    tide_stream *own_stream; /* this thread's default one; NULL: the device's, or not made yet */
-    bool wants_stream;       /* not made yet */
-    struct tide_pool *pool;  /* current pool, held; NULL: the device's default */
+    tidei_stream *stream;         /* current stream; NULL: the thread's default one */
+    tide_stream *stream_ref;      /* stream->ref when it was set */
+    tidei_stream *own_stream;     /* this thread's default one; NULL: the device's, or not made yet */
+    bool wants_stream;            /* not made yet */
+    struct tidei_user_pool *pool; /* current pool, held; NULL: the device's default */
 } tidei_seat;
 
-struct tidei_thread {           /* per thread and runtime */
-    _Atomic(tide_runtime *) rt; /* NULL once the runtime closed or the thread detached */
-    uint64_t serial;            /* of the runtime */
+struct tidei_thread {            /* per thread and runtime */
+    _Atomic(tidei_runtime *) rt; /* NULL once the runtime closed or the thread detached */
+    _Atomic(tide_runtime *) ref; /* as users know the runtime; NULL too once it is closed to them */
+    uint64_t serial;             /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
     bool leaving;       /* its thread is detaching it, and unties it itself; under the process's lock of threads */
@@ -123,8 +125,9 @@ struct tidei_thread {           /* per thread and runtime */
     tidei_seat away[];  /* on the other devices, by index */
 };
 
-struct tide_runtime {
-    uint64_t serial; /* distinguishes runtimes at one address */
+struct tidei_runtime {
+    uint64_t serial;   /* distinguishes runtimes at one address */
+    tide_runtime *ref; /* as users know it; fixed once open */
     tide_host_memory host;
     tide_log_fn log;
     void *log_user;
@@ -152,10 +155,10 @@ struct tide_runtime {
     void *arrays;          /* arrays/ */
     tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
     unsigned leaving;
-    uint64_t opener;                /* tidei_thread_serial of the thread that opened it */
-    _Atomic unsigned own_streams;   /* of threads */
-    struct tide_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
-    unsigned visitors;              /* threads of other runtimes that make the pools give back */
+    uint64_t opener;                 /* tidei_thread_serial of the thread that opened it */
+    _Atomic unsigned own_streams;    /* of threads */
+    struct tidei_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
+    unsigned visitors;               /* threads of other runtimes that make the pools give back */
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */
@@ -178,61 +181,90 @@ struct tide_runtime {
 };
 
 /* The calling thread's record; attaches it at first use. NULL with the error set (forked, host memory). Every public
-** function that takes a runtime or finds one in an array begins here. */
-static inline tidei_thread *tidei_thread_get(tide_runtime *rt);
+** function that takes a runtime begins with tidei_enter, one that finds it in an array with tidei_thread_get. */
+static inline tidei_thread *tidei_enter(tide_runtime *ref, const char *op);
+static inline tidei_runtime *tidei_entered(tide_runtime *ref,
+                                           const char *op); /* the same for who wants the runtime */
+static inline tidei_thread *tidei_thread_get(tidei_runtime *rt);
 tidei_thread *
-tidei_thread_look(tide_runtime *rt); /* the same where there is one already; else NULL, and no error */
-tide_stream *tidei_thread_stream(tidei_thread *t);                  /* the current one */
-tide_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d); /* the same for a device that may be another */
+tidei_thread_look(tidei_runtime *rt); /* the same where there is one already; else NULL, and no error */
+tidei_stream *tidei_thread_stream(tidei_thread *t);                  /* the current one */
+tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d); /* the same for a device that may be another */
+/* What the reference refers to; NULL where it is closed. Attaches nobody, sets no error. */
+static inline tidei_runtime *tidei_runtime_of(const tide_runtime *ref) {
+    return tidei_ref_look(TIDEI_REF_RUNTIME, ref);
+}
+/* A user's stream; NULL with the error set. The second one is of the thread's runtime; NULL stands for its current one. */
+static inline tidei_stream *tidei_stream_find(tide_stream *ref, const char *op) {
+    return tidei_ref_find(TIDEI_REF_STREAM, ref, op);
+}
+tidei_stream *tidei_stream_of(tidei_thread *t, tide_stream *ref, const char *op);
 static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d);
 void tidei_thread_go(tidei_thread *t, tidei_dev *d);     /* makes it the current device; it is open */
 uint64_t tidei_thread_serial(void);                      /* of the calling thread in the process; not used again */
 static inline tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's current pool; attaches nobody */
 tide_status tidei_threads_prepare(void);                 /* before the first record of the process */
+/* The runtime closes to users: no reference to it, nor to what belongs to it, is valid any more. */
+void tidei_runtime_end_refs(tidei_runtime *rt);
 /* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
 ** end touches the runtime. */
-void tidei_threads_part(tide_runtime *rt);
+void tidei_threads_part(tidei_runtime *rt);
 /* Waits until other threads have returned the storages of what they were draining: no drain of ours finds those. */
-void tidei_threads_bury(tide_runtime *rt);
-void tidei_threads_cut(tide_runtime *rt); /* the last step: all records lose it */
-static inline bool tidei_forked(void);    /* this process is a fork's child and the runtimes are the parent's */
+void tidei_threads_bury(tidei_runtime *rt);
+void tidei_threads_cut(tidei_runtime *rt); /* the last step: all records lose it */
+static inline bool tidei_forked(void);     /* this process is a fork's child and the runtimes are the parent's */
 
 /* The collectors' slots, which do nothing while no collector's floor is open. */
-void tidei_blocking(tide_runtime *rt, void (*fn)(void *arg), void *arg); /* runs fn in the blocking region */
-void tidei_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
-void tidei_ask_host(tide_runtime *rt,
+void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg); /* runs fn in the blocking region */
+void tidei_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request);
+void tidei_ask_host(tidei_runtime *rt,
                     size_t request); /* an array of `request` bytes in the host's memory is wanted */
-size_t tidei_collect(tide_runtime *rt, int level, const char *why, bool *ran);
+size_t tidei_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
 
 /* The parts tide_open puts together (open.c): the runtime's own half. */
-tide_status tidei_runtime_open(const tide_config *c, tide_runtime **out);
-void tidei_runtime_close(tide_runtime *rt);
+tide_status tidei_runtime_open(const tide_config *c, tidei_runtime **out);
+void tidei_runtime_close(tidei_runtime *rt);
 /* Tests: opens on a given device, already open, that the runtime owns from then on (a fault double, say). */
-tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tide_runtime **out);
+tide_status tidei_runtime_open_on(const tide_config *c, tidei_device *device, tidei_runtime **out);
 
 /* What a kernel reported since the last question: TIDE_E_BOUNDS for a bad index; the message names the operation that raised
 ** it. For sync points, whose own name is `op`. */
-tide_status tidei_take_fault(tide_runtime *rt, const char *op);
+tide_status tidei_take_fault(tidei_runtime *rt, const char *op);
 /* The device is lost. Both set and return TIDE_E_LOST with the story: the device's own words, and the last operation of the
 ** stream on which the loss was noticed first. The first is for a call on stream s that just returned TIDE_E_LOST. */
-tide_status tidei_lost_on(tide_stream *s, const char *op);
+tide_status tidei_lost_on(tidei_stream *s, const char *op);
 tide_status tidei_lost(tidei_dev *d, const char *op);
 /* A failure of the device table on stream s under the operation's name; a loss with its story. */
-tide_status tidei_device_failed(tide_stream *s, tide_status status, const char *op);
+tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char *op);
 
 size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap); /* as tide_device_text */
-bool tidei_runtime_valid(tide_runtime *rt);                          /* pools, counters, streams; for tests */
+bool tidei_runtime_valid(tidei_runtime *rt);                         /* pools, counters, streams; for tests */
 
 /* ---- the short way to a thread's record (thread.c): every operation takes it several times ---- */
 
 extern TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
-extern _Atomic int *tidei_parent_mark;             /* points to 0 in a fork's child */
-tidei_thread *tidei_thread_find(tide_runtime *rt); /* the long way */
+extern _Atomic int *tidei_parent_mark;              /* points to 0 in a fork's child */
+tidei_thread *tidei_thread_find(tidei_runtime *rt); /* the long ways */
+tidei_thread *tidei_thread_find_by_ref(tide_runtime *ref, const char *op);
 
 static inline bool tidei_forked(void) {
     return tidei_unlikely(!atomic_load_explicit(tidei_parent_mark, memory_order_relaxed));
 }
-static inline tidei_thread *tidei_thread_get(tide_runtime *rt) {
+static inline tidei_thread *tidei_enter(tide_runtime *ref, const char *op) {
+    tidei_thread *t = tidei_thread_records;
+    if (tidei_likely(t && ref && !tidei_forked() && atomic_load_explicit(&t->ref, memory_order_relaxed) == ref))
+        return t;
+    return tidei_thread_find_by_ref(ref, op);
+}
+/* Of a record that tidei_enter or tidei_thread_get gave. */
+static inline tidei_runtime *tidei_thread_runtime(const tidei_thread *t) {
+    return atomic_load_explicit(&t->rt, memory_order_relaxed);
+}
+static inline tidei_runtime *tidei_entered(tide_runtime *ref, const char *op) {
+    tidei_thread *t = tidei_enter(ref, op);
+    return t ? tidei_thread_runtime(t) : NULL;
+}
+static inline tidei_thread *tidei_thread_get(tidei_runtime *rt) {
     tidei_thread *t = tidei_thread_records;
     if (tidei_likely(t && !tidei_forked() && atomic_load_explicit(&t->rt, memory_order_relaxed) == rt &&
                      t->serial == rt->serial))
@@ -251,29 +283,29 @@ static inline tidei_seat *tidei_thread_seat(tidei_thread *t, const tidei_dev *d)
 
 /* ---- the short way past the recorder (recorder.c) and the tracker (tracker.c): nobody wants to know ---- */
 
-void tidei_watch_open(tide_runtime *rt);                        /* once both are open that want to be told */
-void tidei_watch_made(tidei_storage *st, const tide_stream *s); /* the long ways (storage.c) */
+void tidei_watch_open(tidei_runtime *rt);                        /* once both are open that want to be told */
+void tidei_watch_made(tidei_storage *st, const tidei_stream *s); /* the long ways (storage.c) */
 void tidei_watch_gone(tidei_storage *st);
-static inline void tidei_record_alloc(tidei_storage *st, const tide_stream *s) {
+static inline void tidei_record_alloc(tidei_storage *st, const tidei_stream *s) {
     if (tidei_unlikely(st->watched)) tidei_watch_made(st, s);
 }
 static inline void tidei_record_free(tidei_storage *st) {
     if (tidei_unlikely(st->watched)) tidei_watch_gone(st);
 }
-static inline void tidei_record_sync(const tide_stream *s) {
+static inline void tidei_record_sync(const tidei_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
     if (tidei_unlikely(r)) tidei_recorder_sync(r, s);
 }
-static inline void tidei_record_follow(const tide_stream *s, const tide_stream *from) {
+static inline void tidei_record_follow(const tidei_stream *s, const tidei_stream *from) {
     tidei_recorder *r = s->dev->rt->recorder;
     if (tidei_unlikely(r)) tidei_recorder_follow(r, s, from);
 }
 /* Under s->lock, before and after work is queued: when it began, 0 for nobody who wants to know; and that it is queued. */
-static inline uint64_t tidei_record_begin(const tide_stream *s) {
+static inline uint64_t tidei_record_begin(const tidei_stream *s) {
     tidei_recorder *r = s->dev->rt->recorder;
     return tidei_unlikely(r) ? tidei_recorder_moment(r) : 0;
 }
-static inline void tidei_record_submit(const tide_stream *s, uint64_t began, const char *op) {
+static inline void tidei_record_submit(const tidei_stream *s, uint64_t began, const char *op) {
     if (tidei_unlikely(began)) tidei_recorder_submit(s->dev->rt->recorder, s, began, op);
 }
 

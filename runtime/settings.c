@@ -181,7 +181,7 @@ static void defaults(tidei_settings *s) {
 
 #define NOT_UNDERSTOOD "%s=%.200s is not understood (wanted: %s); the default stays"
 
-void tidei_warn_unknown(tide_runtime *rt, const char *variable, const char *value, const char *wanted) {
+void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value, const char *wanted) {
     tidei_log(rt, TIDE_LOG_WARNING, NOT_UNDERSTOOD, variable, value, wanted);
 }
 

@@ -53,7 +53,7 @@ static int by_age(const void *a, const void *b) {
 
 /* All of the device, in the order in which they go, each retained; NULL: none, or host memory is exhausted. */
 static struct cold *find_cold(tidei_dev *d, size_t *n) {
-    tide_runtime *rt = d->rt;
+    tidei_runtime *rt = d->rt;
     size_t room = (size_t)atomic_load(&rt->deaths->handles);
     tidei_idle *idle = room ? tidei_host_take(rt, room * sizeof *idle) : NULL;
     *n = 0;
@@ -82,7 +82,7 @@ static void drop_cold(tidei_dev *d, struct cold *cold, size_t n) {
 
 /* ---- room for them ---- */
 
-static void trim_pinned(tide_runtime *rt) {
+static void trim_pinned(tidei_runtime *rt) {
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pools_settle(d);
         tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED));
@@ -90,7 +90,7 @@ static void trim_pinned(tide_runtime *rt) {
 }
 
 /* Pinned memory for it, if the host has as much: of what its pool has cached the rest is given back for it, once a round. */
-static void keep(tidei_pool *pinned, tide_stream *s, struct cold *c, bool *trimmed) {
+static void keep(tidei_pool *pinned, tidei_stream *s, struct cold *c, bool *trimmed) {
     tide_status status = tidei_storage_try(pinned, c->st->bytes, s, TIDEI_ALLOC_STEAL, &c->kept);
     if (status == TIDE_E_HOST_NOMEM && !*trimmed) {
         trim_pinned(s->dev->rt);
@@ -122,7 +122,7 @@ static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *w
 #define REFUSALS 16 /* then the host has no room for what is worth while */
 
 /* Where the host refuses one, others take its place. */
-static void keep_enough(tidei_pool *pinned, tide_stream *s, struct cold *cold, size_t n, size_t wanted) {
+static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, size_t n, size_t wanted) {
     bool trimmed = false;
     size_t have = 0, refusals = 0;
     size_t *which = tidei_host_take(s->dev->rt, n * sizeof *which);
@@ -145,7 +145,7 @@ static bool may_go(const struct cold *c) {
     return c->kept && !atomic_load(&st->pins) && atomic_load(&st->refs) <= c->arrays + 1 && !tidei_storage_away(st);
 }
 
-static tide_status order(tide_stream *s, struct cold *cold, size_t n) {
+static tide_status order(tidei_stream *s, struct cold *cold, size_t n) {
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < n && status == TIDE_OK; i++) {
         if (!cold[i].kept) continue;
@@ -156,7 +156,7 @@ static tide_status order(tide_stream *s, struct cold *cold, size_t n) {
 }
 
 /* Under s->lock. */
-static tide_status copy(tide_stream *s, tidei_addr dst, tidei_addr src, size_t bytes) {
+static tide_status copy(tidei_stream *s, tidei_addr dst, tidei_addr src, size_t bytes) {
     bool busy;
     tidei_copy c = {.kind = TIDEI_COPY_D2D, .dst = dst, .src = src, .bytes = bytes, .busy = &busy};
     tidei_count_locked(&s->copies);
@@ -192,20 +192,20 @@ static void go(struct cold *c, tidei_stamp x) {
 }
 
 /* Begins a piece of work on s, which is held, and whose lock is taken. */
-static tidei_stamp begin_work(tide_stream *s, const char *op, uint64_t *began) {
+static tidei_stamp begin_work(tidei_stream *s, const char *op, uint64_t *began) {
     pthread_mutex_lock(&s->lock);
     s->last_op = op;
     *began = tidei_record_begin(s);
     return (tidei_stamp){.tick = tidei_stream_tick(s), .stream = s->slot, .write = 1};
 }
 
-static void end_work(tide_stream *s, const char *op, uint64_t began) {
+static void end_work(tidei_stream *s, const char *op, uint64_t began) {
     tidei_stream_after_work(s);
     tidei_record_submit(s, began, op);
     pthread_mutex_unlock(&s->lock);
 }
 
-static tide_status copy_out(tide_stream *s, struct cold *cold, size_t n, size_t *bytes) {
+static tide_status copy_out(tidei_stream *s, struct cold *cold, size_t n, size_t *bytes) {
     tide_status status = order(s, cold, n);
     if (status != TIDE_OK) return status;
     uint64_t began;
@@ -231,7 +231,7 @@ static tide_status copy_out(tide_stream *s, struct cold *cold, size_t n, size_t 
 }
 
 /* *bytes: of those that went. */
-static tide_status move_out(tide_stream *s, struct cold *cold, size_t n, size_t *bytes) {
+static tide_status move_out(tidei_stream *s, struct cold *cold, size_t n, size_t *bytes) {
     tidei_moves_begin(s->dev->rt);
     for (size_t i = 0; i < n; i++)
         if (cold[i].kept && !may_go(&cold[i])) {
@@ -248,19 +248,19 @@ static tide_status move_out(tide_stream *s, struct cold *cold, size_t n, size_t 
 }
 
 /* Of the calling thread where nobody else's work is in its way. */
-static tide_stream *stream_of(tidei_dev *d) {
+static tidei_stream *stream_of(tidei_dev *d) {
     tidei_thread *t = tidei_thread_get(d->rt);
-    tide_stream *s = t ? tidei_thread_stream_on(t, d) : d->stream0;
+    tidei_stream *s = t ? tidei_thread_stream_on(t, d) : d->stream0;
     return atomic_load(&s->adopted) ? d->stream0 : s;
 }
 
 size_t tidei_spill(tidei_dev *d, size_t wanted) {
-    tide_runtime *rt = d->rt;
+    tidei_runtime *rt = d->rt;
     size_t n, bytes = 0;
     if (!wanted || atomic_load(&d->d->lost)) return 0;
     tidei_saved_error e;
     tidei_error_save(&e);
-    tide_stream *s = stream_of(d);
+    tidei_stream *s = stream_of(d);
     tidei_pool *pinned;
     tide_status status = tidei_kind_pool(d, TIDE_MEMORY_PINNED, "spill", &pinned);
     if (status == TIDE_OK) {
@@ -284,7 +284,7 @@ size_t tidei_spill(tidei_dev *d, size_t wanted) {
 
 struct back {
     tidei_storage *st;
-    tide_stream *s;
+    tidei_stream *s;
     bool there; /* somebody else has brought it back */
     tidei_block block;
 };
@@ -342,7 +342,7 @@ static void give_block(struct back *b, tidei_stamp x) {
 
 /* While nobody else moves. *kept: to be released. */
 static tide_status copy_back(struct back *b, const char *op, tidei_storage **kept) {
-    tide_stream *s = b->s;
+    tidei_stream *s = b->s;
     tidei_storage *from = b->st->priv;
     tidei_stamp x = {0};
     tide_status status = tidei_stream_usable(s);
@@ -382,7 +382,7 @@ static tide_status put_back(struct back *b, const char *op) {
     return held || !away ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "the stream was released");
 }
 
-static tide_status bring_back(tidei_storage *st, tide_stream *s, const char *op) {
+static tide_status bring_back(tidei_storage *st, tidei_stream *s, const char *op) {
     tidei_dev *d = st->dev;
     tidei_thread *t = tidei_thread_get(d->rt);
     if (atomic_load_explicit(&d->d->lost, memory_order_relaxed)) return tidei_lost(d, op);
@@ -392,8 +392,8 @@ static tide_status bring_back(tidei_storage *st, tide_stream *s, const char *op)
     return status != TIDE_OK || b.there ? status : put_back(&b, op);
 }
 
-tide_status tidei_uses_return(tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
-    const tide_runtime *rt = s->dev->rt;
+tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+    const tidei_runtime *rt = s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return TIDE_OK;
     for (unsigned i = 0; i < n; i++) {
         tidei_storage *st = uses[i].st;

@@ -20,7 +20,7 @@
 #include "runtime/reclaim.h"
 #include "runtime/storage.h"
 
-/* In tide_runtime. */
+/* In tidei_runtime. */
 typedef struct tidei_spills {
     pthread_mutex_t lock;       /* held by who spills */
     _Atomic uint64_t out, back; /* storages, so far */

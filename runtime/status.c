@@ -28,7 +28,7 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->host_wait_ns += atomic_load(&d->host_wait_ns);
     s->device_waits += atomic_load(&d->device_waits);
     unsigned slot = 0;
-    for (tide_stream *x; (x = tidei_stream_next(d, &slot));) {
+    for (tidei_stream *x; (x = tidei_stream_next(d, &slot));) {
         s->launches += atomic_load_explicit(&x->launches, memory_order_relaxed);
         s->copies += atomic_load_explicit(&x->copies, memory_order_relaxed);
     }
@@ -38,13 +38,14 @@ static void count_live(tidei_handle *h, void *user) {
     if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
 }
 
-tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
-    if (!rt || !out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "the runtime or out is NULL");
+tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
+    const tidei_thread *t = tidei_enter(ref, "tide_stats");
+    if (!t) return tidei_last_status();
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "out is NULL");
     if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
         return tidei_fail(TIDE_E_INVALID, "tide_stats", "struct_size is %zu; this library knows up to %zu",
                           out->struct_size, sizeof *out);
-    const tidei_thread *t = tidei_thread_get(rt);
-    if (!t) return tidei_last_status();
+    tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_drain(rt);
     tide_statistics s = {.struct_size = out->struct_size};
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) add_device(d, &s);
@@ -68,8 +69,9 @@ tide_status tide_stats(tide_runtime *rt, tide_statistics *out) {
     return TIDE_OK;
 }
 
-void tide_reset_peaks(tide_runtime *rt) {
-    if (!rt || !tidei_thread_get(rt)) return;
+void tide_reset_peaks(tide_runtime *ref) {
+    tidei_runtime *rt = tidei_entered(ref, "tide_reset_peaks");
+    if (!rt) return;
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         atomic_store(&d->peak_live, atomic_load(&d->live));
@@ -129,8 +131,9 @@ static size_t spilled_line(tidei_dev *d, char *buf, size_t cap) {
                             tidei_format_bytes(spilled, sizeof spilled, bytes, 3));
 }
 
-size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap) {
-    if (!rt || !tidei_thread_get(rt)) return 0;
+size_t tide_memory_status(tide_runtime *ref, char *buf, size_t cap) {
+    tidei_runtime *rt = tidei_entered(ref, "tide_memory_status");
+    if (!rt) return 0;
     size_t n = 0;
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
@@ -154,7 +157,7 @@ size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap) {
                             *note ? "; no cuda: " : "", note);
 }
 
-size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap) {
-    const tidei_thread *t = rt ? tidei_thread_get(rt) : NULL;
+size_t tide_device_text(tide_runtime *ref, char *buf, size_t cap) {
+    const tidei_thread *t = tidei_enter(ref, "tide_device_text");
     return t ? tidei_device_text(t->dev, buf, cap) : 0;
 }

@@ -58,8 +58,8 @@ static inline bool watch(tidei_dev *d) {
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
 }
 
-void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
-    tide_runtime *rt = st->dev->rt;
+void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
+    tidei_runtime *rt = st->dev->rt;
     tidei_storage_spares *x = spares_here(st->dev);
     if (x) x->unwatched = rt->watch_every;
     if (rt->recorder && tidei_on_device(st->pool->kind)) tidei_recorder_alloc(rt->recorder, st, s);
@@ -67,14 +67,14 @@ void tidei_watch_made(tidei_storage *st, const tide_stream *s) {
 }
 
 /* The recorder is told of all, the tracker of those that it looks at. */
-void tidei_watch_open(tide_runtime *rt) {
+void tidei_watch_open(tidei_runtime *rt) {
     rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
     for (unsigned i = 0; i < rt->ndevs; i++)
         for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++) rt->devs[i].spares[k].unwatched = rt->watch_every;
 }
 
 void tidei_watch_gone(tidei_storage *st) {
-    tide_runtime *rt = st->dev->rt;
+    tidei_runtime *rt = st->dev->rt;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
         tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
@@ -102,7 +102,7 @@ static void note_free(tidei_pool *pool, size_t bytes) {
 
 struct alloc_args {
     tidei_pool *pool;
-    tide_stream *s;
+    tidei_stream *s;
     size_t bytes;
     tidei_block block;
 };
@@ -143,7 +143,7 @@ static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
 }
 
 /* Its report, where there is one. */
-static tide_status not_taken(tidei_pool *pool, tide_stream *s, tide_status status, const char *op) {
+static tide_status not_taken(tidei_pool *pool, tidei_stream *s, tide_status status, const char *op) {
     if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM) return tidei_device_failed(s, status, op);
     atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
     return tidei_fail_as(op);
@@ -159,7 +159,7 @@ tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn at
 void tidei_block_counted(tidei_pool *pool, size_t bytes) { note_alloc(pool, bytes); }
 void tidei_block_discounted(tidei_pool *pool, size_t bytes) { note_free(pool, bytes); }
 
-tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out) {
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out) {
     return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
 }
 
@@ -177,7 +177,7 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
     atomic_init(&st->unordered, false);
 }
 
-tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out) {
     tidei_dev *d = pool->dev;
     if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
@@ -210,7 +210,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s,
     return TIDE_OK;
 }
 
-tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_storage **out) {
+tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_storage **out) {
     tidei_block block;
     tide_status status = pool->ops->alloc(pool, bytes, s, flags, &block);
     if (status != TIDE_OK) return status;
@@ -277,12 +278,12 @@ static void need(struct needs *w, tidei_stamp x) {
 }
 
 /* Does a use of the same bytes by s, or by the host, wait for x? */
-static bool must_wait(tide_stream *s, tidei_stamp x, const tidei_use *u) {
+static bool must_wait(tidei_stream *s, tidei_stamp x, const tidei_use *u) {
     return (x.write || (u->mode & TIDEI_WRITE)) && !(s && tidei_stamp_covered(s, x));
 }
 
 /* What the use must come after; s NULL: for the host, all of it. Under the storage's flag. */
-static void look_back(const tidei_use *u, tide_stream *s, struct needs *w) {
+static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
     tidei_storage *st = u->st;
     const tidei_stamp *a = tidei_stamps_at(&st->stamps);
     for (unsigned i = 0; i < st->stamps.n; i++)
@@ -298,7 +299,7 @@ static void look_back(const tidei_use *u, tide_stream *s, struct needs *w) {
 }
 
 /* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
-static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs *w, const char *op) {
+static tide_status look_at_use(const tidei_use *u, tidei_stream *s, struct needs *w, const char *op) {
     tidei_storage *st = u->st;
     if (!st->bytes) return TIDE_OK;
     tide_status status = tidei_likely(st->dev == s->dev) ? TIDE_OK : tidei_peer_need(s->dev, st, op);
@@ -311,7 +312,7 @@ static tide_status look_at_use(const tidei_use *u, tide_stream *s, struct needs 
 }
 
 /* Makes s wait, on the device, for everything that the uses must come after. */
-tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
     struct needs w;
     w.n = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -320,7 +321,7 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
     }
     if (s->dev->rt->skip_waits) return TIDE_OK;
     for (unsigned i = 0; i < w.n; i++) {
-        tide_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
+        tidei_stream *from = tidei_stream_at(s->dev, w.at[i].stream);
         if (tidei_stamp_covered(s, w.at[i])) continue;
         tide_status status = tidei_stream_follow(s, from, w.at[i].tick);
         if (status != TIDE_OK) return tidei_device_failed(s, status, op);
@@ -329,7 +330,7 @@ tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const
 }
 
 /* A write replaces what it came after. That is not all: since s was ordered others may have used the storage. There is room. */
-static void add_whole(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
+static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (u->mode & TIDEI_WRITE) {
         tidei_stamp *a = tidei_stamps_at(&st->stamps);
         unsigned n = 0;
@@ -343,14 +344,14 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tide_stream *s, tid
 }
 
 /* Under the storage's flag: writes the use into its history. Where the second stream came just now there may be no parts. */
-static void add_use(tidei_storage *st, const tidei_use *u, tide_stream *s, tidei_stamp x) {
+static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
         tidei_parts_add(st, u, s, x);
     else
         add_whole(st, u, s, x);
 }
 
-static bool publish_use(const tidei_use *u, tide_stream *s, tidei_stamp x) {
+static bool publish_use(const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     tidei_storage *st = u->st;
     if (!st->bytes) return true;
     tidei_stamps_lock(st);
@@ -361,7 +362,7 @@ static bool publish_use(const tidei_use *u, tide_stream *s, tidei_stamp x) {
     return room;
 }
 
-bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
     bool all = true;
     for (unsigned i = 0; i < n; i++)
         if (!publish_use(&uses[i], s, (tidei_stamp){.tick = tick, .stream = s->slot})) all = false;
@@ -371,7 +372,7 @@ bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint6
 /* ---- the window ---- */
 
 /* The same as use_at_once, under the storage's flag, where parts are told apart. */
-__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
+__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
     struct needs w;
     w.n = 0;
     look_back(u, s, &w);
@@ -382,7 +383,7 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tide_stre
 
 /* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no room; earlier uses that
 ** were published then name a tick that comes after all they need, so they only say too much. Under s->lock. */
-static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
+static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
     tidei_storage *st = u->st;
     if (tidei_unlikely(!st->bytes)) return true;
     if (tidei_unlikely(st->dev != s->dev) && !tidei_peer_known(s->dev, st)) return false;
@@ -405,7 +406,7 @@ static bool use_at_once(const tidei_use *u, tide_stream *s, uint64_t tick) {
     return clean;
 }
 
-static bool use_all_at_once(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
+static bool use_all_at_once(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick) {
     for (unsigned i = 0; i < n; i++)
         if (!use_at_once(&uses[i], s, tick)) return false;
     return true;
@@ -413,7 +414,7 @@ static bool use_all_at_once(tide_stream *s, const tidei_use *uses, unsigned n, u
 
 /* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses published at once name a
 ** tick that has no work yet: the caller takes it all the same, or they would look pending until somebody else does. */
-static tide_status order_unlocked(tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
     s->holders++;
     pthread_mutex_unlock(&s->lock);
     tide_status status = tidei_order(s, uses, n, op);
@@ -430,7 +431,7 @@ static bool moved_since(tidei_moves *m, uint64_t done) {
 
 /* Under a stream's lock while nobody moves: whether one of the window's storages is not on its device. */
 static bool any_away(const tidei_window *w) {
-    const tide_runtime *rt = w->s->dev->rt;
+    const tidei_runtime *rt = w->s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
     for (unsigned i = 0; i < w->n; i++)
         if (w->uses[i].st->dev->rt == rt && tidei_storage_away(w->uses[i].st)) return true;
@@ -439,7 +440,7 @@ static bool any_away(const tidei_window *w) {
 
 /* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought back. */
 static tide_status open_window(tidei_window *w, bool *again) {
-    tide_stream *s = w->s;
+    tidei_stream *s = w->s;
     tidei_moves *moves = &s->dev->rt->moves;
     pthread_mutex_lock(&s->lock);
     uint64_t so_far = atomic_load_explicit(&moves->done, memory_order_relaxed);
@@ -468,7 +469,8 @@ static tide_status open_window(tidei_window *w, bool *again) {
     return TIDE_OK;
 }
 
-tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use *uses, unsigned n,
+                               const char *op) {
     bool again;
     tidei_check(n <= TIDEI_USES_MAX);
     w->s = s;
@@ -514,13 +516,13 @@ static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_s
 
 /* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
 ** policy was asked, and so that no collector waits for this thread. */
-static tide_status wait_first(tide_stream *s, const tidei_use *uses, unsigned n) {
+static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
     for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
     return status;
 }
 
-tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
+tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
     tidei_use uses[2];
@@ -549,7 +551,7 @@ tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storag
     return TIDE_OK;
 }
 
-tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
+tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
                                 size_t offset, size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
     const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE}, {pinned, offset, bytes, TIDEI_READ}};
@@ -562,7 +564,7 @@ tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_o
     return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
 }
 
-tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
+tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
                               size_t count, const char *op) {
     if (!count) return TIDE_OK;
     tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
@@ -573,7 +575,7 @@ tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset,
     return tidei_submit_end(&w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
 }
 
-tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
+tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
                                 void (*patch)(const tidei_window *w, void *user), void *user, const char *op) {
     tidei_window w;
     tide_status status = tidei_submit_begin(&w, s, uses, n, op);
@@ -604,7 +606,7 @@ bool tidei_use_pending(const tidei_use *u) {
 
 /* What a device had still to write when it was lost is not written. */
 static tide_status not_lost(tidei_dev *d, tidei_stamp x) {
-    tide_stream *s = tidei_stream_at(d, x.stream);
+    tidei_stream *s = tidei_stream_at(d, x.stream);
     if (tidei_likely(s->dev == d || !x.write || !atomic_load(&s->dev->d->lost))) return TIDE_OK;
     return tidei_stream_got_to(s) >= x.tick ? TIDE_OK : tidei_lost(s->dev, "wait");
 }

@@ -40,12 +40,12 @@ void tidei_storage_spares_free(tidei_dev *d); /* all threads'; at close */
 
 /* Makes a storage on stream s: drains, asks the policy, takes a block, climbs the ladder when it does not fit. Zero bytes
 ** are legal and take no block. `op` names the operation in the out-of-memory report. refs = 1. */
-tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tide_stream *s, const char *op, tidei_storage **out);
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out);
 /* The same, from a pool that the caller holds instead of the calling thread's current one. */
-tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tide_stream *s, const char *op,
+tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out);
 /* The same for who climbs the ladder already: one plain attempt with these flags, nobody is asked or told. No bytes are not legal. */
-tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_storage **out);
+tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_storage **out);
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
@@ -91,7 +91,7 @@ static inline tidei_range tidei_use_range(const tidei_use *u) {
 
 #define TIDEI_USES_MAX 64
 typedef struct tidei_window {
-    tide_stream *s;
+    tidei_stream *s;
     const tidei_use *uses; /* the caller's, valid until end */
     unsigned n;
     uint64_t tick;
@@ -105,18 +105,18 @@ typedef struct tidei_window {
 ** tidei_submit_end, which must follow on success. w->ranges[i].addr is the address of uses[i].offset. Queue work with the
 ** device table on w->s->ds only. Storages that are spilled are brought back first, which takes memory and climbs the ladder: a caller
 ** that holds a lock has called tidei_uses_return before. Storages of another device are used where it can be reached (runtime/devices.h), else TIDE_E_UNSUPPORTED. */
-tide_status tidei_submit_begin(tidei_window *w, tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
+tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
 /* `result`: what queueing gave; returned (a lost device is reported with the stream's last operation). The uses count
 ** as having happened either way. */
 tide_status tidei_submit_end(tidei_window *w, tide_status result);
 
 /* Brings back what is spilled of them, by work on s where it is of its device. What the caller retains meanwhile stays, but for
 ** rare cases that tidei_submit_begin sees to. No lock held. */
-tide_status tidei_uses_return(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
+tide_status tidei_uses_return(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
 
 /* One-operation helpers: window, work, window closed. Zero bytes or counts do nothing. After a copy from or to the host its
 ** memory is the caller's again, whatever the status: the copy waits for that, as tidei_stream_wait does. */
-tide_status tidei_submit_copy(tide_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
+tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
                               void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op);
 /* From storage to storage, on whatever devices: on the calling thread's stream of the destination's device where that one
 ** reaches the source, on the source's where all reach the destination, else through two pinned buffers in turn, on streams
@@ -125,20 +125,20 @@ tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t ds
                                   size_t src_offset, size_t bytes, const char *op);
 /* Queues a copy from pinned host memory and waits for nothing: that memory is the device's until the stream's work so far is
 ** complete (tidei_stream_wait), whatever the status. */
-tide_status tidei_submit_upload(tide_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
+tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
                                 size_t offset, size_t bytes, const char *op);
-tide_status tidei_submit_fill(tide_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
+tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
                               size_t count, const char *op);
 /* Launch: `l->ranges` is filled from the uses. `patch`, when not NULL, is called in the window to write the addresses
 ** (w->ranges[i].addr) into the parameters before the launch. */
-tide_status tidei_submit_launch(tide_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
+tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
                                 void (*patch)(const tidei_window *w, void *user), void *user, const char *op);
 
 /* The two halves of a window apart, for scopes in which others queue the work (tide_use_begin): order s after what the uses
 ** need; afterwards, under s->lock, write them into the storages' histories as having happened at `tick`. The caller holds s.
 ** False: host memory is exhausted and not all are known; the caller waits for s once it has left the lock. */
-tide_status tidei_order(tide_stream *s, const tidei_use *uses, unsigned n, const char *op);
-bool tidei_publish_uses(tide_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
+tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op);
+bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint64_t tick);
 
 /* The host waits for all pending uses that a reader (or a writer, mode TIDEI_WRITE) must wait for; or that the use must. */
 tide_status tidei_storage_wait(tidei_storage *st, unsigned mode);

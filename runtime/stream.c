@@ -50,26 +50,26 @@ static void raise_to(_Atomic uint64_t *x, uint64_t v) {
     while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
-tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
+tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
     return atomic_load_explicit(&d->rt->streams.at[slot], memory_order_acquire);
 }
 
-tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
+tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
     unsigned n = atomic_load_explicit(&d->rt->streams.n, memory_order_acquire);
     while (*slot < n) {
-        tide_stream *s = tidei_stream_at(d, (*slot)++);
+        tidei_stream *s = tidei_stream_at(d, (*slot)++);
         if (s->dev == d) return s;
     }
     return NULL;
 }
 
-static uint64_t known_completed(tide_stream *s) {
+static uint64_t known_completed(tidei_stream *s) {
     return atomic_load_explicit(&s->completed, memory_order_acquire);
 }
 
 /* Looks at the completion word. Meanwhile the stream may be retired and the word written for another slot, whose ticks say
 ** nothing about this one's: a value read before that is known by the count of retirements, which rose first. */
-uint64_t tidei_stream_got_to(tide_stream *s) {
+uint64_t tidei_stream_got_to(tidei_stream *s) {
     tidei_device *dev = s->dev->d;
     uint64_t retirements = atomic_load_explicit(&s->retirements, memory_order_acquire);
     tidei_dstream *ds = atomic_load_explicit(&s->ds, memory_order_acquire);
@@ -78,13 +78,13 @@ uint64_t tidei_stream_got_to(tide_stream *s) {
     return known_completed(s);
 }
 
-static uint64_t look(tide_stream *s) {
+static uint64_t look(tidei_stream *s) {
     return atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed) ? UINT64_MAX : tidei_stream_got_to(s);
 }
 
 /* Queues a write of the word for everything submitted so far; under s->lock. A failure only means that nobody learns of
 ** completion this way, and is no error of the caller's: waits go through the stream itself. */
-static void publish_locked(tide_stream *s) {
+static void publish_locked(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (!s->ds || atomic_load_explicit(&s->published, memory_order_relaxed) >= tick) return;
     tidei_saved_error e;
@@ -95,7 +95,7 @@ static void publish_locked(tide_stream *s) {
         tidei_error_restore(&e);
 }
 
-static void publish(tide_stream *s) {
+static void publish(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     publish_locked(s);
     pthread_mutex_unlock(&s->lock);
@@ -103,7 +103,7 @@ static void publish(tide_stream *s) {
 
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     if (!x.tick) return true;
-    tide_stream *s = tidei_stream_at(d, x.stream);
+    tidei_stream *s = tidei_stream_at(d, x.stream);
     if (known_completed(s) >= x.tick) return true;
     if (atomic_load_explicit(&s->published, memory_order_relaxed) < x.tick) publish(s);
     return look(s) >= x.tick;
@@ -111,7 +111,7 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
 
 bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
     if (!x.tick) return true;
-    tide_stream *s = tidei_stream_at(d, x.stream);
+    tidei_stream *s = tidei_stream_at(d, x.stream);
     uint64_t done = look(s);
     if (done < x.tick && atomic_load_explicit(&s->published, memory_order_relaxed) <= done) {
         publish(s);
@@ -120,14 +120,14 @@ bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
     return done >= x.tick;
 }
 
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
+bool tidei_stamp_covered(tidei_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
     if (tidei_unlikely(atomic_load_explicit(&s->dev->rt->waits_anyway, memory_order_relaxed))) return false;
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
 
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs) {
+bool tidei_stamps_covered(tidei_stream *s, tidei_stamps *xs) {
     tidei_stamp *a = tidei_stamps_at(xs);
     for (unsigned i = 0; i < xs->n; i++)
         if (!tidei_stamp_covered(s, a[i])) return false;
@@ -155,14 +155,14 @@ static void note_wait(tidei_dev *d, uint64_t ns) {
 }
 
 /* On a lost device everything counts as done, but for what still writes to the host's memory: that ends here. */
-static tide_status wait_lost(tide_stream *s, tidei_dstream *ds) {
+static tide_status wait_lost(tidei_stream *s, tidei_dstream *ds) {
     tidei_device *d = s->dev->d;
     if (ds && d->ops->stream_sync(d, ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
     return tidei_lost(s->dev, "wait");
 }
 
 /* Waits for all work up to `tick`, which is not known to be complete. */
-static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
+static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
     const tidei_span span = {TIDEI_SPAN_WAIT, s->slot, "wait for a stream", NULL};
@@ -178,7 +178,7 @@ static tide_status wait_here(tide_stream *s, tidei_dstream *ds, uint64_t tick) {
 }
 
 /* Waits until everything submitted to s by now is complete. */
-static tide_status wait_for(tide_stream *s, bool quiet) {
+static tide_status wait_for(tidei_stream *s, bool quiet) {
     tidei_dev *d = s->dev;
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
     tidei_stamp last = {.tick = tick, .stream = s->slot};
@@ -203,13 +203,13 @@ static void after_wait(tidei_dev *d) {
     tidei_pools_look(d, true);
 }
 
-tide_status tidei_stream_wait(tide_stream *s, bool quiet) {
+tide_status tidei_stream_wait(tidei_stream *s, bool quiet) {
     tide_status status = wait_for(s, quiet);
     if (!quiet && status == TIDE_OK) after_wait(s->dev);
     return status;
 }
 
-void tidei_stream_reached(tide_stream *s, uint64_t tick) {
+void tidei_stream_reached(tidei_stream *s, uint64_t tick) {
     raise_to(&s->completed, tick);
     atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
 }
@@ -217,7 +217,7 @@ void tidei_stream_reached(tide_stream *s, uint64_t tick) {
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
     tide_status status = TIDE_OK;
     unsigned slot = 0;
-    for (tide_stream *s; (s = tidei_stream_next(d, &slot));) {
+    for (tidei_stream *s; (s = tidei_stream_next(d, &slot));) {
         tide_status one = s->ds ? wait_for(s, quiet) : TIDE_OK;
         if (one != TIDE_OK) status = one;
     }
@@ -255,7 +255,7 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
 
 /* The time that the device will take for what s has queued, by the pace since the last look; *busy: there is anything.
 ** What completion may lag behind does not count, so a stream that the host keeps up with has nothing queued. */
-static uint64_t queued_ns(tide_stream *s, uint64_t now, bool *busy) {
+static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
     uint64_t submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed), done = look(s);
     if (done >= submitted) {
         atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
@@ -281,7 +281,7 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
     unsigned slot = 0;
     uint64_t most = 0, now = tidei_now_ns();
     bool busy = false;
-    for (tide_stream *s; (s = tidei_stream_next(d, &slot));) {
+    for (tidei_stream *s; (s = tidei_stream_next(d, &slot));) {
         uint64_t ns = queued_ns(s, now, &busy);
         if (ns > most) most = ns;
     }
@@ -296,10 +296,10 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
 /* Room for the streams that were seen comes in steps of this. */
 #define SEEN_STEP 16
 
-static tidei_mark *mark_at(tide_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS]; }
+static tidei_mark *mark_at(tidei_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS]; }
 
 /* The earliest mark that is not before the tick; NULL: none is so late. */
-static tidei_mark *mark_for(tide_stream *s, uint64_t tick) {
+static tidei_mark *mark_for(tidei_stream *s, uint64_t tick) {
     tidei_mark *best = NULL;
     for (unsigned i = s->nmarks; i-- && mark_at(s, i)->tick >= tick;) best = mark_at(s, i);
     return best;
@@ -307,7 +307,7 @@ static tidei_mark *mark_for(tide_stream *s, uint64_t tick) {
 
 /* A place behind the last mark, with an event: the first one's where there are enough. If there is no event to be had, the last
 ** mark gives way. */
-static tide_status mark_place(tide_stream *s, tidei_mark **out) {
+static tide_status mark_place(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tidei_mark *m = mark_at(s, s->nmarks);
     if (s->nmarks == TIDEI_STREAM_MARKS) {
@@ -326,8 +326,8 @@ static tide_status mark_place(tide_stream *s, tidei_mark **out) {
 }
 
 /* What s has seen by now. Without host memory the mark says less than is true. */
-static void mark_seen(tide_stream *s, tidei_mark *m) {
-    tide_runtime *rt = s->dev->rt;
+static void mark_seen(tidei_stream *s, tidei_mark *m) {
+    tidei_runtime *rt = s->dev->rt;
     unsigned n = atomic_load_explicit(&rt->streams.n, memory_order_acquire);
     if (n > m->room) {
         unsigned room = (n + SEEN_STEP - 1) / SEEN_STEP * SEEN_STEP;
@@ -344,7 +344,7 @@ static void mark_seen(tide_stream *s, tidei_mark *m) {
 
 /* A mark behind all that was submitted. What was seen is looked at first: meanwhile other threads may make s wait for more,
 ** which need not come before the event. */
-static tide_status mark_here(tide_stream *s, tidei_mark **out) {
+static tide_status mark_here(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tide_status status = mark_place(s, out);
     if (status != TIDE_OK) return status;
@@ -357,15 +357,15 @@ static tide_status mark_here(tide_stream *s, tidei_mark **out) {
 }
 
 /* After the last mark. */
-static uint64_t next_mark(tide_stream *s) { return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0; }
+static uint64_t next_mark(tidei_stream *s) { return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0; }
 
-static void set_due(tide_stream *s) {
+static void set_due(tidei_stream *s) {
     s->due = atomic_load_explicit(&s->published, memory_order_relaxed) + PUBLISH_EVERY;
     if (s->credit && next_mark(s) < s->due) s->due = next_mark(s);
 }
 
 /* Others are about to wait for the tick: where more is behind it, so it may be the next time. */
-static void expect_followers(tide_stream *s, uint64_t tick) {
+static void expect_followers(tidei_stream *s, uint64_t tick) {
     uint64_t now = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (tick >= now) return;
     if (now > s->followed) s->gap = (now - s->followed + MARKS_A_GAP - 1) / MARKS_A_GAP;
@@ -377,7 +377,7 @@ static void expect_followers(tide_stream *s, uint64_t tick) {
 /* ---- waits on the device ---- */
 
 /* Under from->lock, which keeps the mark. */
-static tide_status wait_mark(tide_stream *s, tide_stream *from, const tidei_mark *m) {
+static tide_status wait_mark(tidei_stream *s, tidei_stream *from, const tidei_mark *m) {
     tidei_device *d = s->dev->d;
     tide_status status = d->ops->event_wait(d, m->event, s->ds);
     if (status != TIDE_OK) return status;
@@ -388,7 +388,7 @@ static tide_status wait_mark(tide_stream *s, tide_stream *from, const tidei_mark
     return TIDE_OK;
 }
 
-tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick) {
     tide_status status = TIDE_OK;
     pthread_mutex_lock(&from->lock);
     if (!from->ds) { /* retired: all its work is complete */
@@ -404,14 +404,14 @@ tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick
 }
 
 /* Under s->lock. */
-uint64_t tidei_stream_tick(tide_stream *s) {
+uint64_t tidei_stream_tick(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1;
     atomic_store_explicit(&s->submitted, tick, memory_order_release);
     return tick;
 }
 
 /* A mark that cannot be made is no error of who submitted: others will wait a little longer. */
-static void mark_quietly(tide_stream *s) {
+static void mark_quietly(tidei_stream *s) {
     tidei_mark *m;
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -419,20 +419,20 @@ static void mark_quietly(tide_stream *s) {
     if (mark_here(s, &m) != TIDE_OK) tidei_error_restore(&e);
 }
 
-__attribute__((noinline)) static void after_work_due(tide_stream *s) {
+__attribute__((noinline)) static void after_work_due(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (tick - atomic_load_explicit(&s->published, memory_order_relaxed) >= PUBLISH_EVERY) publish_locked(s);
     if (s->credit && tick >= next_mark(s)) mark_quietly(s);
     set_due(s);
 }
 
-void tidei_stream_after_work(tide_stream *s) {
+void tidei_stream_after_work(tidei_stream *s) {
     if (tidei_unlikely(atomic_load_explicit(&s->submitted, memory_order_relaxed) >= s->due)) after_work_due(s);
 }
 
 /* ---- a stream's life ---- */
 
-static void marks_drop(tide_stream *s) {
+static void marks_drop(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     for (unsigned i = 0; i < TIDEI_STREAM_MARKS; i++) {
         if (s->marks[i].event) d->ops->event_release(d, s->marks[i].event);
@@ -443,7 +443,7 @@ static void marks_drop(tide_stream *s) {
 }
 
 /* Gives back the device's half of a stream whose work is complete; under the lock of streams and s->lock. */
-static void retire_locked(tide_stream *s) {
+static void retire_locked(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
     /* What a lost device had still to do is not done, whatever waits for it may look like. */
@@ -456,11 +456,11 @@ static void retire_locked(tide_stream *s) {
     atomic_store(&s->published, atomic_load(&s->submitted));
 }
 
-static bool idle(tide_stream *s) {
+static bool idle(tidei_stream *s) {
     return atomic_load(&s->released) && !s->holders && look(s) >= atomic_load(&s->submitted);
 }
 
-static void retire(tide_stream *s, bool all) {
+static void retire(tidei_stream *s, bool all) {
     pthread_mutex_lock(&s->lock);
     if (s->ds && (all || idle(s))) retire_locked(s);
     pthread_mutex_unlock(&s->lock);
@@ -469,12 +469,12 @@ static void retire(tide_stream *s, bool all) {
 void tidei_streams_sweep(tidei_dev *d, bool all) {
     unsigned slot = 0;
     pthread_mutex_lock(&d->rt->streams.lock);
-    for (tide_stream *s; (s = tidei_stream_next(d, &slot));)
+    for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (all || atomic_load(&s->released)) retire(s, all);
     pthread_mutex_unlock(&d->rt->streams.lock);
 }
 
-tidei_dstream *tidei_stream_hold(tide_stream *s) {
+tidei_dstream *tidei_stream_hold(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     tidei_dstream *ds = s->ds;
     if (ds) s->holders++;
@@ -482,7 +482,7 @@ tidei_dstream *tidei_stream_hold(tide_stream *s) {
     return ds;
 }
 
-void tidei_stream_let_go(tide_stream *s) {
+void tidei_stream_let_go(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     s->holders--;
     pthread_mutex_unlock(&s->lock);
@@ -490,15 +490,15 @@ void tidei_stream_let_go(tide_stream *s) {
 
 /* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of streams. NULL: host memory or slots
 ** exhausted. */
-static tide_stream *free_slot(tidei_dev *d) {
+static tidei_stream *free_slot(tidei_dev *d) {
     tidei_streams *all = &d->rt->streams;
     unsigned n = atomic_load(&all->n), slot = 0;
-    for (tide_stream *s; (s = tidei_stream_next(d, &slot));)
+    for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (!s->ds) return s;
     unsigned kept = 0; /* for the default streams of devices that are not open yet */
     for (unsigned i = 0; i < d->rt->ndevs; i++) kept += &d->rt->devs[i] != d && !atomic_load(&d->rt->devs[i].open);
     if (n + kept >= TIDEI_STREAMS_MAX) return NULL;
-    tide_stream *s = tidei_host_alloc(d->rt, sizeof *s);
+    tidei_stream *s = tidei_host_alloc(d->rt, sizeof *s);
     if (!s) return NULL;
     s->dev = d;
     s->slot = (uint16_t)n;
@@ -513,12 +513,12 @@ static tide_status device_half(tidei_device *d, void *const *native, tidei_dstre
     return native ? d->ops->stream_adopt(d, *native, out) : d->ops->stream_new(d, out);
 }
 
-static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **out) {
+static tide_status open_stream(tidei_dev *d, void *const *native, tidei_stream **out) {
     tidei_streams *all = &d->rt->streams;
     tidei_streams_sweep(d, false);
     pthread_mutex_lock(&all->lock);
     tide_status status = TIDE_OK;
-    tide_stream *s = free_slot(d);
+    tidei_stream *s = free_slot(d);
     if (!s)
         status = atomic_load(&all->n) + d->rt->ndevs > TIDEI_STREAMS_MAX
                      ? tidei_fail(TIDE_E_INVALID, "tide_stream_new",
@@ -527,6 +527,9 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
                                   d->d->info.name, TIDEI_STREAMS_MAX)
                      : tidei_fail_host_memory("tide_stream_new", sizeof *s);
     tidei_dstream *ds = NULL;
+    tide_stream *ref = NULL;
+    if (status == TIDE_OK && !(ref = tidei_ref_new(TIDEI_REF_STREAM, s, d->rt)))
+        status = tidei_fail_host_memory("tide_stream_new", sizeof *s);
     if (status == TIDE_OK) status = device_half(d->d, native, &ds);
     if (status == TIDE_OK) {
         for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
@@ -536,25 +539,29 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tide_stream **
         atomic_store(&s->of_thread, false);
         atomic_store(&s->released, false);
         atomic_store(&s->ds, ds);
+        atomic_store(&s->ref, ref);
         *out = s;
+    } else {
+        tidei_ref_end(ref);
     }
     pthread_mutex_unlock(&all->lock);
     return status;
 }
 
-tide_status tidei_stream_open(tidei_dev *d, tide_stream **out) { return open_stream(d, NULL, out); }
+tide_status tidei_stream_open(tidei_dev *d, tidei_stream **out) { return open_stream(d, NULL, out); }
 
-tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out) {
+tide_status tidei_stream_adopt(tidei_dev *d, void *native, tidei_stream **out) {
     if (d->d->ops->stream_adopt) return open_stream(d, &native, out);
     return tidei_fail(TIDE_E_UNSUPPORTED, "tide_stream_wrap", "%s has no native streams", d->d->info.name);
 }
 
-tide_status tidei_stream_usable_now(tide_stream *s) {
+tide_status tidei_stream_usable_now(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     return d->ops->stream_usable ? d->ops->stream_usable(d, s->ds) : TIDE_OK;
 }
 
-void tidei_stream_drop(tide_stream *s) {
+void tidei_stream_drop(tidei_stream *s) {
+    tidei_ref_end(atomic_exchange(&s->ref, NULL));
     publish(s);
     atomic_store(&s->released, true);
     tidei_streams_sweep(s->dev, false);

@@ -70,13 +70,15 @@ typedef struct tidei_mark {
     unsigned n, room;
 } tidei_mark;
 
-struct tide_stream {
+/* What a tide_stream refers to. */
+typedef struct tidei_stream tidei_stream;
+struct tidei_stream {
     tidei_dev *dev;
     _Atomic(tidei_dstream *) ds; /* NULL: retired, all its work is complete; changes under lock */
     uint16_t slot;
     atomic_bool released;
-    _Atomic uint64_t life; /* how often a user released it: the struct serves the slot's next stream too */
-    const char *last_op;   /* for the report when the device is lost; under lock */
+    _Atomic(tide_stream *) ref; /* as users know it; NULL: released. The struct serves the slot's next stream too */
+    const char *last_op;        /* for the report when the device is lost; under lock */
     pthread_mutex_t lock;
     _Atomic uint64_t submitted;              /* last tick given out */
     uint64_t due;                            /* the tick that after_work has more to do behind; under lock */
@@ -98,11 +100,11 @@ struct tide_stream {
     uint64_t followed; /* the last tick when others began to wait, with more behind what they waited for */
 };
 
-/* The streams of a runtime. In tide_runtime. */
+/* The streams of a runtime. In tidei_runtime. */
 typedef struct tidei_streams {
-    pthread_mutex_t lock;                         /* guards what follows; entries are written once and stay */
-    _Atomic(tide_stream *) at[TIDEI_STREAMS_MAX]; /* by slot */
-    _Atomic unsigned n;                           /* slots in use so far */
+    pthread_mutex_t lock;                          /* guards what follows; entries are written once and stay */
+    _Atomic(tidei_stream *) at[TIDEI_STREAMS_MAX]; /* by slot */
+    _Atomic unsigned n;                            /* slots in use so far */
 } tidei_streams;
 
 /* Under the lock that guards the counter's writers: no need of an atomic addition. */
@@ -126,48 +128,48 @@ static inline void tidei_stamps_prune(tidei_dev *d, tidei_stamps *s) {
 }
 /* True when work queued on `s` from now on is ordered after x: its own, seen, or known to be done, which does not count where a pool
 ** of the device is deterministic. No driver call. */
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x);
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs);
+bool tidei_stamp_covered(tidei_stream *s, tidei_stamp x);
+bool tidei_stamps_covered(tidei_stream *s, tidei_stamps *xs);
 /* The host waits until x is past (in the collector's blocking region; counts a host wait). */
 tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x);
 
 /* s waits on the device for (from, tick), and for as little later work as the marks allow; it takes over what `from` had seen
 ** there. Takes from->lock only: that two threads may queue waits on s in either order does not matter, both come before their
 ** work. The caller holds s. */
-tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick);
+tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick);
 /* Under s->lock: the next tick; and, once its work is queued, a publication or a mark where one is due. */
-uint64_t tidei_stream_tick(tide_stream *s);
-void tidei_stream_after_work(tide_stream *s);
+uint64_t tidei_stream_tick(tidei_stream *s);
+void tidei_stream_after_work(tidei_stream *s);
 
 /* Whether its owner lets work be queued on a stream of somebody else's now; before anything is. The caller holds s or its lock. */
-tide_status tidei_stream_usable_now(tide_stream *s);
-static inline tide_status tidei_stream_usable(tide_stream *s) {
+tide_status tidei_stream_usable_now(tidei_stream *s);
+static inline tide_status tidei_stream_usable(tidei_stream *s) {
     bool adopted = atomic_load_explicit(&s->adopted, memory_order_relaxed);
     return tidei_likely(!adopted) ? TIDE_OK : tidei_stream_usable_now(s);
 }
 
-tide_status tidei_stream_open(tidei_dev *d, tide_stream **out);
+tide_status tidei_stream_open(tidei_dev *d, tidei_stream **out);
 /* The same around a native stream of somebody else's; NULL is the device's default one. */
-tide_status tidei_stream_adopt(tidei_dev *d, void *native, tide_stream **out);
+tide_status tidei_stream_adopt(tidei_dev *d, void *native, tidei_stream **out);
 /* Marks it released; its struct and slot live on until its work is complete (tidei_streams_sweep). */
-void tidei_stream_drop(tide_stream *s);
+void tidei_stream_drop(tidei_stream *s);
 void tidei_streams_sweep(tidei_dev *d, bool all);
 /* Keeps the stream from being retired until let go, and returns the device's half; NULL (and nothing to let go) if it is
 ** retired. */
-tidei_dstream *tidei_stream_hold(tide_stream *s);
-void tidei_stream_let_go(tide_stream *s);
+tidei_dstream *tidei_stream_hold(tidei_stream *s);
+void tidei_stream_let_go(tidei_stream *s);
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
-tide_status tidei_stream_wait(tide_stream *s, bool quiet);
+tide_status tidei_stream_wait(tidei_stream *s, bool quiet);
 uint64_t
-tidei_stream_got_to(tide_stream *s); /* what is known to be complete, also where a lost device makes all look so */
-void tidei_stream_reached(tide_stream *s, uint64_t tick);     /* the caller has learnt that it is complete */
+tidei_stream_got_to(tidei_stream *s); /* what is known to be complete, also where a lost device makes all look so */
+void tidei_stream_reached(tidei_stream *s, uint64_t tick);    /* the caller has learnt that it is complete */
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet); /* the device's */
 /* The host waits for all work that may use the device's memory, on whatever device it is. */
 tide_status tidei_streams_wait_users(tidei_dev *d);
-tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
+tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot);
 /* The next one of the device's; NULL: there are no more. Begin with *slot = 0. */
-tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
+tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot);
 /* Rough device time still queued on the device's streams, for the policies: by the pace at which they complete, and, where
 ** the host is about to wait (`waits`), by past waits. */
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits);

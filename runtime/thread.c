@@ -33,12 +33,13 @@ static void untie_locked(tidei_thread *t) {
     if (t->next_of_rt) t->next_of_rt->prev_of_rt = t->prev_of_rt;
     *t->prev_of_rt = t->next_of_rt;
     atomic_store(&t->rt, NULL);
+    atomic_store(&t->ref, NULL);
 }
 
 /* The runtime, which stays open until leave; NULL: it was closed, or is about to be. */
-static tide_runtime *start_leaving(tidei_thread *t) {
+static tidei_runtime *start_leaving(tidei_thread *t) {
     pthread_mutex_lock(&all_lock);
-    tide_runtime *rt = atomic_load(&t->rt);
+    tidei_runtime *rt = atomic_load(&t->rt);
     if (rt) {
         t->leaving = true;
         rt->leaving++;
@@ -47,7 +48,7 @@ static tide_runtime *start_leaving(tidei_thread *t) {
     return rt;
 }
 
-static void leave(tide_runtime *rt, tidei_thread *t) {
+static void leave(tidei_runtime *rt, tidei_thread *t) {
     pthread_mutex_lock(&all_lock);
     untie_locked(t);
     rt->leaving--;
@@ -56,11 +57,10 @@ static void leave(tide_runtime *rt, tidei_thread *t) {
 }
 
 /* Whoever has its own stream as current one goes back to its default one. */
-static void leave_seat(tide_runtime *rt, tidei_seat *x) {
+static void leave_seat(tidei_runtime *rt, tidei_seat *x) {
     if (x->pool) tidei_pool_let_go(x->pool);
     x->pool = NULL;
     if (!x->own_stream) return;
-    atomic_fetch_add(&x->own_stream->life, 1);
     tidei_stream_drop(x->own_stream);
     x->own_stream = NULL;
     atomic_fetch_sub(&rt->own_streams, 1);
@@ -68,7 +68,7 @@ static void leave_seat(tide_runtime *rt, tidei_seat *x) {
 
 /* Detaches from the collectors, outside the lock: they may call back. */
 static void detach(tidei_thread *t) {
-    tide_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
+    tidei_runtime *rt = tidei_forked() ? NULL : start_leaving(t);
     if (!rt) return;
     if (rt->gc_ops) rt->gc_ops->thread_detach(rt, t);
     leave_seat(rt, &t->here);
@@ -124,13 +124,14 @@ static void sweep_records(void) {
     }
 }
 
-static tidei_thread *new_record(tide_runtime *rt) {
+static tidei_thread *new_record(tidei_runtime *rt) {
     tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->away[0]);
     if (!t) {
         tidei_fail_host_memory("tide_thread_attach", sizeof *t);
         return NULL;
     }
     t->serial = rt->serial;
+    atomic_init(&t->ref, rt->ref);
     t->dev = &rt->devs[0];
     t->collector = -1;
     t->here.wants_stream = rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
@@ -159,7 +160,7 @@ static tidei_thread *new_record(tide_runtime *rt) {
     return t;
 }
 
-static tidei_thread *find(tide_runtime *rt) {
+static tidei_thread *find(tidei_runtime *rt) {
     for (tidei_thread **p = &tidei_thread_records; *p; p = &(*p)->next_of_thread) {
         tidei_thread *t = *p;
         if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial) continue;
@@ -172,7 +173,7 @@ static tidei_thread *find(tide_runtime *rt) {
     return NULL;
 }
 
-tidei_thread *tidei_thread_find(tide_runtime *rt) {
+tidei_thread *tidei_thread_find(tidei_runtime *rt) {
     if (tidei_forked()) {
         tidei_fail(TIDE_E_FORKED, "tide_thread_attach",
                    "this process is a fork's child; its parent's runtime cannot be used here");
@@ -182,7 +183,19 @@ tidei_thread *tidei_thread_find(tide_runtime *rt) {
     return t ? t : new_record(rt);
 }
 
-tidei_thread *tidei_thread_look(tide_runtime *rt) { return tidei_forked() ? NULL : find(rt); }
+tidei_thread *tidei_thread_find_by_ref(tide_runtime *ref, const char *op) {
+    tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, op);
+    return rt ? tidei_thread_find(rt) : NULL;
+}
+
+/* The closing thread's record stays tied: closing needs it. */
+void tidei_runtime_end_refs(tidei_runtime *rt) {
+    tidei_thread *own = find(rt);
+    if (own) atomic_store(&own->ref, NULL);
+    tidei_refs_close(rt);
+}
+
+tidei_thread *tidei_thread_look(tidei_runtime *rt) { return tidei_forked() ? NULL : find(rt); }
 
 tidei_pool *tidei_pool_found(tidei_dev *d) {
     tidei_thread *t = find(d->rt);
@@ -209,22 +222,24 @@ __attribute__((noinline)) static void make_own_stream(tidei_seat *x, tidei_dev *
     tidei_error_restore(&e);
 }
 
-static tide_stream *default_stream(tidei_seat *x, tidei_dev *d) {
+static tidei_stream *default_stream(tidei_seat *x, tidei_dev *d) {
     if (tidei_unlikely(x->wants_stream)) make_own_stream(x, d);
     return tidei_unlikely(x->own_stream != NULL) ? x->own_stream : d->stream0;
 }
 
-static inline tide_stream *stream_of(tidei_seat *x, tidei_dev *d) {
-    tide_stream *s = x->stream;
+static inline tidei_stream *stream_of(tidei_seat *x, tidei_dev *d) {
+    tidei_stream *s = x->stream;
     if (tidei_likely(!s)) return default_stream(x, d);
-    if (atomic_load_explicit(&s->life, memory_order_relaxed) == x->stream_life) return s;
+    if (atomic_load_explicit(&s->ref, memory_order_relaxed) == x->stream_ref) return s;
     x->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
     return default_stream(x, d);
 }
 
-tide_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
+tidei_stream *tidei_thread_stream(tidei_thread *t) { return stream_of(&t->here, t->dev); }
 
-tide_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) { return stream_of(tidei_thread_seat(t, d), d); }
+tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d) {
+    return stream_of(tidei_thread_seat(t, d), d);
+}
 
 void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
     if (t->dev == d) return;
@@ -234,12 +249,12 @@ void tidei_thread_go(tidei_thread *t, tidei_dev *d) {
     t->dev = d;
 }
 
-tide_status tide_thread_attach(tide_runtime *rt) {
-    if (!rt) return tidei_fail(TIDE_E_INVALID, "tide_thread_attach", "the runtime is NULL");
-    return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
+tide_status tide_thread_attach(tide_runtime *ref) {
+    return tidei_enter(ref, "tide_thread_attach") ? TIDE_OK : tidei_last_status();
 }
 
-void tide_thread_detach(tide_runtime *rt) {
+void tide_thread_detach(tide_runtime *ref) {
+    tidei_runtime *rt = ref ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_thread_detach") : NULL;
     tidei_thread *t = rt ? find(rt) : NULL;
     if (!t) return;
     detach(t);
@@ -247,7 +262,7 @@ void tide_thread_detach(tide_runtime *rt) {
     pthread_setspecific(at_exit, tidei_thread_records);
 }
 
-void tidei_threads_part(tide_runtime *rt) {
+void tidei_threads_part(tidei_runtime *rt) {
     tidei_thread *own = find(rt);
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads, *next; t; t = next) {
@@ -259,7 +274,7 @@ void tidei_threads_part(tide_runtime *rt) {
 }
 
 /* What is waited for takes no lock of threads and calls nobody back. */
-void tidei_threads_bury(tide_runtime *rt) {
+void tidei_threads_bury(tidei_runtime *rt) {
     tidei_thread *own = find(rt);
     atomic_thread_fence(memory_order_acquire); /* who emptied the queue that we saw empty has said so before */
     pthread_mutex_lock(&all_lock);
@@ -270,7 +285,7 @@ void tidei_threads_bury(tide_runtime *rt) {
     pthread_mutex_unlock(&all_lock);
 }
 
-void tidei_threads_cut(tide_runtime *rt) {
+void tidei_threads_cut(tidei_runtime *rt) {
     pthread_mutex_lock(&all_lock);
     while (rt->threads) untie_locked(rt->threads);
     pthread_mutex_unlock(&all_lock);

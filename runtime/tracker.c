@@ -23,7 +23,7 @@ typedef struct tidei_trace {
 } tidei_trace;
 
 struct tidei_tracker {
-    tide_runtime *rt;  /* fixed */
+    tidei_runtime *rt; /* fixed */
     unsigned interval; /* fixed: one of so many is looked at */
     pthread_mutex_t lock;
     /* under lock */
@@ -138,7 +138,7 @@ __attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *s
     pthread_mutex_unlock(&t->lock);
 }
 
-unsigned tidei_tracker_interval(const tide_runtime *rt) { return rt->tracker ? rt->tracker->interval : 0; }
+unsigned tidei_tracker_interval(const tidei_runtime *rt) { return rt->tracker ? rt->tracker->interval : 0; }
 
 void tidei_tracker_add(tidei_tracker *t, tidei_storage *st, bool turn) {
     bool now = turn || wanted(t);
@@ -384,7 +384,7 @@ static void put_line(void *user, const char *line) {
     b->n += (size_t)snprintf(room ? b->buf + b->n : NULL, room ? b->cap - b->n : 0, "%s\n", line);
 }
 
-size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap) {
+size_t tidei_tracker_text(tidei_runtime *rt, char *buf, size_t cap) {
     struct listing l;
     struct buffer b = {buf, cap, 0};
     if (!rt->tracker) return 0;
@@ -393,7 +393,7 @@ size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap) {
     return b.n;
 }
 
-uint64_t tidei_tracker_looks(tide_runtime *rt) {
+uint64_t tidei_tracker_looks(tidei_runtime *rt) {
     tidei_tracker *t = rt->tracker;
     pthread_mutex_lock(&t->lock);
     uint64_t looks = t->looks;
@@ -403,7 +403,7 @@ uint64_t tidei_tracker_looks(tide_runtime *rt) {
 
 static void log_line(void *rt, const char *line) { tidei_log(rt, TIDE_LOG_WARNING, "tide_close: %s", line); }
 
-void tidei_tracker_farewell(tide_runtime *rt) {
+void tidei_tracker_farewell(tidei_runtime *rt) {
     struct listing l;
     tidei_saved_error e;
     if (!rt->tracker || !rt->gc_ops || !tidei_log_wants(rt, TIDE_LOG_WARNING)) return;
@@ -421,7 +421,7 @@ void tidei_tracker_farewell(tide_runtime *rt) {
 
 /* ---- its life ---- */
 
-tide_status tidei_tracker_open(tide_runtime *rt) {
+tide_status tidei_tracker_open(tidei_runtime *rt) {
     unsigned interval = rt->set.debug_sample ? (unsigned)rt->set.debug_sample : rt->set.debug >= 2;
     if (!interval) return TIDE_OK;
     tidei_tracker *t = tidei_host_alloc(rt, sizeof *t);
@@ -437,7 +437,7 @@ tide_status tidei_tracker_open(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-void tidei_tracker_close(tide_runtime *rt) {
+void tidei_tracker_close(tidei_runtime *rt) {
     tidei_tracker *t = rt->tracker;
     if (!t) return;
     rt->tracker = NULL;

@@ -32,20 +32,20 @@ typedef struct tidei_origin {
     ((sizeof(tidei_storage) + _Alignof(tidei_origin) - 1) / _Alignof(tidei_origin) * _Alignof(tidei_origin))
 
 /* Opens what the settings want; before the first storage. */
-tide_status tidei_tracker_open(tide_runtime *rt);
-void tidei_tracker_close(tide_runtime *rt); /* no storage is left */
+tide_status tidei_tracker_open(tidei_runtime *rt);
+void tidei_tracker_close(tidei_runtime *rt); /* no storage is left */
 
 /* A new one, that takes memory. Its turn has come; or else the tracker counts. */
 void tidei_tracker_add(tidei_tracker *t, tidei_storage *st, bool turn);
-unsigned tidei_tracker_interval(const tide_runtime *rt); /* one of so many has its turn; 0: nothing is tracked */
+unsigned tidei_tracker_interval(const tidei_runtime *rt); /* one of so many has its turn; 0: nothing is tracked */
 void tidei_tracker_remove(tidei_tracker *t,
                           tidei_storage *st); /* its last release, before its record is another's */
 
 /* The arrays held now, the largest first, as lines of text. Returns the length that the whole has, like snprintf. */
-size_t tidei_tracker_text(tide_runtime *rt, char *buf, size_t cap);
+size_t tidei_tracker_text(tidei_runtime *rt, char *buf, size_t cap);
 /* How many origins listings have looked at so far, to find those that they wanted: for tests. The runtime tracks. */
-uint64_t tidei_tracker_looks(tide_runtime *rt);
+uint64_t tidei_tracker_looks(tidei_runtime *rt);
 /* The runtime is about to close: collects once more, and what is held then is a warning in the log, line by line. */
-void tidei_tracker_farewell(tide_runtime *rt);
+void tidei_tracker_farewell(tidei_runtime *rt);
 
 #endif

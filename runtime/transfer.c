@@ -18,7 +18,7 @@ static void drop(struct buffers *b) {
     for (unsigned i = 0; i < b->n; i++) tidei_storage_release(b->at[i]);
 }
 
-static tide_status take(struct buffers *b, tide_stream *s, size_t bytes, const char *op) {
+static tide_status take(struct buffers *b, tidei_stream *s, size_t bytes, const char *op) {
     tidei_pool *pool;
     b->n = 0;
     b->bytes = tidei_min_size(bytes, PIECE);
@@ -36,7 +36,7 @@ static tide_status take(struct buffers *b, tide_stream *s, size_t bytes, const c
     return TIDE_OK;
 }
 
-static tide_status staged(tide_stream *to, tide_stream *from, tidei_storage *dst, size_t dst_offset,
+static tide_status staged(tidei_stream *to, tidei_stream *from, tidei_storage *dst, size_t dst_offset,
                           tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
     struct buffers b;
     tide_status status = take(&b, to, bytes, op);
@@ -54,10 +54,10 @@ static tide_status staged(tide_stream *to, tide_stream *from, tidei_storage *dst
 tide_status tidei_submit_transfer(tidei_thread *t, tidei_storage *dst, size_t dst_offset, tidei_storage *src,
                                   size_t src_offset, size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
-    tide_stream *s = tidei_thread_stream_on(t, dst->dev);
+    tidei_stream *s = tidei_thread_stream_on(t, dst->dev);
     if (tidei_likely(tidei_peer_possible(dst->dev, src)))
         return tidei_submit_copy(s, TIDEI_COPY_D2D, dst, dst_offset, NULL, src, src_offset, bytes, op);
-    tide_stream *from = tidei_thread_stream_on(t, src->dev);
+    tidei_stream *from = tidei_thread_stream_on(t, src->dev);
     if (dst->pool->kind != TIDEI_MEM_DEVICE && tidei_peer_possible(src->dev, dst))
         return tidei_submit_copy(from, TIDEI_COPY_D2D, dst, dst_offset, NULL, src, src_offset, bytes, op);
     return staged(s, from, dst, dst_offset, src, src_offset, bytes, op);

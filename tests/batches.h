@@ -45,7 +45,7 @@ static inline void end_of(tide_batches *b) {
 static inline void nothing_left(tide_runtime *rt) {
     tide_statistics s = test_stats(rt);
     assert_int_equal(s.live, 0);
-    if (!strcmp(rt->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
+    if (!strcmp(test_rt(rt)->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
 }
 
 #endif

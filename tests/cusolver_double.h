@@ -23,6 +23,7 @@
 
 static struct {
     tide_runtime *rt;
+    tidei_runtime *inner;
     int made, blas_made, params; /* handles and options that there are */
     int calls, batched, copies,
         products; /* of cuSOLVER's routines, of these batches, of cuBLAS's copies and products */
@@ -37,10 +38,10 @@ static struct {
 
 /* ---- the doubles ---- */
 
-static inline tidei_device *device(void) { return fake.rt->devs[0].d; }
+static inline tidei_device *device(void) { return fake.inner->devs[0].d; }
 static inline void settle(void) { /* the stream's work so far is done */
     tidei_device *d = fake.failing ? tidei_fault_inner(device()) : device();
-    assert_int_equal(d->ops->stream_sync(d, fake.rt->devs[0].stream0->ds), TIDE_OK);
+    assert_int_equal(d->ops->stream_sync(d, fake.inner->devs[0].stream0->ds), TIDE_OK);
 }
 
 static unsigned f_version(int *v) { return *v = 12004, 0; }
@@ -52,7 +53,7 @@ static unsigned f_create(tidei_cusolver_handle *out) {
 static unsigned f_destroy(tidei_cusolver_handle h) { return assert_ptr_equal(h, &fake.handle), fake.made--, 0; }
 static unsigned f_stream(tidei_cusolver_handle h, tidei_cu_stream s) {
     tidei_device *d = device();
-    assert_ptr_equal(s, d->ops->stream_native(d, fake.rt->devs[0].stream0->ds));
+    assert_ptr_equal(s, d->ops->stream_native(d, fake.inner->devs[0].stream0->ds));
     return assert_ptr_equal(h, &fake.handle), 0;
 }
 static unsigned f_params(tidei_cusolver_params *out) { return fake.params++, *out = (void *)&fake.options, 0; }
@@ -84,7 +85,7 @@ static bool begins(const void *h, const void *p, void *a, size_t a_bytes, void *
     assert_true(p && contexts.depth == 1);
     assert_true(bytes >= fake.wants && work && (uintptr_t)work % 256 == 0);
     assert_true(host_bytes >= fake.wants_host && (host || !host_bytes));
-    assert_true(atomic_load(&fake.rt->devs[0].live) >= fake.live + bytes); /* counted */
+    assert_true(atomic_load(&fake.inner->devs[0].live) >= fake.live + bytes); /* counted */
     settle();
     memset(work, 0xAB, bytes);
     if (host) memset(host, 0xAB, host_bytes);
@@ -457,6 +458,7 @@ static inline void open_with(const char *memory) {
     tidei_cublas_use(&blas);
     tidei_cusolver_use(&table);
     fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host_memory = memory});
+    fake.inner = test_rt(fake.rt);
 }
 static inline int setup(void **state) {
     (void)state;

@@ -47,7 +47,7 @@ static inline void on(tide_runtime *rt, int device) { assert_ok(tide_device_set(
 /* The runtime's half of a device that is open. */
 static inline tidei_dev *half(tide_runtime *rt, int device) {
     tidei_dev *d;
-    assert_ok(tidei_dev_get(rt, device, "test", &d));
+    assert_ok(tidei_dev_get(test_rt(rt), device, "test", &d));
     return d;
 }
 static inline const char *name(tide_runtime *rt, int device) { return half(rt, device)->d->info.name; }
@@ -67,7 +67,7 @@ static inline void needs_peers(tide_runtime *rt, int device, int owner) {
 
 static inline void synchronize_all(tide_runtime *rt) {
     int current = tide_device_current(rt);
-    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(test_rt(rt), d));) {
         on(rt, tidei_dev_number(d));
         assert_ok(tide_device_synchronize(rt));
     }
@@ -76,9 +76,9 @@ static inline void synchronize_all(tide_runtime *rt) {
 
 /* Closes, having looked whether all is in order. */
 static inline void close_devices(tide_runtime *rt) {
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     synchronize_all(rt);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     if (d->info.flags & TIDEI_DEV_RUNS_HOST) assert_int_equal(tidei_host_checker_reports(d), 0);
     tide_close(rt);
 }

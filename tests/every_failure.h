@@ -25,7 +25,7 @@ static inline void each_call_fails(void (*all)(tide_runtime *rt, tide_status *st
             tidei_fault_set(device, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
             assert_true(s == TIDE_OK || s == TIDE_E_NOMEM || s == TIDE_E_DEVICE);
             assert_ok(tide_device_synchronize(rt));
-            assert_true(tidei_runtime_valid(rt));
+            assert_true(tidei_runtime_valid(test_rt(rt)));
             assert_int_equal(test_stats(rt).live, 0);
             assert_true(n < 10000);
         }

@@ -183,7 +183,7 @@ static void nothing_lost(const struct plan *p, const struct task *t, struct figu
         fail_msg("%s, %s, %s, %s %d: %zu live, %zu arrays, %zu backed; before: %zu, %zu, %zu", t->name,
                  p->setting->collector, p->setting->pool, p->mode->name, (int)p->n, now.live, now.arrays,
                  now.backed, before.live, before.arrays, before.backed);
-    if (!tidei_runtime_valid(work.rt)) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
+    if (!tidei_runtime_valid(test_rt(work.rt))) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
 }
 
 static void drop_inputs(void) {

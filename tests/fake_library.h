@@ -29,7 +29,7 @@ typedef struct fake_handle {
 } fake_handle;
 
 static struct {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     atomic_int made, destroyed, runs;
     size_t takes, others_take, expected; /* expected: counted before one is made */
     tidei_addr others;
@@ -163,7 +163,7 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     snprintf(buf, cap, "a call of the test's");
 }
 
-static tide_status call_on(tide_stream *s, const tidei_handle_kind *k, step *x) {
+static tide_status call_on(tidei_stream *s, const tidei_handle_kind *k, step *x) {
     tidei_storage *workspace;
     tidei_use use;
     tidei_library_call c = {.kind = k,
@@ -201,13 +201,13 @@ static void begin(void) {
 }
 static void open_pool(const char *limit, const char *pool) {
     begin();
-    fake.rt = test_open(&(tide_config){.device = "host",
-                                       .collector = "refcount",
-                                       .limit = limit,
-                                       .pool = pool,
-                                       .host_memory = "16MiB",
-                                       .log_level = TIDE_LOG_WARNING,
-                                       .log = keep_line});
+    fake.rt = test_open_rt(&(tide_config){.device = "host",
+                                          .collector = "refcount",
+                                          .limit = limit,
+                                          .pool = pool,
+                                          .host_memory = "16MiB",
+                                          .log_level = TIDE_LOG_WARNING,
+                                          .log = keep_line});
 }
 static inline void open_with(const char *limit) { open_pool(limit, "tide"); }
 static int setup(void **state) {
@@ -217,13 +217,13 @@ static int setup(void **state) {
 }
 static int teardown(void **state) {
     (void)state;
-    tide_close(fake.rt);
+    tide_close(fake.rt->ref);
     assert_int_equal(fake.made, fake.destroyed);
     assert_int_equal(depth, 0);
     tidei_cu_use(NULL);
     return 0;
 }
-static inline size_t library(void) { return test_stats(fake.rt).library; }
+static inline size_t library(void) { return test_stats(fake.rt->ref).library; }
 static inline tidei_storage *hold(size_t bytes) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&fake.rt->devs[0], bytes, fake.rt->devs[0].stream0, "test", &st));

@@ -20,7 +20,7 @@ static void *fuzz_alloc(void *user, size_t bytes) { return (void)user, malloc(by
 static void fuzz_free(void *user, void *p) { (void)user, free(p); }
 
 /* One pass for each set of results that a program can hold. */
-static void make_groups(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
+static void make_groups(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
     const tidei_pass *pass;
     for (unsigned first = 0; first < ast->nresults; first++) {
         unsigned set = 0;
@@ -36,7 +36,7 @@ static void make_groups(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
     }
 }
 
-static void plan(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into) {
+static void plan(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into) {
     tidei_plan *p;
     if (tidei_plan_build(rt, ast, sig, into, &p) != TIDE_OK) {
         require(strstr(tide_last_error()->message, "column ") != NULL, "an error without a place");
@@ -49,7 +49,7 @@ static void plan(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, boo
     tidei_plan_free(rt, p);
 }
 
-static void parse_and_plan(tide_runtime *rt, const char *text, const uint8_t *choices, size_t n) {
+static void parse_and_plan(tidei_runtime *rt, const char *text, const uint8_t *choices, size_t n) {
     uint8_t sig[TIDEI_SIG_MAX];
     uint32_t h = 2166136261u; /* FNV-1a of the text chooses types where the input does not */
     tidei_ast ast;
@@ -88,7 +88,7 @@ static void parse_and_plan(tide_runtime *rt, const char *text, const uint8_t *ch
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    tide_runtime rt = {.host = {fuzz_alloc, fuzz_free, NULL}}; /* only host memory and the tables are used */
+    tidei_runtime rt = {.host = {fuzz_alloc, fuzz_free, NULL}}; /* only host memory and the tables are used */
     tidei_arrays arrays = {0};
     char *text = malloc(size + 1);
     if (!text) return 0;

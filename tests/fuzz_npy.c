@@ -24,7 +24,7 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     FILE *f = fmemopen((void *)(uintptr_t)bytes, n, "r");
     if (!f) return;
     tide_clear_error();
-    tide_array *a = tidei_npy_read_stream(runtime(), f, "fuzz");
+    tide_array *a = tidei_npy_read_stream(tidei_runtime_of(runtime()), f, "fuzz");
     fclose(f);
     if (!a) {
         if (tide_last_error()->status == TIDE_OK || !*tide_last_error()->message)

@@ -10,7 +10,7 @@
 #define NSTREAMS 8
 
 struct box {
-    tide_runtime rt;
+    tidei_runtime rt;
     tidei_device *d;
     const struct tidei_device_ops *o;
     tidei_dstream *s[NSTREAMS];

@@ -86,7 +86,7 @@ static inline void assert_arrays(tide_runtime *rt, unsigned wanted, size_t bytes
     if (s.arrays < wanted || s.arrays > wanted + keeper.kind->spare)
         fail_msg("%s: %u arrays, wanted %u", keeper.kind->name, (unsigned)s.arrays, wanted);
     assert_int_equal(s.live, s.arrays * bytes_each);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
 }
 
 #endif

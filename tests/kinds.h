@@ -26,9 +26,9 @@ static inline tide_runtime *open_plain(void) {
 
 /* Closes, having looked whether all is in order. */
 static inline void close_silent(tide_runtime *rt) {
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     assert_ok(tide_device_synchronize(rt));
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     if (test_on_host()) assert_int_equal(tidei_host_checker_reports(d), 0);
     tide_close(rt);
 }

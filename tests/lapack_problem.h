@@ -8,7 +8,7 @@
 
 #include "tests/lapack_promises.h"
 
-static inline tide_stream *stream(void) { return fake.rt->devs[0].stream0; }
+static inline tidei_stream *stream(void) { return fake.inner->devs[0].stream0; }
 static inline tide_status bring_back(void *arg) {
     problem *p = arg;
     tide_status status = TIDE_OK;
@@ -28,7 +28,7 @@ static inline void make(problem *p, int64_t gap) {
     for (int i = 0; i < OPERANDS; i++) {
         operand *o = &p->op[i];
         if (!o->bytes) continue;
-        assert_ok(tidei_storage_new(&fake.rt->devs[0], o->bytes, stream(), "test", &o->st));
+        assert_ok(tidei_storage_new(&fake.inner->devs[0], o->bytes, stream(), "test", &o->st));
         if (i != INFO) v[i]->st = o->st;
     }
     x->info = p->op[INFO].st;
@@ -62,9 +62,9 @@ static inline void check(problem *p) {
 }
 
 static inline tide_status run(problem *p) {
-    fake.live = atomic_load(&fake.rt->devs[0].live);
+    fake.live = atomic_load(&fake.inner->devs[0].live);
     tide_status status = tidei_lapack_cuda(stream(), &p->x, "tide_test");
-    assert_int_equal(atomic_load(&fake.rt->devs[0].live), fake.live); /* the workspaces are gone */
+    assert_int_equal(atomic_load(&fake.inner->devs[0].live), fake.live); /* the workspaces are gone */
     assert_int_equal(fake.params, 0);
     assert_int_equal(contexts.depth, 0);
     return status;

@@ -161,8 +161,8 @@ static inline tide_runtime *open_checked(void) {
     return test_open(&c);
 }
 static inline void close_checked(tide_runtime *rt) {
-    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
-    assert_true(tidei_runtime_valid(rt));
+    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 

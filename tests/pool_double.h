@@ -36,8 +36,8 @@ enum double_call {
 static struct doubles {
     tidei_device device;
     tidei_dev dev;
-    tide_runtime rt;
-    tide_stream streams[TIDEI_STREAMS_MAX];
+    tidei_runtime rt;
+    tidei_stream streams[TIDEI_STREAMS_MAX];
     uint64_t word[TIDEI_STREAMS_MAX];
     void (*on_wait)(void); /* (may be NULL) others are at work while the host waits for the device */
     _Atomic long fail_after[CALLS];
@@ -61,13 +61,13 @@ static bool double_fails(enum double_call c) {
 
 /* ---- the runtime ---- */
 
-void *tidei_host_alloc(tide_runtime *rt, size_t bytes) {
+void *tidei_host_alloc(tidei_runtime *rt, size_t bytes) {
     (void)rt;
     if (double_fails(CALL_HOST)) return NULL;
     atomic_fetch_add(&dbl.host_blocks, 1);
     return calloc(1, bytes);
 }
-void tidei_host_free(tide_runtime *rt, void *p) {
+void tidei_host_free(tidei_runtime *rt, void *p) {
     (void)rt;
     if (p) atomic_fetch_sub(&dbl.host_blocks, 1);
     free(p);
@@ -126,7 +126,7 @@ void tidei_transit_end(tidei_dev *d, bool changed) {
 tide_status tidei_streams_wait_users(tidei_dev *d) { return (void)d, TIDE_E_DEVICE; }
 
 bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
-    tide_stream *s = &dbl.streams[x.stream];
+    tidei_stream *s = &dbl.streams[x.stream];
     (void)d;
     atomic_fetch_add(&dbl.asks, 1);
     pthread_mutex_lock(&dbl.lock);
@@ -144,11 +144,11 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
     pthread_mutex_unlock(&dbl.lock);
     return tidei_stamp_done(d, x) ? TIDE_OK : TIDE_E_DEVICE;
 }
-bool tidei_stamp_covered(tide_stream *s, tidei_stamp x) {
+bool tidei_stamp_covered(tidei_stream *s, tidei_stamp x) {
     return x.stream == s->slot || x.tick <= atomic_load(&s->seen[x.stream]) ||
            x.tick <= atomic_load(&dbl.streams[x.stream].completed);
 }
-bool tidei_stamps_covered(tide_stream *s, tidei_stamps *xs) {
+bool tidei_stamps_covered(tidei_stream *s, tidei_stamps *xs) {
     for (unsigned i = 0; i < xs->n; i++)
         if (!tidei_stamp_covered(s, tidei_stamps_at(xs)[i])) return false;
     return true;
@@ -183,17 +183,17 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
 }
 
 /* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested over doubles. */
-tidei_dstream *tidei_stream_hold(tide_stream *s) { return (void)s, NULL; }
-void tidei_stream_let_go(tide_stream *s) { (void)s; }
-tide_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->rt->streams.at[slot]); }
-tide_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
+tidei_dstream *tidei_stream_hold(tidei_stream *s) { return (void)s, NULL; }
+void tidei_stream_let_go(tidei_stream *s) { (void)s; }
+tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->rt->streams.at[slot]); }
+tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
     return *slot < TIDEI_STREAMS_MAX ? tidei_stream_at(d, (*slot)++) : NULL;
 }
-tide_status tidei_stream_follow(tide_stream *s, tide_stream *from, uint64_t tick) {
+tide_status tidei_stream_follow(tidei_stream *s, tidei_stream *from, uint64_t tick) {
     return (void)s, (void)from, (void)tick, TIDE_E_UNSUPPORTED;
 }
-uint64_t tidei_stream_tick(tide_stream *s) { return atomic_fetch_add(&s->submitted, 1) + 1; }
-void tidei_stream_after_work(tide_stream *s) { (void)s; }
+uint64_t tidei_stream_tick(tidei_stream *s) { return atomic_fetch_add(&s->submitted, 1) + 1; }
+void tidei_stream_after_work(tidei_stream *s) { (void)s; }
 
 static inline bool all_done(tidei_stamps *s) {
     for (unsigned i = 0; i < s->n; i++)
@@ -217,7 +217,7 @@ static struct {
     long readdressed;       /* blocks that went elsewhere with their pages */
     void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
-    void (*on_move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+    void (*on_move)(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                     const tidei_piece *place, uint64_t tick);
 } movers;
 
@@ -259,7 +259,7 @@ static inline void double_readdress(void *owner, tidei_addr addr) {
 }
 
 /* Moves happen at once, at a tick of s that is not done until the test says so. */
-static inline tide_status double_move(tide_stream *s, const tidei_stamp *pending, unsigned npending,
+static inline tide_status double_move(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
                                       const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
                                       size_t *moved, uint64_t *tick) {
     for (size_t i = 0; apart && i < n * n; i++) { /* as it is said */

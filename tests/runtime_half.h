@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 /* A host device of `memory` bytes with pages of 64 KiB; the checker is on. */
-static inline tide_runtime *half_open(tide_config *c, size_t memory) {
+static inline tidei_runtime *half_open(tide_config *c, size_t memory) {
     tide_config k = {.struct_size = sizeof k};
     tidei_device_params p = {.host_memory = memory, .host_checker = true};
     tidei_device *d;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     if (c) k = *c;
     /* These tests hold work back by gates while they free, and count what is parked: where freeing waits for the work, as with
     ** the pool "none", they would wait for themselves. So TIDE_POOL does not reach them. */
@@ -25,7 +25,7 @@ static inline tide_runtime *half_open(tide_config *c, size_t memory) {
 }
 
 /* Closes, having checked the balance and that nothing was used out of order. */
-static inline void half_close(tide_runtime *rt) {
+static inline void half_close(tidei_runtime *rt) {
     assert_ok(tidei_streams_wait_all(&rt->devs[0], true));
     assert_true(tidei_runtime_valid(rt));
     assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
@@ -54,7 +54,7 @@ static inline void patch_work(const tidei_window *win, void *user) {
 }
 
 /* dst = src + add on s (src NULL: dst = add), once the gate (may be NULL) opens. */
-static inline tide_status submit_work(tide_stream *s, tidei_storage *dst, tidei_storage *src, int add,
+static inline tide_status submit_work(tidei_stream *s, tidei_storage *dst, tidei_storage *src, int add,
                                       atomic_int *gate) {
     struct work w = {.bytes = dst->bytes, .add = add, .gate = gate};
     tidei_use uses[2] = {{dst, 0, dst->bytes, TIDEI_WRITE}, {src, 0, dst->bytes, TIDEI_READ}};

@@ -44,7 +44,7 @@ static tide_runtime *open_with(const char *collector) {
 static void nothing_left(tide_runtime *rt) {
     tide_statistics s = test_stats(rt);
     assert_int_equal(s.live, 0);
-    if (!strcmp(rt->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
+    if (!strcmp(test_rt(rt)->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
 }
 
 static void read_back(tide_array *a, void *dst, size_t bytes) { assert_ok(tide_to_host(a, dst, bytes)); }

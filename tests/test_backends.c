@@ -66,12 +66,12 @@ static both *new_both(tide_runtime *rt, const tidei_program *p, int64_t n) {
     both *b = calloc(1, sizeof *b);
     assert_non_null(b);
     b->rt = rt;
-    b->c.prog = tidei_program_shared(rt, p);
+    b->c.prog = tidei_program_shared(test_rt(rt), p);
     assert_non_null(b->c.prog);
     b->c.ndim = 1;
     b->c.nred = p->fold ? 1 : 0;
     b->c.shape[0] = n;
-    tide_stream *s = tidei_stream_here(rt);
+    tidei_stream *s = tidei_stream_here(test_rt(rt));
     for (unsigned i = 0; i < p->ninputs + (unsigned)p->nouts; i++) {
         const bool in = i < p->ninputs;
         size_t size = tide_dtype_size(in ? p->input_dtype[i] : p->out_dtype[i - p->ninputs]);
@@ -98,10 +98,10 @@ static void add_kernels(both *b, emu_module *m) {
         tidei_cuda_plan_map(&b->c, &k, &lin, &b->plan);
     for (int join = 0; join <= (b->plan.splits > 1); join++) {
         size_t body;
-        char *text = tidei_cuda_text(b->rt, p, &k, join ? TIDEI_CUDA_FOLD_JOIN : b->plan.cls, &body);
+        char *text = tidei_cuda_text(test_rt(b->rt), p, &k, join ? TIDEI_CUDA_FOLD_JOIN : b->plan.cls, &body);
         assert_non_null(text);
         *(join ? &b->joiner : &b->kernel) = emu_add(m, text, body);
-        tidei_host_free(b->rt, text);
+        tidei_host_free(test_rt(b->rt), text);
     }
     if (b->plan.splits > 1) tidei_cuda_plan_join(&b->c, &k, &b->plan, &b->second);
 }
@@ -180,7 +180,7 @@ static void drop(both *b) {
 
 static void run_and_compare(tide_runtime *rt, both **all, unsigned n) {
     emu_module m = {0};
-    tide_stream *s = tidei_stream_here(rt);
+    tidei_stream *s = tidei_stream_here(test_rt(rt));
     for (unsigned i = 0; i < n; i++) add_kernels(all[i], &m);
     emu_build(&m);
     for (unsigned i = 0; i < n; i++) {

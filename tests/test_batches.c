@@ -446,7 +446,7 @@ static void random_trees(void **state) {
             assert_int_equal(test_stats(rt).live, 0);
         }
         nothing_left(rt);
-        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
         tide_close(rt);
     }
 }

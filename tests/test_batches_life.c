@@ -111,7 +111,7 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
     tide_statistics st = test_stats(rt);
     assert_true(st.peak_live <= limit && st.backed <= limit);
     assert_true(st.climbs <= (fit == 1 ? 8 : 0)); /* what does not fit is tried for seldom: at 1, 3, 6, 11, ... */
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_batches_release(b);
     assert_true(test_stats(rt).live <= live);
     tide_close(rt);
@@ -196,7 +196,8 @@ static void uploads_pass_work(void **state) {
             work_until_gate(rt, batch.array);
         }
         tide_statistics s = test_stats(rt);
-        if (rt->devs[0].d->info.page_bytes <= 64 * TIDEI_KIB && !strcmp(rt->devs[0].pool->ops->name, "tide"))
+        if (test_rt(rt)->devs[0].d->info.page_bytes <= 64 * TIDEI_KIB &&
+            !strcmp(test_rt(rt)->devs[0].pool->ops->name, "tide"))
             assert_true(s.peak_backed <= (2 * (size_t)width * sizeof(float)) * 3 / 2);
         tide_batches_release(b);
         tide_stream_release(reader);
@@ -280,7 +281,7 @@ static void used_on_other_streams(void **state) {
         assert_ok(tide_stream_set(rt, NULL));
         for (int i = 1; i < 3; i++) tide_stream_release(streams[i]);
         tide_batches_release(b);
-        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
         tide_close(rt);
     }
 }
@@ -333,7 +334,7 @@ static void several_at_once(void **state) {
         for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
         assert_ok(tide_collect(rt));
         nothing_left(rt);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_close(rt);
     }
 }

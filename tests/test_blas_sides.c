@@ -250,7 +250,7 @@ static void assert_same(const memory *x, const memory *y, const char *what) {
 }
 
 static tidei_use whole(const tidei_operand *o, unsigned mode) { return tidei_operand_use(o, mode); }
-static tide_stream *stream(void) { return tidei_stream_here(fake.rt); }
+static tidei_stream *stream(void) { return tidei_stream_here(test_rt(fake.rt)); }
 static tide_status gemm_cuda(const tidei_gemm *g, const tidei_use uses[3]) {
     tidei_dev *d = stream()->dev;
     tidei_gemm_begin(d);
@@ -432,7 +432,7 @@ typedef struct sides {
 static tide_status write_again(void *arg) {
     sides *s = arg;
     s->written++;
-    tide_status status = tidei_copy_elements(fake.rt, &s->to->o, &s->from->o, "test");
+    tide_status status = tidei_copy_elements(test_rt(fake.rt), &s->to->o, &s->from->o, "test");
     return status == TIDE_OK ? tide_synchronize(fake.rt, NULL) : status;
 }
 

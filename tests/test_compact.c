@@ -5,15 +5,15 @@
 
 #define MIB TIDEI_MIB
 
-static tide_runtime *open_with(size_t limit) {
+static tidei_runtime *open_with(size_t limit) {
     char text[32];
     snprintf(text, sizeof text, "%zu", limit);
-    return test_open(&(tide_config){.collector = "refcount", .pool = "tide", .limit = text, .policy = "never"});
+    return test_open_rt(&(tide_config){.collector = "refcount", .pool = "tide", .limit = text, .policy = "never"});
 }
 
 /* `mib` MiB of a pattern that tells arrays apart. */
-static tide_array *filled(tide_runtime *rt, int64_t mib, int mark) {
-    return tide_full(rt, TIDE_I32, SHAPE(mib << 18), tide_arg_int(mark));
+static tide_array *filled(tidei_runtime *rt, int64_t mib, int mark) {
+    return tide_full(rt->ref, TIDE_I32, SHAPE(mib << 18), tide_arg_int(mark));
 }
 
 static void check(tide_array *a, int mark) {
@@ -26,7 +26,7 @@ static void check(tide_array *a, int mark) {
     tide_free(high);
 }
 
-static uint64_t compactions(tide_runtime *rt) {
+static uint64_t compactions(tidei_runtime *rt) {
     tidei_pool_stats s;
     rt->devs[0].pool->ops->stats(rt->devs[0].pool, &s);
     return s.compactions;
@@ -35,7 +35,7 @@ static uint64_t compactions(tide_runtime *rt) {
 /* Arrays of these sizes fill the limit; some are dropped; then one of `ask` MiB, which has no hole of its size. The others keep
 ** what they hold. MiB stand for 64 of the pictures'. */
 static void picture(size_t limit, const int *sizes, unsigned n, unsigned drop, int64_t ask) {
-    tide_runtime *rt = open_with(limit * MIB + MIB); /* and a little for what looks at them */
+    tidei_runtime *rt = open_with(limit * MIB + MIB); /* and a little for what looks at them */
     tide_array *a[8];
     for (unsigned i = 0; i < n; i++) assert_array(a[i] = filled(rt, sizes[i], (int)i + 1));
     for (unsigned i = 0; i < n; i++)
@@ -50,7 +50,7 @@ static void picture(size_t limit, const int *sizes, unsigned n, unsigned drop, i
     }
     tide_free(big);
     assert_true(tidei_runtime_valid(rt));
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 static void e17_the_pictures(void **state) {
@@ -64,31 +64,32 @@ static void e17_the_pictures(void **state) {
 
 enum { SMALL = 4096, SMALL_BYTES = 8192, KEPT = SMALL / 4, SCOPE = 64 };
 
-static void pin_all(tide_runtime *rt, tide_array **a, tide_use_scope **scopes) {
+static void pin_all(tidei_runtime *rt, tide_array **a, tide_use_scope **scopes) {
     tide_use uses[SCOPE];
     void *ptrs[SCOPE];
     for (unsigned i = 0; i < KEPT; i += SCOPE) {
         for (unsigned k = 0; k < SCOPE; k++) uses[k] = (tide_use){.array = a[4 * (i + k)], .mode = TIDE_READ};
-        assert_ok(tide_use_begin(rt, NULL, uses, SCOPE, ptrs, &scopes[i / SCOPE]));
+        assert_ok(tide_use_begin(rt->ref, NULL, uses, SCOPE, ptrs, &scopes[i / SCOPE]));
     }
 }
 
 static void e19_below_a_page(void **state) {
     (void)state;
-    tide_runtime *rt = open_with((size_t)SMALL * SMALL_BYTES);
+    tidei_runtime *rt = open_with((size_t)SMALL * SMALL_BYTES);
     tide_array **a = calloc(SMALL, sizeof *a);
     tide_use_scope *scopes[KEPT / SCOPE];
     const int64_t n = SMALL_BYTES / 4, big[] = {5 << 20};
-    for (unsigned i = 0; i < SMALL; i++) assert_array(a[i] = tide_full(rt, TIDE_I32, 1, &n, tide_arg_int((int)i)));
+    for (unsigned i = 0; i < SMALL; i++)
+        assert_array(a[i] = tide_full(rt->ref, TIDE_I32, 1, &n, tide_arg_int((int)i)));
     for (unsigned i = 0; i < SMALL; i++)
         if (i % 4) tide_free(a[i]);
     pin_all(rt, a, scopes);
-    assert_null(tide_empty(rt, TIDE_I32, 1, big));
+    assert_null(tide_empty(rt->ref, TIDE_I32, 1, big));
     assert_error(TIDE_E_NOMEM, "out of memory");
     assert_error(TIDE_E_NOMEM, "(pinned 8.000 MiB)");
     assert_error(TIDE_E_NOMEM, "largest piece that fits now: 24.000 KiB");
     for (unsigned i = 0; i < TIDEI_COUNT(scopes); i++) assert_ok(tide_use_end(scopes[i]));
-    tide_array *b = tide_empty(rt, TIDE_I32, 1, big);
+    tide_array *b = tide_empty(rt->ref, TIDE_I32, 1, big);
     assert_array(b);
     tidei_pool_stats s;
     rt->devs[0].pool->ops->stats(rt->devs[0].pool, &s);
@@ -102,7 +103,7 @@ static void e19_below_a_page(void **state) {
     }
     tide_free(b);
     free(a);
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 /* ---- how blocks are moved ---- */
@@ -134,11 +135,11 @@ static tide_status watched_copy_many(tidei_device *d, tidei_dstream *s, const ti
 }
 
 typedef struct rows {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_dev *d;
     tidei_storage *st[LIMIT / UNIT]; /* NULL: dropped */
     unsigned n;
-    tide_stream *other; /* knows of all the work before the moves */
+    tidei_stream *other; /* knows of all the work before the moves */
 } rows;
 
 /* Memory full of blocks, by turns of `kept` and `dropped` units, the latter dropped; the former know their number. */
@@ -284,12 +285,12 @@ static void batches_that_fail(void **state) {
 
 enum { THREADS = 4, SLOTS = 12 };
 static struct {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     atomic_bool bad;
 } busy;
 
 static bool holds(tide_array *a, int mark) {
-    tide_array *same = tide_map(busy.rt, "(a, m) -> sum(where(a == m, 0, 1))", a, mark);
+    tide_array *same = tide_map(busy.rt->ref, "(a, m) -> sum(where(a == m, 0, 1))", a, mark);
     bool ok = !same || tide_item_f64(same) == 0; /* none: no room for it just now */
     tide_free(same);
     return ok;
@@ -300,8 +301,9 @@ static void *work(void *arg) {
     uint64_t seed = (uint64_t)(uintptr_t)arg;
     tide_array *a[SLOTS] = {NULL};
     int marks[SLOTS] = {0};
-    tide_stream *s = NULL;
-    if (tide_stream_new(busy.rt, &s) != TIDE_OK || tide_stream_set(busy.rt, s) != TIDE_OK) busy.bad = true;
+    tidei_stream *s = NULL;
+    if (tidei_stream_open(&busy.rt->devs[0], &s) != TIDE_OK || tide_stream_set(busy.rt->ref, s->ref) != TIDE_OK)
+        busy.bad = true;
     unsigned rounds = getenv("TIDE_TEST_QUICK") ? 200 : 600;
     for (unsigned i = 0; i < rounds && !busy.bad; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -312,16 +314,16 @@ static void *work(void *arg) {
             a[k] = NULL;
         } else {
             marks[k] = (int)(i * THREADS + (uintptr_t)arg);
-            a[k] =
-                tide_full(busy.rt, TIDE_I32, SHAPE((int64_t)(256 + (seed >> 40) % 60000)), tide_arg_int(marks[k]));
+            a[k] = tide_full(busy.rt->ref, TIDE_I32, SHAPE((int64_t)(256 + (seed >> 40) % 60000)),
+                             tide_arg_int(marks[k]));
         }
     }
     for (unsigned k = 0; k < SLOTS; k++) {
         if (a[k] && !holds(a[k], marks[k])) busy.bad = true;
         tide_free(a[k]);
     }
-    if (tide_stream_set(busy.rt, NULL) != TIDE_OK) busy.bad = true;
-    tide_stream_release(s);
+    if (tide_stream_set(busy.rt->ref, NULL) != TIDE_OK) busy.bad = true;
+    tide_stream_release(s->ref);
     return NULL;
 }
 
@@ -334,10 +336,10 @@ static void arrays_move_while_others_are_used(void **state) {
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_false(busy.bad);
     assert_true(compactions(busy.rt) > 0);
-    assert_ok(tide_device_synchronize(busy.rt));
+    assert_ok(tide_device_synchronize(busy.rt->ref));
     assert_true(tidei_runtime_valid(busy.rt));
-    assert_int_equal(test_stats(busy.rt).live, 0);
-    tide_close(busy.rt);
+    assert_int_equal(test_stats(busy.rt->ref).live, 0);
+    tide_close(busy.rt->ref);
 }
 
 int main(void) {

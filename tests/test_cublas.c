@@ -10,6 +10,7 @@
 
 static struct {
     tide_runtime *rt;
+    tidei_runtime *inner;
     int made, destroyed, products, depth, asked; /* contexts pushed; how often one was asked for */
     bool no_context, refuses;                    /* to push one; to say which it is */
     int64_t terms;                               /* of a product's sums */
@@ -44,14 +45,14 @@ static const tidei_cu driver = {.cuGetErrorName = f_name,
                                 .cuCtxPopCurrent = f_pop};
 
 static tidei_cublas_status f_create(tidei_cublas_handle *out) {
-    tidei_device *d = fake.rt->devs[0].d;
+    tidei_device *d = fake.inner->devs[0].d;
     assert_true(entered());
     assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, HANDLE_TAKES, &fake.held));
     *out = (tidei_cublas_handle)(void *)&fake.handle;
     return fake.made++, TIDEI_CUBLAS_SUCCESS;
 }
 static tidei_cublas_status f_destroy(tidei_cublas_handle h) {
-    tidei_device *d = fake.rt->devs[0].d;
+    tidei_device *d = fake.inner->devs[0].d;
     assert_ptr_equal(h, &fake.handle);
     assert_true(entered());
     d->ops->raw_free(d, TIDEI_MEM_DEVICE, fake.held, HANDLE_TAKES);
@@ -94,7 +95,7 @@ static const tidei_cublas_table table = {.cublasCreate_v2 = f_create,
 static tidei_storage *operand;
 
 static tide_status take(size_t bytes, tidei_storage **out) {
-    return tidei_storage_new(&fake.rt->devs[0], bytes, fake.rt->devs[0].stream0, "test", out);
+    return tidei_storage_new(&fake.inner->devs[0], bytes, fake.inner->devs[0].stream0, "test", out);
 }
 static tidei_storage *taken(size_t bytes) { /* not touched */
     tidei_storage *st;
@@ -107,7 +108,7 @@ static tidei_storage *taken(size_t bytes) { /* not touched */
 /* 8 x terms by terms x 8, all in one storage; a batch of them where it says so. */
 static tide_status products(int64_t count) {
     const size_t bytes = (size_t)fake.terms * 8 * sizeof(float);
-    tidei_dev *d = &fake.rt->devs[0];
+    tidei_dev *d = &fake.inner->devs[0];
     tidei_matrix x = {.st = operand, .ld = 8}, a = {.st = operand, .ld = fake.terms};
     tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = fake.terms, .alpha = {1}, .a = a, .b = x, .c = x};
     const tidei_use uses[3] = {
@@ -129,6 +130,7 @@ static int setup(void **state) {
     tidei_cublas_use(&table);
     fake.rt =
         test_open(&(tide_config){.device = "host", .collector = "refcount", .limit = "128MiB", .pool = "tide"});
+    fake.inner = test_rt(fake.rt);
     operand = taken(PAGE);
     return 0;
 }
@@ -143,7 +145,7 @@ static int teardown(void **state) {
     return 0;
 }
 static size_t room(void) {
-    tidei_dev *d = &fake.rt->devs[0];
+    tidei_dev *d = &fake.inner->devs[0];
     return LIMIT - atomic_load(&d->backed) - atomic_load(&d->library);
 }
 
@@ -224,7 +226,7 @@ static void all_is_done_in_the_context(void **state) {
 
 /* Of a device that is lost the driver is asked again, which may refuse; the handle then stays. */
 static void a_lost_device_is_asked_for_again(void **state) {
-    tidei_device *d = fake.rt->devs[0].d;
+    tidei_device *d = fake.inner->devs[0].d;
     (void)state;
     assert_ok(product());
     d->ops->lose(d, "a test");
@@ -247,10 +249,10 @@ static void a_product_keeps_its_handle(void **state) {
     last = taken(PAGE);
     assert_int_equal(product(), TIDE_E_NOMEM);
     assert_int_equal(fake.destroyed, 0);
-    tidei_gemm_begin(&fake.rt->devs[0]); /* nor for the result */
+    tidei_gemm_begin(&fake.inner->devs[0]); /* nor for the result */
     tidei_storage *more;
     assert_int_equal(take(PAGE, &more), TIDE_E_NOMEM);
-    tidei_gemm_end(&fake.rt->devs[0]);
+    tidei_gemm_end(&fake.inner->devs[0]);
     assert_int_equal(fake.destroyed, 0);
     tidei_storage_release(last);
     assert_ok(product());

@@ -53,7 +53,7 @@ static void narrow_pivots(void **state) {
     }
     assert_int_equal(fake.copies, before);
     assert_true(tidei_lapack_narrow_cuda(&other));
-    assert_false(tidei_lapack_narrow(stream(), &other)); /* on the host */
+    assert_false(tidei_lapack_narrow(test_stream(stream()->ref), &other)); /* on the host */
     other.n = 63;
     assert_false(tidei_lapack_narrow_cuda(&other));
     other.m = other.n = 200;

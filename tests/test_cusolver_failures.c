@@ -11,7 +11,7 @@ static void one_handle_serves_all(void **state) {
     for (int i = 0; i < 3; i++) run_whole(lu_of_one, 0, false);
     assert_int_equal(fake.made, 1);
     assert_int_equal(fake.blas_made, 0); /* it was not needed */
-    tidei_handles_figures(&fake.rt->devs[0], &tidei_cusolver_kind, &f);
+    tidei_handles_figures(&fake.inner->devs[0], &tidei_cusolver_kind, &f);
     assert_int_equal(f.made, 1);
     assert_int_equal(f.idle, 1);
     assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
@@ -129,7 +129,7 @@ static void too_large_for_ints(void **state) {
     (void)state;
     make(&p, 0);
     p.x.m = p.x.a.ld = 1ll << 31;
-    assert_int_equal(tidei_lapack_cuda(stream(), &p.x, "tide_test"), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tidei_lapack_cuda(test_stream(stream()->ref), &p.x, "tide_test"), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "2147483648");
     assert_int_equal(fake.made, 0);
     unmake(&p);
@@ -145,6 +145,7 @@ static void open_failing(void) {
     assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 128 << 20}, &inner));
     assert_ok(tidei_fault_open(inner, &d));
     assert_ok(tidei_open_on(&c, d, &fake.rt));
+    fake.inner = test_rt(fake.rt);
     fake.failing = true;
 }
 static void fail_each(tidei_lapack x, bool of_host) {
@@ -163,7 +164,7 @@ static void fail_each(tidei_lapack x, bool of_host) {
         tidei_fault_set(device(), TIDEI_FAULT_ANY, 0, TIDE_OK, false);
         assert_true(s == TIDE_OK || s == (of_host ? TIDE_E_HOST_NOMEM : TIDE_E_DEVICE));
         if (s != TIDE_OK) assert_string_equal(tide_last_error()->operation, "tide_test");
-        assert_true(tidei_runtime_valid(fake.rt));
+        assert_true(tidei_runtime_valid(fake.inner));
         assert_ok(bring_back(&p));
         assert_ok(run(&p));
         check(&p);

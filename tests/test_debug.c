@@ -224,7 +224,7 @@ static void many_arrays(void **state) {
         refuse_large = false;
         assert_true(n > FEW / 2);
         assert_int_equal(arrays_held(rt), n);
-        uint64_t looks = tidei_tracker_looks(rt);
+        uint64_t looks = tidei_tracker_looks(test_rt(rt));
         assert_true(looks >= n);
         if (refusing)
             assert_true(refused > 0);
@@ -514,7 +514,7 @@ static void list_while_others_allocate(void **state) {
         assert_int_equal(arrays_held(rt), sample ? 0 : STAYING);
         for (int i = 0; i < STAYING; i++) tide_release(stay[i]);
         assert_int_equal(arrays_held(rt), 0);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_close(rt);
     }
 }

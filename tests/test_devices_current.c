@@ -11,7 +11,7 @@ static void they_open_when_first_current(void **state) {
     assert_int_equal(tide_device_current(rt), 0);
     on(rt, 1);
     tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 1000);
-    for (int i = 2; i < 4; i++) assert_null(rt->devs[i].d);
+    for (int i = 2; i < 4; i++) assert_null(test_rt(rt)->devs[i].d);
     tide_memory_status(rt, text, sizeof text);
     unsigned lines = 0;
     for (const char *p = text; (p = strstr(p, "Effective GPU memory usage")); p++) lines++;
@@ -20,8 +20,8 @@ static void they_open_when_first_current(void **state) {
     tide_device_text(rt, text, sizeof text);
     assert_non_null(strstr(text, "host:1"));
     on(rt, 3);
-    assert_non_null(rt->devs[3].d);
-    assert_null(rt->devs[2].d);
+    assert_non_null(test_rt(rt)->devs[3].d);
+    assert_null(test_rt(rt)->devs[2].d);
     tide_release(a);
     close_devices(rt);
 }
@@ -43,7 +43,7 @@ static void numbers_that_no_device_has(void **state) {
         assert_int_equal(tide_device_reaches(rt, 0, wrong[i]), -1);
         assert_error(TIDE_E_NODEVICE, "there is no device");
     }
-    assert_null(rt->devs[2].d);
+    assert_null(test_rt(rt)->devs[2].d);
     assert_int_equal(tide_device_count(NULL), -1);
     assert_error(TIDE_E_INVALID, "NULL");
     assert_int_equal(tide_device_current(NULL), -1);

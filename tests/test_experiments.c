@@ -55,11 +55,11 @@ static tide_runtime *open_idle(const tide_config *c) {
     k.device = "host";
     k.host_memory = "2GiB"; /* counted, never touched */
     tide_runtime *rt = test_open(&k);
-    idle_ops = *rt->devs[0].d->ops;
+    idle_ops = *test_rt(rt)->devs[0].d->ops;
     idle_ops.launch = no_launch;
     idle_ops.copy = no_copy;
     idle_ops.fill = no_fill;
-    rt->devs[0].d->ops = &idle_ops;
+    test_rt(rt)->devs[0].d->ops = &idle_ops;
     return rt;
 }
 
@@ -82,7 +82,7 @@ static struct outcome train_under_limit(const char *policy, int early) {
     struct model m;
     c.gc_early = early;
     tide_runtime *rt = open_idle(&c);
-    rt->clock_ns = still_clock;
+    test_rt(rt)->clock_ns = still_clock;
     if (!model_init(&m, rt, &o)) fail_msg("%s", tide_last_error()->message);
     for (int e = 0; e < o.epochs; e++)
         for (int64_t at = 0; at < o.rows; at += o.batch, clock_now += STEP_NS)
@@ -133,7 +133,7 @@ static void assert_usage(tide_runtime *rt) {
     size_t before, after, total;
     char text[600];
     double percent;
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     int looks = 0;
     do {
         assert_ok(d->ops->memory(d, &before, &total));

@@ -209,7 +209,7 @@ static void test_random_programs(void **state) {
     tide_runtime *rt = test_open(&c);
     generated *g = malloc(sizeof *g);
     const char *longer = getenv("TIDE_TEST_LONG");
-    bool compiles = rt->devs[0].d->info.flags & TIDEI_DEV_RUNS_TEXT; /* seconds a program */
+    bool compiles = test_rt(rt)->devs[0].d->info.flags & TIDEI_DEV_RUNS_TEXT; /* seconds a program */
     int rounds = compiles ? 8 : longer && *longer ? 3000 : 250, taken = 0;
     (void)state;
     assert_non_null(g);

@@ -61,7 +61,7 @@ static void e18_the_script(void **state) {
         has_mark(a[i], i + 1);
         tide_free(a[i]);
     }
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -134,12 +134,12 @@ static void e21_the_log(void **state) {
     assert_true(sum > reserved * 0.999 && sum < reserved * 1.001);
     assert_true(reserved <= (double)limit * 1.001);
     /* A limit that would do is named where the device has so much. */
-    bool fits = b->bytes + scaled(FIRST) + scaled(SECOND) < rt->devs[0].d->info.total_bytes - 2 * MIB;
+    bool fits = b->bytes + scaled(FIRST) + scaled(SECOND) < test_rt(rt)->devs[0].d->info.total_bytes - 2 * MIB;
     assert_int_equal(strstr(tide_last_error()->message, "remedy: a limit of") != NULL, fits);
     tide_free(first);
     while (b->n) drop(b, 0);
     free(b);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -194,7 +194,7 @@ static uint64_t late_retries(const char *pool, size_t limit, unsigned *failed) {
     }
     uint64_t retries = test_stats(rt).retries - before;
     for (unsigned i = 0; i < SLOTS; i++) tide_free(a[i]);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
     return retries;
 }

@@ -5,7 +5,7 @@
 
 static const tidei_layout vector = {.dtype = TIDE_F32, .ndim = 1, .shape = {4}, .strides = {1}};
 
-static tidei_handle *handle(tide_runtime *rt, size_t bytes) {
+static tidei_handle *handle(tidei_runtime *rt, size_t bytes) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&rt->devs[0], bytes, rt->devs[0].stream0, "test", &st));
     tidei_handle *h = tidei_handle_new(rt, &tidei_thread_get(rt)->spare, st, &vector);
@@ -40,7 +40,7 @@ static void keys_may_run_out(void **state) {
 }
 
 static void one_report_frees(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 1000);
     (void)state;
     assert_ptr_equal(tidei_cell_handle(&h->cell), h);
@@ -55,7 +55,7 @@ static void one_report_frees(void **state) {
 
 /* tide_free first: the memory goes, the handle stays for the cell that still points to it. */
 static void dead_then_gone(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 1000);
     uint64_t g = tidei_handle_generation(h);
     (void)state;
@@ -74,7 +74,7 @@ static void dead_then_gone(void **state) {
 
 /* A report that repeats an earlier life's must not touch the handle's next life. */
 static void late_reports_are_ignored(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 100), *again;
     uint64_t g = tidei_handle_generation(h);
     (void)state;
@@ -91,7 +91,7 @@ static void late_reports_are_ignored(void **state) {
 }
 
 static void reports_after_close(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h[3];
     uint64_t g[3];
     (void)state;
@@ -121,7 +121,7 @@ static void *second_step(void *p) {
     return NULL;
 }
 static void close_waits_for_a_report(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 100);
     tidei_deaths *q = rt->deaths;
     pthread_t other;
@@ -141,7 +141,7 @@ static void close_waits_for_a_report(void **state) {
 static struct { unsigned n, at[LISTED]; } buried;
 static void note_burial(void *number) { buried.at[buried.n++] = (unsigned)(uintptr_t)number; }
 static void a_list_is_reported(void **state) {
-    tide_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
+    tidei_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
     tidei_death list[LISTED + 2];
     (void)state;
     for (unsigned i = 0; i < LISTED; i++) { /* runs of three */
@@ -172,27 +172,27 @@ static void a_list_is_reported(void **state) {
     }
 }
 
-static tide_runtime *in_callback;
+static tidei_runtime *in_callback;
 static void collect_in_callback(void *unused) {
     (void)unused;
-    tide_safepoint(in_callback);
-    if (tide_collect(in_callback) != TIDE_OK) in_callback = NULL;
+    tide_safepoint(in_callback->ref);
+    if (tide_collect(in_callback->ref) != TIDE_OK) in_callback = NULL;
 }
 
 /* What a callback may call elsewhere, it may call from tide_close. */
 static void callbacks_call_back_from_close(void **state) {
     (void)state;
-    in_callback = test_open(&(tide_config){.collector = "refcount"});
-    tide_array *a = tide_empty(in_callback, TIDE_U8, 0, NULL);
+    in_callback = test_open_rt(&(tide_config){.collector = "refcount"});
+    tide_array *a = tide_empty(in_callback->ref, TIDE_U8, 0, NULL);
     assert_ok(tide_on_death(a, collect_in_callback, NULL));
-    tide_close(in_callback);
+    tide_close(in_callback->ref);
     assert_non_null(in_callback);
     tide_release(a);
 }
 
 /* Who looks on, as the out-of-memory report does, sees what a handle holds while it lives, and nothing of a dead one. */
 static void looking_on(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 1000);
     tidei_layout lay;
     tidei_dev *d;
@@ -211,7 +211,7 @@ static void looking_on(void **state) {
 /* At debug level 1 dead handles stay out of use for a while, not for ever. */
 static void quarantine_is_bounded(void **state) {
     tide_config c = {.struct_size = sizeof c, .debug = 1};
-    tide_runtime *rt = half_open(&c, TIDEI_MIB);
+    tidei_runtime *rt = half_open(&c, TIDEI_MIB);
     tidei_handle *first = handle(rt, 0), *h = NULL;
     (void)state;
     tidei_report(first, tidei_handle_generation(first), TIDEI_DEAD | TIDEI_GONE);
@@ -231,7 +231,7 @@ static void quarantine_is_bounded(void **state) {
 /* A handle whose cell lies in a collector's heap is quarantined there. */
 static void cells_elsewhere_free_their_handles(void **state) {
     tide_config c = {.struct_size = sizeof c, .debug = 1};
-    tide_runtime *rt = half_open(&c, TIDEI_MIB);
+    tidei_runtime *rt = half_open(&c, TIDEI_MIB);
     tide_array cell;
     (void)state;
     tidei_handle *h = handle(rt, 0);
@@ -245,7 +245,7 @@ static void cells_elsewhere_free_their_handles(void **state) {
 
 /* Two runtimes that open at once do not both take the same queue. */
 static void queues_are_claimed(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_deaths *q = rt->deaths;
     (void)state;
     half_close(rt);
@@ -257,17 +257,18 @@ static void queues_are_claimed(void **state) {
 }
 
 static void reports_in_a_forked_child(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 100);
     int status = 0;
     (void)state;
     pid_t child = fork();
     if (!child) {
         tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
-        bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt) == TIDE_E_FORKED;
+        bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
         alarm(120);
-        ok = ok && tide_open(NULL, &rt) == TIDE_E_FORKED && strstr(tide_last_error()->message, "exec");
-        tide_close(rt); /* its device's threads are not here: nothing is waited for */
+        ok = ok && tide_open(NULL, &(tide_runtime *){0}) == TIDE_E_FORKED &&
+             strstr(tide_last_error()->message, "exec");
+        tide_close(rt->ref); /* its device's threads are not here: nothing is waited for */
         _exit(ok ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -281,7 +282,7 @@ static void reports_in_a_forked_child(void **state) {
 /* ---- callbacks ---- */
 
 struct journal {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     int n, order[16];
     size_t live[16];
 };
@@ -295,7 +296,7 @@ static void write_entry(void *user) {
     e->j->order[e->j->n++] = e->name;
     assert_int_equal(tidei_drain(e->j->rt), 0); /* from inside itself it does nothing */
 }
-static void note(tide_runtime *rt, tidei_handle *h, struct entry *e) {
+static void note(tidei_runtime *rt, tidei_handle *h, struct entry *e) {
     tidei_death_note *n = tidei_host_alloc(rt, sizeof *n), **at = &h->notes;
     *n = (tidei_death_note){.fn = write_entry, .user = e};
     while (*at) at = &(*at)->next;
@@ -304,7 +305,7 @@ static void note(tide_runtime *rt, tidei_handle *h, struct entry *e) {
 
 /* In the order of the deaths, and of the attachments; once; with the memory already back. */
 static void callbacks_run_in_drain(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     struct journal j = {.rt = rt};
     struct entry e[4] = {{&j, 0}, {&j, 1}, {&j, 2}, {&j, 3}};
     tidei_handle *a = handle(rt, 100), *b = handle(rt, 10);
@@ -333,7 +334,7 @@ static void callbacks_run_in_drain(void **state) {
 
 #define HANDLES 400
 struct crowd {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_handle *h[HANDLES];
     uint64_t g[HANDLES];
     unsigned seed;
@@ -350,7 +351,7 @@ static void *report_all(void *p) {
     return NULL;
 }
 static void a_crowd_reports(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     static struct crowd c;
     pthread_t t[4];
     (void)state;
@@ -381,25 +382,25 @@ static void *attach_and_leave(void *rt) {
     return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)3; /* detached again when the thread ends */
 }
 static void *use_both(void *p) {
-    tide_runtime **rts = p;
+    tidei_runtime **rts = p;
     for (int i = 0; i < 100; i++)
-        if (!tide_stream_current(rts[i & 1])) return (void *)1;
+        if (!tide_stream_current(rts[i & 1]->ref)) return (void *)1;
     return NULL;
 }
 static void threads_come_and_go(void **state) {
-    tide_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
+    tidei_runtime *rt[2] = {half_open(NULL, TIDEI_MIB), half_open(NULL, TIDEI_MIB)};
     pthread_t t;
     void *result;
     (void)state;
-    pthread_create(&t, NULL, attach_and_leave, rt[0]);
+    pthread_create(&t, NULL, attach_and_leave, rt[0]->ref);
     pthread_join(t, &result);
     assert_null(result);
     pthread_create(&t, NULL, use_both, rt);
     pthread_join(t, &result);
     assert_null(result);
-    assert_ok(tide_thread_attach(rt[0]));
+    assert_ok(tide_thread_attach(rt[0]->ref));
     half_close(rt[0]);
-    tide_runtime *next =
+    tidei_runtime *next =
         half_open(NULL, TIDEI_MIB); /* perhaps at the closed one's address: its record must not serve */
     tidei_thread *record = tidei_thread_get(next);
     assert_int_equal(record->serial, next->serial);
@@ -414,21 +415,21 @@ static struct {
     const tidei_gc_ops *real;
     atomic_int inside, closed, closed_early;
 } ending;
-static void slow_detach(tide_runtime *rt, tidei_thread *t) {
+static void slow_detach(tidei_runtime *rt, tidei_thread *t) {
     atomic_store(&ending.inside, 1);
     for (int i = 0; i < 50 && !atomic_load(&ending.closed); i++)
         usleep(1000); /* a close that does not wait comes now */
     atomic_store(&ending.closed_early, atomic_load(&ending.closed));
     if (!atomic_load(&ending.closed)) ending.real->thread_detach(rt, t);
 }
-static void note_close(tide_runtime *rt) {
+static void note_close(tidei_runtime *rt) {
     atomic_store(&ending.closed, 1);
     ending.real->close(rt);
 }
 static void *attach_only(void *rt) { return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)1; }
 
 static void close_waits_for_a_threads_end(void **state) {
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
+    tidei_runtime *rt = test_open_rt(&(tide_config){.collector = "refcount"});
     pthread_t t;
     void *failed;
     (void)state;
@@ -437,9 +438,9 @@ static void close_waits_for_a_threads_end(void **state) {
     ending.ops.thread_detach = slow_detach;
     ending.ops.close = note_close;
     rt->gc_ops = &ending.ops;
-    assert_int_equal(pthread_create(&t, NULL, attach_only, rt), 0);
+    assert_int_equal(pthread_create(&t, NULL, attach_only, rt->ref), 0);
     while (!atomic_load(&ending.inside)) sched_yield();
-    tide_close(rt);
+    tide_close(rt->ref);
     pthread_join(t, &failed);
     assert_null(failed);
     assert_false(atomic_load(&ending.closed_early));

@@ -24,14 +24,14 @@ typedef struct caller {
 static void *caller_main(void *p) {
     caller *c = p;
     tidei_thread *t = tidei_thread_get(fake.rt);
-    tide_stream *s = tidei_thread_stream(t);
+    tidei_stream *s = tidei_thread_stream(t);
     c->status = call_on(s, c->kind, &c->step);
     if (c->parked) {
         pthread_barrier_wait(c->parked);
         pthread_barrier_wait(c->parked);
         if (c->status == TIDE_OK) c->status = call_on(s, c->kind, &(step){0});
     }
-    tide_thread_detach(fake.rt);
+    tide_thread_detach(fake.rt->ref);
     return NULL;
 }
 static void start(caller *c) { assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0); }
@@ -44,13 +44,13 @@ static void finish(caller *c) {
 
 static void one_handle_serves_all_streams(void **state) {
     (void)state;
-    tide_stream *s;
-    assert_ok(tide_stream_new(fake.rt, &s));
+    tidei_stream *s;
+    assert_ok(tidei_stream_open(&fake.rt->devs[0], &s));
     for (int i = 0; i < 5; i++) {
         assert_ok(call());
         assert_ok(call_on(s, &one_kind, &(step){0}));
     }
-    tide_stream_release(s);
+    tide_stream_release(s->ref);
     assert_int_equal(fake.runs, 10);
     assert_int_equal(fake.made, 1);
     assert_int_equal(library(), TAKES);
@@ -92,7 +92,7 @@ static void first_calls_at_once_make_one_handle(void **state) {
     for (unsigned i = 0; i < 2; i++) finish(&c[i]);
     assert_int_equal(fake.made, 1);
     assert_int_equal(library(), TAKES);
-    assert_int_equal(test_stats(fake.rt).climbs, 0);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 
 /* As many calls at once as there are places; then their handles are idle, and another kind's is made in place of one. */
@@ -144,7 +144,7 @@ static void a_duplicate_is_not_climbed_for(void **state) {
     pthread_barrier_destroy(&inside);
     assert_int_equal(fake.made, 1);
     assert_ptr_equal(first.step.had, second.step.had);
-    assert_int_equal(test_stats(fake.rt).climbs, 0);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 
 /* Workers that have used a handle and now sleep for ever hold none: all of it can be had, by whoever wants it. */
@@ -163,7 +163,7 @@ static void e13_hoarding(void **state) {
     pthread_barrier_wait(&inside);
     pthread_barrier_wait(&parked);
     assert_int_equal(library(), MANY * TAKES);
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(library(), 0);
     assert_int_equal(fake.destroyed, MANY);
     assert_int_equal(device_free(), before); /* the driver's figure and ours agree */
@@ -223,7 +223,7 @@ static void bytes_are_reserved_before_and_measured_after(void **state) {
     fake.expected = TAKES;
     assert_ok(call());
     assert_int_equal(library(), fake.takes);
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(library(), 0);
     fake.expected = fake.takes; /* from now on it is known */
     assert_ok(call());
@@ -244,7 +244,7 @@ static void what_others_take_is_not_counted(void **state) {
     assert_ok(call());
     assert_int_equal(library(), TAKES);
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, fake.others, fake.others_take);
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     fake.others_take = TAKES / 2;
     assert_ok(call());
     assert_int_equal(library(), TAKES);
@@ -254,12 +254,12 @@ static void what_others_take_is_not_counted(void **state) {
 /* Beyond the soft limit what the pools hold idle goes before a handle is made. */
 static void a_handle_keeps_to_the_soft_limit(void **state) {
     (void)state;
-    assert_ok(tide_set_soft_limit(fake.rt, 8 * TAKES));
+    assert_ok(tide_set_soft_limit(fake.rt->ref, 8 * TAKES));
     tidei_storage_release(hold(8 * TAKES)); /* cached */
     assert_int_equal(atomic_load(&fake.rt->devs[0].backed), 8 * TAKES);
     assert_ok(call());
     assert_true(atomic_load(&fake.rt->devs[0].backed) + library() <= 8 * TAKES);
-    assert_int_equal(test_stats(fake.rt).climbs, 0);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 
 static void a_handle_keeps_to_the_limit(void **state) {
@@ -304,11 +304,11 @@ static void two_of_each(void) {
 static void purge_leaves_what_was_used_last(void **state) {
     (void)state;
     two_of_each();
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_PURGE, NULL));
     assert_int_equal(fake.destroyed, 2);
     assert_ok(call());
     assert_int_equal(fake.made, 4);
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(fake.destroyed, 4);
     assert_int_equal(library(), 0);
 }
@@ -319,7 +319,7 @@ static void the_ladder_takes_what_it_needs(void **state) {
     teardown(state);
     open_with("4MiB");
     two_of_each();
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_SYNC, NULL)); /* the workspaces; and of each kind one */
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_SYNC, NULL)); /* the workspaces; and of each kind one */
     assert_int_equal(fake.destroyed, 2);
     tidei_storage *rest = hold(4 * TIDEI_MIB - 2 * TAKES);
     assert_int_equal(fake.destroyed, 2);
@@ -359,7 +359,7 @@ static void one_that_fails_does_not_stop_the_others(void **state) {
     (void)state;
     two_of_each();
     fake.fail_destroy = 1;
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(fake.destroyed, 4);
     assert_int_equal(figures(NULL).made, 0);
     assert_int_equal(library(), TAKES); /* what did not come back, as far as anybody knows */
@@ -372,13 +372,13 @@ static void without_a_context_nothing_is_lost(void **state) {
     (void)state;
     two_of_each();
     fake.no_context = true;
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(fake.destroyed, 0);
     assert_int_equal(library(), 4 * TAKES);
     fake.no_context = false;
     assert_ok(call());
     assert_int_equal(fake.made, 4);
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(library(), 0);
 }
 
@@ -394,7 +394,7 @@ static void a_call_that_lacks_memory_climbs_and_repeats(void **state) {
     fake.fail_runs = 2;
     assert_ok(call_on(fake.rt->devs[0].stream0, &one_kind, &x));
     assert_int_equal(x.again, 2); /* its operands were brought back each time */
-    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
     fake.fail_runs = 1000;
     assert_int_equal(call(), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "libone: error 3 in a call of the test's with");
@@ -424,8 +424,8 @@ static void other_failures_do_not_climb(void **state) {
     fake.fail_create = NO_MEMORY;
     assert_int_equal(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}), TIDE_E_DEVICE);
     assert_error(TIDE_E_DEVICE, "memory is not the reason");
-    assert_int_equal(test_stats(fake.rt).climbs, 0);
-    assert_int_equal(test_stats(fake.rt).collections, 0);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
+    assert_int_equal(test_stats(fake.rt->ref).collections, 0);
 }
 
 /* A handle that the library has no memory for is made of what the pool holds free. */
@@ -436,7 +436,7 @@ static void making_a_handle_climbs(void **state) {
     tidei_addr full = fill_device(2 * PAGE, &bytes);
     assert_ok(call());
     assert_int_equal(fake.made, 1);
-    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
 }
 
@@ -451,18 +451,18 @@ typedef struct storm {
 
 static void *storm_main(void *p) {
     storm *x = p;
-    tide_stream *s = tidei_thread_stream(tidei_thread_get(fake.rt));
+    tidei_stream *s = tidei_thread_stream(tidei_thread_get(fake.rt));
     int rounds = test_quick() ? 100 : 400;
     for (int i = 0; i < rounds && x->status == TIDE_OK; i++)
         x->status = call_on(s, (x->seed + (unsigned)i) % 3 ? &one_kind : &other_kind, &(step){0});
-    tide_thread_detach(fake.rt);
+    tide_thread_detach(fake.rt->ref);
     return NULL;
 }
 static void *reclaimer_main(void *p) {
     storm *x = p;
     while (!atomic_load(x->stop) && x->status == TIDE_OK)
-        x->status = tide_reclaim(fake.rt, x->seed++ % 2 ? TIDE_RECLAIM_PURGE : TIDE_RECLAIM_DROP, NULL);
-    tide_thread_detach(fake.rt);
+        x->status = tide_reclaim(fake.rt->ref, x->seed++ % 2 ? TIDE_RECLAIM_PURGE : TIDE_RECLAIM_DROP, NULL);
+    tide_thread_detach(fake.rt->ref);
     return NULL;
 }
 

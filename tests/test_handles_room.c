@@ -26,14 +26,14 @@ static void fill(int to, int from) {
     unsigned char bytes[BLOCK];
     for (int i = from; i < to; i++) {
         fill_block(bytes, i);
-        assert_array(blocks[i] = tide_from_host(fake.rt, TIDE_U8, SHAPE(BLOCK), bytes));
+        assert_array(blocks[i] = tide_from_host(fake.rt->ref, TIDE_U8, SHAPE(BLOCK), bytes));
     }
 }
 static void thin_out(int n, int gone) {
-    assert_ok(tide_device_synchronize(fake.rt));
+    assert_ok(tide_device_synchronize(fake.rt->ref));
     for (int i = 0; i < n; i++)
         if (i * gone / n != (i + 1) * gone / n) tide_release(blocks[i]), blocks[i] = NULL;
-    assert_int_equal(test_stats(fake.rt).live, (size_t)(n - gone) * BLOCK);
+    assert_int_equal(test_stats(fake.rt->ref).live, (size_t)(n - gone) * BLOCK);
 }
 static void scatter(int n, int gone) {
     fill(n, 0);
@@ -64,7 +64,7 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     assert_int_equal(tide_last_error()->status, TIDE_OK);
     assert_int_equal(fake.made, 1);
     assert_int_equal(library(), TAKES);
-    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
     tidei_pool_stats ps;
     tidei_pools_stats(&fake.rt->devs[0], &ps);
     assert_true(ps.compactions > 0);
@@ -90,7 +90,7 @@ static void room_is_made_for_what_a_handle_takes(void **state) {
         tide_clear_error();
         assert_int_equal(fake.made, 2);
         assert_int_equal(library(), TAKES + 2 * PAGE);
-        assert_int_equal(test_stats(fake.rt).climbs, 2);
+        assert_int_equal(test_stats(fake.rt->ref).climbs, 2);
         assert_blocks();
         gather_up();
     }
@@ -102,15 +102,15 @@ static void what_is_dropped_counts_too(void **state) {
     open_with("1MiB");
     fake.takes = TAKES + 2 * PAGE;
     assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     fake.takes = TAKES;
     assert_ok(call());
-    assert_ok(tide_reclaim(fake.rt, TIDE_RECLAIM_PURGE, NULL)); /* the workspace */
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_PURGE, NULL)); /* the workspace */
     scatter(32, 8);
     fake.takes = TAKES + 2 * PAGE;
     assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
     assert_int_equal(library(), TAKES + 2 * PAGE);
-    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
     assert_blocks();
     gather_up();
 }
@@ -121,16 +121,16 @@ static void several_pools_are_cleared(void **state) {
     tide_pool *own;
     teardown(state);
     open_with("1MiB");
-    assert_ok(tide_pool_new(fake.rt, &c, &own));
+    assert_ok(tide_pool_new(fake.rt->ref, &c, &own));
     fill(BLOCKS / 2, 0);
-    assert_ok(tide_pool_set(fake.rt, own));
+    assert_ok(tide_pool_set(fake.rt->ref, own));
     fill(BLOCKS, BLOCKS / 2);
-    assert_ok(tide_pool_set(fake.rt, NULL));
+    assert_ok(tide_pool_set(fake.rt->ref, NULL));
     thin_out(BLOCKS, GONE);
     assert_ok(call());
     assert_blocks();
     gather_up();
-    tide_pool_release(own);
+    tide_pool_release(test_user_pool(own)->ref);
 }
 
 /* A loaded kernel takes memory of the device's as well. */
@@ -156,7 +156,7 @@ static void a_kernel_is_loaded_where_blocks_were(void **state) {
     scatter(BLOCKS, GONE);
     tidei_addr full = fill_device(0, &bytes);
     assert_ok(tidei_kernel_get(&fake.rt->devs[0], "k", "text", "tide_test", &k));
-    assert_int_equal(test_stats(fake.rt).climbs, 1);
+    assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
     assert_blocks();
     device()->ops->raw_free(device(), TIDEI_MEM_DEVICE, full, bytes);
     gather_up();
@@ -186,7 +186,7 @@ static void pinned_blocks_leave_no_room(void **state) {
     scatter(BLOCKS, GONE);
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i]) uses[n++] = (tide_use){.array = blocks[i], .mode = TIDE_READ};
-    assert_ok(tide_use_begin(fake.rt, NULL, uses, n, at, &scope));
+    assert_ok(tide_use_begin(fake.rt->ref, NULL, uses, n, at, &scope));
     size_t backed = atomic_load(&fake.rt->devs[0].backed);
     assert_int_equal(call(), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "out of memory on");
@@ -209,7 +209,7 @@ static void other_pools_keep_what_they_have(void **state) {
         teardown(state);
         open_pool(NULL, test_pool(k));
         scatter(BLOCKS, GONE);
-        assert_ok(tide_set_limit(fake.rt, atomic_load(&fake.rt->devs[0].backed)));
+        assert_ok(tide_set_limit(fake.rt->ref, atomic_load(&fake.rt->devs[0].backed)));
         tide_status status = call();
         assert_true(status == TIDE_OK || status == TIDE_E_NOMEM);
         tide_clear_error();
@@ -270,7 +270,7 @@ static void larger_pages_are_cleared_too(void **state) {
     static tidei_storage *pieces[PIECES];
     teardown(state);
     begin();
-    fake.rt = test_open(&(tide_config){
+    fake.rt = test_open_rt(&(tide_config){
         .device = "host", .collector = "refcount", .pool = "tide", .limit = "64MiB", .host_memory = "64MiB"});
     _Static_assert(LET_GO * PIECE >= 2 * TAKES + 2 * LARGE, "it fits, with two pages to spare");
     fake.takes = 2 * TAKES;
@@ -296,14 +296,16 @@ static tidei_device *open_faulty(void) {
     begin();
     assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = MEMORY}, &inner));
     assert_ok(tidei_fault_open(inner, &faulty));
-    assert_ok(tidei_open_on(&c, faulty, &fake.rt));
+    tide_runtime *rt;
+    assert_ok(tidei_open_on(&c, faulty, &rt));
+    fake.rt = test_rt(rt);
     return faulty;
 }
 
 /* A lower limit, for which room has to be made likewise; one that is refused is as it was. */
 static tide_status lower(void) {
     size_t before = atomic_load(&fake.rt->devs[0].limit), wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
-    tide_status status = tide_set_limit(fake.rt, wanted);
+    tide_status status = tide_set_limit(fake.rt->ref, wanted);
     size_t limit = atomic_load(&fake.rt->devs[0].limit);
     assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
     if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].backed) <= limit);
@@ -404,7 +406,7 @@ static bool maker_makes(maker *x, unsigned at, size_t bytes) {
     memset(data, (int)(x->seed * MAKES + at), bytes);
     atomic_fetch_add(&x->held, whole);
     x->bytes[at] = bytes;
-    return (x->arrays[at] = tide_from_host(fake.rt, TIDE_U8, SHAPE((int64_t)bytes), data)) != NULL;
+    return (x->arrays[at] = tide_from_host(fake.rt->ref, TIDE_U8, SHAPE((int64_t)bytes), data)) != NULL;
 }
 static void *maker_main(void *p) {
     maker *x = p;
@@ -419,7 +421,7 @@ static void *maker_main(void *p) {
     }
     if (!good) atomic_store(&x->status, tide_last_error()->status ? tide_last_error()->status : TIDE_E_DEVICE);
     for (unsigned i = 0; i < MAKES; i++) maker_drops(x, i);
-    tide_thread_detach(fake.rt);
+    tide_thread_detach(fake.rt->ref);
     return NULL;
 }
 
@@ -462,9 +464,9 @@ static void a_handle_comes_and_goes_among_arrays(void **state) {
         assert_int_equal(m[i].status, TIDE_OK);
     }
     assert_int_equal(status, TIDE_OK);
-    assert_true(test_stats(fake.rt).climbs > 0);
+    assert_true(test_stats(fake.rt->ref).climbs > 0);
     assert_int_equal(library(), TAKES);
-    print_message("%u climbs\n", (unsigned)test_stats(fake.rt).climbs);
+    print_message("%u climbs\n", (unsigned)test_stats(fake.rt->ref).climbs);
 }
 
 int main(void) {

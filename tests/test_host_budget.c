@@ -300,7 +300,7 @@ static void what_is_available_is_no_more_than_the_device_has(void **state) {
     mock_open(&m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
     tide_array *a = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(10 << 20));
     assert_array(a);
-    tidei_gc_dev *g = &tidei_gc_of(rt)->devs[0];
+    tidei_gc_dev *g = &tidei_gc_of(test_rt(rt))->devs[0];
     atomic_store(&g->available_ns, 0); /* the driver is asked again */
     assert_ok(tide_device_synchronize(rt));
     tide_host_view v;
@@ -333,7 +333,7 @@ static void a_driver_that_refuses_is_asked_again(void **state) {
         assert_int_equal(tide_last_error()->status, refused);
         assert_error(refused, "call ");
         assert_true(test_stats(rt).climbs > 0);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_close(rt);
     }
 }
@@ -349,7 +349,7 @@ static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer
         assert_array(a);
         assert_ok(tide_fill(a, tide_arg_int(i % 200)));
         if (m) mock_drop(m, mock_hold(m, a));
-        size_t backed = atomic_load(&rt->host_budget.backed);
+        size_t backed = atomic_load(&test_rt(rt)->host_budget.backed);
         if (backed > 32 * MIB) fail_msg("%zu bytes are backed", backed);
     }
 }
@@ -374,7 +374,7 @@ static void garbage_in_host_memory_is_collected(void **state) {
                     assert_true(s.early_collections > 0);
                 else
                     assert_true(s.climbs > 0 && s.collections > s.early_collections);
-                assert_true(tidei_runtime_valid(rt));
+                assert_true(tidei_runtime_valid(test_rt(rt)));
                 tide_close(rt);
                 if (mock) mock_end(&m);
             }

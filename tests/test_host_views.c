@@ -182,7 +182,7 @@ static void closing_with_views_open(void **state) {
 /* ---- the checker ---- */
 
 static unsigned found(tide_runtime *rt) {
-    return test_on_host() ? (unsigned)tidei_host_checker_reports(rt->devs[0].d) : 0;
+    return test_on_host() ? (unsigned)tidei_host_checker_reports(test_rt(rt)->devs[0].d) : 0;
 }
 
 /* A wait that was left out is reported, whatever the schedule: views and single elements. */
@@ -204,14 +204,14 @@ static void a_missing_wait_is_reported(void **state) {
             tide_arg item;
             assert_ok(tide_device_synchronize(rt));
             queue_gated(rt, NULL, a, true, &g);
-            rt->skip_waits = true;
+            test_rt(rt)->skip_waits = true;
             if (single)
                 assert_ok(tide_get(a, (const int64_t[]){50}, &item));
             else {
                 assert_ok(tide_host_begin(a, TIDE_READ, &v));
                 assert_ok(tide_host_end(&v));
             }
-            rt->skip_waits = false;
+            test_rt(rt)->skip_waits = false;
             open_gate(&g);
             assert_ok(tide_device_synchronize(rt));
             assert_int_equal(found(rt), 1);

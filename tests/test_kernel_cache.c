@@ -137,7 +137,7 @@ static void close_runtime(tide_runtime *rt, text_device *x) {
 /* Asks for the kernel of a text, which must be that text's. */
 static void get(tide_runtime *rt, const char *source) {
     tidei_dkernel *k = NULL;
-    assert_ok(tidei_kernel_get(&rt->devs[0], "kernel", source, "tide_test", &k));
+    assert_ok(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", source, "tide_test", &k));
     assert_true(k->hash == hash_of(source));
 }
 
@@ -187,7 +187,7 @@ static void test_in_memory(void **state) {
     tidei_dkernel *a, *b, *c;
     (void)state;
     tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
-    tidei_dev *d = &rt->devs[0];
+    tidei_dev *d = &test_rt(rt)->devs[0];
     assert_ok(tidei_kernel_get(d, "one", "text", "tide_test", &a));
     char copy[] = "text"; /* found by its content, not its address */
     assert_ok(tidei_kernel_get(d, "one", copy, "tide_test", &b));
@@ -215,7 +215,7 @@ static void test_fixed(void **state) {
     tidei_dkernel *k = NULL, *again = NULL, *by_content = NULL;
     (void)state;
     tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
-    tidei_dev *d = &rt->devs[0];
+    tidei_dev *d = &test_rt(rt)->devs[0];
     assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
     assert_ok(tidei_kernel_get(d, name, "#define TIDE_WANTS_kernel 1\nthe text of a fixed kernel", "tide_test",
                                &by_content)); /* told which of its kernels is wanted */
@@ -474,7 +474,7 @@ static void test_failures(void **state) {
     tidei_dkernel *k = NULL;
     (void)state;
     tide_runtime *rt = open_on_folder(&x);
-    tidei_dev *d = &rt->devs[0];
+    tidei_dev *d = &test_rt(rt)->devs[0];
     assert_int_equal(tidei_kernel_get(d, "kernel", "nonsense", "tide_test", &k), TIDE_E_DEVICE);
     assert_error(TIDE_E_DEVICE, "nonsense is not declared");
     assert_string_equal(tide_last_error()->operation, "tide_test");
@@ -501,7 +501,7 @@ static void test_loading_climbs(void **state) {
     assert_int_equal(test_stats(rt).climbs, 1);
     assert_int_equal(test_stats(rt).kernels_compiled, 1);
     atomic_store(&x.refusals, 1000);
-    assert_int_equal(tidei_kernel_get(&rt->devs[0], "kernel", "big", "tide_test", &k), TIDE_E_NOMEM);
+    assert_int_equal(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", "big", "tide_test", &k), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "out of memory on text:0");
     atomic_store(&x.refusals, 2);
     get(rt, "big"); /* compiled in vain before, kept on disk all the same */
@@ -517,7 +517,7 @@ typedef struct asker {
 } asker;
 static void *ask(void *arg) {
     asker *a = arg;
-    a->status = tidei_kernel_get(&a->rt->devs[0], "kernel", a->source, "tide_test", &a->k);
+    a->status = tidei_kernel_get(&test_rt(a->rt)->devs[0], "kernel", a->source, "tide_test", &a->k);
     return NULL;
 }
 static void ask_at_once(asker *askers, size_t n) {

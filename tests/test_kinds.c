@@ -280,7 +280,7 @@ static void advice_ends_with_the_array(void **state) {
 static void notes_of_advice_stay_few(void **state) {
     (void)state;
     tide_runtime *rt = open_told();
-    _Atomic size_t *notes = &rt->devs[0].nadvised;
+    _Atomic size_t *notes = &test_rt(rt)->devs[0].nadvised;
     tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000), *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
     tide_array *late = tide_slice(b, "600:");
     for (int64_t i = 0; i < 1000; i++) {
@@ -398,7 +398,7 @@ static void threads_share_a_kinds_pool(void **state) {
         for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, make_some, rt), 0);
         for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
         unsigned pools = 0;
-        for (tide_pool *x = NULL; (x = tidei_pools_next(&rt->devs[0], x));) pools++;
+        for (tidei_user_pool *x = NULL; (x = tidei_pools_next(&test_rt(rt)->devs[0], x));) pools++;
         assert_int_equal(pools, 3);
         close_silent(rt);
     }

@@ -17,13 +17,13 @@
 
 enum { PIECES = 128 };
 struct scene {
-    tide_runtime *rt, *neighbour;
+    tidei_runtime *rt, *neighbour;
     tidei_dev *d;
     tidei_storage *keep;  /* half of the limit, for as long as the case goes */
     tidei_storage *other; /* the other half: what the rung gives, until it is let go */
     tidei_storage *pieces[PIECES];
-    tide_stream *stream;
-    tide_pool *pool;
+    tidei_stream *stream;
+    tidei_user_pool *pool;
     atomic_int gate;
     unsigned minors, fulls; /* collections */
     int lets_go;            /* the level of the collection that lets go of `other`; 0: none does */
@@ -31,7 +31,7 @@ struct scene {
 };
 static struct scene *here; /* the doubles' */
 
-static tidei_storage *taken(struct scene *x, size_t bytes, tide_stream *s) {
+static tidei_storage *taken(struct scene *x, size_t bytes, tidei_stream *s) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(x->d, bytes, s ? s : x->d->stream0, "test", &st));
     return st;
@@ -45,19 +45,19 @@ static size_t let_go(tidei_storage **st) {
 
 /* ---- doubles ---- */
 
-static size_t collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
     (void)rt, (void)why;
     if (ran) *ran = true;
     ++*(level == TIDE_COLLECT_MINOR ? &here->minors : &here->fulls);
     return level == here->lets_go ? let_go(&here->other) : 0;
 }
-static void ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)where, (void)request;
 }
-static void discharge(tide_runtime *rt, uint32_t owner, size_t bytes) { (void)rt, (void)owner, (void)bytes; }
-static tide_status attach(tide_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
-static void leave(tide_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
-static void blocking(tide_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
+static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) { (void)rt, (void)owner, (void)bytes; }
+static tide_status attach(tidei_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
+static void leave(tidei_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
+static void blocking(tidei_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
 static const tidei_gc_ops gc_ops = {.ask = ask,
                                     .collect = collect,
                                     .discharge = discharge,
@@ -91,7 +91,7 @@ static tide_status memory(tidei_device *d, size_t *free_bytes, size_t *total) {
     return TIDE_OK;
 }
 
-static tide_runtime *open_double(const char *trace) {
+static tidei_runtime *open_double(const char *trace) {
     tide_config c = {.struct_size = sizeof c,
                      .log = keep_line,
                      .log_level = TIDE_LOG_INFO,
@@ -100,7 +100,7 @@ static tide_runtime *open_double(const char *trace) {
                      .limit = trace ? "8MiB" : NULL};
     tidei_device_params p = {.host_memory = 64 * MIB, .host_checker = true};
     tidei_device *d;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     assert_ok(tidei_host_open(&p, &d));
     inner = d->ops;
     double_ops = *inner;
@@ -126,7 +126,7 @@ static void scene_open(struct scene *x) {
     x->d = &x->rt->devs[0];
     x->keep = taken(x, LIMIT - REQUEST, NULL);
 }
-static void half_shut(tide_runtime *rt) {
+static void half_shut(tidei_runtime *rt) {
     rt->gc_ops = NULL;
     half_close(rt);
 }
@@ -135,8 +135,8 @@ static void scene_close(struct scene *x) {
     let_go(&x->other);
     let_go(&x->keep);
     for (unsigned i = 0; i < PIECES; i++) let_go(&x->pieces[i]);
-    if (x->stream) tide_stream_release(x->stream);
-    if (x->pool) tide_pool_release(x->pool);
+    if (x->stream) tide_stream_release(x->stream->ref);
+    if (x->pool) tide_pool_release(x->pool->ref);
     if (x->neighbour) half_shut(x->neighbour);
     half_shut(x->rt);
 }
@@ -214,7 +214,7 @@ static tide_status misbehave(struct cache *c) {
     if (c->reenters) {
         size_t freed = 1;
         unsigned climbs = (unsigned)atomic_load(&c->x->rt->climbs);
-        assert_ok(tide_reclaim(c->x->rt, TIDE_RECLAIM_DROP, &freed));
+        assert_ok(tide_reclaim(c->x->rt->ref, TIDE_RECLAIM_DROP, &freed));
         assert_int_equal(freed, 0);
         assert_int_equal(tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st), TIDE_E_NOMEM);
         assert_non_null(strstr(tide_last_error()->message, "out of memory"));
@@ -243,9 +243,9 @@ static void enter(struct cache *c, struct scene *x, const char *name, bool dear)
     c->x = x;
     tide_reclaimable r = {
         .struct_size = sizeof r, .name = name, .purge = purge, .drop = drop, .user = c, .dear = dear};
-    assert_ok(tide_reclaimable_register(x->rt, &r, &c->id));
+    assert_ok(tide_reclaimable_register(x->rt->ref, &r, &c->id));
 }
-static void forget(struct cache *c) { assert_ok(tide_reclaimable_unregister(c->x->rt, c->id)); }
+static void forget(struct cache *c) { assert_ok(tide_reclaimable_unregister(c->x->rt->ref, c->id)); }
 
 /* ---- one request ---- */
 
@@ -282,7 +282,7 @@ static void wait_for_gate(const void *params) {
 /* The other half, in use by a stream until the gate opens, and freed before. */
 static void pending(struct scene *x) {
     atomic_fetch_and(&x->d->pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
-    assert_ok(tide_stream_new(x->rt, &x->stream));
+    assert_ok(tidei_stream_open(x->d, &x->stream));
     x->other = taken(x, REQUEST, x->stream);
     const struct work w = {.gate = &x->gate};
     const tidei_use use = {x->other, 0, REQUEST, TIDEI_WRITE};
@@ -342,7 +342,9 @@ static void may_move(struct scene *x, unsigned n) {
 static void in_another_pool(struct scene *x) {
     tide_pool_config c = {.struct_size = sizeof c};
     tidei_storage *st;
-    assert_ok(tide_pool_new(x->rt, &c, &x->pool));
+    tide_pool *pool;
+    assert_ok(tide_pool_new(x->rt->ref, &c, &pool));
+    x->pool = test_user_pool(pool);
     assert_ok(tidei_storage_new_in(x->pool->p, REQUEST, x->d->stream0, "test", &st));
     tidei_storage_release(st);
 }
@@ -532,14 +534,14 @@ static void e14_by_hand(void **unused) {
     f.live = taken(&f.x, REQUEST / 2, NULL);
     f.idle = taken(&f.x, MIB, NULL);
     tidei_fail(TIDE_E_SHAPE, "tide_map", "the user's own");
-    assert_ok(tide_reclaim(f.x.rt, TIDE_RECLAIM_PURGE, &freed));
+    assert_ok(tide_reclaim(f.x.rt->ref, TIDE_RECLAIM_PURGE, &freed));
     assert_int_equal(freed, MIB);
     assert_int_equal(f.x.fulls, 0);
     assert_int_equal(atomic_load(&f.x.d->host_waits), 0);
-    assert_ok(tide_reclaim(f.x.rt, TIDE_RECLAIM_GC, &freed));
+    assert_ok(tide_reclaim(f.x.rt->ref, TIDE_RECLAIM_GC, &freed));
     assert_int_equal(freed, 0);
     assert_int_equal(f.x.fulls, 1);
-    assert_ok(tide_reclaim(f.x.rt, TIDE_RECLAIM_DROP, &freed));
+    assert_ok(tide_reclaim(f.x.rt->ref, TIDE_RECLAIM_DROP, &freed));
     assert_int_equal(freed, REQUEST / 2);
     assert_int_equal(f.x.fulls, 2);
     for (int i = 0; i < FIVE; i++) assert_int_equal(f.c[i].drops, 1);
@@ -594,7 +596,7 @@ static void e14_eight_threads_climb_once(void **unused) {
 
 #if TEST_BOEHM
 static struct {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *live, *idle;
     unsigned purges, drops;
 } worker;
@@ -605,7 +607,7 @@ static void handle_returns(void *user) {
 }
 static void *work_and_end(void *p) {
     (void)p;
-    tide_array *wrapper = tide_zeros(worker.rt, TIDE_U8, SHAPE(1));
+    tide_array *wrapper = tide_zeros(worker.rt->ref, TIDE_U8, SHAPE(1));
     assert_array(wrapper);
     assert_ok(tide_on_death(wrapper, handle_returns, NULL));
     tidei_dev *d = &worker.rt->devs[0];
@@ -629,16 +631,16 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
     (void)unused;
     memset(&worker, 0, sizeof worker);
     logged.n = 0;
-    worker.rt = test_open(&(tide_config){.device = "host",
-                                         .collector = "boehm",
-                                         .limit = "6MiB",
-                                         .pool = "tide",
-                                         .gc_early = TIDE_OFF,
-                                         .log = keep_line,
-                                         .log_level = TIDE_LOG_INFO});
+    worker.rt = test_open_rt(&(tide_config){.device = "host",
+                                            .collector = "boehm",
+                                            .limit = "6MiB",
+                                            .pool = "tide",
+                                            .gc_early = TIDE_OFF,
+                                            .log = keep_line,
+                                            .log_level = TIDE_LOG_INFO});
     const tide_reclaimable r = {
         .struct_size = sizeof r, .name = "handles", .purge = purge_worker, .drop = drop_worker, .dear = 1};
-    assert_ok(tide_reclaimable_register(worker.rt, &r, &id));
+    assert_ok(tide_reclaimable_register(worker.rt->ref, &r, &id));
     assert_int_equal(pthread_create(&thread, NULL, work_and_end, NULL), 0);
     pthread_join(thread, NULL);
     tidei_storage *st;
@@ -648,7 +650,7 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
     assert_int_equal(worker.drops, 0);
     assert_int_equal(lines_with(TIDE_LOG_INFO, "reclaim: freed 4.000 MiB at rung purge idle handles"), 1);
     tidei_storage_release(st);
-    tide_close(worker.rt);
+    tide_close(worker.rt->ref);
 }
 #else
 static void e14_boehm_finds_a_dead_threads(void **unused) {
@@ -663,21 +665,22 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
 ** at the next sync point. */
 static void what_kernels_report_is_not_the_allocations(void **unused) {
     (void)unused;
-    tide_runtime *rt =
-        test_open(&(tide_config){.device = "host", .collector = "refcount", .limit = "6MiB", .spill = TIDE_OFF});
-    tide_array *a = tide_arange(rt, TIDE_I32, 0, 10, 1), *i = tide_full(rt, TIDE_I32, SHAPE(1), tide_arg_int(10));
+    tidei_runtime *rt =
+        test_open_rt(&(tide_config){.device = "host", .collector = "refcount", .limit = "6MiB", .spill = TIDE_OFF});
+    tide_array *a = tide_arange(rt->ref, TIDE_I32, 0, 10, 1),
+               *i = tide_full(rt->ref, TIDE_I32, SHAPE(1), tide_arg_int(10));
     tide_array *out = tide_take(a, i, 0);
     assert_array(out);
-    assert_null(tide_zeros(rt, TIDE_U8, SHAPE(6 * MIB))); /* to the last rung */
+    assert_null(tide_zeros(rt->ref, TIDE_U8, SHAPE(6 * MIB))); /* to the last rung */
     assert_error(TIDE_E_NOMEM, "out of memory");
-    assert_int_equal(test_stats(rt).climbs, 1);
+    assert_int_equal(test_stats(rt->ref).climbs, 1);
     tide_clear_error();
-    assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
+    assert_int_equal(tide_synchronize(rt->ref, NULL), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "index 10 is out of range");
     tide_release(a);
     tide_release(i);
     tide_release(out);
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 static tide_status sync_fails(tidei_device *d, tidei_dstream *s) {

@@ -46,7 +46,7 @@ static void blocks_come_and_go(void **state) {
     tide_pool_statistics s = {.struct_size = sizeof s};
     assert_ok(tide_pool_stats(p, &s));
     assert_int_equal(s.live + s.pinned, 0);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -93,15 +93,16 @@ static void a_lent_block_is_pinned_and_counted(void **state) {
 /* Work stays queued on the stream that a block was freed on: another stream may not have it, that stream may. */
 static void blocks_come_back_in_the_streams_order(void **state) {
     (void)state;
-    tide_runtime *rt = half_open(&(tide_config){.struct_size = sizeof(tide_config), .limit = "2MiB"}, 64 * MIB);
-    tidei_dev *d = &rt->devs[0];
+    tide_runtime *rt =
+        half_open(&(tide_config){.struct_size = sizeof(tide_config), .limit = "2MiB"}, 64 * MIB)->ref;
+    tidei_dev *d = &test_rt(rt)->devs[0];
     tide_stream *s[2];
     atomic_int gate = 0;
     tidei_storage *held;
-    for (unsigned i = 0; i < 2; i++) assert_ok(tidei_stream_open(d, &s[i]));
-    assert_ok(tidei_storage_new(d, 64 * KIB, s[0], "test", &held));
+    for (unsigned i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
+    assert_ok(tidei_storage_new(d, 64 * KIB, test_stream(s[0]), "test", &held));
     char *a = tide_pool_malloc(tide_pool_default(rt), MIB, s[0]);
-    assert_ok(submit_work(s[0], held, NULL, 1, &gate)); /* stands for work on a's memory */
+    assert_ok(submit_work(test_stream(s[0]), held, NULL, 1, &gate)); /* stands for work on a's memory */
     tide_pool_free(tide_pool_default(rt), a, s[0]);
     char *b = tide_pool_malloc(tide_pool_default(rt), 512 * KIB, s[1]);
     assert_true(b && (b >= a + MIB || b + 512 * KIB <= a));
@@ -113,12 +114,12 @@ static void blocks_come_back_in_the_streams_order(void **state) {
         tide_pool_malloc(tide_pool_default(rt), MIB, s[1]); /* the limit leaves only that one: s[1] waits for it */
     assert_ptr_equal(e, a);
     assert_int_equal(d->device_waits, waits + 1);
-    assert_true(s[1]->seen[s[0]->slot] >= s[0]->submitted - 1);
+    assert_true(test_stream(s[1])->seen[test_stream(s[0])->slot] >= test_stream(s[0])->submitted - 1);
     atomic_store(&gate, 1);
     tide_pool_free(tide_pool_default(rt), b, s[1]);
     tide_pool_free(tide_pool_default(rt), e, s[1]);
     tidei_storage_release(held);
-    half_close(rt);
+    half_close(test_rt(rt));
 }
 
 /* ---- short of memory, and failures ---- */
@@ -182,9 +183,9 @@ static void every_host_allocation_may_fail(void **state) {
         host_fails = 0;
         if (!a) assert_int_equal(tide_last_error()->status, TIDE_E_HOST_NOMEM);
         assert_int_equal(test_stats(rt).live, a ? 1000 : 0);
-        assert_int_equal(p->pinned, a ? 1000 : 0);
+        assert_int_equal(test_user_pool(p)->pinned, a ? 1000 : 0);
         tide_pool_free(p, a, NULL);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_close(rt);
     }
 }
@@ -204,7 +205,7 @@ static void streams_of_others_are_wrapped(void **state) {
     tidei_device_params params = {.host_memory = 64 * MIB, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = "tide"};
     tidei_device *device, *d;
-    tide_runtime *rt;
+    tidei_runtime *opened;
     tide_stream *s;
     tidei_storage *st;
     assert_ok(tidei_host_open(&params, &d));
@@ -213,18 +214,20 @@ static void streams_of_others_are_wrapped(void **state) {
     with.stream_adopt = adopt;
     d->ops = &with;
     assert_ok(tidei_fault_open(d, &device));
-    assert_ok(tidei_runtime_open_on(&c, device, &rt));
+    assert_ok(tidei_runtime_open_on(&c, device, &opened));
+    tide_runtime *rt = opened->ref;
     assert_ok(tide_stream_wrap(rt, &params, &s));
     assert_ptr_equal(adopted, &params);
-    assert_ok(tidei_storage_new(&rt->devs[0], 1000, s, "test", &st)); /* a stream as any other */
-    assert_ok(submit_work(s, st, NULL, 5, NULL));
+    assert_ok(
+        tidei_storage_new(&test_rt(rt)->devs[0], 1000, test_stream(s), "test", &st)); /* a stream as any other */
+    assert_ok(submit_work(test_stream(s), st, NULL, 5, NULL));
     assert_int_equal(first_byte(st), 5);
     tidei_storage_release(st);
     tide_stream_release(s);
     tidei_fault_set(device, TIDEI_FAULT_STREAM_NEW, 1, TIDE_E_DEVICE, false);
     assert_int_equal(tide_stream_wrap(rt, NULL, &s), TIDE_E_DEVICE);
-    assert_ok(tidei_streams_wait_all(&rt->devs[0], true));
-    tidei_runtime_close(rt);
+    assert_ok(tidei_streams_wait_all(&test_rt(rt)->devs[0], true));
+    tidei_runtime_close(opened);
 }
 
 /* ---- PyTorch's form ---- */

@@ -723,7 +723,7 @@ static void test_a_block_each(void **state) {
     (void)state;
     if (!test_on_host()) skip(); /* which takes any grid */
     tide_runtime *rt = open_checked();
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     watch.ops = *(watch.before = d->ops);
     watch.ops.launch = watch_launch;
     d->ops = &watch.ops;

@@ -36,14 +36,14 @@ static void hand_over(tide_array *(*use)(void), bool planted) {
     a = tide_full(rt, TIDE_F32, 2, (const int64_t[]){32, 32}, tide_arg_float(1));
     assert_array(a);
     assert_ok(tide_stream_set(rt, second));
-    rt->skip_waits = planted;
+    test_rt(rt)->skip_waits = planted;
     assert_array(use());
-    rt->skip_waits = false;
+    test_rt(rt)->skip_waits = false;
     assert_ok(tide_scope_end(rt));
 }
 
 static uint64_t reports(void) {
-    uint64_t n = tidei_host_checker_reports(rt->devs[0].d);
+    uint64_t n = tidei_host_checker_reports(test_rt(rt)->devs[0].d);
     tide_close(rt);
     return n;
 }
@@ -101,11 +101,11 @@ static void the_log_may_call_back(void **state) {
     wait_until_written(a);
     wait_until_written(garbage);
     assert_ok(tide_stream_set(rt, second));
-    rt->skip_waits = true;
+    test_rt(rt)->skip_waits = true;
     assert_ok(tide_fill(garbage, tide_arg_int(3)));
     tide_release(garbage);
     assert_ok(tide_fill(a, tide_arg_int(3)));
-    rt->skip_waits = false;
+    test_rt(rt)->skip_waits = false;
     assert_int_equal(spoken, 2);
     assert_true(pthread_equal(spoke, pthread_self()));
     tide_release(a);

@@ -133,7 +133,7 @@ static void e12_raw_allocations_wait_for_a_trim(void **state) {
     (void)state;
     for (unsigned idle = 0; idle < 2; idle++) {
         tide_runtime *rt = open_shared("tide", NULL);
-        tidei_device *d = rt->devs[0].d;
+        tidei_device *d = test_rt(rt)->devs[0].d;
         tidei_addr addr;
         tell_time(rt);
         tide_array *data = hoard(rt);
@@ -179,7 +179,7 @@ static void nobody_is_asked_who_cannot_help(void **state) {
     assert_error(TIDE_E_NOMEM, "ask neighbours 0 bytes");
     assert_int_equal(test_stats(one).backed, backed);
     tide_array *held = tide_zeros(elsewhere, TIDE_U8, SHAPE(MIB)); /* a device of its own, full */
-    size_t total = elsewhere->devs[0].d->info.total_bytes;
+    size_t total = test_rt(elsewhere)->devs[0].d->info.total_bytes;
     assert_null(tide_zeros(elsewhere, TIDE_U8, SHAPE((int64_t)(total - MIB / 2))));
     assert_int_equal(test_stats(one).backed, backed);
     tide_array *all[] = {data, some, held};
@@ -196,14 +196,14 @@ static void unified_memory_stays(void **state) {
     tide_release(tide_empty_in(one, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(SCALED(2))));
     tide_release(tide_empty(one, TIDE_U8, SHAPE(SCALED(5))));
     assert_ok(tide_synchronize(one, NULL));
-    size_t unified = atomic_load(&one->devs[0].unified);
+    size_t unified = atomic_load(&test_rt(one)->devs[0].unified);
     assert_true(unified >= SCALED(2));
     tide_array *a = tide_empty(two, TIDE_U8, SHAPE(SCALED(6)));
     assert_array(a);
     assert_int_equal(test_stats(one).backed, unified);
     assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(3))));
     tide_clear_error();
-    assert_int_equal(atomic_load(&one->devs[0].unified), unified);
+    assert_int_equal(atomic_load(&test_rt(one)->devs[0].unified), unified);
     tide_release(a);
     tide_close(two);
     tide_close(one);
@@ -230,12 +230,12 @@ static void idle_handles_go_too(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
     struct idle_cache c = {.r = {.name = "cache", .purge = purge, .drop = drop, .self = &c}};
-    assert_ok(tidei_reclaimable_register(one, &c.r));
+    assert_ok(tidei_reclaimable_register(test_rt(one), &c.r));
     tide_array *data = hoard(one), *big = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
     assert_array(big);
     assert_int_equal(c.purged, 1);
     assert_int_equal(c.dropped, 0); /* live state stays */
-    tidei_reclaimable_unregister(one, &c.r);
+    tidei_reclaimable_unregister(test_rt(one), &c.r);
     tide_release(big);
     tide_release(data);
     tide_close(two);

@@ -479,7 +479,7 @@ static void world_open(const char *pool, const char *collector) {
     openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
     w.rt = test_open(&(tide_config){
         .pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
-    w.d = &w.rt->devs[0];
+    w.d = &test_rt(w.rt)->devs[0];
     w.counted = strcmp(collector, "refcount") == 0;
     w.page = w.d->d->info.page_bytes;
     w.cols = (int64_t)(w.page * 7 / 3 / ROWS / 4 + 1);
@@ -497,7 +497,7 @@ static void world_close(void) {
     tide_expr_release(w.expr);
     unlink(w.path);
     free(w.host);
-    assert_true(tidei_runtime_valid(w.rt));
+    assert_true(tidei_runtime_valid(test_rt(w.rt)));
     tide_close(w.rt);
 }
 

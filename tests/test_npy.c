@@ -55,7 +55,7 @@ static size_t compose(unsigned char *out, int major, const char *header, const v
 static tide_array *read_bytes(tide_runtime *rt, const void *bytes, size_t n) {
     FILE *f = fmemopen((void *)bytes, n, "r");
     assert_non_null(f);
-    tide_array *a = tidei_npy_read_stream(rt, f, "test.npy");
+    tide_array *a = tidei_npy_read_stream(test_rt(rt), f, "test.npy");
     fclose(f);
     return a;
 }

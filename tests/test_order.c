@@ -80,7 +80,7 @@ static void a_stream_goes_with_its_thread(void **state) {
         assert_int_equal(status, TIDE_OK);
     }
     assert_ok(tide_device_synchronize(rt));
-    assert_in_range(atomic_load(&rt->streams.n), 1, 64);
+    assert_in_range(atomic_load(&test_rt(rt)->streams.n), 1, 64);
     tide_stream *all[TIDEI_STREAMS_MAX];
     int n = 0;
     while (tide_stream_new(rt, &all[n]) == TIDE_OK) n++;
@@ -234,7 +234,7 @@ static void t17_views_of_one_storage(void **state) {
     assert_ok(tide_to_host(a, out, 80));
     assert_int_equal(out[9], 1);
     assert_int_equal(out[10], 2);
-    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_close(rt);
 }
 
@@ -273,7 +273,7 @@ static void the_hosts_view_is_of_a_stretch(void **state) {
     assert_int_equal(atomic_load(&gate), 1);
     assert_ok(tide_host_end(&v));
     pthread_join(t, NULL);
-    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_close(rt);
 }
 
@@ -299,7 +299,7 @@ static void t17_opting_out(void **state) {
     assert_int_equal(test_stats(rt).device_waits, waits + 1);
     atomic_store(&gate, 1);
     assert_ok(tide_device_synchronize(rt));
-    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_free(a);
     assert_int_equal(tide_set_ordered(a, 0), TIDE_E_FREED);
     tide_clear_error();
@@ -381,7 +381,7 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     rt = test_open(&(tide_config){.collector = "refcount"});
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     const struct tidei_device_ops *real = d->ops;
     struct tidei_device_ops ops = *real;
     ops.stream_usable = captured;
@@ -390,7 +390,7 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
     tide_use_scope *scope;
     void *p;
     assert_ok(tide_stream_new(rt, &s));
-    atomic_store(&s->adopted, true);
+    atomic_store(&test_stream(s)->adopted, true);
     d->ops = &ops;
     assert_ok(tide_stream_set(rt, s));
     assert_int_equal(tide_fill(a, tide_arg_int(1)), TIDE_E_UNSUPPORTED);
@@ -445,7 +445,7 @@ static void random_programs(void **state) {
             tide_release(world.x[i]);
         }
         run_program(seed);
-        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
         tide_close(rt);
     }
 }

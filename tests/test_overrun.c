@@ -26,7 +26,7 @@ static tide_status plant_on_host(tide_runtime *rt, tide_array *a) {
 static tide_status plant_on_cuda(tide_runtime *rt, tide_array *a) {
     static const char text[] = "extern \"C\" __global__ void overrun(char *end) { *end = 1; }\n";
     const tide_use use = {.array = a, .mode = TIDE_WRITE};
-    tidei_device *d = rt->devs[0].d;
+    tidei_device *d = test_rt(rt)->devs[0].d;
     tidei_dkernel *k;
     tide_use_scope *scope;
     void *at;
@@ -40,7 +40,7 @@ static tide_status plant_on_cuda(tide_runtime *rt, tide_array *a) {
                             .params_bytes = sizeof end,
                             .grid = {1, 1, 1},
                             .block = {1, 1, 1}};
-    s = d->ops->launch(d, rt->devs[0].stream0->ds, &l);
+    s = d->ops->launch(d, test_rt(rt)->devs[0].stream0->ds, &l);
     tide_status ended = tide_use_end(scope);
     return s == TIDE_OK ? ended : s;
 }

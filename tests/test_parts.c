@@ -7,17 +7,17 @@
 #define BYTES ((size_t)4096)
 #define HALF  (BYTES / 2)
 
-static tide_stream *stream(tide_runtime *rt) {
-    tide_stream *s;
-    assert_ok(tide_stream_new(rt, &s));
+static tidei_stream *stream(tidei_runtime *rt) {
+    tidei_stream *s;
+    assert_ok(tidei_stream_open(&rt->devs[0], &s));
     return s;
 }
-static tidei_storage *storage(tide_runtime *rt, tide_stream *s) {
+static tidei_storage *storage(tidei_runtime *rt, tidei_stream *s) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&rt->devs[0], BYTES, s, "test", &st));
     return st;
 }
-static uint64_t waits(tide_runtime *rt) { return test_stats(rt).device_waits; }
+static uint64_t waits(tidei_runtime *rt) { return test_stats(rt->ref).device_waits; }
 
 /* Reads or writes (dst = add) a stretch on s, once the gate opens. */
 static void run_part(const void *params) {
@@ -25,7 +25,7 @@ static void run_part(const void *params) {
     while (w->gate && !atomic_load(w->gate)) sched_yield();
     for (size_t i = 0; i < w->bytes && w->add >= 0; i++) w->dst[i] = (unsigned char)w->add;
 }
-static tide_status use_part(tide_stream *s, tidei_storage *st, size_t from, size_t to, int add, atomic_int *gate) {
+static tide_status use_part(tidei_stream *s, tidei_storage *st, size_t from, size_t to, int add, atomic_int *gate) {
     struct work w = {.bytes = to - from, .add = add, .gate = gate};
     tidei_use use = {st, from, to - from, add >= 0 ? TIDEI_WRITE : TIDEI_READ};
     tidei_launch l = {.name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
@@ -35,8 +35,8 @@ enum { READS = -1 };
 
 /* A storage of stream a, a second stream, and a gate that is closed. */
 struct place {
-    tide_runtime *rt;
-    tide_stream *a, *b;
+    tidei_runtime *rt;
+    tidei_stream *a, *b;
     tidei_storage *x;
     atomic_int gate;
 };
@@ -124,7 +124,7 @@ static void many_stretches(void **state) {
 
 /* One stream alone keeps no parts. */
 static void one_stream_needs_none(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_storage *x = storage(rt, rt->devs[0].stream0);
     (void)state;
     for (size_t i = 0; i < 40; i++) assert_ok(use_part(rt->devs[0].stream0, x, i, i + 1, 1, NULL));
@@ -157,7 +157,7 @@ static uint64_t dice(uint64_t *r, uint64_t n) {
     return (*r >> 33) % n;
 }
 struct world {
-    tide_stream *s[STREAMS];
+    tidei_stream *s[STREAMS];
     tidei_storage *x[STORAGES];
     unsigned char model[STORAGES][SMALL];
 };
@@ -172,8 +172,8 @@ static void random_sum(struct world *w, uint64_t *r) {
     assert_ok(tidei_submit_launch(w->s[dice(r, STREAMS)], uses, 2, &l, patch_sum, &sum, "sum"));
     for (size_t i = 0; i < bytes; i++) w->model[d][to + i] = (unsigned char)(w->model[f][from + i] + sum.add);
 }
-static void anew(struct world *w, tide_runtime *rt, unsigned i, uint64_t *r) {
-    tide_stream *s = w->s[dice(r, STREAMS)];
+static void anew(struct world *w, tidei_runtime *rt, unsigned i, uint64_t *r) {
+    tidei_stream *s = w->s[dice(r, STREAMS)];
     unsigned char zero = 0;
     assert_ok(tidei_storage_new(&rt->devs[0], SMALL, s, "test", &w->x[i]));
     assert_ok(tidei_submit_fill(s, w->x[i], 0, &zero, 1, SMALL, "test"));
@@ -182,7 +182,7 @@ static void anew(struct world *w, tide_runtime *rt, unsigned i, uint64_t *r) {
 static void random_programs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+        tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
         struct world w;
         uint64_t r = seed * 0x9e3779b97f4a7c15u;
         for (int i = 0; i < STREAMS; i++) w.s[i] = stream(rt);
@@ -212,8 +212,8 @@ static void random_programs(void **state) {
 /* ---- what is not ordered ---- */
 
 static void an_unordered_storage_waits_for_nothing(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *b = stream(rt), *c = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *a = stream(rt), *b = stream(rt), *c = stream(rt);
     tidei_storage *x = storage(rt, a);
     atomic_int gate = 0, later = 0;
     (void)state;
@@ -272,8 +272,8 @@ static void every_allocation_may_fail(void **state) {
     (void)state;
     for (long n = 1; failed; n++) {
         host_fails = LONG_MAX;
-        tide_runtime *rt = half_open(&k, TIDEI_MIB);
-        tide_stream *a = stream(rt), *b = stream(rt);
+        tidei_runtime *rt = half_open(&k, TIDEI_MIB);
+        tidei_stream *a = stream(rt), *b = stream(rt);
         tidei_storage *x = storage(rt, a);
         failed = false;
         host_fails = host_calls + n;

@@ -70,7 +70,7 @@ static tide_runtime *open_doubles(int n, tide_config c) {
     logged.n = 0;
     assert_ok(tide_open(&c, &rt));
     memset(&dbl, 0, sizeof dbl);
-    dbl.real = rt->devs[0].d->ops;
+    dbl.real = test_rt(rt)->devs[0].d->ops;
     dbl.ops = *dbl.real;
     dbl.ops.page_new = dbl_page_new;
     dbl.ops.map = dbl_map;
@@ -298,7 +298,7 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     work.made = NULL;
     synchronize_all(work.rt);
     assert_int_equal(live_of(work.rt, 1), live);
-    assert_true(tidei_runtime_valid(work.rt));
+    assert_true(tidei_runtime_valid(test_rt(work.rt)));
     if (t->run() != TIDE_OK)
         fail_msg("%s, %llu, afterwards: %s", t->name, (unsigned long long)n, tide_last_error()->message);
     t->check();
@@ -370,7 +370,7 @@ static void a_lost_device_is_lost_alone(void **state) {
                 assert_ok(tide_map_into(a, "(a, x) -> a + x - x", a, x));
                 assert_int_equal(tide_device_reaches(rt, 1, 0), 1);
             }
-            tidei_host_lose(rt->devs[1].d, "an illegal address");
+            tidei_host_lose(test_rt(rt)->devs[1].d, "an illegal address");
             for (int here = 0; here < 3; here += 2) {
                 on(rt, here);
                 LOST(!tide_map(rt, "(x) -> x + 1", x));
@@ -400,8 +400,8 @@ static void a_lost_device_is_lost_alone(void **state) {
             tide_array *all[] = {a, b, x, pinned};
             for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
             assert_int_equal(test_stats(rt).live, 0);
-            assert_true(tidei_runtime_valid(rt));
-            assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+            assert_true(tidei_runtime_valid(test_rt(rt)));
+            assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
             tide_close(rt);
         }
 }
@@ -423,20 +423,20 @@ static void what_waited_for_it_ends(void **state) {
     tide_runtime *rt = open_hosts(2, NULL);
     tide_array *a = tide_ones(rt, TIDE_F32, SHAPE(100));
     struct guard g = {0};
-    tide_stream *here = half(rt, 0)->stream0, *there = half(rt, 1)->stream0;
+    tidei_stream *here = half(rt, 0)->stream0, *there = half(rt, 1)->stream0;
     on(rt, 1);
     tide_array *x = tide_zeros(rt, TIDE_F32, SHAPE(100)); /* nothing of that device's is given back meanwhile */
     tide_use use = {.array = x, .mode = TIDE_WRITE};
     tide_use_scope *scope;
     void *p;
-    assert_ok(tide_use_begin(rt, there, &use, 1, &p, &scope));
+    assert_ok(tide_use_begin(rt, there->ref, &use, 1, &p, &scope));
     assert_ok(tide_host_launch(scope, stand, &g));
     assert_ok(tide_use_end(scope));
     while (!atomic_load(&g.began)) sched_yield();
     on(rt, 0);
     assert_ok(tidei_stream_follow(here, there, atomic_load(&there->submitted)));
     assert_ok(tide_fill(a, tide_arg_int(7))); /* behind the wait */
-    tidei_host_lose(rt->devs[1].d, "an illegal address");
+    tidei_host_lose(test_rt(rt)->devs[1].d, "an illegal address");
     assert_ok(tide_device_synchronize(rt)); /* the gate is closed */
     assert_int_equal(atomic_load(&g.ended), 0);
     atomic_store(&g.open, 1); /* what a lost device gives back waits for the program's functions on it */

@@ -289,6 +289,59 @@ static void test_reserve_without_limit(void **state) {
 
 /* ---- what they share ---- */
 
+/* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of the growth to be garbage. */
+static void test_reserve_growth(void **state) {
+    const uint64_t byte_ns = 1, base = 4000000,
+                   paid = 2 * MS / byte_ns; /* growth of which the garbage would cost 1 ms */
+    tidei_policy_run r;
+    tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, base);
+    (void)state;
+    in.hard = in.total = in.available = (uint64_t)1 << 40;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    in.fresh_ns = (double)byte_ns; /* no collection yet: 2 ms, and all the growth garbage */
+    in.live = 1999999;
+    assert_int_equal(level_of(&r, in), 0);
+    in.live = 2000000;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    told(&r, SEC, MS, 6000000, 4000000, TIDE_COLLECT_FULL, true);
+    r.history.yield = 0.5;
+    r.history.guard = 0;
+    in.live = base + paid - 1;
+    assert_int_equal(level_of(&r, in), 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, base + paid);
+    in.live = base + paid;
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.backed = base + paid + 1000; /* it need not grow for this, ... */
+    in.request = 1000;
+    assert_int_equal(level_of(&r, in), 0);
+    assert_int_equal(tidei_policy_ask(&r, &in).wake_at, in.backed);
+    in.request = 1001; /* but for this */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
+    in.where = TIDEI_AT_SYNC; /* nothing grows here */
+    assert_int_equal(level_of(&r, in), 0);
+    in.where = TIDEI_AT_ALLOC;
+    in.fresh_ns = 0; /* or growing costs nothing */
+    assert_int_equal(level_of(&r, in), 0);
+}
+
+/* Fruitless collections make the rule wait for ever more growth, and one that frees something brings it back. */
+static void test_reserve_growth_yield(void **state) {
+    tidei_policy_run r;
+    (void)state;
+    tidei_policy_start(&r, &tidei_policy_reserve);
+    uint64_t now = SEC, live = 1000000;
+    for (int i = 0; i < 40; i++) {
+        double before = r.history.yield;
+        now += SEC;
+        live += 1000000;
+        told(&r, now, MS, live, live, TIDE_COLLECT_FULL, true);
+        assert_true(r.history.yield > 0 && (!i || r.history.yield <= before));
+    }
+    assert_true(r.history.yield < 0.02); /* of the growth, at least: it is never taken for none */
+    told(&r, now + SEC, MS, live + 1000000, live, TIDE_COLLECT_FULL, true);
+    assert_true(r.history.yield > 0.25);
+}
+
 static void test_never(void **state) {
     tidei_policy_run r;
     tidei_policy_in in = in_at(SEC, TIDEI_AT_SYNC, 999);
@@ -677,6 +730,8 @@ int main(void) {
         cmocka_unit_test(test_reserve_limits),
         cmocka_unit_test(test_reserve_wake_scales),
         cmocka_unit_test(test_reserve_without_limit),
+        cmocka_unit_test(test_reserve_growth),
+        cmocka_unit_test(test_reserve_growth_yield),
         cmocka_unit_test(test_never),
         cmocka_unit_test(test_nobody_to_ask),
         cmocka_unit_test(test_level),

@@ -17,9 +17,9 @@ static const struct {
 #define BLIND_FROM 4 /* from here on sanitizers see no overrun into what a block was rounded up by */
 
 typedef struct bed {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_dev *d;
-    tide_stream *s[4];
+    tidei_stream *s[4];
 } bed;
 
 static bed bed_open(unsigned i, const char *limit) {
@@ -75,7 +75,7 @@ static held make_marked(bed *b, uint64_t *seed) {
 static bool still_marked(bed *b, const held *h, uint64_t *seed) {
     size_t words = h->st->bytes / 4;
     uint32_t *copy = malloc(h->st->bytes);
-    tide_stream *s = b->s[dice(seed) % 4];
+    tidei_stream *s = b->s[dice(seed) % 4];
     bool same = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, copy, h->st, 0, h->st->bytes, "test") == TIDE_OK &&
                 tidei_stream_wait(s, true) == TIDE_OK;
     for (size_t i = 0; i < words && same; i++) same = copy[i] == h->mark;

@@ -25,13 +25,13 @@ static tide_pool *new_pool(tide_runtime *rt, const char *kind) {
 
 static unsigned pools_of(tide_runtime *rt) {
     unsigned n = 0;
-    for (tide_pool *x = rt->devs[0].pools; x; x = x->next) n++;
+    for (tidei_user_pool *x = test_rt(rt)->devs[0].pools; x; x = x->next) n++;
     return n;
 }
 
 static size_t live_in(tide_pool *p) {
     tidei_pool_stats s;
-    p->p->ops->stats(p->p, &s);
+    test_user_pool(p)->p->ops->stats(test_user_pool(p)->p, &s);
     return s.live;
 }
 
@@ -78,7 +78,7 @@ static void arrays_come_from_the_threads_pool(void **state) {
         assert_array(b);
         assert_int_equal(live_in(usual), 3000);
         assert_int_equal(test_stats(rt).live, 6000);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_array *sum = tide_map(rt, "(b) -> sum(b)", b);
         assert_true(tide_item_f64(sum) == 14 * 3000);
         tide_array *all[] = {a, b, sum};
@@ -98,7 +98,7 @@ static void pools_outlive_their_handles(void **state) {
     for (unsigned k = 0; k < TEST_POOLS; k++) {
         tide_runtime *rt = open_with(test_pool(k));
         tide_pool *p = new_pool(rt, NULL);
-        assert_string_equal(p->p->ops->name, test_pool(k)); /* as the default one */
+        assert_string_equal(test_user_pool(p)->p->ops->name, test_pool(k)); /* as the default one */
         assert_ok(tide_pool_set(rt, p));
         tide_pool_release(p);
         assert_int_equal(pools_of(rt), 2);
@@ -113,7 +113,7 @@ static void pools_outlive_their_handles(void **state) {
         tide_release(a);
         assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
         assert_int_equal(pools_of(rt), 1);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         tide_pool_release(tide_pool_default(rt)); /* does nothing */
         tide_pool_release(NULL);
         assert_int_equal(pools_of(rt), 1);
@@ -138,12 +138,12 @@ static void pools_close_behind_their_work(void **state) {
     if (!test_on_host()) skip(); /* work that waits for a flag */
     for (unsigned k = 0; k < TEST_POOLS; k++) {
         tide_runtime *rt = open_with("tide");
-        tidei_dev *d = &rt->devs[0];
+        tidei_dev *d = &test_rt(rt)->devs[0];
         tide_pool *p = new_pool(rt, test_pool(k));
         tidei_launch l = {.name = "gate", .host_fn = wait_at_the_gate};
         tidei_storage *st;
         atomic_store(&gate, 0);
-        assert_ok(tidei_storage_new_in(p->p, 100 * KIB, d->stream0, "test", &st));
+        assert_ok(tidei_storage_new_in(test_user_pool(p)->p, 100 * KIB, d->stream0, "test", &st));
         assert_ok(
             tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
         tide_pool_release(p);
@@ -250,10 +250,10 @@ static void attributes_change_while_it_works(void **state) {
         assert_ok(tide_pool_set_attribute(p, rows[i].which, rows[i].then));
         assert_int_equal(attribute(p, rows[i].which), rows[i].then);
     }
-    assert_int_equal(p->p->attrs.threshold, 5 * MIB);
-    assert_int_equal(p->p->attrs.reuse, TIDEI_REUSE_WAIT);
-    assert_int_equal(p->p->attrs.max_split, 100 * MIB);
-    assert_true(p->p->attrs.deterministic);
+    assert_int_equal(test_user_pool(p)->p->attrs.threshold, 5 * MIB);
+    assert_int_equal(test_user_pool(p)->p->attrs.reuse, TIDEI_REUSE_WAIT);
+    assert_int_equal(test_user_pool(p)->p->attrs.max_split, 100 * MIB);
+    assert_true(test_user_pool(p)->p->attrs.deterministic);
     tide_close(rt);
 }
 
@@ -276,14 +276,14 @@ static void new_pools_take_their_settings(void **state) {
                            .reuse_follow = TIDE_OFF,
                            .reuse_wait = TIDE_ON};
     assert_ok(tide_pool_new(rt, &k, &p));
-    assert_string_equal(p->p->ops->name, "binned");
+    assert_string_equal(test_user_pool(p)->p->ops->name, "binned");
     assert_int_equal(attribute(p, TIDE_POOL_RELEASE_THRESHOLD), TIDE_THRESHOLD_UNLIMITED);
     assert_int_equal(attribute(p, TIDE_POOL_DETERMINISTIC), 0);
-    assert_int_equal(p->p->attrs.reuse, TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
+    assert_int_equal(test_user_pool(p)->p->attrs.reuse, TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     k = (tide_pool_config){.struct_size = sizeof k, .release_threshold = "50%"};
     assert_ok(tide_pool_new(rt, &k, &p));
     assert_int_equal(attribute(p, TIDE_POOL_RELEASE_THRESHOLD),
-                     (size_t)((double)rt->devs[0].d->info.total_bytes * 0.5));
+                     (size_t)((double)test_rt(rt)->devs[0].d->info.total_bytes * 0.5));
     tide_close(rt);
 
     setenv("TIDE_RELEASE_THRESHOLD", "7MiB", 1);
@@ -497,7 +497,7 @@ static void making_one_fails_cleanly(void **state) {
             tide_status got = tide_pool_new(rt, &c, &p);
             host_fails = 0;
             if (got != TIDE_OK) assert_int_equal(got, TIDE_E_HOST_NOMEM);
-            assert_true(tidei_runtime_valid(rt));
+            assert_true(tidei_runtime_valid(test_rt(rt)));
             assert_int_equal(pools_of(rt), got == TIDE_OK ? 2 : 1);
         }
         tide_close(rt);

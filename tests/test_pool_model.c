@@ -76,7 +76,7 @@ static void model_follow(const model *m, unsigned s, tidei_stamp x) {
 }
 
 /* A block goes where nobody is but itself, once all that touched the place is waited for. */
-static void model_move(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+static void model_move(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                        const tidei_piece *place, uint64_t tick) {
     model *w = moving_model;
     if (!m) { /* it waits for all that, and what that came after */

@@ -129,7 +129,7 @@ static struct {
     tidei_addr low;
     unsigned n;
 } rising;
-static void rises(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+static void rises(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                   const tidei_piece *at, uint64_t tick) {
     (void)s, (void)pending, (void)npending, (void)tick;
     if (!m) return;
@@ -239,7 +239,7 @@ static void what_is_freed_meanwhile_keeps_its_history(void **state) {
     close_clean(p);
 }
 
-static void on_one_stream(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
+static void on_one_stream(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
                           const tidei_piece *at, uint64_t tick) {
     (void)m, (void)at, (void)tick;
     for (unsigned i = 0; i < npending; i++) assert_int_equal(pending[i].stream, s->slot);

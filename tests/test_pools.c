@@ -11,9 +11,9 @@
 #define MIB TIDEI_MIB
 
 /* Nothing moves here: these tests look at addresses. */
-static tide_runtime *open_with(const char *pool, const char *limit) {
-    tide_runtime *rt =
-        test_open(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
+static tidei_runtime *open_with(const char *pool, const char *limit) {
+    tidei_runtime *rt =
+        test_open_rt(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
     rt->devs[0].pool->mover = NULL;
     return rt;
 }
@@ -53,7 +53,7 @@ typedef struct held {
     uint32_t mark; /* every word of it */
 } held;
 
-static void make_marked(tidei_dev *d, tide_stream *const *s, held *h, uint64_t *seed) {
+static void make_marked(tidei_dev *d, tidei_stream *const *s, held *h, uint64_t *seed) {
     size_t words = (size_t)1 + (dice(seed) % 400000 >> dice(seed) % 12);
     h->mark = dice(seed);
     assert_ok(tidei_storage_new(d, words * 4, s[dice(seed) % STREAMS], "test", &h->st));
@@ -61,7 +61,7 @@ static void make_marked(tidei_dev *d, tide_stream *const *s, held *h, uint64_t *
     assert_ok(tidei_submit_fill(s[dice(seed) % STREAMS], h->st, 0, &h->mark, 4, words, "test"));
 }
 
-static void drop_marked(tide_stream *s, held *h) {
+static void drop_marked(tidei_stream *s, held *h) {
     uint32_t *copy = malloc(h->st->bytes);
     assert_ok(tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, copy, h->st, 0, h->st->bytes, "test"));
     assert_ok(tidei_stream_wait(s, true));
@@ -75,9 +75,9 @@ static void drop_marked(tide_stream *s, held *h) {
 static void contents_stay_intact(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
-        tide_runtime *rt = open_with(test_pool(p), "64MiB");
+        tidei_runtime *rt = open_with(test_pool(p), "64MiB");
         tidei_dev *d = &rt->devs[0];
-        tide_stream *s[STREAMS] = {d->stream0};
+        tidei_stream *s[STREAMS] = {d->stream0};
         held slots[SLOTS] = {{0}};
         uint64_t seed = p + 1;
         for (unsigned k = 1; k < STREAMS; k++) assert_ok(tidei_stream_open(d, &s[k]));
@@ -94,7 +94,7 @@ static void contents_stay_intact(void **state) {
         assert_true(d->peak_backed <= 64 * MIB);
         nothing_is_kept(d);
         for (unsigned k = 1; k < STREAMS; k++) tidei_stream_drop(s[k]);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 
@@ -104,7 +104,7 @@ static void contents_stay_intact(void **state) {
 static void limits_are_kept(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
-        tide_runtime *rt = open_with(test_pool(p), "96MiB");
+        tidei_runtime *rt = open_with(test_pool(p), "96MiB");
         tidei_dev *d = &rt->devs[0];
         tidei_storage *st[200];
         unsigned n = 0;
@@ -133,7 +133,7 @@ static void limits_are_kept(void **state) {
         assert_true(d->peak_backed <= 96 * MIB);
         tidei_storage_release(big);
         nothing_is_kept(d);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 
@@ -142,24 +142,24 @@ static void limits_are_kept(void **state) {
 static void arrays_run_on_every_pool(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
-        tide_runtime *rt = open_with(test_pool(p), NULL);
+        tidei_runtime *rt = open_with(test_pool(p), NULL);
         const int64_t n = 64;
         tide_array *last = NULL;
         for (int round = 0; round < 20; round++) {
-            tide_array *a = tide_full(rt, TIDE_F32, SHAPE(n, n), tide_arg_float(round));
-            tide_array *b = tide_map(rt, "(a) -> 2*a + 1", a), *c = tide_matmul(a, b);
-            tide_array *s = tide_map(rt, "(c) -> sum(c)", c);
+            tide_array *a = tide_full(rt->ref, TIDE_F32, SHAPE(n, n), tide_arg_float(round));
+            tide_array *b = tide_map(rt->ref, "(a) -> 2*a + 1", a), *c = tide_matmul(a, b);
+            tide_array *s = tide_map(rt->ref, "(c) -> sum(c)", c);
             assert_array(s);
             double x = round, wanted = (double)(n * n) * (double)n * x * (2 * x + 1);
             assert_true(tide_item_f64(s) == wanted);
             tide_array *made[] = {a, b, c, s};
             for (unsigned i = 0; i < TIDEI_COUNT(made); i++) tide_release(made[i]);
             tide_release(last);
-            last = tide_zeros(rt, TIDE_U8, SHAPE(100000 + round * 7000));
+            last = tide_zeros(rt->ref, TIDE_U8, SHAPE(100000 + round * 7000));
             assert_array(last);
         }
         assert_true(tidei_runtime_valid(rt));
-        tide_close(rt); /* `last` still lives */
+        tide_close(rt->ref); /* `last` still lives */
         assert_true(tide_is_freed(last));
         tide_release(last);
     }
@@ -179,10 +179,10 @@ enum taker { OWN, FOLLOWER, STRANGER, THIEF, LATECOMER, TAKERS };
 
 /* A block freed with work held back on stream 1: may another have it? LATECOMER: the work is done by then. */
 static bool gets_it(const char *pool, unsigned rules, bool deterministic, enum taker who) {
-    tide_runtime *rt = open_with(pool, NULL);
+    tidei_runtime *rt = open_with(pool, NULL);
     tidei_dev *d = &rt->devs[0];
     tidei_pool *p = d->pool;
-    tide_stream *s[2];
+    tidei_stream *s[2];
     tidei_storage *st;
     tidei_block b;
     tidei_launch l = {.name = "gate", .host_fn = wait_at_the_gate};
@@ -212,7 +212,7 @@ static bool gets_it(const char *pool, unsigned rules, bool deterministic, enum t
     atomic_store(&gate, 1);
     nothing_is_kept(d);
     for (unsigned i = 0; i < 2; i++) tidei_stream_drop(s[i]);
-    tide_close(rt);
+    tide_close(rt->ref);
     return got == TIDE_OK;
 }
 
@@ -253,7 +253,7 @@ static void what_is_parked_serves_in_the_end(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     for (unsigned i = 0; i < TEST_POOLS; i++) {
-        tide_runtime *rt = open_with(test_pool(i), strcmp(test_pool(i), "split") ? "12MiB" : "20MiB");
+        tidei_runtime *rt = open_with(test_pool(i), strcmp(test_pool(i), "split") ? "12MiB" : "20MiB");
         tidei_dev *d = &rt->devs[0];
         tidei_launch l = {.name = "gate", .host_fn = wait_at_the_gate};
         tidei_storage *st;
@@ -267,17 +267,17 @@ static void what_is_parked_serves_in_the_end(void **state) {
             if (!k) assert_int_equal(pthread_create(&thread, NULL, open_the_gate, NULL), 0);
         }
         pthread_join(thread, NULL);
-        assert_int_equal(test_stats(rt).climbs, 0);
-        assert_int_equal(test_stats(rt).collections, 0);
+        assert_int_equal(test_stats(rt->ref).climbs, 0);
+        assert_int_equal(test_stats(rt->ref).collections, 0);
         nothing_is_kept(d);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 
 /* ---- the driver's refusals ---- */
 
 /* Blocks of two streams, used across them, taken again, given back. What it holds at the end is in b. */
-static tide_status use_the_driver(tidei_dev *d, tide_stream *const *s, tidei_block *b, unsigned n) {
+static tide_status use_the_driver(tidei_dev *d, tidei_stream *const *s, tidei_block *b, unsigned n) {
     tidei_pool *p = d->pool;
     tide_status st = TIDE_OK;
     for (unsigned i = 0; i < n && st == TIDE_OK; i++) st = p->ops->alloc(p, (i + 1) * 50 * KIB, s[i % 2], 0, &b[i]);
@@ -312,8 +312,8 @@ static void every_refusal_of_the_driver_leaves_order(void **state) {
             tidei_device_params params = {.host_memory = 64 * MIB, .host_checker = true};
             tide_config c = {.struct_size = sizeof c, .pool = "driver"};
             tidei_device *inner, *device;
-            tide_runtime *rt;
-            tide_stream *s[2];
+            tidei_runtime *rt;
+            tidei_stream *s[2];
             tidei_block b[8] = {{0}};
             assert_ok(tidei_host_open(&params, &inner));
             assert_ok(tidei_fault_open(inner, &device));
@@ -341,10 +341,10 @@ static void every_refusal_of_the_driver_leaves_order(void **state) {
 static void blocks_outlive_their_streams(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
-        tide_runtime *rt = open_with(test_pool(p), NULL);
+        tidei_runtime *rt = open_with(test_pool(p), NULL);
         tidei_dev *d = &rt->devs[0];
         for (unsigned i = 0; i < 20; i++) {
-            tide_stream *s;
+            tidei_stream *s;
             tidei_storage *st;
             uint32_t word = i;
             assert_ok(tidei_stream_open(d, &s));
@@ -356,7 +356,7 @@ static void blocks_outlive_their_streams(void **state) {
             tidei_storage_release(st);
         }
         nothing_is_kept(d);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 
@@ -364,13 +364,13 @@ static void blocks_outlive_their_streams(void **state) {
 
 static void max_split_stands_behind_the_name(void **state) {
     (void)state;
-    tide_runtime *rt = open_with("split:200MiB", NULL);
+    tidei_runtime *rt = open_with("split:200MiB", NULL);
     assert_string_equal(rt->devs[0].pool->ops->name, "split");
     assert_int_equal(rt->devs[0].pool->attrs.max_split, 200 * MIB);
-    tide_close(rt);
+    tide_close(rt->ref);
     rt = open_with("split", NULL);
     assert_int_equal(rt->devs[0].pool->attrs.max_split, SIZE_MAX);
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 static char said[300];
@@ -388,7 +388,7 @@ static void driver_wants_a_driver_that_has_them(void **state) {
         tidei_device_params params = {.host_memory = 64 * MIB};
         tide_config c = {.struct_size = sizeof c, .log = keep_line, .log_level = TIDE_LOG_WARNING};
         tidei_device *d;
-        tide_runtime *rt;
+        tidei_runtime *rt;
         assert_ok(tidei_host_open(&params, &d));
         struct tidei_device_ops without = *d->ops;
         without.mempool_new = NULL;
@@ -417,11 +417,11 @@ static size_t scaled(size_t bytes) { return test_on_host() ? bytes / 64 : bytes;
 /* What NVIDIA's text calls a stream synchronisation: the device's own, also where the work is known to be done; then ours. */
 static void synchronize(tidei_dev *d) {
     assert_ok(d->d->ops->stream_sync(d->d, d->stream0->ds));
-    assert_ok(tide_synchronize(d->rt, d->stream0));
+    assert_ok(tide_synchronize(d->rt->ref, d->stream0->ref));
 }
 
-static void set_threshold(tide_runtime *rt, size_t bytes) {
-    assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_RELEASE_THRESHOLD, bytes));
+static void set_threshold(tidei_runtime *rt, size_t bytes) {
+    assert_ok(tide_pool_set_attribute(tide_pool_default(rt->ref), TIDE_POOL_RELEASE_THRESHOLD, bytes));
 }
 
 static tidei_storage *used_block(tidei_dev *d, size_t bytes) {
@@ -439,7 +439,7 @@ static void threshold_loop(const char *pool) {
         bool settles;                  /* from the second iteration on the driver is not asked for memory */
     } rows[] = {{0, 0, 0, false}, {part, 0, part, false}, {TIDE_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
-        tide_runtime *rt = open_with(pool, NULL);
+        tidei_runtime *rt = open_with(pool, NULL);
         tidei_dev *d = &rt->devs[0];
         if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold); /* the driver's by default: 0 */
         for (unsigned i = 0; i < 20; i++) {
@@ -456,7 +456,7 @@ static void threshold_loop(const char *pool) {
                 assert_true(d->backings > backings);
         }
         nothing_is_kept(d);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 
@@ -471,7 +471,7 @@ static void e09_threshold_loop(void **state) {
 static void threshold_cap(const char *pool, bool kept_first) {
     enum { TEMPORARIES = 12, KEPT = 4 };
     const size_t piece = scaled(128 * MIB), cap = scaled(64 * MIB);
-    tide_runtime *rt = open_with(pool, NULL);
+    tidei_runtime *rt = open_with(pool, NULL);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *st[TEMPORARIES + KEPT], **left = kept_first ? st : st + TEMPORARIES,
                                            **temporaries = kept_first ? st + KEPT : st;
@@ -492,7 +492,7 @@ static void threshold_cap(const char *pool, bool kept_first) {
     if (test_on_host()) assert_int_equal(total - free_bytes, s.backed); /* the driver's own figure */
     for (unsigned i = 0; i < KEPT; i++) tidei_storage_release(left[i]);
     nothing_is_kept(d);
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 static void e16_threshold_cap(void **state) {
@@ -514,7 +514,7 @@ static struct crowd {
     _Atomic unsigned bad;
 } crowd;
 typedef struct member {
-    tide_stream *s;
+    tidei_stream *s;
     unsigned number;
 } member;
 
@@ -568,7 +568,7 @@ static unsigned crowd_steps(unsigned pool) {
 static void many_threads_mixed(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
-        tide_runtime *rt = open_with(test_pool(p), NULL);
+        tidei_runtime *rt = open_with(test_pool(p), NULL);
         pthread_t threads[CROWD];
         member members[CROWD];
         memset(&crowd, 0, sizeof crowd);
@@ -586,7 +586,7 @@ static void many_threads_mixed(void **state) {
         assert_int_equal(figures(crowd.d).live, 0);
         for (unsigned k = 0; k < CROWD; k++) tidei_stream_drop(members[k].s);
         nothing_is_kept(crowd.d);
-        tide_close(rt);
+        tide_close(rt->ref);
     }
 }
 

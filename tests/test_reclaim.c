@@ -8,11 +8,11 @@
 static struct {
     tidei_storage *garbage[8]; /* released by a full collection */
     int n, minors, fulls;
-    tide_runtime *reenter; /* asks for memory from inside the collection */
+    tidei_runtime *reenter; /* asks for memory from inside the collection */
     tide_status inside;
 } gc;
 
-static size_t collect(tide_runtime *rt, int level, const char *why, bool *ran) {
+static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) {
     (void)why;
     size_t before = atomic_load(&rt->devs[0].live);
     if (ran) *ran = level == TIDE_COLLECT_FULL;
@@ -26,14 +26,14 @@ static size_t collect(tide_runtime *rt, int level, const char *why, bool *ran) {
     while (gc.n) tidei_storage_release(gc.garbage[--gc.n]);
     return before - atomic_load(&rt->devs[0].live);
 }
-static void ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)where, (void)request;
 }
-static tide_status attach(tide_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
-static void leave(tide_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
-static void blocking(tide_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
+static tide_status attach(tidei_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
+static void leave(tidei_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
+static void blocking(tidei_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
 #define UNREACHED "the Lua state of the editor, the interpreter of its plugins"
-static size_t unreached(tide_runtime *rt, char *buf, size_t cap) {
+static size_t unreached(tidei_runtime *rt, char *buf, size_t cap) {
     return (void)rt, (size_t)snprintf(buf, cap, UNREACHED);
 }
 static const tidei_gc_ops gc_ops = {.ask = ask,
@@ -58,19 +58,19 @@ static int logged(const char *part) {
     return n;
 }
 
-static tide_runtime *open_limited(size_t limit) {
+static tidei_runtime *open_limited(size_t limit) {
     tide_config c = {.struct_size = sizeof c, .log = keep_line, .log_level = TIDE_LOG_INFO};
-    tide_runtime *rt = half_open(&c, 64 * MIB);
+    tidei_runtime *rt = half_open(&c, 64 * MIB);
     memset(&gc, 0, sizeof gc);
     nlines = 0;
     rt->gc_ops = &gc_ops;
-    assert_ok(tide_set_limit(rt, limit));
+    assert_ok(tide_set_limit(rt->ref, limit));
     return rt;
 }
-static tide_status take(tide_runtime *rt, tide_stream *s, size_t bytes, tidei_storage **st) {
+static tide_status take(tidei_runtime *rt, tidei_stream *s, size_t bytes, tidei_storage **st) {
     return tidei_storage_new(&rt->devs[0], bytes, s ? s : rt->devs[0].stream0, "tide_add", st);
 }
-static void close_checked(tide_runtime *rt) {
+static void close_checked(tidei_runtime *rt) {
     rt->gc_ops = NULL;
     half_close(rt);
 }
@@ -79,7 +79,7 @@ static void close_checked(tide_runtime *rt) {
 
 /* Nothing is climbed while the pool can grow or reuse. */
 static void no_climb_without_need(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     tidei_storage *st;
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -91,7 +91,7 @@ static void no_climb_without_need(void **state) {
 }
 
 static void a_full_collection_helps(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     tidei_storage *st;
     (void)state;
     for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
@@ -114,12 +114,12 @@ static void a_full_collection_helps(void **state) {
 static void stealing_comes_before_collecting(void **state) {
     (void)state;
     for (int by_itself = 0; by_itself < 2; by_itself++) {
-        tide_runtime *rt = open_limited(4 * MIB);
-        tide_stream *other;
+        tidei_runtime *rt = open_limited(4 * MIB);
+        tidei_stream *other;
         tidei_storage *st;
         atomic_int gate = 0;
         if (!by_itself) atomic_fetch_and(&rt->devs[0].pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
-        assert_ok(tide_stream_new(rt, &other));
+        assert_ok(tidei_stream_open(&rt->devs[0], &other));
         assert_ok(take(rt, other, 4 * MIB, &st));
         assert_ok(submit_work(other, st, NULL, 1, &gate));
         tidei_storage_release(st);
@@ -140,7 +140,7 @@ static void stealing_comes_before_collecting(void **state) {
 
 /* What another thread has taken from the queue of the dead, and not yet returned, is waited for: no rung would find it. */
 static struct {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *st;
     atomic_int taken;
 } drained;
@@ -156,7 +156,7 @@ static void *drain_slowly(void *p) { /* the steps of a drain, with the climb in 
     return NULL;
 }
 static void another_threads_drain_is_waited_for(void **state) {
-    tide_runtime *rt = open_limited(4 * MIB);
+    tidei_runtime *rt = open_limited(4 * MIB);
     tidei_storage *st;
     pthread_t other;
     (void)state;
@@ -172,7 +172,7 @@ static void another_threads_drain_is_waited_for(void **state) {
 
 /* What another thread is giving back counts until the driver has it, and no rung would find it: it is waited for. */
 static struct {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *st;
     const struct tidei_device_ops *ops; /* the device's own */
     _Atomic pthread_t slow;             /* the thread whose calls take long */
@@ -211,12 +211,12 @@ static void what_is_on_its_way_back_is_waited_for(void **state) {
     (void)state;
     for (unsigned i = 0; i < TEST_POOLS; i++) {
         tide_config c = {.struct_size = sizeof c, .log = keep_line, .pool = test_pool(i)};
-        tide_runtime *rt = half_open(&c, 64 * MIB);
+        tidei_runtime *rt = half_open(&c, 64 * MIB);
         tidei_device *d = rt->devs[0].d;
         struct tidei_device_ops slow = *d->ops;
         pthread_t other;
         tidei_storage *st;
-        assert_ok(tide_set_limit(rt, 40 * MIB));
+        assert_ok(tide_set_limit(rt->ref, 40 * MIB));
         assert_ok(take(rt, NULL, 36 * MIB, &transit.st));
         transit.rt = rt;
         transit.ops = d->ops;
@@ -238,7 +238,7 @@ static void what_is_on_its_way_back_is_waited_for(void **state) {
 /* ---- reclaimables ---- */
 
 struct cache {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *idle, *live; /* what purge and drop let go */
     int purges, drops;
     bool fails, reenters;
@@ -260,7 +260,7 @@ static size_t purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
     }
     if (c->reenters) {
         tidei_storage *st;
-        assert_int_equal(tide_reclaim(c->rt, TIDE_RECLAIM_DROP, NULL), TIDE_OK);
+        assert_int_equal(tide_reclaim(c->rt->ref, TIDE_RECLAIM_DROP, NULL), TIDE_OK);
         assert_int_equal(take(c->rt, NULL, 60 * MIB, &st), TIDE_E_NOMEM);
     }
     return let_go(&c->idle);
@@ -276,7 +276,7 @@ static tidei_reclaimable entry(struct cache *c, const char *name) {
 }
 
 static void purge_then_drop(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     struct cache c = {.rt = rt};
     tidei_reclaimable r = entry(&c, "handles");
     tidei_storage *st;
@@ -294,13 +294,13 @@ static void purge_then_drop(void **state) {
     assert_int_equal(logged("at rung drop library state"), 1);
     tidei_storage_release(st);
     tidei_reclaimable_unregister(rt, &r);
-    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(c.drops, 1);
     close_checked(rt);
 }
 
 static void one_that_fails_or_reenters_does_not_stop_the_rest(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     struct cache c[3] = {{.rt = rt}, {.rt = rt, .reenters = true}, {.rt = rt, .fails = true}};
     tidei_reclaimable r[3];
     tidei_storage *st;
@@ -320,11 +320,11 @@ static void one_that_fails_or_reenters_does_not_stop_the_rest(void **state) {
 
 /* Two rounds at the same time: each reaches every entry. */
 struct rounds {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     int dropped;
 };
 static void *purge_all(void *p) {
-    assert_ok(tide_reclaim(((struct rounds *)p)->rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_ok(tide_reclaim(((struct rounds *)p)->rt->ref, TIDE_RECLAIM_PURGE, NULL));
     return NULL;
 }
 static size_t drop_while_others_purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
@@ -340,7 +340,7 @@ static size_t count_drop(void *self, tidei_dev *d, size_t wanted, bool *failed) 
     return 0;
 }
 static void rounds_do_not_hide_entries(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     struct rounds x = {.rt = rt};
     tidei_reclaimable first = {.name = "first", .drop = count_drop, .self = &x},
                       second = {.name = "second", .drop = drop_while_others_purge, .self = &x},
@@ -349,7 +349,7 @@ static void rounds_do_not_hide_entries(void **state) {
     assert_ok(tidei_reclaimable_register(rt, &first));
     assert_ok(tidei_reclaimable_register(rt, &second));
     assert_ok(tidei_reclaimable_register(rt, &third));
-    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
+    assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(x.dropped, 2);
     tidei_reclaimable_unregister(rt, &first);
     tidei_reclaimable_unregister(rt, &second);
@@ -360,7 +360,7 @@ static void rounds_do_not_hide_entries(void **state) {
 /* ---- never from inside itself ---- */
 
 static void not_from_inside_a_collection(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     tidei_storage *st;
     (void)state;
     for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
@@ -376,8 +376,8 @@ static void not_from_inside_a_collection(void **state) {
 /* ---- single-flight ---- */
 
 struct taker {
-    tide_runtime *rt;
-    tide_stream *s;
+    tidei_runtime *rt;
+    tidei_stream *s;
     tidei_storage *st;
     tide_status status;
     pthread_barrier_t *start;
@@ -389,7 +389,7 @@ static void *take_one(void *p) {
     return NULL;
 }
 static void eight_threads_climb_once(void **state) {
-    tide_runtime *rt = open_limited(16 * MIB);
+    tidei_runtime *rt = open_limited(16 * MIB);
     struct taker t[8];
     pthread_t thread[8];
     pthread_barrier_t start;
@@ -427,7 +427,7 @@ static size_t rob(void *self, tidei_dev *d, size_t wanted, bool *failed) {
 }
 
 static void a_robbed_climber_climbs_again(void **state) {
-    tide_runtime *rt = open_limited(16 * MIB);
+    tidei_runtime *rt = open_limited(16 * MIB);
     tidei_dev *d = &rt->devs[0];
     struct robber robber = {.robs = 1};
     tidei_reclaimable r = {.name = "robber", .self = &robber, .drop = rob};
@@ -447,7 +447,7 @@ static void a_robbed_climber_climbs_again(void **state) {
 /* ---- the report ---- */
 
 static void the_report_names_everything(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     tidei_storage *st, *more;
     (void)state;
     assert_ok(take(rt, NULL, 5 * MIB, &st));
@@ -480,7 +480,7 @@ static void the_report_names_everything(void **state) {
 
 /* Small arrays lose much to rounding: with the limit that the report names, and no less, one more fits. */
 static void the_remedy_is_one(void **state) {
-    tide_runtime *rt = open_limited(MIB);
+    tidei_runtime *rt = open_limited(MIB);
     tidei_dev *d = &rt->devs[0];
     enum { MOST = 4200 };
     tidei_storage *st[MOST];
@@ -493,7 +493,7 @@ static void the_remedy_is_one(void **state) {
     assert_non_null(m);
     size_t limit = strtoul(strchr(m, '(') + 1, NULL, 10);
     assert_true(limit > atomic_load(&d->limit));
-    assert_ok(tide_set_limit(rt, limit));
+    assert_ok(tide_set_limit(rt->ref, limit));
     assert_ok(take(rt, NULL, 257, &st[n++]));
     while (n) tidei_storage_release(st[--n]);
     atomic_store(&d->library, 0);
@@ -502,7 +502,7 @@ static void the_remedy_is_one(void **state) {
 
 /* No rung can help: the report comes at once, and nothing is collected for it. */
 static void absurd_requests_fail_at_once(void **state) {
-    tide_runtime *rt = open_limited(8 * MIB);
+    tidei_runtime *rt = open_limited(8 * MIB);
     static const size_t sizes[] = {9 * MIB, 65 * MIB, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX};
     tidei_storage *st;
     (void)state;
@@ -520,13 +520,13 @@ static void absurd_requests_fail_at_once(void **state) {
 /* ---- limits ---- */
 
 static void the_soft_limit_purges(void **state) {
-    tide_runtime *rt = open_limited(32 * MIB);
+    tidei_runtime *rt = open_limited(32 * MIB);
     struct cache cheap = {.rt = rt}, dear = {.rt = rt};
     tidei_reclaimable r[2] = {entry(&cheap, "cache"), entry(&dear, "handles")};
     tidei_storage *a, *b;
     (void)state;
     r[0].cheap = true;
-    assert_ok(tide_set_soft_limit(rt, 8 * MIB));
+    assert_ok(tide_set_soft_limit(rt->ref, 8 * MIB));
     for (int i = 0; i < 2; i++) assert_ok(tidei_reclaimable_register(rt, &r[i]));
     assert_ok(take(rt, NULL, 6 * MIB, &a));
     assert_int_equal(cheap.purges, 0);
@@ -551,30 +551,30 @@ static tide_status fail_to(void *arg, unsigned flags) {
     return tidei_fail(TIDE_E_DEVICE, "test", "no");
 }
 static void other_failures_end_the_climb(void **state) {
-    tide_runtime *rt = open_limited(32 * MIB);
+    tidei_runtime *rt = open_limited(32 * MIB);
     int tried = 0;
     (void)state;
     assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
     assert_int_equal(tried, 1);
-    assert_ok(tide_set_soft_limit(rt, 0));
+    assert_ok(tide_set_soft_limit(rt->ref, 0));
     assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
     assert_int_equal(tried, 2);
     close_checked(rt);
 }
 
 static void limits_change_at_run_time(void **state) {
-    tide_runtime *rt = open_limited(SIZE_MAX);
+    tidei_runtime *rt = open_limited(SIZE_MAX);
     tidei_storage *a, *b;
     (void)state;
     assert_ok(take(rt, NULL, 4 * MIB, &a));
     assert_ok(take(rt, NULL, 4 * MIB, &b));
     tidei_storage_release(b);
-    assert_ok(tide_set_limit(rt, 5 * MIB)); /* cached memory is given back for it */
+    assert_ok(tide_set_limit(rt->ref, 5 * MIB)); /* cached memory is given back for it */
     assert_true(atomic_load(&rt->devs[0].backed) <= 5 * MIB);
-    assert_int_equal(tide_set_limit(rt, 3 * MIB), TIDE_E_NOMEM);
+    assert_int_equal(tide_set_limit(rt->ref, 3 * MIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "below what host:0 needs");
     assert_int_equal(atomic_load(&rt->devs[0].limit), 5 * MIB);
-    assert_ok(tide_set_limit(rt, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
+    assert_ok(tide_set_limit(rt->ref, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
     assert_int_equal(atomic_load(&rt->devs[0].limit), 4 * MIB + 64 * TIDEI_KIB);
     tidei_storage_release(a);
     close_checked(rt);
@@ -586,17 +586,17 @@ static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
     enum { BLOCK = 20 * TIDEI_KIB, BLOCKS = 5 * MIB / BLOCK };
     static tidei_storage *st[BLOCKS];
     tide_config c = {.struct_size = sizeof c, .pool = "tide", .limit = "5MiB"};
-    tide_runtime *rt = half_open(&c, 64 * MIB);
+    tidei_runtime *rt = half_open(&c, 64 * MIB);
     tidei_dev *d = &rt->devs[0];
     d->pool->mover = &tidei_storage_mover;
     for (int i = 0; i < BLOCKS; i++) assert_ok(tidei_storage_new(d, BLOCK, d->stream0, "test", &st[i]));
     for (int i = 0; i < BLOCKS; i += 2) tidei_storage_release(st[i]), st[i] = NULL;
     for (int i = 1; i < BLOCKS; i += 4) tidei_storage_pin(st[i]);
-    assert_int_equal(tide_set_limit(rt, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);
+    assert_int_equal(tide_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "is below what");
     for (int i = 1; i < BLOCKS; i += 4) tidei_storage_unpin(st[i]);
     tide_clear_error();
-    assert_ok(tide_set_limit(rt, 5 * MIB / 2 + 128 * TIDEI_KIB));
+    assert_ok(tide_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB));
     assert_int_equal(tide_last_error()->status, TIDE_OK);
     assert_true(atomic_load(&d->backed) <= 5 * MIB / 2 + 128 * TIDEI_KIB);
     for (int i = 1; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
@@ -604,26 +604,26 @@ static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
 }
 
 static void levels_of_reclaim(void **state) {
-    tide_runtime *rt = open_limited(SIZE_MAX);
+    tidei_runtime *rt = open_limited(SIZE_MAX);
     tidei_storage *st;
     atomic_int gate = 1;
     size_t freed;
     (void)state;
     assert_ok(take(rt, NULL, 4 * MIB, &st));
     tidei_storage_release(st);
-    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, &freed));
+    assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_PURGE, &freed));
     assert_int_equal(freed, 4 * MIB);
     assert_ok(take(rt, NULL, 4 * MIB, &st));
     assert_ok(submit_work(rt->devs[0].stream0, st, NULL, 1, &gate));
     tidei_storage_release(st);
-    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, &freed));
+    assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_SYNC, &freed));
     assert_int_equal(freed, 4 * MIB);
     assert_int_equal(gc.fulls, 0);
     assert_ok(take(rt, NULL, 4 * MIB, &gc.garbage[gc.n++]));
-    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_GC, &freed));
+    assert_ok(tide_reclaim(rt->ref, TIDE_RECLAIM_GC, &freed));
     assert_int_equal(freed, 4 * MIB);
     assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
-    assert_int_equal(tide_reclaim(rt, 9, &freed), TIDE_E_INVALID);
+    assert_int_equal(tide_reclaim(rt->ref, 9, &freed), TIDE_E_INVALID);
     close_checked(rt);
 }
 

@@ -339,7 +339,7 @@ static void caches_come_and_go_while_all_are_short(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     assert_int_equal(atomic_load(&unexpected), 0);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
 }
 
 /* ---- a neighbour ---- */

@@ -316,8 +316,8 @@ static atomic_bool changing;
 static void *change_backed(void *p) {
     tide_runtime *rt = p;
     while (atomic_load(&changing)) {
-        atomic_fetch_add(&rt->backed, 4096);
-        atomic_fetch_sub(&rt->backed, 4096);
+        atomic_fetch_add(&test_rt(rt)->backed, 4096);
+        atomic_fetch_sub(&test_rt(rt)->backed, 4096);
     }
     return NULL;
 }
@@ -334,8 +334,8 @@ static void spans_while_backing_changes(void **state) {
     atomic_store(&changing, true);
     assert_int_equal(pthread_create(&thread, NULL, change_backed, rt), 0);
     for (unsigned i = 0; i < spans; i++) {
-        tidei_span_begin(rt, &span, 1);
-        tidei_span_end(rt, &span, 1);
+        tidei_span_begin(test_rt(rt), &span, 1);
+        tidei_span_end(test_rt(rt), &span, 1);
     }
     atomic_store(&changing, false);
     pthread_join(thread, NULL);

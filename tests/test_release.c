@@ -160,7 +160,7 @@ static void an_idle_runtime_gives_back(void **state) {
     for (unsigned k = 0; k < TEST_POOLS; k++)
         for (unsigned by = 0; by < 3; by++) {
             tide_runtime *rt = open_told(test_pool(k));
-            tidei_dev *d = &rt->devs[0];
+            tidei_dev *d = &test_rt(rt)->devs[0];
             char text[500];
             use_bytes(rt, 10 * MIB);
             for (unsigned i = 0; i < 25; i++) {
@@ -174,7 +174,7 @@ static void an_idle_runtime_gives_back(void **state) {
             told_ns += WINDOW;
             test_stats(rt);
             assert_int_equal(d->backed, 0);
-            assert_true(tidei_runtime_valid(rt));
+            assert_true(tidei_runtime_valid(test_rt(rt)));
             tide_close(rt);
         }
 }
@@ -183,7 +183,7 @@ static void an_idle_runtime_gives_back(void **state) {
 static void a_deterministic_pool_keeps_what_it_has(void **state) {
     (void)state;
     tide_runtime *rt = open_told("tide");
-    tidei_dev *d = &rt->devs[0];
+    tidei_dev *d = &test_rt(rt)->devs[0];
     assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_DETERMINISTIC, 1));
     use_bytes(rt, 10 * MIB);
     for (unsigned i = 0; i < 50; i++) {
@@ -206,7 +206,7 @@ static void a_loop_reaches_no_driver_calls(void **state) {
     for (unsigned k = 0; k < TEST_POOLS; k++) {
         if (!strcmp(test_pool(k), "none")) continue;
         tide_runtime *rt = open_told(test_pool(k));
-        tidei_dev *d = &rt->devs[0];
+        tidei_dev *d = &test_rt(rt)->devs[0];
         uint64_t calls = 0;
         for (unsigned i = 0; i < 60; i++) {
             if (i == 10) calls = d->backings + d->droppings;

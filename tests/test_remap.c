@@ -68,7 +68,7 @@ static uint64_t mark_of(unsigned i) { return 0x0101010101010101u * (i % 255 + 1)
 /* Fills `n` blocks of the limit, and frees those whose bit in `freed`, which repeats, is set. */
 static void blocks_make(tide_runtime *rt, unsigned n, unsigned freed) {
     memset(&blocks, 0, sizeof blocks);
-    blocks.d = &rt->devs[0];
+    blocks.d = &test_rt(rt)->devs[0];
     for (unsigned i = 0; i < n; i++) {
         assert_ok(tidei_storage_new(blocks.d, small, blocks.d->stream0, "test", &blocks.st[i]));
         assert_ok(fill(blocks.st[i], mark_of(i)));
@@ -284,7 +284,7 @@ enum { ISLANDS = 4, LONG = 66 }; /* LONG: more pages than go with one call */
 static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
     tidei_storage *apart[ISLANDS];
     memset(&blocks, 0, sizeof blocks);
-    blocks.d = &rt->devs[0];
+    blocks.d = &test_rt(rt)->devs[0];
     for (unsigned i = 0; i < n; i++) {
         assert_ok(ask(whole * page + page / 2, &blocks.st[i]));
         assert_ok(ask(page + page / 2, &apart[i]));
@@ -352,7 +352,7 @@ static bool islands_fail(uint64_t n) {
     bool failed = tidei_fault_calls(d, at_fault.slot) - before >= n;
     tidei_fault_set(d, at_fault.slot, 0, TIDE_OK, false);
     assert_true(failed || st == TIDE_OK);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     if (st == TIDE_E_LOST) return islands_are_lost(rt), failed;
     assert_true(st == TIDE_OK || st == at_fault.status || st == TIDE_E_NOMEM);
     serves_then(rt, st, bytes, big);
@@ -412,7 +412,7 @@ static void random_programs(void **state) {
         tide_runtime *rt = open_on(open_device(), 24);
         uint64_t seed = round + 1;
         memset(&blocks, 0, sizeof blocks);
-        blocks.d = &rt->devs[0];
+        blocks.d = &test_rt(rt)->devs[0];
         for (unsigned step = 0; step < 2000; step++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             unsigned i = (unsigned)(seed >> 33) % 160;
@@ -444,24 +444,26 @@ static void *work(void *arg) {
     uint64_t seed = (uint64_t)(uintptr_t)arg, mark[SLOTS] = {0};
     tidei_storage *st[SLOTS] = {NULL};
     tide_stream *s = NULL;
-    if (tide_stream_new(busy.d->rt, &s) != TIDE_OK) busy.bad = true;
+    if (tide_stream_new(busy.d->rt->ref, &s) != TIDE_OK) busy.bad = true;
     for (unsigned i = 0; !busy.bad && !busy.over; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         unsigned k = (unsigned)(seed >> 33) % SLOTS;
         if (st[k]) {
             uint64_t word = 0;
             size_t at = (size_t)(seed >> 20) % (st[k]->bytes / 8) * 8;
-            if (tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, &word, st[k], at, 8, "test") != TIDE_OK ||
+            if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, st[k], at, 8, "test") !=
+                    TIDE_OK ||
                 word != mark[k])
                 busy.bad = true;
             if (k % 3 == 0) tidei_storage_unpin(st[k]);
             tidei_storage_release(st[k]);
             st[k] = NULL;
-        } else if (tidei_storage_new(busy.d, 8 * (256 + (seed >> 40) % (small / 8)), s, "test", &st[k]) ==
-                   TIDE_OK) {
+        } else if (tidei_storage_new(busy.d, 8 * (256 + (seed >> 40) % (small / 8)), test_stream(s), "test",
+                                     &st[k]) == TIDE_OK) {
             mark[k] = seed;
             if (k % 3 == 0) tidei_storage_pin(st[k]);
-            if (tidei_submit_fill(s, st[k], 0, &seed, 8, st[k]->bytes / 8, "test") != TIDE_OK) busy.bad = true;
+            if (tidei_submit_fill(test_stream(s), st[k], 0, &seed, 8, st[k]->bytes / 8, "test") != TIDE_OK)
+                busy.bad = true;
         } else {
             st[k] = NULL;
         }
@@ -480,7 +482,7 @@ static void while_others_are_at_work(void **state) {
     pthread_t threads[THREADS];
     tide_runtime *rt = open_on(open_device(), 32);
     memset(&blocks, 0, sizeof blocks);
-    blocks.d = busy.d = &rt->devs[0];
+    blocks.d = busy.d = &test_rt(rt)->devs[0];
     busy.bad = busy.over = false;
     unsigned served = 0, rounds = brief() ? 100 : 400;
     for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
@@ -503,7 +505,7 @@ static void while_others_are_at_work(void **state) {
     assert_true(served > 0);
     assert_true(figures().bytes_remapped > 0);
     assert_ok(tide_device_synchronize(rt));
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     assert_int_equal(test_stats(rt).live, 0);
     if (test_on_host()) assert_int_equal(tidei_host_checker_reports(bare), 0);
     tide_close(rt);
@@ -513,16 +515,17 @@ static void while_others_are_at_work(void **state) {
 static void *look(void *arg) {
     uint64_t seed = (uint64_t)(uintptr_t)arg;
     tide_stream *s = NULL;
-    if (tide_stream_new(busy.d->rt, &s) != TIDE_OK) busy.bad = true;
+    if (tide_stream_new(busy.d->rt->ref, &s) != TIDE_OK) busy.bad = true;
     while (!busy.bad && !busy.over) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         unsigned i = (unsigned)(seed >> 33) % ISLANDS;
         size_t at = (size_t)(seed >> 20) % (blocks.st[i]->bytes / 8) * 8;
         uint64_t word = 0;
         if (seed >> 60 == 0 &&
-            tidei_submit_fill(s, blocks.st[i], at, &(uint64_t){mark_of(i)}, 8, 1, "test") != TIDE_OK)
+            tidei_submit_fill(test_stream(s), blocks.st[i], at, &(uint64_t){mark_of(i)}, 8, 1, "test") != TIDE_OK)
             busy.bad = true;
-        if (tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, &word, blocks.st[i], at, 8, "test") != TIDE_OK ||
+        if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, blocks.st[i], at, 8, "test") !=
+                TIDE_OK ||
             word != mark_of(i))
             busy.bad = true;
     }
@@ -536,7 +539,7 @@ static void islands_that_others_are_at_work_on(void **state) {
         pthread_t threads[THREADS];
         tide_runtime *rt = open_islands_on(open_device(), ISLANDS, 1);
         tidei_storage *big;
-        busy.d = &rt->devs[0];
+        busy.d = &test_rt(rt)->devs[0];
         busy.bad = busy.over = false;
         for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, look, (void *)(uintptr_t)(i + 1));
         for (unsigned halves = 2; halves <= ISLANDS; halves++) {

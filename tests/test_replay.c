@@ -268,7 +268,7 @@ static void half_pinned_fits(void **state) {
 
 /* ---- the gauge ---- */
 
-static tide_runtime *gauged(tidei_gauge *g, bool ticks_only, uint64_t lag) {
+static tidei_runtime *gauged(tidei_gauge *g, bool ticks_only, uint64_t lag) {
     tide_config c = {.struct_size = sizeof c, .collector = "refcount", .pool = "tide"};
     tidei_device_params p = {.host_memory = 64 * TIDEI_MIB};
     tidei_device *d;
@@ -276,12 +276,12 @@ static tide_runtime *gauged(tidei_gauge *g, bool ticks_only, uint64_t lag) {
     assert_ok(tidei_host_open(&p, &d));
     tidei_gauge_put(g, d, ticks_only, lag);
     assert_ok(tidei_open_on(&c, d, &rt));
-    return rt;
+    return test_rt(rt);
 }
 
 static void memory_calls_are_counted(void **state) {
     tidei_gauge g;
-    tide_runtime *rt = gauged(&g, true, 0);
+    tidei_runtime *rt = gauged(&g, true, 0);
     tidei_device *d = rt->devs[0].d;
     size_t page = d->info.page_bytes, a, b;
     uint64_t before = tidei_gauge_calls(&g);
@@ -305,7 +305,7 @@ static void memory_calls_are_counted(void **state) {
     assert_ok(d->ops->mempool_trim(d, mp, 0));
     d->ops->mempool_release(d, mp);
     assert_int_equal(tidei_gauge_calls(&g) - before, 14);
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 /* A device without pools of its own seems to have none. */
@@ -331,7 +331,7 @@ static void missing_slots_stay_missing(void **state) {
     d->ops->close(d);
 }
 
-static void tick_once(tide_stream *s) {
+static void tick_once(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     (void)tidei_stream_tick(s);
     tidei_stream_after_work(s);
@@ -342,14 +342,14 @@ static void tick_once(tide_stream *s) {
 static void last_ticks_stay_incomplete(void **state) {
     enum { LAG = 70 }; /* more than the ticks between two publications */
     tidei_gauge g;
-    tide_runtime *rt = gauged(&g, true, LAG);
+    tidei_runtime *rt = gauged(&g, true, LAG);
     tidei_pool *pool = rt->devs[0].pool;
-    tide_stream *one, *two;
+    tidei_stream *one, *two;
     tidei_storage *st;
     tidei_block b;
     (void)state;
-    assert_ok(tide_stream_new(rt, &one));
-    assert_ok(tide_stream_new(rt, &two));
+    assert_ok(tidei_stream_open(&rt->devs[0], &one));
+    assert_ok(tidei_stream_open(&rt->devs[0], &two));
     tidei_gauge_watch(&g, one);
     tidei_gauge_watch(&g, two);
     size_t page = rt->devs[0].d->info.page_bytes;
@@ -369,7 +369,7 @@ static void last_ticks_stay_incomplete(void **state) {
         assert_int_equal(b.stamps.n, 0);
         pool->ops->free(pool, &b);
     }
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 /* With work behind the ticks, both count: that it is done, and that it is old enough. */
@@ -377,18 +377,18 @@ static void spin(const void *p) {
     atomic_int *gate = *(atomic_int *const *)p;
     while (!atomic_load(gate)) sched_yield();
 }
-static void launch_gate(tide_stream *s, atomic_int *gate) {
+static void launch_gate(tidei_stream *s, atomic_int *gate) {
     tidei_launch l = {.name = "gate", .host_fn = spin, .params = &gate, .params_bytes = sizeof gate};
     assert_ok(tidei_submit_launch(s, NULL, 0, &l, NULL, NULL, "gate"));
 }
 static void both_count(void **state) {
     tidei_gauge g;
-    tide_runtime *rt = gauged(&g, false, 2);
+    tidei_runtime *rt = gauged(&g, false, 2);
     tidei_dev *d = &rt->devs[0];
-    tide_stream *s;
+    tidei_stream *s;
     atomic_int gate = 0;
     (void)state;
-    assert_ok(tide_stream_new(rt, &s));
+    assert_ok(tidei_stream_open(&rt->devs[0], &s));
     tidei_gauge_watch(&g, s);
     launch_gate(s, &gate);
     for (int i = 0; i < 4; i++) tick_once(s);
@@ -398,7 +398,7 @@ static void both_count(void **state) {
     assert_false(tidei_stamp_done(d, (tidei_stamp){.tick = 4, .stream = s->slot})); /* done, but young */
     assert_ok(tidei_stream_wait(s, true));
     assert_true(tidei_stamp_done(d, (tidei_stamp){.tick = 5, .stream = s->slot})); /* waited for */
-    tide_close(rt);
+    tide_close(rt->ref);
 }
 
 /* ---- patterns ---- */
@@ -444,7 +444,7 @@ static void patterns_hold_where_pages_move(void **state) {
 static void every_byte_is_compared(void **state) {
     tidei_trace t = {0};
     tidei_replay *r = opened((tidei_replay_options){.touch = true, .device = "host"}, &t);
-    tide_stream *s = r->copies[0].s;
+    tidei_stream *s = r->copies[0].s;
     uint64_t wrong = 0;
     (void)state;
     for (size_t n = 1; n <= 40; n++) {
@@ -473,15 +473,15 @@ static struct held {
     atomic_int gate;
 } held;
 static void *open_late(void *unused) {
-    tide_stream *second = held.r->copies[1].s;
+    tidei_stream *second = held.r->copies[1].s;
     while (atomic_load(&second->submitted) < 2 || atomic_load(&held.r->dev->live)) sched_yield();
     if (held.r->rt->skip_waits) tidei_stream_wait(second, true);
     atomic_store(&held.gate, 1);
     return unused;
 }
-tide_status __real_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
-tide_status __wrap_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
-tide_status __wrap_tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern) {
+tide_status __real_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
+tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
+tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern) {
     if (held.r && s == held.r->copies[0].s) {
         assert_ok(tidei_stream_wait(s, true)); /* the pattern stands */
         launch_gate(s, &held.gate);

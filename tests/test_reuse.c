@@ -34,13 +34,13 @@ static const char held_text[] =
     "}\n";
 static const tidei_own_kernel held_kernel = {"held", held_text, held_host};
 
-static void use_for_long(tide_stream *s, tidei_storage *st) {
+static void use_for_long(tidei_stream *s, tidei_storage *st) {
     static const size_t at = offsetof(struct held, at);
     struct held p = {.ns = HELD_NS, .gate = (uint64_t)(uintptr_t)&gate};
     tidei_use use = {st, 0, st->bytes, TIDEI_WRITE};
-    assert_ok(tide_stream_set(s->dev->rt, s));
+    assert_ok(tide_stream_set(s->dev->rt->ref, s->ref));
     assert_ok(tidei_run_own(s->dev->rt, &held_kernel, &use, 1, &p, sizeof p, &at, 1, "test"));
-    assert_ok(tide_stream_set(s->dev->rt, NULL));
+    assert_ok(tide_stream_set(s->dev->rt->ref, NULL));
 }
 
 /* ---- streams, and a block that one of them used ---- */
@@ -51,10 +51,10 @@ static tide_runtime *open_with(const char *pool, size_t limit) {
     tide_config c = {.collector = "refcount", .pool = pool, .limit = limit ? text : NULL, .gc_early = TIDE_OFF};
     tide_runtime *rt = test_open(&c);
     tidei_storage *st;
-    rt->devs[0].pool->mover = NULL; /* addresses are looked at */
+    test_rt(rt)->devs[0].pool->mover = NULL; /* addresses are looked at */
     atomic_store(&gate, 1);
-    assert_ok(tidei_storage_new(&rt->devs[0], BLOCK, rt->devs[0].stream0, "test", &st));
-    use_for_long(rt->devs[0].stream0, st); /* the kernel is there from now on, and takes no memory later */
+    assert_ok(tidei_storage_new(&test_rt(rt)->devs[0], BLOCK, test_rt(rt)->devs[0].stream0, "test", &st));
+    use_for_long(test_rt(rt)->devs[0].stream0, st); /* the kernel is there from now on, and takes no memory later */
     tidei_storage_release(st);
     assert_ok(tide_device_synchronize(rt));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
@@ -70,12 +70,12 @@ static tide_stream *stream(tide_runtime *rt) {
 
 static tidei_storage *block_on(tide_stream *s, size_t bytes) {
     tidei_storage *st;
-    assert_ok(tidei_storage_new(s->dev, bytes, s, "test", &st));
+    assert_ok(tidei_storage_new(test_stream(s)->dev, bytes, test_stream(s), "test", &st));
     return st;
 }
 
 static void touch(tide_stream *s, tidei_storage *st) {
-    assert_ok(tidei_submit_fill(s, st, 0, "", 1, 4096, "test"));
+    assert_ok(tidei_submit_fill(test_stream(s), st, 0, "", 1, 4096, "test"));
 }
 
 /* A block that s used, for as long as the gate is closed where `held`; it is free again. Its address. */
@@ -83,7 +83,7 @@ static tidei_addr used_and_freed(tide_stream *s, bool held) {
     tidei_storage *st = block_on(s, BLOCK);
     tidei_addr at = st->addr;
     if (held)
-        use_for_long(s, st);
+        use_for_long(test_stream(s), st);
     else
         touch(s, st);
     tidei_storage_release(st);
@@ -92,18 +92,19 @@ static tidei_addr used_and_freed(tide_stream *s, bool held) {
 
 /* A block for s, and its first use: has it the address `at`, and is so much waited for on the device? */
 static void expect(tide_stream *s, tidei_addr at, bool same, unsigned waits) {
-    uint64_t before = atomic_load(&s->dev->device_waits);
+    uint64_t before = atomic_load(&test_stream(s)->dev->device_waits);
     tidei_storage *st = block_on(s, BLOCK);
     touch(s, st);
     assert_int_equal(st->addr == at, same);
-    assert_int_equal(atomic_load(&s->dev->device_waits) - before, waits);
+    assert_int_equal(atomic_load(&test_stream(s)->dev->device_waits) - before, waits);
     tidei_storage_release(st);
 }
 
 static void wait_until_done(tide_stream *s) {
-    tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot, .write = 1};
+    tidei_stamp last = {
+        .tick = atomic_load(&test_stream(s)->submitted), .stream = test_stream(s)->slot, .write = 1};
     atomic_store(&gate, 1);
-    while (!tidei_stamp_done(s->dev, last)) sched_yield();
+    while (!tidei_stamp_done(test_stream(s)->dev, last)) sched_yield();
 }
 
 /* s[1] waits for s[0], s[2] for s[1], and so on up to s[n]: each one writes what the one before wrote. */
@@ -126,7 +127,7 @@ static void close_with(tide_runtime *rt, tide_stream *const *s, unsigned n) {
     atomic_store(&gate, 1);
     for (unsigned i = 0; i < n; i++) tide_stream_release(s[i]);
     assert_ok(tide_device_synchronize(rt));
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -189,7 +190,9 @@ static tidei_addr program(tide_runtime *rt, bool waits) {
         if (!i) first = st->addr;
         sum = sum * 31 + (st->addr - first);
         touch(s[i % 2], st);
-        if (i % 6 == 5) assert_ok(tidei_stream_follow(s[1], s[0], atomic_load(&s[0]->submitted)));
+        if (i % 6 == 5)
+            assert_ok(tidei_stream_follow(test_stream(s[1]), test_stream(s[0]),
+                                          atomic_load(&test_stream(s[0])->submitted)));
         tidei_storage_release(st);
         if (waits && i % 4 == 3) wait_until_done(s[0]);
     }
@@ -242,7 +245,7 @@ static tidei_addr from_who_is_gone(tide_stream *const *s, bool done) {
     tidei_storage *link = block_on(s[0], BLOCK), *x = block_on(s[0], BLOCK);
     tidei_addr at = x->addr;
     touch(s[0], x);
-    use_for_long(s[0], link);
+    use_for_long(test_stream(s[0]), link);
     if (done) wait_until_done(s[0]);
     tide_stream_release(s[0]);
     touch(s[1], link);
@@ -276,10 +279,10 @@ static void giving_back_does_not_wait(void **state) {
     for (unsigned how = 0; how < 4; how++) {
         tide_stream *s[2];
         tide_runtime *rt = open_rules(OFF_DONE | OFF_WAIT, 0, s, 2);
-        tidei_dev *d = &rt->devs[0];
+        tidei_dev *d = &test_rt(rt)->devs[0];
         if (how == 0) assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_RELEASE_THRESHOLD, 0));
         tidei_storage *x = block_on(s[0], BLOCK), *y = block_on(s[1], BLOCK);
-        use_for_long(s[0], x);
+        use_for_long(test_stream(s[0]), x);
         touch(s[1], y);
         tidei_storage_release(x);
         if (how == 0) assert_ok(tide_synchronize(rt, s[1]));
@@ -307,20 +310,20 @@ static void e11_a_free_that_does_not_wait(void **state) {
     (void)state;
     for (unsigned p = 0; p < TIDEI_COUNT(pools); p++) {
         tide_runtime *rt = open_with(pools[p], 0);
-        tidei_dev *d = &rt->devs[0];
-        tidei_storage *a = block_on(d->stream0, gib), *none;
+        tidei_dev *d = &test_rt(rt)->devs[0];
+        tidei_storage *a = block_on(d->stream0->ref, gib), *none;
         tide_reset_peaks(rt);
         use_for_long(d->stream0, a);
         tidei_stamp held = {.tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot, .write = 1};
         uint64_t waits = atomic_load(&d->host_waits);
         tidei_storage_release(a);
-        tidei_storage *b = block_on(d->stream0, 2 * gib);
+        tidei_storage *b = block_on(d->stream0->ref, 2 * gib);
         assert_int_equal(tidei_storage_new(d, (size_t)1 << 60, d->stream0, "test", &none), TIDE_E_NOMEM);
         /* All that while the kernel was held; the driver's own allocation may wait for it. */
         if (test_on_host() || p == 0) assert_false(tidei_stamp_done(d, held));
         assert_int_equal(atomic_load(&d->host_waits), waits);
         atomic_store(&gate, 1);
-        touch(d->stream0, b);
+        touch(d->stream0->ref, b);
         tidei_storage_release(b);
         assert_ok(tide_device_synchronize(rt));
         if (p == 0) assert_true((double)test_stats(rt).peak_backed <= 1.03 * 2 * (double)gib);

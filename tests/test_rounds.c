@@ -135,17 +135,17 @@ static void test_busy_and_unsupported(void **state) {
     assert_ok(tide_collect(rt));
     assert_int_equal(atomic_load(&m.fulls), 0);
     assert_int_equal(test_stats(rt).collections, 0);
-    rt->gc_ops->unreached(rt, names, sizeof names);
+    test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
     assert_string_equal(names, "m (busy)");
     m.busy = false;
     m.deaf = true; /* no full collection: the minor one then */
     assert_ok(tide_collect(rt));
     assert_int_equal(atomic_load(&m.minors), 1);
     assert_int_equal(test_stats(rt).arrays, 0);
-    rt->gc_ops->unreached(rt, names, sizeof names);
+    test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
     assert_string_equal(names, "");
     bool ran;
-    rt->gc_ops->collect(rt, TIDE_COLLECT_MINOR, "test", &ran);
+    test_rt(rt)->gc_ops->collect(test_rt(rt), TIDE_COLLECT_MINOR, "test", &ran);
     assert_true(ran);
     assert_int_equal(atomic_load(&m.minors), 2);
     keeper_close();
@@ -286,7 +286,7 @@ static void pause_each_time(mock_tracer *m) {
     sem_wait(&go_on);
 }
 static void *minor_then_full(void *rt) {
-    tidei_collect(rt, TIDE_COLLECT_MINOR, "test", NULL);
+    tidei_collect(test_rt(rt), TIDE_COLLECT_MINOR, "test", NULL);
     return collect_in_thread(rt);
 }
 
@@ -324,7 +324,7 @@ static void *collect_and_look(void *p) {
     tide_runtime *rt = p;
     static char names[64];
     assert_ok(tide_collect(rt));
-    rt->gc_ops->unreached(rt, names, sizeof names);
+    test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
     return names;
 }
 
@@ -368,7 +368,7 @@ static bool somebody_waits(tidei_gc *gc) {
 static void wait_for_bound_follower(mock_tracer *m) {
     if (atomic_load(&m->minors) + atomic_load(&m->fulls) > 1) return;
     sem_post(&inside);
-    while (!somebody_waits(tidei_gc_of(m->rt))) sched_yield();
+    while (!somebody_waits(tidei_gc_of(test_rt(m->rt)))) sched_yield();
 }
 
 static void answers_while_waiting(bool busy) {
@@ -404,7 +404,7 @@ static void test_bound_collector_answers_while_waiting(void **state) {
 /* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
 /* Percent of the limit, which is as much as a page on some devices. */
 static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
-    return atomic_load(&rt->devs[0].limit) / 100 * percent;
+    return atomic_load(&test_rt(rt)->devs[0].limit) / 100 * percent;
 }
 static void *climb_in_thread(void *rt) {
     tide_array *a = make(rt, part_of_limit(rt, 60));
@@ -485,8 +485,8 @@ static void test_early(void **state) {
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 40; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
     assert_int_equal(test_stats(rt).early_collections, 0); /* 2.46 of 4 MiB */
-    assert_int_equal(rt->devs[0].wake_at, 3 << 20);
-    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    assert_int_equal(test_rt(rt)->devs[0].wake_at, 3 << 20);
+    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).early_collections, 1);
     assert_int_equal(test_stats(rt).arrays, 0);
     keeper_close();
@@ -515,11 +515,11 @@ static void test_round_ends_while_the_policy_is_asked(void **state) {
     assert_int_equal(test_stats(rt).collections, 0);
     asked = rt;
     atomic_store(&collects_once, true);
-    rt->clock_ns = collecting_clock;
-    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0); /* 2.46 of 4 MiB: it would collect */
+    test_rt(rt)->clock_ns = collecting_clock;
+    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0); /* 2.46 of 4 MiB: it would collect */
     assert_int_equal(test_stats(rt).collections, 1);
     assert_int_equal(test_stats(rt).early_collections, 0);
-    assert_int_equal(rt->devs[0].wake_at, 0);
+    assert_int_equal(test_rt(rt)->devs[0].wake_at, 0);
     keeper_close();
     mock_end(&m);
 }
@@ -548,7 +548,7 @@ static void test_early_off(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .gc_early = TIDE_OFF});
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 100; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
-    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     tide_statistics s = test_stats(rt);
     assert_int_equal(s.early_collections, 0);
     assert_true(s.climbs > 0); /* and yet nothing failed */
@@ -566,7 +566,7 @@ static void test_fruitless(void **state) {
     for (unsigned i = 0; i < 62; i++) mock_hold(&m, make(rt, 63 << 10));
     for (unsigned i = 0; i < 2000; i++) {
         tide_release(make(rt, 1024));
-        tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+        tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     }
     assert_in_range(test_stats(rt).collections, 1, 12);
     keeper_close();
@@ -578,8 +578,8 @@ static void test_nobody_to_ask(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "1MiB"});
     for (unsigned i = 0; i < 10; i++) hold(i, make(rt, 63 << 10));
-    assert_true(rt->devs[0].wake_at == SIZE_MAX);
-    tidei_ask(rt, &rt->devs[0], TIDEI_AT_SYNC, 0);
+    assert_true(test_rt(rt)->devs[0].wake_at == SIZE_MAX);
+    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_ok(tide_collect(rt));
     assert_int_equal(test_stats(rt).collections, 0);
     for (unsigned i = 0; i < 10; i++) drop(i);

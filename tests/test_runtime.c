@@ -139,7 +139,7 @@ static void limits_at_run_time(void **state) {
     tide_close(rt);
     rt = test_open(&(tide_config){.collector = "refcount", .limit = "50%", .host_memory = "16MiB"});
     tide_statistics s = test_stats(rt);
-    size_t total = rt->devs[0].d->info.total_bytes, page = rt->devs[0].d->info.page_bytes;
+    size_t total = test_rt(rt)->devs[0].d->info.total_bytes, page = test_rt(rt)->devs[0].d->info.page_bytes;
     assert_true(s.limit >= total / 2 && s.limit < total / 2 + page);
     tide_close(rt);
 }
@@ -329,7 +329,7 @@ static void status_text_of_the_device_under_test(void **state) {
                &percent, &used, unit[0], &whole, unit[1], pool, rest);
     if (n != 7) fail_msg("%d items in: %s", n, text);
     assert_true(percent >= 0 && percent <= 100);
-    assert_string_equal(pool, rt->devs[0].pool->ops->name);
+    assert_string_equal(pool, test_rt(rt)->devs[0].pool->ops->name);
     assert_string_equal(rest, "0 bytes (0 bytes allocated, 0 bytes cached)");
     tide_device_text(rt, text, sizeof text);
     assert_int_equal(strncmp(text, test_on_host() ? "host:" : "cuda:", 5), 0);
@@ -347,7 +347,8 @@ static void log_levels(void **state) {
         if (level == TIDE_LOG_SILENT) setenv("TIDE_LOG", "silent", 1);
         tide_runtime *rt = test_open(&c);
         unsetenv("TIDE_LOG");
-        for (int at = TIDE_LOG_ERROR; at <= TIDE_LOG_DEBUG; at++) tidei_log(rt, at, "one of level %s", names[at]);
+        for (int at = TIDE_LOG_ERROR; at <= TIDE_LOG_DEBUG; at++)
+            tidei_log(test_rt(rt), at, "one of level %s", names[at]);
         for (int at = TIDE_LOG_ERROR; at <= TIDE_LOG_DEBUG; at++) {
             char line[32];
             snprintf(line, sizeof line, "one of level %s", names[at]);
@@ -400,7 +401,7 @@ static void figures_from_the_log(void **state) {
         tide_release(a);
         assert_ok(tide_stream_set(rt, i % 2 ? NULL : s));
     }
-    tidei_log(rt, TIDE_LOG_DEBUG, "and by hand");
+    tidei_log(test_rt(rt), TIDE_LOG_DEBUG, "and by hand");
     assert_true(atomic_load(&looks) >= 1);
     looked_at = NULL;
     tide_close(rt);
@@ -448,10 +449,10 @@ static void debug_level_1(void **state) {
         assert_int_equal(tide_ndim(stale[i]), -1);
         assert_error(TIDE_E_FREED, "");
     }
-    if (test_on_host()) assert_non_null(((tidei_host *)rt->devs[0].d)->checker);
+    if (test_on_host()) assert_non_null(((tidei_host *)test_rt(rt)->devs[0].d)->checker);
     tide_close(rt);
     rt = test_open(&(tide_config){.collector = "refcount"});
-    if (test_on_host()) assert_null(((tidei_host *)rt->devs[0].d)->checker);
+    if (test_on_host()) assert_null(((tidei_host *)test_rt(rt)->devs[0].d)->checker);
     tide_close(rt);
 }
 
@@ -601,14 +602,16 @@ static void close_with_threads(tide_config c) {
     assert_null(tide_map_args(NULL, "(a) -> a", &(tide_arg){0}, 1));
     tide_clear_error();
     assert_null(tide_slice(mine, "0"));
-    assert_error(TIDE_E_FREED, "closed");
+    assert_error(TIDE_E_CLOSED, "closed");
     /* The next one, perhaps at the same address, is not taken for it. */
     tide_runtime *next = test_open(&c);
     pthread_barrier_wait(&met);
     for (int i = 0; i < N; i++) {
         pthread_join(g[i].thread, NULL);
         assert_int_equal(g[i].used, TIDE_OK);
-        assert_int_equal(g[i].freed, TIDE_E_FREED);
+        /* Closing ends a scope and the reference that it held; a cell that is quarantined still says whose it was. */
+        bool gone = g[i].scope && !strcmp(c.collector, "refcount") && !c.debug;
+        assert_int_equal(g[i].freed, gone ? TIDE_E_FREED : TIDE_E_CLOSED);
     }
     tide_release(view);
     tide_release(mine);
@@ -654,7 +657,7 @@ static void closing_waits_for_work(void **state) {
     if (test_on_host())
         assert_ok(tide_host_launch(scope, note_run, &gate));
     else
-        own_fill(rt, s, p, 1, 64);
+        own_fill(test_stream(s), p, 1, 64);
     assert_ok(tide_use_end(scope));
     tide_release(use.array);
     assert_int_equal(pthread_create(&opener, NULL, open_gate, &gate), 0);

@@ -23,7 +23,7 @@ static tide_runtime *open_in(const char *pool, size_t units, tide_config c) {
 }
 static tide_runtime *open_limited(size_t units) { return open_in("tide", units, (tide_config){0}); }
 static void close_checked(tide_runtime *rt) {
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -89,7 +89,7 @@ static void twice_the_limit(void **state) {
         assert_true(s.peak_backed <= s.limit);
         assert_int_equal(s.arrays, MANY);
         for (int i = 0; i < MANY; i++) check(a[i], i + rounds);
-        assert_true(tidei_runtime_valid(rt));
+        assert_true(tidei_runtime_valid(test_rt(rt)));
         for (int i = 0; i < MANY; i += 2) tide_free(a[i]);
         assert_true(spilled(rt) > 0); /* closed with the others, some of which are spilled */
         close_checked(rt);
@@ -343,7 +343,7 @@ static void no_room_to_come_back(void **state) {
     assert_string_equal(tide_last_error()->operation, "tide_to_host");
     tide_clear_error();
     assert_int_equal(spilled(rt), bytes_each);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     assert_ok(tide_use_end(scope));
     check(a, 1);
     check(b, 2);
@@ -540,7 +540,7 @@ static void random_programs(void **state) {
         tide_statistics s = test_stats(rt);
         assert_int_equal(s.spilled, 0);
         assert_true(s.spills > 0 && s.returns > 0);
-        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+        if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
         close_checked(rt);
     }
 }
@@ -563,7 +563,7 @@ static void another_devices_work(void **state) {
     check(sum, 0);
     check(a, 1);
     check(b, 2);
-    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     close_checked(rt);
 }
 

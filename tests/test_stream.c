@@ -3,22 +3,22 @@
 
 #define BYTES ((size_t)4096)
 
-static tidei_storage *storage(tide_runtime *rt, tide_stream *s, size_t bytes) {
+static tidei_storage *storage(tidei_runtime *rt, tidei_stream *s, size_t bytes) {
     tidei_storage *st;
     assert_ok(tidei_storage_new(&rt->devs[0], bytes, s, "test", &st));
     return st;
 }
-static tide_stream *stream(tide_runtime *rt) {
-    tide_stream *s;
-    assert_ok(tide_stream_new(rt, &s));
+static tidei_stream *stream(tidei_runtime *rt) {
+    tidei_stream *s;
+    assert_ok(tidei_stream_open(&rt->devs[0], &s));
     return s;
 }
 
 /* The second stream waits on the device: the host goes on although the first one's work cannot finish yet. */
 static void hand_over_does_not_block(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
-    tide_stream *a = stream(rt), *b = stream(rt);
+    tidei_stream *a = stream(rt), *b = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
     atomic_int gate = 0;
     (void)state;
@@ -35,9 +35,9 @@ static void hand_over_does_not_block(void **state) {
 }
 
 static void readers_do_not_wait_for_readers(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
-    tide_stream *s[4];
+    tidei_stream *s[4];
     tidei_storage *x = storage(rt, d->stream0, BYTES), *out[4];
     (void)state;
     assert_ok(submit_work(d->stream0, x, NULL, 1, NULL));
@@ -65,10 +65,10 @@ static void readers_do_not_wait_for_readers(void **state) {
 
 /* a -> b -> c: c has waited for b, which had waited for a, so a use of a's result on c needs no wait of its own. */
 static void waits_are_transitive(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     enum { CHAIN = 8 };
-    tide_stream *s[CHAIN];
+    tidei_stream *s[CHAIN];
     tidei_storage *x[CHAIN];
     atomic_int gate = 0;
     (void)state;
@@ -88,7 +88,7 @@ static void waits_are_transitive(void **state) {
 
 /* Completion becomes known without any wait of the host: whoever asks publishes. */
 static void asking_publishes(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *x = storage(rt, d->stream0, BYTES);
     (void)state;
@@ -101,17 +101,17 @@ static void asking_publishes(void **state) {
 }
 
 static void released_slots_serve_again(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *x = storage(rt, d->stream0, BYTES);
     uint64_t top = 0;
     (void)state;
     for (int i = 0; i < 300; i++) {
-        tide_stream *s = stream(rt);
+        tidei_stream *s = stream(rt);
         assert_true(atomic_load(&s->submitted) >= (s->slot == 1 ? top : 0));
         assert_ok(submit_work(s, x, x, 1, NULL));
         if (s->slot == 1) top = atomic_load(&s->submitted);
-        tide_stream_release(s);
+        tide_stream_release(s->ref);
         if (i % 16 == 0) assert_ok(tidei_streams_wait_all(d, true));
     }
     assert_ok(tidei_streams_wait_all(d, true));
@@ -121,36 +121,36 @@ static void released_slots_serve_again(void **state) {
 }
 
 static void too_many_streams(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *s;
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *s;
     (void)state;
     for (unsigned i = rt->ndevs; i < TIDEI_STREAMS_MAX; i++)
-        assert_ok(tide_stream_new(rt, &s)); /* one a device stays */
-    assert_int_equal(tide_stream_new(rt, &s), TIDE_E_INVALID);
+        assert_ok(tidei_stream_open(&rt->devs[0], &s)); /* one a device stays */
+    assert_int_equal(tidei_stream_open(&rt->devs[0], &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "256 streams");
-    tide_stream_release(s);
-    assert_ok(tide_stream_new(rt, &s));
+    tide_stream_release(s->ref);
+    assert_ok(tidei_stream_open(&rt->devs[0], &s));
     half_close(rt);
 }
 
 static void current_stream(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
-    tide_stream *s = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
+    tidei_stream *s = stream(rt);
     (void)state;
-    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
-    assert_ok(tide_stream_set(rt, s));
-    assert_ptr_equal(tide_stream_current(rt), s);
-    assert_ptr_equal(tide_stream_current(other), other->devs[0].stream0);
-    assert_int_equal(tide_stream_set(other, s), TIDE_E_INVALID);
-    tide_stream_release(s); /* the thread falls back to the default */
-    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
+    assert_ptr_equal(tide_stream_current(rt->ref), rt->devs[0].stream0->ref);
+    assert_ok(tide_stream_set(rt->ref, s->ref));
+    assert_ptr_equal(tide_stream_current(rt->ref), s->ref);
+    assert_ptr_equal(tide_stream_current(other->ref), other->devs[0].stream0->ref);
+    assert_int_equal(tide_stream_set(other->ref, s->ref), TIDE_E_INVALID);
+    tide_stream_release(s->ref); /* the thread falls back to the default */
+    assert_ptr_equal(tide_stream_current(rt->ref), rt->devs[0].stream0->ref);
     s = stream(rt);
-    assert_ok(tide_stream_set(rt, s));
-    tide_stream_release(s);
-    tide_stream *next = stream(rt); /* in the same slot: somebody else's */
+    assert_ok(tide_stream_set(rt->ref, s->ref));
+    tide_stream_release(s->ref);
+    tidei_stream *next = stream(rt); /* in the same slot: somebody else's */
     assert_ptr_equal(next, s);
-    assert_ptr_equal(tide_stream_current(rt), rt->devs[0].stream0);
-    tide_stream_release(next);
+    assert_ptr_equal(tide_stream_current(rt->ref), rt->devs[0].stream0->ref);
+    tide_stream_release(next->ref);
     half_close(rt);
     half_close(other);
 }
@@ -158,9 +158,9 @@ static void current_stream(void **state) {
 /* A block freed with work pending goes at once to its own stream, to another only when it is done or ordered after. */
 static void reuse_follows_the_order(void **state) {
     const size_t page = 64 * TIDEI_KIB; /* whole pages, so that no free neighbour joins in */
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
-    tide_stream *a = stream(rt), *b = stream(rt);
+    tidei_stream *a = stream(rt), *b = stream(rt);
     atomic_int gate = 0;
     (void)state;
     tidei_storage *x = storage(rt, a, page);
@@ -185,7 +185,7 @@ static void reuse_follows_the_order(void **state) {
 }
 
 static void storages_count(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     (void)state;
     tidei_storage *none = storage(rt, d->stream0, 0), *x = storage(rt, d->stream0, 100),
@@ -210,23 +210,23 @@ static void storages_count(void **state) {
 
 /* ---- what needs the device's half of a stream keeps it ---- */
 
-static tide_stream *waited_for;
+static tidei_stream *waited_for;
 static atomic_int wait_gate;
 /* In the region where the host blocks: the work ends, and the stream goes. */
-static void release_meanwhile(tide_runtime *rt, void (*fn)(void *), void *arg) {
-    tide_stream *s = waited_for;
+static void release_meanwhile(tidei_runtime *rt, void (*fn)(void *), void *arg) {
+    tidei_stream *s = waited_for;
     tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot};
     atomic_store(&wait_gate, 1);
     while (!tidei_stamp_done(s->dev, last)) sched_yield();
-    tide_stream_release(s);
-    tide_stream *next = stream(rt);
+    tide_stream_release(s->ref);
+    tidei_stream *next = stream(rt);
     assert_ptr_not_equal(next, s);
     fn(arg);
 }
 static void a_wait_keeps_its_stream(void **state) {
     static const tidei_gc_ops ops = {.blocking = release_meanwhile};
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *s = waited_for = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *s = waited_for = stream(rt);
     tidei_storage *x = storage(rt, s, BYTES);
     (void)state;
     atomic_store(&wait_gate, 0);
@@ -246,8 +246,8 @@ static struct {
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
     bool armed;
-    tide_runtime *rt;
-    tide_stream *a, *b;
+    tidei_runtime *rt;
+    tidei_stream *a, *b;
     tidei_storage *x;
 } swap;
 static uint64_t completed_late(tidei_device *d, tidei_dstream *ds) {
@@ -255,10 +255,10 @@ static uint64_t completed_late(tidei_device *d, tidei_dstream *ds) {
     if (!swap.armed || ds != swap.a->ds) return swap.real->completed(d, ds);
     swap.armed = false;
     assert_ok(tidei_stream_wait(swap.a, true));
-    tide_stream_release(swap.a); /* its own is the first free one now, but taken by hand */
+    tide_stream_release(swap.a->ref); /* its own is the first free one now, but taken by hand */
     assert_ok(d->ops->stream_new(d, &kept));
     assert_ptr_equal(kept, ds);
-    tide_stream_release(swap.b);
+    tide_stream_release(swap.b->ref);
     assert_ptr_equal(stream(swap.rt), swap.a);
     d->ops->stream_release(d, kept);
     assert_ptr_equal(stream(swap.rt), swap.b);
@@ -269,7 +269,7 @@ static uint64_t completed_late(tidei_device *d, tidei_dstream *ds) {
     return swap.real->completed(d, ds);
 }
 static void a_late_look_says_nothing(void **state) {
-    tide_runtime *rt = swap.rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = swap.rt = half_open(NULL, TIDEI_MIB);
     tidei_device *d = rt->devs[0].d;
     (void)state;
     swap.a = stream(rt);
@@ -291,11 +291,11 @@ static void a_late_look_says_nothing(void **state) {
 }
 
 static void a_released_stream_takes_nothing(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *s = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *s = stream(rt);
     tidei_storage *x = storage(rt, s, BYTES);
     (void)state;
-    tide_stream_release(s);
+    tide_stream_release(s->ref);
     assert_int_equal(submit_work(s, x, NULL, 1, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the stream was released");
     tidei_storage_release(x);
@@ -306,20 +306,20 @@ static void a_released_stream_takes_nothing(void **state) {
 
 #define LONG_COPY ((size_t)200 << 10) /* more than a command carries */
 static struct {
-    tide_stream *s;
+    tidei_stream *s;
     atomic_int gate;
     int asked, blocked;
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
 } copying;
 
-static void count_ask(tide_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
+static void count_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)request;
     if (where == TIDEI_AT_SYNC) copying.asked++;
     assert_int_equal(copying.blocked, 0); /* before the host blocks */
 }
 /* Others may submit to the stream while the host blocks. */
-static void count_blocking(tide_runtime *rt, void (*fn)(void *), void *arg) {
+static void count_blocking(tidei_runtime *rt, void (*fn)(void *), void *arg) {
     (void)rt;
     copying.blocked++;
     assert_int_equal(pthread_mutex_trylock(&copying.s->lock), 0);
@@ -327,9 +327,9 @@ static void count_blocking(tide_runtime *rt, void (*fn)(void *), void *arg) {
     atomic_store(&copying.gate, 1);
     fn(arg);
 }
-static tide_runtime *open_copying(tidei_storage **x) {
+static tidei_runtime *open_copying(tidei_storage **x) {
     static const tidei_gc_ops ops = {.blocking = count_blocking, .ask = count_ask};
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     memset(&copying, 0, sizeof copying);
     copying.s = stream(rt);
     *x = storage(rt, copying.s, LONG_COPY);
@@ -337,7 +337,7 @@ static tide_runtime *open_copying(tidei_storage **x) {
     rt->gc_ops = &ops;
     return rt;
 }
-static void close_copying(tide_runtime *rt, tidei_storage *x) {
+static void close_copying(tidei_runtime *rt, tidei_storage *x) {
     assert_int_equal(copying.blocked, 1);
     assert_int_equal(copying.asked, 1);
     assert_int_equal(atomic_load(&rt->devs[0].host_waits), 1);
@@ -349,7 +349,7 @@ static void close_copying(tide_runtime *rt, tidei_storage *x) {
 static void a_long_copy_waits_outside_the_lock(void **state) {
     static char host[LONG_COPY];
     tidei_storage *x;
-    tide_runtime *rt = open_copying(&x);
+    tidei_runtime *rt = open_copying(&x);
     (void)state;
     memset(host, 5, sizeof host);
     assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
@@ -361,7 +361,7 @@ static void a_long_copy_waits_outside_the_lock(void **state) {
 static void a_read_is_whole(void **state) {
     static unsigned char host[LONG_COPY];
     tidei_storage *x;
-    tide_runtime *rt = open_copying(&x);
+    tidei_runtime *rt = open_copying(&x);
     (void)state;
     assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
     assert_int_equal(host[0], 1);
@@ -370,7 +370,7 @@ static void a_read_is_whole(void **state) {
 
 /* As cuda does: the copy itself waits. By then there is nothing to wait for any more. */
 static tide_status waiting_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
-    tide_stream *s = copying.s;
+    tidei_stream *s = copying.s;
     assert_int_equal(copying.blocked, 1);
     assert_true(atomic_load(&s->completed) + 1 == atomic_load(&s->submitted)); /* all but its own tick */
     tide_status status = copying.real->copy(d, ds, c);
@@ -383,7 +383,7 @@ static void copies_that_wait_come_after_the_wait(void **state) {
     (void)state;
     for (int read = 0; read < 2; read++) {
         tidei_storage *x;
-        tide_runtime *rt = open_copying(&x);
+        tidei_runtime *rt = open_copying(&x);
         tidei_device *d = rt->devs[0].d;
         copying.real = d->ops;
         copying.ops = *d->ops;
@@ -407,7 +407,7 @@ static void copies_that_wait_come_after_the_wait(void **state) {
 
 /* An operation that is refused after some of its uses were noted leaves nothing pending behind. */
 static void a_refused_operation_leaves_no_trace(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *x = storage(rt, d->stream0, BYTES), *y = storage(other, other->devs[0].stream0, BYTES);
     tidei_pool_stats ps;
@@ -430,18 +430,18 @@ void *__wrap_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes) { return no_malloc ? NULL : __real_malloc(bytes); }
 
 static void readers_beyond_memory_are_waited_for(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_storage *x = storage(rt, d->stream0, BYTES), *out[TIDEI_STAMPS_INLINE + 1];
     atomic_int gate = 0;
     (void)state;
     for (int i = 0; i <= TIDEI_STAMPS_INLINE; i++) {
-        tide_stream *s = stream(rt);
+        tidei_stream *s = stream(rt);
         out[i] = storage(rt, s, BYTES);
         if (i < TIDEI_STAMPS_INLINE) assert_ok(submit_work(s, out[i], x, 1, NULL));
     }
     /* The last one finds room when it orders itself, and none when it has its tick: others were faster. */
-    tide_stream *s = tidei_stream_at(d, TIDEI_STAMPS_INLINE + 1);
+    tidei_stream *s = tidei_stream_at(d, TIDEI_STAMPS_INLINE + 1);
     tidei_use use = {x, 0, BYTES, TIDEI_READ};
     assert_true(x->stamps.n == TIDEI_STAMPS_INLINE && x->stamps.cap == 0);
     assert_ok(submit_work(s, out[TIDEI_STAMPS_INLINE], NULL, 7, &gate));
@@ -494,26 +494,26 @@ static void stamps_match_a_model(void **state) {
 /* ---- marks: others wait for what they need, not for all that was submitted since ---- */
 
 /* A wait of a stream of its own for (from, tick); returns it. */
-static tide_stream *follower(tide_runtime *rt, tide_stream *from, uint64_t tick) {
-    tide_stream *s = stream(rt);
+static tidei_stream *follower(tidei_runtime *rt, tidei_stream *from, uint64_t tick) {
+    tidei_stream *s = stream(rt);
     assert_ok(tidei_stream_follow(s, from, tick));
     return s;
 }
-static uint64_t seen(const tide_stream *s, const tide_stream *of) { return atomic_load(&s->seen[of->slot]); }
+static uint64_t seen(const tidei_stream *s, const tidei_stream *of) { return atomic_load(&s->seen[of->slot]); }
 
 /* `s` makes marks from now on: somebody waited for its first work when there was more behind it. */
-static void make_followed(tide_runtime *rt, tide_stream *s, tidei_storage *x) {
+static void make_followed(tidei_runtime *rt, tidei_stream *s, tidei_storage *x) {
     for (int i = 0; i < 2; i++) assert_ok(submit_work(s, x, NULL, 0, NULL));
     uint64_t last = atomic_load(&s->submitted);
-    tide_stream *f = follower(rt, s, last - 1);
+    tidei_stream *f = follower(rt, s, last - 1);
     assert_int_equal(seen(f, s), last);
-    tide_stream_release(f);
+    tide_stream_release(f->ref);
 }
 
 static void a_wait_is_not_for_later_work(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
-    tide_stream *a = stream(rt), *b = stream(rt);
+    tidei_stream *a = stream(rt), *b = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES), *later = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
     atomic_int gate = 0;
     (void)state;
@@ -536,8 +536,8 @@ static void a_wait_is_not_for_later_work(void **state) {
 
 /* What a stream waited for before a mark comes with it, what it waited for since does not. */
 static void a_mark_knows_what_was_seen(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt), *before = stream(rt), *since = stream(rt), *b = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *a = stream(rt), *before = stream(rt), *since = stream(rt), *b = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES), *p = storage(rt, before, BYTES), *q = storage(rt, since, BYTES);
     atomic_int gate = 0;
     (void)state;
@@ -562,21 +562,21 @@ static void a_mark_knows_what_was_seen(void **state) {
 static struct {
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
-    tide_stream *from, *third;
+    tidei_stream *from, *third;
 } racing;
 static tide_status record_then_wait(tidei_device *d, tidei_devent *e, tidei_dstream *ds) {
     tide_status status = racing.real->event_record(d, e, ds);
     if (status == TIDE_OK && racing.third) {
-        tide_stream *third = racing.third;
+        tidei_stream *third = racing.third;
         racing.third = NULL;
         status = tidei_stream_follow(racing.from, third, 1);
     }
     return status;
 }
 static void a_mark_does_not_know_what_comes_after(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_device *d = rt->devs[0].d;
-    tide_stream *a = stream(rt), *third = stream(rt), *b = stream(rt);
+    tidei_stream *a = stream(rt), *third = stream(rt), *b = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES), *q = storage(rt, third, BYTES);
     atomic_int gate = 0;
     (void)state;
@@ -599,14 +599,14 @@ static void a_mark_does_not_know_what_comes_after(void **state) {
 }
 
 static void marks_are_for_who_is_waited_for(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-    tide_stream *a = stream(rt);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_stream *a = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES);
     (void)state;
     for (int i = 0; i < 200; i++) assert_ok(submit_work(a, x, NULL, 1, NULL));
     assert_int_equal(a->nmarks, 0);
     uint64_t last = atomic_load(&a->submitted);
-    tide_stream_release(follower(rt, a, last)); /* nothing behind it: no reason for more */
+    tide_stream_release(follower(rt, a, last)->ref); /* nothing behind it: no reason for more */
     assert_int_equal(a->nmarks, 1);
     for (int i = 0; i < 200; i++) assert_ok(submit_work(a, x, NULL, 1, NULL));
     assert_int_equal(a->nmarks, 1);
@@ -619,17 +619,17 @@ static void marks_are_for_who_is_waited_for(void **state) {
     for (int i = 0; i < 200; i++) assert_ok(submit_work(a, x, NULL, 1, NULL));
     assert_int_equal(a->nmarks, TIDEI_STREAM_MARKS);
     assert_int_equal(a->credit, 0); /* it has stopped */
-    tide_stream *f = follower(rt, a, last + TIDEI_STREAM_MARKS - 3);
+    tidei_stream *f = follower(rt, a, last + TIDEI_STREAM_MARKS - 3);
     assert_int_equal(seen(f, a), last + TIDEI_STREAM_MARKS - 3);
-    tide_stream_release(f);
+    tide_stream_release(f->ref);
     f = follower(rt, a, 1);
     assert_int_equal(seen(f, a), last + 1); /* the earliest there is */
-    tide_stream_release(f);
+    tide_stream_release(f->ref);
     f = follower(rt, a, last + TIDEI_STREAM_MARKS + 1);
     assert_int_equal(seen(f, a), last + 200);
-    tide_stream_release(f);
+    tide_stream_release(f->ref);
     assert_ok(tidei_stream_wait(a, true));
-    tide_stream_release(a);
+    tide_stream_release(a->ref);
     tidei_streams_sweep(&rt->devs[0], false);
     for (unsigned i = 0; i < TIDEI_STREAM_MARKS; i++) assert_null(a->marks[i].event);
     tidei_storage_release(x);
@@ -643,10 +643,10 @@ static struct {
     uint64_t at[MODEL_STREAMS][MODEL_TICKS][MODEL_STREAMS]; /* when submitted */
     uint64_t by[MODEL_STREAMS][MODEL_TICKS][MODEL_STREAMS]; /* just before the next one */
 } rows;
-static void model_row(uint64_t *row, tide_stream *const *s, int of) {
+static void model_row(uint64_t *row, tidei_stream *const *s, int of) {
     for (int j = 0; j < MODEL_STREAMS; j++) row[j] = seen(s[of], s[j]);
 }
-static void model_wait(tide_stream *const *s, int to, int from, uint64_t wanted) {
+static void model_wait(tidei_stream *const *s, int to, int from, uint64_t wanted) {
     uint64_t before[MODEL_STREAMS], now = atomic_load(&s[from]->submitted);
     model_row(before, s, to);
     model_row(rows.by[from][now], s, from);
@@ -664,8 +664,8 @@ static void model_wait(tide_stream *const *s, int to, int from, uint64_t wanted)
 static void marks_match_a_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-        tide_stream *s[MODEL_STREAMS];
+        tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+        tidei_stream *s[MODEL_STREAMS];
         tidei_storage *x[MODEL_STREAMS];
         uint64_t r = seed * 0x9e3779b97f4a7c15u;
         memset(&rows, 0, sizeof rows);
@@ -706,9 +706,9 @@ static tide_status record_with_memory(tidei_device *d, tidei_devent *e, tidei_ds
     return forgetful.real->event_record(d, e, ds);
 }
 static void marks_do_without_memory(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_device *d = rt->devs[0].d;
-    tide_stream *a = stream(rt), *b = stream(rt), *c = stream(rt);
+    tidei_stream *a = stream(rt), *b = stream(rt), *c = stream(rt);
     tidei_storage *x = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
     atomic_int gate = 0;
     (void)state;
@@ -732,7 +732,7 @@ static void marks_do_without_memory(void **state) {
 }
 
 /* Each call about events fails in its turn: work that waits for nobody never does, and what waits says so or is in order. */
-static bool passes_on(tide_runtime *rt, tide_stream *const *s, tidei_storage *const *x) {
+static bool passes_on(tidei_runtime *rt, tidei_stream *const *s, tidei_storage *const *x) {
     bool all = true;
     for (int i = 0; i < 60; i++) {
         tide_status own = submit_work(s[0], x[0], NULL, i, NULL), own_more = submit_work(s[0], x[1], NULL, i, NULL);
@@ -757,8 +757,8 @@ static void events_may_fail(void **state) {
             tidei_device_params params = {.host_memory = TIDEI_MIB, .host_checker = true};
             tide_config c = {.struct_size = sizeof c, .pool = "tide"};
             tidei_device *inner, *device;
-            tide_runtime *rt;
-            tide_stream *s[2];
+            tidei_runtime *rt;
+            tidei_stream *s[2];
             tidei_storage *x[3];
             assert_ok(tidei_host_open(&params, &inner));
             assert_ok(tidei_fault_open(inner, &device));
@@ -789,8 +789,8 @@ static void events_may_fail(void **state) {
 static void random_programs(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        tide_runtime *rt = half_open(NULL, TIDEI_MIB);
-        tide_stream *s[4];
+        tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
+        tidei_stream *s[4];
         tidei_storage *x[POOL];
         unsigned char model[POOL] = {0};
         uint64_t r = seed * 0x9e3779b97f4a7c15u;
@@ -823,14 +823,14 @@ static void random_programs(void **state) {
 
 /* Several threads read one array and write their own, each on its own stream. */
 struct reader {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_storage *shared;
     int wrong;
 };
 static void *read_on_own_stream(void *p) {
     struct reader *r = p;
-    tide_stream *s;
-    if (tide_stream_new(r->rt, &s) != TIDE_OK) return r->wrong = 1, NULL;
+    tidei_stream *s;
+    if (tidei_stream_open(&r->rt->devs[0], &s) != TIDE_OK) return r->wrong = 1, NULL;
     for (int i = 0; i < 200; i++) {
         tidei_storage *mine;
         if (tidei_storage_new(&r->rt->devs[0], 256, s, "test", &mine) != TIDE_OK) return r->wrong = 2, NULL;
@@ -840,11 +840,11 @@ static void *read_on_own_stream(void *p) {
             r->wrong = 4;
         tidei_storage_release(mine);
     }
-    tide_stream_release(s);
+    tide_stream_release(s->ref);
     return NULL;
 }
 static void many_threads_read(void **state) {
-    tide_runtime *rt = half_open(NULL, TIDEI_MIB);
+    tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_storage *x = storage(rt, rt->devs[0].stream0, 256);
     pthread_t t[4];
     struct reader r[4];

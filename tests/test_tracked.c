@@ -82,7 +82,7 @@ static void e02_two_threads_and_no_synchronisation(void **state) {
     assert_true(tide_item_f64(sum) == 0);
     tide_array *all[] = {two.a, two.b, right, off, sum};
     for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
-    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(two.rt->devs[0].d), 0);
+    if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(two.rt)->devs[0].d), 0);
     tide_close(two.rt);
 }
 

@@ -17,7 +17,7 @@ static void lent_memory(void **state) {
     tide_use uses[] = {{.array = a, .mode = TIDE_WRITE}, {.array = tide_slice(a, "::-1"), .mode = TIDE_READ}};
     assert_ok(tide_use_begin(rt, s, uses, 2, p, &scope));
     assert_int_equal((char *)p[1] - (char *)p[0], 63); /* of the first element, which is the last byte */
-    own_fill(rt, s, p[0], 7, 64);
+    own_fill(test_stream(s), p[0], 7, 64);
     assert_ok(tide_use_end(scope));
     /* The scope's work is the array's history: others wait for it, on the device. */
     uint64_t waits = test_stats(rt).host_waits;
@@ -35,8 +35,8 @@ static void lent_memory(void **state) {
     tide_free(c);
     tide_array *later = tide_zeros(rt, TIDE_U8, SHAPE(64));
     assert_int_equal(test_stats(rt).live, live + 3 * 64);
-    own_fill(rt, other, p[0], 9, 64);
-    own_fill(rt, other, p[1], 4, 64);
+    own_fill(test_stream(other), p[0], 9, 64);
+    own_fill(test_stream(other), p[1], 4, 64);
     assert_ok(tide_use_end(scope));
     assert_int_equal(test_stats(rt).live, live + 2 * 64);
     assert_ok(tide_to_host(later, out, 64));
@@ -44,7 +44,7 @@ static void lent_memory(void **state) {
     assert_ok(tide_to_host(copy, out, 64));
     for (int i = 0; i < 64; i++) assert_int_equal(out[i], 4);
     assert_ok(tide_device_synchronize(rt));
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
 }
 
@@ -60,18 +60,19 @@ static void a_scope_keeps_its_stream(void **state) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
     tide_use use = {.array = a, .mode = TIDE_WRITE};
     assert_ok(tide_device_synchronize(rt));
+    tidei_stream *inner = test_stream(s);
     assert_ok(tide_use_begin(rt, s, &use, 1, &p, &scope));
     tide_stream_release(s);
-    assert_non_null(s->ds);
-    own_fill(rt, s, p, 7, 64);
+    assert_non_null(inner->ds);
+    own_fill(inner, p, 7, 64);
     assert_ok(tide_use_end(scope));
     assert_ok(tide_to_host(a, out, 64));
     assert_int_equal(out[0], 7);
     tide_free(a);
     assert_ok(tide_device_synchronize(rt));
     assert_int_equal(test_stats(rt).parked, 0);
-    tidei_streams_sweep(&rt->devs[0], false);
-    assert_null(s->ds);
+    tidei_streams_sweep(&test_rt(rt)->devs[0], false);
+    assert_null(inner->ds);
     tide_close(rt);
 }
 
@@ -147,7 +148,7 @@ static void scopes_order_streams(void **state) {
     assert_int_equal(test_stats(rt).device_waits - before.device_waits, 0);
     atomic_store(&gate, 1);
     assert_ok(tide_device_synchronize(rt));
-    assert_int_equal(tidei_host_checker_reports(rt->devs[0].d), 0);
+    assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_close(rt);
 }
 

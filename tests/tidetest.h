@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "arrays/arrays.h"
+#include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include <tide/tide.h>
 
@@ -80,6 +81,13 @@ static inline tide_runtime *test_open(const tide_config *c) {
     if (tide_open(&k, &rt) != TIDE_OK) fail_msg("tide_open: %s", tide_last_error()->message);
     return rt;
 }
+
+/* What users' references refer to, for cases that look inside; none of them has ended. */
+static inline tidei_runtime *test_rt(tide_runtime *rt) { return tidei_runtime_of(rt); }
+static inline tidei_stream *test_stream(tide_stream *s) { return tidei_ref_look(TIDEI_REF_STREAM, s); }
+static inline tidei_user_pool *test_user_pool(tide_pool *p) { return tidei_ref_look(TIDEI_REF_POOL, p); }
+
+static inline tidei_runtime *test_open_rt(const tide_config *c) { return test_rt(test_open(c)); }
 
 static inline tide_statistics test_stats(tide_runtime *rt) {
     tide_statistics s = {.struct_size = sizeof s};

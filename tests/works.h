@@ -22,12 +22,12 @@ static inline void works(tide_runtime *rt) {
     assert_true(tide_item_f64(sum) == 4950);
     tide_free(a);
     tide_free(sum);
-    assert_true(tidei_runtime_valid(rt));
+    assert_true(tidei_runtime_valid(test_rt(rt)));
 }
 
 /* Queues, in the scope, n bytes of `value` at p: what a caller's own kernel would do. */
-static inline void own_fill(tide_runtime *rt, tide_stream *s, void *p, unsigned char value, size_t n) {
-    tidei_device *d = rt->devs[0].d;
+static inline void own_fill(tidei_stream *s, void *p, unsigned char value, size_t n) {
+    tidei_device *d = s->dev->d;
     assert_ok(d->ops->fill(d, s->ds, (tidei_addr)(uintptr_t)p, &value, 1, n));
 }
 

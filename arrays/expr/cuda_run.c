@@ -19,7 +19,7 @@ typedef struct prepared {
     _Atomic(variant *) variants;
 } prepared;
 
-static prepared *prepared_of(tide_runtime *rt, tidei_program *p) {
+static prepared *prepared_of(tidei_runtime *rt, tidei_program *p) {
     void *there = atomic_load_explicit(&p->prepared[1], memory_order_acquire);
     if (tidei_likely(there != NULL)) return there;
     prepared *mine = tidei_host_alloc(rt, sizeof *mine);
@@ -42,7 +42,7 @@ static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
 ** kernel, and the second entry is never looked at. */
 static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls, const char *op,
                         tidei_dkernel **out) {
-    tide_runtime *rt = d->rt;
+    tidei_runtime *rt = d->rt;
     variant *v = tidei_host_alloc(rt, sizeof *v);
     if (!v) return tidei_fail_host_memory(op, sizeof *v);
     char *text = tidei_cuda_text(rt, p, &k->traits, cls, NULL);
@@ -111,7 +111,7 @@ static void write_addresses(const tidei_window *w, void *user) {
     for (unsigned i = 0; i < u->n; i++) u->addresses[i] = w->ranges[i].addr + u->origin[i];
 }
 
-static tide_status launch(tide_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel, operand_uses *u,
+static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel, operand_uses *u,
                           const char *op) {
     static const char *const names[TIDEI_CUDA_CLASSES] = {"flat map",        "flat map by element", "map of rows",
                                                           "strided map",     "tiled map",           "fold of rows",
@@ -127,12 +127,12 @@ static tide_status launch(tide_stream *s, tidei_cuda_plan *plan, tidei_dkernel *
     return tidei_submit_launch(s, u->uses, u->n, &l, write_addresses, u, op);
 }
 
-static tide_status run_map(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
                            const char *op);
 
 /* Both halves along dimension d, one after the other. */
-static tide_status run_halves(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin, int d,
-                              const char *op) {
+static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+                              int d, const char *op) {
     tidei_call half = *c;
     tidei_cuda_linear from = *lin;
     const int64_t at = c->shape[d] / 2;
@@ -146,7 +146,7 @@ static tide_status run_halves(tide_stream *s, const tidei_call *c, prepared *k, 
     return run_map(s, &half, k, &from, op);
 }
 
-static tide_status run_map(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
                            const char *op) {
     int dim;
     if (tidei_unlikely(tidei_cuda_too_large(c, &dim))) return run_halves(s, c, k, lin, dim, op);
@@ -164,7 +164,7 @@ static tide_status run_map(tide_stream *s, const tidei_call *c, prepared *k, con
 }
 
 /* The second launch of a fold: from the accumulators in `space` to the result. */
-static tide_status join(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_plan *first,
+static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_plan *first,
                         tidei_dkernel *kernel, tidei_storage *space, const char *op) {
     tidei_cuda_plan plan;
     operand_uses u;
@@ -175,7 +175,7 @@ static tide_status join(tide_stream *s, const tidei_call *c, prepared *k, const 
     return launch(s, &plan, kernel, &u, op);
 }
 
-static tide_status run_fold(tide_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
+static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
                             const char *op) {
     tidei_cuda_plan plan;
     tidei_dkernel *kernel, *joiner = NULL;
@@ -201,7 +201,7 @@ static tide_status run_fold(tide_stream *s, const tidei_call *c, prepared *k, co
     return status;
 }
 
-static tide_status run(tide_stream *s, tidei_call *c, const char *op) {
+static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
     prepared *k = prepared_of(s->dev->rt, c->prog);
     if (!k) return tidei_fail_host_memory(op, sizeof *k);
     tidei_cuda_linear lin = {0};
@@ -216,7 +216,7 @@ static tide_status run(tide_stream *s, tidei_call *c, const char *op) {
     return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op) : run_fold(s, c, k, &lin, op);
 }
 
-static void forget(tide_runtime *rt, tidei_program *p) {
+static void forget(tidei_runtime *rt, tidei_program *p) {
     prepared *k = atomic_exchange_explicit(&p->prepared[1], NULL, memory_order_acq_rel);
     if (!k) return;
     for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire), *next; v; v = next) {

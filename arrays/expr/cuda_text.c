@@ -22,7 +22,7 @@ static const struct {
 
 /* A text that grows. After a failed allocation it takes nothing any more. */
 typedef struct text {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     char *at;
     size_t n, cap;
     bool failed;
@@ -516,7 +516,7 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say(t, tidei_cuda_fold_text);
 }
 
-char *tidei_cuda_text(tide_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
+char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
                       size_t *body) {
     text t = {.rt = rt};
     if (k->complex) say(&t, "#define TD_COMPLEX\n");

@@ -40,7 +40,7 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out);
 
 /* A kernel's text, to be freed with tidei_host_free; NULL: host memory is exhausted. The kernel is called "tide_k". The
 ** text before *body (may be NULL) is the same for all programs, but for one line where complex numbers occur. */
-char *tidei_cuda_text(tide_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
+char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
                       size_t *body);
 size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls);
 

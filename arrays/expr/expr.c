@@ -5,7 +5,7 @@
 
 /* ---- a runtime's expressions ---- */
 
-tide_status tidei_exprs_open(tide_runtime *rt) {
+tide_status tidei_exprs_open(tidei_runtime *rt) {
     struct tidei_exprs *x = tidei_host_alloc(rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("tide_open", sizeof *x);
     pthread_mutex_init(&x->lock, NULL);
@@ -13,7 +13,7 @@ tide_status tidei_exprs_open(tide_runtime *rt) {
     return TIDE_OK;
 }
 
-static void enlist(tide_expr *e) {
+static void enlist(tidei_expr *e) {
     struct tidei_exprs *x = tidei_exprs_of(e->rt);
     pthread_mutex_lock(&x->lock);
     e->next = x->all;
@@ -23,7 +23,7 @@ static void enlist(tide_expr *e) {
     pthread_mutex_unlock(&x->lock);
 }
 
-static void delist(tide_expr *e) {
+static void delist(tidei_expr *e) {
     struct tidei_exprs *x = tidei_exprs_of(e->rt);
     pthread_mutex_lock(&x->lock);
     *e->prev = e->next;
@@ -31,8 +31,9 @@ static void delist(tide_expr *e) {
     pthread_mutex_unlock(&x->lock);
 }
 
-static void free_expr(tide_expr *e) {
-    tide_runtime *rt = e->rt;
+static void free_expr(tidei_expr *e) {
+    tidei_ref_end(e->ref);
+    tidei_runtime *rt = e->rt;
     tidei_plan *p = atomic_load(&e->plans);
     while (p) {
         tidei_plan *next = p->next;
@@ -44,10 +45,10 @@ static void free_expr(tide_expr *e) {
     tidei_host_free(rt, e);
 }
 
-void tidei_exprs_close(tide_runtime *rt) {
+void tidei_exprs_close(tidei_runtime *rt) {
     struct tidei_exprs *x = tidei_exprs_of(rt);
     if (!x) return;
-    for (tide_expr *e = x->all, *next; e; e = next) {
+    for (tidei_expr *e = x->all, *next; e; e = next) {
         next = e->next;
         free_expr(e);
     }
@@ -59,9 +60,9 @@ void tidei_exprs_close(tide_runtime *rt) {
 
 /* ---- text ---- */
 
-static tide_expr *new_expr(tide_runtime *rt, const char *text, const char *op) {
+static tidei_expr *new_expr(tidei_runtime *rt, const char *text, const char *op) {
     size_t bytes = strlen(text) + 1;
-    tide_expr *e = tidei_host_alloc(rt, sizeof *e);
+    tidei_expr *e = tidei_host_alloc(rt, sizeof *e);
     if (!e) return tidei_fail_host_memory(op, sizeof *e), NULL;
     e->rt = rt;
     e->text = tidei_host_alloc(rt, bytes);
@@ -75,29 +76,40 @@ static tide_expr *new_expr(tide_runtime *rt, const char *text, const char *op) {
     return NULL;
 }
 
-tide_expr *tide_expr_new(tide_runtime *rt, const char *text) {
-    if (!rt || !text)
-        return tidei_fail(TIDE_E_INVALID, "tide_expr_new", "%s is NULL", rt ? "the text" : "the runtime"), NULL;
-    return tidei_thread_get(rt) ? new_expr(rt, text, "tide_expr_new") : NULL;
-}
-
-void tide_expr_release(tide_expr *e) {
-    if (!e) return;
+static void release(tidei_expr *e) {
     delist(e);
     free_expr(e);
 }
 
-static tide_expr *find_text(tide_expr *e, const char *text, uint64_t hash) {
+tide_expr *tide_expr_new(tide_runtime *ref, const char *text) {
+    static const char op[] = "tide_expr_new";
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return NULL;
+    if (!text) return tidei_fail(TIDE_E_INVALID, op, "the text is NULL"), NULL;
+    tidei_expr *e = new_expr(rt, text, op);
+    if (!e) return NULL;
+    e->ref = tidei_ref_new(TIDEI_REF_EXPR, e, rt);
+    if (e->ref) return e->ref;
+    release(e);
+    return tidei_fail_host_memory(op, sizeof *e), NULL;
+}
+
+void tide_expr_release(tide_expr *ref) {
+    tidei_expr *e = ref && !tidei_forked() ? tidei_ref_find(TIDEI_REF_EXPR, ref, "tide_expr_release") : NULL;
+    if (e) release(e);
+}
+
+static tidei_expr *find_text(tidei_expr *e, const char *text, uint64_t hash) {
     while (e && (e->hash != hash || strcmp(e->text, text) != 0)) e = e->next_text;
     return e;
 }
 
 /* The expression of a text. *own: it is not remembered, and the caller releases it. */
-static tide_expr *by_text(tide_runtime *rt, const char *text, const char *op, bool *own) {
+static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, bool *own) {
     struct tidei_exprs *x = tidei_exprs_of(rt);
     uint64_t hash = XXH3_64bits(text, strlen(text));
-    _Atomic(tide_expr *) *bucket = &x->texts[hash & (TIDEI_BUCKETS - 1)];
-    tide_expr *head = atomic_load_explicit(bucket, memory_order_acquire), *e = find_text(head, text, hash), *mine;
+    _Atomic(tidei_expr *) *bucket = &x->texts[hash & (TIDEI_BUCKETS - 1)];
+    tidei_expr *head = atomic_load_explicit(bucket, memory_order_acquire), *e = find_text(head, text, hash), *mine;
     *own = false;
     if (e || !(mine = new_expr(rt, text, op))) return e;
     if (atomic_load(&x->ntexts) >= TIDEI_TEXTS_MAX) return *own = true, mine;
@@ -106,50 +118,55 @@ static tide_expr *by_text(tide_runtime *rt, const char *text, const char *op, bo
         mine->next_text = head;
         if (atomic_compare_exchange_weak(bucket, &head, mine)) return atomic_fetch_add(&x->ntexts, 1), mine;
         if (!(e = find_text(head, text, hash))) continue;
-        tide_expr_release(mine);
+        release(mine);
         return e;
     }
 }
 
 /* ---- applying ---- */
 
-tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n) {
+static tidei_expr *find_expr(tide_expr *ref, const char *op) { return tidei_ref_find(TIDEI_REF_EXPR, ref, op); }
+
+tide_array *tide_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
-    if (!e) return tidei_fail(TIDE_E_INVALID, "tide_apply", "the expression is NULL"), NULL;
+    tidei_expr *e = find_expr(ref, "tide_apply");
+    if (!e) return NULL;
     return tidei_expr_run(e, "tide_apply", args, n, NULL, &out, NULL, 1) == TIDE_OK ? out : NULL;
 }
 
-tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs, size_t m) {
-    if (!e) return tidei_fail(TIDE_E_INVALID, "tide_apply_many", "the expression is NULL");
+tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs, size_t m) {
+    tidei_expr *e = find_expr(ref, "tide_apply_many");
+    if (!e) return tidei_last_status();
     return tidei_expr_run(e, "tide_apply_many", args, n, NULL, outs, NULL, m);
 }
 
-tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
-    if (!e || !dsts)
-        return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "%s is NULL",
-                          e ? "the list of destinations" : "the expression");
+tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+    tidei_expr *e = find_expr(ref, "tide_apply_into");
+    if (!e) return tidei_last_status();
+    if (!dsts) return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "the list of destinations is NULL");
     return tidei_expr_run(e, "tide_apply_into", args, n, NULL, NULL, dsts, m);
 }
 
-tide_status tidei_expr_map(tide_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
                            tide_array **out, tide_array *const *dst) {
     bool own;
-    if (!rt || !text) return tidei_fail(TIDE_E_INVALID, op, "%s is NULL", rt ? "the text" : "the runtime");
-    if (!tidei_thread_get(rt)) return tidei_last_status();
-    tide_expr *e = by_text(rt, text, op, &own);
+    if (!text) return tidei_fail(TIDE_E_INVALID, op, "the text is NULL");
+    tidei_expr *e = by_text(rt, text, op, &own);
     if (!e) return tidei_last_status();
     tide_status s = tidei_expr_run(e, op, args, n, NULL, out, dst, 1);
-    if (own) tide_expr_release(e);
+    if (own) release(e);
     return s;
 }
 
-tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n) {
+tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
+    tidei_runtime *rt = tidei_entered(ref, "tide_map");
+    if (!rt) return NULL;
     return tidei_expr_map(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
 }
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tide_status s = tidei_operand_runtime(dst, "tide_map_into", &rt);
     return s == TIDE_OK ? tidei_expr_map(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
 }
@@ -157,8 +174,8 @@ tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg
 /* ---- named expressions ---- */
 
 /* (a, b, ..) -> node(a, b, ..), without text. `n` is its number of parameters. */
-static tide_expr *make_named(tide_runtime *rt, const char *name, unsigned n, tidei_ast_node node) {
-    tide_expr *e = tidei_host_alloc(rt, sizeof *e);
+static tidei_expr *make_named(tidei_runtime *rt, const char *name, unsigned n, tidei_ast_node node) {
+    tidei_expr *e = tidei_host_alloc(rt, sizeof *e);
     size_t bytes = sizeof(tidei_axes) + 4 * sizeof(tidei_ast_node);
     char *block = tidei_host_alloc(rt, bytes);
     if (!e || !block) {
@@ -183,24 +200,24 @@ static tide_expr *make_named(tide_runtime *rt, const char *name, unsigned n, tid
 }
 
 /* Puts e into its slot, unless another thread was faster. */
-static tide_expr *settle(_Atomic(tide_expr *) *slot, tide_expr *e) {
-    tide_expr *there = NULL;
+static tidei_expr *settle(_Atomic(tidei_expr *) *slot, tidei_expr *e) {
+    tidei_expr *there = NULL;
     if (!e || atomic_compare_exchange_strong(slot, &there, e)) return e;
-    tide_expr_release(e);
+    release(e);
     return there;
 }
 
-tide_expr *tidei_expr_named_op(tide_runtime *rt, int op, const char *name) {
-    _Atomic(tide_expr *) *slot = &tidei_exprs_of(rt)->ops[op];
-    tide_expr *e = atomic_load_explicit(slot, memory_order_acquire);
+tidei_expr *tidei_expr_named_op(tidei_runtime *rt, int op, const char *name) {
+    _Atomic(tidei_expr *) *slot = &tidei_exprs_of(rt)->ops[op];
+    tidei_expr *e = atomic_load_explicit(slot, memory_order_acquire);
     if (e) return e;
     tidei_ast_node node = {.kind = TIDEI_AST_OP, .what = (uint8_t)op, .a = 0, .b = 1, .c = 2};
     return settle(slot, make_named(rt, name, (unsigned)tidei_op_infos[op].arity, node));
 }
 
-tide_expr *tidei_expr_named_fold(tide_runtime *rt, int fold, const char *name) {
-    _Atomic(tide_expr *) *slot = &tidei_exprs_of(rt)->folds[fold];
-    tide_expr *e = atomic_load_explicit(slot, memory_order_acquire);
+tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name) {
+    _Atomic(tidei_expr *) *slot = &tidei_exprs_of(rt)->folds[fold];
+    tidei_expr *e = atomic_load_explicit(slot, memory_order_acquire);
     if (e) return e;
     return settle(slot, make_named(rt, name, 1, (tidei_ast_node){.kind = TIDEI_AST_FOLD, .what = (uint8_t)fold}));
 }

@@ -51,8 +51,8 @@ typedef struct tidei_ast {
 } tidei_ast;
 
 /* Parses; the text is borrowed and stays with the ast. Memory by tidei_host_alloc(rt); ends with tidei_ast_free. */
-tide_status tidei_ast_parse(tide_runtime *rt, const char *text, const char *op, tidei_ast *out);
-void tidei_ast_free(tide_runtime *rt, tidei_ast *ast);
+tide_status tidei_ast_parse(tidei_runtime *rt, const char *text, const char *op, tidei_ast *out);
+void tidei_ast_free(tidei_runtime *rt, tidei_ast *ast);
 /* The error with its column, the text and a caret; the operation is the text. Named functions: the plain message. */
 __attribute__((format(printf, 4, 5))) tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s,
                                                                  const char *fmt, ...);
@@ -114,9 +114,9 @@ typedef struct tidei_graph {
 } tidei_graph;
 
 /* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as. */
-tide_status tidei_graph_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
+tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
                               tidei_graph *out);
-void tidei_graph_free(tide_runtime *rt, tidei_graph *g);
+void tidei_graph_free(tidei_runtime *rt, tidei_graph *g);
 int tidei_gnode_operands(const tidei_gnode *n); /* how many of a, b, c are nodes */
 
 /* ---- the plan (plan.c) ----
@@ -169,15 +169,16 @@ typedef struct tidei_plan {
 } tidei_plan;
 
 /* `into`: sig goes on with the destinations' types. */
-tide_status tidei_plan_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
+tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
                              tidei_plan **out);
-void tidei_plan_free(tide_runtime *rt, tidei_plan *p);
+void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
 /* The pass for these results (bits). Lock-free when it exists. */
-tide_status tidei_plan_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
+tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
                              const tidei_pass **out);
 
 /* ---- running (run.c) ---- */
 
+typedef struct tidei_expr tidei_expr;
 /* Where a runtime keeps expressions and programs: they live as long as it does, but for released expressions. Lists are
 ** pushed by CAS and only grow, so that looking something up takes no lock. Programs outlive their expressions because work
 ** in flight still reads them, and the next expression of their form finds them: there are as many as distinct forms, each
@@ -188,28 +189,30 @@ tide_status tidei_plan_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan 
 struct tidei_exprs {
     _Atomic(struct tidei_program_entry *) programs[TIDEI_BUCKETS];
     _Atomic uint32_t nprograms;
-    _Atomic(tide_expr *) texts[TIDEI_BUCKETS];
+    _Atomic(tidei_expr *) texts[TIDEI_BUCKETS];
     _Atomic uint32_t ntexts;
-    _Atomic(tide_expr *) ops[TIDEI_OP_COUNT];
-    _Atomic(tide_expr *) folds[TIDEI_FOLD_MEAN + 1];
+    _Atomic(tidei_expr *) ops[TIDEI_OP_COUNT];
+    _Atomic(tidei_expr *) folds[TIDEI_FOLD_MEAN + 1];
     pthread_mutex_t lock;
-    tide_expr *all; /* under lock */
+    tidei_expr *all; /* under lock */
 };
-void tidei_programs_close(tide_runtime *rt, struct tidei_exprs *x);
-static inline struct tidei_exprs *tidei_exprs_of(tide_runtime *rt) { return tidei_arrays_of(rt)->exprs; }
+void tidei_programs_close(tidei_runtime *rt, struct tidei_exprs *x);
+static inline struct tidei_exprs *tidei_exprs_of(tidei_runtime *rt) { return tidei_arrays_of(rt)->exprs; }
 
-struct tide_expr {
-    tide_runtime *rt;
+/* What a tide_expr refers to, and the named functions' own. */
+struct tidei_expr {
+    tidei_runtime *rt;
+    tide_expr *ref; /* as users know it; NULL: it is nobody's but ours */
     tidei_ast ast;
     char *text; /* NULL: a named function */
     uint64_t hash;
     _Atomic(tidei_plan *) plans;
-    tide_expr *next_text;    /* in its bucket */
-    tide_expr *next, **prev; /* under the lock of exprs */
+    tidei_expr *next_text;    /* in its bucket */
+    tidei_expr *next, **prev; /* under the lock of exprs */
 };
 /* The expression op(a, b, ..), or fold(a) over axes that the call brings; made once. `name`: "tide_add". NULL on failure. */
-tide_expr *tidei_expr_named_op(tide_runtime *rt, int op, const char *name);
-tide_expr *tidei_expr_named_fold(tide_runtime *rt, int fold, const char *name);
+tidei_expr *tidei_expr_named_op(tidei_runtime *rt, int op, const char *name);
+tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name);
 
 /* The axes of a named reduction. */
 typedef struct tidei_given_axes {
@@ -219,10 +222,10 @@ typedef struct tidei_given_axes {
 
 /* Runs e over n arguments: makes m arrays, or writes into m existing ones (dsts, else NULL). `op` names the public function.
 ** Nothing is left behind on failure. */
-tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
+tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);
 /* The same of an expression by text, which is found by its content, with one result. */
-tide_status tidei_expr_map(tide_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
                            tide_array **out, tide_array *const *dst);
 
 #endif

@@ -100,8 +100,8 @@ void tidei_call_collapse(tidei_call *c);
 typedef struct tidei_backend {
     const char *name;
     /* Compiles if it must, allocates workspaces (may climb), submits to s. */
-    tide_status (*run)(tide_stream *s, tidei_call *c, const char *op);
-    void (*forget)(tide_runtime *rt,
+    tide_status (*run)(tidei_stream *s, tidei_call *c, const char *op);
+    void (*forget)(tidei_runtime *rt,
                    tidei_program *p); /* frees what prepared[] holds for it; p is in use nowhere */
 } tidei_backend;
 extern const tidei_backend tidei_backend_host, tidei_backend_text;
@@ -111,7 +111,7 @@ static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {
 
 /* Programs used from C (casts, copies, fills, named operations) are found by content in the runtime's table: returns the
 ** sealed, shared program equal to *p, which lives as long as the runtime. NULL: host memory exhausted. */
-tidei_program *tidei_program_shared(tide_runtime *rt, const tidei_program *p);
+tidei_program *tidei_program_shared(tidei_runtime *rt, const tidei_program *p);
 
 /* Static facts of an operation, from ops.def. */
 typedef struct tidei_op_info {

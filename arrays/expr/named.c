@@ -5,9 +5,9 @@
 static tide_array *apply_op(int op, const char *name, tide_array *a, tide_array *b, tide_array *c) {
     const tide_arg args[3] = {tide_arg_array(a), tide_arg_array(b), tide_arg_array(c)};
     tide_array *out = NULL;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     if (tidei_operand_runtime(a, name, &rt) != TIDE_OK) return NULL;
-    tide_expr *e = tidei_expr_named_op(rt, op, name);
+    tidei_expr *e = tidei_expr_named_op(rt, op, name);
     if (e)
         (void)tidei_expr_run(e, name, args, (size_t)tidei_op_infos[op].arity, NULL, &out, NULL, 1); /* NULL then */
     return out;

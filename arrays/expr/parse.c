@@ -706,7 +706,7 @@ static bool whole(parser *p) {
 }
 
 /* The lists in one block: no list is longer than the text. */
-static tide_status make_lists(tide_runtime *rt, tidei_ast *a, size_t cap) {
+static tide_status make_lists(tidei_runtime *rt, tidei_ast *a, size_t cap) {
     size_t bytes = cap * (sizeof *a->nodes + sizeof *a->numbers + sizeof *a->folds);
     char *block = tidei_host_alloc(rt, bytes);
     if (!block) return tidei_fail_host_memory(a->op, bytes);
@@ -716,7 +716,7 @@ static tide_status make_lists(tide_runtime *rt, tidei_ast *a, size_t cap) {
     return TIDE_OK;
 }
 
-tide_status tidei_ast_parse(tide_runtime *rt, const char *text, const char *op, tidei_ast *out) {
+tide_status tidei_ast_parse(tidei_runtime *rt, const char *text, const char *op, tidei_ast *out) {
     tidei_ast a = {.op = op, .text = text};
     size_t n = strnlen(text, TEXT_MAX + 1);
     if (n > TEXT_MAX) return tidei_fail(TIDE_E_PARSE, op, "the text is longer than %zu bytes", TEXT_MAX);
@@ -732,7 +732,7 @@ tide_status tidei_ast_parse(tide_runtime *rt, const char *text, const char *op, 
     return TIDE_OK;
 }
 
-void tidei_ast_free(tide_runtime *rt, tidei_ast *ast) {
+void tidei_ast_free(tidei_runtime *rt, tidei_ast *ast) {
     tidei_host_free(rt, ast->numbers);
     ast->numbers = NULL;
 }

@@ -52,7 +52,7 @@ static bool gather(cone *c, const uint16_t *roots, uint32_t nroots, bool inside)
     return true;
 }
 
-static bool make_cone(tide_runtime *rt, const tidei_graph *g, const uint16_t *stored_of, cone *c) {
+static bool make_cone(tidei_runtime *rt, const tidei_graph *g, const uint16_t *stored_of, cone *c) {
     *c = (cone){.g = g, .stored_of = stored_of, .mark = tidei_host_alloc(rt, g->nnodes * sizeof(uint32_t))};
     return c->mark != NULL;
 }
@@ -102,7 +102,7 @@ static void write_nodes(const cone *c, bool inside, uint16_t root, tidei_program
 }
 
 /* The pass that computes the roots; a fold's root is its body. */
-static tide_status make_pass(tide_runtime *rt, const tidei_ast *ast, cone *c, const uint16_t *roots,
+static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c, const uint16_t *roots,
                              uint32_t nroots, bool inside, const tidei_gnode *fold, tidei_pass *pass) {
     tidei_program p = {0};
     uint16_t *number = tidei_host_alloc(rt, c->g->nnodes * sizeof *number);
@@ -175,7 +175,7 @@ static void note_uses(tidei_plan *p, const uint8_t *sources, unsigned n, unsigne
         if (sources[i] >= TIDEI_SOURCE_STORED) p->stored[sources[i] - TIDEI_SOURCE_STORED].last_use = (uint8_t)k;
 }
 
-static tide_status make_stored(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p, cone *c) {
+static tide_status make_stored(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, cone *c) {
     p->stored = tidei_host_alloc(rt, p->nstored * sizeof *p->stored);
     if (!p->stored) return tidei_fail_host_memory(ast->op, p->nstored * sizeof *p->stored);
     uint16_t k = 0;
@@ -236,7 +236,7 @@ static void arrange_results(const tidei_ast *ast, tidei_plan *p, cone *c) {
 
 /* ---- the whole ---- */
 
-static tide_status build(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
+static tide_status build(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
     size_t bytes = p->graph.nnodes * sizeof *p->stored_of;
     cone c;
     p->stored_of = tidei_host_alloc(rt, bytes);
@@ -250,7 +250,7 @@ static tide_status build(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p) 
     return s;
 }
 
-tide_status tidei_plan_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
+tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
                              tidei_plan **out) {
     tidei_plan *p = tidei_host_alloc(rt, sizeof *p);
     if (!p) return tidei_fail_host_memory(ast->op, sizeof *p);
@@ -265,7 +265,7 @@ tide_status tidei_plan_build(tide_runtime *rt, const tidei_ast *ast, const uint8
     return s;
 }
 
-void tidei_plan_free(tide_runtime *rt, tidei_plan *p) {
+void tidei_plan_free(tidei_runtime *rt, tidei_plan *p) {
     tidei_group *g = atomic_load(&p->groups);
     while (g) {
         tidei_group *next = g->next;
@@ -283,7 +283,7 @@ static tidei_group *find_group(tidei_group *g, unsigned results) {
     return g;
 }
 
-static tide_status make_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
+static tide_status make_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
                               tidei_group *g) {
     uint16_t roots[TIDE_MAX_RESULTS];
     uint32_t n = 0;
@@ -297,7 +297,7 @@ static tide_status make_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan
     return s;
 }
 
-tide_status tidei_plan_group(tide_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
+tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
                              const tidei_pass **out) {
     tidei_group *head = atomic_load_explicit(&p->groups, memory_order_acquire), *g = find_group(head, results),
                 *mine;

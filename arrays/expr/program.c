@@ -138,7 +138,7 @@ static entry *find(entry *e, const tidei_program *p) {
     return e;
 }
 
-tidei_program *tidei_program_shared(tide_runtime *rt, const tidei_program *wanted) {
+tidei_program *tidei_program_shared(tidei_runtime *rt, const tidei_program *wanted) {
     struct tidei_exprs *x = tidei_exprs_of(rt);
     tidei_program p = *wanted;
     tidei_program_seal(&p);
@@ -160,12 +160,12 @@ tidei_program *tidei_program_shared(tide_runtime *rt, const tidei_program *wante
     }
 }
 
-static void forget(tide_runtime *rt, tidei_program *p) {
+static void forget(tidei_runtime *rt, tidei_program *p) {
     if (atomic_load(&p->prepared[0])) tidei_backend_host.forget(rt, p);
     if (atomic_load(&p->prepared[1])) tidei_backend_text.forget(rt, p);
 }
 
-void tidei_programs_close(tide_runtime *rt, struct tidei_exprs *x) {
+void tidei_programs_close(tidei_runtime *rt, struct tidei_exprs *x) {
     for (unsigned i = 0; i < TIDEI_BUCKETS; i++) {
         entry *e = atomic_load(&x->programs[i]);
         while (e) {

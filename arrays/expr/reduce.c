@@ -5,9 +5,9 @@ static tide_array *apply_fold(int fold, const char *name, tide_array *a, const i
     const tide_arg arg = tide_arg_array(a);
     const tidei_given_axes given = {axes, n, keepdims};
     tide_array *out = NULL;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     if (tidei_operand_runtime(a, name, &rt) != TIDE_OK) return NULL;
-    tide_expr *e = tidei_expr_named_fold(rt, fold, name);
+    tidei_expr *e = tidei_expr_named_fold(rt, fold, name);
     if (e) (void)tidei_expr_run(e, name, &arg, 1, &given, &out, NULL, 1); /* NULL then */
     return out;
 }

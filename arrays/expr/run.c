@@ -15,12 +15,12 @@
 #define OWN_FRAME     __attribute__((noinline)) /* has variables that its caller's frame should not make room for */
 
 typedef struct run {
-    tide_expr *e;
-    tide_runtime *rt;
+    tidei_expr *e;
+    tidei_runtime *rt;
     const tidei_ast *ast;
     tidei_plan *plan;
     const char *op;
-    tide_stream *stream;
+    tidei_stream *stream;
     const tide_arg *args;
     const tidei_given_axes *given;
     tide_array *const *dsts;
@@ -575,7 +575,7 @@ static tide_status check_counts(const run *r, size_t n, const void *outs, size_t
     return TIDE_OK;
 }
 
-tide_status tidei_expr_run(tide_expr *e, const char *op, const tide_arg *args, size_t n,
+tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m) {
     TIDEI_OPERATION(op);
     run r;

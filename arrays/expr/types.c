@@ -398,7 +398,7 @@ static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
 }
 
 /* The graph alone, in a block of its own size. */
-static tide_status keep_graph(tide_runtime *rt, const builder *b, tidei_graph *out) {
+static tide_status keep_graph(tidei_runtime *rt, const builder *b, tidei_graph *out) {
     size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode);
     char *block = tidei_host_alloc(rt, weaks + nodes);
     if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes);
@@ -410,7 +410,7 @@ static tide_status keep_graph(tide_runtime *rt, const builder *b, tidei_graph *o
     return TIDE_OK;
 }
 
-tide_status tidei_graph_build(tide_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
+tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
                               tidei_graph *out) {
     builder b = {.ast = ast, .slots = 64};
     b.node_cap = ast->nnodes * NODES_PER_AST + 2 * TIDE_MAX_RESULTS;
@@ -431,7 +431,7 @@ tide_status tidei_graph_build(tide_runtime *rt, const tidei_ast *ast, const uint
     return s;
 }
 
-void tidei_graph_free(tide_runtime *rt, tidei_graph *g) {
+void tidei_graph_free(tidei_runtime *rt, tidei_graph *g) {
     tidei_host_free(rt, g->weaks);
     g->weaks = NULL;
 }

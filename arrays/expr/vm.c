@@ -103,7 +103,7 @@ static void run_message(const void *params) {
 
 /* ---- the back end ---- */
 /* The compiled program, made by the first caller. */
-static tide_status prepared(tide_runtime *rt, tidei_program *p, const char *op, tidei_vm_program **out) {
+static tide_status prepared(tidei_runtime *rt, tidei_program *p, const char *op, tidei_vm_program **out) {
     void *there = atomic_load_explicit(&p->prepared[0], memory_order_acquire);
     tidei_vm_program *mine = NULL;
     if (!there) {
@@ -118,7 +118,7 @@ static tide_status prepared(tide_runtime *rt, tidei_program *p, const char *op, 
     return TIDE_OK;
 }
 
-static tide_status vm_run(tide_stream *s, tidei_call *c, const char *op) {
+static tide_status vm_run(tidei_stream *s, tidei_call *c, const char *op) {
     tidei_vm_program *vp = NULL;
     message m;
     tidei_launch l = {.name = "expression", .host_fn = run_message, .params = m.words};
@@ -129,7 +129,7 @@ static tide_status vm_run(tide_stream *s, tidei_call *c, const char *op) {
     return tidei_submit_launch(s, m.uses, m.nuses, &l, patch, &m, op);
 }
 
-static void vm_forget(tide_runtime *rt, tidei_program *p) {
+static void vm_forget(tidei_runtime *rt, tidei_program *p) {
     tidei_vm_release(rt, atomic_exchange(&p->prepared[0], NULL));
 }
 

@@ -52,9 +52,9 @@ const tidei_vm_kernels *tidei_vm_kernels_at(unsigned i);
 
 typedef struct tidei_vm_program tidei_vm_program;
 /* Compiles p for k. TIDE_E_UNSUPPORTED where p uses what k does not offer, TIDE_E_HOST_NOMEM. rt may be NULL. */
-tide_status tidei_vm_compile(tide_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k, const char *op,
+tide_status tidei_vm_compile(tidei_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k, const char *op,
                              tidei_vm_program **out);
-void tidei_vm_release(tide_runtime *rt, tidei_vm_program *vp);
+void tidei_vm_release(tidei_runtime *rt, tidei_vm_program *vp);
 
 /* A tidei_call with its addresses. `base` is the address of the element at index 0, strides are in elements. */
 typedef struct tidei_vm_operand {

@@ -178,7 +178,7 @@ static tide_status compile_all(compiler *c) {
     return TIDE_OK;
 }
 
-tide_status tidei_vm_compile(tide_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k, const char *op,
+tide_status tidei_vm_compile(tidei_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k, const char *op,
                              tidei_vm_program **out) {
     const size_t bytes = sizeof(tidei_vm_program) + INSTRS_MAX * sizeof(tidei_vm_instr);
     tidei_vm_program *wide = tidei_host_alloc(rt, bytes), *vp = NULL;
@@ -207,4 +207,4 @@ tide_status tidei_vm_compile(tide_runtime *rt, const tidei_program *p, const tid
     return s;
 }
 
-void tidei_vm_release(tide_runtime *rt, tidei_vm_program *vp) { tidei_host_free(rt, vp); }
+void tidei_vm_release(tidei_runtime *rt, tidei_vm_program *vp) { tidei_host_free(rt, vp); }

@@ -5,6 +5,9 @@
 ** - A function that makes an array returns it, or NULL with the reason in the calling thread's error record. NULL in
 **   gives NULL out and leaves the earlier error standing, so a formula needs one check at its end.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
+** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
+**   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else
+**   TIDE_E_INVALID), and reaches no freed memory. It is no address: do not look behind it.
 ** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
@@ -57,7 +60,7 @@ enum {
     TIDE_E_UNSUPPORTED = 25, /* not offered by this device or build */
     TIDE_E_IO = 26,          /* reading or writing a file failed */
     TIDE_E_FORKED = 27,      /* the process forked; a runtime stays with its parent */
-    TIDE_E_CLOSED = 28,      /* the runtime was closed */
+    TIDE_E_CLOSED = 28,      /* the runtime was closed; arrays, streams and all else of it say so too */
     /* no failure */
     TIDE_END = 40 /* an iterator has no more; the error record is left alone */
 };

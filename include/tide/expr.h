@@ -16,7 +16,8 @@ extern "C" {
 #define TIDE_MAX_RESULTS 8
 
 /* Parses. The text is copied. TIDE_E_PARSE points at the column. An expression belongs to its runtime and may be used by
-** several threads at once. Release it when done; the runtime's close does otherwise. */
+** several threads at once. Release it when done; the runtime's close does otherwise.
+** A released one is TIDE_E_INVALID. */
 TIDE_API tide_expr *tide_expr_new(tide_runtime *rt, const char *text);
 TIDE_API void tide_expr_release(tide_expr *e);
 

@@ -80,9 +80,10 @@ typedef struct tide_config {
 ** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
-/* Closes it: waits for its device work, returns all its memory. Arrays still held become freed ones: using them is a
-** checked error, dropping them is legal at any later time. NULL is legal. No other thread may be inside the runtime;
-** threads may end meanwhile. Does nothing in a fork's child. */
+/* Closes it: waits for its device work, returns all its memory. From then on every use of the runtime, and of its arrays, streams,
+** pools, expressions, scopes, views and iterators, is TIDE_E_CLOSED (an array whose last reference went is TIDE_E_FREED as before);
+** dropping arrays is legal at any later time. Scopes and views that are open end. NULL is legal; closing twice does nothing but set
+** the error TIDE_E_CLOSED. No other thread may be inside the runtime; threads may end meanwhile. Does nothing in a fork's child. */
 TIDE_API void tide_close(tide_runtime *rt);
 
 /* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that

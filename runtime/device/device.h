@@ -56,6 +56,7 @@ typedef struct tidei_device_info {
     size_t total_bytes;  /* of the device; on host: its ceiling */
     size_t va_bytes;     /* how much address space a pool should reserve */
     size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
+    double fresh_ns;     /* what it takes to make a byte of new memory usable, first touch included */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 
@@ -254,7 +255,7 @@ typedef struct tidei_device_params {
     /* (may be NULL) host: another one, that stays open as long, with which it shares the checker: work of both may use the same
     ** memory */
     tidei_device *host_sibling;
-    tide_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
+    tidei_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
+#define FRESH_NS     0.15 /* a byte: a first touch takes 0.1 to 0.25 ms a MiB */
 /* Address space a pool reserves: room to remap fragmented pages, but well inside what ThreadSanitizer's shadow covers. */
 #define VA_FACTOR 4
 #define VA_MAX    (256 * TIDEI_GIB)
@@ -368,7 +369,7 @@ static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, 
 
 static bool is_host(const tidei_device *d);
 
-static tidei_host_group *group_new(tide_runtime *rt, bool checker) {
+static tidei_host_group *group_new(tidei_runtime *rt, bool checker) {
     tidei_host_group *g = tidei_host_alloc(rt, sizeof *g);
     if (!g) return NULL;
     g->checker = checker ? tidei_checker_open(rt) : NULL;
@@ -466,6 +467,7 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->ordinal = p->ordinal;
     info->count = p->count;
     info->page_bytes = page;
+    info->fresh_ns = FRESH_NS;
     info->align = TIDEI_HOST_ALIGN;
     info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
     info->va_bytes = address_space(info->total_bytes, page);

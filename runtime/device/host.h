@@ -69,13 +69,13 @@ typedef struct tidei_finding {
 } tidei_finding;
 #define TIDEI_BY_HOST                                                                                              \
     UINT_MAX /* in place of a stream: the program itself, between tide_host_begin and tide_host_end */
-void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r);
+void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_finding *r);
 
 #define TIDEI_FINDINGS_MAX 64 /* lines kept until somebody can log them; more are counted only */
 
 /* Every function locks by itself. One that returns false found host memory exhausted; an operation may be remembered in
 ** part then. */
-tidei_checker *tidei_checker_open(tide_runtime *rt);
+tidei_checker *tidei_checker_open(tidei_runtime *rt);
 void tidei_checker_close(tidei_checker *c);
 uint64_t tidei_checker_reports(tidei_checker *c);
 bool tidei_checker_stream_new(tidei_checker *c, unsigned stream);
@@ -190,7 +190,7 @@ typedef struct tidei_host_group {
 
 struct tidei_host {
     tidei_device base;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_host_group *group;
     tidei_checker *checker; /* the group's */
     pid_t pid;              /* of the process that opened it */

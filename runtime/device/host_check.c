@@ -69,7 +69,7 @@ struct slab {
 };
 
 struct tidei_checker {
-    tide_runtime *rt;
+    tidei_runtime *rt;
     pthread_mutex_t lock;
     uint64_t reports;
     tidei_row *host; /* never shared, as long as there are streams: merging into it cannot fail */
@@ -694,7 +694,7 @@ void tidei_checker_stream_release(tidei_checker *c, unsigned stream) {
 
 /* ---- the checker's life ---- */
 
-tidei_checker *tidei_checker_open(tide_runtime *rt) {
+tidei_checker *tidei_checker_open(tidei_runtime *rt) {
     tidei_checker *c = tidei_host_alloc(rt, sizeof *c);
     if (!c) return NULL;
     c->rt = rt;
@@ -755,7 +755,7 @@ static const char *actor(char buf[32], unsigned stream) {
     return buf;
 }
 
-void tidei_finding_log(tide_runtime *rt, const char *device, const tidei_finding *r) {
+void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_finding *r) {
     unsigned long long addr = r->addr;
     char b[2][32];
     if (r->op)

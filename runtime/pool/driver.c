@@ -124,7 +124,7 @@ static void drop_excess(driver *p) {
 
 /* A stream of the device to free on, held: one on which a last use is pending; else where the block was taken, or the default one. NULL:
 ** none of them is left, so all work is complete. */
-static tidei_dstream *pick(driver *p, record *r, tide_stream **out) {
+static tidei_dstream *pick(driver *p, record *r, tidei_stream **out) {
     tidei_dev *dev = p->base.dev;
     tidei_stamp *x = tidei_stamps_at(&r->stamps);
     tidei_dstream *ds = NULL;
@@ -141,7 +141,7 @@ static tidei_dstream *pick(driver *p, record *r, tide_stream **out) {
 }
 
 /* Makes s wait for all of the last uses, on the device. */
-static tide_status follow_all(driver *p, tide_stream *s, record *r) {
+static tide_status follow_all(driver *p, tidei_stream *s, record *r) {
     tidei_stamp *x = tidei_stamps_at(&r->stamps);
     tide_status st = TIDE_OK;
     for (unsigned i = 0; i < r->stamps.n && st == TIDE_OK; i++)
@@ -150,7 +150,7 @@ static tide_status follow_all(driver *p, tide_stream *s, record *r) {
     return st;
 }
 
-static tide_status free_on(driver *p, tide_stream *s, tidei_dstream *ds, record *r) {
+static tide_status free_on(driver *p, tidei_stream *s, tidei_dstream *ds, record *r) {
     tide_status st = follow_all(p, s, r);
     if (st != TIDE_OK) return st;
     pthread_mutex_lock(&s->lock);
@@ -166,7 +166,7 @@ static tide_status free_on(driver *p, tide_stream *s, tidei_dstream *ds, record 
 /* False: it could not be queued, and the record stays the caller's. */
 static bool queue_free(driver *p, record *r) {
     tidei_saved_error e;
-    tide_stream *s;
+    tidei_stream *s;
     tide_status st;
     tidei_error_save(&e);
     tidei_dstream *ds = pick(p, r, &s);
@@ -261,7 +261,7 @@ static void tell_done(driver *p) {
     unsigned slot = 0;
     tidei_saved_error e;
     tidei_error_save(&e);
-    for (tide_stream *s; (s = tidei_stream_next(dev, &slot));) {
+    for (tidei_stream *s; (s = tidei_stream_next(dev, &slot));) {
         tidei_stamp last = {.tick = atomic_load(&s->submitted), .stream = s->slot, .write = 1};
         if (!last.tick || atomic_load(&s->adopted) || !tidei_stamp_done(dev, last)) continue;
         tidei_dstream *ds = tidei_stream_hold(s);
@@ -295,7 +295,7 @@ static bool hopeless(driver *p, size_t rounded, unsigned flags) {
     return used > limit || rounded > limit - used || library > limit - used - rounded;
 }
 
-static tide_status ask(driver *p, tide_stream *s, record *r) {
+static tide_status ask(driver *p, tidei_stream *s, record *r) {
     tide_status st;
     pthread_mutex_lock(&s->lock);
     if (s->ds) {
@@ -365,7 +365,7 @@ static void undo(driver *p, record *r) {
     tidei_error_restore(&e);
 }
 
-static tide_status take(driver *p, tide_stream *s, record *r, unsigned flags) {
+static tide_status take(driver *p, tidei_stream *s, record *r, unsigned flags) {
     tide_status st = ask(p, s, r);
     if (st != TIDE_OK) {
         tidei_host_free(p->base.dev->rt, r);
@@ -376,7 +376,7 @@ static tide_status take(driver *p, tide_stream *s, record *r, unsigned flags) {
     return st;
 }
 
-static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     driver *p = (driver *)pool;
     tidei_dev *dev = pool->dev;
     tidei_check(bytes > 0);

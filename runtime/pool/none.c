@@ -133,7 +133,7 @@ static size_t wait_for_parked(none *p, size_t wanted) {
 /* It may be the host's memory that lacks, of which nothing but the block itself is wanted here. */
 static bool refused(tide_status st) { return st == TIDE_E_NOMEM || st == TIDE_E_HOST_NOMEM; }
 
-static tide_status none_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     none *p = (none *)pool;
     tidei_dev *dev = pool->dev;
     (void)s;

@@ -92,7 +92,7 @@ typedef struct tidei_mover {
     ** The first *moved of them have happened as
     ** far as later work is concerned; of the others some may have been written to their new places, and are at the old ones.
     ** All queued is before *tick of s; 0: nothing is. Without the pool's lock. */
-    tide_status (*move)(tide_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
+    tide_status (*move)(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
                         const tidei_piece *places, size_t n, bool apart, size_t *moved, uint64_t *tick);
 } tidei_mover;
 
@@ -103,7 +103,7 @@ struct tidei_pool_ops {
     void (*close)(tidei_pool *p);
     /* bytes > 0. TIDE_E_NOMEM (without composing a report) when it does not fit; other errors are the device's. Only
     ** with TIDEI_ALLOC_MOVE may it wait for a stream, but for the pool `none`, which does where its frees would have to. */
-    tide_status (*alloc)(tidei_pool *p, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
+    tide_status (*alloc)(tidei_pool *p, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out);
     /* The block may be moved, by the pool's mover, and this is its owner. NULL: the pool moves nothing. */
     void (*own)(tidei_pool *p, tidei_block *b, void *owner);
     /* Takes block and stamps. Cannot fail, waits for nothing. */
@@ -130,8 +130,8 @@ struct tidei_pool {
     tidei_dev *dev;
     tidei_mem_kind kind;
     tidei_pool_attrs attrs;
-    struct tide_pool *users;  /* as users know it: runtime/pools.h */
-    const tidei_mover *mover; /* NULL: nothing moves; set before the first block is handed out */
+    struct tidei_user_pool *users; /* as users know it: runtime/pools.h */
+    const tidei_mover *mover;      /* NULL: nothing moves; set before the first block is handed out */
 };
 /* The part that all pools have, with its attributes' defaults. For `open`. */
 void tidei_pool_init(tidei_pool *p, const struct tidei_pool_ops *ops, tidei_dev *d, tidei_mem_kind kind);

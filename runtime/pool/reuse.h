@@ -18,19 +18,19 @@ static inline unsigned tidei_reuse_rules(const tidei_pool *p) {
 /* Past, as far as somebody has asked. */
 static inline bool tidei_reuse_known_done(tidei_dev *d, tidei_stamp x) {
     if (!x.tick) return true;
-    tide_stream *of = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
+    tidei_stream *of = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
     return of && x.tick <= atomic_load_explicit(&of->completed, memory_order_acquire);
 }
 
 /* May s have what bears this stamp, with nothing to wait for? TIDEI_REUSE_WAIT is the caller's matter: it counts only where
 ** the pool would have to grow. */
-static inline bool tidei_reuse_may_one(tide_stream *s, tidei_stamp x, unsigned rules) {
+static inline bool tidei_reuse_may_one(tidei_stream *s, tidei_stamp x, unsigned rules) {
     if (!x.tick || x.stream == s->slot) return true;
     if (rules & TIDEI_REUSE_FOLLOW && x.tick <= atomic_load_explicit(&s->seen[x.stream], memory_order_acquire))
         return true;
     return rules & TIDEI_REUSE_DONE && tidei_reuse_known_done(s->dev, x);
 }
-static inline bool tidei_reuse_may(tide_stream *s, tidei_stamps *stamps, unsigned rules) {
+static inline bool tidei_reuse_may(tidei_stream *s, tidei_stamps *stamps, unsigned rules) {
     for (unsigned i = 0; i < stamps->n; i++)
         if (!tidei_reuse_may_one(s, tidei_stamps_at(stamps)[i], rules)) return false;
     return true;

@@ -156,7 +156,7 @@ static bool may_serve(const tidei_extent *x, const request *r) {
     return x->size - r->size < TIDEI_SPLIT_SEGMENT;
 }
 
-static piece *find(split *p, const request *r, tide_stream *s, unsigned rules, bool wait) {
+static piece *find(split *p, const request *r, tidei_stream *s, unsigned rules, bool wait) {
     tidei_shelf *sh = r->small ? &p->small : &p->large;
     for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r); x = tidei_shelf_next(sh, x)) {
         bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
@@ -213,7 +213,7 @@ static bool hand_out(split *p, piece *a, const request *r, tidei_block *out) {
 }
 
 /* From what the pool holds; TIDE_E_NOMEM if nothing there may be had. */
-static tide_status take_held(split *p, const request *r, tide_stream *s, bool wait, tidei_block *out) {
+static tide_status take_held(split *p, const request *r, tidei_stream *s, bool wait, tidei_block *out) {
     pthread_mutex_lock(&p->lock);
     tide_status st = restock(p);
     piece *a = st == TIDE_OK ? find(p, r, s, tidei_reuse_rules(&p->base), wait) : NULL;
@@ -238,7 +238,7 @@ static size_t segment_size(const request *r) {
 
 /* The descriptors of a new segment: itself, its piece and the spare for cutting that. */
 static bool describe(split *p, segment **seg, piece *pieces[2]) {
-    tide_runtime *rt = p->base.dev->rt;
+    tidei_runtime *rt = p->base.dev->rt;
     *seg = tidei_host_alloc(rt, sizeof **seg);
     for (unsigned i = 0; i < 2; i++) pieces[i] = tidei_host_alloc(rt, sizeof *pieces[i]);
     if (*seg && pieces[0] && pieces[1]) return true;
@@ -282,7 +282,7 @@ static tide_status grow(split *p, const request *r, tidei_block *out) {
     return TIDE_OK;
 }
 
-static tide_status split_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+static tide_status split_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     split *p = (split *)pool;
     tidei_check(bytes > 0);
     if (bytes > SIZE_MAX - ROUND_SEGMENT - p->granule) return TIDE_E_NOMEM;
@@ -514,7 +514,7 @@ static tide_status split_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **
 
 static void split_close(tidei_pool *pool) {
     split *p = (split *)pool;
-    tide_runtime *rt = pool->dev->rt;
+    tidei_runtime *rt = pool->dev->rt;
     for (segment *seg = p->segments, *next; seg; seg = next) {
         next = seg->next;
         for (piece *a = seg->first, *behind; a; a = behind) {

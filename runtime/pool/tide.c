@@ -55,7 +55,7 @@ static inline size_t rounded(const tidei_tide *p, size_t bytes) {
 }
 
 /* From the shelves or the device, with the lock held. */
-static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, unsigned flags,
                         tidei_extent **out) {
     tide_status st;
     if (tidei_unlikely(!p->spares) && (st = tidei_tide_restock(p)) != TIDE_OK) return st;
@@ -70,7 +70,7 @@ static tide_status take(tidei_tide *p, tidei_shelf *own, size_t size, tide_strea
     return TIDE_OK;
 }
 
-static tide_status take_locked(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
+static tide_status take_locked(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags, tidei_extent **out) {
     tidei_shelf *own = tidei_tide_own(p, s->slot);
     if (tidei_unlikely(!own) && !(own = tidei_tide_own_made(p, s->slot)))
         return tidei_fail_host_memory("pool tide", sizeof *own);
@@ -114,7 +114,7 @@ static void count_out_locked(tidei_tide *p, size_t bytes) {
 }
 
 /* When no entry of the thread's cache serves. */
-__attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t bytes, tide_stream *s,
+__attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t bytes, tidei_stream *s,
                                                           unsigned flags, tidei_block *out) {
     size_t size = rounded(p, bytes);
     tidei_cache *c = tidei_tide_cache_of(p, tidei_thread_number);
@@ -137,7 +137,7 @@ __attribute__((noinline)) static tide_status alloc_slowly(tidei_tide *p, size_t 
     return TIDE_OK;
 }
 
-static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+static tide_status pool_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_check(bytes > 0);
     if (tidei_unlikely(bytes > p->most)) return TIDE_E_NOMEM;
@@ -369,7 +369,7 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
 static void pool_close(tidei_pool *pool) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_device *d = pool->dev->d;
-    tide_runtime *rt = pool->dev->rt;
+    tidei_runtime *rt = pool->dev->rt;
     tidei_tide_unmap_all(p);
     if (p->addr) d->ops->unreserve(d, p->addr, p->span);
     for (tidei_extent *x = tidei_shelf_fit(&p->mixed, 1); x; x = tidei_shelf_next(&p->mixed, x))

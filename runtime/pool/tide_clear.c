@@ -33,7 +33,7 @@ static tide_status wait_for(tidei_tide *p, tidei_extent *x) {
 }
 
 /* A free piece of `size` bytes on which nothing is pending. The lock is held, but for a while not. */
-static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s) {
+static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s) {
     const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
     tidei_extent *x;
     tide_status st = tidei_tide_restock(p);
@@ -50,7 +50,7 @@ static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tide
 
 /* Makes such a piece and gives back what can be. Who fails meanwhile tries again. */
 static size_t clear_piece(tidei_tide *p, size_t size) {
-    tide_stream *s = p->base.dev->stream0;
+    tidei_stream *s = p->base.dev->stream0;
     tidei_shelf *own = tidei_tide_own(p, s->slot);
     if (!own && !(own = tidei_tide_own_made(p, s->slot))) return 0;
     tidei_transit_begin(p->base.dev);

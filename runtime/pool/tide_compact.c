@@ -38,7 +38,7 @@ static compaction *make(tidei_tide *p, size_t moves) {
     return c;
 }
 
-compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tide_stream *s, tidei_reach reach) {
+compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s, tidei_reach reach) {
     compaction *c = NULL;
     if (p->compaction && p->compaction->cap >= moves) {
         c = p->compaction;
@@ -238,7 +238,7 @@ void tidei_compaction_note(compaction *c, tidei_extent *x) {
 }
 
 /* The history of x is the moves alone. */
-static void be_pending(tidei_extent *x, tide_stream *s, uint64_t tick) {
+static void be_pending(tidei_extent *x, tidei_stream *s, uint64_t tick) {
     if (x->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(x));
     x->slot = s->slot;
     x->tick = tick;
@@ -290,7 +290,7 @@ static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
 }
 
 /* The stretch, claimed as a whole, becomes one piece, whose history is the moves alone. */
-static tidei_extent *joined(tidei_tide *p, const stretch *w, tide_stream *s, uint64_t tick) {
+static tidei_extent *joined(tidei_tide *p, const stretch *w, tidei_stream *s, uint64_t tick) {
     tidei_extent *x = w->first, *end = w->last->next;
     for (tidei_extent *y = x->next, *next; y != end; y = next) {
         next = y->next;
@@ -400,7 +400,7 @@ bool tidei_compaction_find_places(tidei_tide *p, compaction *c) {
 }
 
 /* The block of x is at y now; x is free. */
-static void exchange(tidei_extent *x, tidei_extent *y, tide_stream *s, uint64_t tick) {
+static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t tick) {
     if (y->slot == TIDEI_SLOT_MANY) tidei_stamps_clear(tidei_tide_many(y));
     y->slot = TIDEI_SLOT_READY;
     y->bytes = x->bytes;
@@ -487,7 +487,7 @@ static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, s
 
 /* The blocks of the stretch are where they are now, in the same order, and the gaps between them become its claimed pieces: no
 ** more of them than there were. */
-static void lay_out(tidei_tide *p, stretch *w, tide_stream *s, uint64_t tick) {
+static void lay_out(tidei_tide *p, stretch *w, tidei_stream *s, uint64_t tick) {
     size_t low = w->first->off, high = tidei_extent_end(w->last);
     tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before, *loose = loosen(p, w), *next;
     for (tidei_extent *x = before ? before->next : p->first; low < high; x = next) {
@@ -568,7 +568,7 @@ static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_stream *s, tidei_reach reach,
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s, tidei_reach reach,
                                size_t *lost, tidei_extent **out) {
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);

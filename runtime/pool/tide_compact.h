@@ -16,7 +16,7 @@
 /* Kept for the next one where it is not larger than usual. */
 struct tidei_compaction {
     size_t size; /* that is wanted, for a stream */
-    tide_stream *s;
+    tidei_stream *s;
     tidei_reach reach;
     bool waits;                             /* s may be made to wait for what is beyond its reach */
     bool some_far;                          /* free pieces may be beyond it: each was told */
@@ -34,7 +34,7 @@ typedef struct tidei_compaction tidei_compaction;
 static inline bool tidei_extent_is_free(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
 
 /* Room for so many moves; NULL: host memory is exhausted. Both let go of the lock meanwhile where they need host memory. */
-tidei_compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tide_stream *s,
+tidei_compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
                                         tidei_reach reach);
 void tidei_compaction_close(tidei_tide *p, tidei_compaction *c);
 /* Closes the device's windows, and opens them again and lets go of what was held; without the lock meanwhile. */

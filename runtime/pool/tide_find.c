@@ -19,17 +19,17 @@
 #define STALE_TICKS 16
 
 static bool stale(tidei_dev *d, tidei_stamp x) {
-    tide_stream *s = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
+    tidei_stream *s = atomic_load_explicit(&d->rt->streams.at[x.stream], memory_order_acquire);
     return s && atomic_load_explicit(&s->submitted, memory_order_relaxed) >= x.tick + STALE_TICKS;
 }
 
-static bool reaches(const tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_stamp x) {
+static bool reaches(const tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_stamp x) {
     unsigned r = tidei_reuse_rules(&p->base);
     if (reach == TIDEI_REACH_ANY || tidei_reuse_may_one(s, x, r)) return true;
     return reach == TIDEI_REACH_STALE && r & TIDEI_REUSE_WAIT && stale(p->base.dev, x);
 }
 
-bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x) {
+bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_extent *x) {
     if (x->slot == TIDEI_SLOT_READY) return true;
     if (x->slot != TIDEI_SLOT_MANY) return reaches(p, reach, s, tidei_extent_stamp(x));
     for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
@@ -50,7 +50,7 @@ static tidei_extent *best_own(tidei_tide *p, tidei_shelf *own, size_t size) {
 }
 
 /* The best of the first `looks` within reach of s, or best itself. */
-static tidei_extent *look(tidei_tide *p, tidei_shelf *sh, size_t size, tide_stream *s, tidei_reach reach,
+static tidei_extent *look(tidei_tide *p, tidei_shelf *sh, size_t size, tidei_stream *s, tidei_reach reach,
                           size_t looks, tidei_extent *best) {
     for (tidei_extent *x = tidei_shelf_fit(sh, size); x && looks; x = tidei_shelf_next(sh, x), looks--) {
         if (best && better(best, x) == best) break;
@@ -60,7 +60,7 @@ static tidei_extent *look(tidei_tide *p, tidei_shelf *sh, size_t size, tide_stre
 }
 
 /* The same over everything that others' work is pending on. */
-static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, tidei_reach reach,
+static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, tidei_reach reach,
                                   size_t looks) {
     tidei_extent *best = look(p, &p->mixed, size, s, reach, looks, NULL);
     for (unsigned slot = 0; slot < p->shelves_end; slot++) {
@@ -73,7 +73,7 @@ static tidei_extent *best_foreign(tidei_tide *p, tidei_shelf *own, size_t size, 
 /* How much has been submitted after the work that is pending on x; 0 where that is on several streams. */
 static uint64_t age(const tidei_tide *p, const tidei_extent *x) {
     if (x->slot >= TIDEI_STREAMS_MAX) return 0;
-    tide_stream *s = atomic_load_explicit(&p->base.dev->rt->streams.at[x->slot], memory_order_acquire);
+    tidei_stream *s = atomic_load_explicit(&p->base.dev->rt->streams.at[x->slot], memory_order_acquire);
     return s ? atomic_load_explicit(&s->submitted, memory_order_relaxed) - x->tick : 0;
 }
 
@@ -103,7 +103,7 @@ static tidei_extent *oldest_foreign(tidei_tide *p, tidei_shelf *own, size_t size
     return oldest;
 }
 
-tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach) {
+tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tidei_stream *s, tidei_reach reach) {
     tidei_shelf *own = tidei_tide_own(p, s->slot);
     tidei_extent *x = own ? best_own(p, own, size) : tidei_shelf_fit(&p->ready, size);
     if (!x) x = best_foreign(p, own, size, s, reach == TIDEI_REACH_ANY ? TIDEI_REACH_STALE : reach, SIZE_MAX);
@@ -112,7 +112,7 @@ tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_r
 }
 
 /* Where several streams are at work neighbours stay apart that one stream may have together: now they become one. */
-static void join_for(tidei_tide *p, const tide_stream *s) {
+static void join_for(tidei_tide *p, const tidei_stream *s) {
     for (tidei_extent *x = p->first, *next; x; x = next) {
         next = x->next;
         if (!next || tidei_extent_is(x) != TIDEI_EXTENT_FREE || tidei_extent_is(next) != TIDEI_EXTENT_FREE)
@@ -127,7 +127,7 @@ static void join_for(tidei_tide *p, const tide_stream *s) {
 }
 
 /* Others' pieces: those that s may have, and those that it may once the device was asked. The lock is held, but for a while not. */
-static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags) {
+static tidei_extent *find_foreign(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, unsigned flags) {
     tidei_extent *x = best_foreign(p, own, size, s, TIDEI_REACH_COVERED, FOREIGN_LOOKS);
     if (x) return x;
     if (tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE) {
@@ -176,7 +176,7 @@ static size_t kept_by(const tidei_tide *p, unsigned slot, size_t bytes, size_t s
     return p->takes[slot] ? 0 : tidei_min_size(bytes, size);
 }
 
-static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei_reach reach) {
+static struct spread spread_of(tidei_tide *p, tidei_stream *s, size_t size, tidei_reach reach) {
     size_t far[TIDEI_STREAMS_MAX] = {0}, all = p->backed - p->used - p->claimed;
     struct spread a = {0};
     if (all == p->ready.bytes + tidei_tide_own(p, s->slot)->bytes) return (struct spread){.near = all};
@@ -195,7 +195,7 @@ static struct spread spread_of(tidei_tide *p, tide_stream *s, size_t size, tidei
 }
 
 /* The memory that is missing when all free bytes within reach are in one piece; less than `size`. */
-static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tide_stream *s) {
+static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tidei_stream *s) {
     tidei_extent *more;
     if (bytes >= size) return TIDE_OK;
     tide_status st = tidei_tide_add(p, size - bytes, s, &more);
@@ -205,7 +205,7 @@ static tide_status add_missing(tidei_tide *p, size_t size, size_t bytes, tide_st
 
 /* How far s may reach instead of growing; *bytes are there. Beyond what streams keep, and beyond a part of all, memory is worth
 ** more than the wait. */
-static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, size_t *bytes) {
+static tidei_reach reach_of(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags, size_t *bytes) {
     *bytes = p->backed - p->used - p->claimed;
     if (flags & TIDEI_ALLOC_MOVE) return TIDEI_REACH_ANY;
     struct spread a = spread_of(p, s, size, TIDEI_REACH_STALE);
@@ -216,7 +216,7 @@ static tidei_reach reach_of(tidei_tide *p, size_t size, tide_stream *s, unsigned
 }
 
 /* Pieces become one; what is missing, and what cannot be had between blocks that hardly move, is added first if it may `grow`. */
-static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream *s, tidei_reach reach, bool grow,
+static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tidei_stream *s, tidei_reach reach, bool grow,
                            tidei_extent **out) {
     size_t lost = 0;
     if (!grow && bytes < size) return TIDE_E_NOMEM;
@@ -230,7 +230,7 @@ static tide_status compact(tidei_tide *p, size_t size, size_t bytes, tide_stream
 }
 
 /* Instead of growing by all that is wanted, where much is free but in pieces. *out is on a shelf, or CLAIMED. */
-static tide_status make_room(tidei_tide *p, size_t size, tide_stream *s, unsigned flags, tidei_extent **out) {
+static tide_status make_room(tidei_tide *p, size_t size, tidei_stream *s, unsigned flags, tidei_extent **out) {
     bool must = flags & TIDEI_ALLOC_MOVE, grow = !(flags & TIDEI_ALLOC_NO_GROW);
     size_t bytes;
     if (!must && !tight(p, size)) return TIDE_E_NOMEM;
@@ -255,7 +255,7 @@ static size_t blocks_of(const tidei_tide *p) {
 }
 
 /* All there is becomes one stretch, and blocks slide on it. */
-static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out) {
+static tide_status gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow, tidei_extent **out) {
     tide_status st = TIDE_E_NOMEM;
     size_t lost = 0;
     for (unsigned i = 0; i < GATHERINGS && st == TIDE_E_NOMEM; i++) {
@@ -267,7 +267,7 @@ static tide_status gather(tidei_tide *p, size_t size, tide_stream *s, bool grow,
 
 /* When neither `ready` nor the stream's own shelf has it. The lock is held, but for a while not. *out is on a shelf, or
 ** CLAIMED. */
-static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, unsigned flags,
                           tidei_extent **out) {
     bool grow = !(flags & TIDEI_ALLOC_NO_GROW), clears = !grow && flags & TIDEI_ALLOC_MOVE;
     if (!clears) p->takes[s->slot] = true; /* what pages are cleared for is not the stream's */
@@ -288,7 +288,7 @@ static tide_status search(tidei_tide *p, tidei_shelf *own, size_t size, tide_str
 
 /* The same, with a spare descriptor left afterwards as there is one now. */
 __attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, tidei_shelf *own, size_t size,
-                                                            tide_stream *s, unsigned flags, tidei_extent **out) {
+                                                            tidei_stream *s, unsigned flags, tidei_extent **out) {
     tidei_saved_error before; /* what was tried in vain on the way to success leaves no error */
     tidei_error_save(&before);
     tidei_extent *spare = tidei_tide_spare(p);
@@ -298,7 +298,7 @@ __attribute__((noinline)) static tide_status find_elsewhere(tidei_tide *p, tidei
     return st;
 }
 
-tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, unsigned flags,
                             tidei_extent **out) {
     *out = best_own(p, own, size);
     return tidei_likely(*out != NULL) ? TIDE_OK : find_elsewhere(p, own, size, s, flags, out);

@@ -495,7 +495,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, boo
     return past == TIDE_OK ? st : past;
 }
 
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s, bool grow) {
+tide_status tidei_tide_gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow) {
     size_t blocks = 0;
     bool again = true;
     tide_status st = TIDE_E_NOMEM;

@@ -211,13 +211,13 @@ typedef struct plan {
     bool high;
 } plan;
 
-static tidei_extent *usable(tidei_tide *p, tidei_extent *x, tide_stream *s) {
+static tidei_extent *usable(tidei_tide *p, tidei_extent *x, tidei_stream *s) {
     if (!x || tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot == TIDEI_SLOT_MANY) return NULL;
     return tidei_tide_reaches(p, TIDEI_REACH_COVERED, s, x) ? x : NULL;
 }
 
 /* The least new memory that makes `size` bytes at this hole; false if it is too small. */
-static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tide_stream *s, plan *out) {
+static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tidei_stream *s, plan *out) {
     tidei_extent *left = usable(p, hole->prev, s), *right = usable(p, hole->next, s);
     size_t l = left ? left->size : 0, r = right ? right->size : 0;
     size_t low = l < size ? tidei_round_up(size - l, p->page_bytes) : p->page_bytes;
@@ -234,7 +234,7 @@ static bool plan_hole(tidei_tide *p, tidei_extent *hole, size_t size, tide_strea
 }
 
 /* Of all holes the one that needs the least, and then a step more than that where it is less. */
-static bool plan_growth(tidei_tide *p, size_t size, size_t step, tide_stream *s, plan *best) {
+static bool plan_growth(tidei_tide *p, size_t size, size_t step, tidei_stream *s, plan *best) {
     plan a;
     best->hole = NULL;
     for (tidei_extent *hole = p->holes; hole; hole = hole->right)
@@ -245,7 +245,7 @@ static bool plan_growth(tidei_tide *p, size_t size, size_t step, tide_stream *s,
 }
 
 /* So much in one piece: in the first hole that is large enough. */
-static bool plan_addition(tidei_tide *p, size_t bytes, tide_stream *s, plan *out) {
+static bool plan_addition(tidei_tide *p, size_t bytes, tidei_stream *s, plan *out) {
     for (tidei_extent *hole = p->holes; hole; hole = hole->right) {
         if (hole->size < bytes) continue;
         *out = (plan){.hole = hole, .left = usable(p, hole->prev, s), .bytes = bytes};
@@ -308,14 +308,14 @@ static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
     return TIDE_OK;
 }
 
-static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tide_stream *s, tidei_extent **out) {
+static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tidei_stream *s, tidei_extent **out) {
     plan g;
     tide_status st = tidei_tide_restock(p);
     if (st != TIDE_OK) return st;
     return plan_growth(p, size, step, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
 }
 
-tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out) {
+tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_extent **out) {
     plan g;
     tide_status st = tidei_tide_restock(p);
     if (st != TIDE_OK) return st;
@@ -327,7 +327,7 @@ tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size
     return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out) {
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, tidei_stream *s, tidei_extent **out) {
     size_t step = growth(p, p->backed);
     tide_status st = grow_by(p, size, step, s, out);
     return st == TIDE_E_NOMEM && step > p->page_bytes ? grow_by(p, size, 0, s, out) : st;

@@ -146,13 +146,13 @@ typedef enum tidei_reach {
     TIDEI_REACH_STALE, /* that, and pieces whose pending work is so old that waiting for it on the device costs nothing */
     TIDEI_REACH_ANY
 } tidei_reach;
-bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tide_stream *s, tidei_extent *x);
+bool tidei_tide_reaches(tidei_tide *p, tidei_reach reach, tidei_stream *s, tidei_extent *x);
 /* The smallest of at least `size` within reach, one that s is ordered after before others; NULL. */
-tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tide_stream *s, tidei_reach reach);
+tidei_extent *tidei_tide_fit(tidei_tide *p, size_t size, tidei_stream *s, tidei_reach reach);
 /* A piece of at least `size` for s: on a shelf, or CLAIMED. `own`: the shelf of s. A spare descriptor that was there still is.
 ** The lock is let go of where the device is asked, blocks move, or memory is got. TIDE_E_NOMEM, TIDE_E_HOST_NOMEM, or the
 ** device's error. */
-tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tide_stream *s, unsigned flags,
+tide_status tidei_tide_find(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s, unsigned flags,
                             tidei_extent **out);
 
 /* tide.c */
@@ -162,7 +162,7 @@ size_t tidei_tide_settle(tidei_tide *p);
 /* tide_compact.c */
 /* Moves at most `moves` blocks until there is a free piece of `size` bytes, with free pieces within reach; *out is CLAIMED, and its
 ** history is the moves' on s. TIDE_E_NOMEM: moving does not help; *lost more bytes may. Lets go of the lock meanwhile. */
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_stream *s, tidei_reach reach,
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s, tidei_reach reach,
                                size_t *lost, tidei_extent **out);
 /* Moves of a compaction; more would take too long for it to be worth while. */
 #define TIDEI_MOVES_MAX 4096
@@ -171,13 +171,13 @@ tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tide_st
 /* Makes one piece of `size` bytes of whole pages from anywhere, clearing them of blocks where that is needed, and (`grow`) of new
 ** ones within the limit. *out is CLAIMED, with nothing pending. The host waits for the work that is pending on the pages. Lets go of the
 ** lock meanwhile. TIDE_E_NOMEM: not even so; or the device's error. */
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out);
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow, tidei_extent **out);
 
 /* tide_islands.c */
 /* Puts pages with what lies on them side by side, until blocks need only slide for a piece of `size` bytes; with new ones (`grow`), within
 ** the limit. The host waits for the work that is pending on them. Lets go of the lock meanwhile. TIDE_E_NOMEM: not even so; or the device's
 ** error. */
-tide_status tidei_tide_gather(tidei_tide *p, size_t size, tide_stream *s, bool grow);
+tide_status tidei_tide_gather(tidei_tide *p, size_t size, tidei_stream *s, bool grow);
 
 /* tide_clear.c */
 size_t tidei_tide_clear(tidei_pool *pool, size_t bytes);
@@ -226,9 +226,9 @@ tidei_page *tidei_pages_unlink(tidei_tide *p, tidei_page *first, size_t end);
 
 /* tide_pages.c; all but the last two let go of the lock meanwhile */
 /* Gets memory for `size` bytes in one piece that s may use; more than is needed, where that is to be had. *out is CLAIMED. */
-tide_status tidei_tide_grow(tidei_tide *p, size_t size, tide_stream *s, tidei_extent **out);
+tide_status tidei_tide_grow(tidei_tide *p, size_t size, tidei_stream *s, tidei_extent **out);
 /* Gets so much new memory (rounded up to pages) in one piece, with free memory below it; *out, CLAIMED, is that. */
-tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tide_stream *s, tidei_extent **out);
+tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_extent **out);
 /* `bytes` of a hole, whole pages, MAPPING: its low ones or its high ones. There is a spare descriptor. */
 tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes, bool high);
 /* New memory for such a part of a hole. There is a spare descriptor. *out is CLAIMED. */

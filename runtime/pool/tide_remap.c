@@ -365,7 +365,7 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool 
     return st;
 }
 
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tide_stream *s, bool grow, tidei_extent **out) {
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow, tidei_extent **out) {
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;

@@ -30,7 +30,7 @@ static void unlink_from(block **list, block *x) {
 
 /* ---- finding one; under the lock ---- */
 
-static bool allowed(block *x, tide_stream *s, unsigned rules, bool wait) {
+static bool allowed(block *x, tidei_stream *s, unsigned rules, bool wait) {
     return wait || (x->done && rules & TIDEI_REUSE_DONE) || tidei_reuse_may(s, &x->stamps, rules);
 }
 
@@ -40,7 +40,7 @@ typedef struct sizes {
 } sizes;
 
 /* The latest freed of the usual size, or the smallest that serves. `wait`: also with something to wait for. */
-static block *find(const tidei_whole *p, const sizes *z, tide_stream *s, unsigned rules, bool wait) {
+static block *find(const tidei_whole *p, const sizes *z, tidei_stream *s, unsigned rules, bool wait) {
     unsigned bin = p->rules->bin(z->usual);
     block *best = NULL;
     if (bin == TIDEI_WHOLE_LEAVING) return NULL;
@@ -62,7 +62,7 @@ static void hand_out(tidei_whole *p, block *x, size_t bytes, tidei_block *out) {
     x->stamps = (tidei_stamps){0};
 }
 
-static bool take_held(tidei_whole *p, const sizes *z, tide_stream *s, bool wait, tidei_block *out) {
+static bool take_held(tidei_whole *p, const sizes *z, tidei_stream *s, bool wait, tidei_block *out) {
     unsigned rules = tidei_reuse_rules(&p->base);
     pthread_mutex_lock(&p->lock);
     block *x = find(p, z, s, rules, wait);
@@ -91,7 +91,7 @@ static tide_status grow(tidei_whole *p, const sizes *z, tidei_block *out) {
     return TIDE_OK;
 }
 
-tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out) {
+tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     tidei_whole *p = (tidei_whole *)pool;
     tidei_check(bytes > 0);
     if (bytes > SIZE_MAX - p->granule) return TIDE_E_NOMEM;

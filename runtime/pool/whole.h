@@ -46,7 +46,7 @@ struct tidei_whole {
 tide_status tidei_whole_open(const struct tidei_pool_ops *ops, const tidei_whole_rules *rules, tidei_dev *dev,
                              tidei_mem_kind kind, tidei_pool **out);
 void tidei_whole_close(tidei_pool *pool);
-tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tide_stream *s, unsigned flags, tidei_block *out);
+tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out);
 void tidei_whole_free(tidei_pool *pool, tidei_block *b);
 size_t tidei_whole_settle(tidei_pool *pool);
 size_t tidei_whole_trim(tidei_pool *pool, size_t keep);

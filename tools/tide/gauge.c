@@ -106,7 +106,7 @@ void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t 
     d->ops = &g->ops;
 }
 
-void tidei_gauge_watch(tidei_gauge *g, const tide_stream *s) {
+void tidei_gauge_watch(tidei_gauge *g, const tidei_stream *s) {
     tidei_check(g->n < TIDEI_GAUGE_STREAMS);
     g->watched[g->n].ds = atomic_load(&s->ds);
     g->watched[g->n++].submitted = &s->submitted;

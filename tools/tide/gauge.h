@@ -28,7 +28,7 @@ typedef struct tidei_gauge {
 } tidei_gauge;
 
 void tidei_gauge_put(tidei_gauge *g, tidei_device *d, bool ticks_only, uint64_t lag);
-void tidei_gauge_watch(tidei_gauge *g, const tide_stream *s);
+void tidei_gauge_watch(tidei_gauge *g, const tidei_stream *s);
 /* Calls of memory slots so far. */
 uint64_t tidei_gauge_calls(const tidei_gauge *g);
 

@@ -79,7 +79,7 @@ static uint64_t pattern_of(const tidei_replay *r, const tidei_replay_copy *c, ui
 /* ---- events ---- */
 
 /* The stream's next tick. */
-static uint64_t tick(const tidei_replay *r, tide_stream *s) {
+static uint64_t tick(const tidei_replay *r, tidei_stream *s) {
     if (!r->o.touch) return tidei_stream_tick(s);
     pthread_mutex_lock(&s->lock);
     uint64_t now = tidei_stream_tick(s);
@@ -89,7 +89,7 @@ static uint64_t tick(const tidei_replay *r, tide_stream *s) {
 }
 
 /* The same, and st was written at it, after all its other uses. */
-static void last_use(const tidei_replay *r, tide_stream *s, tidei_storage *st) {
+static void last_use(const tidei_replay *r, tidei_stream *s, tidei_storage *st) {
     uint64_t now = tick(r, s);
     if (!st->bytes) return;
     st->stamps.n = 0; /* only this thread looks at it */
@@ -97,7 +97,7 @@ static void last_use(const tidei_replay *r, tide_stream *s, tidei_storage *st) {
 }
 
 /* What a first use does before its work: waits on the device for what others left pending on the block. */
-static tide_status first_use(tide_stream *s, tidei_storage *st) {
+static tide_status first_use(tidei_stream *s, tidei_storage *st) {
     const tidei_stamp *a = tidei_stamps_at(&st->stamps); /* nobody else knows the storage */
     bool foreign = false;
     for (unsigned i = 0; i < st->stamps.n; i++) foreign |= a[i].stream != s->slot;
@@ -190,7 +190,7 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
     uint64_t events;
     r->passes++;
     r->failed = r->verified = 0;
-    tide_reset_peaks(r->rt);
+    tide_reset_peaks(r->rt->ref);
     uint64_t start = tidei_now_ns();
     tide_status status = play_all(r, &events);
     uint64_t ns = tidei_now_ns() - start;
@@ -268,7 +268,10 @@ static tide_status open_runtime(tidei_replay *r) {
         d->ops->close(d);
         return status;
     }
-    return tidei_open_on(&c, d, &r->rt); /* which has the device now, also where it fails */
+    tide_runtime *rt = NULL;
+    status = tidei_open_on(&c, d, &rt); /* which has the device now, also where it fails */
+    r->rt = tidei_ref_look(TIDEI_REF_RUNTIME, rt);
+    return status;
 }
 
 static tide_status open_copies(tidei_replay *r) {
@@ -277,7 +280,7 @@ static tide_status open_copies(tidei_replay *r) {
         tidei_replay_copy *c = &r->copies[j];
         c->number = j;
         if (!(c->blocks = tidei_host_alloc(NULL, bytes))) return tidei_fail_host_memory(OP, bytes);
-        tide_status status = tide_stream_new(r->rt, &c->s);
+        tide_status status = tidei_stream_open(&r->rt->devs[0], &c->s);
         if (status != TIDE_OK) return status;
         tidei_gauge_watch(&r->gauge, c->s);
     }
@@ -323,7 +326,7 @@ void tidei_replay_close(tidei_replay *r) {
     if (r->rt) {
         if (r->dev) (void)tidei_streams_wait_all(r->dev, true); /* kernels raise the counter that goes next */
         tidei_touch_close(&r->touch);
-        tide_close(r->rt);
+        tide_close(r->rt->ref);
     }
     tidei_host_free(NULL, r);
 }

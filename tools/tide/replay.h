@@ -34,7 +34,7 @@ typedef struct tidei_replay_figures { /* of one pass */
 } tidei_replay_figures;
 
 typedef struct tidei_replay_copy {
-    tide_stream *s;
+    tidei_stream *s;
     tidei_storage **blocks; /* by number; NULL: not alive */
     unsigned number;
 } tidei_replay_copy;
@@ -43,7 +43,7 @@ typedef struct tidei_replay {
     tidei_replay_options o;
     const tidei_trace *trace;
     tidei_gauge gauge;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     tidei_dev *dev;
     tidei_touch touch;
     tidei_replay_copy copies[TIDEI_GAUGE_STREAMS];

@@ -24,22 +24,22 @@ void tidei_touch_close(tidei_touch *t) {
     t->mismatches = 0;
 }
 
-static tide_status run(tidei_touch *t, tide_stream *s, const tidei_own_kernel *k, tidei_storage *st, unsigned mode,
+static tide_status run(tidei_touch *t, tidei_stream *s, const tidei_own_kernel *k, tidei_storage *st, unsigned mode,
                        uint64_t pattern) {
     static const size_t at = offsetof(pa_block, at);
     tidei_use use = {st, 0, st->bytes, mode};
     pa_block p = {.bytes = st->bytes, .pattern = pattern, .mismatches = t->mismatches};
-    tide_status status = tide_stream_set(t->dev->rt, s); /* own kernels run on the thread's stream */
+    tide_status status = tide_stream_set(t->dev->rt->ref, s->ref); /* own kernels run on the thread's stream */
     if (status != TIDE_OK) return status;
     return tidei_run_own(t->dev->rt, k, &use, 1, &p, sizeof p, &at, (st->bytes + 7) / 8, OP);
 }
 
-tide_status tidei_touch_write(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern) {
+tide_status tidei_touch_write(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern) {
     static const tidei_own_kernel k = {"pattern_write", tidei_pattern_text, pattern_write};
     return run(t, s, &k, st, TIDEI_WRITE, pattern);
 }
 
-tide_status tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern) {
+tide_status tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern) {
     static const tidei_own_kernel k = {"pattern_check", tidei_pattern_text, pattern_check};
     return run(t, s, &k, st, TIDEI_READ, pattern);
 }

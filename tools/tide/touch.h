@@ -13,8 +13,8 @@ tide_status tidei_touch_open(tidei_dev *d, tidei_touch *out);
 void tidei_touch_close(tidei_touch *t); /* no work of it is queued any more; one that never opened is legal */
 
 /* Queue on s; ordered like any use of the storage, which is not empty. */
-tide_status tidei_touch_write(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
-tide_status tidei_touch_check(tidei_touch *t, tide_stream *s, tidei_storage *st, uint64_t pattern);
+tide_status tidei_touch_write(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
+tide_status tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
 
 /* Words that differed so far, by the checks whose streams were waited for. */
 uint64_t tidei_touch_mismatches(const tidei_touch *t);

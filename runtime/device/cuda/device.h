@@ -69,7 +69,7 @@ typedef struct tidei_cuda_copier {
 typedef struct tidei_cuda {
     tidei_device d;
     const tidei_cu *cu;
-    tide_runtime *rt;
+    tidei_runtime *rt;
     bool stays; /* the context, on threads that have none */
     tidei_cu_device dev;
     tidei_cu_ctx ctx;
