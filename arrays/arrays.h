@@ -39,13 +39,31 @@ typedef struct tidei_operand {
     tidei_storage *st;
     tidei_layout lay;
 } tidei_operand;
-/* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
+/* Where an array stands in the call, for errors: the number of the argument, from 1 on; of an array
+** in a list that is an argument its index too; or it is what an expression's result goes to. */
+typedef size_t tidei_place;
+#define TIDEI_LISTED(argument, index) ((tidei_place)(argument) | ((tidei_place)(index) + 1) << 8)
+#define TIDEI_DESTINATION(index)      TIDEI_LISTED(0, index)
+/* A NULL array (tidei_fail_null), and one of another runtime than the call's. */
+tide_status tidei_null_array(const char *op, tidei_place place);
+tide_status tidei_foreign_array(const char *op, tidei_place place);
+/* Of a call's first n arguments, before anything else is looked at: an earlier error outlives what
+** is wrong with the others. */
+static inline tide_status tidei_no_nulls(const char *op, tide_array *const *arrays, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (tidei_unlikely(!arrays[i])) return tidei_null_array(op, i + 1);
+    return TIDE_OK;
+}
+
+/* TIDE_E_INVALID for NULL, or the earlier error's status; TIDE_E_FREED, TIDE_E_CLOSED. Enters the
+** runtime (tidei_thread_get). */
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out);
 /* The same of an array that must be of the runtime rt, as the others of the call are: TIDE_E_INVALID. */
-tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out);
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
+                                 tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
 /* Only the array's runtime, with the same errors; nothing to put. */
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt);
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 

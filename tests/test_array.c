@@ -433,7 +433,7 @@ static void test_null_chain(void **state) {
     assert_string_equal(tide_last_error()->operation, "tide_full");
     tide_clear_error();
     assert_null(tide_copy(NULL));
-    assert_error(TIDE_E_INVALID, "the array is NULL");
+    assert_error(TIDE_E_INVALID, "argument 1 is NULL");
     tide_free(NULL);
     tide_release(NULL);
 }

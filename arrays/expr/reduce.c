@@ -6,7 +6,7 @@ static tide_array *apply_fold(int fold, const char *name, tide_array *a, const i
     const tidei_given_axes given = {axes, n, keepdims};
     tide_array *out = NULL;
     tidei_runtime *rt;
-    if (tidei_operand_runtime(a, name, &rt) != TIDE_OK) return NULL;
+    if (tidei_operand_runtime(a, name, 1, &rt) != TIDE_OK) return NULL;
     tidei_expr *e = tidei_expr_named_fold(rt, fold, name);
     if (e) (void)tidei_expr_run(e, name, &arg, 1, &given, &out, NULL, 1); /* NULL then */
     return out;

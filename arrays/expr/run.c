@@ -460,12 +460,10 @@ static OWN_FRAME tide_status rehearse(run *r) {
 
 /* ---- the whole ---- */
 
-static tide_status hold(run *r, tide_array *a, tidei_operand *o) {
-    tide_status s = tidei_operand_get(a, r->op, o);
+static tide_status hold(run *r, tide_array *a, tidei_place place, tidei_operand *o) {
+    tide_status s = tidei_operand_get_of(r->rt, a, r->op, place, o);
     if (s != TIDE_OK) return s;
-    if (o->rt != r->rt)
-        s = tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
-    else if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
+    if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
         s = tidei_peer_need(r->stream->dev, o->st, r->op);
     if (s != TIDE_OK) tidei_operand_put(o);
     return s;
@@ -482,12 +480,12 @@ static tide_status gather(run *r, size_t n, size_t m) {
             r->sig[i] = (uint8_t)(TIDEI_WEAK + tidei_weak_dtype(v));
             continue;
         }
-        if ((s = hold(r, v->value.array, &r->arg[i])) != TIDE_OK) return s;
+        if ((s = hold(r, v->value.array, i + 1, &r->arg[i])) != TIDE_OK) return s;
         r->used |= (uint64_t)1 << i;
         r->sig[i] = (uint8_t)r->arg[i].lay.dtype;
     }
     for (unsigned i = 0; r->dsts && i < m; i++) {
-        if ((s = hold(r, r->dsts[i], &r->dst[i])) != TIDE_OK) return s;
+        if ((s = hold(r, r->dsts[i], TIDEI_DESTINATION(i), &r->dst[i])) != TIDE_OK) return s;
         r->dst_held |= 1u << i;
         r->sig[n + i] = (uint8_t)r->dst[i].lay.dtype;
     }
@@ -550,18 +548,12 @@ static tide_status steps(run *r, size_t n, size_t m) {
     return s;
 }
 
-static bool any_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+tidei_place tidei_expr_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
     for (size_t i = 0; i < n; i++)
-        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return true;
+        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return i + 1;
     for (size_t i = 0; dsts && i < m; i++)
-        if (!dsts[i]) return true;
-    return false;
-}
-
-/* An earlier error is left standing. */
-static OWN_FRAME tide_status refuse_null(const char *op) {
-    tidei_operand none;
-    return tidei_operand_get(NULL, op, &none);
+        if (!dsts[i]) return TIDEI_DESTINATION(i);
+    return 0;
 }
 
 static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
@@ -588,7 +580,8 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
     for (size_t i = 0; i < m; i++) r.made[i] = NULL;
-    if (any_null(args, n, dsts, m)) return refuse_null(op);
+    tidei_place null = tidei_expr_null(args, n, dsts, m);
+    if (tidei_unlikely(null)) return tidei_null_array(op, null);
     s = steps(&r, n, m);
     if (s != TIDE_OK) {
         for (size_t i = 0; i < m; i++)

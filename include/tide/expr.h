@@ -23,7 +23,7 @@ TIDE_API void tide_expr_release(tide_expr *e);
 
 /* Applies it to n arguments; n must be its number of parameters. The first form wants exactly one result. Results are
 ** allocated on the caller's current stream, may collect, and are ordered after all earlier writes of the operands. A
-** NULL array among the arguments gives NULL (TIDE_E_INVALID if no earlier error stands). */
+** NULL array among the arguments: tide/base.h. */
 TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
 TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs,
                                                     size_t m);

@@ -5,7 +5,7 @@
 ** new row-major arrays out, on the caller's current stream; inputs are left as they are but where a function says that it
 ** updates one. Types: f32, f64, c64, c128 are computed in; bool and integers as f64 where they meet no float; f16 and bf16 are TIDE_E_DTYPE (tide_cast
 ** them). Operands of two types promote as everywhere. Dimensions of length 0 are legal: results have the shape that follows, a
-** determinant of nothing is 1. NULL in gives NULL out, or in functions with several results the earlier error's status. Results
+** determinant of nothing is 1. NULL in: tide/base.h. Results
 ** through pointers are written together, at success; each may be NULL where it is not wanted, but not all (TIDE_E_INVALID). All may
 ** collect; workspaces come from the device's pool, and library handles give way when memory is short.
 ** What fails in one matrix of a batch fails the call, and the message names the first such matrix by its index in the batch:
