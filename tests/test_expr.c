@@ -265,8 +265,75 @@ static void test_fold_types(void **state) {
     assert_true(strstr(tide_last_error()->message, "axis") != NULL);
     assert_null(tide_sum(i8, (int[]){0, -1}, 2, 0));
     assert_error(TIDE_E_SHAPE, "axis 0 stands twice");
-    assert_null(tide_sum(i8, (int[]){0}, 0, 0));
-    assert_error(TIDE_E_INVALID, "NULL stands for all");
+    assert_null(tide_sum(i8, (int[]){0}, -1, 0));
+    assert_error(TIDE_E_INVALID, "-1 axes are given");
+    tide_clear_error();
+}
+
+/* The type that fold f gives for t, and -1 where it is not offered. */
+static int type_of_fold(int f, int t) {
+    bool whole = t <= TIDE_U64, real = t < TIDE_C64, is_unsigned = t >= TIDE_U8 && t <= TIDE_U64;
+    switch (f) {
+    case TIDEI_FOLD_SUM:
+    case TIDEI_FOLD_PROD: return !whole ? t : is_unsigned ? TIDE_U64 : TIDE_I64;
+    case TIDEI_FOLD_MEAN: return whole ? TIDE_F64 : t;
+    case TIDEI_FOLD_ANY:
+    case TIDEI_FOLD_ALL: return TIDE_BOOL;
+    default: return real ? t : -1;
+    }
+}
+
+/* Over no axes each element is folded by itself: it stays as it is, in the fold's type, in any rank
+** and of no elements too. */
+static void test_no_axes(void **state) {
+    static const char *const names[] = {"", "sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "mean"};
+    const double v[] = {0, 1, -0.0, 1, 1, 0};
+    const int64_t eight[] = {1, 1, 3, 1, 1, 1, 2, 1};
+    int none = 0;
+    (void)state;
+    for (int f = TIDEI_FOLD_SUM; f <= TIDEI_FOLD_MEAN; f++)
+        for (int t = 0; t < TIDE_DTYPE_COUNT; t++) {
+            char text[64];
+            bool arg = f == TIDEI_FOLD_ARGMIN || f == TIDEI_FOLD_ARGMAX;
+            snprintf(text, sizeof text, "(x) -> %s(x, axis=(), keepdims=true)", names[f]);
+            tide_array *x = array(t, 8, eight, v), *turned = tide_transpose(x, NULL);
+            tide_array *made[] = {fold_fns[f](turned, &none, 0, 0), fold_fns[f](turned, &none, 0, 1),
+                                  tide_map(rt, text, turned)};
+            int want = type_of_fold(f, t);
+            for (size_t i = 0; i < TIDEI_COUNT(made); i++) {
+                if (arg || want < 0) {
+                    assert_null(made[i]);
+                    continue;
+                }
+                tide_array *cast = tide_cast(turned, want);
+                unsigned char got[96], same[96];
+                size_t bytes = 6 * tide_dtype_size(want);
+                assert_array(made[i]);
+                assert_int_equal(tide_array_dtype(made[i]), want);
+                assert_int_equal(tide_ndim(made[i]), 8);
+                for (int d = 0; d < 8; d++) assert_int_equal(tide_dim(made[i], d), eight[7 - d]);
+                assert_ok(tide_to_host(made[i], got, bytes));
+                assert_ok(tide_to_host(cast, same, bytes));
+                assert_memory_equal(got, same, bytes); /* bit by bit: -0.0 stays */
+            }
+        }
+    tide_array *empty = tide_empty(rt, TIDE_F32, SHAPE(2, 0));
+    holds(tide_max(empty, &none, 0, 0), TIDE_F32, SHAPE(2, 0), NULL);
+    holds(tide_map(rt, "(x) -> min(x, axis=())", empty), TIDE_F32, SHAPE(2, 0), NULL);
+    holds(tide_map(rt, "(x) -> sum(x + 1, axis=()) / sum(x, axis=0)", array(TIDE_I8, SHAPE(2, 1), ITEMS(1, 3))),
+          TIDE_F64, SHAPE(2, 1), ITEMS(0.5, 1));
+    holds(tide_map(rt, "(x) -> sum(100, axis=()) * x", vector(TIDE_I8, 1, ITEMS(2))), TIDE_I64, SHAPE(1),
+          ITEMS(200));
+    tide_array *many = counting(TIDE_F64, SHAPE(5000 / 5, 4));
+    holds(tide_mean(many, NULL, 7, 0), TIDE_F64, 0, NULL,
+          ITEMS(1999.5)); /* all: a count beside NULL is not looked at */
+    assert_null(tide_argmax(many, &none, 0, 0));
+    assert_error(TIDE_E_INVALID, "argmax folds at least one axis: none is given");
+    assert_string_equal(tide_last_error()->operation, "tide_argmax");
+    assert_null(tide_map(rt, "(x) -> argmin(x, axis=())", many));
+    assert_error(TIDE_E_INVALID, "column 8: argmin folds at least one axis: none is given");
+    assert_null(tide_min(tide_zeros(rt, TIDE_C64, SHAPE(2)), &none, 0, 0));
+    assert_error(TIDE_E_DTYPE, "min is offered for bool, integers, floats, not for c64");
     tide_clear_error();
 }
 
@@ -745,3 +812,4 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, open_rt, close_rt);
 }
+        CASE(test_no_axes),

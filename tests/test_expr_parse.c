@@ -50,6 +50,7 @@ static void put_node(text *t, const tidei_ast *a, unsigned i) {
     default:
         put(t, "(%s ", tidei_fold_name(n->what)), put_node(t, a, n->a);
         for (int k = 0; k < x->n; k++) put(t, "%s%d", k ? "," : " axis=", x->axis[k]);
+        if (x->n == 0) put(t, " axis=none");
         if (x->keepdims) put(t, " keep");
     }
     put(t, ")");
@@ -152,6 +153,7 @@ static void test_calls(void **state) {
     parses("(a) -> sum(a, axis=1)", "(sum a axis=1)");
     parses("(a) -> max(a*2, axis = ( 0 , -1 ), keepdims = true)", "(max (mul a 2) axis=0,-1 keep)");
     parses("(a) -> mean(a, keepdims=false, axis=-8)", "(mean a axis=-8)");
+    parses("(a) -> any(a, axis=(), keepdims=true)", "(any a axis=none keep)");
     parses("(a) -> argmin(a) + argmax(a) + prod(a) + any(a) + all(a) + min(a)",
            "(add (add (add (add (add (argmin a) (argmax a)) (prod a)) (any a)) (all a)) (min a))");
     parses("(sum) -> sum(sum)", "(sum a)");                       /* values and functions are apart */
@@ -249,7 +251,9 @@ static void test_fold_errors(void **state) {
     fails("(a) -> sum(a, axis=1.5)", 20, "expected an axis");
     fails("(a) -> sum(a, axis=8)", 20, "an axis lies in [-8, 7]");
     fails("(a) -> sum(a, axis=-9)", 21, "an axis lies in [-8, 7]");
-    fails("(a) -> sum(a, axis=())", 21, "expected an axis");
+    fails("(a) -> sum(a, axis=(,))", 21, "expected an axis");
+    fails("(a) -> sum(a, axis=(0,))", 23, "expected an axis");
+    fails("(a) -> sum(a, axis=()", 22, "expected \",\" or \")\" but found the end");
     fails("(a) -> sum(a, axis=(1,1))", 24, "axis 1 stands twice");
     fails("(a) -> sum(a, axis=(0,1,2,3,4,5,6,7,-1))", 37, "more than 8 axes");
     fails("(a) -> sum(a, axis=1, axis=2)", 23, "axis= stands twice");

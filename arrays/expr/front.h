@@ -34,7 +34,7 @@ typedef struct tidei_ast_node {
 
 enum { TIDEI_AXES_ALL = -1, TIDEI_AXES_GIVEN = -2 };
 typedef struct tidei_axes {
-    int8_t n; /* TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    int8_t n; /* 0: none. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
     int8_t keepdims;
     int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
 } tidei_axes;
@@ -81,6 +81,15 @@ static inline unsigned tidei_class(tide_dtype t) { return 1u << tidei_rank(t); }
 _Static_assert(TIDEI_CLASS_BOOL == 1 && TIDEI_CLASS_INT == 2 && TIDEI_CLASS_FLOAT == 4 && TIDEI_CLASS_COMPLEX == 8,
                "classes are bits by rank");
 tide_dtype tidei_op_result(int op, tide_dtype t); /* the type of op's result for operands of type t */
+/* The accumulator's and the result's type for a body of type t; false where the fold is not
+** offered. */
+bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out);
+/* Why it is not: a format, for the names of the fold and of t. And over no axes, for the fold's. */
+#define TIDEI_FOLD_OFFERED "%s is offered for bool, integers, floats, not for %s"
+#define TIDEI_FOLD_NO_AXES "%s folds at least one axis: none is given"
+/* Whether the fold of one element is that element, in the fold's type: which is what over no axes
+** is done. */
+static inline bool tidei_fold_keeps(int fold) { return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX; }
 
 enum { TIDEI_OP_FOLD = 255 }; /* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
 _Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
@@ -216,7 +225,7 @@ tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name)
 
 /* The axes of a named reduction. */
 typedef struct tidei_given_axes {
-    const int *axes; /* NULL: all */
+    const int *axes; /* NULL: all; else there is at least one */
     int n, keepdims;
 } tidei_given_axes;
 

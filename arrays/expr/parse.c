@@ -407,8 +407,10 @@ static bool axis_value(parser *p, int8_t *out) {
 }
 
 static bool axis_list(parser *p, tidei_axes *x) {
+    token after;
     x->n = 0;
     if (p->tok.kind != '(') return axis_value(p, &x->axis[x->n++]);
+    if (lex(p, p->tok.end, &after) && after.kind == ')') return next(p) && next(p); /* none */
     do {
         if (!next(p)) return false;
         if (x->n == TIDE_MAX_RANK) return BAD(p, p->tok.at, "more than %d axes", TIDE_MAX_RANK);

@@ -188,9 +188,6 @@ static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsi
     if (x->n == TIDEI_AXES_GIVEN) {
         *keepdims = r->given->keepdims != 0;
         if (r->given->axes) {
-            if (r->given->n <= 0)
-                return tidei_fail(TIDE_E_INVALID, r->op, "%d axes are given: NULL stands for all of them",
-                                  r->given->n);
             for (int i = 0; i < r->given->n && s == TIDE_OK; i++)
                 s = fold_axis(r, v, r->given->axes[i], ndim, folded);
             return s;

@@ -258,8 +258,7 @@ static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_
 
 /* ---- folds ---- */
 
-/* The accumulator's and the result's type for a body of type t; false where the fold is not offered. */
-static bool fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) {
+bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) {
     int rank = tidei_rank(t);
     bool half = t == TIDE_F16 || t == TIDE_BF16;
     *acc = half ? TIDE_F32 : t;
@@ -284,11 +283,17 @@ static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
     value body = b->values[n->a];
     tide_dtype acc, res;
     uint16_t id;
-    if (!fold_types(n->what, body.dtype, &acc, &res))
-        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, "%s is offered for bool, integers, floats, not for %s",
-                              tidei_fold_name(n->what), tide_dtype_name(body.dtype));
-    tide_status s = to_node(b, body, acc, n->at, &id);
-    if (s == TIDE_OK) *out = strong(b, (tidei_gnode){TIDEI_OP_FOLD, (uint8_t)res, id, n->b, n->what, n->at});
+    bool none = b->ast->folds[n->b].n == 0;
+    if (!tidei_fold_types(n->what, body.dtype, &acc, &res))
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, TIDEI_FOLD_OFFERED, tidei_fold_name(n->what),
+                              tide_dtype_name(body.dtype));
+    if (none && !tidei_fold_keeps(n->what))
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_INVALID, TIDEI_FOLD_NO_AXES, tidei_fold_name(n->what));
+    tide_status s = to_node(b, body, none ? res : acc, n->at, &id);
+    if (s == TIDE_OK && none)
+        *out = (value){false, (uint8_t)res, id}; /* strong, as what a fold gives is */
+    else if (s == TIDE_OK)
+        *out = strong(b, (tidei_gnode){TIDEI_OP_FOLD, (uint8_t)res, id, n->b, n->what, n->at});
     return s;
 }
 
