@@ -179,6 +179,56 @@ static void test_numbers_alone(void **state) {
     assert_true(big.kind == TIDE_ARG_UINT && big.value.u == UINT64_MAX);
 }
 
+/* The same numbers, a NaN's sign and payload apart. */
+static void same_numbers(tide_array *a, tide_array *b, const char *what) {
+    double x[512], y[512]; /* parts */
+    assert_array(a);
+    assert_array(b);
+    size_t n = 2 * (size_t)tide_size(a);
+    assert_true(n <= TIDEI_COUNT(x) && tide_size(b) == tide_size(a));
+    assert_int_equal(tide_array_dtype(a), tide_array_dtype(b));
+    assert_ok(tide_to_host(tide_cast(a, TIDE_C128), x, n * sizeof *x));
+    assert_ok(tide_to_host(tide_cast(b, TIDE_C128), y, n * sizeof *y));
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(isnan(x[i]) && isnan(y[i])))
+            fail_msg("%s: part %zu is %.17g, not %.17g", what, i, x[i], y[i]);
+}
+
+/* Written powers are products, of complex numbers too, with whatever a product makes of
+** infinities. */
+static void test_written_powers(void **state) {
+    static const double parts[] = {0, -0.0, 1, -2.5, 1e-30, 3e200, INFINITY, -INFINITY, NAN};
+    enum { N = TIDEI_COUNT(parts) };
+    double z[2 * N * N];
+    int64_t n = N * N;
+    (void)state;
+    for (int i = 0; i < N * N; i++) z[2 * i] = parts[i / N], z[2 * i + 1] = parts[i % N];
+    tide_array *wide = tide_from_host(rt, TIDE_C128, 1, &n, z);
+    for (int t = TIDE_I8; t < TIDE_DTYPE_COUNT; t++) {
+        tide_array *x = t < TIDE_C64 ? tide_cast(vector(TIDE_F64, N, parts), t) : tide_cast(wide, t);
+        tide_array *two = tide_mul(x, x), *three = tide_mul(two, x), *four = tide_mul(two, two);
+        same_numbers(tide_map(rt, "(z) -> z**2", x), two, "z**2");
+        same_numbers(tide_map(rt, "(z) -> z**3", x), three, "z**3");
+        same_numbers(tide_map(rt, "(z) -> z**4", x), four, "z**4");
+        same_numbers(tide_map(rt, "(z) -> z**(1 + 1)", x), two, "z**(1 + 1)");
+    }
+    tide_arg v;
+    assert_ok(tide_item(tide_map_args(rt, "() -> (1 + 2i)**3", NULL, 0), &v));
+    assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == -11 && v.value.c[1] == -2);
+    assert_ok(tide_item(tide_map_args(rt, "(n) -> n**4", (tide_arg[]){tide_arg_complex(0, 2)}, 1), &v));
+    assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == 16 && v.value.c[1] == 0);
+    holds(tide_map_args(rt, "(n) -> n**2", (tide_arg[]){tide_arg_int(-3)}, 1), TIDE_I64, 0, NULL, ITEMS(9));
+    holds(tide_map(rt, "(x) -> x**2", vector(TIDE_BOOL, 2, ITEMS(0, 1))), TIDE_I64, SHAPE(2), ITEMS(0, 1));
+    static const char *const without[] = {"(z) -> z**5", "(z) -> z**2.0", "(z) -> z**-1", "(z) -> z**z"};
+    for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
+        assert_null(tide_map(rt, without[i], wide));
+        assert_error(TIDE_E_DTYPE, "pow is offered for integers, floats, not for c128: complex numbers have the "
+                                   "written powers 2, 3, 4");
+    }
+    assert_null(tide_map(rt, "(z, n) -> z**n", wide, 2)); /* run-time numbers shape no program */
+    tide_clear_error();
+}
+
 /* ---- folds ---- */
 
 /* A fold over the axes (bits) of a counting array of shape (3, 4, 5), the slow way; returns the rank of the result. */
@@ -792,8 +842,10 @@ int main(void) {
         CASE(test_views),
         CASE(test_empty),
         CASE(test_numbers_alone),
+        CASE(test_written_powers),
         CASE(test_folds),
         CASE(test_fold_types),
+        CASE(test_no_axes),
         CASE(test_fused_folds),
         CASE(test_fold_shapes),
         CASE(test_named),
@@ -812,4 +864,3 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, open_rt, close_rt);
 }
-        CASE(test_no_axes),

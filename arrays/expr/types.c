@@ -164,8 +164,9 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
     for (int i = 0; i < 4; i++)
         if (info->classes >> i & 1)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
-    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s", info->name, list,
-                          tide_dtype_name(t));
+    return tidei_ast_fail(
+        b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s", info->name, list, tide_dtype_name(t),
+        op == TIDEI_OP_POW && tidei_rank(t) == 3 ? ": complex numbers have the written powers 2, 3, 4" : "");
 }
 
 /* The type T that the operation computes in, by its rule. *identity: it is its operand. */
@@ -219,41 +220,51 @@ static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t
     return TIDE_OK;
 }
 
-/* x**2, x**3, x**4 with a constant exponent: products. */
-static bool small_power(builder *b, int op, const value *in, tide_dtype t, uint16_t x, uint32_t at, value *out) {
+/* The operation on operands of type t, which it is offered for. */
+static tide_status apply(builder *b, int op, value *in, tide_dtype t, uint32_t at, value *out) {
+    const tidei_op_info *info = &tidei_op_infos[op];
+    uint16_t ids[3] = {0};
+    tide_status s = TIDE_OK;
+    bool all_weak = true;
+    for (int i = 0; i < info->arity; i++) all_weak &= in[i].weak;
+    if (all_weak) return weak_op(b, op, in, t, at, out);
+    if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1) s = natural(b, in[1], at);
+    for (int i = 0; i < info->arity && s == TIDE_OK; i++)
+        s = to_node(b, in[i], info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t, at, &ids[i]);
+    if (s == TIDE_OK)
+        *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
+    return s;
+}
+
+/* The exponent of x**2, x**3 or x**4 where it is written; else 0. */
+static int written_power(const builder *b, int op, const value *in) {
+    if (op != TIDEI_OP_POW || !in[1].weak) return 0;
     const tidei_weak *w = &b->g.weaks[in[1].id];
-    tidei_gnode square = {.op = TIDEI_OP_SQUARE, .dtype = (uint8_t)t, .a = x, .at = at};
-    if (op != TIDEI_OP_POW || !in[1].weak || !w->constant || w->value.kind != TIDE_ARG_INT) return false;
-    int64_t n = w->value.value.i;
-    if (n < 2 || n > 4) return false;
-    *out = strong(b, square);
-    if (n == 3) *out = strong(b, (tidei_gnode){TIDEI_OP_MUL, (uint8_t)t, out->id, x, 0, at});
-    if (n == 4) square.a = out->id, *out = strong(b, square);
-    return true;
+    bool small = w->constant && w->value.kind == TIDE_ARG_INT && w->value.value.i >= 2 && w->value.value.i <= 4;
+    return small ? (int)w->value.value.i : 0;
+}
+
+/* As products, which complex numbers have too. */
+static tide_status power_by_products(builder *b, int n, const value *in, uint32_t at, value *out) {
+    tide_dtype t;
+    tide_status s = common(b, in, 0, 2, at, &t);
+    if (s == TIDE_OK) s = apply(b, TIDEI_OP_SQUARE, (value[]){in[0]}, t, at, out);
+    if (s == TIDE_OK && n == 3) s = apply(b, TIDEI_OP_MUL, (value[]){*out, in[0]}, t, at, out);
+    if (s == TIDE_OK && n == 4) s = apply(b, TIDEI_OP_SQUARE, (value[]){*out}, t, at, out);
+    return s;
 }
 
 static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_t at, value *out) {
-    const tidei_op_info *info = &tidei_op_infos[op];
     value in[3];
-    uint16_t ids[3] = {0};
-    bool all_weak = true, identity = false;
+    bool identity = false;
     tide_dtype t = TIDE_BOOL;
-    for (int i = 0; i < info->arity; i++) {
-        in[i] = b->values[operands[i]];
-        all_weak &= in[i].weak;
-    }
+    for (int i = 0; i < tidei_op_infos[op].arity; i++) in[i] = b->values[operands[i]];
+    int n = written_power(b, op, in);
+    if (n) return power_by_products(b, n, in, at, out);
     tide_status s = operand_type(b, op, in, at, &t, &identity);
     if (s != TIDE_OK) return s;
     if (identity) return *out = in[0], TIDE_OK;
-    if (all_weak) return weak_op(b, op, in, t, at, out);
-    if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1 && (s = natural(b, in[1], at)) != TIDE_OK) return s;
-    for (int i = 0; i < info->arity; i++) {
-        tide_dtype want = info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t;
-        if (i == 1 && small_power(b, op, in, t, ids[0], at, out)) return TIDE_OK;
-        if ((s = to_node(b, in[i], want, at, &ids[i])) != TIDE_OK) return s;
-    }
-    *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
-    return TIDE_OK;
+    return apply(b, op, in, t, at, out);
 }
 
 /* ---- folds ---- */
