@@ -113,8 +113,10 @@ tidei_kind tidei_dtype_kind(tide_dtype t);
 /* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. Where the standard is silent: an integer
 ** or bool with a float or complex takes that type. */
 tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out);
-/* Whether `from` may be stored into `to` without leaving its kind (bool < integers < floats < complex): assignment rule. */
-bool tidei_can_store(tide_dtype from, tide_dtype to);
+/* Why `from` is not stored as `to` without a cast, which would lose more than size or precision:
+** "signed to unsigned". NULL where it is: within a kind, and upwards (bool < unsigned < signed
+** integers < floats < complex), as NumPy's casting "same_kind". */
+const char *tidei_cast_lost(tide_dtype from, tide_dtype to);
 /* Writes `v` as one element of t (16 bytes room). TIDE_E_DTYPE if t cannot represent it (range, fraction, kind). */
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
 /* The element at p as an argument: bool, int, uint, float or complex. */

@@ -138,9 +138,10 @@ static tide_status check_target(const tidei_layout *dst, const tidei_layout *src
         return tidei_fail(TIDE_E_SHAPE, op, "shape %s does not stretch to the destination's %s",
                           tidei_shape_text(from, sizeof from, src->ndim, src->shape),
                           tidei_shape_text(to, sizeof to, dst->ndim, dst->shape));
-    if (!tidei_can_store(src->dtype, dst->dtype))
-        return tidei_fail(TIDE_E_DTYPE, op, "%s elements are not assigned to %s ones; cast them first",
-                          tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype));
+    const char *lost = tidei_cast_lost(src->dtype, dst->dtype);
+    if (lost)
+        return tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first", tide_dtype_name(src->dtype),
+                          tide_dtype_name(dst->dtype), lost);
     if (tidei_layout_repeats(dst))
         return tidei_fail(TIDE_E_INVALID, op,
                           "the destination repeats elements (it was made by tide_broadcast_to)");

@@ -85,7 +85,16 @@ tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype
     return TIDE_OK;
 }
 
-bool tidei_can_store(tide_dtype from, tide_dtype to) { return kind_rank(from) <= kind_rank(to); }
+const char *tidei_cast_lost(tide_dtype from, tide_dtype to) {
+    static const char *const lost[4][3] = {{0},
+                                           {"integer to bool", "signed to unsigned"},
+                                           {"float to bool", "float to integer"},
+                                           {"complex to bool", "complex to integer", "complex to float"}};
+    int a = kind_rank(from), b = kind_rank(to);
+    if (a != b) return a < b ? NULL : lost[a][b];
+    bool sign = tidei_dtype_kind(from) == TIDEI_KIND_INT && tidei_dtype_kind(to) == TIDEI_KIND_UINT;
+    return sign ? lost[1][1] : NULL;
+}
 
 /* ---- f16, bf16 ---- */
 

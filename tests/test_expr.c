@@ -480,7 +480,16 @@ static void test_into(void **state) {
     assert_int_equal(tide_map_into(dst, "(x) -> x", x), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "result 1 has shape (4,), its destination (2, 4)");
     assert_int_equal(tide_map_into(tide_zeros(rt, TIDE_I32, SHAPE(4)), "(x) -> x", x), TIDE_E_DTYPE);
-    assert_error(TIDE_E_DTYPE, "result 1 is f32, which is not stored as i32 without a cast");
+    assert_error(TIDE_E_DTYPE, "result 1 is f32, which is not stored as i32 without a cast: float to integer");
+    tide_array *bytes = tide_zeros(rt, TIDE_U8, SHAPE(2));
+    assert_int_equal(tide_map_into(bytes, "(x) -> x", vector(TIDE_I64, 2, ITEMS(1, -2))), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "result 1 is i64, which is not stored as u8 without a cast: signed to unsigned");
+    assert_ok(tide_map_into(bytes, "(x) -> x", vector(TIDE_U64, 2, ITEMS(1, 2)))); /* within its kind */
+    assert_ok(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", 200));         /* numbers by their value */
+    holds(bytes, TIDE_U8, SHAPE(2), ITEMS(201, 2));
+    assert_int_equal(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", -2), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
+    assert_ok(tide_map_into(tide_zeros(rt, TIDE_I8, SHAPE(2)), "(x) -> x", bytes)); /* unsigned into signed */
     assert_int_equal(tide_map_into(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL), SHAPE(4)), "(x) -> x", x),
                      TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "destination 1 is a stretched view");

@@ -338,9 +338,11 @@ static tide_status type_result(builder *b, uint32_t i, const uint8_t *dst) {
     value v = b->values[n];
     uint32_t at = b->ast->nodes[n].at;
     tide_dtype t = dst ? dst[i] : v.dtype;
-    if (!tidei_can_store(v.dtype, t))
-        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "result %u is %s, which is not stored as %s without a cast",
-                              i + 1, tide_dtype_name(v.dtype), tide_dtype_name(t));
+    const char *lost = tidei_cast_lost(v.dtype, t);
+    if (lost && !(v.weak && tidei_rank(v.dtype) <= tidei_rank(t))) /* numbers of a kind go by their values */
+        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE,
+                              "result %u is %s, which is not stored as %s without a cast: %s", i + 1,
+                              tide_dtype_name(v.dtype), tide_dtype_name(t), lost);
     return to_node(b, v, t, at, &b->g.results[i]);
 }
 

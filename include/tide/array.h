@@ -100,9 +100,10 @@ tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-majo
 /* Casts. Float to integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; complex to real is
 ** TIDE_E_DTYPE; f64 to f16, bf16, f32 rounds to nearest even. */
 TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
-/* Writes src into dst (a view, usually), broadcasting src, and casting it within its kind or to a wider one: other casts are
-** TIDE_E_DTYPE (tide_cast first), and a stretched dst (tide_broadcast_to) is TIDE_E_INVALID. Overlapping ones behave as if
-** src were copied first. */
+/* Writes src into dst (a view, usually), broadcasting src, and casting it within its kind or to a
+** wider one (bool < unsigned < signed integers < floats < complex): other casts are TIDE_E_DTYPE
+** (tide_cast first), and a stretched dst (tide_broadcast_to) is TIDE_E_INVALID. Overlapping ones
+** behave as if src were copied first. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value); /* value as in tide_full */
 /* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on another stream that comes after this

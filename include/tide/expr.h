@@ -27,9 +27,10 @@ TIDE_API void tide_expr_release(tide_expr *e);
 TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
 TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs,
                                                     size_t m);
-/* Writes the results into existing arrays (views too), whose shape must be the results' own; a value is stored in another
-** type of its kind or of a wider kind, else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused
-** before anything is written. */
+/* Writes the results into existing arrays (views too), whose shape must be the results' own; a
+** value is stored in another type as tide_assign would, and a number that no array met as in
+** tide_full; else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused before
+** anything is written. */
 TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n,
                                                     tide_array *const *dsts, size_t m);
 
