@@ -170,7 +170,15 @@ static void test_numbers_alone(void **state) {
     holds(tide_map(rt, "(a, b) -> a*b", 6, 7), TIDE_I64, 0, NULL, ITEMS(42));
     holds(tide_map(rt, "(a, b) -> a/b", 6, 4), TIDE_F64, 0, NULL, ITEMS(1.5));
     holds(tide_map(rt, "(a) -> a > 1", 2.5), TIDE_BOOL, 0, NULL, ITEMS(1));
-    holds(tide_map_args(rt, "() -> sqrt(16)", NULL, 0), TIDE_F64, 0, NULL, ITEMS(4));
+    holds(tide_map(rt, "() -> sqrt(16)"), TIDE_F64, 0, NULL, ITEMS(4));
+    holds(tide_map(rt,
+                   "(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> a + b*c - d + e + f + g + h + i + j + k"
+                   " + l + m + n + o*p",
+                   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16),
+          TIDE_I64, 0, NULL, ITEMS(338));
+    tide_array *one = tide_zeros(rt, TIDE_I64, 0, NULL);
+    assert_ok(tide_map_into(one, "() -> 7"));
+    holds(one, TIDE_I64, 0, NULL, ITEMS(7));
     holds(tide_map(rt, "(a) -> f32(a) + f32(a)", 0.5), TIDE_F32, 0, NULL, ITEMS(1));
     holds(tide_map(rt, "(a) -> sum(a, keepdims=true)", 3), TIDE_I64, 0, NULL, ITEMS(3));
     holds(tide_map(rt, "(a) -> argmax(a)", 3), TIDE_I64, 0, NULL, ITEMS(0));
