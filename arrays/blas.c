@@ -454,6 +454,26 @@ static tide_array *summed(const call *c, tidei_blas_routine routine, tide_dtype 
     return made;
 }
 
+/* Of integers, and of bool with them: in their common type, where it wraps. */
+static tide_array *dot_of_integers(const call *c, tide_array *x, tide_array *y) {
+#define DOT(t) "(x, y) -> " t "(sum(x*y, axis=-1))"
+    static const char *const texts[] = {
+        [TIDE_I8] = DOT("i8"), [TIDE_I16] = DOT("i16"), [TIDE_I32] = DOT("i32"), [TIDE_I64] = DOT("i64"),
+        [TIDE_U8] = DOT("u8"), [TIDE_U16] = DOT("u16"), [TIDE_U32] = DOT("u32"), [TIDE_U64] = DOT("u64")};
+#undef DOT
+    const tide_arg args[] = {tide_arg_array(x), tide_arg_array(y)};
+    tide_array *made = NULL;
+    tide_dtype t;
+    if (tidei_promote(c->x[0].lay.dtype, c->x[1].lay.dtype, c->op, &t) != TIDE_OK) return NULL;
+    if (t == TIDE_BOOL)
+        tidei_fail(TIDE_E_DTYPE, c->op, "bool has no product; cast one of the operands to a number type");
+    else
+        (void)tidei_expr_map(c->rt, texts[t], c->op, args, 2, &made, NULL); /* NULL then */
+    return made;
+}
+
+static bool is_integer(const tidei_operand *o) { return o->lay.dtype <= TIDE_U64; }
+
 tide_array *tide_dot(tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_dot");
     static const signature takes = {"tide_dot", 2, {"x", "y"}, {1, 1}, {1, 2}};
@@ -463,6 +483,8 @@ tide_array *tide_dot(tide_array *x, tide_array *y) {
     if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (dim(&c, 0, 0) != dim(&c, 1, 0))
         (void)differ(&c, 0, 1, "the lengths", dim(&c, 0, 0), dim(&c, 1, 0));
+    else if (is_integer(&c.x[0]) && is_integer(&c.x[1]))
+        made = dot_of_integers(&c, x, y);
     else if (join_batches(&c, 0) == TIDE_OK)
         made = summed(&c, TIDEI_DOT, c.dtype);
     let_go(&c);

@@ -38,7 +38,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_ger(tide_arg alpha, tide_array *x, tide
                                              tide_array *a); /* a += alpha x y^T: (..., m), (..., n), (..., m, n) */
 TIDE_API TIDE_NODISCARD tide_status tide_axpy(tide_arg alpha, tide_array *x,
                                               tide_array *y); /* y += alpha x: any shapes, x broadcasts to y's */
-/* sum(conj(x) * y) over the last axis, the axes before it broadcast: the array API's vecdot. */
+/* sum(conj(x) * y) over the last axis, the axes before it broadcast: the array API's vecdot. Of
+** integers in their common type, where it wraps, as tide_matmul; of bool alone TIDE_E_DTYPE. */
 TIDE_API tide_array *tide_dot(tide_array *x, tide_array *y);
 /* sqrt(sum(|x|^2)) over the last axis, without overflow or underflow on the way; real. */
 TIDE_API tide_array *tide_nrm2(tide_array *x);
