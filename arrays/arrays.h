@@ -148,6 +148,7 @@ void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
 bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
 bool tidei_layout_same(const tidei_layout *a,
                        const tidei_layout *b); /* every element lies where the other's does */
+#define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
 /* Broadcasts b's shape into shape/ndim (start with ndim 0); room for TIDE_MAX_RANK. TIDE_E_SHAPE names both shapes and the axis;
 ** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);

@@ -124,6 +124,8 @@ static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_vi
     if (!reachable(o))
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
                           "the array is in device memory, which the host does not reach: " REMEDIES);
+    if (mode & TIDEI_WRITE && tidei_layout_repeats(&o->lay))
+        return tidei_fail(TIDE_E_INVALID, op, "the array is " TIDEI_STRETCHED);
     host_use *u = tidei_host_alloc(o->rt, sizeof *u);
     if (!u) return tidei_fail_host_memory(op, sizeof *u);
     u->o = *o;

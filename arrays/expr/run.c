@@ -276,8 +276,7 @@ static tide_status check_destination(const run *r, unsigned i, const shape *s) {
                           tidei_shape_text(want, sizeof want, s->ndim, s->dim),
                           tidei_shape_text(got, sizeof got, l->ndim, l->shape));
     if (tidei_layout_repeats(l))
-        return tidei_fail(TIDE_E_INVALID, r->op,
-                          "destination %u is a stretched view: several of its elements lie in one place", i + 1);
+        return tidei_fail(TIDE_E_INVALID, r->op, "destination %u is " TIDEI_STRETCHED, i + 1);
     return TIDE_OK;
 }
 
