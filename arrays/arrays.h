@@ -134,6 +134,8 @@ uint16_t tidei_f64_to_bf16(double d);
 tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out);
 /* The rules of tidei_layout_make for a shape alone. */
 tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
+/* The same for a view, which takes no memory: a shape that no array can have is TIDE_E_SHAPE. */
+tide_status tidei_view_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
 /* memcmp is a call, which for the few dimensions of most shapes costs more than they do. */
 static inline bool tidei_same_dims(int ndim, const int64_t *a, const int64_t *b) {
@@ -146,9 +148,9 @@ bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
                          int64_t *hi);            /* element offsets touched: [lo, hi); equal if empty */
 bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
+#define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
 bool tidei_layout_same(const tidei_layout *a,
                        const tidei_layout *b); /* every element lies where the other's does */
-#define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
 /* Broadcasts b's shape into shape/ndim (start with ndim 0); room for TIDE_MAX_RANK. TIDE_E_SHAPE names both shapes and the axis;
 ** TIDE_E_NOMEM when the elements overflow. */
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op);

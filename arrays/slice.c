@@ -220,7 +220,7 @@ tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *
         return tidei_fail(TIDE_E_SHAPE, op, "%s with %" PRId64 " element%s does not reshape to %s",
                           tidei_shape_text(from, sizeof from, l->ndim, l->shape), size, size == 1 ? "" : "s",
                           tidei_shape_text(to, sizeof to, ndim, shape));
-    return tidei_shape_check(l->dtype, ndim, out, op);
+    return tidei_view_shape_check(l->dtype, ndim, out, op);
 }
 
 bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {

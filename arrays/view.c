@@ -81,13 +81,13 @@ tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape) {
 static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {
     char from[192], to[192];
     int n = ndim;
-    tide_status s = tidei_shape_check(l->dtype, ndim, shape, "tide_broadcast_to");
+    tide_status s = tidei_view_shape_check(l->dtype, ndim, shape, "tide_broadcast_to");
     if (s != TIDE_OK) return s;
     *out = (tidei_layout){.dtype = l->dtype, .ndim = ndim, .offset = l->offset};
     if (ndim) memcpy(out->shape, shape, (size_t)ndim * sizeof *shape);
     s = tidei_broadcast(&n, out->shape, l, "tide_broadcast_to");
-    if (s != TIDE_OK) return s;
-    if (n != ndim || (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
+    if (s != TIDE_OK && s != TIDE_E_NOMEM) return s;
+    if (s != TIDE_OK || n != ndim || (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
         return tidei_fail(TIDE_E_SHAPE, "tide_broadcast_to", "shape %s does not stretch to %s",
                           tidei_shape_text(from, sizeof from, l->ndim, l->shape),
                           tidei_shape_text(to, sizeof to, ndim, shape));

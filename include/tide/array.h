@@ -89,6 +89,8 @@ TIDE_API tide_array *tide_slice(tide_array *a, const char *text);
 TIDE_API tide_array *tide_transpose(tide_array *a, const int *perm); /* perm NULL: axes reversed */
 /* One entry may be -1. A view where strides allow it, else a copy. */
 TIDE_API tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape);
+/* Stretches axes of length 1, and adds axes in front. A shape of 2^63 bytes or more is
+** TIDE_E_SHAPE. */
 TIDE_API tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape);
 TIDE_API tide_array *tide_expand_dims(tide_array *a, int axis);
 TIDE_API tide_array *tide_squeeze(tide_array *a, int axis); /* the axis must have length 1 */
