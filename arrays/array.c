@@ -150,7 +150,8 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
         if (wide) start /= 2, step /= 2;
         memcpy(c.scalars[0], &start, sizeof start);
         memcpy(c.scalars[1], &step, sizeof step);
-    } else { /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+    } else {                                /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+        if (o->lay.shape[0] == 1) step = 0; /* it is not taken, and need not fit */
         uint64_t from = start < 0 ? 0 - (uint64_t)-start : (uint64_t)start,
                  by = step < 0 ? 0 - (uint64_t)-step : (uint64_t)step;
         memcpy(c.scalars[0], &from, sizeof from);
