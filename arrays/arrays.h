@@ -119,6 +119,9 @@ tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype
 const char *tidei_cast_lost(tide_dtype from, tide_dtype to);
 /* Writes `v` as one element of t (16 bytes room). TIDE_E_DTYPE if t cannot represent it (range, fraction, kind). */
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
+/* Where a number of t's kind, or of a narrower one, lies: 0 where t's range has it, 1 above that, -1 below. NaN and infinities
+** are in the range of floats; of a complex number that is out of it, either. */
+int tidei_beyond(const tide_arg *v, tide_dtype t);
 /* The element at p as an argument: bool, int, uint, float or complex. */
 tide_arg tidei_decode(const void *p, tide_dtype t);
 /* f16 and bf16 <-> f32, f64: round once, to nearest even. */

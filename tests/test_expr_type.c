@@ -16,7 +16,7 @@ static bool graph(const char *source, const uint8_t *sig, const uint8_t *dst, ti
     tidei_ast a;
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
         fail_msg("%s: %s", source, tide_last_error()->message);
-    bool fine = tidei_graph_build(NULL, &a, sig, dst, g) == TIDE_OK;
+    bool fine = tidei_graph_build(NULL, &a, sig, dst, NULL, g) == TIDE_OK;
     tidei_ast_free(NULL, &a);
     return fine;
 }

@@ -1,7 +1,8 @@
 /* front.h: what the files of the front end share: the parsed expression, its typed graph, its plan.
 **
 **   parse.c    text -> tidei_ast        once an expression; knows nothing of types
-**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers
+**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers;
+**                                       once more where numbers of the call are compared that a type's range lacks
 **   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
 **   run.c      plan -> calls            every time: shapes, results, temporaries
 **   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table of them
@@ -114,17 +115,26 @@ typedef struct tidei_weak {
 
 #define TIDEI_WEAK_SLOTS_MAX 256 /* numbers computed at each call; they live on the stack, 6 KiB */
 
+/* A number that each call computes anew is compared with elements in this type. A type's range may lack the number, and no
+** number of the type compares as it does: there the comparison is another one, in a graph of its own. */
+typedef struct tidei_limit {
+    uint16_t weak; /* UINT16_MAX: no result needs it */
+    uint8_t dtype;
+} tidei_limit;
+
 /* Only what the results need; one node a distinct value. */
 typedef struct tidei_graph {
-    uint32_t nnodes, nweaks, nslots;
+    uint32_t nnodes, nweaks, nslots, nlimits;
     tidei_gnode *nodes;
     tidei_weak *weaks;
+    tidei_limit *limits;
     uint16_t results[TIDE_MAX_RESULTS]; /* nodes */
 } tidei_graph;
 
-/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as. */
+/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as; beyond[i]: where the number of
+** limit i lies (tidei_beyond). NULL: each within its type's range. The limits are the same wherever they lie. */
 tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              tidei_graph *out);
+                              const int8_t *beyond, tidei_graph *out);
 void tidei_graph_free(tidei_runtime *rt, tidei_graph *g);
 int tidei_gnode_operands(const tidei_gnode *n); /* how many of a, b, c are nodes */
 
@@ -163,6 +173,8 @@ typedef struct tidei_plan {
     struct tidei_plan *next;
     bool into;
     uint8_t sig[TIDEI_SIG_MAX]; /* of the parameters; with `into` then those of the destinations */
+    int8_t *beyond;             /* where the numbers of the limits lie; NULL: within, each of them */
+    _Atomic(struct tidei_plan *) others; /* of the same signature, with numbers that lie elsewhere */
     tidei_graph graph;
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
     uint32_t nstored;
@@ -177,9 +189,9 @@ typedef struct tidei_plan {
     _Atomic(tidei_group *) groups;
 } tidei_plan;
 
-/* `into`: sig goes on with the destinations' types. */
+/* `into`: sig goes on with the destinations' types. `beyond`: of nlimits numbers, or NULL. */
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
-                             tidei_plan **out);
+                             const int8_t *beyond, uint32_t nlimits, tidei_plan **out);
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
 /* The pass for these results (bits). Lock-free when it exists. */
 tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,

@@ -509,7 +509,7 @@ static tide_status get_plan(run *r) {
     tidei_plan *head = atomic_load_explicit(&r->e->plans, memory_order_acquire), *mine;
     r->plan = find_plan(head, r->sig, into, n);
     if (r->plan) return TIDE_OK;
-    tide_status s = tidei_plan_build(r->rt, r->ast, r->sig, into, &mine);
+    tide_status s = tidei_plan_build(r->rt, r->ast, r->sig, into, NULL, 0, &mine);
     if (s != TIDE_OK) return s;
     for (;;) { /* another thread may have made it meanwhile */
         mine->next = head;
@@ -520,11 +520,53 @@ static tide_status get_plan(run *r) {
     }
 }
 
+/* Where the numbers of the limits lie; returns whether any is not within its type's range. */
+static bool find_beyond(const run *r, int8_t *out) {
+    const tidei_graph *g = &r->plan->graph;
+    bool any = false;
+    for (uint32_t i = 0; i < g->nlimits; i++) {
+        const tidei_limit *l = &g->limits[i];
+        out[i] = l->weak == UINT16_MAX ? 0 : (int8_t)tidei_beyond(number(r, l->weak), l->dtype);
+        any |= out[i] != 0;
+    }
+    return any;
+}
+
+static tidei_plan *find_other(tidei_plan *p, const int8_t *beyond, size_t n) {
+    while (p && memcmp(p->beyond, beyond, n) != 0) p = p->next;
+    return p;
+}
+
+/* The plan for numbers that lie there instead; made at its first use. */
+static tide_status get_other(run *r, const int8_t *beyond) {
+    tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire), *mine;
+    uint32_t n = base->graph.nlimits;
+    r->plan = find_other(head, beyond, n);
+    if (r->plan) return TIDE_OK;
+    tide_status s = tidei_plan_build(r->rt, r->ast, base->sig, base->into, beyond, n, &mine);
+    if (s != TIDE_OK) return s;
+    for (;;) { /* another thread may have made it meanwhile */
+        mine->next = head;
+        if (atomic_compare_exchange_weak(&base->others, &head, mine)) return r->plan = mine, TIDE_OK;
+        if (!(r->plan = find_other(head, beyond, n))) continue;
+        tidei_plan_free(r->rt, mine);
+        return TIDE_OK;
+    }
+}
+
 static tide_status compute(run *r) {
-    r->stored = ROOM(tidei_operand, r->plan->nstored);
-    if (r->plan->nstored) memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = compute_numbers(r);
+    if (r->plan->graph.nlimits && s == TIDE_OK) {
+        int8_t *beyond = ROOM(int8_t, r->plan->graph.nlimits);
+        if (tidei_unlikely(find_beyond(r, beyond)) && (s = get_other(r, beyond)) == TIDE_OK) {
+            r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
+            s = compute_numbers(r);
+        }
+    }
+    if (s != TIDE_OK) return s;
+    r->stored = ROOM(tidei_operand, r->plan->nstored);
+    if (r->plan->nstored) memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     if (s == TIDE_OK && r->dsts && r->ast->nresults > 1 && r->plan->nstored) s = rehearse(r);
     if (s == TIDE_OK) s = run_all_stored(r);
     if (s == TIDE_OK) s = run_results(r);

@@ -21,6 +21,7 @@ typedef struct builder {
     const tidei_ast *ast;
     tidei_graph g;
     value *values; /* of the ast's nodes */
+    const int8_t *beyond;
     uint16_t *table;
     uint32_t slots; /* of the table; a power of two */
     uint32_t node_cap, weak_cap;
@@ -254,6 +255,48 @@ static tide_status power_by_products(builder *b, int n, const value *in, uint32_
     return s;
 }
 
+/* ---- comparisons with numbers ---- */
+
+/* Where number v lies beside the range of t: of a constant once and for all, of another one as the builder is told. */
+static int beyond_of(builder *b, value v, tide_dtype t) {
+    const tidei_weak *w = &b->g.weaks[v.id];
+    if (w->constant) return tidei_beyond(&w->value, t);
+    if (t == TIDE_BOOL || t == TIDE_F64 || t == TIDE_C128) return 0;
+    uint32_t i = 0;
+    while (i < b->g.nlimits && !(b->g.limits[i].weak == v.id && b->g.limits[i].dtype == t)) i++;
+    if (i == b->g.nlimits) b->g.limits[b->g.nlimits++] = (tidei_limit){v.id, (uint8_t)t};
+    return b->beyond ? b->beyond[i] : 0;
+}
+
+/* x op n, for a finite n above all that t has, or below. */
+static tide_status compare_beyond(builder *b, int op, value x, bool above, tide_dtype t, uint32_t at, value *out) {
+    const double inf = __builtin_inf();
+    bool holds = op == TIDEI_OP_NE || (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE
+                                             : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
+    if (tidei_rank(t) < 2) /* all elements alike */
+        return apply(b, holds ? TIDEI_OP_EQ : TIDEI_OP_NE, (value[]){x, x}, x.dtype, at, out);
+    if (op == TIDEI_OP_EQ || op == TIDEI_OP_NE)
+        return apply(b, op, (value[]){x, constant(b, tide_arg_float(__builtin_nan("")), at)}, t, at, out);
+    /* Infinities lie beyond n, and NaN compares with nothing. */
+    static const uint8_t as[2][2] = {{TIDEI_OP_GT, TIDEI_OP_LE}, {TIDEI_OP_GE, TIDEI_OP_LT}};
+    bool less = op == TIDEI_OP_LT || op == TIDEI_OP_LE;
+    return apply(b, as[above][less], (value[]){x, constant(b, tide_arg_float(above ? inf : -inf), at)}, t, at, out);
+}
+
+static int turned(int op) {
+    switch (op) {
+    case TIDEI_OP_LT: return TIDEI_OP_GT;
+    case TIDEI_OP_LE: return TIDEI_OP_GE;
+    case TIDEI_OP_GT: return TIDEI_OP_LT;
+    case TIDEI_OP_GE: return TIDEI_OP_LE;
+    default: return op;
+    }
+}
+
+static bool is_comparison(int op) {
+    return tidei_op_infos[op].rule == TIDEI_RULE_COMPARE || tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ;
+}
+
 static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_t at, value *out) {
     value in[3];
     bool identity = false;
@@ -264,6 +307,11 @@ static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_
     tide_status s = operand_type(b, op, in, at, &t, &identity);
     if (s != TIDE_OK) return s;
     if (identity) return *out = in[0], TIDE_OK;
+    if (is_comparison(op) && in[0].weak != in[1].weak) {
+        bool left = in[0].weak; /* the number */
+        int side = beyond_of(b, in[left ? 0 : 1], t);
+        if (side) return compare_beyond(b, left ? turned(op) : op, in[left], side > 0, t, at, out);
+    }
     return apply(b, op, in, t, at, out);
 }
 
@@ -398,6 +446,7 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     g->nweaks = kept;
     for (uint32_t i = 0; i < g->nnodes; i++)
         if (g->nodes[i].op == TIDEI_OP_SCALAR) g->nodes[i].a = map[g->nodes[i].a];
+    for (uint32_t i = 0; i < g->nlimits; i++) g->limits[i].weak = map[g->limits[i].weak];
 }
 
 static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
@@ -417,31 +466,35 @@ static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
 
 /* The graph alone, in a block of its own size. */
 static tide_status keep_graph(tidei_runtime *rt, const builder *b, tidei_graph *out) {
-    size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode);
-    char *block = tidei_host_alloc(rt, weaks + nodes);
-    if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes);
+    size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode),
+           limits = b->g.nlimits * sizeof(tidei_limit);
+    char *block = tidei_host_alloc(rt, weaks + nodes + limits);
+    if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes + limits);
     *out = b->g;
     out->weaks = (tidei_weak *)block;
     out->nodes = (tidei_gnode *)(block + weaks);
+    out->limits = (tidei_limit *)(block + weaks + nodes);
     if (weaks) memcpy(out->weaks, b->g.weaks, weaks);
     memcpy(out->nodes, b->g.nodes, nodes);
+    if (limits) memcpy(out->limits, b->g.limits, limits);
     return TIDE_OK;
 }
 
 tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              tidei_graph *out) {
-    builder b = {.ast = ast, .slots = 64};
+                              const int8_t *beyond, tidei_graph *out) {
+    builder b = {.ast = ast, .beyond = beyond, .slots = 64};
     b.node_cap = ast->nnodes * NODES_PER_AST + 2 * TIDE_MAX_RESULTS;
     b.weak_cap = ast->nnodes * WEAKS_PER_AST + 2 * TIDE_MAX_RESULTS;
     while (b.slots < 2 * b.node_cap) b.slots *= 2; /* at most half full */
     size_t bytes = b.weak_cap * sizeof *b.g.weaks + b.node_cap * sizeof *b.g.nodes +
-                   ast->nnodes * sizeof *b.values + b.slots * sizeof *b.table;
+                   ast->nnodes * (sizeof *b.values + sizeof *b.g.limits) + b.slots * sizeof *b.table;
     char *block = tidei_host_alloc(rt, bytes);
     if (!block) return tidei_fail_host_memory(ast->op, bytes);
     b.g.weaks = (tidei_weak *)block;
     b.g.nodes = (tidei_gnode *)(b.g.weaks + b.weak_cap);
     b.values = (value *)(b.g.nodes + b.node_cap);
-    b.table = (uint16_t *)(b.values + ast->nnodes);
+    b.g.limits = (tidei_limit *)(b.values + ast->nnodes); /* at most one an operation */
+    b.table = (uint16_t *)(b.g.limits + ast->nnodes);
     memset(b.table, 0xff, b.slots * sizeof *b.table); /* NONE */
     tide_status s = build(&b, sig, dst);
     if (s == TIDE_OK) s = keep_graph(rt, &b, out);
