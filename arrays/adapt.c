@@ -275,10 +275,19 @@ static tide_array *upload(tidei_runtime *rt, const tide_data *d, tide_dtype to, 
     return a;
 }
 
+/* An array of the structure, of the runtime that moves it. */
+static tide_status get_array(tidei_runtime *rt, tide_array *a, const char *name, const char *op,
+                             tidei_operand *out) {
+    tide_status s = tidei_operand_get(a, op, 3, out);
+    if (s != TIDE_OK || out->rt == rt) return s;
+    tidei_operand_put(out);
+    return tidei_fail(TIDE_E_INVALID, op, "%s belongs to another runtime", name);
+}
+
 /* A new array over the same memory, or of another type. */
-static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *op) {
+static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *name, const char *op) {
     tidei_operand o;
-    if (tidei_operand_get_of(rt, a, op, &o) != TIDE_OK) return NULL;
+    if (get_array(rt, a, name, op, &o) != TIDE_OK) return NULL;
     tide_dtype to = narrow ? tidei_narrowed(o.lay.dtype) : o.lay.dtype;
     if (to == o.lay.dtype) return tidei_array_over(rt, o.st, &o.lay, op);
     tidei_operand_put(&o);
@@ -290,7 +299,7 @@ static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow,
                              tide_data *out) {
     tide_array *a;
     if (d->array) {
-        a = again(rt, d->array, narrow, op);
+        a = again(rt, d->array, narrow, name, op);
     } else {
         tide_status s = tidei_data_check(d, name, op);
         if (s != TIDE_OK) return s;
@@ -306,9 +315,9 @@ static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow,
     return TIDE_OK;
 }
 
-static tide_status download(tidei_runtime *rt, tide_array *a, const char *op, tide_data *out) {
+static tide_status download(tidei_runtime *rt, tide_array *a, const char *name, const char *op, tide_data *out) {
     tidei_operand o;
-    tide_status s = tidei_operand_get_of(rt, a, op, &o);
+    tide_status s = get_array(rt, a, name, op, &o);
     if (s != TIDE_OK) return s;
     tide_data d = tide_data_host(o.lay.dtype, o.lay.ndim, o.lay.shape, NULL);
     size_t bytes = bytes_of(&d, d.dtype);
@@ -324,7 +333,7 @@ static tide_status download(tidei_runtime *rt, tide_array *a, const char *op, ti
 
 static tide_status to_host(tidei_runtime *rt, const tide_data *d, const char *name, const char *op,
                            tide_data *out) {
-    if (d->array) return download(rt, d->array, op, out);
+    if (d->array) return download(rt, d->array, name, op, out);
     tide_status s = tidei_data_check(d, name, op);
     if (s != TIDE_OK) return s;
     if (!d->host && bytes_of(d, d->dtype)) return no_host(name, op);

@@ -262,7 +262,8 @@ static void follow_work(tidei_batches *b) {
     bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
     for (size_t i = 0; held && i < b->outline.nleaves; i++) {
         tidei_operand o; /* of what the user has not freed */
-        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, &o) != TIDE_OK) continue;
+        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
+            continue;
         tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
         (void)tidei_order(h->up, &use, 1, OP_NEXT);
         tidei_operand_put(&o);

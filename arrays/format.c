@@ -416,7 +416,7 @@ size_t tide_format(tide_array *a, char *buf, size_t cap) {
     TIDEI_OPERATION("tide_format");
     tidei_operand o;
     picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
-    if (tidei_operand_get(a, "tide_format", &o) != TIDE_OK) return 0;
+    if (tidei_operand_get(a, "tide_format", 1, &o) != TIDE_OK) return 0;
     tide_status s = draw_operand(&o, &p, "tide_format");
     tidei_operand_put(&o);
     return s == TIDE_OK ? p.out.len : 0;

@@ -30,6 +30,11 @@ tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, cons
     return TIDE_OK;
 }
 
+tide_status tidei_view_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op) {
+    tide_status s = tidei_shape_check(t, ndim, shape, op);
+    return s == TIDE_E_NOMEM ? tidei_fail(TIDE_E_SHAPE, op, "%s", tide_last_error()->message) : s;
+}
+
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides) {
     int64_t step = 1;
     for (int i = ndim; i-- > 0;) {

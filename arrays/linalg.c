@@ -47,7 +47,7 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
     j->op = op;
     j->nheld = j->nmade = 0;
     j->wide = j->real = TIDE_F32;
-    j->status = tidei_operand_get(first, op, &j->held[0]);
+    j->status = tidei_operand_get(first, op, 1, &j->held[0]);
     if (!goes_on(j)) return;
     j->nheld = 1;
     j->rt = j->held[0].rt;
@@ -57,10 +57,10 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
     if (goes_on(j)) describe(j, &j->held[0], a, NULL);
 }
 
-void tidei_job_input(tidei_job *j, tide_array *a, tidei_input *x, bool *vector) {
+void tidei_job_input(tidei_job *j, tide_array *a, tidei_place place, tidei_input *x, bool *vector) {
     if (!goes_on(j)) return;
     tidei_operand *o = room_for(j);
-    j->status = tidei_operand_get_of(j->rt, a, j->op, o);
+    j->status = tidei_operand_get_of(j->rt, a, j->op, place, o);
     if (!goes_on(j)) return;
     j->nheld++;
     describe(j, o, x, vector);

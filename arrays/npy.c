@@ -417,7 +417,7 @@ static tide_status write_operand(const tidei_operand *o, const char *path) {
 tide_status tide_npy_write(tide_array *a, const char *path) {
     TIDEI_OPERATION("tide_npy_write");
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_npy_write", &o);
+    tide_status s = tidei_operand_get(a, "tide_npy_write", 1, &o);
     if (s != TIDE_OK) return s;
     s = path ? write_operand(&o, path) : tidei_fail(TIDE_E_INVALID, "tide_npy_write", "the path is NULL");
     tidei_operand_put(&o);

@@ -4,15 +4,38 @@
 ** the cell dead ends the array. So an operand retains the storage while the cell is kept alive, and needs the cell no more
 ** afterwards. */
 #include "arrays/arrays.h"
+#include <stdio.h>
+
+/* ---- what is wrong with an array of the call ---- */
+
+/* "argument 2", "argument 3, index 0,", "destination 1". */
+static const char *place_text(tidei_place place, char buf[64]) {
+    unsigned argument = place & 0xff;
+    size_t listed = place >> 8;
+    if (!argument)
+        snprintf(buf, 64, "destination %zu", listed);
+    else if (listed)
+        snprintf(buf, 64, "argument %u, index %zu,", argument, listed - 1);
+    else
+        snprintf(buf, 64, "argument %u", argument);
+    return buf;
+}
+
+tide_status tidei_null_array(const char *op, tidei_place place) {
+    char text[64];
+    return tidei_fail_null(op, place_text(place, text));
+}
+
+tide_status tidei_foreign_array(const char *op, tidei_place place) {
+    char text[64];
+    return tidei_fail(TIDE_E_INVALID, op, "%s belongs to another runtime", place_text(place, text));
+}
 
 /* ---- gather ---- */
 
 /* The live handle of a cell and its open runtime. */
-static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tidei_runtime **rt) {
-    if (!a) {
-        tide_status earlier = tidei_last_status();
-        return earlier != TIDE_OK ? earlier : tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
-    }
+static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h, tidei_runtime **rt) {
+    if (tidei_unlikely(!a)) return tidei_null_array(op, place);
     if (!a->hidden)
         return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
     *h = tidei_cell_handle(a);
@@ -23,15 +46,15 @@ static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tidei_
     return tidei_thread_get(*rt) ? TIDE_OK : tidei_last_status();
 }
 
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt) {
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt) {
     tidei_handle *h = NULL;
-    return enter(a, op, &h, rt);
+    return enter(a, op, place, &h, rt);
 }
 
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out) {
     tidei_handle *h = NULL;
     tidei_runtime *rt = NULL;
-    tide_status s = enter(a, op, &h, &rt);
+    tide_status s = enter(a, op, place, &h, &rt);
     if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
     *out = (tidei_operand){.rt = rt, .st = h->st, .lay = h->lay};
@@ -39,11 +62,12 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out)
     return TIDE_OK;
 }
 
-tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out) {
-    tide_status s = tidei_operand_get(a, op, out);
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
+                                 tidei_operand *out) {
+    tide_status s = tidei_operand_get(a, op, place, out);
     if (s != TIDE_OK || out->rt == rt) return s;
     tidei_operand_put(out);
-    return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime");
+    return tidei_foreign_array(op, place);
 }
 
 void tidei_operand_put(tidei_operand *o) { tidei_storage_release(o->st); }

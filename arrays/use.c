@@ -32,12 +32,19 @@ static void close_scope(tidei_lent *l) {
 }
 
 static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!uses[i].array) return tidei_null_array("tide_use_begin", TIDEI_LISTED(3, i));
     for (size_t i = 0; i < n; i++) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
                               "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
-        tide_status status = tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", &u->operands[i]);
+        tide_status status =
+            tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", TIDEI_LISTED(3, i), &u->operands[i]);
         if (status != TIDE_OK) return status;
+        if (uses[i].mode & TIDE_WRITE && tidei_layout_repeats(&u->operands[i].lay)) {
+            tidei_operand_put(&u->operands[i]);
+            return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "use %zu writes " TIDEI_STRETCHED, i);
+        }
         tidei_storage_pin(u->operands[i].st); /* the address is lent */
         u->n = i + 1;
         u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);

@@ -62,6 +62,17 @@ tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     return s;
 }
 
+#define THEN      "\nthen: "
+#define THEN_ROOM 256 /* bytes of a long message that give way to it */
+
+tide_status tidei_fail_null(const char *op, const char *what) {
+    const tide_error e = tidei_error_record;
+    if (e.status == TIDE_OK) return tidei_fail(TIDE_E_INVALID, op, "%s is NULL", what);
+    if (strstr(e.message, THEN)) return e.status;
+    return tidei_fail(e.status, e.operation, "%.*s" THEN "%s: %s is NULL", MESSAGE_MAX - THEN_ROOM, e.message, op,
+                      what);
+}
+
 tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
     return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted", bytes);
 }

@@ -192,6 +192,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
                                  : take_block_of_kind(&a, op);
         if (tidei_unlikely(status != TIDE_OK)) return not_taken(pool, s, status, op);
     } else {
+        if (pool->kind == TIDEI_MEM_DEVICE)
+            pool = d->pool; /* no block holds an own one; this lasts as the device does */
         a.block.addr = 0;
         a.block.priv = NULL;
         a.block.stamps.n = a.block.stamps.cap = 0;

@@ -19,7 +19,7 @@ typedef struct tidei_storage {
     atomic_bool unordered; /* uses wait for none since it is so; changes as the stamps do */
     bool watched;          /* fixed: the recorder or the tracker was told of it, and wants to know of its end */
     tidei_dev *dev;
-    tidei_pool *pool;
+    tidei_pool *pool;          /* that the block is of; without one the default pool of the kind */
     tidei_addr addr;           /* 0 when bytes is 0, and while it is spilled (spill.h) */
     size_t bytes;              /* as requested; 0: no block */
     void *priv;                /* the pool's; while it is spilled, the pinned storage that has its bytes */

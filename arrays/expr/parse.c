@@ -4,6 +4,7 @@
 ** which counts depth. Nodes are appended after their operands, so the list is in topological order, and `let` is only a
 ** second name for a node. A function that fails has set the error and returns NONE (or false). */
 #include "arrays/expr/front.h"
+#include "arrays/place.h"
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #define NONE      (-1)
 #define TEXT_MAX  ((size_t)1 << 20) /* bytes; positions fit 32 bits with room to spare */
 #define NAMES_MAX 256               /* parameters and let bindings of one expression */
-#define SHOWN_MAX 76                /* bytes of a line shown in an error, so that it fits a terminal */
 
 /* ---- errors ---- */
 
@@ -24,63 +24,24 @@ const char *tidei_fold_name(int fold) {
 /* The operation of an error outlives the expression: the thread keeps a copy, cut if need be. */
 static const char *kept_text(const char *text) {
     static _Thread_local char kept[256];
-    size_t n = strnlen(text, sizeof kept);
-    if (n == sizeof kept) {
-        memcpy(kept, text, sizeof kept - 4);
-        memcpy(kept + sizeof kept - 4, "...", 4);
-    } else
-        memcpy(kept, text, n + 1);
-    return kept;
-}
-
-static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; } /* inside a UTF-8 sequence */
-
-/* Characters in [from, to). */
-static int columns(const char *from, const char *to) {
-    int n = 0;
-    for (; from < to; from++) n += !continues(*from);
-    return n;
-}
-
-/* "  text\n  caret" for the line of `at`, cut to a window around it. */
-static void show(const char *text, uint32_t at, char *out, size_t cap) {
-    const char *p = text + at, *begin = p, *end = p + strcspn(p, "\r\n"), *head = "", *tail = "";
-    while (begin > text && begin[-1] != '\n') begin--;
-    if (p - begin > SHOWN_MAX * 2 / 3) {
-        begin = p - SHOWN_MAX * 2 / 3;
-        while (continues(*begin)) begin++;
-        head = "...";
-    }
-    if (end - begin > SHOWN_MAX) {
-        end = begin + SHOWN_MAX;
-        while (continues(*end)) end--;
-        tail = "...";
-    }
-    int indent = 2 + (int)strlen(head);
-    int n = snprintf(out, cap, "  %s%.*s%s\n%*s%*s^", head, (int)(end - begin), begin, tail, indent, "",
-                     columns(begin, p), "");
-    for (int i = 0; i < n && (size_t)i < cap - 1; i++) /* tabs would shift the caret */
-        if (out[i] != '\n' && (unsigned char)out[i] < ' ') out[i] = ' ';
+    return tidei_text_cut(text, kept, sizeof kept);
 }
 
 tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s, const char *fmt, ...) {
-    char message[1024], place[48], window[512];
+    char message[1024], place[48], window[TIDEI_WINDOW_MAX];
+    int line;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
     if (!ast->text) return tidei_fail(s, ast->op, "%s", message);
-    const char *line = ast->text;
-    int lines = 1;
-    for (const char *p = ast->text; p < ast->text + at; p++)
-        if (*p == '\n') lines++, line = p + 1;
-    int column = columns(line, ast->text + at) + 1;
-    if (lines > 1)
-        snprintf(place, sizeof place, "line %d, column %d", lines, column);
+    int column = tidei_text_column(ast->text, at, &line);
+    if (line > 1)
+        snprintf(place, sizeof place, "line %d, column %d", line, column);
     else
         snprintf(place, sizeof place, "column %d", column);
-    show(ast->text, at, window, sizeof window);
-    return tidei_fail(s, kept_text(ast->text), "%s: %s\n%s", place, message, window);
+    return tidei_fail(s, kept_text(ast->text), "%s: %s\n%s", place, message,
+                      tidei_text_window(ast->text, at, window));
 }
 
 void tidei_ast_name_error(const tidei_ast *ast) {
@@ -204,7 +165,7 @@ static bool lex(parser *p, uint32_t from, token *t) {
             if (pairs[i] == T2((unsigned char)s[0], (unsigned char)s[1])) t->kind = pairs[i], end = s + 2;
         if (!t->kind && strchr("()+-*/%~!<>&^|=,;", *s)) t->kind = *s, end = s + 1;
         if (!t->kind) {
-            for (end = s + 1; continues(*end); end++) {}
+            end = s + tidei_text_character(s);
             t->kind = T_BAD;
             return BAD(p, t->at, (unsigned char)*s < ' ' ? "unexpected control character" : "unexpected \"%.*s\"",
                        (int)(end - s), s);
@@ -446,8 +407,10 @@ static bool axis_value(parser *p, int8_t *out) {
 }
 
 static bool axis_list(parser *p, tidei_axes *x) {
+    token after;
     x->n = 0;
     if (p->tok.kind != '(') return axis_value(p, &x->axis[x->n++]);
+    if (lex(p, p->tok.end, &after) && after.kind == ')') return next(p) && next(p); /* none */
     do {
         if (!next(p)) return false;
         if (x->n == TIDE_MAX_RANK) return BAD(p, p->tok.at, "more than %d axes", TIDE_MAX_RANK);

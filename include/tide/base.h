@@ -2,8 +2,16 @@
 **
 ** Conventions of the whole library:
 ** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in `_ns`.
-** - A function that makes an array returns it, or NULL with the reason in the calling thread's error record. NULL in
-**   gives NULL out and leaves the earlier error standing, so a formula needs one check at its end.
+** - A function that makes an array returns it, or NULL with the reason in the calling thread's error
+**   record.
+** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL because
+**   an earlier call failed. So where an error stands, it stays: a function that returns a status
+**   returns that one's, and the first such call adds a line to the message, "then: tide_mul: argument
+**   2 is NULL". A formula needs one check at its end, which tells what went wrong first. Where no error
+**   stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map and its like the
+**   expression's own arguments are counted). Success clears no error: who has dealt with one and goes
+**   on calls tide_clear_error, or else what is NULL for another reason is told with that old error,
+**   and the line. To tide_free and tide_release NULL is legal.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
 ** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
 **   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else

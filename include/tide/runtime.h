@@ -183,7 +183,9 @@ typedef struct tide_use {
     int32_t reserved;
 } tide_use;
 typedef struct tide_use_scope tide_use_scope;
-/* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current one. At most 64 uses. */
+/* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current
+** one. At most 64 uses. A stretched view (tide_broadcast_to) is not to be written:
+** TIDE_E_INVALID. */
 TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n,
                                                    void **ptrs, tide_use_scope **out);
 TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
