@@ -1,14 +1,23 @@
-/* base.h: what every other header of Tidepool needs: status codes, the error record, element types, tagged arguments.
+/* base.h: what every other header of Tidepool needs: status codes, the error record, element types,
+** tagged arguments.
 **
 ** Conventions of the whole library:
-** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in `_ns`.
-** - A function that makes an array returns it, or NULL with the reason in the calling thread's error record. NULL in
-**   gives NULL out and leaves the earlier error standing, so a formula needs one check at its end.
-** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
-** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
-**   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else
-**   TIDE_E_INVALID), and reaches no freed memory. It is no address: do not look behind it.
-** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
+** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in
+**   `_ns`.
+** - A function that makes an array returns it, or NULL with the reason in the calling thread's
+**   error record. NULL in gives NULL out and leaves the earlier error standing, so a formula needs
+**   one check at its end.
+** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
+**   failure.
+** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an
+**   iterator is a reference: one that is used after the object's end, on any thread, is an error
+**   (TIDE_E_CLOSED once the runtime is closed, else TIDE_E_INVALID), and reaches no freed memory.
+**   It is no address: do not look behind it.
+** - Nothing aborts, exits, prints or longjmps. Only the log prints, to stderr, where the program or
+**   the environment chose a level and the program no place for it; and one line for each value in
+**   the environment that tide_open does not understand, unless the level is silent
+**   (tide_config.log_level, TIDE_LOG).
+** - Any function may be called from any thread unless it says otherwise. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 

@@ -215,10 +215,6 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
 
 /* ---- opening and closing ---- */
 
-static void told_later(void *user, const char *line) {
-    (void)user, (void)line;
-} /* opening the runtime warns again */
-
 /* As tide_open chooses. */
 static tide_status open_device(const tidei_settings *set, bool touch, tidei_device **out) {
     const char *colon = strchr(set->device, ':');
@@ -256,7 +252,7 @@ static tide_status open_runtime(tidei_replay *r) {
     tidei_settings set;
     tidei_device *d;
     char limit[32];
-    tide_status status = tidei_settings_read(&c, &set, told_later, NULL);
+    tide_status status = tidei_settings_read(&c, &set);
     if (status == TIDE_OK) status = open_device(&set, r->o.touch, &d);
     if (status != TIDE_OK) return status;
     tidei_gauge_put(&r->gauge, d, !r->o.touch, r->o.lag);
