@@ -52,6 +52,11 @@ typedef struct tidei_settings {
     bool environment_warns;
 } tidei_settings;
 #define TIDEI_SAMPLE_MOST 1000000000
+#ifdef TIDEI_HAVE_BOEHM
+#define TIDEI_COLLECTOR_DEFAULT "boehm"
+#else
+#define TIDEI_COLLECTOR_DEFAULT "refcount"
+#endif
 /* A bad value in `c` fails, and so does a bad limit in the environment; other bad values there
 ** leave the default. */
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out);
@@ -63,6 +68,9 @@ typedef struct tidei_variable {
     bool vital;        /* a bad value fails tide_open */
 } tidei_variable;
 bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are no more than i */
+/* What s has for that variable, as the environment would say it; "": nothing, the default is
+** others' to choose. Returns buf. */
+const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
 /* Logs a line for each bad value in the environment. */
 void tidei_settings_warn(tidei_runtime *rt);
 /* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_THRESHOLD_*. False: none of these. */

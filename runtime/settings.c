@@ -90,6 +90,12 @@ static const struct {
               {"info", TIDE_LOG_INFO},
               {"debug", TIDE_LOG_DEBUG}};
 
+static const char *level_name(int level) {
+    for (size_t i = 0; i < TIDEI_COUNT(levels); i++)
+        if (levels[i].level == level) return levels[i].name;
+    return "?";
+}
+
 static bool parse_level(const char *text, void *field, size_t cap) {
     (void)cap;
     for (size_t i = 0; i < TIDEI_COUNT(levels); i++)
@@ -238,6 +244,38 @@ bool tidei_settings_variable(size_t i, tidei_variable *out) {
     return true;
 }
 
+static void show_size(char *buf, size_t cap, size_t bytes) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    size_t u = 0, n = bytes;
+    while (n && n % 1024 == 0 && u + 1 < TIDEI_COUNT(units)) n /= 1024, u++;
+    if (n > 9999)
+        tidei_format_bytes(buf, cap, bytes, 1);
+    else if (n)
+        snprintf(buf, cap, "%zu%s", n, units[u]);
+}
+
+/* By the row's type in tidei_settings, of which each has a size of its own, but for levels and
+** kinds. */
+const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap) {
+    const char *at = (const char *)s + table[i].setting;
+    snprintf(buf, cap, "%s", "");
+    if (table[i].parse == parse_kind)
+        snprintf(buf, cap, "%s", tidei_kind_name(s->default_memory));
+    else if (table[i].parse == parse_debug && s->debug_sample)
+        snprintf(buf, cap, "sample:%d", s->debug_sample);
+    else if (table[i].parse == parse_level)
+        snprintf(buf, cap, "%s", level_name(s->log_level));
+    else if (table[i].cap == sizeof(bool))
+        snprintf(buf, cap, "%d", *(const bool *)at);
+    else if (table[i].cap == sizeof(int))
+        snprintf(buf, cap, "%d", *(const int *)at);
+    else if (table[i].cap == sizeof(size_t))
+        show_size(buf, cap, *(const size_t *)at);
+    else
+        snprintf(buf, cap, "%s", at);
+    return buf;
+}
+
 void tidei_settings_warn(tidei_runtime *rt) {
     tidei_variable v;
     for (size_t i = 0; tidei_settings_variable(i, &v); i++)
@@ -254,11 +292,7 @@ static const char *config_text(const tide_config *c, size_t i, char *buf, size_t
     int v = *(const int *)p;
     if (v == TIDE_DEFAULT) return NULL;
     if (kind == FIELD_SWITCH) return v == TIDE_ON ? "1" : v == TIDE_OFF ? "0" : "?";
-    if (table[i].parse == parse_level) {
-        for (size_t k = 0; k < TIDEI_COUNT(levels); k++)
-            if (levels[k].level == v) return levels[k].name;
-        return "?";
-    }
+    if (table[i].parse == parse_level) return level_name(v);
     snprintf(buf, cap, "%d", v);
     return buf;
 }
