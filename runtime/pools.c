@@ -1,6 +1,7 @@
 /* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes. The model stands in pools.h. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
 #include <stdio.h>
 
 /* ---- which one ---- */
@@ -290,13 +291,19 @@ void tidei_pools_sweep(tidei_dev *d) {
 
 /* ---- for users ---- */
 
+#define END(field) TIDEI_END(tide_pool_config, field)
+static const uint16_t config_ends[] = {END(struct_size),   END(kind),         END(release_threshold),
+                                       END(deterministic), END(reuse_follow), END(reuse_done),
+                                       END(reuse_wait)};
+#undef END
+static const tidei_sized config_sizes = {"tide_pool_config", config_ends, TIDEI_COUNT(config_ends),
+                                         TIDEI_END(tide_pool_config, struct_size)};
+
 static tide_status read_config(const tide_pool_config *c, tide_pool_config *out) {
     *out = (tide_pool_config){0};
     if (!c) return TIDE_OK;
-    if (c->struct_size < sizeof(size_t) || c->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
-                          "tide_pool_config.struct_size is %zu; this library knows up to %zu", c->struct_size,
-                          sizeof *out);
+    tide_status status = tidei_sized_check(&config_sizes, c->struct_size, "tide_pool_new");
+    if (status != TIDE_OK) return status;
     memcpy(out, c, c->struct_size);
     const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done, out->reuse_wait};
     for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)

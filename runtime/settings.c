@@ -5,6 +5,7 @@
 ** the same words. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -349,16 +350,29 @@ static void choose_level(tidei_settings *s) {
     s->environment_warns = open || s->log_level >= TIDE_LOG_WARNING;
 }
 
+/* The table knows the fields of tide_config but for these. */
+static tide_status check_size(size_t given) {
+#define END(field) TIDEI_END(tide_config, field)
+    uint16_t ends[TIDEI_COUNT(table) + 5] = {END(struct_size), END(log), END(log_user), END(host),
+                                             END(debug_sample)};
+#undef END
+    size_t n = 5;
+    for (size_t i = 0; i < TIDEI_COUNT(table); i++) {
+        bool text = (table[i].config_kind & FIELD_KINDS) == FIELD_TEXT;
+        ends[n++] = (uint16_t)(table[i].config + (text ? sizeof(const char *) : sizeof(int)));
+    }
+    return tidei_sized_check(&(tidei_sized){"tide_config", ends, n, TIDEI_END(tide_config, struct_size)}, given,
+                             "tide_open");
+}
+
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out) {
     tidei_settings s;
     tide_config config = {0};
-    if (c && (c->struct_size < sizeof(size_t) || c->struct_size > sizeof config))
-        return tidei_fail(TIDE_E_INVALID, "tide_open",
-                          "tide_config.struct_size is %zu; this library knows up to %zu", c->struct_size,
-                          sizeof config);
+    tide_status status = c ? check_size(c->struct_size) : TIDE_OK;
+    if (status != TIDE_OK) return status;
     if (c) memcpy(&config, c, c->struct_size); /* fields an older caller lacks stay zero */
     defaults(&s);
-    tide_status status = read_environment(&config, &s);
+    status = read_environment(&config, &s);
     if (status == TIDE_OK) status = read_config(&config, &s);
     if (status != TIDE_OK) return status;
     if (config.host && (!config.host->alloc || !config.host->free))

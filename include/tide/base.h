@@ -13,6 +13,9 @@
 **   iterator is a reference: one that is used after the object's end, on any thread, is an error
 **   (TIDE_E_CLOSED once the runtime is closed, else TIDE_E_INVALID), and reaches no freed memory.
 **   It is no address: do not look behind it.
+** - A struct with a `struct_size` may grow. The caller sets that to its sizeof; an older caller's,
+**   which ends behind a field that was the last one then, is taken for what it has, and one that
+**   ends inside a field is TIDE_E_INVALID.
 ** - Nothing aborts, exits, prints or longjmps. Only the log prints, to stderr, where the program or
 **   the environment chose a level and the program no place for it; and one line for each value in
 **   the environment that tide_open does not understand, unless the level is silent
