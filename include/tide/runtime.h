@@ -48,8 +48,9 @@ typedef struct tide_config {
         *release_threshold; /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB",
                                    ** "50%", "unlimited", "adaptive" (default; "0" for the pool driver) */
     int deterministic;      /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
-    const char
-        *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
+    /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
+    ** quarter of the addresses that RLIMIT_AS leaves, where that is less */
+    const char *host_memory;
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
     /* TIDE_LOG: TIDE_LOG_SILENT, TIDE_LOG_ERROR, ... Default: silent but for what is wrong in the
     ** environment; warning where allocations are tracked */

@@ -54,7 +54,7 @@ typedef struct tidei_device_info {
     size_t page_bytes;   /* smallest page; others are multiples of it */
     size_t align;        /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes;  /* of the device; on host: its ceiling */
-    size_t va_bytes;     /* how much address space a pool should reserve */
+    size_t va_bytes;     /* how much address space a pool should reserve, and total_bytes at least */
     size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
@@ -111,7 +111,8 @@ struct tidei_device_ops {
     const char *name;
 
     /* ---- memory ---- */
-    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. */
+    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. Where there are
+    ** not so many, which fewer may mend, TIDE_E_HOST_NOMEM or TIDE_E_NOMEM. */
     tide_status (*reserve)(tidei_device *d, size_t bytes, tidei_addr *out);
     void (*unreserve)(tidei_device *d, tidei_addr addr, size_t bytes);
     /* A page of device memory, mapped nowhere yet. bytes: a multiple of page_bytes. */
@@ -265,6 +266,9 @@ uint64_t
 tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
 void tidei_host_lose(tidei_device *d, const char *why); /* as after an illegal address: its `lose` */
 size_t tidei_host_default_memory(void);
+/* How many more addresses the process may have (RLIMIT_AS, which `ulimit -v` sets); SIZE_MAX: no
+** limit. */
+size_t tidei_host_address_room(void);
 
 /* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */
 /* Wraps `inner`, which it owns from then on. */

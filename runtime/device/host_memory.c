@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define HUGE_BYTES (2 * TIDEI_MIB) /* the kernel's huge page; reservations start at a multiple */
@@ -60,6 +61,28 @@ static void *map_nothing(void *where, size_t bytes) {
     return p;
 }
 
+size_t tidei_host_address_room(void) {
+    struct rlimit r;
+    size_t pages = 0;
+    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX) return SIZE_MAX;
+    FILE *f = fopen("/proc/self/statm", "re"); /* without it: as if nothing were in use */
+    if (f) {
+        if (fscanf(f, "%zu", &pages) != 1) pages = 0;
+        fclose(f);
+    }
+    size_t used = pages * (size_t)sysconf(_SC_PAGESIZE);
+    return r.rlim_cur > used ? (size_t)r.rlim_cur - used : 0;
+}
+
+/* Addresses are the process's own: their lack is not the device's. */
+static tide_status no_addresses(tidei_host *h, size_t bytes, int error) {
+    size_t room = tidei_host_address_room();
+    char left[64] = "";
+    if (room != SIZE_MAX) snprintf(left, sizeof left, " (ulimit -v leaves %zu)", room);
+    return tidei_fail(TIDE_E_HOST_NOMEM, "reserve", "%s: the system refused %zu bytes of address space: %s%s",
+                      h->base.info.name, bytes, strerror(error), left);
+}
+
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "reserve");
@@ -67,9 +90,7 @@ tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
         return tidei_fail(TIDE_E_INVALID, "reserve", "%s: %zu bytes are no multiple of the page size %zu",
                           d->info.name, bytes, d->info.page_bytes);
     char *p = map_nothing(NULL, bytes + HUGE_BYTES);
-    if (!p)
-        return tidei_fail(TIDE_E_DEVICE, "reserve", "%s: the system refused %zu bytes of address space: %s",
-                          d->info.name, bytes, strerror(errno));
+    if (!p) return no_addresses(h, bytes, errno);
     size_t head = tidei_round_up((uintptr_t)p, HUGE_BYTES) - (uintptr_t)p;
     if (head) munmap(p, head);
     munmap(p + head + bytes, HUGE_BYTES - head);
