@@ -117,7 +117,9 @@ struct tidei_device_ops {
     void (*unreserve)(tidei_device *d, tidei_addr addr, size_t bytes);
     /* A page of device memory, mapped nowhere yet. bytes: a multiple of page_bytes. */
     tide_status (*page_new)(tidei_device *d, size_t bytes, tidei_dpage **out);
-    void (*page_release)(tidei_device *d, tidei_dpage *p); /* must not be mapped */
+    /* It is not mapped, unless unmapping it failed: then its memory goes all the same, and its
+    ** addresses, which nobody uses any more, with their reservation. */
+    void (*page_release)(tidei_device *d, tidei_dpage *p);
     /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one step where it can. On
     ** failure nothing stays mapped. Contents survive unmapping and mapping elsewhere. */
     tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);

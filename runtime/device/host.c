@@ -413,6 +413,7 @@ static void host_close(tidei_device *d) {
         tidei_host_free(h->rt, s);
     }
     host_speak(d);
+    if (!child) tidei_host_memory_close(h);
     leave_group(h);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
