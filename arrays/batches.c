@@ -9,6 +9,7 @@
 #include "arrays/adapt.h"
 #include "gc/gc.h"
 #include "runtime/kinds.h"
+#include "runtime/sized.h"
 
 #include <inttypes.h>
 
@@ -524,6 +525,14 @@ static tide_status fill_in(tidei_batches *b, const tide_batches_config *c) {
     return s == TIDE_OK ? s : tidei_fail_as(OP_NEW);
 }
 
+#define END(field) TIDEI_END(tide_batches_config, field)
+static const uint16_t config_ends[] = {END(struct_size), END(arrays), END(narrays),   END(type),
+                                       END(source),      END(batch),  END(drop_last), END(narrow),
+                                       END(order),       END(norder), END(fill),      END(user)};
+#undef END
+static const tidei_sized config_sizes = {"tide_batches_config", config_ends, TIDEI_COUNT(config_ends),
+                                         TIDEI_END(tide_batches_config, struct_size)};
+
 tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *config, tide_batches **out) {
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
@@ -531,9 +540,8 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     if (!t) return tidei_last_status();
     if (!config || !out)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL", config ? "out" : "the configuration");
-    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof c)
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "struct_size is %zu; this library knows up to %zu",
-                          config->struct_size, sizeof c);
+    tide_status s = tidei_sized_check(&config_sizes, config->struct_size, OP_NEW);
+    if (s != TIDE_OK) return s;
     memcpy(&c, config, config->struct_size);
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_batches *b = tidei_host_alloc(rt, sizeof *b);
@@ -541,7 +549,7 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     b->rt = rt;
     b->dev = t->dev;
     b->ref = tidei_ref_new(TIDEI_REF_BATCHES, b, rt);
-    tide_status s = b->ref ? fill_in(b, &c) : tidei_fail_host_memory(OP_NEW, sizeof *b);
+    s = b->ref ? fill_in(b, &c) : tidei_fail_host_memory(OP_NEW, sizeof *b);
     if (s != TIDE_OK) {
         end(b);
         return s;

@@ -65,6 +65,16 @@ static bool ours_alone(const struct stat *st) {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/* The folder that the environment named is a bad value there; another one is of little interest,
+** unless it cannot be trusted. */
+static void tell_off(tidei_runtime *rt, const char *why, int level) {
+    const char *path = rt->set.cache_dir, *named = secure_getenv("TIDE_CACHE_DIR");
+    if (!rt->set.cache_dir_given && named && !strcmp(named, path))
+        tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
+    else
+        tidei_log(rt, level, "kernel cache: %s: %s; the cache is off", path, why);
+}
+
 /* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
 static int open_folder(tidei_runtime *rt) {
     const char *path = rt->set.cache_dir;
@@ -72,12 +82,12 @@ static int open_folder(tidei_runtime *rt) {
     if (!rt->set.cache || !*path || rt->set.cache_max == 0) return -1;
     int fd = make_folders(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0 || fstat(fd, &st)) {
-        tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s; the cache is off", path, strerror(errno));
+        tell_off(rt, strerror(errno), TIDE_LOG_DEBUG);
         if (fd >= 0) close(fd);
         return -1;
     }
     if (ours_alone(&st)) return fd;
-    tidei_log(rt, TIDE_LOG_WARNING, "kernel cache: others can write to %s; the cache is off", path);
+    tell_off(rt, "others can write to it", TIDE_LOG_WARNING);
     close(fd);
     return -1;
 }

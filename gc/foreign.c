@@ -3,6 +3,7 @@
 ** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
 ** run in, `running` covers collect. */
 #include "gc/collector.h"
+#include "runtime/sized.h"
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -49,10 +50,17 @@ void tidei_tell_weights(tidei_gc *gc) {
     }
 }
 
+#define END(field) TIDEI_END(tide_collector, field)
+static const uint16_t collector_ends[] = {END(struct_size), END(name),    END(caps),        END(reserved),
+                                          END(self),        END(collect), END(may_collect), END(pressure),
+                                          END(blocking),    END(detach)};
+#undef END
+static const tidei_sized collector_sizes = {"tide_collector", collector_ends, TIDEI_COUNT(collector_ends),
+                                            TIDEI_END(tide_collector, collect)};
+
 static tide_status check(const tide_collector *c) {
-    if (c->struct_size < offsetof(tide_collector, may_collect) || c->struct_size > sizeof *c)
-        return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "struct_size is %zu; this library knows %zu to %zu",
-                          c->struct_size, offsetof(tide_collector, may_collect), sizeof *c);
+    tide_status status = tidei_sized_check(&collector_sizes, c->struct_size, OP_ATTACH);
+    if (status != TIDE_OK) return status;
     if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "collect is NULL");
     if (c->caps & ~(uint32_t)ALL_CAPS)
         return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "caps has bits that this library does not know: 0x%x",

@@ -160,20 +160,18 @@ static const tidei_gc_ops ops = {
 };
 
 #ifdef TIDEI_HAVE_BOEHM
-#define BEST_COLLECTOR  "boehm"
 #define KNOWN_COLLECTOR "boehm or refcount"
 #else
-#define BEST_COLLECTOR  "refcount"
 #define KNOWN_COLLECTOR "refcount; this build has no bdw-gc"
 #endif
 
 /* By the settings; "": the best that this build has. */
 static const char *collector_name(tidei_runtime *rt) {
     const char *name = rt->set.collector;
-    if (!*name) return BEST_COLLECTOR;
-    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, BEST_COLLECTOR)) return name;
+    if (!*name) return TIDEI_COLLECTOR_DEFAULT;
+    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, TIDEI_COLLECTOR_DEFAULT)) return name;
     tidei_warn_unknown(rt, "TIDE_COLLECTOR", name, KNOWN_COLLECTOR);
-    return BEST_COLLECTOR;
+    return TIDEI_COLLECTOR_DEFAULT;
 }
 
 /* The runtime's own collector. */

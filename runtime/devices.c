@@ -57,6 +57,9 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     if (status == TIDE_OK || cuda) return status;
     snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
     tide_clear_error();
+    const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");
+    if (nvrtc && strstr(rt->device_note, "TIDE_NVRTC_PATH"))
+        tidei_warn_environment(rt, "TIDE_NVRTC_PATH", nvrtc, ": %s; a host device serves", rt->device_note);
     return open_host(rt, ordinal, NULL, out);
 }
 

@@ -2,6 +2,7 @@
 **
 ** What must stay true: the tool's library stays loaded once it accepted, since its functions may be called until the end. */
 #include "runtime/nvtx.h"
+#include "runtime/runtime.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ bool tidei_nvtx_attach(tidei_runtime *rt) {
     }
     bool now = atomic_load(&tidei_nvtx_attached);
     pthread_mutex_unlock(&attach_lock);
-    if (why) tidei_log(rt, TIDE_LOG_WARNING, "NVTX_INJECTION64_PATH=%.200s is of no use: %s", path, text);
+    if (why) tidei_warn_environment(rt, "NVTX_INJECTION64_PATH", path, " is of no use: %s", text);
     return now;
 }
 

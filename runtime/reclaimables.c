@@ -7,6 +7,7 @@
 ** no runtime and asks no entry for its bytes: it may hold locks that they want. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
 #include <stdio.h>
 
 /* The entry whose slot the thread is in, of whatever runtime. */
@@ -208,10 +209,16 @@ static size_t user_bytes(void *self, tidei_dev *d) {
     return g->user.bytes(g->user.user, (int)d->index);
 }
 
+#define END(field) TIDEI_END(tide_reclaimable, field)
+static const uint16_t reclaimable_ends[] = {END(struct_size), END(name), END(purge), END(drop),
+                                            END(bytes),       END(user), END(dear),  END(reserved)};
+#undef END
+static const tidei_sized reclaimable_sizes = {"tide_reclaimable", reclaimable_ends, TIDEI_COUNT(reclaimable_ends),
+                                              TIDEI_END(tide_reclaimable, struct_size)};
+
 static tide_status check_user(const tide_reclaimable *r, const char *op) {
-    if (r->struct_size < sizeof(size_t) || r->struct_size > sizeof *r)
-        return tidei_fail(TIDE_E_INVALID, op, "struct_size is %zu; this library knows up to %zu", r->struct_size,
-                          sizeof *r);
+    tide_status status = tidei_sized_check(&reclaimable_sizes, r->struct_size, op);
+    if (status != TIDE_OK) return status;
     tide_reclaimable known = {0};
     memcpy(&known, r, r->struct_size);
     if (!known.name) return tidei_fail(TIDE_E_INVALID, op, "the name is NULL");

@@ -572,7 +572,8 @@ tide_status tidei_recorder_open(tidei_runtime *rt) {
     rt->ranges = tidei_nvtx_attach(rt);
     tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
-    tidei_log(rt, TIDE_LOG_WARNING, "TIDE_TRACE: %s; nothing is recorded", tide_last_error()->message);
+    tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
+                           tide_last_error()->message);
     tide_clear_error();
     return TIDE_OK;
 }

@@ -19,17 +19,6 @@ static void log_to_stderr(void *user, int level, const char *line) {
     fprintf(stderr, "tidepool %s: %s\n", names[level], line);
 }
 
-/* Warnings met while the settings are read, before it is known where to log: the first few wait here. */
-#define EARLY_WARNINGS 8
-struct early {
-    unsigned n;
-    char line[EARLY_WARNINGS][512];
-};
-static void keep_warning(void *user, const char *line) {
-    struct early *e = user;
-    if (e->n < EARLY_WARNINGS) snprintf(e->line[e->n++], sizeof e->line[0], "%s", line);
-}
-
 /* ---- the collectors' slots ---- */
 
 void tidei_blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
@@ -187,9 +176,8 @@ tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
 /* ---- opening ---- */
 
 static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
-    struct early early = {0};
     tidei_settings set;
-    tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
+    tide_status status = tidei_settings_read(c, &set);
     if (status == TIDE_OK) status = tidei_threads_prepare();
     if (status != TIDE_OK) return status;
     tidei_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
@@ -211,7 +199,7 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     pthread_cond_init(&rt->reclaimables_idle, NULL);
     pthread_mutex_init(&rt->climb_lock, NULL);
     pthread_cond_init(&rt->climb_done, NULL);
-    for (unsigned i = 0; i < early.n; i++) tidei_log(rt, TIDE_LOG_WARNING, "%s", early.line[i]);
+    tidei_settings_warn(rt);
     *out = rt;
     return rt->ref ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof *rt);
 }

@@ -1,6 +1,7 @@
 /* status.c: figures and texts about a runtime's memory. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
 #include "runtime/tracker.h"
 #include <stdio.h>
 
@@ -38,13 +39,53 @@ static void count_live(tidei_handle *h, void *user) {
     if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
 }
 
+#define END(field) TIDEI_END(tide_statistics, field)
+static const uint16_t statistics_ends[] = {END(struct_size),
+                                           END(live),
+                                           END(rounding),
+                                           END(cached),
+                                           END(parked),
+                                           END(backed),
+                                           END(library),
+                                           END(peak_live),
+                                           END(peak_backed),
+                                           END(limit),
+                                           END(soft_limit),
+                                           END(allocations),
+                                           END(frees),
+                                           END(retries),
+                                           END(backings),
+                                           END(droppings),
+                                           END(collections),
+                                           END(early_collections),
+                                           END(collect_ns),
+                                           END(collect_max_ns),
+                                           END(collected),
+                                           END(climbs),
+                                           END(reclaimed),
+                                           END(host_waits),
+                                           END(host_wait_ns),
+                                           END(device_waits),
+                                           END(launches),
+                                           END(copies),
+                                           END(kernels_compiled),
+                                           END(kernels_loaded),
+                                           END(kernels),
+                                           END(arrays),
+                                           END(gc_root_bytes),
+                                           END(spilled),
+                                           END(spills),
+                                           END(returns)};
+#undef END
+static const tidei_sized statistics_sizes = {"tide_statistics", statistics_ends, TIDEI_COUNT(statistics_ends),
+                                             TIDEI_END(tide_statistics, struct_size)};
+
 tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
     const tidei_thread *t = tidei_enter(ref, "tide_stats");
     if (!t) return tidei_last_status();
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "out is NULL");
-    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_stats", "struct_size is %zu; this library knows up to %zu",
-                          out->struct_size, sizeof *out);
+    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_stats");
+    if (status != TIDE_OK) return status;
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_drain(rt);
     tide_statistics s = {.struct_size = out->struct_size};

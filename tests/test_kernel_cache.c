@@ -1,12 +1,13 @@
 /* test_kernel_cache.c: kernels in memory and on disk, over a device double whose compiler makes up an image from the text. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "arrays/kernel_cache.h"
 #include "arrays/kernels.h"
-#include "tests/tidetest.h"
+#include "tests/captured.h"
 
 #define IMAGE_BYTES 1000
 
@@ -347,6 +348,38 @@ static void test_untrusted_folders(void **state) {
     assert_int_equal(chown(folder, 0, 0), 0);
 }
 
+/* A folder of the environment's choice that cannot be had, or must not be trusted, is told of
+** whether or not anybody chose a level; one of the program's own choice by the level alone. */
+static void test_a_bad_folder_is_told(void **state) {
+    char text[2000], file[100], said[200];
+    text_device x;
+    (void)state;
+    snprintf(file, sizeof file, "%s/file", folder);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fclose(f);
+    for (int shared = 0; shared < 2; shared++)
+        for (int by_environment = 0; by_environment < 2; by_environment++) {
+            const char *path = shared ? folder : file;
+            assert_int_equal(chmod(folder, shared ? 0777 : 0700), 0);
+            if (by_environment) setenv("TIDE_CACHE_DIR", path, 1);
+            captured_begin();
+            tide_runtime *rt = open_with(&x, by_environment ? NULL : path, NULL, TIDE_ON);
+            get(rt, "text");
+            get(rt, "another text");
+            close_runtime(rt, &x);
+            captured_end(text, sizeof text);
+            unsetenv("TIDE_CACHE_DIR");
+            snprintf(said, sizeof said, "tidepool warning: TIDE_CACHE_DIR=%s: %s; the kernel cache is off\n", path,
+                     shared ? "others can write to it" : strerror(EEXIST));
+            if (!shared) *strstr(said, strerror(EEXIST)) = 0; /* the system's words */
+            if (by_environment)
+                assert_int_equal(strncmp(text, said, strlen(said)), 0);
+            else
+                assert_string_equal(text, "");
+        }
+}
+
 /* An entry that others can write is no code to run. */
 static void test_untrusted_entries(void **state) {
     char path[512];
@@ -632,6 +665,7 @@ int main(int argc, char **argv) {
         CASE(test_an_entry_of_another_kernel),
         CASE(test_an_image_that_does_not_load),
         CASE(test_untrusted_folders),
+        CASE(test_a_bad_folder_is_told),
         CASE(test_untrusted_entries),
         CASE(test_nowhere_to_write),
         CASE(test_bounded),

@@ -1,9 +1,11 @@
-/* base.h: what every other header of Tidepool needs: status codes, the error record, element types, tagged arguments.
+/* base.h: what every other header of Tidepool needs: status codes, the error record, element types,
+** tagged arguments.
 **
 ** Conventions of the whole library:
-** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in `_ns`.
-** - A function that makes an array returns it, or NULL with the reason in the calling thread's error
-**   record.
+** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in
+**   `_ns`.
+** - A function that makes an array returns it, or NULL with the reason in the calling thread's
+**   error record.
 ** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL because
 **   an earlier call failed. So where an error stands, it stays: a function that returns a status
 **   returns that one's, and the first such call adds a line to the message, "then: tide_mul: argument
@@ -12,11 +14,20 @@
 **   expression's own arguments are counted). Success clears no error: who has dealt with one and goes
 **   on calls tide_clear_error, or else what is NULL for another reason is told with that old error,
 **   and the line. To tide_free and tide_release NULL is legal.
-** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
-** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
-**   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else
-**   TIDE_E_INVALID), and reaches no freed memory. It is no address: do not look behind it.
-** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
+** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
+**   failure.
+** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an
+**   iterator is a reference: one that is used after the object's end, on any thread, is an error
+**   (TIDE_E_CLOSED once the runtime is closed, else TIDE_E_INVALID), and reaches no freed memory.
+**   It is no address: do not look behind it.
+** - A struct with a `struct_size` may grow. The caller sets that to its sizeof; an older caller's,
+**   which ends behind a field that was the last one then, is taken for what it has, and one that
+**   ends inside a field is TIDE_E_INVALID.
+** - Nothing aborts, exits, prints or longjmps. Only the log prints, to stderr, where the program or
+**   the environment chose a level and the program no place for it; and one line for each value in
+**   the environment that tide_open does not understand, unless the level is silent
+**   (tide_config.log_level, TIDE_LOG).
+** - Any function may be called from any thread unless it says otherwise. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 

@@ -13,7 +13,8 @@ enum {
     TIDE_ON = 1,
     TIDE_OFF = 2
 }; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
-enum { TIDE_LOG_SILENT = 0, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
+/* Levels of the log; 0, TIDE_DEFAULT, is none of them. Nothing is logged at TIDE_LOG_SILENT. */
+enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
 
 /* Called with one line without its newline. May come from any thread; no lock of the runtime is held. It may call
 ** tide_stats and tide_memory_status, nothing else of the library. */
@@ -27,9 +28,12 @@ typedef struct tide_host_memory {
     void *user;
 } tide_host_memory;
 
-/* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what matters. A field left zero
-** or NULL takes the environment variable named beside it, then the default. docs/environment.md lists them all. A bad
-** value in the environment is a warning with the default kept; a bad value here fails tide_open. */
+/* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what
+** matters. A field left zero or NULL takes the environment variable named beside it, then the
+** default. docs/environment.md lists them all. A bad value here fails tide_open, and so does a
+** limit in the environment that is not understood (TIDE_E_INVALID): it would not be in force.
+** Another bad value in the environment is a warning with the default kept, which is logged, to
+** stderr or `log`, even if nobody chose a level. `tide info --env` shows them all. */
 typedef struct tide_config {
     size_t struct_size;
     const char
@@ -44,10 +48,13 @@ typedef struct tide_config {
         *release_threshold; /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB",
                                    ** "50%", "unlimited", "adaptive" (default; "0" for the pool driver) */
     int deterministic;      /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
-    const char
-        *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
+    /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
+    ** quarter of the addresses that RLIMIT_AS leaves, where that is less */
+    const char *host_memory;
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
-    int log_level; /* TIDE_LOG (error, warning, info, debug). Default: silent; warning where allocations are tracked */
+    /* TIDE_LOG: TIDE_LOG_SILENT, TIDE_LOG_ERROR, ... Default: silent but for what is wrong in the
+    ** environment; warning where allocations are tracked */
+    int log_level;
     tide_log_fn log; /* default: stderr */
     void *log_user;
     int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and tracks

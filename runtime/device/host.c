@@ -18,6 +18,11 @@
 #define VA_FACTOR 4
 #define VA_MAX    (256 * TIDEI_GIB)
 #define VA_LIMIT  (64 * 1024 * TIDEI_GIB) /* half of what x86-64 user space has */
+/* Of the addresses that a limit leaves (`ulimit -v`) a pool takes at most one of two, unless it
+** wants more for as much memory as there is, which by default is so much that it need not: the rest
+** is for threads, and whoever else is there. */
+#define ROOM_POOL_PART   2
+#define ROOM_MEMORY_PART 4
 
 static tidei_host *host_of(tidei_device *d) { return (tidei_host *)d; }
 static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
@@ -409,6 +414,7 @@ static void host_close(tidei_device *d) {
         tidei_host_free(h->rt, s);
     }
     host_speak(d);
+    if (!child) tidei_host_memory_close(h);
     leave_group(h);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
@@ -457,9 +463,15 @@ static const struct tidei_device_ops host_ops = {
 
 static bool is_host(const tidei_device *d) { return d->ops->close == host_close; }
 
-static size_t address_space(size_t ceiling, size_t page) {
+static size_t address_space(size_t ceiling, size_t room, size_t page) {
     size_t bytes = ceiling > VA_MAX ? ceiling : ceiling > VA_MAX / VA_FACTOR ? VA_MAX : VA_FACTOR * ceiling;
+    if (bytes > room / ROOM_POOL_PART) bytes = tidei_max_size(ceiling, room / ROOM_POOL_PART);
     return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
+}
+
+/* The memory of a host device for which nobody asked for more or less. */
+static size_t default_ceiling(size_t room, size_t page) {
+    return tidei_max_size(tidei_min_size(tidei_host_default_memory(), room / ROOM_MEMORY_PART), page);
 }
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
@@ -469,8 +481,9 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->page_bytes = page;
     info->fresh_ns = FRESH_NS;
     info->align = TIDEI_HOST_ALIGN;
-    info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
-    info->va_bytes = address_space(info->total_bytes, page);
+    size_t room = tidei_host_address_room();
+    info->total_bytes = p->host_memory ? p->host_memory : default_ceiling(room, page);
+    info->va_bytes = address_space(info->total_bytes, room, page);
     snprintf(info->name, sizeof info->name, "host:%d", p->ordinal);
     snprintf(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
 }
