@@ -58,14 +58,14 @@ tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
     }
     if (tidei_operand_get(arrays[0], "tide_concat", &first) != TIDE_OK) return NULL;
     tidei_runtime *rt = first.rt;
-    tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_host_alloc(rt, n * sizeof *parts) : NULL;
+    tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_scratch_host(rt, n * sizeof *parts) : NULL;
     if (parts) {
         while (got < n && tidei_operand_get_of(rt, arrays[got], "tide_concat", &parts[got]) == TIDE_OK) got++;
         if (got == n) made = concat(parts, n, axis);
         while (got > 0) tidei_operand_put(&parts[--got]);
     } else
         tidei_fail_host_memory("tide_concat", n * sizeof *parts);
-    tidei_host_free(rt, parts);
+    tidei_scratch_host_free(rt, parts);
     tidei_operand_put(&first);
     return made;
 }

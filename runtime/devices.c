@@ -72,6 +72,19 @@ static void init_dev(tidei_dev *d, tidei_runtime *rt, unsigned index) {
     pthread_mutex_init(&d->pools_lock, NULL);
 }
 
+void tidei_dev_warn(tidei_dev *d, const char *fmt, ...) {
+    va_list ap;
+    char *line = d->warning[*d->warning[0] != 0];
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof d->warning[0], fmt, ap);
+    va_end(ap);
+}
+
+static void log_warnings(tidei_dev *d) {
+    for (size_t i = 0; i < TIDEI_COUNT(d->warning); i++)
+        if (*d->warning[i]) tidei_log(d->rt, TIDE_LOG_WARNING, "%s", d->warning[i]);
+}
+
 /* The runtime's half of a device, whose own half is d->d. */
 static tide_status open_dev(tidei_dev *d) {
     apply_limits(d, &d->rt->set);
@@ -100,17 +113,23 @@ tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
     rt->ndevs = n;
     for (unsigned i = 0; i < n; i++) init_dev(&rt->devs[i], rt, i);
     rt->devs[0].d = first;
-    return open_dev(&rt->devs[0]);
+    status = open_dev(&rt->devs[0]);
+    log_warnings(&rt->devs[0]);
+    return status;
+}
+
+void tidei_devices_end_work(tidei_runtime *rt) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) (void)tidei_streams_wait_all(d, true);
+    if (tidei_take_fault(rt, "tide_close") != TIDE_OK) /* nobody asked in time */
+        tidei_log(rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+    tidei_error_restore(&e);
 }
 
 /* What work of any device may still use goes once all of them are done. */
 static void end_work(tidei_dev *d) {
-    tidei_saved_error e;
     tidei_streams_wait_all(d, true);
-    tidei_error_save(&e);
-    if (tidei_take_fault(d->rt, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
-        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
-    tidei_error_restore(&e);
     tidei_streams_sweep(d, true);
 }
 
@@ -191,6 +210,7 @@ tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_d
     if (fresh) status = open_late(d, number);
     pthread_mutex_unlock(&rt->devs_lock);
     if (status != TIDE_OK) return tidei_fail_as(op);
+    if (fresh) log_warnings(d);
     if (fresh) tidei_log(rt, TIDE_LOG_INFO, "opened %s as well", d->d->info.name);
     return TIDE_OK;
 }

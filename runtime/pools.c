@@ -122,8 +122,8 @@ static tide_status open_usual(tidei_dev *d) {
     tide_status status = tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
     if (status == TIDE_OK) d->usual = set->default_memory;
     if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
-    tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=%s: %s; device memory serves",
-              tidei_kind_name(set->default_memory), tide_last_error()->message);
+    tidei_dev_warn(d, "TIDE_DEFAULT_MEMORY=%s: %s; device memory serves", tidei_kind_name(set->default_memory),
+                   tide_last_error()->message);
     tide_clear_error();
     return TIDE_OK;
 }
@@ -136,14 +136,13 @@ tide_status tidei_pools_open(tidei_dev *d) {
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", set->pool,
                           POOLS_WANTED);
     if (!w.ops) {
-        tidei_warn_unknown(d->rt, "TIDE_POOL", set->pool, POOLS_WANTED);
+        tidei_dev_warn(d, TIDEI_NOT_UNDERSTOOD, "TIDE_POOL", set->pool, POOLS_WANTED);
         w = (struct wish){&tidei_pool_tide, SIZE_MAX};
     }
     if (w.ops == &tidei_pool_tide) w.ops = default_ops(d);
     tide_status status = open_one(d, w, TIDEI_MEM_DEVICE, &x);
     if (status == TIDE_E_UNSUPPORTED && !set->pool_given) {
-        tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", set->pool,
-                  tide_last_error()->message);
+        tidei_dev_warn(d, "TIDE_POOL=%s: %s; the default serves", set->pool, tide_last_error()->message);
         tide_clear_error();
         status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, TIDEI_MEM_DEVICE, &x);
     }

@@ -485,13 +485,23 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Spans nest on their thread, so nobody else ends one. */
+static void undo_span(tidei_runtime *rt, tidei_thread *t, void *name, uintptr_t kind_and_number) {
+    const tidei_span span = {(tidei_span_kind)(kind_and_number & 255), (unsigned)(kind_and_number >> 8), name, NULL};
+    if (rt->recorder && t == tidei_thread_look(rt)) add_span(rt->recorder, &span, TIDEI_RECORD_END, 0);
+}
+
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+    if (rt->recorder)
+        tidei_hold(tidei_thread_look(rt), undo_span, (void *)(uintptr_t)span->name,
+                   (uintptr_t)span->kind | (uintptr_t)span->number << 8);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
+    if (rt->recorder) tidei_let(tidei_thread_look(rt), span->name);
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 

@@ -69,6 +69,8 @@ static bool parse_kind(const char *text, void *field, size_t cap) {
     return (void)cap, tidei_kind_parse(text, field);
 }
 
+#define TIME_MOST_NS (3600 * UINT64_C(1000000000)) /* an hour */
+
 static bool parse_switch(const char *text, void *field, size_t cap) {
     static const char *const on[] = {"1", "on", "true", "yes"}, *const off[] = {"0", "off", "false", "no"};
     (void)cap;
@@ -84,6 +86,23 @@ static bool parse_level(const char *text, void *field, size_t cap) {
     (void)cap;
     for (size_t i = 0; i < TIDEI_COUNT(names); i++)
         if (!strcmp(text, names[i])) return *(int *)field = (int)i, true;
+    return false;
+}
+
+/* A whole number with its unit; without one only 0. */
+static bool parse_time(const char *text, void *field, size_t cap) {
+    static const struct {
+        const char *unit;
+        uint64_t ns;
+    } units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+    char *end;
+    (void)cap;
+    if (*text < '0' || *text > '9') return false;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (!v && !*end) return *(uint64_t *)field = 0, true;
+    for (size_t i = 0; i < TIDEI_COUNT(units); i++)
+        if (!strcmp(end, units[i].unit) && v <= TIME_MOST_NS / units[i].ns)
+            return *(uint64_t *)field = v * units[i].ns, true;
     return false;
 }
 
@@ -134,6 +153,8 @@ static const struct {
      offsetof(tide_config, collector)},
     {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT, offsetof(tide_config, policy)},
     {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH, offsetof(tide_config, gc_early)},
+    {"TIDE_COLLECT_WAIT", "a time up to 3600s: 50ms, 200us or 0", parse_time, SETTING(collect_wait_ns), FIELD_TEXT,
+     offsetof(tide_config, collect_wait)},
     {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
     {"TIDE_RELEASE_THRESHOLD", TIDEI_THRESHOLD_WANTED, parse_threshold, SETTING(release_threshold), FIELD_TEXT,
      offsetof(tide_config, release_threshold)},
@@ -173,16 +194,15 @@ static void defaults(tidei_settings *s) {
                           .cache = true,
                           .host_devices = 1,
                           .log_level = LEVEL_OPEN,
+                          .collect_wait_ns = 50000000,
                           .cache_max = 256 * TIDEI_MIB,
                           .handle_cache = 512 * TIDEI_MIB};
     strcpy(s->policy, "reserve");
     strcpy(s->pool, "tide");
 }
 
-#define NOT_UNDERSTOOD "%s=%.200s is not understood (wanted: %s); the default stays"
-
 void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value, const char *wanted) {
-    tidei_log(rt, TIDE_LOG_WARNING, NOT_UNDERSTOOD, variable, value, wanted);
+    tidei_log(rt, TIDE_LOG_WARNING, TIDEI_NOT_UNDERSTOOD, variable, value, wanted);
 }
 
 static void read_environment(tidei_settings *s, void (*warn)(void *user, const char *line), void *user) {
@@ -191,7 +211,7 @@ static void read_environment(tidei_settings *s, void (*warn)(void *user, const c
         if (!text || !*text) continue;
         if (!table[i].parse(text, (char *)s + table[i].setting, table[i].cap)) {
             char line[512];
-            snprintf(line, sizeof line, NOT_UNDERSTOOD, table[i].variable, text, table[i].wanted);
+            snprintf(line, sizeof line, TIDEI_NOT_UNDERSTOOD, table[i].variable, text, table[i].wanted);
             warn(user, line);
         }
     }

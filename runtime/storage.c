@@ -75,6 +75,8 @@ void tidei_watch_open(tidei_runtime *rt) {
 
 void tidei_watch_gone(tidei_storage *st) {
     tidei_runtime *rt = st->dev->rt;
+    if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops) rt->gc_ops->discharge(rt, st->owner, st->bytes);
+    if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
         tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
@@ -202,7 +204,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
         return tidei_fail_host_memory(op, sizeof *st);
     }
     begin_life(st, pool, bytes, &a.block);
-    st->watched = bytes && watch(d);
+    st->watched = bytes && watch(d) ? TIDEI_WATCHED_BY_OBSERVERS : 0;
     if (bytes) note_alloc(pool, bytes);
     tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
@@ -221,7 +223,7 @@ tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, u
         return tidei_fail_host_memory("tidei_storage_try", sizeof *st);
     }
     begin_life(st, pool, bytes, &block);
-    st->watched = false;
+    st->watched = 0;
     note_alloc(pool, bytes);
     *out = st;
     return TIDE_OK;
@@ -231,6 +233,35 @@ void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->re
 
 void tidei_storage_release(tidei_storage *st) {
     if (tidei_storage_unref(st)) tidei_storage_end(st);
+}
+
+static void undo_scratch(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_storage_release(st);
+}
+
+tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out) {
+    tide_status status = tidei_storage_new_in(pool, bytes, s, op, out);
+    if (status == TIDE_OK) tidei_scratch_hold(*out);
+    return status;
+}
+
+void tidei_scratch_hold(tidei_storage *st) { tidei_hold(tidei_thread_get(st->dev->rt), undo_scratch, st, 0); }
+
+void tidei_scratch_release(tidei_storage *st) {
+    tidei_let(tidei_thread_get(st->dev->rt), st);
+    tidei_storage_release(st);
+}
+
+void *tidei_scratch_host(tidei_runtime *rt, size_t bytes) {
+    void *p = tidei_host_take(rt, tidei_max_size(bytes, 1));
+    if (p) tidei_hold(tidei_thread_get(rt), tidei_undo_host, p, 0);
+    return p;
+}
+
+void tidei_scratch_host_free(tidei_runtime *rt, void *p) {
+    if (p) tidei_let(tidei_thread_get(rt), p);
+    tidei_host_free(rt, p);
 }
 
 void tidei_storage_end(tidei_storage *st) {

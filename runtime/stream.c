@@ -192,7 +192,10 @@ static tide_status wait_for(tidei_stream *s, bool quiet) {
     bool lost = atomic_load(&d->d->lost); /* behind the looks: a loss makes everything look done */
     if (done && !lost) return TIDE_OK;
     tidei_dstream *ds = tidei_stream_hold(s);
+    tidei_thread *t = ds ? tidei_thread_look(d->rt) : NULL;
+    tidei_hold(t, tidei_undo_stream, s, 0);
     tide_status status = lost ? wait_lost(s, ds) : ds ? wait_here(s, ds, tick) : TIDE_OK;
+    tidei_let(t, s);
     if (ds) tidei_stream_let_go(s);
     return status;
 }
@@ -486,6 +489,11 @@ void tidei_stream_let_go(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     s->holders--;
     pthread_mutex_unlock(&s->lock);
+}
+
+void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_stream_let_go(s);
 }
 
 /* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of streams. NULL: host memory or slots

@@ -494,13 +494,14 @@ static tide_status gather(run *r, size_t n, size_t m) {
     return TIDE_OK;
 }
 
+/* The last one that was held goes first, which is found soonest. */
 static void leave(run *r) {
-    for (unsigned i = 0; i < r->ast->nparams; i++)
-        if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
-    for (unsigned i = 0; i < r->ast->nresults; i++) {
+    for (unsigned i = r->ast->nresults; i--;)
         if (r->out_held >> i & 1) tidei_operand_put(&r->out[i]);
+    for (unsigned i = r->ast->nresults; i--;)
         if (r->dst_held >> i & 1) tidei_operand_put(&r->dst[i]);
-    }
+    for (unsigned i = r->ast->nparams; i--;)
+        if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
 }
 
 static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {
