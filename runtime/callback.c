@@ -218,13 +218,14 @@ __attribute__((no_sanitize("address", "thread"))) static bool marked(const note 
 typedef enum { THERE, LEFT, UNTOLD } whereabouts;
 
 /* Whether the frame of a note is still there, as seen from a frame of a call. Stacks grow downwards: a call from inside the
-** callback has its frames below. One that has them below and is not from inside has most likely gone over the mark. */
+** callback has its frames below the mark. One that has them there and is not from inside has most likely gone over it. Where
+** the mark was put elsewhere, as AddressSanitizer does with what lies on frames, the frame's own address serves. */
 static whereabouts judge(const note *n, uintptr_t here) {
     struct stack s = own_stack();
-    if (!on(&s, here) || !on(&s, (uintptr_t)n->frame)) return UNTOLD;
-    if (here >= (uintptr_t)n->frame) return LEFT;
-    bool readable = (uintptr_t)n->mark > here && on(&s, (uintptr_t)n->mark);
-    return readable && !marked(n) ? LEFT : THERE;
+    bool own_mark = on(&s, (uintptr_t)n->mark);
+    uintptr_t lowest = own_mark ? (uintptr_t)n->mark : (uintptr_t)n->frame;
+    if (!on(&s, here) || !on(&s, lowest)) return UNTOLD;
+    return here >= lowest || (own_mark && !marked(n)) ? LEFT : THERE;
 }
 
 /* The first of the thread's notes that is gone, by its serial, and the last one's words; 0: all are there. */

@@ -99,7 +99,7 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     tidei_publish_uses(s, uses, n, tidei_stream_tick(s)); /* all there is room for: it is waited for here, too */
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
-    tide_status waited = tidei_stream_wait(s, true);
+    tide_status waited = tidei_stream_finish(s); /* the words may lie on the caller's frame */
     return status == TIDE_OK ? waited : status;
 }
 

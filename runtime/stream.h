@@ -163,6 +163,9 @@ void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tidei_stream *s, bool quiet);
+/* Waits for all that was submitted, on the spot: no callback is called meanwhile, so none can leave the caller's own memory to a
+** device that is still at it (callback.h). For what takes no longer than a copy, when the work before it has been waited for. */
+tide_status tidei_stream_finish(tidei_stream *s);
 uint64_t
 tidei_stream_got_to(tidei_stream *s); /* what is known to be complete, also where a lost device makes all look so */
 void tidei_stream_reached(tidei_stream *s, uint64_t tick);    /* the caller has learnt that it is complete */

@@ -286,7 +286,7 @@ static void pause_each_time(mock_tracer *m) {
     sem_wait(&go_on);
 }
 static void *minor_then_full(void *rt) {
-    tidei_collect(rt, TIDE_COLLECT_MINOR, "test", NULL);
+    tidei_collect(test_rt(rt), TIDE_COLLECT_MINOR, "test", NULL);
     return collect_in_thread(rt);
 }
 

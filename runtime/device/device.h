@@ -55,7 +55,7 @@ typedef struct tidei_device_info {
     size_t align;        /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes;  /* of the device; on host: its ceiling */
     size_t va_bytes;     /* how much address space a pool should reserve */
-    size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
+    size_t staged_bytes; /* copies from the host up to this size are done with its memory at once, and wait for nothing */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 

@@ -466,6 +466,7 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->ordinal = p->ordinal;
     info->count = p->count;
     info->page_bytes = page;
+    info->staged_bytes = TIDEI_STAGED_MAX;
     info->align = TIDEI_HOST_ALIGN;
     info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
     info->va_bytes = address_space(info->total_bytes, page);
