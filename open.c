@@ -59,9 +59,9 @@ tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_
 static tidei_runtime *claim(tide_runtime *ref) {
     pthread_mutex_lock(&closing);
     tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, OP_CLOSE);
+    if (rt && !tidei_may_close(rt, OP_CLOSE)) rt = NULL;
     bool late = rt && rt->closing;
-    if (rt && !late && !tidei_may_close(rt, OP_CLOSE)) rt = NULL;
-    if (rt && !late) rt->closing = true;
+    if (rt) rt->closing = true;
     pthread_mutex_unlock(&closing);
     if (!late) return rt;
     tidei_fail(TIDE_E_CLOSED, OP_CLOSE, "another thread is closing the runtime");
