@@ -31,11 +31,6 @@ tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime *
     return enter(a, op, &h, rt, &t);
 }
 
-static void undo_get(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t of) {
-    (void)rt, (void)t, (void)of;
-    tidei_storage_release(st);
-}
-
 tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
     tidei_handle *h = NULL;
     tidei_runtime *rt = NULL;
@@ -44,7 +39,7 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out)
     if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
     *out = (tidei_operand){.rt = rt, .t = t, .st = h->st, .lay = h->lay};
-    tidei_hold(t, undo_get, h->st, 0);
+    tidei_hold_storage(t, h->st);
     tidei_keep(a);
     return TIDE_OK;
 }
@@ -57,7 +52,7 @@ tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *o
 }
 
 void tidei_operand_put(tidei_operand *o) {
-    tidei_let(o->t, o->st);
+    if (tidei_likely(o->t != NULL)) tidei_let_storage(o->t, o->st);
     tidei_storage_release(o->st);
 }
 
@@ -132,7 +127,7 @@ static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtyp
 tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out) {
     tide_status s = make_in(rt, kind, t, ndim, shape, op, out);
-    if (s == TIDE_OK) tidei_hold(out->t, undo_get, out->st, 0);
+    if (s == TIDE_OK) tidei_hold_storage(out->t, out->st);
     return s;
 }
 
@@ -144,7 +139,7 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(o.lay.dtype);
     s = tidei_storage_new_in(tidei_pool_here(d), bytes, tidei_thread_stream_on(o.t, d), op, &o.st);
     if (s != TIDE_OK) return s;
-    tidei_hold(o.t, undo_get, o.st, 0);
+    tidei_hold_storage(o.t, o.st);
     *out = o;
     return TIDE_OK;
 }

@@ -13,30 +13,55 @@ typedef struct tidei_note {
     const tidei_runtime *rt; /* whose callback; it may be closed by now */
     tidei_callback_kind kind;
     bool makes, quiet; /* arrays may be made inside; no collection and no climb begins there */
-    unsigned nheld;    /* by the calls that led here */
+    size_t nheld;      /* by the calls that led here: words */
     unsigned ranges;   /* of NVTX, likewise */
     char name[40];
 } note;
 
-/* ---- what calls hold ---- */
+/* ---- what calls hold ---- A stack of words: a storage's address, or three: what else the undo wants, the undo, and the address
+** or number with its lowest bit set. Below them all is one that is neither. */
 
-#define HELD_FIRST 32 /* an operation of a few operands that climbs and collects holds ten */
+#define HELD_FIRST 64 /* words: an operation of a few operands that climbs and collects has half of that */
+#define BOTTOM     ((uintptr_t)2)
+#define MARKED     ((uintptr_t)1)
+
+static const uintptr_t no_room[1] = {BOTTOM};
+
+void tidei_callbacks_init(tidei_thread *t) {
+    t->held_first = t->held = t->held_end = (uintptr_t *)(uintptr_t)no_room + 1;
+}
 
 bool tidei_held_grow(tidei_thread *t) {
-    unsigned room = t->held_room ? 2 * t->held_room : HELD_FIRST;
-    tidei_held *more = realloc(t->held, room * sizeof *more);
+    size_t used = (size_t)(t->held - t->held_first), room = used ? 2 * (used + 1) : HELD_FIRST;
+    uintptr_t *more = realloc(t->held_end == no_room + 1 ? NULL : t->held_first - 1, room * sizeof *more);
     if (!more) return false;
-    t->held = more;
-    t->held_room = room;
+    more[0] = BOTTOM;
+    t->held_first = more + 1;
+    t->held = t->held_first + used;
+    t->held_end = more + room;
     return true;
 }
 
-void tidei_let_aside(tidei_thread *t, const void *what) {
-    unsigned least = t->nnotes ? t->notes[t->nnotes - 1].nheld : 0, i = t->nheld;
-    while (i > least && t->held[i - 1].what != what) i--;
-    if (i == least) return; /* there was no host memory to write it down */
-    t->nheld--;
-    memmove(&t->held[i - 1], &t->held[i], (t->nheld - (i - 1)) * sizeof *t->held);
+size_t tidei_held_here(const tidei_thread *t) { return (size_t)(t->held - t->held_first); }
+
+void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of) {
+    if (!t || (t->held_end - t->held < 3 && !tidei_held_grow(t))) return;
+    *t->held++ = of;
+    *t->held++ = (uintptr_t)undo;
+    *t->held++ = (uintptr_t)what | MARKED;
+}
+
+static size_t words_of(uintptr_t last) { return last & MARKED ? 3 : 1; }
+
+void tidei_let(tidei_thread *t, const void *what) {
+    if (!t) return;
+    const uintptr_t *least = t->held_first + (t->nnotes ? t->notes[t->nnotes - 1].nheld : 0);
+    uintptr_t *end = t->held;
+    while (end > least && (end[-1] & ~MARKED) != (uintptr_t)what) end -= words_of(end[-1]);
+    if (end == least) return; /* there was no host memory to write it down */
+    size_t words = words_of(end[-1]);
+    memmove(end - words, end, (size_t)(t->held - end) * sizeof *end);
+    t->held -= words;
 }
 
 static void undo_depth(tidei_runtime *rt, tidei_thread *t, void *depth, uintptr_t of) {
@@ -59,10 +84,14 @@ void tidei_undo_host(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) 
     tidei_host_free(rt, p);
 }
 
-void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, unsigned down_to) {
-    while (t->nheld > down_to) {
-        tidei_held h = t->held[--t->nheld];
-        h.undo(rt, t, h.what, h.of);
+void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to) {
+    while (tidei_held_here(t) > down_to) {
+        uintptr_t what = t->held[-1];
+        t->held -= words_of(what);
+        if (what & MARKED)
+            ((tidei_undo)t->held[1])(rt, t, (void *)(what & ~MARKED), t->held[0]);
+        else
+            tidei_storage_release((tidei_storage *)what);
     }
 }
 
@@ -125,7 +154,7 @@ void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_ki
                 .kind = kind,
                 .makes = kinds[kind].makes && (!outer || outer->makes),
                 .quiet = kinds[kind].quiet || (outer && outer->quiet),
-                .nheld = t->nheld,
+                .nheld = tidei_held_here(t),
                 .ranges = tidei_nvtx_open()};
     snprintf(n->name, sizeof n->name, "%s", name ? name : "");
     c->mark[0] = n->serial;
@@ -147,7 +176,7 @@ static void abandon(tidei_thread *t, unsigned left) {
         tidei_held_undo(rt, t, left ? t->notes[left - 1].nheld : 0);
         tidei_thread_give(t, rt);
     } else {
-        t->nheld = 0;
+        t->held = t->held_first;
     }
     forget_notes(t, left);
 }
@@ -180,7 +209,7 @@ void tidei_callback_end(tidei_callback *c) {
         text_of(&t->notes[t->nnotes - 1], what, sizeof what);
         abandon_from(t->notes[c->place + 1].serial);
     }
-    tidei_check(t->nnotes == c->place + 1 && t->nheld == t->notes[c->place].nheld);
+    tidei_check(t->nnotes == c->place + 1 && tidei_held_here(t) == t->notes[c->place].nheld);
     forget_notes(t, c->place);
     tidei_runtime *rt = *what ? tidei_thread_runtime(t) : NULL;
     if (rt) log_left(rt, what);
@@ -273,7 +302,7 @@ void tidei_callbacks_end(tidei_thread *t) {
 }
 
 void tidei_callbacks_free(tidei_thread *t) {
-    free(t->held);
+    if (t->held_end != no_room + 1) free(t->held_first - 1);
     free(t->notes);
 }
 

@@ -22,16 +22,14 @@ typedef struct tidei_thread tidei_thread;
 /* ---- what calls hold ---- */
 
 typedef void (*tidei_undo)(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t of);
-typedef struct tidei_held {
-    tidei_undo undo;
-    void *what;
-    uintptr_t of; /* whatever else `undo` wants */
-} tidei_held;
-/* The short ways stand in runtime.h: tidei_hold(t, undo, what, of): from here on `what` is given back by `undo` if the call
-** does not come to it; tidei_let(t, what): the call has given it back, or away: the last one of that `what`. t NULL: nobody
-** is there to do it. What there is no host memory to write down is not undone. */
-bool tidei_held_grow(tidei_thread *t); /* the long ways */
-void tidei_let_aside(tidei_thread *t, const void *what);
+/* From here on `what`, an even address or number, is given back by `undo` if the call does not come to it; `of` is whatever
+** else `undo` wants. t NULL: nobody is there to do it. What there is no host memory to write down is not undone. */
+void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of);
+/* The call has given it back, or away: the last one of that `what`. */
+void tidei_let(tidei_thread *t, const void *what);
+/* The same of a storage that the call has a reference on, by the short ways in runtime.h: tidei_hold_storage(t, st) and
+** tidei_let_storage(t, st); t is not NULL. */
+bool tidei_held_grow(tidei_thread *t); /* the long way; false: there is no host memory */
 /* The usual ones: a counter in the thread's record that goes up and down, and host memory of the runtime's. */
 void tidei_deepen(tidei_thread *t, int *depth);
 void tidei_rise(tidei_thread *t, int *depth);
@@ -88,8 +86,10 @@ extern TIDEI_FAST_TLS tidei_runtime *tidei_serves;
 bool tidei_callbacks_look(tidei_runtime *rt, const char *op);
 /* The thread ends: it is inside nothing any more. */
 void tidei_callbacks_end(tidei_thread *t);
+void tidei_callbacks_init(tidei_thread *t);
 void tidei_callbacks_free(tidei_thread *t);
-/* All that the record holds is undone, by the thread itself or by who closes the runtime. */
-void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, unsigned down_to);
+/* All that the record holds from there on is undone, by the thread itself or by who closes the runtime. */
+size_t tidei_held_here(const tidei_thread *t); /* 0: nothing is held */
+void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to);
 
 #endif

@@ -252,25 +252,42 @@ static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
     return n;
 }
 
-/* Whose callbacks run, until none is left: the list shrinks from its front, so that what is left of it when a callback does
-** not come back can be buried by another drain. */
-static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_handle **noted) {
+/* The drain was left inside a callback of death. The first of the list is the one whose callback that was: its others follow,
+** in another drain. */
+static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
+    tidei_handle *youngest = NULL, *oldest = t->dead;
+    (void)list, (void)of;
+    t->dead = NULL;
+    t->depth_drain--;
+    for (tidei_handle *h = oldest, *next; h; h = next) {
+        next = h->next;
+        h->next = youngest;
+        youngest = h;
+    }
+    if (youngest) push(rt->deaths, youngest, oldest);
+}
+
+/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it has one. */
+static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t, tidei_handle *list) {
+    tidei_handle *alone, **noted = t ? &t->dead : &alone;
+    *noted = list;
+    tidei_hold(t, undo_burial, noted, 0);
     for (tidei_handle *h; (h = *noted);) {
         tidei_handle *next = h->next;
         bool recycled = bury(rt, h, spare);
         *noted = next;
         if (recycled) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
     }
+    tidei_let(t, noted);
 }
 
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
-** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. `noted` is where those
-** stay meanwhile that have callbacks. */
+** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
 static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials,
-                          tidei_handle **noted) {
+                          tidei_thread *t) {
     size_t bytes = 0;
     uint64_t recycled = 0;
-    tidei_handle *batch[BATCH], **end = noted;
+    tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
     uint64_t before = atomic_load_explicit(burials, memory_order_relaxed);
     atomic_store_explicit(burials, before + 1, memory_order_relaxed); /* before the list is taken */
     tidei_handle *list = take_all(q);
@@ -287,21 +304,8 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare
     *end = NULL;
     if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
     atomic_store_explicit(burials, before + 2, memory_order_release);
-    bury_noted(rt, q, spare, noted);
+    if (tidei_unlikely(noted != NULL)) bury_noted(rt, q, spare, t, noted);
     return bytes;
-}
-
-/* The drain was left inside a callback of death. The first of the list is the one whose callback that was: its others follow. */
-static void undo_drain(tidei_runtime *rt, tidei_thread *t, void *noted, uintptr_t of) {
-    (void)t, (void)of;
-    tidei_handle *youngest = NULL, *oldest = *(tidei_handle **)noted;
-    *(tidei_handle **)noted = NULL;
-    for (tidei_handle *h = oldest, *next; h; h = next) {
-        next = h->next;
-        h->next = youngest;
-        youngest = h;
-    }
-    if (youngest) push(rt->deaths, youngest, oldest);
 }
 
 size_t tidei_drain(tidei_runtime *rt) {
@@ -310,11 +314,9 @@ size_t tidei_drain(tidei_runtime *rt) {
     if (!t || t->depth_drain) return 0;
     tidei_saved_error e;
     tidei_error_save(&e);
-    tidei_deepen(t, &t->depth_drain);
-    tidei_hold(t, undo_drain, &t->dead, 0);
-    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials, &t->dead);
-    tidei_let(t, &t->dead);
-    tidei_rise(t, &t->depth_drain);
+    t->depth_drain++;
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials, t);
+    t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
 }
@@ -330,8 +332,7 @@ static tidei_deaths *idle_queue(void) {
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_spare spare = {NULL, 0};
         _Atomic uint64_t alone = 0;
-        tidei_handle *noted = NULL;
-        drain_queue(NULL, q, &spare, &alone, &noted);
+        drain_queue(NULL, q, &spare, &alone, NULL);
         tidei_spare_give(&spare);
         pthread_mutex_lock(&all.lock);
         if (atomic_load(&q->handles) == 0) return q;
@@ -473,21 +474,18 @@ void tidei_deaths_end(tidei_deaths *q) {
     tidei_runtime *rt = atomic_load(&q->rt);
     tidei_thread *t = tidei_thread_get(rt);
     tidei_spare spare = {NULL, 0};
-    tidei_handle *noted = NULL;
     tidei_saved_error e;
     size_t left;
     _Atomic uint64_t alone = 0;
     tidei_error_save(&e);
-    if (t) tidei_deepen(t, &t->depth_drain);
-    if (t) tidei_hold(t, undo_drain, &t->dead, 0);
+    if (t) t->depth_drain++;
     do {
         left = 0;
         tidei_each_handle(q, report_dead, &left);
-        drain_queue(rt, q, t ? &t->spare : &spare, &alone, t ? &t->dead : &noted);
+        drain_queue(rt, q, t ? &t->spare : &spare, &alone, t);
         if (left) sched_yield();
     } while (left);
-    if (t) tidei_let(t, &t->dead);
-    if (t) tidei_rise(t, &t->depth_drain);
+    if (t) t->depth_drain--;
     tidei_error_restore(&e);
     tidei_spare_give(&spare);
 }

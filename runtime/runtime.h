@@ -126,9 +126,9 @@ struct tidei_thread {            /* per thread and runtime */
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     int depth_optional; /* inside what does without the memory it asks for, if need be: nothing is spilled for it */
     /* callback.h: what the thread's calls hold, and the callbacks it is in. Its own, or of who closes the runtime */
-    tidei_held *held;
+    uintptr_t *held, *held_first, *held_end; /* the next free word, the first, behind the last */
     struct tidei_note *notes;
-    unsigned nheld, held_room, nnotes, notes_room;
+    unsigned nnotes, notes_room;
     bool doubtful;      /* its thread said that a callback was left, which does not show: it stays to the thread's end */
     tidei_handle *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
     void *gc;           /* gc's own per-thread state */
@@ -290,15 +290,15 @@ static inline tidei_thread *tidei_thread_get(tidei_runtime *rt) {
 }
 /* ---- the short ways around callbacks (callback.c): the thread is inside none, and has room ---- */
 
-static inline void tidei_hold(tidei_thread *t, tidei_undo undo, void *what, uintptr_t of) {
-    if (tidei_unlikely(!t || (t->nheld == t->held_room && !tidei_held_grow(t)))) return;
-    t->held[t->nheld++] = (tidei_held){undo, what, of};
+static inline void tidei_hold_storage(tidei_thread *t, tidei_storage *st) {
+    if (tidei_unlikely(t->held == t->held_end) && !tidei_held_grow(t)) return;
+    *t->held++ = (uintptr_t)st;
 }
-static inline void tidei_let(tidei_thread *t, const void *what) {
-    if (tidei_likely(t && t->nheld && t->held[t->nheld - 1].what == what))
-        t->nheld--;
-    else if (t)
-        tidei_let_aside(t, what);
+static inline void tidei_let_storage(tidei_thread *t, const tidei_storage *st) {
+    if (tidei_likely(t->held[-1] == (uintptr_t)st))
+        t->held--;
+    else
+        tidei_let(t, st);
 }
 static inline bool tidei_may_make(tidei_runtime *rt, const char *op) {
     return tidei_likely(tidei_thread_records != NULL) || tidei_may_make_here(rt, op);

@@ -235,18 +235,16 @@ void tidei_storage_release(tidei_storage *st) {
     if (tidei_storage_unref(st)) tidei_storage_end(st);
 }
 
-static void undo_scratch(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t of) {
-    (void)rt, (void)t, (void)of;
-    tidei_storage_release(st);
-}
-
 tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out) {
     tide_status status = tidei_storage_new_in(pool, bytes, s, op, out);
     if (status == TIDE_OK) tidei_scratch_hold(*out);
     return status;
 }
 
-void tidei_scratch_hold(tidei_storage *st) { tidei_hold(tidei_thread_get(st->dev->rt), undo_scratch, st, 0); }
+void tidei_scratch_hold(tidei_storage *st) {
+    tidei_thread *t = tidei_thread_get(st->dev->rt);
+    if (t) tidei_hold_storage(t, st);
+}
 
 void tidei_scratch_release(tidei_storage *st) {
     tidei_let(tidei_thread_get(st->dev->rt), st);

@@ -171,6 +171,7 @@ static tidei_thread *new_record(tidei_runtime *rt) {
         return NULL;
     }
     t->serial = rt->serial;
+    tidei_callbacks_init(t);
     atomic_init(&t->ref, rt->ref);
     t->dev = &rt->devs[0];
     t->collector = -1;
@@ -322,7 +323,7 @@ void tidei_threads_part(tidei_runtime *rt) {
     for (;;) {
         tidei_thread *t = rt->threads;
         while (t && (t == own || t->taken)) t = t->next_of_rt;
-        if (t && t->nheld)
+        if (t && tidei_held_here(t))
             undo_locked(rt, t);
         else if (t)
             untie_locked(t);
