@@ -57,14 +57,14 @@ static bool all_are_bools(const unsigned char *p, size_t n) {
 /* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so they must be one of two. */
 static tide_status copy_truths(const tidei_operand *o, const unsigned char *data, size_t n) {
     size_t room = tidei_min_size(n, TIDEI_MIB);
-    unsigned char *buf = tidei_host_alloc(o->rt, room);
+    unsigned char *buf = tidei_scratch_host(o->rt, room);
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_from_host", room);
     for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
         size_t some = tidei_min_size(room, n - at);
         for (size_t i = 0; i < some; i++) buf[i] = data[at + i] != 0;
         s = copy_in(o, at, buf, some);
     }
-    tidei_host_free(o->rt, buf);
+    tidei_scratch_host_free(o->rt, buf);
     return s;
 }
 

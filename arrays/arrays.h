@@ -33,9 +33,11 @@ void tidei_exprs_close(tidei_runtime *rt); /* all work is complete; before the k
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out);
 
-/* An operand for the time of one call: its storage is retained, so the array may die meanwhile. */
+/* An operand for the time of one call: its storage is retained, so the array may die meanwhile; and held (callback.h). Copies
+** of it are borrowed: one of them all is put. */
 typedef struct tidei_operand {
     tidei_runtime *rt;
+    tidei_thread *t; /* that holds it; NULL: nobody, for it is kept */
     tidei_storage *st;
     tidei_layout lay;
 } tidei_operand;
@@ -62,6 +64,13 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, 
 tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
                                  tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
+/* It stays beyond the call, and is put by whatever thread. */
+void tidei_operand_keep(tidei_operand *o);
+/* Gives the storage away, with its reference. */
+static inline tidei_storage *tidei_operand_give(tidei_operand *o) {
+    tidei_operand_keep(o);
+    return o->st;
+}
 /* Only the array's runtime, with the same errors; nothing to put. */
 tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */

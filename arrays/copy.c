@@ -119,7 +119,8 @@ tide_array *tide_contiguous(tide_array *a) {
     TIDEI_OPERATION("tide_contiguous");
     tidei_operand src;
     if (tidei_operand_get(a, "tide_contiguous", 1, &src) != TIDE_OK) return NULL;
-    if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
+    if (tidei_layout_contiguous(&src.lay))
+        return tidei_array_over(src.rt, tidei_operand_give(&src), &src.lay, "tide_contiguous");
     tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_contiguous");
     tidei_operand_put(&src);
     return made;

@@ -401,14 +401,14 @@ static tide_status draw_operand(const tidei_operand *o, picture *p, const char *
         p->shown[i] = summary && p->shape[i] > 2 * EDGE ? 2 * EDGE : p->shape[i];
         if (summary) n = (i ? n : 1) * (size_t)p->shown[i];
     }
-    void *data = tidei_host_alloc(o->rt, n * size + 1);
+    void *data = tidei_scratch_host(o->rt, n * size + 1);
     if (!data) return tidei_fail_host_memory(op, n * size + 1);
     tide_status s = summary ? read_corners(o, p, data, op) : tidei_operand_read(o, data, op);
     if (s == TIDE_OK) {
         p->column = (column){.data = data, .n = n, .size = size, .t = o->lay.dtype};
         draw_all(p);
     }
-    tidei_host_free(o->rt, data);
+    tidei_scratch_host_free(o->rt, data);
     return s;
 }
 

@@ -117,8 +117,14 @@ static void show(const host_use *u, tide_host_view *v) {
     v->reserved[0] = (uintptr_t)u->lent.ref;
 }
 
+static void undo_view(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
+    (void)t, (void)of;
+    tidei_storage_unpin(((host_use *)u)->o.st);
+    tidei_host_free(rt, u);
+}
+
 /* Takes the operand over on success. */
-static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_view *view) {
+static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *view) {
     static const char op[] = "tide_host_begin";
     tidei_dev *d = o->st->dev;
     if (!reachable(o))
@@ -131,11 +137,17 @@ static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_vi
     u->o = *o;
     u->range = range_of(o, mode);
     tidei_storage_pin(o->st);
+    tidei_hold(o->t, undo_view, u, 0);
     tide_status status = wait_here(o, mode, true, op);
+    tidei_let(o->t, u);
     if (status == TIDE_OK) status = begins(d, &u->range, op);
     if (status == TIDE_OK) {
         status = tidei_lend(o->rt, TIDEI_REF_VIEW, &u->lent, let_go, op);
-        if (status == TIDE_OK) return show(u, view), TIDE_OK;
+        if (status == TIDE_OK) {
+            tidei_operand_keep(o);
+            u->o.t = NULL;
+            return show(u, view), TIDE_OK;
+        }
         ends(d, &u->range, op);
     }
     tidei_storage_unpin(o->st);

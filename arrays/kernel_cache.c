@@ -65,41 +65,39 @@ static bool ours_alone(const struct stat *st) {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* The folder that the environment named is a bad value there; another one is of little interest,
-** unless it cannot be trusted. */
-static void tell_off(tidei_runtime *rt, const char *why, int level) {
-    const char *path = rt->set.cache_dir, *named = secure_getenv("TIDE_CACHE_DIR");
-    if (!rt->set.cache_dir_given && named && !strcmp(named, path))
-        tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
-    else
-        tidei_log(rt, level, "kernel cache: %s: %s; the cache is off", path, why);
-}
-
-/* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
-static int open_folder(tidei_runtime *rt) {
-    const char *path = rt->set.cache_dir;
+/* The folder, open; -1 if it cannot be had (*error: why), or must not be trusted (*error: 0). */
+static int open_folder(const char *path, int *error) {
     struct stat st;
-    if (!rt->set.cache || !*path || rt->set.cache_max == 0) return -1;
     int fd = make_folders(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &st)) {
-        tell_off(rt, strerror(errno), TIDE_LOG_DEBUG);
-        if (fd >= 0) close(fd);
-        return -1;
-    }
-    if (ours_alone(&st)) return fd;
-    tell_off(rt, "others can write to it", TIDE_LOG_WARNING);
-    close(fd);
+    bool there = fd >= 0 && fstat(fd, &st) == 0;
+    *error = there ? 0 : errno;
+    if (there && ours_alone(&st)) return fd;
+    if (fd >= 0) close(fd);
     return -1;
 }
 
+/* The folder that the environment named is a bad value there; another one is of little interest,
+** unless it cannot be trusted. */
+static void tell_off(tidei_runtime *rt, int error) {
+    const char *path = rt->set.cache_dir, *named = secure_getenv("TIDE_CACHE_DIR");
+    const char *why = error ? strerror(error) : "others can write to it";
+    if (!rt->set.cache_dir_given && named && !strcmp(named, path))
+        tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
+    else
+        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING, "kernel cache: %s: %s; the cache is off",
+                  path, why);
+}
+
 static int folder_of(tidei_kernel_cache *c) {
+    const tidei_settings *set = &c->rt->set;
+    int error = 0;
     pthread_mutex_lock(&c->lock);
-    if (!c->looked) {
-        c->looked = true;
-        c->folder = open_folder(c->rt);
-    }
+    bool looks = !c->looked && set->cache && *set->cache_dir && set->cache_max != 0;
+    c->looked = true;
+    if (looks) c->folder = open_folder(set->cache_dir, &error);
     int fd = c->folder;
     pthread_mutex_unlock(&c->lock);
+    if (looks && fd < 0) tell_off(c->rt, error);
     return fd;
 }
 

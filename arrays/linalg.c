@@ -387,8 +387,8 @@ void tidei_job_check(tidei_job *j, const tidei_operand *marks, const tidei_batch
                      void (*say)(char *buf, size_t cap, int info)) {
     if (!goes_on(j) || !b->count) return;
     size_t bytes = (size_t)elements(marks) * sizeof(int32_t);
-    int32_t *read = tidei_host_take(j->rt, bytes);
+    int32_t *read = tidei_scratch_host(j->rt, bytes);
     j->status = read ? tidei_operand_read(marks, read, j->op) : tidei_fail_host_memory(j->op, bytes);
     if (goes_on(j)) j->status = judge(j, read, b, failure, say);
-    tidei_host_free(j->rt, read);
+    tidei_scratch_host_free(j->rt, read);
 }

@@ -242,7 +242,7 @@ static void normalise(const tidei_npy *h, unsigned char *p, size_t bytes) {
 
 static tide_status read_elements(FILE *f, const char *name, const tidei_npy *h, const tidei_operand *o) {
     size_t room = tidei_min_size(CHUNK, h->bytes);
-    unsigned char *buf = tidei_host_alloc(o->rt, room + 1);
+    unsigned char *buf = tidei_scratch_host(o->rt, room + 1);
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_read", room + 1);
     for (size_t at = 0; at < h->bytes && s == TIDE_OK; at += room) {
         size_t n = tidei_min_size(room, h->bytes - at);
@@ -251,7 +251,7 @@ static tide_status read_elements(FILE *f, const char *name, const tidei_npy *h, 
         normalise(h, buf, n);
         s = tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n, "tide_npy_read");
     }
-    tidei_host_free(o->rt, buf);
+    tidei_scratch_host_free(o->rt, buf);
     return s;
 }
 
@@ -279,7 +279,12 @@ tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name) 
         return NULL;
     }
     tidei_layout l = layout_of(&h);
-    return tidei_array_over(rt, o.st, &l, "tide_npy_read");
+    return tidei_array_over(rt, tidei_operand_give(&o), &l, "tide_npy_read");
+}
+
+static void undo_file(tidei_runtime *rt, tidei_thread *t, void *f, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    fclose(f);
 }
 
 tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
@@ -295,7 +300,10 @@ tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
         io_error("tide_npy_read", path, "opening failed");
         return NULL;
     }
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, undo_file, f, 0);
     tide_array *a = tidei_npy_read_stream(rt, f, path);
+    tidei_let(t, f);
     fclose(f);
     return a;
 }
@@ -329,7 +337,7 @@ static tide_status write_bytes(FILE *f, const char *name, const void *from, size
 static tide_status write_elements(FILE *f, const char *name, const tidei_operand *dense) {
     size_t size = tide_dtype_size(dense->lay.dtype), n = (size_t)tidei_layout_size(&dense->lay);
     size_t room = tidei_min_size(CHUNK / size, n);
-    void *buf = tidei_host_alloc(dense->rt, room * size + 1);
+    void *buf = tidei_scratch_host(dense->rt, room * size + 1);
     tidei_operand piece = *dense;
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_write", room * size + 1);
     for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
@@ -339,7 +347,7 @@ static tide_status write_elements(FILE *f, const char *name, const tidei_operand
         s = tidei_operand_read(&piece, buf, "tide_npy_write");
         if (s == TIDE_OK) s = write_bytes(f, name, buf, (size_t)piece.lay.shape[0] * size);
     }
-    tidei_host_free(dense->rt, buf);
+    tidei_scratch_host_free(dense->rt, buf);
     return s;
 }
 
@@ -347,8 +355,11 @@ static tide_status write_elements(FILE *f, const char *name, const tidei_operand
 static tide_status write_stream(FILE *f, const char *path, const tidei_operand *dense) {
     unsigned char header[512];
     if (!f) return io_error("tide_npy_write", path, "opening failed");
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_file, f, 0);
     tide_status s = write_bytes(f, path, header, compose_header(&dense->lay, header, sizeof header));
     if (s == TIDE_OK) s = write_elements(f, path, dense);
+    tidei_let(t, f);
     errno = 0;
     if (fclose(f) != 0 && s == TIDE_OK) s = io_error("tide_npy_write", path, "writing failed");
     return s;
@@ -373,11 +384,20 @@ static FILE *open_part(const char *place, const struct stat *old, char **part) {
     return NULL;
 }
 
+static void undo_part(tidei_runtime *rt, tidei_thread *t, void *part, uintptr_t made) {
+    (void)rt, (void)t;
+    if (made) unlink(part);
+    free(part);
+}
+
 static tide_status write_and_rename(const char *path, const char *place, const struct stat *old,
                                     const tidei_operand *dense) {
     char *part;
     FILE *f = open_part(place, old, &part);
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_part, part, f != NULL);
     tide_status s = write_stream(f, path, dense);
+    tidei_let(t, part);
     if (s == TIDE_OK && rename(part, place) != 0) s = io_error("tide_npy_write", path, "renaming failed");
     if (s != TIDE_OK && f) unlink(part);
     free(part);
@@ -395,7 +415,10 @@ static tide_status write_file(const char *path, const tidei_operand *dense) {
     if (access(path, W_OK) != 0) return io_error("tide_npy_write", path, "opening failed");
     char *place = realpath(path, NULL); /* a symbolic link stays one */
     if (!place) return io_error("tide_npy_write", path, "opening failed");
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_part, place, false);
     tide_status s = write_and_rename(path, place, &old, dense);
+    tidei_let(t, place);
     free(place);
     return s;
 }

@@ -6,7 +6,7 @@
 
 /* The view of an operand under a layout; takes over the operand. */
 static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l, const char *op) {
-    if (s == TIDE_OK) return tidei_array_over(o->rt, o->st, l, op);
+    if (s == TIDE_OK) return tidei_array_over(o->rt, tidei_operand_give(o), l, op);
     tidei_operand_put(o);
     return NULL;
 }

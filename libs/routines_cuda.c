@@ -174,7 +174,7 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
         memcpy(all, uses, n * sizeof *uses);
         all[n] = (tidei_use){.st = workspace, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
         status = tidei_library_run(&call);
-        tidei_storage_release(workspace);
+        tidei_scratch_release(workspace);
     }
     tidei_library_end(&call);
     return status;

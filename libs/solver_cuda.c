@@ -301,11 +301,11 @@ static void describe(const tidei_library_call *lc, char *buf, size_t cap) {
 /* ---- workspaces ---- */
 
 static void release(tidei_storage **st) {
-    if (*st) tidei_storage_release(*st);
+    if (*st) tidei_scratch_release(*st);
     *st = NULL;
 }
 static void release_host(job *j) {
-    if (j->host) tidei_host_free(j->s->dev->rt, j->host);
+    tidei_scratch_host_free(j->s->dev->rt, j->host);
     j->host = NULL;
     j->host_bytes = 0;
 }
@@ -320,14 +320,14 @@ static tide_status make_workspaces(job *j) {
     tide_status status = TIDE_OK;
     if (j->want_host > j->host_bytes) {
         release_host(j);
-        j->host = tidei_host_alloc(j->s->dev->rt, j->want_host);
+        j->host = tidei_scratch_host(j->s->dev->rt, j->want_host);
         if (!j->host) return tidei_fail_host_memory(j->op, j->want_host);
         j->host_bytes = j->want_host;
     }
     if (j->want > j->work_bytes) {
         release(&j->work);
         j->work_bytes = 0;
-        status = tidei_storage_new(j->s->dev, j->want, j->s, j->op, &j->work);
+        status = tidei_scratch_new(tidei_pool_here(j->s->dev), j->want, j->s, j->op, &j->work);
         if (status == TIDE_OK) j->work_bytes = j->want;
     }
     return status;
@@ -373,7 +373,7 @@ static tide_status make_scratch(job *j) {
     bool has_info = false;
     for (unsigned i = 0; i < j->operands; i++) has_info |= j->what[i] == INFO;
     if (!bytes && has_info) return TIDE_OK;
-    return tidei_storage_new(j->s->dev, PART + bytes, j->s, j->op, &j->scratch);
+    return tidei_scratch_new(tidei_pool_here(j->s->dev), PART + bytes, j->s, j->op, &j->scratch);
 }
 
 /* One library's part. The handle first: everything else takes what it leaves. */

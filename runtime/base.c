@@ -163,7 +163,10 @@ void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
+    tidei_callback in = {.t = NULL};
+    if (rt->set.log) tidei_callback_begin(&in, rt, TIDEI_IN_LOG, NULL); /* a program's */
     rt->log(rt->log_user, level, line);
+    tidei_callback_end(&in);
 }
 
 const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits) {

@@ -106,14 +106,18 @@ tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
     return open_dev(&rt->devs[0]);
 }
 
+void tidei_devices_end_work(tidei_runtime *rt) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) (void)tidei_streams_wait_all(d, true);
+    if (tidei_take_fault(rt, "tide_close") != TIDE_OK) /* nobody asked in time */
+        tidei_log(rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+    tidei_error_restore(&e);
+}
+
 /* What work of any device may still use goes once all of them are done. */
 static void end_work(tidei_dev *d) {
-    tidei_saved_error e;
     tidei_streams_wait_all(d, true);
-    tidei_error_save(&e);
-    if (tidei_take_fault(d->rt, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
-        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
-    tidei_error_restore(&e);
     tidei_streams_sweep(d, true);
 }
 

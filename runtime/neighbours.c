@@ -54,6 +54,11 @@ static void end_visit(tidei_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
+static void undo_visit(tidei_runtime *own, tidei_thread *t, void *rt, uintptr_t of) {
+    (void)own, (void)t, (void)of;
+    end_visit(rt);
+}
+
 static size_t held(tidei_dev *d) { return atomic_load(&d->backed) + atomic_load(&d->library); }
 
 /* The bytes that its pools on the device of that name, and its idle handles, give back. */
@@ -82,9 +87,15 @@ static bool others_could_help(tidei_dev *d, size_t bytes) {
 size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     uint64_t last = UINT64_MAX;
     size_t given = 0;
+    tidei_thread *t = tidei_thread_look(d->rt);
     if (!others_could_help(d, bytes)) return 0;
     for (tidei_runtime *rt; (rt = visit(d->rt, &last));) {
+        tidei_callback in; /* the other one's callbacks are noted there, and this one's calls are below them */
+        tidei_hold(t, undo_visit, rt, 0);
+        tidei_callback_begin(&in, d->rt, TIDEI_IN_VISIT, NULL);
         given += give_back(rt, d->d->info.name, bytes);
+        tidei_callback_end(&in);
+        tidei_let(t, rt);
         end_visit(rt);
     }
     return given;

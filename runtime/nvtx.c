@@ -97,7 +97,16 @@ bool tidei_nvtx_attach(tidei_runtime *rt) {
 
 /* ---- ranges ---- */
 
+static _Thread_local unsigned open_here; /* of the thread's ranges */
+
+unsigned tidei_nvtx_open(void) { return open_here; }
+
+void tidei_nvtx_unwind(unsigned left) {
+    while (open_here > left) tidei_nvtx_pop();
+}
+
 void tidei_nvtx_push(const char *name) {
+    open_here++;
     tidei_nvtx_attributes a = {
         .version = TIDEI_NVTX_VERSION, .size = sizeof a, .message_type = TIDEI_NVTX_MESSAGE_ASCII, .message = name};
     if (domain)
@@ -107,6 +116,7 @@ void tidei_nvtx_push(const char *name) {
 }
 
 void tidei_nvtx_pop(void) {
+    open_here--;
     if (domain)
         slot.domain_pop(domain);
     else

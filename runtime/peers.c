@@ -49,8 +49,15 @@ static bool allowed(const char *text, int x, int y) {
 
 #define PROOF_BYTES 4096
 
+static void undo_enter(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_storage_unpin(st);
+    tidei_storage_release(st);
+}
+
 static void leave(tidei_storage *st) {
     if (!st) return;
+    tidei_let(tidei_thread_get(st->dev->rt), st);
     tidei_storage_unpin(st);
     tidei_storage_release(st);
 }
@@ -60,6 +67,7 @@ static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
     tide_status status = tidei_storage_new_in(d->pool, PROOF_BYTES, d->stream0, op, out);
     if (status != TIDE_OK) return *out = NULL, status;
     tidei_storage_pin(*out);
+    tidei_hold(tidei_thread_get(d->rt), undo_enter, *out, 0);
     tidei_moves_wait(&d->rt->moves); /* whoever moved it before is done */
     return tidei_storage_wait(*out, TIDEI_WRITE);
 }
@@ -91,7 +99,7 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     tidei_publish_uses(s, uses, n, tidei_stream_tick(s)); /* all there is room for: it is waited for here, too */
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
-    tide_status waited = tidei_stream_wait(s, true);
+    tide_status waited = tidei_stream_finish(s); /* the words may lie on the caller's frame */
     return status == TIDE_OK ? waited : status;
 }
 

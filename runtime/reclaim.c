@@ -80,7 +80,7 @@ bool tidei_above_soft(tidei_dev *d, size_t bytes) {
 
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-#define RUNGS 13
+#define RUNGS 14
 
 struct climb {
     tidei_dev *d;
@@ -93,6 +93,7 @@ struct climb {
     unsigned climbed;  /* rungs that ran */
     uint64_t transits; /* ended before the last attempt */
     uint64_t occasion; /* for what reclaimables fail */
+    uint64_t *patience_ns; /* left for collectors of other threads */
 };
 
 /* Whose memory helps. */
@@ -199,6 +200,16 @@ static size_t rung_neighbours(const struct climb *c) {
     return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
 }
 
+/* What was asked of other threads at the full collection they may do a moment later. */
+static size_t rung_await(const struct climb *c) {
+    tidei_runtime *rt = c->d->rt;
+    size_t before = occupied(c);
+    if (!rt->gc_ops || !rt->gc_ops->await || !rt->gc_ops->await(rt, c->patience_ns)) return 0;
+    tidei_drain(rt);
+    settle(c);
+    return given_since(c, before, 0);
+}
+
 /* What is lacking if free memory were in one piece; and where that was not all, as much again as went so far. */
 static size_t rung_spill(const struct climb *c) {
     tidei_dev *d = c->d;
@@ -233,7 +244,8 @@ static const struct rung {
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"spill", rung_spill,
-     TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED}, /* the last; again as long as it gives */
+     TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED}, /* again as long as it gives */
+    {"wait for collectors", rung_await, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
 };
 _Static_assert(TIDEI_COUNT(ladder) == RUNGS, "a place for what each gave");
 
@@ -456,6 +468,11 @@ static void stop_leading(tidei_runtime *rt) {
     if (rt->gc_ops && rt->gc_ops->wake) rt->gc_ops->wake(rt);
 }
 
+static void undo_lead(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t of) {
+    (void)t, (void)unused, (void)of;
+    stop_leading(rt);
+}
+
 /* All rungs in turn until the attempt is decided. */
 static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
     tidei_runtime *rt = c->d->rt;
@@ -495,7 +512,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
 
 /* Inside a callback of the ladder's, a drain or a collection nothing is reclaimed. */
 static bool may_reclaim(const tidei_thread *t) {
-    return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_inside_reclaimable();
+    return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_is_quiet(t) &&
+           !tidei_inside_reclaimable();
 }
 
 /* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
@@ -506,12 +524,12 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     tidei_thread *t = tidei_thread_get(d->rt);
     if (!may_reclaim(t)) return attempt(arg, 0);
     struct climb c = {.d = d, .bytes = bytes, .occasion = tidei_reclaim_occasion(d->rt)};
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     rung_drain(&c);
     rung_settle(&c);
     rung_purge_cheap(&c);
     tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     return attempt(arg, 0);
 }
 
@@ -561,6 +579,7 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
 static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *arg, uint64_t seen) {
     tidei_dev *d = c->d;
     tidei_thread *t = tidei_thread_get(d->rt);
+    uint64_t patience_ns = d->rt->set.collect_wait_ns;
     if (!may_reclaim(t) || absurd(c)) return report(c);
     while (!lead(d->rt, seen)) {
         seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
@@ -568,9 +587,12 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
         if (status != TIDE_E_NOMEM) return status;
     }
     c->occasion = tidei_reclaim_occasion(d->rt);
-    t->depth_climb++;
+    c->patience_ns = &patience_ns;
+    tidei_hold(t, undo_lead, &d->rt->climbing, 0);
+    tidei_deepen(t, &t->depth_climb);
     tide_status status = climb_while_robbed(c, attempt, arg);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
+    tidei_let(t, &d->rt->climbing);
     stop_leading(d->rt);
     if (status != TIDE_E_NOMEM) return status;
     return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c); /* moving blocks may have lost it */
@@ -669,11 +691,11 @@ size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level) {
     tidei_thread *t = tidei_thread_get(rt);
     size_t before = 0, after = 0;
     if (!may_reclaim(t)) return 0;
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) before += taken(d);
     reclaim(rt, only, level);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) after += taken(d);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     return before > after ? before - after : 0;
 }
 
@@ -682,9 +704,9 @@ size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes) {
     tidei_saved_error before;
     if (!may_reclaim(t)) return 0;
     tidei_error_save(&before);
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     size_t given = clear(d, TIDEI_KINDS_ON_DEVICE, bytes);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     tidei_error_restore(&before);
     return given;
 }

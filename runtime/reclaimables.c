@@ -83,16 +83,53 @@ static void done_reclaimable(tidei_runtime *rt, tidei_reclaimable *r) {
 
 /* ---- rounds ---- */
 
+/* Of the call that is noted in `by`; nobody else has begun one on its thread. */
+static void undo_slot(tidei_runtime *rt, tidei_thread *t, void *r, uintptr_t d) {
+    (void)rt, (void)t;
+    inside = NULL;
+    done_reclaimable(((tidei_dev *)d)->rt, r);
+}
+
+static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of) {
+    (void)rt, (void)of;
+    tidei_thread_go(t, here);
+}
+
+/* The entry's own code begins and ends: a program's, which is a callback, or the library's. */
+struct visit {
+    tidei_thread *by; /* that holds the entry; NULL: nobody */
+    tidei_callback in;
+};
+
+/* `frame`: of who calls it. */
+static void enter_slot(struct visit *v, tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
+                       const void *frame) {
+    v->by = tidei_thread_look(d->rt);
+    if (!v->by) v->by = tidei_thread_next(NULL);
+    v->in.t = NULL;
+    inside = r;
+    tidei_hold(v->by, undo_slot, r, (uintptr_t)d);
+    if (r->by_user) tidei_callback_note(&v->in, d->rt, kind, r->name, frame);
+}
+
+static void leave_slot(struct visit *v, const tidei_reclaimable *r) {
+    tidei_callback_end(&v->in);
+    tidei_let(v->by, r);
+    inside = NULL;
+}
+
 /* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
 static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted, bool *failed) {
     size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
     tidei_thread *t = tidei_thread_look(d->rt);
     tidei_dev *here = t ? t->dev : NULL;
+    struct visit v;
     tide_clear_error();
-    inside = r;
+    tidei_hold(t, undo_go, here, 0);
+    enter_slot(&v, r, d, drop ? TIDEI_IN_DROP : TIDEI_IN_PURGE, __builtin_frame_address(0));
     size_t given = slot(r->self, d, wanted, failed);
-    inside = NULL;
-    t = here ? tidei_thread_look(d->rt) : NULL;
+    leave_slot(&v, r);
+    tidei_let(t, here);
     if (t) tidei_thread_go(t, here);
     return given;
 }
@@ -149,13 +186,19 @@ static void note_holding(struct holding top[LISTED], struct holding x, size_t *r
     *rest += x.bytes;
 }
 
+static size_t ask_bytes(tidei_reclaimable *r, tidei_dev *d) {
+    struct visit v;
+    enter_slot(&v, r, d, TIDEI_IN_BYTES, __builtin_frame_address(0));
+    size_t bytes = r->bytes(r->self, d);
+    leave_slot(&v, r);
+    return bytes;
+}
+
 static void find_holdings(tidei_dev *d, struct holding top[LISTED], size_t *rest) {
     uint64_t last = UINT64_MAX;
     for (tidei_reclaimable *r; (r = next_reclaimable(d->rt, &last));) {
         struct holding x = {.bytes = 0};
-        inside = r;
-        if (r->bytes) x.bytes = r->bytes(r->self, d);
-        inside = NULL;
+        if (r->bytes) x.bytes = ask_bytes(r, d);
         snprintf(x.name, sizeof x.name, "%s", r->name);
         done_reclaimable(d->rt, r);
         note_holding(top, x, rest);

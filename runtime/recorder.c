@@ -485,13 +485,28 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Kind and number of a span in one even number. */
+static void *span_as_number(const tidei_span *s) {
+    return (void *)((uintptr_t)s->kind << 1 | (uintptr_t)s->number << 8);
+}
+
+/* Spans nest on their thread, so nobody else ends one. */
+static void undo_span(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t name) {
+    const uintptr_t w = (uintptr_t)what;
+    const tidei_span span = {(tidei_span_kind)((w & 255) >> 1), (unsigned)(w >> 8), (const char *)name, NULL};
+    if (rt->recorder && t == tidei_thread_look(rt)) add_span(rt->recorder, &span, TIDEI_RECORD_END, 0);
+}
+
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+    if (rt->recorder)
+        tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
+    if (rt->recorder) tidei_let(tidei_thread_look(rt), span_as_number(span));
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 

@@ -147,12 +147,20 @@ static bool shrink_to(tidei_dev *d, size_t bytes) {
     return !over_limit(d, bytes);
 }
 
+static void undo_limit(tidei_runtime *rt, tidei_thread *t, void *d, uintptr_t old) {
+    (void)rt, (void)t;
+    atomic_store(&((tidei_dev *)d)->limit, old);
+}
+
 tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
     tidei_thread *t = tidei_enter(ref, "tide_set_limit");
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
     size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
-    if (!shrink_to(d, wanted)) {
+    tidei_hold(t, undo_limit, d, old);
+    bool fits_now = shrink_to(d, wanted);
+    tidei_let(t, d);
+    if (!fits_now) {
         atomic_store(&d->limit, old);
         if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit"); /* by moving arrays, perhaps */
         return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",

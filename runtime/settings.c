@@ -72,6 +72,8 @@ static bool parse_kind(const char *text, void *field, size_t cap) {
     return (void)cap, tidei_kind_parse(text, field);
 }
 
+#define TIME_MOST_NS (3600 * UINT64_C(1000000000)) /* an hour */
+
 static bool parse_switch(const char *text, void *field, size_t cap) {
     static const char *const on[] = {"1", "on", "true", "yes"}, *const off[] = {"0", "off", "false", "no"};
     (void)cap;
@@ -101,6 +103,24 @@ static bool parse_level(const char *text, void *field, size_t cap) {
     (void)cap;
     for (size_t i = 0; i < TIDEI_COUNT(levels); i++)
         if (!strcmp(text, levels[i].name)) return *(int *)field = levels[i].level, true;
+    return false;
+}
+
+static const struct {
+    const char *unit;
+    uint64_t ns;
+} time_units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+
+/* A whole number with its unit; without one only 0. */
+static bool parse_time(const char *text, void *field, size_t cap) {
+    char *end;
+    (void)cap;
+    if (*text < '0' || *text > '9') return false;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (!v && !*end) return *(uint64_t *)field = 0, true;
+    for (size_t i = 0; i < TIDEI_COUNT(time_units); i++)
+        if (!strcmp(end, time_units[i].unit) && v <= TIME_MOST_NS / time_units[i].ns)
+            return *(uint64_t *)field = v * time_units[i].ns, true;
     return false;
 }
 
@@ -154,6 +174,8 @@ static const struct {
      offsetof(tide_config, collector)},
     {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT, offsetof(tide_config, policy)},
     {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH, offsetof(tide_config, gc_early)},
+    {"TIDE_COLLECT_WAIT", "a time up to 3600s: 50ms, 200us or 0", parse_time, SETTING(collect_wait_ns), FIELD_TEXT,
+     offsetof(tide_config, collect_wait)},
     {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
     {"TIDE_RELEASE_THRESHOLD", TIDEI_THRESHOLD_WANTED, parse_threshold, SETTING(release_threshold), FIELD_TEXT,
      offsetof(tide_config, release_threshold)},
@@ -193,6 +215,7 @@ static void defaults(tidei_settings *s) {
                           .cache = true,
                           .host_devices = 1,
                           .log_level = LEVEL_OPEN,
+                          .collect_wait_ns = 50000000,
                           .cache_max = 256 * TIDEI_MIB,
                           .handle_cache = 512 * TIDEI_MIB};
     strcpy(s->policy, "reserve");
@@ -255,8 +278,15 @@ static void show_size(char *buf, size_t cap, size_t bytes) {
         snprintf(buf, cap, "%zu%s", n, units[u]);
 }
 
-/* By the row's type in tidei_settings, of which each has a size of its own, but for levels and
-** kinds. */
+/* In the largest unit of which it is a whole number. */
+static void show_time(char *buf, size_t cap, uint64_t ns) {
+    size_t u = TIDEI_COUNT(time_units) - 1;
+    while (u && ns % time_units[u].ns) u--;
+    snprintf(buf, cap, "%llu%s", (unsigned long long)(ns / time_units[u].ns), ns ? time_units[u].unit : "");
+}
+
+/* By the row's type in tidei_settings, of which each has a size of its own, but for levels, kinds
+** and times. */
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap) {
     const char *at = (const char *)s + table[i].setting;
     snprintf(buf, cap, "%s", "");
@@ -266,6 +296,8 @@ const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, si
         snprintf(buf, cap, "sample:%d", s->debug_sample);
     else if (table[i].parse == parse_level)
         snprintf(buf, cap, "%s", level_name(s->log_level));
+    else if (table[i].parse == parse_time)
+        show_time(buf, cap, *(const uint64_t *)at);
     else if (table[i].cap == sizeof(bool))
         snprintf(buf, cap, "%d", *(const bool *)at);
     else if (table[i].cap == sizeof(int))

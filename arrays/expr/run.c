@@ -488,13 +488,19 @@ static tide_status gather(run *r, size_t n, size_t m) {
     return TIDE_OK;
 }
 
-static void leave(run *r) {
-    for (unsigned i = 0; i < r->ast->nparams; i++)
-        if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
-    for (unsigned i = 0; i < r->ast->nresults; i++) {
-        if (r->out_held >> i & 1) tidei_operand_put(&r->out[i]);
-        if (r->dst_held >> i & 1) tidei_operand_put(&r->dst[i]);
+static inline void put_all(tidei_operand *o, uint64_t held) {
+    while (held) {
+        unsigned last = 63 - (unsigned)__builtin_clzll(held);
+        held ^= UINT64_C(1) << last;
+        tidei_operand_put(&o[last]);
     }
+}
+
+/* The last one that was held goes first, which is found soonest. */
+static void leave(run *r) {
+    put_all(r->out, r->out_held);
+    put_all(r->dst, r->dst_held);
+    put_all(r->arg, r->used);
 }
 
 static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {

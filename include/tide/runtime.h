@@ -80,6 +80,9 @@ typedef struct tide_config {
     const char *
         handle_cache; /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md). Default: 512MiB */
     int spill; /* TIDE_SPILL: before memory runs out, arrays not in use go to pinned memory (docs/memory.md). Default: off */
+    /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to other threads: "50ms"
+    ** (default), "200us", "2s", "0" */
+    const char *collect_wait;
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).

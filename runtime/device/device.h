@@ -55,7 +55,8 @@ typedef struct tidei_device_info {
     size_t align;        /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes;  /* of the device; on host: its ceiling */
     size_t va_bytes;     /* how much address space a pool should reserve, and total_bytes at least */
-    size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
+    size_t staged_bytes; /* copies from the host up to this size are done with its memory at once, and wait for
+                         ** nothing */
     double fresh_ns;     /* what it takes to make a byte of new memory usable, first touch included */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;

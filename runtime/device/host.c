@@ -480,6 +480,7 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->count = p->count;
     info->page_bytes = page;
     info->fresh_ns = FRESH_NS;
+    info->staged_bytes = TIDEI_STAGED_MAX;
     info->align = TIDEI_HOST_ALIGN;
     size_t room = tidei_host_address_room();
     info->total_bytes = p->host_memory ? p->host_memory : default_ceiling(room, page);

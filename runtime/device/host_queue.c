@@ -7,6 +7,7 @@
 ** What must stay true: a command is whole before the bell counts it; the worker touches no chunk after counting it left;
 ** every wait ends when the device is lost. */
 #include "runtime/device/host.h"
+#include "runtime/callback.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -362,6 +363,7 @@ static const command *next_command(tidei_dstream *s) {
 
 static void *work(void *arg) {
     tidei_dstream *s = arg;
+    tidei_serves = s->host->rt;
     for (uint64_t done = 0;;) {
         uint64_t w = tidei_bell_wait(&s->work, done + 1, TIDEI_BELL_LOST | TIDEI_BELL_STOP);
         uint64_t count = tidei_bell_count(w);
