@@ -3,12 +3,11 @@
 ** A range means what Python's start:stop:step means, parts not given and clipping included. No element of a result lies
 ** outside the elements of its source; what must stay true for that: an empty result keeps the source's offset, and a
 ** dimension of length 1 keeps a stride that never counts. */
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
+#include "runtime/text.h"
 
 /* ---- ranges on a layout ---- */
 
@@ -109,9 +108,9 @@ static tide_status parse_error(const reader *r, const char *at, const char *what
     char found[16];
     int column = (int)(at - r->text);
     if (*at)
-        snprintf(found, sizeof found, "'%c'", isprint((unsigned char)*at) ? *at : '?');
+        tidei_format(found, sizeof found, "'%c'", *at >= ' ' && *at <= '~' ? *at : '?');
     else
-        snprintf(found, sizeof found, "the end");
+        tidei_format(found, sizeof found, "the end");
     return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n  %s\n  %*s^", column + 1, what, found,
                       r->text, column, "");
 }
@@ -122,7 +121,7 @@ static void skip_blanks(reader *r) {
 
 static bool take_word(reader *r, const char *word) {
     size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0 || isalnum((unsigned char)r->at[n])) return false;
+    if (strncmp(r->at, word, n) != 0 || tidei_is_letter(r->at[n]) || tidei_is_digit(r->at[n])) return false;
     r->at += n;
     return true;
 }
@@ -133,8 +132,8 @@ static tide_status read_number(reader *r, int64_t *out) {
     const char *start = r->at, *p = start + (*start == '-' || *start == '+');
     int64_t v = 0;
     *out = TIDE_NONE;
-    if (!isdigit((unsigned char)*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
-    for (; isdigit((unsigned char)*p); p++) {
+    if (!tidei_is_digit(*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
+    for (; tidei_is_digit(*p); p++) {
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p - '0', &v))
             return parse_error(r, start, "the number does not fit into 64 bits");
     }

@@ -3,7 +3,7 @@
 ** stays; a bad field fails. Whether there is a collector, policy or pool of a name, its own part decides. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/text.h"
 #include <stdlib.h>
 
 /* Parses `text` into *field; false leaves it untouched. */
@@ -87,10 +87,9 @@ static bool parse_level(const char *text, void *field, size_t cap) {
     return false;
 }
 
-static bool parse_int(const char *text, long low, long high, void *field) {
-    char *end;
-    long v = strtol(text, &end, 10);
-    if (end == text || *end || v < low || v > high) return false;
+static bool parse_int(const char *text, int low, int high, void *field) {
+    int64_t v;
+    if (!tidei_parse_int(text, low, high, &v)) return false;
     *(int *)field = (int)v;
     return true;
 }
@@ -191,7 +190,7 @@ static void read_environment(tidei_settings *s, void (*warn)(void *user, const c
         if (!text || !*text) continue;
         if (!table[i].parse(text, (char *)s + table[i].setting, table[i].cap)) {
             char line[512];
-            snprintf(line, sizeof line, NOT_UNDERSTOOD, table[i].variable, text, table[i].wanted);
+            tidei_format(line, sizeof line, NOT_UNDERSTOOD, table[i].variable, text, table[i].wanted);
             warn(user, line);
         }
     }
@@ -210,7 +209,7 @@ static const char *config_text(const tide_config *c, size_t i, char *buf, size_t
                : v == TIDE_LOG_INFO    ? "info"
                : v == TIDE_LOG_DEBUG   ? "debug"
                                        : "?";
-    snprintf(buf, cap, "%d", v);
+    tidei_format(buf, cap, "%d", v);
     return buf;
 }
 
@@ -237,9 +236,9 @@ static void find_cache_dir(tidei_settings *s) {
     int n = 0;
     if (s->cache_dir[0]) return;
     if (xdg && xdg[0] == '/')
-        n = snprintf(s->cache_dir, sizeof s->cache_dir, "%s/tidepool", xdg);
+        n = tidei_format(s->cache_dir, sizeof s->cache_dir, "%s/tidepool", xdg);
     else if (home && home[0] == '/')
-        n = snprintf(s->cache_dir, sizeof s->cache_dir, "%s/.cache/tidepool", home);
+        n = tidei_format(s->cache_dir, sizeof s->cache_dir, "%s/.cache/tidepool", home);
     if (n < 0 || (size_t)n >= sizeof s->cache_dir) s->cache_dir[0] = 0;
 }
 
