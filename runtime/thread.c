@@ -5,6 +5,7 @@
 ** serial number. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -269,7 +270,7 @@ void tidei_threads_part(tidei_runtime *rt) {
         next = t->next_of_rt;
         if (t != own && !t->leaving) untie_locked(t);
     }
-    while (rt->leaving) pthread_cond_wait(&left, &all_lock);
+    while (rt->leaving) tidei_cond_wait(&left, &all_lock);
     pthread_mutex_unlock(&all_lock);
 }
 
