@@ -9,8 +9,9 @@
 ** What must stay true: addresses of a reservation that no page is mapped at fault on access, at every moment and on every
 ** failure path; a parked page's bytes are where `at` says; `used` counts every page and every raw block that is not pinned. */
 #include "runtime/device/host.h"
+#include "runtime/files.h"
+#include "runtime/text.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 /* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is wrong. */
 static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes, tide_status nomem) {
     return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
-                      h->base.info.name, bytes, strerror(errno));
+                      h->base.info.name, bytes, tidei_errno_text(errno));
 }
 
 /* ---- the ceiling ---- */
@@ -69,7 +70,7 @@ tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     char *p = map_nothing(NULL, bytes + HUGE_BYTES);
     if (!p)
         return tidei_fail(TIDE_E_DEVICE, "reserve", "%s: the system refused %zu bytes of address space: %s",
-                          d->info.name, bytes, strerror(errno));
+                          d->info.name, bytes, tidei_errno_text(errno));
     size_t head = tidei_round_up((uintptr_t)p, HUGE_BYTES) - (uintptr_t)p;
     if (head) munmap(p, head);
     munmap(p + head + bytes, HUGE_BYTES - head);
@@ -303,12 +304,10 @@ void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
 
 /* The number in a file of a control group; SIZE_MAX if there is no file, or "max" in it. */
 static size_t read_limit(const char *path) {
-    unsigned long long v;
-    FILE *f = fopen(path, "re");
-    if (!f) return SIZE_MAX;
-    size_t limit = fscanf(f, "%llu", &v) == 1 && v < SIZE_MAX ? (size_t)v : SIZE_MAX;
-    fclose(f);
-    return limit;
+    char text[64];
+    const char *at = text;
+    uint64_t v;
+    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v : SIZE_MAX;
 }
 
 /* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a container sees the
@@ -316,9 +315,9 @@ static size_t read_limit(const char *path) {
 static size_t limit_upward(const char *mount, const char *sub, const char *group, const char *file) {
     char dir[1024], path[3072];
     size_t limit = SIZE_MAX;
-    snprintf(dir, sizeof dir, "%s", group);
+    tidei_format(dir, sizeof dir, "%s", group);
     for (;;) {
-        snprintf(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
+        tidei_format(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
         limit = tidei_min_size(limit, read_limit(path));
         char *slash = strrchr(dir, '/');
         if (!slash) return limit;
@@ -327,12 +326,11 @@ static size_t limit_upward(const char *mount, const char *sub, const char *group
 }
 
 size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
-    char line[1280];
+    char text[16384], *after = NULL; /* a dozen lines at most */
     size_t limit = SIZE_MAX;
-    FILE *f = fopen(self, "re");
-    if (!f) return SIZE_MAX;
-    while (fgets(line, sizeof line, f)) { /* "hierarchy:controllers:/group" */
-        line[strcspn(line, "\n")] = 0;
+    if (tidei_file_text(self, text, sizeof text) < 0) return SIZE_MAX;
+    for (char *line = strtok_r(text, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
+        /* "hierarchy:controllers:/group" */
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
         *controllers++ = 0;
@@ -343,7 +341,6 @@ size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
             if (!strcmp(c, "memory"))
                 limit = tidei_min_size(limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
     }
-    fclose(f);
     return limit;
 }
 
