@@ -11,7 +11,8 @@
 #include "gc/collector.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
-#include <stdio.h>
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 #define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
 #define LOOK_AGAIN                                                                                                 \
@@ -131,6 +132,7 @@ void tidei_gc_changed(tidei_gc *gc) {
 /* A collector's own code may set the thread's error, and may be refused: a full collection that it does not know is tried
 ** as a minor one. True if it collected. */
 static bool run_collector(tidei_collector *c, int level) {
+    TIDEI_UNCANCELLED;
     if (c->table.may_collect && !c->table.may_collect(c->table.self)) return false;
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -206,7 +208,7 @@ static void wait_for_round(void *p) {
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
     while (gc->running && gc->rounds == w->round && !mine_asked_locked(gc))
-        pthread_cond_wait(&gc->changed, &gc->lock);
+        tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     w->bytes = gc->round_bytes;
@@ -220,7 +222,7 @@ static void wait_for_change(void *p) {
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
-    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) pthread_cond_wait(&gc->changed, &gc->lock);
+    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
@@ -230,7 +232,7 @@ static void wait_for_change(void *p) {
 static void wait_for_answer(void *p) {
     struct wait *w = p;
     pthread_mutex_lock(&w->gc->lock);
-    while (w->c->asked || w->c->answers) pthread_cond_wait(&w->gc->changed, &w->gc->lock);
+    while (w->c->asked || w->c->answers) tidei_cond_wait(&w->gc->changed, &w->gc->lock);
     w->ran = w->c->answered;
     pthread_mutex_unlock(&w->gc->lock);
 }
@@ -266,7 +268,13 @@ static bool lead(tidei_gc *gc, uint64_t *round) {
 
 static void add_name(char *list, size_t cap, const char *name, const char *why) {
     size_t n = strlen(list);
-    snprintf(list + n, cap - n, "%s%s (%s)", n ? ", " : "", name, why);
+    tidei_format(list + n, cap - n, "%s%s (%s)", n ? ", " : "", name, why);
+}
+
+/* What the report of a failed allocation says of one that could not collect. */
+static const char *why_not(const tidei_gc *gc, const tidei_collector *c, outcome how) {
+    if (how != WAS_BUSY) return "its thread is elsewhere";
+    return gc->boehm && c == &gc->at[0] && tidei_boehm_held_off() ? "a thread blocks its signals" : "busy";
 }
 
 /* Calls everybody; true if anybody collected. */
@@ -280,8 +288,7 @@ static bool run_collectors(tidei_gc *gc, int level) {
         if (how == RAN)
             ran = true;
         else
-            add_name(unreached, sizeof unreached, c->table.name,
-                     how == WAS_BUSY ? "busy" : "its thread is elsewhere");
+            add_name(unreached, sizeof unreached, c->table.name, why_not(gc, c, how));
     }
     if (level == TIDE_COLLECT_FULL) {
         pthread_mutex_lock(&gc->lock);
@@ -448,7 +455,7 @@ void tidei_gc_wake(tidei_runtime *rt) {
 size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     tidei_gc *gc = tidei_gc_of(rt);
     pthread_mutex_lock(&gc->lock);
-    int n = snprintf(buf, cap, "%s", gc->unreached);
+    int n = tidei_format(buf, cap, "%s", gc->unreached);
     pthread_mutex_unlock(&gc->lock);
     return (size_t)n;
 }
