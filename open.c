@@ -4,6 +4,7 @@
 #include "libs/libs.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
+#include "runtime/uncancelled.h"
 
 static void close_floors(tidei_runtime *rt) {
     tidei_threads_part(rt);
@@ -33,6 +34,7 @@ static tide_status open_floors(tidei_runtime *rt, tide_runtime **out) {
 }
 
 tide_status tide_open(const tide_config *config, tide_runtime **out) {
+    TIDEI_UNCANCELLED;
     tidei_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
     if (tidei_forked())
@@ -50,6 +52,7 @@ tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_
 }
 
 void tide_close(tide_runtime *ref) {
+    TIDEI_UNCANCELLED;
     tidei_runtime *rt = ref && !tidei_forked() ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_close") : NULL;
     if (!rt) return;
     tidei_tracker_farewell(rt);

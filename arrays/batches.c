@@ -9,6 +9,7 @@
 #include "arrays/adapt.h"
 #include "gc/gc.h"
 #include "runtime/kinds.h"
+#include "runtime/uncancelled.h"
 
 #include <inttypes.h>
 
@@ -186,6 +187,7 @@ static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n)
         const source *x = &b->sources[i];
         b->outs[i] = x->d.ndim && !x->d.host ? place_of(h, x) : NULL;
     }
+    TIDEI_UNCANCELLED;
     tide_status s = b->fill(b->user, first, b->order ? b->order + first : NULL, n, b->outs);
     if (s == TIDE_OK || s == TIDE_END) return s;
     return tidei_fail(s, OP_NEXT, "the callback returned %s for samples %" PRId64 " to %" PRId64,

@@ -3,6 +3,7 @@
 ** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
 ** run in, `running` covers collect. */
 #include "gc/collector.h"
+#include "runtime/uncancelled.h"
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -34,6 +35,12 @@ tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
     return c ? c : &gc->at[0];
 }
 
+static void tell_weight(tidei_collector *c) {
+    TIDEI_UNCANCELLED;
+    int64_t delta = atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed);
+    if (delta) c->table.pressure(c->table.self, delta);
+}
+
 void tidei_tell_weights(tidei_gc *gc) {
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
@@ -41,10 +48,7 @@ void tidei_tell_weights(tidei_gc *gc) {
         int id = atomic_load_explicit(&c->id, memory_order_acquire);
         if (id < 0 || !tidei_collector_enter(gc, id)) continue;
         bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || pthread_equal(c->thread, pthread_self());
-        if (c->table.pressure && here) {
-            int64_t delta = atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed);
-            if (delta) c->table.pressure(c->table.self, delta);
-        }
+        if (c->table.pressure && here) tell_weight(c);
         tidei_collector_leave(gc, c);
     }
 }
@@ -106,13 +110,14 @@ struct leaving {
 static void wait_until_unused(void *p) {
     struct leaving *l = p;
     pthread_mutex_lock(&l->gc->lock);
-    while (l->gc->running || l->c->users > l->own) pthread_cond_wait(&l->gc->changed, &l->gc->lock);
+    while (l->gc->running || l->c->users > l->own) tidei_cond_wait(&l->gc->changed, &l->gc->lock);
     atomic_store(&l->c->id, PLACE_LEAVING);
     pthread_mutex_unlock(&l->gc->lock);
 }
 
 /* The collector's last moments: its place is nobody's meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
+    TIDEI_UNCANCELLED;
     tidei_gc_changed(gc);
     if (c->table.detach) c->table.detach(c->table.self);
     atomic_store(&c->id, PLACE_FREE);

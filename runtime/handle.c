@@ -3,6 +3,7 @@
 ** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
 ** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 
@@ -168,6 +169,8 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
 }
 
 static void run_notes(tidei_runtime *rt, tidei_death_note *n) {
+    if (!n) return;
+    TIDEI_UNCANCELLED;
     while (n) {
         tidei_death_note *next = n->next;
         n->fn(n->user);

@@ -8,7 +8,13 @@
 ** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
 **   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else
 **   TIDE_E_INVALID), and reaches no freed memory. It is no address: do not look behind it.
-** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
+** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise.
+** - No function is a cancellation point: a thread that was cancelled (pthread_cancel) comes back from
+**   each, its cancel state as it was. Callbacks run with cancellation disabled, and leave it so. A
+**   thread whose cancellation is asynchronous calls none of the functions.
+** - No text that is written, and no number that is read, depends on the locale. No signal mask of the
+**   program's threads is changed, and no handler but what docs/boehm.md says; the library's own
+**   threads take no signal of the program's. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 
