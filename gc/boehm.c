@@ -548,10 +548,10 @@ void tidei_boehm_blocking(void *unused, void (*fn)(void *arg), void *arg) {
 
 /* Left to itself bdwgc waits 15 s for a thread to stop, sends its signal again every 0.1 s, and then
 ** ends the process: because a thread got no processor, or waited in the kernel for a file. On Linux
-** no signal is lost, so nothing is gained by that; and with threads that run a collection takes 50
-** ms so, and 0.2 without the second signals (measured: 4 threads on 2 processors). That it is to
-** wait for as long as it takes it learns from its environment alone, which it reads as it is
-** initialised. So meanwhile `environ` is a copy that has this entry too; who reads the environment
+** no signal is lost, so nothing is gained by that; and beside two threads that are busy on two
+** processors a collection takes 40 ms so, and 2 ms without the second signals. That it is to wait for
+** as long as it takes it learns from its environment alone, which it reads as it is initialised. So
+** meanwhile `environ` is a copy that has this entry too; who reads the environment
 ** then finds either, and who changes it (which nobody may while tide_open reads it) has changed the
 ** copy, which stays. */
 static bool init_patient(void) {
