@@ -4,6 +4,7 @@
 #include "libs/libs.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
+#include "runtime/uncancelled.h"
 
 #define OP_CLOSE "tide_close"
 
@@ -39,6 +40,7 @@ static tide_status open_floors(tidei_runtime *rt, tide_runtime **out) {
 }
 
 tide_status tide_open(const tide_config *config, tide_runtime **out) {
+    TIDEI_UNCANCELLED;
     tidei_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
     if (tidei_forked())
@@ -90,6 +92,7 @@ static void say_farewell(tidei_runtime *rt) {
 }
 
 void tide_close(tide_runtime *ref) {
+    TIDEI_UNCANCELLED;
     if (!ref || tidei_forked()) return;
     tidei_runtime *rt = tidei_runtime_of(ref);
     tidei_saved_error e = {.status = TIDE_OK};

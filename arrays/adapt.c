@@ -4,9 +4,10 @@
 ** list's lock, and then needs no rule any more. A move builds a copy aside: only a whole one is handed out. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 #include <stdalign.h>
-#include <stdio.h>
 
 #define DEPTH_MOST  16    /* structures within each other: a rule that contains itself ends here */
 #define VISITS_MOST 65536 /* structures and arrays of one type; a wrong rule could ask for any number */
@@ -106,8 +107,8 @@ static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const t
                                const char *path, int depth) {
     for (size_t i = 0; i < f->count; i++) {
         char name[PATH_MAX_], number[24] = "";
-        if (f->count > 1) snprintf(number, sizeof number, "[%zu]", i);
-        if (snprintf(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) < 0) *name = 0;
+        if (f->count > 1) tidei_format(number, sizeof number, "[%zu]", i);
+        if (tidei_format(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) < 0) *name = 0;
         if (++t->visits > VISITS_MOST)
             return tidei_fail(TIDE_E_INVALID, t->op, "%s of \"%s\": more than %d arrays and structures", name,
                               r->type, VISITS_MOST);
@@ -215,7 +216,7 @@ tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
     if (s != TIDE_OK) return s;
     for (size_t i = 0; i < n; i++) {
         p.leaves[i].offset = i * sizeof(tide_data);
-        snprintf(p.leaves[i].name, sizeof p.leaves[i].name, "array %zu", i);
+        tidei_format(p.leaves[i].name, sizeof p.leaves[i].name, "array %zu", i);
     }
     *out = p;
     return TIDE_OK;
@@ -229,6 +230,7 @@ void tidei_outline_free(tidei_runtime *rt, tidei_outline *p) {
 
 tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy, const void *from,
                                  unsigned how, const char *op) {
+    TIDEI_UNCANCELLED;
     for (size_t i = 0; i < p->nfollows; i++) {
         const tidei_follow *f = &p->follows[i];
         tidei_callback in;

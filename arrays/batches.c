@@ -10,6 +10,7 @@
 #include "gc/gc.h"
 #include "runtime/kinds.h"
 #include "runtime/sized.h"
+#include "runtime/uncancelled.h"
 
 #include <inttypes.h>
 
@@ -195,6 +196,7 @@ static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n)
         const source *x = &b->sources[i];
         b->outs[i] = x->d.ndim && !x->d.host ? place_of(h, x) : NULL;
     }
+    TIDEI_UNCANCELLED;
     tidei_callback in;
     tidei_callback_begin(&in, b->rt, TIDEI_IN_FILL, NULL);
     tide_status s = b->fill(b->user, first, b->order ? b->order + first : NULL, n, b->outs);

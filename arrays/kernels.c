@@ -8,8 +8,9 @@
 #include "arrays/arrays.h"
 #include "arrays/kernel_cache.h"
 #include "runtime/device/cuda/nvrtc.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -74,12 +75,10 @@ static kernel *new_kernel(const kernel *like) {
 /* All that decides what the compiler makes of the text. The text of the key is part of the entry on disk. */
 static char *make_key(const kernel *e, size_t *bytes) {
     const tidei_device_info *info = &e->d->d->info;
-    char *key;
-    int n =
-        asprintf(&key, "tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s", tide_version(),
-                 tidei_nvrtc_version(), info->sm_major, info->sm_minor, tidei_nvrtc_options(), e->name, e->source);
-    if (n < 0) return NULL;
-    *bytes = (size_t)n;
+    char *key = tidei_format_new("tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s", tide_version(),
+                                 tidei_nvrtc_version(), info->sm_major, info->sm_minor, tidei_nvrtc_options(),
+                                 e->name, e->source);
+    if (key) *bytes = strlen(key);
     return key;
 }
 
@@ -167,7 +166,7 @@ struct waiter {
 static void wait_for_a_build(void *arg) {
     struct waiter *w = arg;
     pthread_mutex_lock(&w->ks->lock);
-    while (w->ks->rounds == w->seen) pthread_cond_wait(&w->ks->built, &w->ks->lock);
+    while (w->ks->rounds == w->seen) tidei_cond_wait(&w->ks->built, &w->ks->lock);
     pthread_mutex_unlock(&w->ks->lock);
 }
 
@@ -261,7 +260,7 @@ static tide_status get_wanted(tidei_dev *d, const char *name, const char *source
     size_t bytes = sizeof line + strlen(name) + strlen(source);
     char *text = tidei_scratch_host(d->rt, bytes);
     if (!text) return tidei_fail_host_memory(op, bytes);
-    snprintf(text, bytes, line, name, source);
+    tidei_format(text, bytes, line, name, source);
     tide_status s = tidei_kernel_get(d, name, text, op, out);
     tidei_scratch_host_free(d->rt, text);
     return s;

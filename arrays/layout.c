@@ -3,9 +3,9 @@
 ** What must stay true: the elements of every layout, times their size, fit into int64_t, stretched (stride 0) dimensions
 ** counted in full; so no later product of dimensions overflows. Dimensions of zero are legal and make everything empty. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "arrays/arrays.h"
+#include "runtime/text.h"
 
 #define SHAPE_TEXT 192 /* bytes: eight dimensions of 19 digits, with punctuation */
 
@@ -139,11 +139,11 @@ const char *tidei_shape_text(char *buf, size_t cap, int ndim, const int64_t *sha
     if (cap == 0) return buf;
     buf[0] = 0;
     for (int i = 0; i <= ndim && at < cap; i++) {
-        int n = i < ndim ? snprintf(buf + at, cap - at, "%s%" PRId64, i ? ", " : "(", shape[i])
-                         : snprintf(buf + at, cap - at, "%s",
-                                    ndim == 0   ? "()"
-                                    : ndim == 1 ? ",)"
-                                                : ")");
+        int n = i < ndim ? tidei_format(buf + at, cap - at, "%s%" PRId64, i ? ", " : "(", shape[i])
+                         : tidei_format(buf + at, cap - at, "%s",
+                                        ndim == 0   ? "()"
+                                        : ndim == 1 ? ",)"
+                                                    : ")");
         at += (size_t)(n > 0 ? n : 0);
     }
     return buf;

@@ -1,8 +1,8 @@
 /* linalg.c: the steps that all functions of linear algebra are made of (linalg.h). */
 #include "arrays/linalg.h"
+#include "runtime/text.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 _Static_assert(TIDE_F64 == TIDE_F32 + 1 && TIDE_C64 == TIDE_F32 + 2 && TIDE_C128 == TIDE_F32 + 3,
                "the order of a kernel's forms");
@@ -359,11 +359,11 @@ static void name_matrix(char *buf, size_t cap, const tidei_batch *b, int64_t w) 
     char text[192];
     for (int i = b->ndim; i-- > 0; w /= b->shape[i]) index[i] = w % b->shape[i];
     if (b->ndim == 0)
-        snprintf(buf, cap, "the matrix");
+        tidei_format(buf, cap, "the matrix");
     else if (b->ndim == 1)
-        snprintf(buf, cap, "matrix %" PRId64 " of the batch", index[0]);
+        tidei_format(buf, cap, "matrix %" PRId64 " of the batch", index[0]);
     else
-        snprintf(buf, cap, "matrix %s of the batch", tidei_shape_text(text, sizeof text, b->ndim, index));
+        tidei_format(buf, cap, "matrix %s of the batch", tidei_shape_text(text, sizeof text, b->ndim, index));
 }
 
 static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_batch *b, tide_status failure,
@@ -375,7 +375,7 @@ static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_b
         if (!info && !unfit) continue;
         name_matrix(name, sizeof name, b, w);
         if (unfit)
-            snprintf(what, sizeof what, "has elements that are not finite");
+            tidei_format(what, sizeof what, "has elements that are not finite");
         else
             say(what, sizeof what, info);
         return tidei_fail(failure, j->op, "%s %s", name, what);

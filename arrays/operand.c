@@ -4,7 +4,7 @@
 ** the cell dead ends the array. So an operand retains the storage while the cell is kept alive, and needs the cell no more
 ** afterwards. */
 #include "arrays/arrays.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* ---- what is wrong with an array of the call ---- */
 
@@ -13,11 +13,11 @@ static const char *place_text(tidei_place place, char buf[64]) {
     unsigned argument = place & 0xff;
     size_t listed = place >> 8;
     if (!argument)
-        snprintf(buf, 64, "destination %zu", listed);
+        tidei_format(buf, 64, "destination %zu", listed);
     else if (listed)
-        snprintf(buf, 64, "argument %u, index %zu,", argument, listed - 1);
+        tidei_format(buf, 64, "argument %u, index %zu,", argument, listed - 1);
     else
-        snprintf(buf, 64, "argument %u", argument);
+        tidei_format(buf, 64, "argument %u", argument);
     return buf;
 }
 

@@ -1,7 +1,7 @@
 /* place.c: columns and windows of texts (place.h). */
 #include "arrays/place.h"
+#include "runtime/text.h"
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_MAX  76                  /* bytes of a line that are shown: it fits a terminal */
@@ -52,7 +52,7 @@ const char *tidei_text_window(const char *text, size_t at, char out[TIDEI_WINDOW
     bool cut = end - begin > SHOWN_MAX;
     if (cut) end = head_of(begin, begin + SHOWN_MAX);
     int indent = 2 + (begin > line ? 3 : 0) + characters(begin, p);
-    snprintf(out, TIDEI_WINDOW_MAX, "  %s%.*s%s\n%*s^", begin > line ? "..." : "", (int)(end - begin), begin,
+    tidei_format(out, TIDEI_WINDOW_MAX, "  %s%.*s%s\n%*s^", begin > line ? "..." : "", (int)(end - begin), begin,
              cut ? "..." : "", indent, "");
     for (char *s = out; *s; s++) /* tabs would shift the caret */
         if (*s != '\n' && (unsigned char)*s < ' ') *s = ' ';

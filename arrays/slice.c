@@ -4,11 +4,11 @@
 ** outside the elements of its source; what must stay true for that: an empty result keeps the source's offset, and a
 ** dimension of length 1 keeps a stride that never counts. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
 #include "arrays/place.h"
+#include "runtime/text.h"
 
 /* ---- ranges on a layout ---- */
 
@@ -109,16 +109,12 @@ static tide_status parse_error(const reader *r, const char *at, const char *what
     char found[16] = "the end", window[TIDEI_WINDOW_MAX];
     size_t place = (size_t)(at - r->text);
     if (*at && (unsigned char)*at < ' ')
-        snprintf(found, sizeof found, "'?'");
+        tidei_format(found, sizeof found, "'?'");
     else if (*at)
-        snprintf(found, sizeof found, "'%.*s'", (int)tidei_text_character(at), at);
+        tidei_format(found, sizeof found, "'%.*s'", (int)tidei_text_character(at), at);
     return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n%s", tidei_text_column(r->text, place, NULL),
                       what, found, tidei_text_window(r->text, place, window));
 }
-
-/* ASCII, whatever the process's locale. */
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
 static void skip_blanks(reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
@@ -126,7 +122,7 @@ static void skip_blanks(reader *r) {
 
 static bool take_word(reader *r, const char *word) {
     size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0 || is_letter(r->at[n]) || is_digit(r->at[n])) return false;
+    if (strncmp(r->at, word, n) != 0 || tidei_is_letter(r->at[n]) || tidei_is_digit(r->at[n])) return false;
     r->at += n;
     return true;
 }
@@ -137,8 +133,8 @@ static tide_status read_number(reader *r, int64_t *out) {
     const char *start = r->at, *p = start + (*start == '-' || *start == '+');
     int64_t v = 0;
     *out = TIDE_NONE;
-    if (!is_digit(*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
-    for (; is_digit(*p); p++) {
+    if (!tidei_is_digit(*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
+    for (; tidei_is_digit(*p); p++) {
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p - '0', &v))
             return parse_error(r, start, "the number does not fit into 64 bits");
     }

@@ -4,12 +4,12 @@
 ** by column, is A's row by row. Right sides are columns too: a single one needs no turning. Where one matrix meets a batch of right
 ** sides, they are more columns of one system; where several meet more, the factors are repeated, not the work on them. */
 #include "arrays/linalg.h"
+#include "runtime/text.h"
 
 #include <float.h>
-#include <stdio.h>
 
 static void say_singular(char *buf, size_t cap, int info) {
-    snprintf(buf, cap, "is singular: U(%d, %d) is 0", info, info);
+    tidei_format(buf, cap, "is singular: U(%d, %d) is 0", info, info);
 }
 
 /* ---- factors ---- */

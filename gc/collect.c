@@ -12,8 +12,9 @@
 #include "gc/collector.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <errno.h>
-#include <stdio.h>
 #include <time.h>
 
 #define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
@@ -149,6 +150,7 @@ static int level_for(const tidei_collector *c, int level) {
 static bool own(const tidei_gc *gc, const tidei_collector *c) { return c == &gc->at[0]; }
 
 static bool may_collect(tidei_gc *gc, tidei_collector *c) {
+    TIDEI_UNCANCELLED;
     tidei_callback in = {.t = NULL};
     if (!c->table.may_collect) return true;
     if (!own(gc, c)) tidei_callback_begin(&in, gc->rt, TIDEI_IN_MAY_COLLECT, c->table.name);
@@ -158,6 +160,7 @@ static bool may_collect(tidei_gc *gc, tidei_collector *c) {
 }
 
 static int call_collect(tidei_gc *gc, tidei_collector *c, int level) {
+    TIDEI_UNCANCELLED;
     tidei_callback in;
     tidei_callback_begin(&in, gc->rt, own(gc, c) ? TIDEI_IN_FINALIZERS : TIDEI_IN_COLLECT, c->table.name);
     int answer = c->table.collect(c->table.self, level);
@@ -306,7 +309,7 @@ static void wait_for_round(void *p) {
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
     while (gc->running && gc->rounds == w->round && !mine_asked_locked(gc))
-        pthread_cond_wait(&gc->changed, &gc->lock);
+        tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     w->bytes = gc->round_bytes;
@@ -320,7 +323,7 @@ static void wait_for_change(void *p) {
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
-    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) pthread_cond_wait(&gc->changed, &gc->lock);
+    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
@@ -330,7 +333,7 @@ static void wait_for_change(void *p) {
 static void wait_for_answer(void *p) {
     struct wait *w = p;
     pthread_mutex_lock(&w->gc->lock);
-    while (w->c->asked || w->c->answers) pthread_cond_wait(&w->gc->changed, &w->gc->lock);
+    while (w->c->asked || w->c->answers) tidei_cond_wait(&w->gc->changed, &w->gc->lock);
     w->how = w->c->last;
     pthread_mutex_unlock(&w->gc->lock);
 }
@@ -373,9 +376,9 @@ static void wait_for_owners(void *p) {
     count_waits_locked(gc, 1);
     while (!mine_asked_locked(gc) && expected_locked(gc, w->late)) {
         if (w->late)
-            pthread_cond_wait(&gc->changed, &gc->lock);
+            tidei_cond_wait(&gc->changed, &gc->lock);
         else
-            w->late = pthread_cond_timedwait(&gc->changed, &gc->lock, &until) == ETIMEDOUT;
+            w->late = tidei_cond_wait_until(&gc->changed, &gc->lock, &until) == ETIMEDOUT;
     }
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
@@ -609,15 +612,16 @@ void tidei_gc_wake(tidei_runtime *rt) {
 }
 
 /* Why it was not reached, in words; NULL: it was. */
-static const char *why_not(const tidei_collector *c, uint64_t wait_ns, char *buf, size_t cap) {
+static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait_ns, char *buf, size_t cap) {
     switch (c->how) {
     case TIDEI_COLLECTED: break;
-    case TIDEI_WAS_BUSY: return "busy";
+    case TIDEI_WAS_BUSY:
+        return gc->boehm && own(gc, c) && tidei_boehm_held_off() ? "a thread blocks its signals" : "busy";
     case TIDEI_CANNOT: return "cannot";
-    case TIDEI_ODD: return snprintf(buf, cap, "answered %d", atomic_load(&c->answer)), buf;
+    case TIDEI_ODD: return tidei_format(buf, cap, "answered %d", atomic_load(&c->answer)), buf;
     case TIDEI_ELSEWHERE: return "its thread is elsewhere";
     case TIDEI_LATE:
-        return snprintf(buf, cap, "its thread is elsewhere, waited %llu us", (unsigned long long)wait_ns / 1000), buf;
+        return tidei_format(buf, cap, "its thread is elsewhere, waited %llu us", (unsigned long long)wait_ns / 1000), buf;
     case TIDEI_ENDED: return "its thread has ended";
     }
     return NULL;
@@ -631,9 +635,9 @@ size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         const tidei_collector *c = &gc->at[i];
-        const char *why = attached(c) ? why_not(c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
+        const char *why = attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
         if (why)
-            n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)", n ? ", " : "",
+            n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)", n ? ", " : "",
                                   c->table.name, why);
     }
     pthread_mutex_unlock(&gc->lock);

@@ -6,6 +6,7 @@
 ** alive. When it leaves its arrays are nobody's weight, so it is told the rest. */
 #include "gc/collector.h"
 #include "runtime/sized.h"
+#include "runtime/uncancelled.h"
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -48,6 +49,7 @@ static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
     if (!delta || !c->table.pressure || !here) return;
     atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
+    TIDEI_UNCANCELLED;
     tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
     c->table.pressure(c->table.self, delta);
     tidei_callback_end(&in);
@@ -142,7 +144,7 @@ struct leaving {
 static void wait_until_unused(void *p) {
     struct leaving *l = p;
     pthread_mutex_lock(&l->gc->lock);
-    while (l->gc->running || l->c->users > l->own) pthread_cond_wait(&l->gc->changed, &l->gc->lock);
+    while (l->gc->running || l->c->users > l->own) tidei_cond_wait(&l->gc->changed, &l->gc->lock);
     atomic_store(&l->c->id, PLACE_LEAVING);
     pthread_mutex_unlock(&l->gc->lock);
 }
@@ -161,6 +163,7 @@ static void free_place(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of
 
 /* The collector's last moments: its place is nobody's meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
+    TIDEI_UNCANCELLED;
     tidei_thread *t = tidei_thread_look(gc->rt);
     tidei_callback in;
     atomic_store(&c->id, PLACE_LEAVING);

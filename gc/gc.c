@@ -3,6 +3,7 @@
 #include "gc/gc.h"
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "runtime/uncancelled.h"
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
 
@@ -156,6 +157,7 @@ static void enter_region(struct regions *r, tidei_collector *c) {
 }
 
 static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
+    TIDEI_UNCANCELLED;
     struct regions r = {tidei_gc_of(rt), 0, fn, arg};
     enter_regions(&r);
 }

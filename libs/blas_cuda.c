@@ -6,8 +6,7 @@
 ** they could not go on without it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs since Hopper; more makes nothing
 ** faster. */
@@ -101,8 +100,8 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_windo
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     const tidei_gemm *g = ((const job *)c->arg)->g;
-    snprintf(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m, (long long)g->k,
-             (long long)g->k, (long long)g->n);
+    tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m, (long long)g->k,
+                 (long long)g->k, (long long)g->n);
 }
 
 /* Always the same for the same wish, so that results repeat; a small one where memory is short. Under a limit it is a small part

@@ -2,13 +2,12 @@
 #include "libs/cublas.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
+#include "runtime/loader.h"
+#include "runtime/text.h"
 
 static const char *fill(void *lib, tidei_cublas_table *t) {
 #define FILL(name, params)                                                                                         \
-    t->name = (tidei_cublas_status(*) params)dlsym(lib, #name);                                                    \
+    t->name = (tidei_cublas_status(*) params)tidei_library_symbol(lib, #name);                                     \
     if (!t->name) return #name;
     TIDEI_CUBLAS_FUNCTIONS(FILL)
 #undef FILL
@@ -19,10 +18,10 @@ static const char *fill(void *lib, tidei_cublas_table *t) {
 static void *open_version(int version, char *why, size_t cap) {
     char name[32], beside[1200];
     const char *nvrtc = tidei_nvrtc_folder();
-    snprintf(name, sizeof name, "libcublas.so.%d", version);
+    tidei_format(name, sizeof name, "libcublas.so.%d", version);
     void *lib = tidei_cuda_library(name, nvrtc, why, cap);
     if (lib || !*nvrtc) return lib;
-    snprintf(beside, sizeof beside, "%s/../../cublas/lib", nvrtc);
+    tidei_format(beside, sizeof beside, "%s/../../cublas/lib", nvrtc);
     return tidei_cuda_library(name, beside, why, cap);
 }
 
@@ -33,7 +32,7 @@ static tide_status open_table(void *table, const char *op) {
     void *lib = family >= 12 ? open_version(family, why, sizeof why) : NULL;
     for (size_t i = 0; i < TIDEI_COUNT(versions) && !lib; i++) {
         lib = open_version(versions[i], said, sizeof said);
-        if (!lib && *said) snprintf(why, sizeof why, "%s", said);
+        if (!lib && *said) tidei_format(why, sizeof why, "%s", said);
     }
     if (!lib)
         return tidei_fail(
@@ -45,7 +44,7 @@ static tide_status open_table(void *table, const char *op) {
     tidei_cublas_table t = {0};
     const char *missing = fill(lib, &t);
     if (missing) {
-        dlclose(lib);
+        tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",
                           missing);
     }

@@ -9,6 +9,7 @@
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/uncancelled.h"
 
 #define SLOTS 64 /* of a device, for all kinds: who finds them all in calls waits for one */
 #define KINDS 16 /* of handles in a process */
@@ -97,6 +98,7 @@ static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
                : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)", tidei_cu_name(c->cu, r), r);
 }
 
+/* From entering to leaving the thread is not cancelled: by a guard of the callers'. */
 static void leave_context(const context *c) {
     tidei_cu_ctx ours;
     if (c->pushed) c->cu->cuCtxPopCurrent(&ours);
@@ -196,7 +198,7 @@ static void wait_for_one(void *p) {
         uint64_t seen = atomic_load(&t->changes);
         if (has_idle(t, w->kind) || (!atomic_load(&ks->made) && has_place(t))) break;
         pthread_mutex_lock(&t->lock);
-        while (atomic_load(&t->changes) == seen) pthread_cond_wait(&t->changed, &t->lock);
+        while (atomic_load(&t->changes) == seen) tidei_cond_wait(&t->changed, &t->lock);
         pthread_mutex_unlock(&t->lock);
     }
     atomic_fetch_sub(&t->waiting, 1);
@@ -262,6 +264,7 @@ static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_ki
 /* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its context is not to be had. One
 ** that the library does not destroy is nobody's any more, and stays counted, for its memory did not come back. */
 static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
+    TIDEI_UNCANCELLED;
     table *t = table_of(d);
     const tidei_handle_kind *k = atomic_load(&s->kind);
     const void *lib = k->lib();
@@ -411,6 +414,7 @@ static slot *take_place(tidei_dev *d, table *t, bool *stuck) {
 ** thread made that. */
 static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, bool first, const char *op,
                         slot **out) {
+    TIDEI_UNCANCELLED;
     table *t = table_of(d);
     context c;
     bool made = false, stuck = false;
@@ -575,6 +579,7 @@ static tide_status queue(attempted *a, slot *s) {
 }
 
 static tide_status attempt(void *arg, unsigned flags) {
+    TIDEI_UNCANCELLED;
     attempted *a = arg;
     const tidei_library_call *c = a->c;
     tidei_dev *d = c->s->dev;

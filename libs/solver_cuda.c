@@ -5,8 +5,7 @@
 ** larger one comes, and the call comes again. Host workspaces are ordinary memory, so the library is done with them when its
 ** call returns. */
 #include "libs/solver_cuda.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 #define ATTEMPTS                                                                                                   \
     4 /* to find a workspace that is large enough: the answer changes with what else is free, not for ever */
@@ -294,8 +293,8 @@ static void describe(const tidei_library_call *lc, char *buf, size_t cap) {
     const tidei_lapack *x = ((const job *)lc->arg)->x;
     bool square = x->routine == TIDEI_GETRS || x->routine == TIDEI_POTRF || x->routine == TIDEI_SYEVD;
     long long m = square ? x->n : x->m, n = x->n, count = x->count;
-    snprintf(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count, count == 1 ? "x" : "ces",
-             m, n);
+    tidei_format(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count,
+                 count == 1 ? "x" : "ces", m, n);
 }
 
 /* ---- workspaces ---- */

@@ -3,7 +3,8 @@
 #include "runtime/callback.h"
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <stdlib.h>
 
 typedef struct tidei_note {
@@ -15,6 +16,7 @@ typedef struct tidei_note {
     bool makes, quiet; /* arrays may be made inside; no collection and no climb begins there */
     size_t nheld;      /* by the calls that led here: words */
     unsigned ranges;   /* of NVTX, likewise */
+    unsigned guards;   /* against cancellation, likewise */
     char name[40];
 } note;
 
@@ -123,7 +125,7 @@ static TIDEI_FAST_TLS unsigned noted; /* notes of the thread, in all its records
 static _Thread_local uint64_t serials;
 
 static const char *text_of(const note *n, char *buf, size_t cap) {
-    snprintf(buf, cap, kinds[n->kind].text, n->name);
+    tidei_format(buf, cap, kinds[n->kind].text, n->name);
     return buf;
 }
 
@@ -155,8 +157,9 @@ void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_ki
                 .makes = kinds[kind].makes && (!outer || outer->makes),
                 .quiet = kinds[kind].quiet || (outer && outer->quiet),
                 .nheld = tidei_held_here(t),
-                .ranges = tidei_nvtx_open()};
-    snprintf(n->name, sizeof n->name, "%s", name ? name : "");
+                .ranges = tidei_nvtx_open(),
+                .guards = tidei_guards_here.n};
+    tidei_format(n->name, sizeof n->name, "%s", name ? name : "");
     c->mark[0] = n->serial;
     c->mark[1] = mark_of(n->serial, c->mark);
     noted++;
@@ -181,20 +184,28 @@ static void abandon(tidei_thread *t, unsigned left) {
     forget_notes(t, left);
 }
 
+/* The ranges and guards of the calls down to a callback, and which one that is. */
+struct reached {
+    uint64_t serial;
+    unsigned ranges, guards;
+};
+
+static void reach(struct reached *r, const note *n) {
+    if (n->serial > r->serial) *r = (struct reached){n->serial, n->ranges, n->guards};
+}
+
 /* Whatever was noted from that serial on, in all records of the thread. */
 static void abandon_from(uint64_t serial) {
-    uint64_t last = 0;
-    unsigned ranges = 0;
+    struct reached left_last = {.serial = 0}, stays = {.serial = 0};
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));) {
         unsigned left = t->nnotes;
+        if (left) reach(&left_last, &t->notes[left - 1]);
         while (left && t->notes[left - 1].serial >= serial) left--;
         if (left < t->nnotes) abandon(t, left);
-        if (left && t->notes[left - 1].serial > last) {
-            last = t->notes[left - 1].serial;
-            ranges = t->notes[left - 1].ranges;
-        }
+        if (left) reach(&stays, &t->notes[left - 1]);
     }
-    tidei_nvtx_unwind(ranges);
+    tidei_nvtx_unwind(stays.ranges);
+    tidei_guards_leave(left_last.guards - stays.guards);
 }
 
 static void log_left(tidei_runtime *rt, const char *what) {

@@ -3,7 +3,7 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/text.h"
 #include <stdlib.h>
 #include <tide/device.h>
 
@@ -26,7 +26,9 @@ static void apply_limits(tidei_dev *d, const tidei_settings *s) {
 
 static int ordinal_of(const char *device) {
     const char *colon = strchr(device, ':');
-    return colon ? atoi(colon + 1) : 0;
+    uint64_t n = 0;
+    if (colon++) tidei_read_digits(&colon, &n);
+    return (int)n;
 }
 
 /* `sibling`: a device of the runtime that is open; NULL: this is the first. */
@@ -55,7 +57,7 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
     tide_status status = open_cuda(rt, ordinal, out);
     if (status == TIDE_OK || cuda) return status;
-    snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
+    tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
     tide_clear_error();
     const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");
     if (nvrtc && strstr(rt->device_note, "TIDE_NVRTC_PATH"))

@@ -3,6 +3,7 @@
 ** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
 ** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 
@@ -168,6 +169,8 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
 
 /* Each is taken from the handle before it is called: one that does not come back has had its turn. */
 static void run_notes(tidei_runtime *rt, tidei_handle *h) {
+    if (!h->notes) return;
+    TIDEI_UNCANCELLED;
     for (tidei_death_note *n; (n = h->notes);) {
         tidei_callback in = {.t = NULL};
         void (*fn)(void *) = n->fn;

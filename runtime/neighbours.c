@@ -8,6 +8,7 @@
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -31,7 +32,7 @@ void tidei_neighbours_leave(tidei_runtime *rt) {
             *at = rt->next_open;
             break;
         }
-    while (rt->visitors) pthread_cond_wait(&all.left, &all.lock);
+    while (rt->visitors) tidei_cond_wait(&all.left, &all.lock);
     pthread_mutex_unlock(&all.lock);
 }
 

@@ -4,7 +4,7 @@
 ** memory to this one's and another one back, by this device's work, in memory of the pools that arrays come from. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
-#include <stdlib.h>
+#include "runtime/text.h"
 #include <tide/device.h>
 
 /* What a device knows of another. */
@@ -18,11 +18,9 @@ static const char *const why[] = {[WRONG] = "peer access was enabled and brought
 
 /* The next pair of "0-1,2-3"; moves *text behind it and its comma. False: there is none. */
 static bool next_pair(const char **text, int *a, int *b) {
-    char *end;
-    if (**text < '0' || **text > '9') return false;
-    long one = strtol(*text, &end, 10);
-    if (*end != '-' || end[1] < '0' || end[1] > '9') return false;
-    long two = strtol(end + 1, &end, 10);
+    const char *end = *text;
+    uint64_t one, two;
+    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two)) return false;
     if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX) return false;
     *a = (int)one;
     *b = (int)two;

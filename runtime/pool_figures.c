@@ -6,7 +6,7 @@
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* ---- counting ---- */
 
@@ -182,7 +182,7 @@ struct text {
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    int n = tidei_vformat(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
     va_end(ap);
     if (n > 0) t->n += (size_t)n;
 }

@@ -2,7 +2,7 @@
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* ---- which one ---- */
 
@@ -21,7 +21,7 @@ static struct wish parse_pool(const char *text) {
     char name[sizeof((tidei_settings *)0)->pool];
     struct wish w = {.max_split = SIZE_MAX};
     size_t n = strcspn(text, ":");
-    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    tidei_format(name, sizeof name, "%.*s", (int)n, text);
     const struct tidei_pool_ops *ops = tidei_pool_find(name);
     bool split = text[n] && ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, &w.max_split);
     if (!text[n] || (split && may_split_at(w.max_split))) w.ops = ops;

@@ -9,8 +9,9 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
-#include <stdio.h>
 #include <time.h>
 
 /* ---- what is counted against the limits ---- */
@@ -281,7 +282,7 @@ struct text {
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->at, t->left, fmt, ap);
+    int n = tidei_vformat(t->at, t->left, fmt, ap);
     va_end(ap);
     if (n < 0 || (size_t)n >= t->left) n = t->left ? (int)t->left - 1 : 0;
     t->at += n;
@@ -364,8 +365,8 @@ static tide_status report_host(const struct climb *c) {
     struct text t = {buf, sizeof buf};
     tidei_pool_stats pinned, unified;
     if (c->climbed)
-        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                 tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                     tide_last_error()->message);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED), &unified);
     put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n", c->d->d->info.name,
@@ -384,8 +385,8 @@ static tide_status report(const struct climb *c) {
     if (c->by_host) return report_host(c);
     char cause[160] = "";
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
-        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                 tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                     tide_last_error()->message);
     char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
@@ -440,7 +441,7 @@ static void wait_for_leader(void *p) {
     struct waiter *w = p;
     pthread_mutex_lock(&w->rt->climb_lock);
     while (w->rt->climbing && w->rt->climb_count == w->seen)
-        pthread_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
+        tidei_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
     pthread_mutex_unlock(&w->rt->climb_lock);
 }
 
@@ -546,7 +547,7 @@ static void wait_for_transits(void *p) {
         if (i < 64)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            tidei_nap(50000);
     }
 }
 

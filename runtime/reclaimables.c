@@ -8,7 +8,8 @@
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
-#include <stdio.h>
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 /* The entry whose slot the thread is in, of whatever runtime. */
 static TIDEI_FAST_TLS tidei_reclaimable *inside;
@@ -40,7 +41,7 @@ struct waiter {
 static void wait_until_idle(void *p) {
     const struct waiter *w = p;
     pthread_mutex_lock(&w->rt->reclaimables_lock);
-    while (w->r->busy > w->own) pthread_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
+    while (w->r->busy > w->own) tidei_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
     pthread_mutex_unlock(&w->rt->reclaimables_lock);
 }
 
@@ -120,6 +121,7 @@ static void leave_slot(struct visit *v, const tidei_reclaimable *r) {
 
 /* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
 static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted, bool *failed) {
+    TIDEI_UNCANCELLED;
     size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
     tidei_thread *t = tidei_thread_look(d->rt);
     tidei_dev *here = t ? t->dev : NULL;
@@ -195,11 +197,12 @@ static size_t ask_bytes(tidei_reclaimable *r, tidei_dev *d) {
 }
 
 static void find_holdings(tidei_dev *d, struct holding top[LISTED], size_t *rest) {
+    TIDEI_UNCANCELLED;
     uint64_t last = UINT64_MAX;
     for (tidei_reclaimable *r; (r = next_reclaimable(d->rt, &last));) {
         struct holding x = {.bytes = 0};
         if (r->bytes) x.bytes = ask_bytes(r, d);
-        snprintf(x.name, sizeof x.name, "%s", r->name);
+        tidei_format(x.name, sizeof x.name, "%s", r->name);
         done_reclaimable(d->rt, r);
         note_holding(top, x, rest);
     }
@@ -213,11 +216,11 @@ size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap) {
     if (inside) return 0;
     find_holdings(d, top, &rest);
     for (unsigned i = 0; i < LISTED && top[i].bytes; i++)
-        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
-                              top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
+        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
+                                  top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
     if (rest)
-        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
-                              tidei_format_bytes(b, sizeof b, rest, 3));
+        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
+                                  tidei_format_bytes(b, sizeof b, rest, 3));
     return n;
 }
 

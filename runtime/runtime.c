@@ -4,6 +4,7 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
 #include "runtime/tracker.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +16,10 @@ static _Atomic uint64_t serials;
 
 static void log_to_stderr(void *user, int level, const char *line) {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    char text[TIDEI_MESSAGE_MAX + 32];
     (void)user;
-    fprintf(stderr, "tidepool %s: %s\n", names[level], line);
+    tidei_format(text, sizeof text, "tidepool %s: %s\n", names[level], line);
+    fputs(text, stderr);
 }
 
 /* ---- the collectors' slots ---- */
@@ -51,9 +54,9 @@ static void tell(tidei_stream *s, const char *words) {
     pthread_mutex_lock(&s->lock);
     const char *last = s->last_op;
     pthread_mutex_unlock(&s->lock);
-    snprintf(d->story, sizeof d->story,
-             "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
-             *last ? last : "none", d->d->info.name);
+    tidei_format(d->story, sizeof d->story,
+                 "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
+                 *last ? last : "none", d->d->info.name);
     atomic_store(&d->story_state, 2);
 }
 
@@ -105,7 +108,7 @@ static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
     char number[24];
     if (!word) return TIDE_OK;
     atomic_store(words, TIDEI_FAULT_NONE);
-    snprintf(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
+    tidei_format(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
     return tidei_fail(TIDE_E_BOUNDS, op,
                       "%s: index %s is out of range for %" PRIu64
                       " elements, in work done before this point; the nearest valid one was read",

@@ -6,7 +6,7 @@
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
-#include <stdio.h>
+#include "runtime/text.h"
 #include <stdlib.h>
 
 /* Parses `text` into *field; false leaves it untouched. */
@@ -113,21 +113,19 @@ static const struct {
 
 /* A whole number with its unit; without one only 0. */
 static bool parse_time(const char *text, void *field, size_t cap) {
-    char *end;
+    uint64_t v;
     (void)cap;
-    if (*text < '0' || *text > '9') return false;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (!v && !*end) return *(uint64_t *)field = 0, true;
+    if (!tidei_read_digits(&text, &v)) return false;
+    if (!v && !*text) return *(uint64_t *)field = 0, true;
     for (size_t i = 0; i < TIDEI_COUNT(time_units); i++)
-        if (!strcmp(end, time_units[i].unit) && v <= TIME_MOST_NS / time_units[i].ns)
+        if (!strcmp(text, time_units[i].unit) && v <= TIME_MOST_NS / time_units[i].ns)
             return *(uint64_t *)field = v * time_units[i].ns, true;
     return false;
 }
 
-static bool parse_int(const char *text, long low, long high, void *field) {
-    char *end;
-    long v = strtol(text, &end, 10);
-    if (end == text || *end || v < low || v > high) return false;
+static bool parse_int(const char *text, int low, int high, void *field) {
+    int64_t v;
+    if (!tidei_parse_int(text, low, high, &v)) return false;
     *(int *)field = (int)v;
     return true;
 }
@@ -249,8 +247,8 @@ void tidei_warn_environment(tidei_runtime *rt, const char *variable, const char 
     if (!rt->set.environment_warns) return;
     va_list ap;
     va_start(ap, fmt);
-    size_t n = (size_t)snprintf(line, sizeof line, "%s=%s", variable, tidei_line_of(shown, sizeof shown, value));
-    vsnprintf(line + n, sizeof line - n, fmt, ap);
+    size_t n = (size_t)tidei_format(line, sizeof line, "%s=%s", variable, tidei_line_of(shown, sizeof shown, value));
+    tidei_vformat(line + n, sizeof line - n, fmt, ap);
     va_end(ap);
     rt->log(rt->log_user, TIDE_LOG_WARNING, line);
 }
@@ -275,37 +273,37 @@ static void show_size(char *buf, size_t cap, size_t bytes) {
     if (n > 9999)
         tidei_format_bytes(buf, cap, bytes, 1);
     else if (n)
-        snprintf(buf, cap, "%zu%s", n, units[u]);
+        tidei_format(buf, cap, "%zu%s", n, units[u]);
 }
 
 /* In the largest unit of which it is a whole number. */
 static void show_time(char *buf, size_t cap, uint64_t ns) {
     size_t u = TIDEI_COUNT(time_units) - 1;
     while (u && ns % time_units[u].ns) u--;
-    snprintf(buf, cap, "%llu%s", (unsigned long long)(ns / time_units[u].ns), ns ? time_units[u].unit : "");
+    tidei_format(buf, cap, "%llu%s", (unsigned long long)(ns / time_units[u].ns), ns ? time_units[u].unit : "");
 }
 
 /* By the row's type in tidei_settings, of which each has a size of its own, but for levels, kinds
 ** and times. */
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap) {
     const char *at = (const char *)s + table[i].setting;
-    snprintf(buf, cap, "%s", "");
+    tidei_format(buf, cap, "%s", "");
     if (table[i].parse == parse_kind)
-        snprintf(buf, cap, "%s", tidei_kind_name(s->default_memory));
+        tidei_format(buf, cap, "%s", tidei_kind_name(s->default_memory));
     else if (table[i].parse == parse_debug && s->debug_sample)
-        snprintf(buf, cap, "sample:%d", s->debug_sample);
+        tidei_format(buf, cap, "sample:%d", s->debug_sample);
     else if (table[i].parse == parse_level)
-        snprintf(buf, cap, "%s", level_name(s->log_level));
+        tidei_format(buf, cap, "%s", level_name(s->log_level));
     else if (table[i].parse == parse_time)
         show_time(buf, cap, *(const uint64_t *)at);
     else if (table[i].cap == sizeof(bool))
-        snprintf(buf, cap, "%d", *(const bool *)at);
+        tidei_format(buf, cap, "%d", *(const bool *)at);
     else if (table[i].cap == sizeof(int))
-        snprintf(buf, cap, "%d", *(const int *)at);
+        tidei_format(buf, cap, "%d", *(const int *)at);
     else if (table[i].cap == sizeof(size_t))
         show_size(buf, cap, *(const size_t *)at);
     else
-        snprintf(buf, cap, "%s", at);
+        tidei_format(buf, cap, "%s", at);
     return buf;
 }
 
@@ -326,7 +324,7 @@ static const char *config_text(const tide_config *c, size_t i, char *buf, size_t
     if (v == TIDE_DEFAULT) return NULL;
     if (kind == FIELD_SWITCH) return v == TIDE_ON ? "1" : v == TIDE_OFF ? "0" : "?";
     if (table[i].parse == parse_level) return level_name(v);
-    snprintf(buf, cap, "%d", v);
+    tidei_format(buf, cap, "%d", v);
     return buf;
 }
 
@@ -368,9 +366,9 @@ static void find_cache_dir(tidei_settings *s) {
     int n = 0;
     if (s->cache_dir[0]) return;
     if (xdg && xdg[0] == '/')
-        n = snprintf(s->cache_dir, sizeof s->cache_dir, "%s/tidepool", xdg);
+        n = tidei_format(s->cache_dir, sizeof s->cache_dir, "%s/tidepool", xdg);
     else if (home && home[0] == '/')
-        n = snprintf(s->cache_dir, sizeof s->cache_dir, "%s/.cache/tidepool", home);
+        n = tidei_format(s->cache_dir, sizeof s->cache_dir, "%s/.cache/tidepool", home);
     if (n < 0 || (size_t)n >= sizeof s->cache_dir) s->cache_dir[0] = 0;
 }
 

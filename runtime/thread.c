@@ -5,6 +5,7 @@
 ** serial number. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -53,7 +54,7 @@ static void untie_locked(tidei_thread *t) {
 
 tidei_runtime *tidei_thread_take(tidei_thread *t) {
     pthread_mutex_lock(&all_lock);
-    while (t->taken) pthread_cond_wait(&left, &all_lock); /* by who closes the runtime */
+    while (t->taken) tidei_cond_wait(&left, &all_lock); /* by who closes the runtime */
     tidei_runtime *rt = atomic_load(&t->rt);
     if (rt) {
         t->taken = true;
@@ -328,7 +329,7 @@ void tidei_threads_part(tidei_runtime *rt) {
         else if (t)
             untie_locked(t);
         else if (rt->taken)
-            pthread_cond_wait(&left, &all_lock);
+            tidei_cond_wait(&left, &all_lock);
         else
             break;
     }

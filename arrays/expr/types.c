@@ -5,7 +5,7 @@
 ** never widen arrays. Equal nodes are one node; what no result needs is dropped at the end. No arithmetic is rewritten but
 ** x**2, x**3, x**4 with a written exponent. */
 #include "arrays/expr/front.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 #define NONE          UINT16_MAX
 #define NODES_PER_AST 5 /* an operation, a cast for each of three operands, one more for a power */
@@ -164,7 +164,7 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
     size_t used = 0;
     for (int i = 0; i < 4; i++)
         if (info->classes >> i & 1)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
+            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
     return tidei_ast_fail(
         b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s", info->name, list, tide_dtype_name(t),
         op == TIDEI_OP_POW && tidei_rank(t) == 3 ? ": complex numbers have the written powers 2, 3, 4" : "");

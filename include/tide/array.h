@@ -34,7 +34,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_item(tide_array *a, tide_arg *out);
 TIDE_API double tide_item_f64(tide_array *a);
 
 /* NumPy .npy files, format 1.0 to 3.0 in, 1.0 out; any byte order, C or Fortran order in. bf16 has no .npy form.
-** A regular file is written in its folder under another name and renamed: a failure leaves the one that was there. */
+** A regular file is written in its folder under another name (.tidepool-N.part) and renamed: a
+** failure leaves the one that was there, and what a killed writer left goes with the next write. */
 TIDE_API tide_array *tide_npy_read(tide_runtime *rt, const char *path);
 TIDE_API TIDE_NODISCARD tide_status tide_npy_write(tide_array *a, const char *path);
 

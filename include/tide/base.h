@@ -27,7 +27,13 @@
 **   the environment chose a level and the program no place for it; and one line for each value in
 **   the environment that tide_open does not understand, unless the level is silent
 **   (tide_config.log_level, TIDE_LOG).
-** - Any function may be called from any thread unless it says otherwise. */
+** - Any function may be called from any thread unless it says otherwise.
+** - No function is a cancellation point: a thread that was cancelled (pthread_cancel) comes back from
+**   each, its cancel state as it was. Callbacks run with cancellation disabled, and leave it so. A
+**   thread whose cancellation is asynchronous calls none of the functions.
+** - No text that is written, and no number that is read, depends on the locale. No signal mask of the
+**   program's threads is changed, and no handler but what docs/boehm.md says; the library's own
+**   threads take no signal of the program's. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 

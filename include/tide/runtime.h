@@ -87,7 +87,9 @@ typedef struct tide_config {
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
 ** TIDE_E_FORKED in a fork's child whose parent had opened a runtime before, though it be closed by then: neither CUDA nor
-** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first. */
+** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first.
+** TIDE_E_UNSUPPORTED with the collector "boehm" where this thread blocks the signal by which it
+** stops threads (docs/boehm.md). The environment is read: no other thread changes it meanwhile. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
 /* Closes it: waits for its device work, returns all its memory. From then on every use of the runtime, and of its arrays, streams,
@@ -203,7 +205,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
 TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg), void *arg);
 
 /* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from elsewhere must be retained
-** by somebody (tide_retain), because a collector does not see its stack. */
+** by somebody (tide_retain), because a collector does not see its stack. With the collector "boehm" a
+** thread that blocks the signal by which it stops threads is TIDE_E_UNSUPPORTED, here and wherever
+** it would be attached (docs/boehm.md). */
 TIDE_API TIDE_NODISCARD tide_status tide_thread_attach(tide_runtime *rt);
 TIDE_API void tide_thread_detach(tide_runtime *rt); /* also done when the thread ends */
 

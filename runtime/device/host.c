@@ -8,8 +8,8 @@
 ** A lost device: workers finish the command they are in and end; what is queued is dropped, waits end. Memory is given
 ** back only after the workers ended, as a running command may still touch it. */
 #include "runtime/device/host.h"
+#include "runtime/text.h"
 #include <sched.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
@@ -485,8 +485,8 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     size_t room = tidei_host_address_room();
     info->total_bytes = p->host_memory ? p->host_memory : default_ceiling(room, page);
     info->va_bytes = address_space(info->total_bytes, room, page);
-    snprintf(info->name, sizeof info->name, "host:%d", p->ordinal);
-    snprintf(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
+    tidei_format(info->name, sizeof info->name, "host:%d", p->ordinal);
+    tidei_format(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
@@ -526,7 +526,7 @@ void tidei_host_lose(tidei_device *d, const char *why) {
     tidei_host *h = host_of(d);
     pthread_mutex_lock(&h->streams_lock);
     if (!tidei_host_is_lost(h)) {
-        snprintf(h->why, sizeof h->why, "%s", why);
+        tidei_format(h->why, sizeof h->why, "%s", why);
         atomic_store(&d->lost, true);
         for (tidei_dstream *s = h->streams; s; s = s->next) {
             tidei_bell_signal(&s->work, TIDEI_BELL_LOST);

@@ -16,8 +16,9 @@
 ** not be unmapped, which are empty; a parked page's bytes are where `at` says; `used` counts every
 ** page and every raw block that is not pinned. */
 #include "runtime/device/host.h"
+#include "runtime/files.h"
+#include "runtime/text.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,7 +32,7 @@ static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 /* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is wrong. */
 static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes, tide_status nomem) {
     return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
-                      h->base.info.name, bytes, strerror(errno));
+                      h->base.info.name, bytes, tidei_errno_text(errno));
 }
 
 /* ---- the ceiling ---- */
@@ -105,7 +106,7 @@ void tidei_host_memory_close(tidei_host *h) {
     if (bytes)
         tidei_log(h->rt, TIDE_LOG_WARNING,
                   "%s: %zu bytes of addresses stay, empty: the system would not take them back: %s",
-                  h->base.info.name, bytes, strerror(errno));
+                  h->base.info.name, bytes, tidei_errno_text(errno));
     for (tidei_kept *k = h->kept, *next; k; k = next) {
         next = k->next;
         tidei_host_free(h->rt, k);
@@ -114,14 +115,13 @@ void tidei_host_memory_close(tidei_host *h) {
 
 size_t tidei_host_address_room(void) {
     struct rlimit r;
-    size_t pages = 0;
+    char text[128];
+    const char *at = text;
+    uint64_t pages = 0;
     if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX) return SIZE_MAX;
-    FILE *f = fopen("/proc/self/statm", "re"); /* without it: as if nothing were in use */
-    if (f) {
-        if (fscanf(f, "%zu", &pages) != 1) pages = 0;
-        fclose(f);
-    }
-    size_t used = pages * (size_t)sysconf(_SC_PAGESIZE);
+    tidei_file_text("/proc/self/statm", text, sizeof text);
+    tidei_read_digits(&at, &pages); /* without it: as if nothing were in use */
+    size_t used = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
     return r.rlim_cur > used ? (size_t)r.rlim_cur - used : 0;
 }
 
@@ -129,9 +129,9 @@ size_t tidei_host_address_room(void) {
 static tide_status no_addresses(tidei_host *h, size_t bytes, int error) {
     size_t room = tidei_host_address_room();
     char left[64] = "";
-    if (room != SIZE_MAX) snprintf(left, sizeof left, " (ulimit -v leaves %zu)", room);
+    if (room != SIZE_MAX) tidei_format(left, sizeof left, " (ulimit -v leaves %zu)", room);
     return tidei_fail(TIDE_E_HOST_NOMEM, "reserve", "%s: the system refused %zu bytes of address space: %s%s",
-                      h->base.info.name, bytes, strerror(error), left);
+                      h->base.info.name, bytes, tidei_errno_text(error), left);
 }
 
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
@@ -384,12 +384,10 @@ void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
 
 /* The number in a file of a control group; SIZE_MAX if there is no file, or "max" in it. */
 static size_t read_limit(const char *path) {
-    unsigned long long v;
-    FILE *f = fopen(path, "re");
-    if (!f) return SIZE_MAX;
-    size_t limit = fscanf(f, "%llu", &v) == 1 && v < SIZE_MAX ? (size_t)v : SIZE_MAX;
-    fclose(f);
-    return limit;
+    char text[64];
+    const char *at = text;
+    uint64_t v;
+    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v : SIZE_MAX;
 }
 
 /* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a container sees the
@@ -397,9 +395,9 @@ static size_t read_limit(const char *path) {
 static size_t limit_upward(const char *mount, const char *sub, const char *group, const char *file) {
     char dir[1024], path[3072];
     size_t limit = SIZE_MAX;
-    snprintf(dir, sizeof dir, "%s", group);
+    tidei_format(dir, sizeof dir, "%s", group);
     for (;;) {
-        snprintf(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
+        tidei_format(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
         limit = tidei_min_size(limit, read_limit(path));
         char *slash = strrchr(dir, '/');
         if (!slash) return limit;
@@ -408,12 +406,11 @@ static size_t limit_upward(const char *mount, const char *sub, const char *group
 }
 
 size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
-    char line[1280];
+    char text[16384], *after = NULL; /* a dozen lines at most */
     size_t limit = SIZE_MAX;
-    FILE *f = fopen(self, "re");
-    if (!f) return SIZE_MAX;
-    while (fgets(line, sizeof line, f)) { /* "hierarchy:controllers:/group" */
-        line[strcspn(line, "\n")] = 0;
+    if (tidei_file_text(self, text, sizeof text) < 0) return SIZE_MAX;
+    for (char *line = strtok_r(text, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
+        /* "hierarchy:controllers:/group" */
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
         *controllers++ = 0;
@@ -424,7 +421,6 @@ size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
             if (!strcmp(c, "memory"))
                 limit = tidei_min_size(limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
     }
-    fclose(f);
     return limit;
 }
 

@@ -1,5 +1,6 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
 #include "runtime/device/cuda/loaded.h"
+#include "runtime/uncancelled.h"
 
 /* Under the lock. */
 static void settle(tidei_loaded *l) {
@@ -7,6 +8,7 @@ static void settle(tidei_loaded *l) {
 }
 
 __attribute__((noinline)) static tide_status open_first(tidei_loaded *l, const char *op, const void **out) {
+    TIDEI_UNCANCELLED;
     tide_status s = TIDE_OK;
     pthread_mutex_lock(&l->lock);
     if (!tidei_loaded_now(l)) {
