@@ -96,7 +96,8 @@ void tide_close(tide_runtime *ref) {
     if (!ref || tidei_forked()) return;
     tidei_runtime *rt = tidei_runtime_of(ref);
     tidei_saved_error e = {.status = TIDE_OK};
-    if (rt && !tidei_callbacks_look(rt, OP_CLOSE)) tidei_error_save(&e); /* which is told, and is no reason not to close */
+    if (rt && !tidei_callbacks_look(rt, OP_CLOSE))
+        tidei_error_save(&e); /* which is told, and is no reason not to close */
     rt = claim(ref);
     if (!rt) return;
     say_farewell(rt);

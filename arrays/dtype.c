@@ -285,8 +285,7 @@ int tidei_beyond(const tide_arg *v, tide_dtype t) {
     bool whole = v->kind == TIDE_ARG_BOOL || v->kind == TIDE_ARG_INT || v->kind == TIDE_ARG_UINT;
     bool negative = v->kind != TIDE_ARG_UINT && v->value.i < 0;
     if (t == TIDE_BOOL) return 0;
-    if (kind_rank(t) == 1)
-        return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
+    if (kind_rank(t) == 1) return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
     if (whole) return float_beyond(negative ? (double)v->value.i : (double)v->value.u, component(t));
     if (v->kind == TIDE_ARG_FLOAT) return float_beyond(v->value.f, component(t));
     int re = float_beyond(v->value.c[0], component(t));

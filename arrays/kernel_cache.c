@@ -85,8 +85,8 @@ static void tell_off(tidei_runtime *rt, int error) {
     if (!rt->set.cache_dir_given && named && !strcmp(named, path))
         tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
     else
-        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING, "kernel cache: %s: %s; the cache is off",
-                  path, why);
+        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING, "kernel cache: %s: %s; the cache is off", path,
+                  why);
 }
 
 static int folder_of(tidei_kernel_cache *c) {

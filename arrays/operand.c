@@ -34,8 +34,8 @@ tide_status tidei_foreign_array(const char *op, tidei_place place) {
 /* ---- gather ---- */
 
 /* The live handle of a cell, its open runtime, and the thread's record there. */
-static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h,
-                         tidei_runtime **rt, tidei_thread **t) {
+static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h, tidei_runtime **rt,
+                         tidei_thread **t) {
     if (tidei_unlikely(!a)) return tidei_null_array(op, place);
     if (!a->hidden)
         return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");

@@ -53,7 +53,7 @@ const char *tidei_text_window(const char *text, size_t at, char out[TIDEI_WINDOW
     if (cut) end = head_of(begin, begin + SHOWN_MAX);
     int indent = 2 + (begin > line ? 3 : 0) + characters(begin, p);
     tidei_format(out, TIDEI_WINDOW_MAX, "  %s%.*s%s\n%*s^", begin > line ? "..." : "", (int)(end - begin), begin,
-             cut ? "..." : "", indent, "");
+                 cut ? "..." : "", indent, "");
     for (char *s = out; *s; s++) /* tabs would shift the caret */
         if (*s != '\n' && (unsigned char)*s < ' ') *s = ' ';
     return out;

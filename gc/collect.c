@@ -621,7 +621,9 @@ static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait
     case TIDEI_ODD: return tidei_format(buf, cap, "answered %d", atomic_load(&c->answer)), buf;
     case TIDEI_ELSEWHERE: return "its thread is elsewhere";
     case TIDEI_LATE:
-        return tidei_format(buf, cap, "its thread is elsewhere, waited %llu us", (unsigned long long)wait_ns / 1000), buf;
+        return tidei_format(buf, cap, "its thread is elsewhere, waited %llu us",
+                            (unsigned long long)wait_ns / 1000),
+               buf;
     case TIDEI_ENDED: return "its thread has ended";
     }
     return NULL;
@@ -638,7 +640,7 @@ size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
         const char *why = attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
         if (why)
             n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)", n ? ", " : "",
-                                  c->table.name, why);
+                                      c->table.name, why);
     }
     pthread_mutex_unlock(&gc->lock);
     return n;

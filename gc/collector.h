@@ -38,11 +38,11 @@ typedef struct tidei_collector {
     atomic_bool odd;         /* an answer that is none was told in the log */
     _Atomic int answer;      /* the last such */
     /* under gc->lock */
-    unsigned users;    /* threads inside one of its slots */
-    unsigned waits;    /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
-    int asked;         /* bound: the level wanted of it; 0: nothing */
-    bool answers;      /* bound: its thread collects */
-    bool ended;        /* bound: its thread is attached no more */
+    unsigned users;     /* threads inside one of its slots */
+    unsigned waits;     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
+    int asked;          /* bound: the level wanted of it; 0: nothing */
+    bool answers;       /* bound: its thread collects */
+    bool ended;         /* bound: its thread is attached no more */
     tidei_outcome last; /* bound: its last answer */
     tidei_outcome how;  /* the last full round; of a bound one: since it was asked in that */
 } tidei_collector;

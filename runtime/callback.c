@@ -209,14 +209,16 @@ static void abandon_from(uint64_t serial) {
 }
 
 static void log_left(tidei_runtime *rt, const char *what) {
-    tidei_log(rt, TIDE_LOG_ERROR, "%s was left without a return; what the calls below it had begun was undone", what);
+    tidei_log(rt, TIDE_LOG_ERROR, "%s was left without a return; what the calls below it had begun was undone",
+              what);
 }
 
 void tidei_callback_end(tidei_callback *c) {
     char what[96] = "";
     tidei_thread *t = c->t;
     if (!t || t->nnotes <= c->place) return; /* tide_thread_detach was told that it was left */
-    if (t->nnotes > c->place + 1) { /* it came back by way of a call of its own that was left inside another callback */
+    if (t->nnotes >
+        c->place + 1) { /* it came back by way of a call of its own that was left inside another callback */
         text_of(&t->notes[t->nnotes - 1], what, sizeof what);
         abandon_from(t->notes[c->place + 1].serial);
     }
@@ -284,10 +286,11 @@ static uint64_t first_gone(uintptr_t here, char *what, size_t cap) {
 }
 
 static void fail_left(const char *op, const char *what) {
-    tidei_fail(TIDE_E_INVALID, op,
-               "%s was left without a return (by longjmp, say) in an earlier call of this thread: what that call had "
-               "begun was undone, and the runtime works as before; this call did nothing",
-               what);
+    tidei_fail(
+        TIDE_E_INVALID, op,
+        "%s was left without a return (by longjmp, say) in an earlier call of this thread: what that call had "
+        "begun was undone, and the runtime works as before; this call did nothing",
+        what);
 }
 
 __attribute__((noinline)) bool tidei_callbacks_look(tidei_runtime *rt, const char *op) {

@@ -271,7 +271,8 @@ static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_
 }
 
 /* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it has one. */
-static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t, tidei_handle *list) {
+static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t,
+                       tidei_handle *list) {
     tidei_handle *alone, **noted = t ? &t->dead : &alone;
     *noted = list;
     tidei_hold(t, undo_burial, noted, 0);

@@ -91,9 +91,9 @@ struct climb {
     bool outside; /* the memory wanted is no pool's */
     bool by_host; /* it was the host's memory that the last attempt lacked */
     size_t given[RUNGS];
-    unsigned climbed;  /* rungs that ran */
-    uint64_t transits; /* ended before the last attempt */
-    uint64_t occasion; /* for what reclaimables fail */
+    unsigned climbed;      /* rungs that ran */
+    uint64_t transits;     /* ended before the last attempt */
+    uint64_t occasion;     /* for what reclaimables fail */
     uint64_t *patience_ns; /* left for collectors of other threads */
 };
 

@@ -486,8 +486,7 @@ static void undo_span(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t 
 
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
-    if (rt->recorder)
-        tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
+    if (rt->recorder) tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 

@@ -141,12 +141,12 @@ struct tidei_thread {            /* per thread and runtime */
     uint64_t serial;             /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    bool taken;         /* tidei_thread_take; under the process's lock of threads */
-    tidei_dev *dev;     /* current device */
-    tidei_seat here;    /* on it */
-    int collector;      /* of new arrays; -1: the runtime's first */
-    unsigned unsampled; /* allocations since the last that the tracker looked at */
-    bool scalar;        /* may get and set elements of device memory one by one */
+    bool taken;                /* tidei_thread_take; under the process's lock of threads */
+    tidei_dev *dev;            /* current device */
+    tidei_seat here;           /* on it */
+    int collector;             /* of new arrays; -1: the runtime's first */
+    unsigned unsampled;        /* allocations since the last that the tracker looked at */
+    bool scalar;               /* may get and set elements of device memory one by one */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
@@ -157,7 +157,7 @@ struct tidei_thread {            /* per thread and runtime */
     uintptr_t *held, *held_first, *held_end; /* the next free word, the first, behind the last */
     struct tidei_note *notes;
     unsigned nnotes, notes_room;
-    bool doubtful;      /* its thread said that a callback was left, which does not show: it stays to the thread's end */
+    bool doubtful; /* its thread said that a callback was left, which does not show: it stays to the thread's end */
     tidei_handle *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
     void *gc;           /* gc's own per-thread state */
     tidei_seat away[];  /* on the other devices, by index */
@@ -188,12 +188,12 @@ struct tidei_runtime {
     uint32_t
         watch_every; /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once open */
     const tidei_gc_ops *gc_ops;
-    void *gc;              /* gc/gc.c */
-    void *libs;            /* libs/ */
-    void *arrays;          /* arrays/ */
-    tidei_thread *threads; /* under the process's lock of threads (thread.c), like the next */
-    unsigned taken;        /* of these records */
-    bool closing;          /* somebody is in tide_close; under open.c's lock */
+    void *gc;                        /* gc/gc.c */
+    void *libs;                      /* libs/ */
+    void *arrays;                    /* arrays/ */
+    tidei_thread *threads;           /* under the process's lock of threads (thread.c), like the next */
+    unsigned taken;                  /* of these records */
+    bool closing;                    /* somebody is in tide_close; under open.c's lock */
     uint64_t opener;                 /* tidei_thread_serial of the thread that opened it */
     _Atomic unsigned own_streams;    /* of threads */
     struct tidei_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */

@@ -247,7 +247,8 @@ void tidei_warn_environment(tidei_runtime *rt, const char *variable, const char 
     if (!rt->set.environment_warns) return;
     va_list ap;
     va_start(ap, fmt);
-    size_t n = (size_t)tidei_format(line, sizeof line, "%s=%s", variable, tidei_line_of(shown, sizeof shown, value));
+    size_t n =
+        (size_t)tidei_format(line, sizeof line, "%s=%s", variable, tidei_line_of(shown, sizeof shown, value));
     tidei_vformat(line + n, sizeof line - n, fmt, ap);
     va_end(ap);
     rt->log(rt->log_user, TIDE_LOG_WARNING, line);

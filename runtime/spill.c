@@ -314,7 +314,8 @@ static tide_status attempt(void *arg, unsigned flags) {
 static tidei_storage *come(struct back *b, tidei_stamp x) {
     tidei_storage *st = b->st, *kept = st->priv;
     tidei_dev *d = st->dev;
-    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder) tidei_recorder_return(d->rt->recorder, st, b->s);
+    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder)
+        tidei_recorder_return(d->rt->recorder, st, b->s);
     tidei_stamps_clear(&b->block.stamps);
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);

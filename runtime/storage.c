@@ -237,7 +237,8 @@ void tidei_storage_release(tidei_storage *st) {
     if (tidei_storage_unref(st)) tidei_storage_end(st);
 }
 
-tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out) {
+tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                              tidei_storage **out) {
     tide_status status = tidei_storage_new_in(pool, bytes, s, op, out);
     if (status == TIDE_OK) tidei_scratch_hold(*out);
     return status;

@@ -29,7 +29,10 @@ typedef struct tidei_storage {
     tidei_stamps stamps;
 } tidei_storage;
 typedef struct tidei_parts tidei_parts;
-enum { TIDEI_WATCHED_BY_OBSERVERS = 1, /* the recorder or the tracker was told of it */ TIDEI_WATCHED_BY_OWNER = 2 };
+enum {
+    TIDEI_WATCHED_BY_OBSERVERS = 1,
+    /* the recorder or the tracker was told of it */ TIDEI_WATCHED_BY_OWNER = 2
+};
 
 /* Records that a thread keeps for its next storages, by its number (thread_index.h); linked by `priv`. In tidei_dev. */
 typedef struct tidei_storage_spares {

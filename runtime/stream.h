@@ -159,7 +159,8 @@ void tidei_streams_sweep(tidei_dev *d, bool all);
 ** retired. */
 tidei_dstream *tidei_stream_hold(tidei_stream *s);
 void tidei_stream_let_go(tidei_stream *s);
-void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of); /* for tidei_hold: lets go of it */
+void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s,
+                       uintptr_t of); /* for tidei_hold: lets go of it */
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tidei_stream *s, bool quiet);

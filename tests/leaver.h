@@ -25,11 +25,18 @@ enum { /* callbacks */
        LEAVE_KINDS,
        LEAVE_NONE = LEAVE_KINDS
 };
-static const char *const leave_texts[LEAVE_KINDS] = {
-    "collect of the collector \"host\"", "may_collect of the collector \"host\"", "pressure of the collector \"host\"",
-    "blocking of the collector \"host\"", "detach of the collector \"host\"", "purge of the reclaimable \"cache\"",
-    "drop of the reclaimable \"cache\"", "bytes of the reclaimable \"cache\"", "fill of tide_batches",
-    "moved of tide_adapt", "a callback of tide_on_death", "the log's callback"};
+static const char *const leave_texts[LEAVE_KINDS] = {"collect of the collector \"host\"",
+                                                     "may_collect of the collector \"host\"",
+                                                     "pressure of the collector \"host\"",
+                                                     "blocking of the collector \"host\"",
+                                                     "detach of the collector \"host\"",
+                                                     "purge of the reclaimable \"cache\"",
+                                                     "drop of the reclaimable \"cache\"",
+                                                     "bytes of the reclaimable \"cache\"",
+                                                     "fill of tide_batches",
+                                                     "moved of tide_adapt",
+                                                     "a callback of tide_on_death",
+                                                     "the log's callback"};
 
 #define LEAVE_SLOTS 12
 static struct leaver {
@@ -353,7 +360,8 @@ static void work_figures(void) {
     litter();
     right(tide_stats(L.rt, &s));
     assert_true(tide_memory_status(L.rt, text, sizeof text) > 0);
-    L.slot[0] = tide_empty(L.rt, TIDE_F32, SHAPE(8 * LEAVE_COUNT - 64)); /* climbs, and but for spilling is reported */
+    L.slot[0] =
+        tide_empty(L.rt, TIDE_F32, SHAPE(8 * LEAVE_COUNT - 64)); /* climbs, and but for spilling is reported */
     if (!L.slot[0]) assert_int_equal(tide_last_error()->status, TIDE_E_NOMEM);
 }
 static void work_detach(void) {
@@ -364,9 +372,10 @@ static void work_detach(void) {
     right(tide_collector_detach(L.rt, id));
 }
 
-static void (*const works[])(void) = {work_add,    work_results, work_concat, work_linalg, work_host,   work_npy,
-                                      work_assign, work_use,     work_view,   work_batches, work_adapt, work_reclaim,
-                                      work_sync,   work_devices, work_deaths, work_figures, work_detach};
+static void (*const works[])(void) = {work_add,     work_results, work_concat, work_linalg,  work_host,
+                                      work_npy,     work_assign,  work_use,    work_view,    work_batches,
+                                      work_adapt,   work_reclaim, work_sync,   work_devices, work_deaths,
+                                      work_figures, work_detach};
 
 /* Whatever of the work's is still there is let go of, in a moment at which nothing is left. */
 static void tidy_up(void) {

@@ -56,7 +56,8 @@ static bool leave_at(int kind, unsigned at, int spill) {
         step(works[i]);
         left |= L.left;
         tidy_up();
-        if (!tidei_runtime_valid(test_rt(L.rt))) fail_msg("%s, call %u, work %u: not valid", leave_texts[kind], at, i);
+        if (!tidei_runtime_valid(test_rt(L.rt)))
+            fail_msg("%s, call %u, work %u: not valid", leave_texts[kind], at, i);
     }
     assert_int_equal(files_in(L.folder), access(L.path, F_OK) == 0);
     L.kind = LEAVE_NONE;
@@ -174,7 +175,8 @@ static void refused_in_the_call(void) {
     assert_int_equal(test_stats(L.rt).arrays, 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which do not know stacks of the program's own */
+#if !defined(__SANITIZE_ADDRESS__) &&                                                                              \
+    !defined(__SANITIZE_THREAD__) /* which do not know stacks of the program's own */
 static ucontext_t main_context, other_context;
 
 static void collect_on_another_stack(void) {

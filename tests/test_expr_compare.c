@@ -85,24 +85,87 @@ static bool wanted(int op, tide_dtype t, const tide_arg *element, const tide_arg
 
 /* ---- elements and numbers ---- */
 
-#define F(x)   {TIDE_ARG_FLOAT, 0, {.f = (x)}}
-#define I(x)   {TIDE_ARG_INT, 0, {.i = (x)}}
-#define U(x)   {TIDE_ARG_UINT, 0, {.u = (x)}}
-static const tide_arg numbers[] = {
-    {TIDE_ARG_BOOL, 0, {.i = 0}}, {TIDE_ARG_BOOL, 0, {.i = 1}},
-    I(0), I(1), I(2), I(-1), I(127), I(128), I(-128), I(-129), I(255), I(256), I(300), I(32767), I(32768), I(-32768),
-    I(-32769), I(65535), I(65536), I(65504), I(65519), I(65520), I(-65520), I(100000), I(INT32_MAX),
-    I((int64_t)INT32_MAX + 1), I(INT32_MIN), I((int64_t)INT32_MIN - 1), I(UINT32_MAX), I((int64_t)UINT32_MAX + 1),
-    I(INT64_MAX), I(INT64_MIN), I(INT64_MIN + 1), U(7), U((uint64_t)1 << 63), U(UINT64_MAX),
-    F(0.5), F(-0.0), F(255.0), F(255.5), F(-1e5), F(65504.0), F(65519.9), F(65520.0), F(-65504.5), F(0x1.fep127),
-    F(0x1.feffp127), F(-0x1.ffp127), F(0x1.fffffep127), F(0x1.fffffe1p127), F(0x1.ffffffp127), F(-1e39), F(1e39),
-    F(1e308), F(-1.7e308), F(0x1p63), F(-0x1p63), F(0x1p64), F(1e-320), F(INFINITY), F(-INFINITY), F(NAN)};
+#define F(x)                                                                                                       \
+    {                                                                                                              \
+        TIDE_ARG_FLOAT, 0, { .f = (x) }                                                                            \
+    }
+#define I(x)                                                                                                       \
+    {                                                                                                              \
+        TIDE_ARG_INT, 0, { .i = (x) }                                                                              \
+    }
+#define U(x)                                                                                                       \
+    {                                                                                                              \
+        TIDE_ARG_UINT, 0, { .u = (x) }                                                                             \
+    }
+static const tide_arg numbers[] = {{TIDE_ARG_BOOL, 0, {.i = 0}},
+                                   {TIDE_ARG_BOOL, 0, {.i = 1}},
+                                   I(0),
+                                   I(1),
+                                   I(2),
+                                   I(-1),
+                                   I(127),
+                                   I(128),
+                                   I(-128),
+                                   I(-129),
+                                   I(255),
+                                   I(256),
+                                   I(300),
+                                   I(32767),
+                                   I(32768),
+                                   I(-32768),
+                                   I(-32769),
+                                   I(65535),
+                                   I(65536),
+                                   I(65504),
+                                   I(65519),
+                                   I(65520),
+                                   I(-65520),
+                                   I(100000),
+                                   I(INT32_MAX),
+                                   I((int64_t)INT32_MAX + 1),
+                                   I(INT32_MIN),
+                                   I((int64_t)INT32_MIN - 1),
+                                   I(UINT32_MAX),
+                                   I((int64_t)UINT32_MAX + 1),
+                                   I(INT64_MAX),
+                                   I(INT64_MIN),
+                                   I(INT64_MIN + 1),
+                                   U(7),
+                                   U((uint64_t)1 << 63),
+                                   U(UINT64_MAX),
+                                   F(0.5),
+                                   F(-0.0),
+                                   F(255.0),
+                                   F(255.5),
+                                   F(-1e5),
+                                   F(65504.0),
+                                   F(65519.9),
+                                   F(65520.0),
+                                   F(-65504.5),
+                                   F(0x1.fep127),
+                                   F(0x1.feffp127),
+                                   F(-0x1.ffp127),
+                                   F(0x1.fffffep127),
+                                   F(0x1.fffffe1p127),
+                                   F(0x1.ffffffp127),
+                                   F(-1e39),
+                                   F(1e39),
+                                   F(1e308),
+                                   F(-1.7e308),
+                                   F(0x1p63),
+                                   F(-0x1p63),
+                                   F(0x1p64),
+                                   F(1e-320),
+                                   F(INFINITY),
+                                   F(-INFINITY),
+                                   F(NAN)};
 
 enum { MOST = 24 };
 /* Elements of type t at and around its ends, as arguments too. */
 static int64_t elements_of(tide_dtype t, unsigned char *data, tide_arg *values) {
-    static const double some[] = {0, -0.0, 1, -1, 2, 127, 255, 0.5, -65504, 65504, 0x1.fep127, -0x1.fep127,
-                                  FLT_MAX, -FLT_MAX, DBL_MAX, -DBL_MAX, 0x1p63, 0x1p64, INFINITY, -INFINITY, NAN};
+    static const double some[] = {0,       -0.0,     1,      -1,         2,           127,       255,
+                                  0.5,     -65504,   65504,  0x1.fep127, -0x1.fep127, FLT_MAX,   -FLT_MAX,
+                                  DBL_MAX, -DBL_MAX, 0x1p63, 0x1p64,     INFINITY,    -INFINITY, NAN};
     size_t size = tide_dtype_size(t);
     unsigned bits = 8 * (unsigned)size;
     int64_t n = 0;
@@ -170,8 +233,8 @@ static void test_every_number(void **state) {
                     snprintf(text, sizeof text, left ? "(x, n) -> n %s x" : "(x, n) -> x %s n", texts[op]);
                     check(text, tide_map_args(rt, text, args, 2), n, want, values);
                     if (v->kind != TIDE_ARG_UINT || v->value.u <= INT64_MAX) {
-                        snprintf(text, sizeof text, "(x, n) -> %s %s %s", left ? "where(true, n, n)" : "x", texts[op],
-                                 left ? "x" : "where(true, n, n)");
+                        snprintf(text, sizeof text, "(x, n) -> %s %s %s", left ? "where(true, n, n)" : "x",
+                                 texts[op], left ? "x" : "where(true, n, n)");
                         check(text, tide_map_args(rt, text, args, 2), n, want, values);
                     }
                     if (written(v, number, sizeof number)) {
@@ -227,8 +290,8 @@ static void is(const char *text, const tide_arg *args, size_t n, double want) {
 
 static void test_in_expressions(void **state) {
     (void)state;
-    tide_arg x = tide_arg_array(tide_arange(rt, TIDE_U8, 250, 256, 1)), big = tide_arg_int(300), small = tide_arg_int(-1),
-             in = tide_arg_int(253);
+    tide_arg x = tide_arg_array(tide_arange(rt, TIDE_U8, 250, 256, 1)), big = tide_arg_int(300),
+             small = tide_arg_int(-1), in = tide_arg_int(253);
     is("(x, n) -> sum(x < n)", (tide_arg[]){x, big}, 2, 6);
     is("(x, n) -> sum(where(x < n, x, 0))", (tide_arg[]){x, in}, 2, 250 + 251 + 252);
     is("(x, n, m) -> sum(i32(n < x && x <= m) + 10*i32(x == n))", (tide_arg[]){x, small, big}, 3, 6);

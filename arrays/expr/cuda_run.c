@@ -191,9 +191,8 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, c
     tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
     if (status == TIDE_OK && split) status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)
-        status =
-            tidei_scratch_new(tidei_pool_here(s->dev), (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s,
-                              op, &space);
+        status = tidei_scratch_new(tidei_pool_here(s->dev),
+                                   (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s, op, &space);
     if (status != TIDE_OK) return status;
     u.n = 0;
     add_inputs(&u, c);

@@ -172,8 +172,8 @@ typedef struct tidei_group {
 typedef struct tidei_plan {
     struct tidei_plan *next;
     bool into;
-    uint8_t sig[TIDEI_SIG_MAX]; /* of the parameters; with `into` then those of the destinations */
-    int8_t *beyond;             /* where the numbers of the limits lie; NULL: within, each of them */
+    uint8_t sig[TIDEI_SIG_MAX];          /* of the parameters; with `into` then those of the destinations */
+    int8_t *beyond;                      /* where the numbers of the limits lie; NULL: within, each of them */
     _Atomic(struct tidei_plan *) others; /* of the same signature, with numbers that lie elsewhere */
     tidei_graph graph;
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */

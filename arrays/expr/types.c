@@ -271,8 +271,8 @@ static int beyond_of(builder *b, value v, tide_dtype t) {
 /* x op n, for a finite n above all that t has, or below. */
 static tide_status compare_beyond(builder *b, int op, value x, bool above, tide_dtype t, uint32_t at, value *out) {
     const double inf = __builtin_inf();
-    bool holds = op == TIDEI_OP_NE || (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE
-                                             : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
+    bool holds = op == TIDEI_OP_NE ||
+                 (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
     if (tidei_rank(t) < 2) /* all elements alike */
         return apply(b, holds ? TIDEI_OP_EQ : TIDEI_OP_NE, (value[]){x, x}, x.dtype, at, out);
     if (op == TIDEI_OP_EQ || op == TIDEI_OP_NE)
