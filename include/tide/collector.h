@@ -27,8 +27,8 @@ enum {
     TIDE_COLLECTOR_BOUND = 4    /* collect may run on the attaching thread only; others ask it through a flag */
 };
 
-/* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. What each may
-** call, and what becomes of one that is left by longjmp: docs/embedding.md. */
+/* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. What each
+** may call, and what becomes of one that is left by longjmp: docs/embedding.md. */
 typedef struct tide_collector {
     size_t struct_size;
     const char *name; /* for logs and reports; borrowed while attached */
@@ -46,8 +46,8 @@ typedef struct tide_collector {
     ** bound collector on its own thread only. */
     void (*pressure)(void *self, int64_t delta_bytes);
     /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
-    ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait, for
-    ** a bound collector too; by several at once, and inside `blocking` of other collectors. */
+    ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
+    ** for a bound collector too; by several at once, and inside `blocking` of other collectors. */
     void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
     /* (optional) The runtime closes or the collector is detached: the last call, on the thread that
     ** does it. */
