@@ -313,8 +313,8 @@ static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
     return NULL;
 }
 
-/* The half that was being made is as if it had never begun. Where the call was looking ahead, what it
-** was about to give is staged, and is what the next one gives. */
+/* The half that was being made is as if it had never begun. Where the call was looking ahead, what
+** it was about to give is staged, and is what the next one gives. */
 static void undo_next(tidei_runtime *rt, tidei_thread *t, void *batches, uintptr_t at) {
     tidei_batches *b = batches;
     (void)rt, (void)t;

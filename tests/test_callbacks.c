@@ -407,8 +407,8 @@ static void test_batches_inside_themselves(void **state) {
     ends_well();
 }
 
-/* Whichever fill was left, its own or that of the batch to come: the batch that the call was about to
-** give is what the next one gives. */
+/* Whichever fill was left, its own or that of the batch to come: the batch that the call was about
+** to give is what the next one gives. */
 static void test_no_batch_is_passed_over(void **state) {
     enum { BATCHES = 4, ROWS = LEAVE_SIDE / BATCHES };
     static float got[ROWS * LEAVE_SIDE];

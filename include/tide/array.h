@@ -46,8 +46,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_npy_write(tide_array *a, const char *pa
 TIDE_API void tide_free(tide_array *a);
 /* Adds a reference that keeps the array under every collector; returns it. */
 TIDE_API tide_array *tide_retain(tide_array *a);
-/* Takes one back. Under "refcount" the last one ends the array: `a` must not be used again. Legal in
-** a finalizer; in a signal's handler too, but not on an array of "boehm": it takes a lock. */
+/* Takes one back. Under "refcount" the last one ends the array: `a` must not be used again. Legal
+** in a finalizer; in a signal's handler too, but not on an array of "boehm": it takes a lock. */
 TIDE_API void tide_release(tide_array *a);
 /* Arrays that this thread makes under reference counting (the collector "refcount", or a foreign one) between begin and
 ** end are released at end, but those it retained or kept. Scopes nest; end closes the innermost; a thread's end closes
