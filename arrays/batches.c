@@ -313,11 +313,16 @@ static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
     return NULL;
 }
 
-/* The half that was being made is as if it had never begun. */
-static void undo_next(tidei_runtime *rt, tidei_thread *t, void *batches, uintptr_t of) {
+/* The half that was being made is as if it had never begun. Where the call was looking ahead, what
+** it was about to give is staged, and is what the next one gives. */
+static void undo_next(tidei_runtime *rt, tidei_thread *t, void *batches, uintptr_t at) {
     tidei_batches *b = batches;
-    (void)rt, (void)t, (void)of;
+    (void)rt, (void)t;
     b->busy = false;
+    if (b->at != (int64_t)at) {
+        b->at = (int64_t)at;
+        b->current = NULL;
+    }
     for (int i = 0; i < 2; i++)
         if (b->halves[i].batch < 0) drop_staged(&b->halves[i], b->outline.nleaves);
 }
@@ -344,7 +349,7 @@ tide_status tide_batches_next(tide_batches *ref, void *batch) {
     if (!t || !take_batches(ref, OP_NEXT)) return tidei_last_status();
     if (!batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "room for the batch is NULL");
     b->busy = true;
-    tidei_hold(t, undo_next, b, 0);
+    tidei_hold(t, undo_next, b, (uintptr_t)b->at);
     tide_status s = next(b, batch);
     tidei_let(t, b);
     b->busy = false;

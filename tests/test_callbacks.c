@@ -407,6 +407,40 @@ static void test_batches_inside_themselves(void **state) {
     ends_well();
 }
 
+/* Whichever fill was left, its own or that of the batch to come: the batch that the call was about
+** to give is what the next one gives. */
+static void test_no_batch_is_passed_over(void **state) {
+    enum { BATCHES = 4, ROWS = LEAVE_SIDE / BATCHES };
+    static float got[ROWS * LEAVE_SIDE];
+    static unsigned at, i; /* what longjmp leaves alone */
+    tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
+    tide_batches_config c = {
+        .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = ROWS, .fill = leave_fill};
+    (void)state;
+    leaver_open(TIDE_OFF);
+    for (at = 1; at <= BATCHES; at++) {
+        right(tide_batches_new(L.rt, &c, &L.batches));
+        L.kind = LEAVE_FILL;
+        L.at = L.calls[LEAVE_FILL] + at;
+        L.left = false;
+        for (i = 0; i < BATCHES; i++) {
+            if (setjmp(L.catcher)) {
+                L.kind = LEAVE_NONE;
+                tide_clear_error();
+                tide_safepoint(L.rt);
+                assert_true(expect(TIDE_E_INVALID, "was left without a return"));
+            }
+            call_deep(next_batch);
+            right(tide_to_host(L.batch.array, got, sizeof got));
+            assert_true(got[0] == (float)(i * ROWS * LEAVE_SIDE));
+        }
+        assert_int_equal(tide_batches_next(L.batches, &L.batch), TIDE_END);
+        assert_true(L.left);
+        tidy_up();
+    }
+    ends_well();
+}
+
 /* ---- closing twice at once ---- */
 
 static atomic_int refusals;
@@ -493,6 +527,7 @@ int main(void) {
         cmocka_unit_test(test_close_inside_each_callback),
         cmocka_unit_test(test_using_arrays_inside_each_callback),
         cmocka_unit_test(test_batches_inside_themselves),
+        cmocka_unit_test(test_no_batch_is_passed_over),
         cmocka_unit_test(test_two_threads_close),
         cmocka_unit_test(test_inside_a_launched_function),
     };

@@ -1,7 +1,7 @@
 /* test_signals.c: signals are the program's: no mask of a thread of its own is changed, its
-** handlers run on its own threads, and calls that a signal comes into go on. And the signals by
-** which the collector "boehm" stops threads: who blocks them is told so, and nobody waits for ever
-** or ends the process because of them. */
+** handlers run on its own threads, and may drop arrays; calls that a signal comes into go on. And
+** the signals by which the collector "boehm" stops threads: who blocks them is told so, and nobody
+** waits for ever or ends the process because of them. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +11,29 @@
 
 #include "runtime/own_thread.h"
 #include "tests/fresh_environment.h"
+
+/* ---- what a handler must not do ---- */
+
+static _Thread_local volatile sig_atomic_t in_handler;
+static atomic_uint unfit; /* memory and locks that were taken in one */
+static void note_unfit(void) {
+    if (in_handler) atomic_fetch_add(&unfit, 1);
+}
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes) { return note_unfit(), __real_malloc(bytes); }
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes) { return note_unfit(), __real_calloc(n, bytes); }
+void __real_free(void *p);
+void __wrap_free(void *p);
+void __wrap_free(void *p) { note_unfit(), __real_free(p); }
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock) {
+    note_unfit();
+    return __real_pthread_mutex_lock(lock);
+}
 
 /* ---- masks ---- */
 
@@ -209,6 +232,56 @@ static void test_storms(void **state) {
     storm_of(SIGALRM);
     storm_of(SIGUSR1);
     storm_of(SIGPWR);
+}
+
+/* ---- arrays that a handler drops ---- */
+
+enum { POT = 16 };
+static struct {
+    _Atomic(tide_array *) at[POT];
+    bool counted; /* arrays of "boehm" have no reference that could be given back */
+    atomic_uint dropped;
+} pot;
+static void drop_at(unsigned i) {
+    tide_array *a = atomic_exchange(&pot.at[i], NULL);
+    if (!a) return;
+    tide_free(a);
+    if (pot.counted) tide_release(a);
+    if (in_handler) atomic_fetch_add(&pot.dropped, 1);
+}
+static void drop_all(int number) {
+    (void)number;
+    in_handler = 1;
+    for (unsigned i = 0; i < POT; i++) drop_at(i);
+    in_handler = 0;
+}
+
+/* Into whatever call of the same thread's, which makes arrays and ends others. */
+static void test_dropping_in_a_handler(void **state) {
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    struct sigaction drop = {.sa_handler = drop_all}, before;
+    (void)state;
+    for (int i = 0; i < COLLECTORS; i++) {
+        tide_runtime *rt = open_as(collectors[i], NULL);
+        pot.counted = !strcmp(collectors[i], "refcount");
+        atomic_store(&pot.dropped, 0);
+        atomic_store(&unfit, 0);
+        assert_int_equal(sigaction(SIGALRM, &drop, &before), 0);
+        assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+        for (unsigned n = 0; atomic_load(&pot.dropped) < (test_quick() ? 50 : 2000); n++) {
+            tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3000));
+            assert_array(a);
+            drop_at(n % POT);
+            atomic_store(&pot.at[n % POT], a);
+        }
+        assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+        drop_all(0);
+        assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+        assert_int_equal(atomic_load(&unfit), 0);
+        assert_int_equal(test_stats(rt).arrays, 0);
+        assert_int_equal(test_stats(rt).live, 0);
+        tide_close(rt);
+    }
 }
 
 /* ---- the collector "boehm" ---- */
@@ -428,9 +501,11 @@ int main(int argc, char **argv) {
         CASE(test_handlers_run_elsewhere),
         CASE(test_own_threads),
         CASE(test_storms),
+        CASE(test_dropping_in_a_handler),
         CASE(test_open_where_blocked),
         CASE(test_environment_stays),
-        CASE(test_crowd), /* before closing looks at very many arrays */
+        /* before closing looks at very many arrays */
+        CASE(test_crowd),
         CASE(test_attach_where_blocked),
         CASE(test_blocked_later),
         CASE(test_thread_that_is_away),

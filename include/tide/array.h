@@ -41,11 +41,13 @@ TIDE_API TIDE_NODISCARD tide_status tide_npy_write(tide_array *a, const char *pa
 
 /* ---- keeping and dropping ---- */
 /* Returns the memory without waiting for a collector. Idempotent; while the array is held, later use is TIDE_E_FREED.
-** Views made from it keep the memory. Does no device work: legal in a finalizer. NULL is legal. */
+** Views made from it keep the memory. Does no device work, takes no lock and no memory: legal in a
+** finalizer, and in a signal's handler. NULL is legal. */
 TIDE_API void tide_free(tide_array *a);
 /* Adds a reference that keeps the array under every collector; returns it. */
 TIDE_API tide_array *tide_retain(tide_array *a);
-/* Takes one back. Under "refcount" the last one ends the array: `a` must not be used again. Legal in a finalizer. */
+/* Takes one back. Under "refcount" the last one ends the array: `a` must not be used again. Legal
+** in a finalizer; in a signal's handler too, but not on an array of "boehm": it takes a lock. */
 TIDE_API void tide_release(tide_array *a);
 /* Arrays that this thread makes under reference counting (the collector "refcount", or a foreign one) between begin and
 ** end are released at end, but those it retained or kept. Scopes nest; end closes the innermost; a thread's end closes
@@ -55,7 +57,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_scope_end(tide_runtime *rt);
 TIDE_API tide_array *
 tide_scope_keep(tide_array *a); /* moves it to the next outer scope (or to the caller); returns it */
 /* Calls fn(user) once the array is dead and its memory returned, from a safe point of some thread (or from tide_close).
-** It may drop arrays and make none. Several may be attached; they run in the order of attachment. */
+** It may drop arrays and make none. Several may be attached; they run in the order of attachment.
+** One that is left by longjmp has had its turn (docs/embedding.md). */
 TIDE_API TIDE_NODISCARD tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user);
 
 /* ---- looking ---- On a NULL or freed array: 0, -1 or NULL with the error set. */

@@ -33,7 +33,9 @@
 **   thread whose cancellation is asynchronous calls none of the functions.
 ** - No text that is written, and no number that is read, depends on the locale. No signal mask of the
 **   program's threads is changed, and no handler but what docs/boehm.md says; the library's own
-**   threads take no signal of the program's. */
+**   threads take no signal of the program's (OpenBLAS's are not its own).
+** - Callbacks may be left by longjmp or an exception where docs/embedding.md says so: which thread
+**   runs each, what it may call, what a signal's handler may call, and forks stand there too. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 

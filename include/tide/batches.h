@@ -20,7 +20,8 @@ typedef struct tide_batches tide_batches;
 ** array (depth first), is memory for n samples, row-major, of its own dtype; NULL for arrays that are in memory. The
 ** samples are number samples[0] .. samples[n-1], or first .. first+n-1 where samples is NULL. Runs on the thread that
 ** calls tide_batches_next; a status but TIDE_OK is that call's result: TIDE_END where the data end earlier than was said. It
-** may be asked for the same ones again. */
+** may be asked for the same ones again. It may be left by longjmp (docs/embedding.md): the next
+** call gives the batch that this one was about to give. */
 typedef tide_status (*tide_batches_fill)(void *user, int64_t first, const int64_t *samples, int64_t n,
                                          void *const *out);
 

@@ -2,7 +2,8 @@
 **
 ** The runtime counts references; a collector only reports deaths. An embedder's object holds a tide_array; its finalizer
 ** calls tide_release (or tide_free): one atomic step and one push on a lock-free list, legal in any finalizer, on any
-** thread. In return the runtime asks the collector for a collection when device memory makes it worth one.
+** thread, while the world is stopped, in a signal's handler. In return the runtime asks the
+** collector for a collection when device memory makes it worth one.
 ** A host with a collector of its own opens its runtimes with collector = "refcount": then nothing else is attached, and
 ** bdwgc is not touched. */
 #ifndef TIDE_COLLECTOR_H
@@ -26,7 +27,8 @@ enum {
     TIDE_COLLECTOR_BOUND = 4    /* collect may run on the attaching thread only; others ask it through a flag */
 };
 
-/* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. */
+/* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. What each
+** may call, and what becomes of one that is left by longjmp: docs/embedding.md. */
 typedef struct tide_collector {
     size_t struct_size;
     const char *name; /* for logs and reports; borrowed while attached */
@@ -40,11 +42,15 @@ typedef struct tide_collector {
     int (*may_collect)(void *self);
     /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive (views weigh nothing).
     ** Accounting only: must not collect, must not block. Called when an array is made after a MiB of growth, else at sync
-    ** and safe points and after collections; for a bound collector on its own thread only. */
+    ** and safe points and after collections, and before `detach`; by several threads at once, for a
+    ** bound collector on its own thread only. */
     void (*pressure)(void *self, int64_t delta_bytes);
-    /* (optional) Runs fn(arg), which touches no object of the collector: the thread may be treated as stopped meanwhile. */
+    /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
+    ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
+    ** for a bound collector too; by several at once, and inside `blocking` of other collectors. */
     void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
-    /* (optional) The runtime closes or the collector is detached: the last call. */
+    /* (optional) The runtime closes or the collector is detached: the last call, on the thread that
+    ** does it. */
     void (*detach)(void *self);
 } tide_collector;
 

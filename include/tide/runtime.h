@@ -16,12 +16,15 @@ enum {
 /* Levels of the log; 0, TIDE_DEFAULT, is none of them. Nothing is logged at TIDE_LOG_SILENT. */
 enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
 
-/* Called with one line without its newline. May come from any thread; no lock of the runtime is held. It may call
-** tide_stats and tide_memory_status, nothing else of the library. */
+/* Called with one line without its newline. May come from any thread of the program's that is in a
+** call, or ends; no lock of the runtime is held. It may call tide_stats and tide_memory_status,
+** nothing else of the library. In tide_open and tide_close it returns; elsewhere see
+** docs/embedding.md. */
 typedef void (*tide_log_fn)(void *user, int level, const char *line);
 
 /* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. Both are called from any
-** thread, also with locks of the runtime held: they must not call the library. */
+** thread, the library's own too, also with locks of the runtime held: they must not call the
+** library, and must return (no longjmp, no exception). */
 typedef struct tide_host_memory {
     void *(*alloc)(void *user, size_t bytes);
     void (*free)(void *user, void *p);
@@ -86,8 +89,9 @@ typedef struct tide_config {
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
-** TIDE_E_FORKED in a fork's child whose parent had opened a runtime before, though it be closed by then: neither CUDA nor
-** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first.
+** TIDE_E_FORKED in a fork's child whose parent had called tide_open before, though that failed, or
+** the runtime be closed by then: neither CUDA nor bdwgc lives on there, and locks may be held by
+** threads that do not. Such a child calls exec first.
 ** TIDE_E_UNSUPPORTED with the collector "boehm" where this thread blocks the signal by which it
 ** stops threads (docs/boehm.md). The environment is read: no other thread changes it meanwhile. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
@@ -201,7 +205,9 @@ typedef struct tide_use_scope tide_use_scope;
 TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n,
                                                    void **ptrs, tide_use_scope **out);
 TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
-/* On a host device: queues `fn(arg)` on the scope's stream, to run when the work before it is done. */
+/* On a host device: queues `fn(arg)` on the scope's stream, to run when the work before it is done,
+** on a thread of the library's, which no collector knows. It may drop arrays, calls nothing else of
+** the library, and must return. It does not run if the device is lost; tide_close waits for it. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg), void *arg);
 
 /* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from elsewhere must be retained
