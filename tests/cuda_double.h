@@ -1,6 +1,8 @@
-/* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work at once. It counts what it is
-** asked for, refuses where a case says so, and runs kernels whose text a case has had emulated. There is one device unless a case
-** says otherwise; of several it knows which context is whose, and who may use what memory. */
+/* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work
+** at once. It counts what it is asked for, refuses where a case says so, and runs kernels whose
+** text a case has had emulated. There is one device unless a case says otherwise; of several it
+** knows which context is whose, and who may use what memory. NVRTC is a double too
+** (nvrtc_double.c), so that this runs on any machine. */
 #ifndef TIDETEST_CUDA_DOUBLE_H
 #define TIDETEST_CUDA_DOUBLE_H
 
@@ -9,6 +11,7 @@
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
+#include "tests/nvrtc_double.h"
 #include "tests/tidetest.h"
 
 #define PAGE    ((size_t)2 << 20)
@@ -29,9 +32,15 @@ static struct {
     int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
     int maps, accesses, syncs, pushes, calls;                                             /* asked for so far */
     struct CUctx_st *current, *stacked;
-    const char *failing; /* the call that fails, after `skip` more that do not */
+    const char *failing; /* the call that fails, after `skip` more that do not; NULL: any call */
     int skip;
-    tidei_cu_result error;
+    tidei_cu_result error;     /* 0: none fails */
+    const char *failed;        /* the call that did, the first one */
+    bool once;                 /* only that one */
+    int depth;                 /* contexts pushed */
+    bool no_name, no_words;    /* nothing is said of errors */
+    unsigned lacks[4], nlacks; /* attributes that are 0 */
+    size_t total, granule;     /* 0: 1 GiB, a page; else one more than it says */
     bool pinned_source, event_pending, no_pools;
     tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
     int rules[4];
@@ -102,8 +111,10 @@ static bool may_use(int device, tidei_cu_addr a) {
 
 static tidei_cu_result try(const char *call) {
     fake.calls++;
-    if (!fake.failing || strcmp(fake.failing, call) != 0) return TIDEI_CU_SUCCESS;
-    return fake.skip-- > 0 ? TIDEI_CU_SUCCESS : fake.error;
+    if (!fake.error || (fake.failing && strcmp(fake.failing, call) != 0)) return TIDEI_CU_SUCCESS;
+    if (fake.skip-- > 0 || (fake.once && fake.failed)) return TIDEI_CU_SUCCESS;
+    if (!fake.failed) fake.failed = call;
+    return fake.error;
 }
 /* As `try`, for a call that needs our context current; returns from the caller on failure. */
 #define TRY(call)                                                                                                  \
@@ -115,6 +126,7 @@ static tidei_cu_result try(const char *call) {
 #define PTR(addr) ((void *)(uintptr_t)(addr))
 
 static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    if (fake.no_name) return TIDEI_CU_INVALID_VALUE;
     *out = r == TIDEI_CU_OUT_OF_MEMORY
                ? "CUDA_ERROR_OUT_OF_MEMORY"
                : (r == TIDEI_CU_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_X");
@@ -122,25 +134,30 @@ static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
 }
 static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
     (void)r;
+    if (fake.no_words) return TIDEI_CU_INVALID_VALUE;
     *out = "said in words";
     return 0;
 }
 static tidei_cu_result f_count(int *n) { return *n = fake.devices, try("cuDeviceGetCount"); }
-static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, 0; }
+static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, try("cuDeviceGet"); }
 static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
-    return (void)d, snprintf(s, (size_t)n, "Double"), 0;
+    return (void)d, snprintf(s, (size_t)n, "Double"), try("cuDeviceGetName");
 }
 static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
     (void)d;
+    for (unsigned i = 0; i < fake.nlacks; i++)
+        if (fake.lacks[i] == a) return *v = 0, try("cuDeviceGetAttribute");
     *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR    ? 9
          : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR  ? 0
          : a == TIDEI_CU_ATTR_MEMORY_POOLS              ? !fake.no_pools
          : a == TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS ? !fake.no_managed
          : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS     ? fake.write_value
                                                         : 1;
-    return 0;
+    return try("cuDeviceGetAttribute");
 }
-static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
+static tidei_cu_result f_total(size_t *n, tidei_cu_device d) {
+    return (void)d, *n = fake.total ? fake.total : (size_t)1 << 30, try("cuDeviceTotalMem");
+}
 static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
     tidei_cu_result r = try("cuDevicePrimaryCtxRetain");
     if (r) return r;
@@ -167,11 +184,21 @@ static tidei_cu_result f_enable_peer(tidei_cu_ctx c, unsigned flags) {
     return fake.peers[here()][owner] = true, 0;
 }
 static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.current, 0; }
-static tidei_cu_result f_set(tidei_cu_ctx c) { return fake.current = c, 0; }
+static tidei_cu_result f_set(tidei_cu_ctx c) {
+    tidei_cu_result r = try("cuCtxSetCurrent");
+    if (r) return r;
+    return fake.current = c, 0;
+}
 static tidei_cu_result f_push(tidei_cu_ctx c) {
+    tidei_cu_result r = try("cuCtxPushCurrent");
+    if (r) return r;
+    assert_int_equal(fake.depth++, 0);
     return fake.pushes++, fake.stacked = fake.current, fake.current = c, 0;
 }
-static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.current, fake.current = fake.stacked, 0; }
+static tidei_cu_result f_pop(tidei_cu_ctx *c) {
+    assert_int_equal(--fake.depth, 0);
+    return *c = fake.current, fake.current = fake.stacked, 0;
+}
 static tidei_cu_result f_info(size_t *f, size_t *t) {
     TRY("cuMemGetInfo");
     return *f = fake.free_bytes ? fake.free_bytes : 7, *t = 9, 0;
@@ -213,14 +240,14 @@ static tidei_cu_result f_advise(tidei_cu_addr a, size_t n, tidei_cu_advice advic
 }
 static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; }
 static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
-    return (void)f, *a = (uintptr_t)p, 0;
+    return (void)f, *a = (uintptr_t)p, try("cuMemHostGetDevicePointer");
 }
 static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out, tidei_cu_addr p) {
     (void)p;
     assert_int_equal(n, 1);
     assert_int_equal(a[0], TIDEI_CU_POINTER_MEMORY_TYPE);
     *(unsigned *)out[0] = fake.pinned_source ? TIDEI_CU_MEMORYTYPE_HOST : 0;
-    return 0;
+    return try("cuPointerGetAttributes");
 }
 static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei_cu_addr hint,
                                  unsigned long long f) {
@@ -233,7 +260,7 @@ static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei
 }
 static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) { return fake.reservations--, munmap(PTR(a), n), 0; }
 static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, tidei_cu_granularity o) {
-    return (void)p, (void)o, *g = PAGE, 0;
+    return (void)p, (void)o, *g = fake.granule ? fake.granule - 1 : PAGE, try("cuMemGetAllocationGranularity");
 }
 static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
     (void)f;
@@ -324,7 +351,11 @@ static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
     assert_int_equal(fake.event_of[(char *)(void *)e - one_event], here());
     return assert_at_home(s), 0;
 }
-static tidei_cu_result f_query(tidei_cu_event e) { return (void)e, fake.event_pending ? TIDEI_CU_NOT_READY : 0; }
+static tidei_cu_result f_query(tidei_cu_event e) {
+    tidei_cu_result r = try("cuEventQuery");
+    (void)e;
+    return r ? r : fake.event_pending ? TIDEI_CU_NOT_READY : 0;
+}
 static tidei_cu_result f_in(tidei_cu_addr d, const void *h, size_t n, tidei_cu_stream s) {
     TRY("cuMemcpyHtoDAsync");
     assert_at_home(s);
@@ -400,6 +431,8 @@ static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, u
     fake.grid[0] = gx, fake.grid[1] = gy, fake.grid[2] = gz;
     fake.block[0] = bx, fake.block[1] = by, fake.block[2] = bz;
     fake.shared = shared;
+    fake.params_bytes = 0;
+    if (!extra) return 0;
     assert_ptr_equal(extra[0], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER));
     assert_ptr_equal(extra[2], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE));
     assert_ptr_equal(extra[4], PTR(TIDEI_CU_LAUNCH_PARAM_END));
@@ -420,14 +453,17 @@ static tidei_cu_result f_pool(tidei_cu_pool *out, const tidei_cu_pool_props *p) 
     fake.pool_of[fake.pools_made] = here();
     return *out = (tidei_cu_pool)(void *)&fake.pool_of[fake.pools_made++], 0;
 }
-static int pool_number(tidei_cu_pool p) {
+static int any_pool_number(tidei_cu_pool p) {
     ptrdiff_t i = (int *)(void *)p - fake.pool_of;
     assert_in_range(i, 0, fake.pools_made - 1);
-    assert_int_equal(fake.pool_of[i], here());
     return (int)i;
 }
+static int pool_number(tidei_cu_pool p) {
+    assert_int_equal(fake.pool_of[any_pool_number(p)], here());
+    return any_pool_number(p);
+}
 static tidei_cu_result f_pool_destroy(tidei_cu_pool p) {
-    fake.pool_of[pool_number(p)] = -1;
+    fake.pool_of[any_pool_number(p)] = -1;
     return fake.pools--, 0;
 }
 static tidei_cu_result f_pool_access(tidei_cu_pool p, const tidei_cu_access *d, size_t count) {
@@ -542,8 +578,12 @@ static const tidei_cu driver = {.version = 13000,
 
 /* ---- around every case ---- */
 
+#define NVRTC_DOUBLE TIDE_TEST_DOUBLES "/libnvrtc_double.so"
+
 static int setup(void **state) {
     (void)state;
+    setenv("TIDE_NVRTC_PATH", NVRTC_DOUBLE, 1);
+    setenv("TIDE_CACHE", "0", 1); /* what the double makes of texts stays here */
     memset(&fake, 0, sizeof fake);
     fake.write_value = 1;
     fake.devices = 1;
@@ -577,7 +617,6 @@ static void assert_nothing_left(void) {
 static tidei_device *open_ordinal(int ordinal) {
     tidei_device *d = NULL;
     tidei_device_params p = {.ordinal = ordinal};
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip(); /* the device is refused without a compiler */
     assert_ok(tidei_cuda_open(&p, &d));
     return d;
 }
@@ -586,7 +625,15 @@ static tidei_device *open_ordinal(int ordinal) {
 static void fail_at(const char *call, int skipped, tidei_cu_result r) {
     fake.failing = call;
     fake.skip = skipped;
-    fake.error = r;
+    fake.error = call ? r : 0;
+    fake.failed = NULL;
+    fake.once = false;
+}
+/* The n-th call fails, from 1, whichever it is; and those after it, or not. */
+static inline void fail_nth(int n, tidei_cu_result r, bool once) {
+    fail_at("", n - 1, r);
+    fake.failing = NULL;
+    fake.once = once;
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
