@@ -12,7 +12,8 @@ static struct {
     int calls, failing, fails; /* of the calls that compute, `fails` fail from the failing-th on, counting from 1 */
     int bound;                 /* workspaces */
     tidei_cublas_status fails_with;
-    bool on_device; /* the pointer mode */
+    bool on_device;         /* the pointer mode */
+    void (*in_order)(void); /* (may be NULL) waits for what is queued before a call */
     char handle;
 } cublas;
 
@@ -34,6 +35,7 @@ static tidei_cublas_status b_pointers(tidei_cublas_handle h, tidei_cublas_pointe
 /* Every call that computes. Results go to the device exactly where that is what `sums` wants. */
 static tidei_cublas_status b_enter(bool sums) {
     assert_int_equal(cublas.on_device, sums);
+    if (cublas.in_order) cublas.in_order();
     bool fails = ++cublas.calls >= cublas.failing && cublas.calls < cublas.failing + cublas.fails;
     return fails ? cublas.fails_with : TIDEI_CUBLAS_SUCCESS;
 }
