@@ -4,11 +4,18 @@
 #include "libs/libs.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
+#include "runtime/uncancelled.h"
+
+#define OP_CLOSE "tide_close"
+
+/* Who closes a runtime takes this lock to claim it, and to end its references: so who finds one that is still good finds the
+** runtime there. */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 
 static void close_floors(tidei_runtime *rt) {
-    tidei_threads_part(rt);
-    if (rt->deaths) tidei_deaths_end(rt->deaths);
+    pthread_mutex_lock(&closing);
     tidei_runtime_end_refs(rt);
+    pthread_mutex_unlock(&closing);
     tidei_arrays_close(rt);
     tidei_libs_close(rt);
     tidei_gc_close(rt);
@@ -33,6 +40,7 @@ static tide_status open_floors(tidei_runtime *rt, tide_runtime **out) {
 }
 
 tide_status tide_open(const tide_config *config, tide_runtime **out) {
+    TIDEI_UNCANCELLED;
     tidei_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
     if (tidei_forked())
@@ -49,9 +57,50 @@ tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_
     return s == TIDE_OK ? open_floors(rt, out) : s;
 }
 
-void tide_close(tide_runtime *ref) {
-    tidei_runtime *rt = ref && !tidei_forked() ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_close") : NULL;
-    if (!rt) return;
+/* The runtime, which nobody else closes from here on; NULL with the error set. */
+static tidei_runtime *claim(tide_runtime *ref) {
+    pthread_mutex_lock(&closing);
+    tidei_runtime *rt = tidei_ref_find(TIDEI_REF_RUNTIME, ref, OP_CLOSE);
+    if (rt && !tidei_may_close(rt, OP_CLOSE)) rt = NULL;
+    bool late = rt && rt->closing;
+    if (rt) rt->closing = true;
+    pthread_mutex_unlock(&closing);
+    if (!late) return rt;
+    tidei_fail(TIDE_E_CLOSED, OP_CLOSE, "another thread is closing the runtime");
+    return NULL;
+}
+
+static void disclaim(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t of) {
+    (void)t, (void)unused, (void)of;
+    pthread_mutex_lock(&closing);
+    rt->closing = false;
+    pthread_mutex_unlock(&closing);
+}
+
+/* All that calls the program back, while the runtime still has all its floors: so a callback may call what it may call
+** elsewhere, and if one is left by longjmp the runtime is open. What other threads' calls held that were left comes first:
+** what follows may wait for it. */
+static void say_farewell(tidei_runtime *rt) {
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, disclaim, &rt->closing, 0);
+    tidei_threads_part(rt);
     tidei_tracker_farewell(rt);
+    tidei_devices_end_work(rt);
+    tidei_deaths_end(rt->deaths);
+    tidei_gc_farewell(rt);
+    tidei_let(t, &rt->closing);
+}
+
+void tide_close(tide_runtime *ref) {
+    TIDEI_UNCANCELLED;
+    if (!ref || tidei_forked()) return;
+    tidei_runtime *rt = tidei_runtime_of(ref);
+    tidei_saved_error e = {.status = TIDE_OK};
+    if (rt && !tidei_callbacks_look(rt, OP_CLOSE))
+        tidei_error_save(&e); /* which is told, and is no reason not to close */
+    rt = claim(ref);
+    if (!rt) return;
+    say_farewell(rt);
     close_floors(rt);
+    if (e.status != TIDE_OK) tidei_error_restore(&e);
 }

@@ -3,7 +3,7 @@
 ** One runtime a GPU, opened at its first allocation, with reference counting: nothing of a collector comes into the process.
 ** PyTorch names streams by their native handles; each is wrapped once and kept. */
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/text.h"
 #include <stdlib.h>
 #include <tide/pool.h>
 
@@ -26,7 +26,7 @@ static struct {
 static tide_status open_one(const char *kind, int device, tide_runtime **out) {
     char name[16];
     tide_config c = {.struct_size = sizeof c, .device = name, .collector = "refcount", .host_devices = GPUS / 4};
-    snprintf(name, sizeof name, "%s:%d", kind, device);
+    tidei_format(name, sizeof name, "%s:%d", kind, device);
     return tide_open(&c, out);
 }
 

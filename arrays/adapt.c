@@ -4,8 +4,10 @@
 ** list's lock, and then needs no rule any more. A move builds a copy aside: only a whole one is handed out. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
-#include <stdio.h>
+#include <stdalign.h>
 
 #define DEPTH_MOST  16    /* structures within each other: a rule that contains itself ends here */
 #define VISITS_MOST 65536 /* structures and arrays of one type; a wrong rule could ask for any number */
@@ -105,8 +107,8 @@ static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const t
                                const char *path, int depth) {
     for (size_t i = 0; i < f->count; i++) {
         char name[PATH_MAX_], number[24] = "";
-        if (f->count > 1) snprintf(number, sizeof number, "[%zu]", i);
-        if (snprintf(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) < 0) *name = 0;
+        if (f->count > 1) tidei_format(number, sizeof number, "[%zu]", i);
+        if (tidei_format(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) < 0) *name = 0;
         if (++t->visits > VISITS_MOST)
             return tidei_fail(TIDE_E_INVALID, t->op, "%s of \"%s\": more than %d arrays and structures", name,
                               r->type, VISITS_MOST);
@@ -214,7 +216,7 @@ tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
     if (s != TIDE_OK) return s;
     for (size_t i = 0; i < n; i++) {
         p.leaves[i].offset = i * sizeof(tide_data);
-        snprintf(p.leaves[i].name, sizeof p.leaves[i].name, "array %zu", i);
+        tidei_format(p.leaves[i].name, sizeof p.leaves[i].name, "array %zu", i);
     }
     *out = p;
     return TIDE_OK;
@@ -226,11 +228,15 @@ void tidei_outline_free(tidei_runtime *rt, tidei_outline *p) {
     *p = (tidei_outline){0};
 }
 
-tide_status tidei_outline_follow(const tidei_outline *p, void *copy, const void *from, unsigned how,
-                                 const char *op) {
+tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy, const void *from,
+                                 unsigned how, const char *op) {
+    TIDEI_UNCANCELLED;
     for (size_t i = 0; i < p->nfollows; i++) {
         const tidei_follow *f = &p->follows[i];
+        tidei_callback in;
+        tidei_callback_begin(&in, rt, TIDEI_IN_MOVED, NULL);
         tide_status s = f->moved(f->user, (char *)copy + f->offset, (const char *)from + f->offset, how);
+        tidei_callback_end(&in);
         if (s != TIDE_OK) return tidei_fail(s, op, "a rule's callback returned %s", tide_status_name(s));
     }
     return TIDE_OK;
@@ -270,17 +276,29 @@ static tide_array *upload(tidei_runtime *rt, const tide_data *d, tide_dtype to, 
     void *packed = NULL;
     if (as_it_lies(d, to)) return tide_from_host(rt->ref, to, d->ndim, d->shape, d->host);
     if (pack_new(rt, d, to, op, &packed) != TIDE_OK) return NULL;
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, tidei_undo_host, packed, 0);
     tide_array *a = tide_from_host(rt->ref, to, d->ndim, d->shape, packed);
+    tidei_let(t, packed);
     tidei_host_free(rt, packed);
     return a;
 }
 
+/* An array of the structure, of the runtime that moves it. */
+static tide_status get_array(tidei_runtime *rt, tide_array *a, const char *name, const char *op,
+                             tidei_operand *out) {
+    tide_status s = tidei_operand_get(a, op, 3, out);
+    if (s != TIDE_OK || out->rt == rt) return s;
+    tidei_operand_put(out);
+    return tidei_fail(TIDE_E_INVALID, op, "%s belongs to another runtime", name);
+}
+
 /* A new array over the same memory, or of another type. */
-static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *op) {
+static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *name, const char *op) {
     tidei_operand o;
-    if (tidei_operand_get_of(rt, a, op, &o) != TIDE_OK) return NULL;
+    if (get_array(rt, a, name, op, &o) != TIDE_OK) return NULL;
     tide_dtype to = narrow ? tidei_narrowed(o.lay.dtype) : o.lay.dtype;
-    if (to == o.lay.dtype) return tidei_array_over(rt, o.st, &o.lay, op);
+    if (to == o.lay.dtype) return tidei_array_over(rt, tidei_operand_give(&o), &o.lay, op);
     tidei_operand_put(&o);
     return tide_cast(a, to);
 }
@@ -290,7 +308,7 @@ static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow,
                              tide_data *out) {
     tide_array *a;
     if (d->array) {
-        a = again(rt, d->array, narrow, op);
+        a = again(rt, d->array, narrow, name, op);
     } else {
         tide_status s = tidei_data_check(d, name, op);
         if (s != TIDE_OK) return s;
@@ -306,14 +324,15 @@ static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow,
     return TIDE_OK;
 }
 
-static tide_status download(tidei_runtime *rt, tide_array *a, const char *op, tide_data *out) {
+static tide_status download(tidei_runtime *rt, tide_array *a, const char *name, const char *op, tide_data *out) {
     tidei_operand o;
-    tide_status s = tidei_operand_get_of(rt, a, op, &o);
+    tide_status s = get_array(rt, a, name, op, &o);
     if (s != TIDE_OK) return s;
     tide_data d = tide_data_host(o.lay.dtype, o.lay.ndim, o.lay.shape, NULL);
     size_t bytes = bytes_of(&d, d.dtype);
-    d.host = tidei_host_take(rt, tidei_max_size(bytes, 1));
+    d.host = tidei_scratch_host(rt, bytes);
     s = !d.host ? tidei_fail_host_memory(op, bytes) : bytes ? tidei_operand_read(&o, d.host, op) : TIDE_OK;
+    if (d.host) tidei_let(o.t, d.host);
     tidei_operand_put(&o);
     if (s == TIDE_OK)
         *out = d;
@@ -324,7 +343,7 @@ static tide_status download(tidei_runtime *rt, tide_array *a, const char *op, ti
 
 static tide_status to_host(tidei_runtime *rt, const tide_data *d, const char *name, const char *op,
                            tide_data *out) {
-    if (d->array) return download(rt, d->array, op, out);
+    if (d->array) return download(rt, d->array, name, op, out);
     tide_status s = tidei_data_check(d, name, op);
     if (s != TIDE_OK) return s;
     if (!d->host && bytes_of(d, d->dtype)) return no_host(name, op);
@@ -368,14 +387,25 @@ static void hand_out(const tidei_outline *p, void *copy, void *to) {
     tidei_keep(to);
 }
 
-static tide_status move(tidei_runtime *rt, const tidei_outline *p, const void *from, unsigned how, void *copy) {
-    size_t n = 0;
+struct moving {
+    tidei_outline p;
+    size_t n; /* leaves that are moved */
+    alignas(max_align_t) char copy[];
+};
+
+static void undo_move(tidei_runtime *rt, tidei_thread *t, void *moving, uintptr_t of) {
+    struct moving *m = moving;
+    (void)t, (void)of;
+    undo(rt, &m->p, m->copy, m->n);
+    tidei_outline_free(rt, &m->p);
+    tidei_host_free(rt, m);
+}
+
+static tide_status move(tidei_runtime *rt, struct moving *m, const void *from, unsigned how) {
     tide_status s = TIDE_OK;
-    memcpy(copy, from, p->bytes);
-    while (n < p->nleaves && (s = move_leaf(rt, &p->leaves[n], from, how, copy)) == TIDE_OK) n++;
-    if (s == TIDE_OK) s = tidei_outline_follow(p, copy, from, how, OP);
-    if (s != TIDE_OK) undo(rt, p, copy, n);
-    return s;
+    memcpy(m->copy, from, m->p.bytes);
+    while (m->n < m->p.nleaves && (s = move_leaf(rt, &m->p.leaves[m->n], from, how, m->copy)) == TIDE_OK) m->n++;
+    return s == TIDE_OK ? tidei_outline_follow(rt, &m->p, m->copy, from, how, OP) : s;
 }
 
 tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, unsigned how, void *to) {
@@ -384,15 +414,23 @@ tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, un
     if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) && how != TIDE_ADAPT_HOST)
         return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST", how);
     if (!from || !to) return tidei_fail(TIDE_E_INVALID, OP, "the structure, or room for the other, is NULL");
-    tidei_runtime *rt = tidei_entered(ref, OP);
-    if (!rt) return tidei_last_status();
+    tidei_thread *t = tidei_enter(ref, OP);
+    if (!t) return tidei_last_status();
+    tidei_runtime *rt = tidei_thread_runtime(t);
     tide_status s = tidei_outline_make(rt, type, OP, &p);
     if (s != TIDE_OK) return s;
-    void *copy = tidei_host_alloc(rt, p.bytes);
-    s = copy ? move(rt, &p, from, how, copy) : tidei_fail_host_memory(OP, p.bytes);
-    if (s == TIDE_OK) hand_out(&p, copy, to);
-    tidei_host_free(rt, copy);
-    tidei_outline_free(rt, &p);
+    struct moving *m = tidei_host_alloc(rt, sizeof *m + p.bytes);
+    if (!m) {
+        tidei_outline_free(rt, &p);
+        return tidei_fail_host_memory(OP, sizeof *m + p.bytes);
+    }
+    m->p = p;
+    tidei_hold(t, undo_move, m, 0);
+    s = move(rt, m, from, how);
+    tidei_let(t, m);
+    if (s == TIDE_OK) hand_out(&m->p, m->copy, to);
+    if (s == TIDE_OK) m->n = 0; /* they are the caller's */
+    undo_move(rt, t, m, 0);
     return s;
 }
 

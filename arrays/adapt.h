@@ -29,8 +29,8 @@ tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
                                     tidei_outline *out);      /* an array of tide_data */
 void tidei_outline_free(tidei_runtime *rt, tidei_outline *p); /* zeroed ones too */
 /* The rules' calls, on a copy whose arrays have been moved. */
-tide_status tidei_outline_follow(const tidei_outline *p, void *copy, const void *from, unsigned how,
-                                 const char *op);
+tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy, const void *from,
+                                 unsigned how, const char *op);
 
 /* Structures need not be aligned for what is in them. */
 static inline tide_data tidei_leaf_get(const void *x, const tidei_leaf *l) {

@@ -57,14 +57,14 @@ static bool all_are_bools(const unsigned char *p, size_t n) {
 /* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so they must be one of two. */
 static tide_status copy_truths(const tidei_operand *o, const unsigned char *data, size_t n) {
     size_t room = tidei_min_size(n, TIDEI_MIB);
-    unsigned char *buf = tidei_host_alloc(o->rt, room);
+    unsigned char *buf = tidei_scratch_host(o->rt, room);
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_from_host", room);
     for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
         size_t some = tidei_min_size(room, n - at);
         for (size_t i = 0; i < some; i++) buf[i] = data[at + i] != 0;
         s = copy_in(o, at, buf, some);
     }
-    tidei_host_free(o->rt, buf);
+    tidei_scratch_host_free(o->rt, buf);
     return s;
 }
 
@@ -150,7 +150,8 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
         if (wide) start /= 2, step /= 2;
         memcpy(c.scalars[0], &start, sizeof start);
         memcpy(c.scalars[1], &step, sizeof step);
-    } else { /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+    } else {                                /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+        if (o->lay.shape[0] == 1) step = 0; /* it is not taken, and need not fit */
         uint64_t from = start < 0 ? 0 - (uint64_t)-start : (uint64_t)start,
                  by = step < 0 ? 0 - (uint64_t)-step : (uint64_t)step;
         memcpy(c.scalars[0], &from, sizeof from);
@@ -194,7 +195,7 @@ tide_status tidei_operand_read(const tidei_operand *o, void *dst, const char *op
 tide_status tide_to_host(tide_array *a, void *dst, size_t bytes) {
     TIDEI_OPERATION("tide_to_host");
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_to_host", &o);
+    tide_status s = tidei_operand_get(a, "tide_to_host", 1, &o);
     if (s != TIDE_OK) return s;
     size_t wanted = (size_t)tidei_layout_size(&o.lay) * tide_dtype_size(o.lay.dtype);
     if (bytes != wanted)
@@ -212,7 +213,7 @@ static tide_status read_item(tide_array *a, const char *op, tide_arg *out) {
     unsigned char element[16];
     char text[192];
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, op, &o);
+    tide_status s = tidei_operand_get(a, op, 1, &o);
     if (s != TIDE_OK) return s;
     if (tidei_layout_size(&o.lay) != 1)
         s = tidei_fail(TIDE_E_SHAPE, op, "an array of shape %s is not one element",
@@ -244,10 +245,7 @@ double tide_item_f64(tide_array *a) {
 
 /* The handle of an array that is not freed; NULL with the error set otherwise. The caller keeps the cell alive. */
 static tidei_handle *live_handle(tide_array *a, const char *op) {
-    if (!a) {
-        if (tidei_last_status() == TIDE_OK) tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
-        return NULL;
-    }
+    if (tidei_unlikely(!a)) return (void)tidei_null_array(op, 1), NULL;
     tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
     if (!h || atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DEAD) {
         tidei_fail(TIDE_E_FREED, op, "the array was freed");
@@ -265,7 +263,7 @@ void tide_free(tide_array *a) {
 
 tide_array *tide_retain(tide_array *a) {
     tidei_runtime *rt; /* attaches the thread: the collector may have to allocate */
-    if (tidei_operand_runtime(a, "tide_retain", &rt) != TIDE_OK) return NULL;
+    if (tidei_operand_runtime(a, "tide_retain", 1, &rt) != TIDE_OK) return NULL;
     if (rt->gc_ops->retain(tidei_cell_handle(a)) != TIDE_OK) return NULL;
     tidei_keep(a);
     return a;
@@ -280,7 +278,7 @@ void tide_release(tide_array *a) {
 tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
     tidei_operand o; /* holds the runtime open to this thread */
     if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_on_death", "fn is NULL");
-    tide_status s = tidei_operand_get(a, "tide_on_death", &o);
+    tide_status s = tidei_operand_get(a, "tide_on_death", 1, &o);
     if (s != TIDE_OK) return s;
     tidei_death_note *note = tidei_host_alloc(o.rt, sizeof *note);
     if (note) {
@@ -300,7 +298,7 @@ tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
 
 tide_status tide_set_ordered(tide_array *a, int on) {
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_set_ordered", &o);
+    tide_status s = tidei_operand_get(a, "tide_set_ordered", 1, &o);
     if (s != TIDE_OK) return s;
     s = tidei_storage_set_ordered(o.st, on != 0, "tide_set_ordered");
     tidei_operand_put(&o);

@@ -33,19 +33,46 @@ void tidei_exprs_close(tidei_runtime *rt); /* all work is complete; before the k
 /* As tide_open, on a device that is already open and that the runtime owns from then on. For tests. */
 tide_status tidei_open_on(const tide_config *config, tidei_device *device, tide_runtime **out);
 
-/* An operand for the time of one call: its storage is retained, so the array may die meanwhile. */
+/* An operand for the time of one call: its storage is retained, so the array may die meanwhile; and held (callback.h). Copies
+** of it are borrowed: one of them all is put. */
 typedef struct tidei_operand {
     tidei_runtime *rt;
+    tidei_thread *t; /* that holds it; NULL: nobody, for it is kept */
     tidei_storage *st;
     tidei_layout lay;
 } tidei_operand;
-/* TIDE_E_INVALID for NULL (an earlier error is left standing), TIDE_E_FREED. Enters the runtime (tidei_thread_get). */
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out);
+/* Where an array stands in the call, for errors: the number of the argument, from 1 on; of an array
+** in a list that is an argument its index too; or it is what an expression's result goes to. */
+typedef size_t tidei_place;
+#define TIDEI_LISTED(argument, index) ((tidei_place)(argument) | ((tidei_place)(index) + 1) << 8)
+#define TIDEI_DESTINATION(index)      TIDEI_LISTED(0, index)
+/* A NULL array (tidei_fail_null), and one of another runtime than the call's. */
+tide_status tidei_null_array(const char *op, tidei_place place);
+tide_status tidei_foreign_array(const char *op, tidei_place place);
+/* Of a call's first n arguments, before anything else is looked at: an earlier error outlives what
+** is wrong with the others. */
+static inline tide_status tidei_no_nulls(const char *op, tide_array *const *arrays, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (tidei_unlikely(!arrays[i])) return tidei_null_array(op, i + 1);
+    return TIDE_OK;
+}
+
+/* TIDE_E_INVALID for NULL, or the earlier error's status; TIDE_E_FREED, TIDE_E_CLOSED. Enters the
+** runtime (tidei_thread_get). */
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out);
 /* The same of an array that must be of the runtime rt, as the others of the call are: TIDE_E_INVALID. */
-tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out);
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
+                                 tidei_operand *out);
 void tidei_operand_put(tidei_operand *o);
+/* It stays beyond the call, and is put by whatever thread. */
+void tidei_operand_keep(tidei_operand *o);
+/* Gives the storage away, with its reference. */
+static inline tidei_storage *tidei_operand_give(tidei_operand *o) {
+    tidei_operand_keep(o);
+    return o->st;
+}
 /* Only the array's runtime, with the same errors; nothing to put. */
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt);
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt);
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode);          /* the extent it spans */
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b); /* their extents do */
 
@@ -95,10 +122,15 @@ tidei_kind tidei_dtype_kind(tide_dtype t);
 /* The array API standard's promotion; u64 with a signed integer is TIDE_E_DTYPE. Where the standard is silent: an integer
 ** or bool with a float or complex takes that type. */
 tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype *out);
-/* Whether `from` may be stored into `to` without leaving its kind (bool < integers < floats < complex): assignment rule. */
-bool tidei_can_store(tide_dtype from, tide_dtype to);
+/* Why `from` is not stored as `to` without a cast, which would lose more than size or precision:
+** "signed to unsigned". NULL where it is: within a kind, and upwards (bool < unsigned < signed
+** integers < floats < complex), as NumPy's casting "same_kind". */
+const char *tidei_cast_lost(tide_dtype from, tide_dtype to);
 /* Writes `v` as one element of t (16 bytes room). TIDE_E_DTYPE if t cannot represent it (range, fraction, kind). */
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out);
+/* Where a number of t's kind, or of a narrower one, lies: 0 where t's range has it, 1 above that, -1 below. NaN and infinities
+** are in the range of floats; of a complex number that is out of it, either. */
+int tidei_beyond(const tide_arg *v, tide_dtype t);
 /* The element at p as an argument: bool, int, uint, float or complex. */
 tide_arg tidei_decode(const void *p, tide_dtype t);
 /* f16 and bf16 <-> f32, f64: round once, to nearest even. */
@@ -114,6 +146,8 @@ uint16_t tidei_f64_to_bf16(double d);
 tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out);
 /* The rules of tidei_layout_make for a shape alone. */
 tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
+/* The same for a view, which takes no memory: a shape that no array can have is TIDE_E_SHAPE. */
+tide_status tidei_view_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op);
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides);
 /* memcmp is a call, which for the few dimensions of most shapes costs more than they do. */
 static inline bool tidei_same_dims(int ndim, const int64_t *a, const int64_t *b) {
@@ -126,6 +160,7 @@ bool tidei_layout_contiguous(const tidei_layout *l);
 void tidei_layout_extent(const tidei_layout *l, int64_t *lo,
                          int64_t *hi);            /* element offsets touched: [lo, hi); equal if empty */
 bool tidei_layout_repeats(const tidei_layout *l); /* several elements of a stretched view lie in one place */
+#define TIDEI_STRETCHED "a stretched view: several of its elements lie in one place"
 bool tidei_layout_same(const tidei_layout *a,
                        const tidei_layout *b); /* every element lies where the other's does */
 /* Broadcasts b's shape into shape/ndim (start with ndim 0); room for TIDE_MAX_RANK. TIDE_E_SHAPE names both shapes and the axis;

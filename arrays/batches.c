@@ -9,6 +9,8 @@
 #include "arrays/adapt.h"
 #include "gc/gc.h"
 #include "runtime/kinds.h"
+#include "runtime/sized.h"
+#include "runtime/uncancelled.h"
 
 #include <inttypes.h>
 
@@ -62,6 +64,7 @@ struct tidei_batches {
     tide_array **past; /* freed at the last call: their cells still say so */
     char *made;        /* a batch while it is put together */
     void **outs;       /* for `fill` */
+    bool busy;         /* inside tide_batches_next, and perhaps in a callback there */
     unsigned rest, pause;
 };
 
@@ -119,14 +122,21 @@ static void end_current(tidei_batches *b) {
 
 /* ---- making a batch ---- */
 
+static void undo_scope(tidei_runtime *rt, tidei_thread *t, void *scope, uintptr_t of) {
+    (void)rt, (void)of;
+    t->scope = scope;
+}
+
 /* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of it, as in a scope, though its user
 ** release it by mistake. */
 static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);
     struct tidei_scope *scope = t->scope;
+    tidei_hold(t, undo_scope, scope, 0);
     t->scope = NULL;
     tide_array *a = tidei_array_over(b->rt, st, lay, OP_NEXT);
     t->scope = scope;
+    tidei_let(t, scope);
     if (!a) return NULL;
     tidei_handle *h = tidei_cell_handle(a);
     bool counted = atomic_load_explicit(&h->refs, memory_order_relaxed) > 0;
@@ -186,7 +196,11 @@ static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n)
         const source *x = &b->sources[i];
         b->outs[i] = x->d.ndim && !x->d.host ? place_of(h, x) : NULL;
     }
+    TIDEI_UNCANCELLED;
+    tidei_callback in;
+    tidei_callback_begin(&in, b->rt, TIDEI_IN_FILL, NULL);
     tide_status s = b->fill(b->user, first, b->order ? b->order + first : NULL, n, b->outs);
+    tidei_callback_end(&in);
     if (s == TIDE_OK || s == TIDE_END) return s;
     return tidei_fail(s, OP_NEXT, "the callback returned %s for samples %" PRId64 " to %" PRId64,
                       tide_status_name(s), first, first + n - 1);
@@ -242,9 +256,9 @@ static void look_ahead(tidei_batches *b) {
     tidei_saved_error e;
     tidei_thread *t = tidei_thread_get(b->rt);
     tidei_error_save(&e);
-    t->depth_optional++;
+    tidei_deepen(t, &t->depth_optional);
     tide_status s = stage(b, b->at);
-    t->depth_optional--;
+    tidei_rise(t, &t->depth_optional);
     if (s == TIDE_OK) b->pause = 0;
     if (s == TIDE_E_NOMEM) b->rest = b->pause = b->pause ? (unsigned)tidei_min_size(2 * b->pause, REST_MOST) : 1;
     if (s != TIDE_OK) tidei_error_restore(&e);
@@ -262,7 +276,8 @@ static void follow_work(tidei_batches *b) {
     bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
     for (size_t i = 0; held && i < b->outline.nleaves; i++) {
         tidei_operand o; /* of what the user has not freed */
-        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, &o) != TIDE_OK) continue;
+        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
+            continue;
         tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
         (void)tidei_order(h->up, &use, 1, OP_NEXT);
         tidei_operand_put(&o);
@@ -280,7 +295,7 @@ static tide_status hand_out(tidei_batches *b, const half *h, void *batch) {
         d.shape[0] = h->samples;
         tidei_leaf_set(b->made, &b->outline.leaves[i], d);
     }
-    tide_status s = tidei_outline_follow(&b->outline, b->made, b->original, b->how, OP_NEXT);
+    tide_status s = tidei_outline_follow(b->rt, &b->outline, b->made, b->original, b->how, OP_NEXT);
     if (s == TIDE_OK) memcpy(batch, b->made, b->outline.bytes);
     return s;
 }
@@ -289,12 +304,25 @@ static tidei_batches *find_batches(const tide_batches *ref, const char *op) {
     return tidei_ref_find(TIDEI_REF_BATCHES, ref, op);
 }
 
-tide_status tide_batches_next(tide_batches *ref, void *batch) {
-    TIDEI_OPERATION(OP_NEXT);
-    tidei_batches *b = find_batches(ref, OP_NEXT);
-    if (!b) return tidei_last_status();
-    if (!batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "room for the batch is NULL");
-    if (!tidei_thread_get(b->rt)) return tidei_last_status();
+/* For who is about to change it. The thread's record is looked at first: a call that was left may have been its own. */
+static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
+    tidei_batches *b = find_batches(ref, op);
+    if (b) (void)tidei_thread_get(b->rt);
+    if (!b || !b->busy) return b;
+    tidei_fail(TIDE_E_INVALID, op, "called by a callback inside tide_batches_next of the same iterator");
+    return NULL;
+}
+
+/* The half that was being made is as if it had never begun. */
+static void undo_next(tidei_runtime *rt, tidei_thread *t, void *batches, uintptr_t of) {
+    tidei_batches *b = batches;
+    (void)rt, (void)t, (void)of;
+    b->busy = false;
+    for (int i = 0; i < 2; i++)
+        if (b->halves[i].batch < 0) drop_staged(&b->halves[i], b->outline.nleaves);
+}
+
+static tide_status next(tidei_batches *b, void *batch) {
     if (b->current && b->at + 1 < b->count) follow_work(b);
     end_current(b);
     tidei_drain(b->rt);
@@ -307,6 +335,20 @@ tide_status tide_batches_next(tide_batches *ref, void *batch) {
     b->at++;
     look_ahead(b);
     return TIDE_OK;
+}
+
+tide_status tide_batches_next(tide_batches *ref, void *batch) {
+    TIDEI_OPERATION(OP_NEXT);
+    tidei_batches *b = find_batches(ref, OP_NEXT);
+    tidei_thread *t = b ? tidei_thread_get(b->rt) : NULL;
+    if (!t || !take_batches(ref, OP_NEXT)) return tidei_last_status();
+    if (!batch) return tidei_fail(TIDE_E_INVALID, OP_NEXT, "room for the batch is NULL");
+    b->busy = true;
+    tidei_hold(t, undo_next, b, 0);
+    tide_status s = next(b, batch);
+    tidei_let(t, b);
+    b->busy = false;
+    return s;
 }
 
 int64_t tide_batches_count(const tide_batches *ref) {
@@ -324,7 +366,7 @@ static void go_back(tidei_batches *b) {
 }
 
 void tide_batches_rewind(tide_batches *ref) {
-    tidei_batches *b = ref && !tidei_forked() ? find_batches(ref, "tide_batches_rewind") : NULL;
+    tidei_batches *b = ref && !tidei_forked() ? take_batches(ref, "tide_batches_rewind") : NULL;
     if (!b) return;
     go_back(b);
     tidei_drain(b->rt);
@@ -484,20 +526,24 @@ static void end(tidei_batches *b) {
 ** is more to be had. */
 #define LEFT_MOST 4
 static tide_status take_pinned(tidei_batches *b, tidei_pool *pool, half *h) {
-    tidei_storage *passed[LEFT_MOST];
+    tidei_storage *passed[LEFT_MOST]; /* held by the call, as h->pinned is by the iterator */
     unsigned n = 0;
     tide_status s = tidei_storage_new_in(pool, b->pinned_bytes, h->up, OP_NEW, &h->pinned);
     while (s == TIDE_OK && n < LEFT_MOST &&
            tidei_use_pending(&(tidei_use){h->pinned, 0, b->pinned_bytes, TIDEI_WRITE})) {
         passed[n++] = h->pinned;
+        tidei_scratch_hold(h->pinned);
+        h->pinned = NULL;
         s = tidei_storage_new_in(pool, b->pinned_bytes, h->up, OP_NEW, &h->pinned);
     }
     if (s != TIDE_OK && n) {
         h->pinned = passed[--n];
+        tidei_storage_retain(h->pinned);
+        tidei_scratch_release(h->pinned);
         tide_clear_error();
         s = TIDE_OK;
     }
-    while (n) tidei_storage_release(passed[--n]);
+    while (n) tidei_scratch_release(passed[--n]);
     return s == TIDE_OK ? tidei_storage_wait(h->pinned, TIDEI_WRITE) : s;
 }
 
@@ -523,6 +569,19 @@ static tide_status fill_in(tidei_batches *b, const tide_batches_config *c) {
     return s == TIDE_OK ? s : tidei_fail_as(OP_NEW);
 }
 
+#define END(field) TIDEI_END(tide_batches_config, field)
+static const uint16_t config_ends[] = {END(struct_size), END(arrays), END(narrays),   END(type),
+                                       END(source),      END(batch),  END(drop_last), END(narrow),
+                                       END(order),       END(norder), END(fill),      END(user)};
+#undef END
+static const tidei_sized config_sizes = {"tide_batches_config", config_ends, TIDEI_COUNT(config_ends),
+                                         TIDEI_END(tide_batches_config, struct_size)};
+
+static void undo_new(tidei_runtime *rt, tidei_thread *t, void *b, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    end(b);
+}
+
 tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *config, tide_batches **out) {
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
@@ -530,9 +589,8 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     if (!t) return tidei_last_status();
     if (!config || !out)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL", config ? "out" : "the configuration");
-    if (config->struct_size < sizeof(size_t) || config->struct_size > sizeof c)
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "struct_size is %zu; this library knows up to %zu",
-                          config->struct_size, sizeof c);
+    tide_status s = tidei_sized_check(&config_sizes, config->struct_size, OP_NEW);
+    if (s != TIDE_OK) return s;
     memcpy(&c, config, config->struct_size);
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_batches *b = tidei_host_alloc(rt, sizeof *b);
@@ -540,7 +598,9 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     b->rt = rt;
     b->dev = t->dev;
     b->ref = tidei_ref_new(TIDEI_REF_BATCHES, b, rt);
-    tide_status s = b->ref ? fill_in(b, &c) : tidei_fail_host_memory(OP_NEW, sizeof *b);
+    tidei_hold(t, undo_new, b, 0);
+    s = b->ref ? fill_in(b, &c) : tidei_fail_host_memory(OP_NEW, sizeof *b);
+    tidei_let(t, b);
     if (s != TIDE_OK) {
         end(b);
         return s;
@@ -551,7 +611,7 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
 }
 
 void tide_batches_release(tide_batches *ref) {
-    tidei_batches *b = ref && !tidei_forked() ? find_batches(ref, "tide_batches_release") : NULL;
+    tidei_batches *b = ref && !tidei_forked() ? take_batches(ref, "tide_batches_release") : NULL;
     if (!b) return;
     tidei_runtime *rt = b->rt;
     end(b);

@@ -21,7 +21,8 @@ typedef struct signature {
     const char *op;
     int n;
     const char *names[MOST];
-    int core[MOST]; /* axes that are no batch: 2 of matrices, 1 of vectors */
+    int core[MOST];   /* axes that are no batch: 2 of matrices, 1 of vectors */
+    int places[MOST]; /* the numbers of the arguments */
 } signature;
 
 /* A call: its operands, of which the last one may be updated, and what they have in common. Never cleared as a whole, which would
@@ -53,9 +54,13 @@ static tide_status hold(call *c, const signature *takes, tide_array *const *arra
     memcpy(c->core, takes->core, sizeof c->core);
     c->nbatch = 0;
     c->alpha[0] = c->alpha[1] = c->beta[0] = c->beta[1] = 0;
+    for (int i = 0; i < n; i++)
+        if (tidei_unlikely(!arrays[i])) return tidei_null_array(c->op, (tidei_place)takes->places[i]);
     for (c->n = 0; c->n < n && s == TIDE_OK;) {
         tidei_operand *o = &c->x[c->n];
-        s = c->n ? tidei_operand_get_of(c->rt, arrays[c->n], c->op, o) : tidei_operand_get(arrays[0], c->op, o);
+        tidei_place place = (tidei_place)takes->places[c->n];
+        s = c->n ? tidei_operand_get_of(c->rt, arrays[c->n], c->op, place, o)
+                 : tidei_operand_get(arrays[0], c->op, place, o);
         if (s == TIDE_OK) c->rt = c->x[c->n++].rt;
     }
     for (int i = 0; i < n && s == TIDE_OK; i++) {
@@ -291,7 +296,7 @@ static tide_status gemm(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
 
 tide_status tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta, tide_array *c) {
     TIDEI_OPERATION("tide_gemm");
-    static const signature takes = {"tide_gemm", 3, {"a", "b", "c"}, {2, 2, 2}};
+    static const signature takes = {"tide_gemm", 3, {"a", "b", "c"}, {2, 2, 2}, {2, 3, 5}};
     call x;
     tide_array *const arrays[] = {a, b, c};
     tide_status s = hold(&x, &takes, arrays);
@@ -313,7 +318,7 @@ static tide_status gemv(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
 
 tide_status tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta, tide_array *y) {
     TIDEI_OPERATION("tide_gemv");
-    static const signature takes = {"tide_gemv", 3, {"a", "x", "y"}, {2, 1, 1}};
+    static const signature takes = {"tide_gemv", 3, {"a", "x", "y"}, {2, 1, 1}, {2, 3, 5}};
     call c;
     tide_array *const arrays[] = {a, x, y};
     tide_status s = hold(&c, &takes, arrays);
@@ -333,7 +338,7 @@ static tide_status ger(call *c, tide_arg alpha) {
 
 tide_status tide_ger(tide_arg alpha, tide_array *x, tide_array *y, tide_array *a) {
     TIDEI_OPERATION("tide_ger");
-    static const signature takes = {"tide_ger", 3, {"x", "y", "a"}, {1, 1, 2}};
+    static const signature takes = {"tide_ger", 3, {"x", "y", "a"}, {1, 1, 2}, {2, 3, 4}};
     call c;
     tide_array *const arrays[] = {x, y, a};
     tide_status s = hold(&c, &takes, arrays);
@@ -395,7 +400,8 @@ static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya)
 
 tide_status tide_axpy(tide_arg alpha, tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_axpy");
-    static const signature takes = {"tide_axpy", 2, {"x", "y"}, {0, 0}}; /* all axes are a batch of numbers */
+    static const signature takes = {
+        "tide_axpy", 2, {"x", "y"}, {0, 0}, {2, 3}}; /* all axes are a batch of numbers */
     call c;
     tide_array *const arrays[] = {x, y};
     tide_status s = hold(&c, &takes, arrays);
@@ -448,15 +454,37 @@ static tide_array *summed(const call *c, tidei_blas_routine routine, tide_dtype 
     return made;
 }
 
+/* Of integers, and of bool with them: in their common type, where it wraps. */
+static tide_array *dot_of_integers(const call *c, tide_array *x, tide_array *y) {
+#define DOT(t) "(x, y) -> " t "(sum(x*y, axis=-1))"
+    static const char *const texts[] = {
+        [TIDE_I8] = DOT("i8"), [TIDE_I16] = DOT("i16"), [TIDE_I32] = DOT("i32"), [TIDE_I64] = DOT("i64"),
+        [TIDE_U8] = DOT("u8"), [TIDE_U16] = DOT("u16"), [TIDE_U32] = DOT("u32"), [TIDE_U64] = DOT("u64")};
+#undef DOT
+    const tide_arg args[] = {tide_arg_array(x), tide_arg_array(y)};
+    tide_array *made = NULL;
+    tide_dtype t;
+    if (tidei_promote(c->x[0].lay.dtype, c->x[1].lay.dtype, c->op, &t) != TIDE_OK) return NULL;
+    if (t == TIDE_BOOL)
+        tidei_fail(TIDE_E_DTYPE, c->op, "bool has no product; cast one of the operands to a number type");
+    else
+        (void)tidei_expr_map(c->rt, texts[t], c->op, args, 2, &made, NULL); /* NULL then */
+    return made;
+}
+
+static bool is_integer(const tidei_operand *o) { return o->lay.dtype <= TIDE_U64; }
+
 tide_array *tide_dot(tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_dot");
-    static const signature takes = {"tide_dot", 2, {"x", "y"}, {1, 1}};
+    static const signature takes = {"tide_dot", 2, {"x", "y"}, {1, 1}, {1, 2}};
     call c;
     tide_array *const arrays[] = {x, y};
     tide_array *made = NULL;
     if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (dim(&c, 0, 0) != dim(&c, 1, 0))
         (void)differ(&c, 0, 1, "the lengths", dim(&c, 0, 0), dim(&c, 1, 0));
+    else if (is_integer(&c.x[0]) && is_integer(&c.x[1]))
+        made = dot_of_integers(&c, x, y);
     else if (join_batches(&c, 0) == TIDE_OK)
         made = summed(&c, TIDEI_DOT, c.dtype);
     let_go(&c);
@@ -482,12 +510,13 @@ static tide_array *norms(const call *c, tide_array *x) {
     if (tidei_expr_map(c->rt, text, c->op, &arg, 1, &kept, NULL) != TIDE_OK) return NULL;
     tide_array *made = tide_squeeze(kept, -1);
     tidei_array_drop(kept);
+    if (!made) tidei_fail_as(c->op);
     return made;
 }
 
 tide_array *tide_nrm2(tide_array *x) {
     TIDEI_OPERATION("tide_nrm2");
-    static const signature takes = {"tide_nrm2", 1, {"x"}, {1}};
+    static const signature takes = {"tide_nrm2", 1, {"x"}, {1}, {1}};
     call c;
     tide_array *made = NULL;
     if (hold(&c, &takes, &x) != TIDE_OK) return NULL;
@@ -565,7 +594,7 @@ static tide_array *solve_triangular(call *c, int how) {
 
 tide_array *tide_solve_triangular(tide_array *a, tide_array *b, int how) {
     TIDEI_OPERATION("tide_solve_triangular");
-    static const signature takes = {"tide_solve_triangular", 2, {"a", "b"}, {2, 1}};
+    static const signature takes = {"tide_solve_triangular", 2, {"a", "b"}, {2, 1}, {1, 2}};
     call c;
     tide_array *const arrays[] = {a, b};
     tide_array *made = NULL;

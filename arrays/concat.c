@@ -56,16 +56,20 @@ tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
         tidei_fail(TIDE_E_INVALID, "tide_concat", n ? "arrays is NULL" : "there are no arrays to join");
         return NULL;
     }
-    if (tidei_operand_get(arrays[0], "tide_concat", &first) != TIDE_OK) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!arrays[i]) return (void)tidei_null_array("tide_concat", TIDEI_LISTED(1, i)), NULL;
+    if (tidei_operand_get(arrays[0], "tide_concat", TIDEI_LISTED(1, 0), &first) != TIDE_OK) return NULL;
     tidei_runtime *rt = first.rt;
-    tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_host_alloc(rt, n * sizeof *parts) : NULL;
+    tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_scratch_host(rt, n * sizeof *parts) : NULL;
     if (parts) {
-        while (got < n && tidei_operand_get_of(rt, arrays[got], "tide_concat", &parts[got]) == TIDE_OK) got++;
+        while (got < n &&
+               tidei_operand_get_of(rt, arrays[got], "tide_concat", TIDEI_LISTED(1, got), &parts[got]) == TIDE_OK)
+            got++;
         if (got == n) made = concat(parts, n, axis);
         while (got > 0) tidei_operand_put(&parts[--got]);
     } else
         tidei_fail_host_memory("tide_concat", n * sizeof *parts);
-    tidei_host_free(rt, parts);
+    tidei_scratch_host_free(rt, parts);
     tidei_operand_put(&first);
     return made;
 }

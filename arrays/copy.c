@@ -100,7 +100,7 @@ tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype
 tide_array *tide_cast(tide_array *a, tide_dtype t) {
     TIDEI_OPERATION("tide_cast");
     tidei_operand src;
-    if (tidei_operand_get(a, "tide_cast", &src) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_cast", 1, &src) != TIDE_OK) return NULL;
     tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), t, "tide_cast");
     tidei_operand_put(&src);
     return made;
@@ -109,7 +109,7 @@ tide_array *tide_cast(tide_array *a, tide_dtype t) {
 tide_array *tide_copy(tide_array *a) {
     TIDEI_OPERATION("tide_copy");
     tidei_operand src;
-    if (tidei_operand_get(a, "tide_copy", &src) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_copy", 1, &src) != TIDE_OK) return NULL;
     tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_copy");
     tidei_operand_put(&src);
     return made;
@@ -118,8 +118,9 @@ tide_array *tide_copy(tide_array *a) {
 tide_array *tide_contiguous(tide_array *a) {
     TIDEI_OPERATION("tide_contiguous");
     tidei_operand src;
-    if (tidei_operand_get(a, "tide_contiguous", &src) != TIDE_OK) return NULL;
-    if (tidei_layout_contiguous(&src.lay)) return tidei_array_over(src.rt, src.st, &src.lay, "tide_contiguous");
+    if (tidei_operand_get(a, "tide_contiguous", 1, &src) != TIDE_OK) return NULL;
+    if (tidei_layout_contiguous(&src.lay))
+        return tidei_array_over(src.rt, tidei_operand_give(&src), &src.lay, "tide_contiguous");
     tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_contiguous");
     tidei_operand_put(&src);
     return made;
@@ -138,9 +139,10 @@ static tide_status check_target(const tidei_layout *dst, const tidei_layout *src
         return tidei_fail(TIDE_E_SHAPE, op, "shape %s does not stretch to the destination's %s",
                           tidei_shape_text(from, sizeof from, src->ndim, src->shape),
                           tidei_shape_text(to, sizeof to, dst->ndim, dst->shape));
-    if (!tidei_can_store(src->dtype, dst->dtype))
-        return tidei_fail(TIDE_E_DTYPE, op, "%s elements are not assigned to %s ones; cast them first",
-                          tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype));
+    const char *lost = tidei_cast_lost(src->dtype, dst->dtype);
+    if (lost)
+        return tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first", tide_dtype_name(src->dtype),
+                          tide_dtype_name(dst->dtype), lost);
     if (tidei_layout_repeats(dst))
         return tidei_fail(TIDE_E_INVALID, op,
                           "the destination repeats elements (it was made by tide_broadcast_to)");
@@ -165,9 +167,10 @@ static tide_status assign(const tidei_operand *dst, const tidei_operand *src, co
 tide_status tide_assign(tide_array *dst, tide_array *src) {
     TIDEI_OPERATION("tide_assign");
     tidei_operand d, o;
-    tide_status s = tidei_operand_get(dst, "tide_assign", &d);
+    tide_status s = tidei_no_nulls("tide_assign", (tide_array *const[]){dst, src}, 2);
+    if (s == TIDE_OK) s = tidei_operand_get(dst, "tide_assign", 1, &d);
     if (s != TIDE_OK) return s;
-    s = tidei_operand_get_of(d.rt, src, "tide_assign", &o);
+    s = tidei_operand_get_of(d.rt, src, "tide_assign", 2, &o);
     if (s == TIDE_OK) {
         s = assign(&d, &o, "tide_assign");
         tidei_operand_put(&o);
@@ -218,7 +221,7 @@ tide_status tide_memset(tide_array *dst, unsigned char value) {
     TIDEI_OPERATION("tide_memset");
     unsigned char element[16];
     tidei_operand d;
-    tide_status s = tidei_operand_get(dst, "tide_memset", &d);
+    tide_status s = tidei_operand_get(dst, "tide_memset", 1, &d);
     if (s != TIDE_OK) return s;
     memset(element, d.lay.dtype == TIDE_BOOL ? value != 0 : value, sizeof element);
     s = fill_bytes(&d, element, "tide_memset");
@@ -230,7 +233,7 @@ tide_status tide_fill(tide_array *dst, tide_arg value) {
     TIDEI_OPERATION("tide_fill");
     unsigned char element[16];
     tidei_operand d;
-    tide_status s = tidei_operand_get(dst, "tide_fill", &d);
+    tide_status s = tidei_operand_get(dst, "tide_fill", 1, &d);
     if (s != TIDE_OK) return s;
     s = tidei_encode(value, d.lay.dtype, "tide_fill", element);
     if (s == TIDE_OK) s = tidei_fill_elements(&d, element, "tide_fill");

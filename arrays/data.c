@@ -13,7 +13,7 @@ tide_data tide_data_host(tide_dtype t, int ndim, const int64_t *shape, const voi
 tide_data tide_data_array(tide_array *a) {
     tidei_operand o;
     tide_data d = {0};
-    if (tidei_operand_get(a, "tide_data_array", &o) != TIDE_OK) return d;
+    if (tidei_operand_get(a, "tide_data_array", 1, &o) != TIDE_OK) return d;
     d.array = a;
     d.dtype = o.lay.dtype;
     d.ndim = o.lay.ndim;

@@ -3,6 +3,7 @@
 ** Kinds are ordered bool < integers < floats < complex; promotion and storing follow that order. Every conversion to a
 ** narrower float rounds once, to nearest even: f64 and 64-bit integers never pass through f32 on their way to f16 or bf16
 ** without a sticky bit (rounding to odd), which makes the second rounding exact. */
+#include <float.h>
 #include <math.h>
 
 #include "arrays/arrays.h"
@@ -85,7 +86,16 @@ tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype
     return TIDE_OK;
 }
 
-bool tidei_can_store(tide_dtype from, tide_dtype to) { return kind_rank(from) <= kind_rank(to); }
+const char *tidei_cast_lost(tide_dtype from, tide_dtype to) {
+    static const char *const lost[4][3] = {{0},
+                                           {"integer to bool", "signed to unsigned"},
+                                           {"float to bool", "float to integer"},
+                                           {"complex to bool", "complex to integer", "complex to float"}};
+    int a = kind_rank(from), b = kind_rank(to);
+    if (a != b) return a < b ? NULL : lost[a][b];
+    bool sign = tidei_dtype_kind(from) == TIDEI_KIND_INT && tidei_dtype_kind(to) == TIDEI_KIND_UINT;
+    return sign ? lost[1][1] : NULL;
+}
 
 /* ---- f16, bf16 ---- */
 
@@ -254,6 +264,32 @@ tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out) {
     case TIDE_ARG_ARRAY: return tidei_fail(TIDE_E_INVALID, op, "an array was given where a number is wanted");
     default: return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of argument", (int)v.kind);
     }
+}
+
+/* ---- beside the range of a type ---- */
+
+static int integer_beyond(bool negative, uint64_t magnitude, tide_dtype t) {
+    bool is_signed = tidei_dtype_kind(t) == TIDEI_KIND_INT;
+    unsigned bits = 8u * tidei_dtype_bytes[t];
+    uint64_t most = UINT64_MAX >> (64 - bits + is_signed);
+    if (negative) return magnitude > (is_signed ? most + 1 : 0) ? -1 : 0;
+    return magnitude > most;
+}
+
+static int float_beyond(double v, tide_dtype t) {
+    double most = t == TIDE_F16 ? 65504 : t == TIDE_BF16 ? 0x1.fep127 : t == TIDE_F32 ? FLT_MAX : DBL_MAX;
+    return isfinite(v) ? (v > most) - (v < -most) : 0;
+}
+
+int tidei_beyond(const tide_arg *v, tide_dtype t) {
+    bool whole = v->kind == TIDE_ARG_BOOL || v->kind == TIDE_ARG_INT || v->kind == TIDE_ARG_UINT;
+    bool negative = v->kind != TIDE_ARG_UINT && v->value.i < 0;
+    if (t == TIDE_BOOL) return 0;
+    if (kind_rank(t) == 1) return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
+    if (whole) return float_beyond(negative ? (double)v->value.i : (double)v->value.u, component(t));
+    if (v->kind == TIDE_ARG_FLOAT) return float_beyond(v->value.f, component(t));
+    int re = float_beyond(v->value.c[0], component(t));
+    return re ? re : float_beyond(v->value.c[1], component(t));
 }
 
 static uint64_t load_integer(const void *p, unsigned size, bool is_signed) {

@@ -5,8 +5,7 @@
 ** the singular values of one that has no more rows than columns, where U and V^H exchange their places and come out row-major.
 ** LU and QR, and tall matrices' singular values, take turned copies, and turn what comes out. */
 #include "arrays/linalg.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -133,7 +132,7 @@ static void check_triangle(tidei_job *j, int how) {
 static int triangle(int how) { return FA_DIAGONAL | (how == TIDE_LOWER ? FA_LOWER : FA_UPPER); }
 
 static void say_not_positive(char *buf, size_t cap, int info) {
-    snprintf(buf, cap, "is not positive definite: its leading minor of order %d is not positive", info);
+    tidei_format(buf, cap, "is not positive definite: its leading minor of order %d is not positive", info);
 }
 
 tide_array *tide_cholesky(tide_array *a, int how) {
@@ -261,7 +260,7 @@ tide_status tide_qr(tide_array *a, int mode, tide_array **q, tide_array **r) {
 /* ---- singular values ---- */
 
 void tidei_say_no_values(char *buf, size_t cap, int info) {
-    snprintf(buf, cap, "has singular values that did not converge (%d)", info);
+    tidei_format(buf, cap, "has singular values that did not converge (%d)", info);
 }
 
 void tidei_job_svd(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u, const tidei_operand *s,
@@ -341,7 +340,7 @@ tide_status tide_svd(tide_array *a, int mode, tide_array **u, tide_array **s, ti
 /* ---- eigenvalues ---- */
 
 static void say_no_eigenvalues(char *buf, size_t cap, int info) {
-    snprintf(buf, cap, "has eigenvalues that did not converge (%d)", info);
+    tidei_format(buf, cap, "has eigenvalues that did not converge (%d)", info);
 }
 
 typedef struct eigh {

@@ -4,10 +4,10 @@
 ** one form, plain or with exponents, chosen from the largest and smallest magnitude. Above 1000 elements only the first and
 ** last three along each axis are shown, and only those leave the device. A 0-d array prints as its element, in full. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
+#include "runtime/text.h"
 
 #define SUMMARY_ABOVE 1000 /* elements */
 #define EDGE          3    /* elements shown at each end of a summarised axis */
@@ -50,16 +50,18 @@ typedef struct digits { /* d[0].d[1]d[2]... * 10^exponent, without trailing zero
     char d[20];
 } digits;
 
-/* The nearest decimal with `n` digits, n <= 17. The locale's point may be any text. */
+/* The nearest decimal with `n` digits, n <= 17. */
 static digits round_digits(double magnitude, int n) {
     char text[40];
     digits out = {0};
-    snprintf(text, sizeof text, "%.*e", n - 1, magnitude);
+    tidei_format(text, sizeof text, "%.*e", n - 1, magnitude);
     const char *p = text;
     for (; *p != 'e'; p++) {
         if (*p >= '0' && *p <= '9') out.d[out.n++] = *p;
     }
-    out.exponent = atoi(p + 1);
+    int64_t exponent = 0;
+    tidei_parse_int(p + 1, -400, 400, &exponent);
+    out.exponent = (int)exponent;
     while (out.n > 1 && out.d[out.n - 1] == '0') out.n--;
     return out;
 }
@@ -75,8 +77,8 @@ static double round_to(double v, tide_dtype t) {
 
 static double digits_value(const digits *d) {
     char text[40];
-    snprintf(text, sizeof text, "%.*se%d", d->n, d->d, d->exponent - d->n + 1);
-    return strtod(text, NULL);
+    tidei_format(text, sizeof text, "%.*se%d", d->n, d->d, d->exponent - d->n + 1);
+    return tidei_parse_double(text, NULL);
 }
 
 /* Decimals of so many digits survive a trip through the type, denormal numbers apart. */
@@ -95,9 +97,9 @@ static digits shortest_digits(double magnitude, tide_dtype t) {
 static int plain_text(double magnitude, tide_dtype t, int places, char *out) {
     digits d = shortest_digits(magnitude, t);
     int n = 0, whole = d.exponent >= 0 ? d.exponent + 1 : 1, after = d.n - 1 - d.exponent;
-    if (after > places) { /* the digits before the point, the locale's point, the digits after it */
+    if (after > places) { /* the digits before the point, the point, the digits after it */
         char text[64];
-        int all = snprintf(text, sizeof text, "%.*f", places, magnitude);
+        int all = tidei_format(text, sizeof text, "%.*f", places, magnitude);
         while (text[n] >= '0' && text[n] <= '9') out[n] = text[n], n++;
         out[n++] = '.';
         memcpy(out + n, text + all - places, (size_t)places);
@@ -196,22 +198,22 @@ static int float_text(const float_form *f, double v, char *out) {
     char text[WORD];
     const char *sign = signbit(v) && !isnan(v) ? "-" : f->plus ? "+" : "";
     if (!isfinite(v)) {
-        snprintf(text, sizeof text, "%s%s", sign, isnan(v) ? "nan" : "inf");
-        return snprintf(out, WORD, "%*s", f->left + f->right + 1, text);
+        tidei_format(text, sizeof text, "%s%s", sign, isnan(v) ? "nan" : "inf");
+        return tidei_format(out, WORD, "%*s", f->left + f->right + 1, text);
     }
     if (f->exponent) {
         digits d = round_digits(fabs(v), f->places + 1); /* further digits than the fewest are true ones too */
-        int n = snprintf(text, sizeof text, "%s%c.%.*s", sign, d.d[0], d.n - 1, d.d + 1);
+        int n = tidei_format(text, sizeof text, "%s%c.%.*s", sign, d.d[0], d.n - 1, d.d + 1);
         for (int zeros = f->places - (d.n - 1); zeros > 0; zeros--) text[n++] = '0';
-        snprintf(text + n, sizeof text - (size_t)n, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exponent_size,
-                 abs(d.exponent));
-        return snprintf(out, WORD, "%*s", f->left + 1 + f->right, text);
+        tidei_format(text + n, sizeof text - (size_t)n, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exponent_size,
+                     abs(d.exponent));
+        return tidei_format(out, WORD, "%*s", f->left + 1 + f->right, text);
     }
-    int n = snprintf(text, sizeof text, "%s", sign);
+    int n = tidei_format(text, sizeof text, "%s", sign);
     plain_text(fabs(v), f->t, PLACES, text + n);
     int point = (int)(strchr(text, '.') - text);
-    return snprintf(out, WORD, "%*s%-*s", f->left - point > 0 ? f->left - point : 0, "", f->right + 1 + point,
-                    text);
+    return tidei_format(out, WORD, "%*s%-*s", f->left - point > 0 ? f->left - point : 0, "", f->right + 1 + point,
+                        text);
 }
 
 /* ---- words ---- */
@@ -223,8 +225,8 @@ typedef struct form {
 } form;
 
 static int integer_text(tide_arg v, char *out) {
-    if (v.kind == TIDE_ARG_UINT) return snprintf(out, WORD, "%llu", (unsigned long long)v.value.u);
-    return snprintf(out, WORD, "%lld", (long long)v.value.i);
+    if (v.kind == TIDE_ARG_UINT) return tidei_format(out, WORD, "%llu", (unsigned long long)v.value.u);
+    return tidei_format(out, WORD, "%lld", (long long)v.value.i);
 }
 
 static form measure(const column *c) {
@@ -246,30 +248,30 @@ static void word_text(const form *f, const column *c, size_t i, char *out) {
     char text[WORD], imaginary[WORD];
     tide_arg v = tidei_decode(c->data + i * c->size, c->t);
     switch (f->kind) {
-    case TIDEI_KIND_BOOL: snprintf(out, WORD, "%5s", v.value.i ? "True" : "False"); break;
+    case TIDEI_KIND_BOOL: tidei_format(out, WORD, "%5s", v.value.i ? "True" : "False"); break;
     case TIDEI_KIND_FLOAT: float_text(&f->re, v.value.f, out); break;
     case TIDEI_KIND_COMPLEX: { /* the j comes before the padding */
         float_text(&f->re, v.value.c[0], text);
         int n = float_text(&f->im, v.value.c[1], imaginary), inked = n;
         while (imaginary[inked - 1] == ' ') inked--;
-        snprintf(out, WORD, "%.*s%.*sj%*s", WORD / 2, text, inked, imaginary, n - inked, "");
+        tidei_format(out, WORD, "%.*s%.*sj%*s", WORD / 2, text, inked, imaginary, n - inked, "");
         break;
     }
-    default: integer_text(v, text); snprintf(out, WORD, "%*.*s", f->width, WORD - 1, text);
+    default: integer_text(v, text); tidei_format(out, WORD, "%*.*s", f->width, WORD - 1, text);
     }
 }
 
 /* A float by itself: "0.1", "1e+16"; inside a complex number without ".0" (point = false). */
 static void lone_float(double v, tide_dtype t, bool point, char *out) {
     double magnitude = fabs(v);
-    int n = snprintf(out, WORD, "%s", signbit(v) && !isnan(v) ? "-" : "");
+    int n = tidei_format(out, WORD, "%s", signbit(v) && !isnan(v) ? "-" : "");
     if (!isfinite(v)) {
-        snprintf(out + n, (size_t)(WORD - n), "%s", isnan(v) ? "nan" : "inf");
+        tidei_format(out + n, (size_t)(WORD - n), "%s", isnan(v) ? "nan" : "inf");
     } else if (magnitude != 0 &&
                (magnitude < 1e-4 || magnitude >= (t == TIDE_F64 ? 1e16 : pow(10, digits_kept(t))))) {
         digits d = shortest_digits(magnitude, t);
-        snprintf(out + n, (size_t)(WORD - n), "%c%s%.*se%c%02d", d.d[0], d.n > 1 ? "." : "", d.n - 1, d.d + 1,
-                 d.exponent < 0 ? '-' : '+', abs(d.exponent));
+        tidei_format(out + n, (size_t)(WORD - n), "%c%s%.*se%c%02d", d.d[0], d.n > 1 ? "." : "", d.n - 1, d.d + 1,
+                     d.exponent < 0 ? '-' : '+', abs(d.exponent));
     } else {
         n += plain_text(magnitude, t, 30, out + n);
         if (out[n - 1] == '.' && point)
@@ -285,15 +287,15 @@ static void lone_text(const column *c, char *out) {
     tide_arg v = tidei_decode(c->data, c->t);
     tide_dtype part = c->t == TIDE_C64 ? TIDE_F32 : TIDE_F64;
     switch (v.kind) {
-    case TIDE_ARG_BOOL: snprintf(out, WORD, "%s", v.value.i ? "True" : "False"); break;
+    case TIDE_ARG_BOOL: tidei_format(out, WORD, "%s", v.value.i ? "True" : "False"); break;
     case TIDE_ARG_FLOAT: lone_float(v.value.f, c->t, true, out); break;
     case TIDE_ARG_COMPLEX:
         lone_float(v.value.c[0], part, false, re);
         lone_float(v.value.c[1], part, false, im);
         if (v.value.c[0] == 0 && !signbit(v.value.c[0]))
-            snprintf(out, WORD, "%.*sj", WORD / 2, im);
+            tidei_format(out, WORD, "%.*sj", WORD / 2, im);
         else
-            snprintf(out, WORD, "(%.*s%s%.*sj)", WORD / 3, re, im[0] == '-' ? "" : "+", WORD / 3, im);
+            tidei_format(out, WORD, "(%.*s%s%.*sj)", WORD / 3, re, im[0] == '-' ? "" : "+", WORD / 3, im);
         break;
     default: integer_text(v, out);
     }
@@ -317,7 +319,7 @@ static void draw_row(picture *p, size_t *next) {
     char word[WORD];
     for (int64_t i = 0; i < p->shown[axis] + gap; i++) {
         if (gap && i == EDGE)
-            snprintf(word, sizeof word, "...");
+            tidei_format(word, sizeof word, "...");
         else
             word_text(&p->form, &p->column, (*next)++, word);
         int n = (int)strlen(word);
@@ -401,14 +403,14 @@ static tide_status draw_operand(const tidei_operand *o, picture *p, const char *
         p->shown[i] = summary && p->shape[i] > 2 * EDGE ? 2 * EDGE : p->shape[i];
         if (summary) n = (i ? n : 1) * (size_t)p->shown[i];
     }
-    void *data = tidei_host_alloc(o->rt, n * size + 1);
+    void *data = tidei_scratch_host(o->rt, n * size + 1);
     if (!data) return tidei_fail_host_memory(op, n * size + 1);
     tide_status s = summary ? read_corners(o, p, data, op) : tidei_operand_read(o, data, op);
     if (s == TIDE_OK) {
         p->column = (column){.data = data, .n = n, .size = size, .t = o->lay.dtype};
         draw_all(p);
     }
-    tidei_host_free(o->rt, data);
+    tidei_scratch_host_free(o->rt, data);
     return s;
 }
 
@@ -416,7 +418,7 @@ size_t tide_format(tide_array *a, char *buf, size_t cap) {
     TIDEI_OPERATION("tide_format");
     tidei_operand o;
     picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
-    if (tidei_operand_get(a, "tide_format", &o) != TIDE_OK) return 0;
+    if (tidei_operand_get(a, "tide_format", 1, &o) != TIDE_OK) return 0;
     tide_status s = draw_operand(&o, &p, "tide_format");
     tidei_operand_put(&o);
     return s == TIDE_OK ? p.out.len : 0;

@@ -23,7 +23,7 @@ tide_array *tide_empty_in(tide_runtime *ref, tide_memory kind, tide_dtype t, int
 tide_array *tide_to_memory(tide_array *a, tide_memory kind) {
     TIDEI_OPERATION("tide_to_memory");
     tidei_operand src;
-    if (tidei_operand_get(a, "tide_to_memory", &src) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_to_memory", 1, &src) != TIDE_OK) return NULL;
     tide_array *made = tidei_copy_in(&src, kind, src.lay.dtype, "tide_to_memory");
     tidei_operand_put(&src);
     return made;
@@ -31,7 +31,7 @@ tide_array *tide_to_memory(tide_array *a, tide_memory kind) {
 
 tide_memory tide_array_memory(tide_array *a) {
     tidei_operand o;
-    if (tidei_operand_get(a, "tide_array_memory", &o) != TIDE_OK) return -1;
+    if (tidei_operand_get(a, "tide_array_memory", 1, &o) != TIDE_OK) return -1;
     tide_memory kind = tidei_operand_kind(&o);
     tidei_operand_put(&o);
     return kind;
@@ -39,7 +39,7 @@ tide_memory tide_array_memory(tide_array *a) {
 
 int tide_array_device(tide_array *a) {
     tidei_operand o;
-    if (tidei_operand_get(a, "tide_array_device", &o) != TIDE_OK) return -1;
+    if (tidei_operand_get(a, "tide_array_device", 1, &o) != TIDE_OK) return -1;
     int number = tidei_dev_number(o.st->dev);
     tidei_operand_put(&o);
     return number;
@@ -117,23 +117,37 @@ static void show(const host_use *u, tide_host_view *v) {
     v->reserved[0] = (uintptr_t)u->lent.ref;
 }
 
+static void undo_view(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
+    (void)t, (void)of;
+    tidei_storage_unpin(((host_use *)u)->o.st);
+    tidei_host_free(rt, u);
+}
+
 /* Takes the operand over on success. */
-static tide_status open_view(const tidei_operand *o, unsigned mode, tide_host_view *view) {
+static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *view) {
     static const char op[] = "tide_host_begin";
     tidei_dev *d = o->st->dev;
     if (!reachable(o))
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
                           "the array is in device memory, which the host does not reach: " REMEDIES);
+    if (mode & TIDEI_WRITE && tidei_layout_repeats(&o->lay))
+        return tidei_fail(TIDE_E_INVALID, op, "the array is " TIDEI_STRETCHED);
     host_use *u = tidei_host_alloc(o->rt, sizeof *u);
     if (!u) return tidei_fail_host_memory(op, sizeof *u);
     u->o = *o;
     u->range = range_of(o, mode);
     tidei_storage_pin(o->st);
+    tidei_hold(o->t, undo_view, u, 0);
     tide_status status = wait_here(o, mode, true, op);
+    tidei_let(o->t, u);
     if (status == TIDE_OK) status = begins(d, &u->range, op);
     if (status == TIDE_OK) {
         status = tidei_lend(o->rt, TIDEI_REF_VIEW, &u->lent, let_go, op);
-        if (status == TIDE_OK) return show(u, view), TIDE_OK;
+        if (status == TIDE_OK) {
+            tidei_operand_keep(o);
+            u->o.t = NULL;
+            return show(u, view), TIDE_OK;
+        }
         ends(d, &u->range, op);
     }
     tidei_storage_unpin(o->st);
@@ -148,7 +162,7 @@ tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
     if (!mode || mode & ~(TIDE_READ | TIDE_WRITE))
         return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "mode %d is none of TIDE_READ, TIDE_WRITE, or both",
                           mode);
-    tide_status s = tidei_operand_get(a, "tide_host_begin", &o);
+    tide_status s = tidei_operand_get(a, "tide_host_begin", 1, &o);
     if (s != TIDE_OK) return s;
     s = open_view(&o, (unsigned)mode, view);
     if (s != TIDE_OK) tidei_operand_put(&o);
@@ -229,7 +243,7 @@ tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out) {
     unsigned char element[16];
     tidei_operand o;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_get", "out is NULL");
-    tide_status s = tidei_operand_get(a, "tide_get", &o);
+    tide_status s = tidei_operand_get(a, "tide_get", 1, &o);
     if (s != TIDE_OK) return s;
     s = pick(&o, index, "tide_get");
     if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_READ, "tide_get");
@@ -242,7 +256,7 @@ tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value) {
     TIDEI_OPERATION("tide_set");
     unsigned char element[16];
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_set", &o);
+    tide_status s = tidei_operand_get(a, "tide_set", 1, &o);
     if (s != TIDE_OK) return s;
     s = pick(&o, index, "tide_set");
     if (s == TIDE_OK) s = tidei_encode(value, o.lay.dtype, "tide_set", element);
@@ -296,7 +310,7 @@ tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where
     if (where != TIDE_TO_DEVICE && where != TIDE_TO_HOST)
         return tidei_fail(TIDE_E_INVALID, "tide_prefetch", "where is %d; wanted: TIDE_TO_DEVICE or TIDE_TO_HOST",
                           where);
-    tide_status s = tidei_operand_get(a, "tide_prefetch", &o);
+    tide_status s = tidei_operand_get(a, "tide_prefetch", 1, &o);
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_prefetch", &use);
     if (s == TIDE_OK) s = prefetch(&o, &use, where == TIDE_TO_HOST);
@@ -313,7 +327,7 @@ tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice)
     tidei_use use;
     if (advice < TIDE_ADVISE_NONE || advice > TIDE_ADVISE_HOST)
         return tidei_fail(TIDE_E_INVALID, "tide_advise", "%d is none of TIDE_ADVISE_*", advice);
-    tide_status s = tidei_operand_get(a, "tide_advise", &o);
+    tide_status s = tidei_operand_get(a, "tide_advise", 1, &o);
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_advise", &use);
     if (s == TIDE_OK && use.bytes) {

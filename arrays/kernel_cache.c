@@ -1,17 +1,20 @@
 /* kernel_cache.c: compiled kernels on disk.
 **
 ** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key, which only finds it: the
-** stored key is compared, so a collision is a miss. The image's XXH3-64 is checked. Entries are written to a file of another
-** name and renamed, so no lock is needed between threads or processes, and a killed writer leaves nothing but its own file.
+** stored key is compared, so a collision is a miss. The image's XXH3-64 is checked. Entries are
+** written as drafts (runtime/draft.h), so no lock is needed between threads or processes, and what a
+** killed writer leaves is removed.
 ** What must stay true: code is run only from files that nobody but this user could have written. The folder must be the
 ** user's own and writable by none else, else the cache is off; and so must each entry, else it is removed. Any failure is
 ** silent: a kernel is then compiled. */
 #include "arrays/kernel_cache.h"
+#include "runtime/draft.h"
+#include "runtime/files.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,11 +24,10 @@
 #define NAME_BYTES         64               /* room for a file's name */
 #define ENTRY_MAX          (64 * TIDEI_MIB) /* a file beyond this is not ours */
 #define TOUCH_AFTER        (24 * 60 * 60)   /* seconds; an entry in use is marked so at most this often */
-#define ABANDONED          (60 * 60)        /* seconds; an unfinished file this old has lost its writer */
 #define KEEP_OF_BOUND(max) ((max) / 4 * 3)  /* pruning goes this far, so that not every new entry prunes */
 #define RECOUNT(max)       ((max) / 16) /* bytes added after which the folder is counted again, for others add too */
 
-static const char suffix[] = ".kernel", part_suffix[] = ".part";
+static const char suffix[] = ".kernel";
 
 typedef struct header { /* host byte order: the folder serves one machine */
     char magic[8];
@@ -39,7 +41,6 @@ static const char magic[8] = "TIDEKRN";
 
 struct tidei_kernel_cache {
     tidei_runtime *rt;
-    atomic_uint parts;    /* unfinished files so far, for their names */
     pthread_mutex_t lock; /* what follows */
     bool looked;          /* at the folder */
     int folder;           /* -1: the cache is off */
@@ -52,7 +53,7 @@ struct tidei_kernel_cache {
 /* Makes the folder and its missing parents, each for this user alone. */
 static bool make_folders(const char *path) {
     char p[sizeof((tidei_settings *)0)->cache_dir];
-    if (snprintf(p, sizeof p, "%s", path) >= (int)sizeof p) return false;
+    if (tidei_format(p, sizeof p, "%s", path) >= (int)sizeof p) return false;
     for (char *at = strchr(p + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = 0;
         if (mkdir(p, 0700) && errno != EEXIST) return false;
@@ -65,31 +66,40 @@ static bool ours_alone(const struct stat *st) {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* The folder, open; -1 with the reason logged if it cannot be had, or must not be trusted. */
-static int open_folder(tidei_runtime *rt) {
-    const char *path = rt->set.cache_dir;
+/* The folder, open; -1 if it cannot be had (*error: why), or must not be trusted (*error: 0). */
+static int open_folder(const char *path, int *error) {
     struct stat st;
-    if (!rt->set.cache || !*path || rt->set.cache_max == 0) return -1;
-    int fd = make_folders(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &st)) {
-        tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s; the cache is off", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        return -1;
-    }
-    if (ours_alone(&st)) return fd;
-    tidei_log(rt, TIDE_LOG_WARNING, "kernel cache: others can write to %s; the cache is off", path);
-    close(fd);
+    int fd = make_folders(path) ? tidei_file_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0) : -1;
+    bool there = fd >= 0 && fstat(fd, &st) == 0;
+    *error = there ? 0 : errno;
+    if (there && ours_alone(&st)) return fd;
+    if (fd >= 0) tidei_file_close(fd);
     return -1;
 }
 
+/* The folder that the environment named is a bad value there; another one is of little interest,
+** unless it cannot be trusted. */
+static void tell_off(tidei_runtime *rt, int error) {
+    const char *path = rt->set.cache_dir, *named = secure_getenv("TIDE_CACHE_DIR");
+    const char *why = error ? tidei_errno_text(error) : "others can write to it";
+    if (!rt->set.cache_dir_given && named && !strcmp(named, path))
+        tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
+    else
+        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING, "kernel cache: %s: %s; the cache is off", path,
+                  why);
+}
+
 static int folder_of(tidei_kernel_cache *c) {
+    TIDEI_UNCANCELLED;
+    const tidei_settings *set = &c->rt->set;
+    int error = 0;
     pthread_mutex_lock(&c->lock);
-    if (!c->looked) {
-        c->looked = true;
-        c->folder = open_folder(c->rt);
-    }
+    bool looks = !c->looked && set->cache && *set->cache_dir && set->cache_max != 0;
+    c->looked = true;
+    if (looks) c->folder = open_folder(set->cache_dir, &error);
     int fd = c->folder;
     pthread_mutex_unlock(&c->lock);
+    if (looks && fd < 0) tell_off(c->rt, error);
     return fd;
 }
 
@@ -105,15 +115,15 @@ tidei_kernel_cache *tidei_kernel_cache_open(tidei_runtime *rt) {
 
 void tidei_kernel_cache_close(tidei_kernel_cache *c) {
     if (!c) return;
-    if (c->folder >= 0) close(c->folder);
+    if (c->folder >= 0) tidei_file_close(c->folder);
     pthread_mutex_destroy(&c->lock);
     tidei_host_free(c->rt, c);
 }
 
 static void entry_name(char name[NAME_BYTES], const char *key, size_t key_bytes) {
     XXH128_hash_t h = XXH3_128bits(key, key_bytes);
-    snprintf(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h.high64, (unsigned long long)h.low64,
-             suffix);
+    tidei_format(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h.high64, (unsigned long long)h.low64,
+                 suffix);
 }
 
 /* ---- reading ---- */
@@ -125,16 +135,8 @@ typedef enum verdict {
 } verdict; /* UNREAD: it may be whole, but could not be had this time */
 
 static verdict read_all(int fd, void *to, size_t bytes) {
-    char *p = to;
-    while (bytes) {
-        ssize_t n = read(fd, p, bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return UNREAD;
-        if (n == 0) return DAMAGED;
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return WHOLE;
+    ssize_t n = tidei_file_read(fd, to, bytes, -1);
+    return n < 0 ? UNREAD : (size_t)n < bytes ? DAMAGED : WHOLE;
 }
 
 static verdict read_key(int fd, const char *key, size_t key_bytes) {
@@ -175,19 +177,20 @@ static verdict read_entry(int fd, const char *key, size_t key_bytes, struct stat
 
 bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_bytes, void **image,
                              size_t *bytes) {
+    TIDEI_UNCANCELLED;
     char name[NAME_BYTES];
     struct stat st;
     int folder = folder_of(c);
     if (folder < 0) return false;
     entry_name(name, key, key_bytes);
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = tidei_file_open(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0) return false;
     verdict v = read_entry(fd, key, key_bytes, &st, image, bytes);
     int reason = errno;
     if (v == WHOLE && time(NULL) - st.st_mtime > TOUCH_AFTER) futimens(fd, NULL);
-    close(fd);
+    tidei_file_close(fd);
     if (v == UNREAD)
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s cannot be read: %s", name, strerror(reason));
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s cannot be read: %s", name, tidei_errno_text(reason));
     if (v == DAMAGED) {
         tidei_log(c->rt, TIDE_LOG_DEBUG,
                   "kernel cache: %s is damaged, of another kernel, or open to others; removed", name);
@@ -197,6 +200,7 @@ bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_
 }
 
 void tidei_kernel_cache_forget(tidei_kernel_cache *c, const char *key, size_t key_bytes) {
+    TIDEI_UNCANCELLED;
     char name[NAME_BYTES];
     int folder = folder_of(c);
     if (folder < 0) return;
@@ -212,47 +216,32 @@ typedef struct entry {
     struct timespec used;
 } entry;
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n > m && strcmp(name + n - m, end) == 0;
-}
-
 /* The cache's own files by their form: anything else in the folder is somebody else's, and stays. */
-static bool is_ours(const char *name, const char *end) {
-    return strlen(name) < NAME_BYTES && ends_with(name, end) && strspn(name, "0123456789abcdef") == 32;
+static bool is_ours(const char *name) {
+    size_t n = strspn(name, "0123456789abcdef");
+    return n == 32 && strcmp(name + n, suffix) == 0;
 }
 
-/* All entries; the caller frees. Unfinished files whose writer must be gone are removed on the way. */
-static entry *list_entries(int folder, size_t *count) {
-    entry *list = NULL;
-    size_t n = 0, room = 0;
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0) close(fd);
-        return NULL;
+typedef struct entries {
+    int folder;
+    entry *at;
+    size_t n, room;
+} entries;
+
+static bool list_entry(void *list, const char *name) {
+    entries *x = list;
+    struct stat st;
+    if (!is_ours(name) || fstatat(x->folder, name, &st, AT_SYMLINK_NOFOLLOW)) return true;
+    if (x->n == x->room) {
+        entry *more = realloc(x->at, (x->room = x->room ? x->room * 2 : 256) * sizeof *more);
+        if (!more) return false;
+        x->at = more;
     }
-    for (struct dirent *e; (e = readdir(dir));) {
-        struct stat st;
-        bool part = is_ours(e->d_name, part_suffix);
-        if ((!part && !is_ours(e->d_name, suffix)) || fstatat(folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-            continue;
-        if (part) {
-            if (time(NULL) - st.st_mtime > ABANDONED) unlinkat(folder, e->d_name, 0);
-            continue;
-        }
-        if (n == room) {
-            entry *more = realloc(list, (room = room ? room * 2 : 256) * sizeof *list);
-            if (!more) break;
-            list = more;
-        }
-        snprintf(list[n].name, NAME_BYTES, "%.*s", NAME_BYTES - 1, e->d_name);
-        list[n].bytes = (size_t)st.st_size;
-        list[n++].used = st.st_mtim;
-    }
-    closedir(dir);
-    *count = n;
-    return list;
+    entry *e = &x->at[x->n++];
+    tidei_format(e->name, NAME_BYTES, "%s", name);
+    e->bytes = (size_t)st.st_size;
+    e->used = st.st_mtim;
+    return true;
 }
 
 static int by_age(const void *x, const void *y) {
@@ -264,17 +253,19 @@ static int by_age(const void *x, const void *y) {
 
 /* Counts the folder, and where it is beyond its bound removes what was used longest ago. Returns what it holds then. */
 static size_t count_and_prune(tidei_kernel_cache *c, int folder) {
-    size_t n = 0, total = 0, max = c->rt->set.cache_max;
-    entry *list = list_entries(folder, &n);
-    for (size_t i = 0; i < n; i++) total += list[i].bytes;
+    size_t total = 0, max = c->rt->set.cache_max;
+    entries x = {.folder = folder};
+    tidei_drafts_sweep(folder);
+    tidei_folder_each(folder, list_entry, &x);
+    for (size_t i = 0; i < x.n; i++) total += x.at[i].bytes;
     if (total > max) {
         size_t before = total;
-        qsort(list, n, sizeof *list, by_age);
-        for (size_t i = 0; i < n && total > KEEP_OF_BOUND(max); i++)
-            if (unlinkat(folder, list[i].name, 0) == 0) total -= list[i].bytes;
+        qsort(x.at, x.n, sizeof *x.at, by_age);
+        for (size_t i = 0; i < x.n && total > KEEP_OF_BOUND(max); i++)
+            if (unlinkat(folder, x.at[i].name, 0) == 0) total -= x.at[i].bytes;
         tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: pruned from %zu to %zu bytes", before, total);
     }
-    free(list);
+    free(x.at);
     return total;
 }
 
@@ -294,21 +285,11 @@ static void note_new(tidei_kernel_cache *c, int folder, size_t bytes) {
 
 /* ---- writing ---- */
 
-static bool write_all(int fd, const void *from, size_t bytes) {
-    const char *p = from;
-    while (bytes) {
-        ssize_t n = write(fd, p, bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
 void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_bytes, const void *image,
                              size_t bytes) {
-    char name[NAME_BYTES], part[2 * NAME_BYTES];
+    TIDEI_UNCANCELLED;
+    char name[NAME_BYTES];
+    tidei_draft d;
     header h = {.version = VERSION, .key_bytes = key_bytes, .image_bytes = bytes};
     size_t total = sizeof h + key_bytes + bytes;
     int folder = folder_of(c);
@@ -316,18 +297,15 @@ void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_
     memcpy(h.magic, magic, sizeof magic);
     h.checksum = XXH3_64bits(image, bytes);
     entry_name(name, key, key_bytes);
-    snprintf(part, sizeof part, "%.32s-%lx-%x%s", name, (unsigned long)getpid(), atomic_fetch_add(&c->parts, 1),
-             part_suffix);
-    int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", part, strerror(errno));
+    if (!tidei_draft_open(folder, 0600, &d)) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", name, tidei_errno_text(errno));
         return;
     }
-    bool whole = write_all(fd, &h, sizeof h) && write_all(fd, key, key_bytes) && write_all(fd, image, bytes);
-    if (close(fd)) whole = false;
-    if (!whole || renameat(folder, part, folder, name)) {
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", name, strerror(errno));
-        unlinkat(folder, part, 0);
+    bool whole = tidei_file_write(d.fd, &h, sizeof h, NULL) && tidei_file_write(d.fd, key, key_bytes, NULL) &&
+                 tidei_file_write(d.fd, image, bytes, NULL);
+    if (!whole) tidei_draft_drop(&d);
+    if (!whole || !tidei_draft_keep(&d, name)) {
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", name, tidei_errno_text(errno));
         return;
     }
     note_new(c, folder, total);

@@ -8,8 +8,9 @@
 #include "arrays/arrays.h"
 #include "arrays/kernel_cache.h"
 #include "runtime/device/cuda/nvrtc.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -23,6 +24,11 @@ typedef struct kernel {
     tidei_dkernel *k; /* NULL while it is being built */
     const char *name; /* both lie behind this */
     const char *source;
+    /* of who builds it */
+    tidei_dkernel *made;
+    char *key;
+    void *image; /* from the disk, or from the compiler in an earlier attempt */
+    size_t image_bytes;
 } kernel;
 
 /* A kernel of a text that never moves nor changes; once in the list, neither does this. */
@@ -69,38 +75,39 @@ static kernel *new_kernel(const kernel *like) {
 /* All that decides what the compiler makes of the text. The text of the key is part of the entry on disk. */
 static char *make_key(const kernel *e, size_t *bytes) {
     const tidei_device_info *info = &e->d->d->info;
-    char *key;
-    int n =
-        asprintf(&key, "tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s", tide_version(),
-                 tidei_nvrtc_version(), info->sm_major, info->sm_minor, tidei_nvrtc_options(), e->name, e->source);
-    if (n < 0) return NULL;
-    *bytes = (size_t)n;
+    char *key = tidei_format_new("tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s", tide_version(),
+                                 tidei_nvrtc_version(), info->sm_major, info->sm_minor, tidei_nvrtc_options(),
+                                 e->name, e->source);
+    if (key) *bytes = strlen(key);
     return key;
 }
 
 typedef struct building {
     kernel *e;
-    void *image; /* from the disk, or from the compiler in an earlier attempt */
-    size_t image_bytes;
     bool compiled;
-    tidei_dkernel *k;
 } building;
 
 static tide_status attempt(void *arg, unsigned flags) {
     building *b = arg;
-    tidei_device *d = b->e->d->d;
-    tidei_kernel_text t = {
-        .name = b->e->name, .source = b->e->source, .image = b->image, .image_bytes = b->image_bytes};
+    kernel *e = b->e;
+    tidei_device *d = e->d->d;
+    tidei_kernel_text t = {.name = e->name, .source = e->source, .image = e->image, .image_bytes = e->image_bytes};
     void *made = NULL;
     size_t bytes = 0;
     (void)flags;
-    tide_status s = d->ops->kernel_new(d, &t, &b->k, &made, &bytes);
-    if (!b->image) {
-        b->image = made;
-        b->image_bytes = bytes;
+    tide_status s = d->ops->kernel_new(d, &t, &e->made, &made, &bytes);
+    if (!e->image) {
+        e->image = made;
+        e->image_bytes = bytes;
         b->compiled = made != NULL || s == TIDE_OK;
     }
     return s;
+}
+
+static void drop_image(kernel *e) {
+    free(e->image);
+    e->image = NULL;
+    e->image_bytes = 0;
 }
 
 static tide_status compile_and_load(building *b, const char *op) {
@@ -119,32 +126,28 @@ static tide_status compile_and_load(building *b, const char *op) {
 static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, size_t key_bytes, const char *op,
                       tide_status *s) {
     tidei_runtime *rt = b->e->d->rt;
-    if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->image, &b->image_bytes)) return false;
+    if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->e->image, &b->e->image_bytes)) return false;
     *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
     if (*s != TIDE_E_DEVICE) return true;
     /* The driver does not take it: made for another one, perhaps. */
     tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s does not load: %s", b->e->name, tide_last_error()->message);
     tidei_kernel_cache_forget(cache, key, key_bytes);
-    free(b->image);
-    b->image = NULL;
+    drop_image(b->e);
     return false;
 }
 
-static tide_status build(tidei_kernels *ks, kernel *e, const char *op, tidei_dkernel **out) {
+static tide_status build(tidei_kernels *ks, kernel *e, const char *op) {
     building b = {.e = e};
     size_t key_bytes = 0;
     tide_status s = TIDE_OK;
-    char *key = make_key(e, &key_bytes); /* none: no disk, this time */
-    if (!load_kept(&b, ks->cache, key, key_bytes, op, &s)) {
+    e->key = make_key(e, &key_bytes); /* none: no disk, this time */
+    if (!load_kept(&b, ks->cache, e->key, key_bytes, op, &s)) {
         s = compile_and_load(&b, op);
-        if (b.compiled && b.image && key)
-            tidei_kernel_cache_keep(ks->cache, key, key_bytes, b.image, b.image_bytes);
+        if (b.compiled && e->image && e->key)
+            tidei_kernel_cache_keep(ks->cache, e->key, key_bytes, e->image, e->image_bytes);
     }
-    free(b.image);
-    free(key);
     if (s == TIDE_OK) {
-        *out = b.k;
         atomic_fetch_add(&e->d->rt->kernels, 1);
     } else if (s == TIDE_E_LOST) {
         s = tidei_lost(e->d, op);
@@ -163,28 +166,41 @@ struct waiter {
 static void wait_for_a_build(void *arg) {
     struct waiter *w = arg;
     pthread_mutex_lock(&w->ks->lock);
-    while (w->ks->rounds == w->seen) pthread_cond_wait(&w->ks->built, &w->ks->lock);
+    while (w->ks->rounds == w->seen) tidei_cond_wait(&w->ks->built, &w->ks->lock);
     pthread_mutex_unlock(&w->ks->lock);
 }
 
-/* Builds `e`, which is in the table without its kernel; takes it out again if that fails. */
-static tide_status build_in_table(tidei_kernels *ks, kernel *e, const char *op, tidei_dkernel **out) {
-    tidei_dkernel *k = NULL;
-    tide_status s = build(ks, e, op, &k);
+/* An entry that has got its kernel is there for all; one that has not goes. Who waits for it looks again. */
+static void end_build(tidei_kernels *ks, kernel *e) {
+    bool there = e->made != NULL;
+    drop_image(e);
+    free(e->key);
     pthread_mutex_lock(&ks->lock);
-    if (s != TIDE_OK) {
+    if (!there) {
         kernel **p = &ks->buckets[e->hash % BUCKETS];
         while (*p != e) p = &(*p)->next;
         *p = e->next;
     }
-    e->k = k;
+    e->k = e->made;
     ks->rounds++;
     pthread_cond_broadcast(&ks->built);
     pthread_mutex_unlock(&ks->lock);
-    if (s == TIDE_OK)
-        *out = k;
-    else
-        tidei_host_free(e->d->rt, e);
+    if (!there) tidei_host_free(e->d->rt, e);
+}
+
+static void undo_build(tidei_runtime *rt, tidei_thread *t, void *e, uintptr_t of) {
+    (void)t, (void)of;
+    end_build(tidei_arrays_of(rt)->kernels, e);
+}
+
+/* Builds `e`, which is in the table without its kernel. */
+static tide_status build_in_table(tidei_kernels *ks, kernel *e, const char *op, tidei_dkernel **out) {
+    tidei_thread *t = tidei_thread_get(e->d->rt);
+    tidei_hold(t, undo_build, e, 0);
+    tide_status s = build(ks, e, op);
+    tidei_let(t, e);
+    *out = e->made;
+    end_build(ks, e);
     return s;
 }
 
@@ -242,11 +258,11 @@ static tide_status get_wanted(tidei_dev *d, const char *name, const char *source
                               tidei_dkernel **out) {
     static const char line[] = "#define TIDE_WANTS_%s 1\n%s";
     size_t bytes = sizeof line + strlen(name) + strlen(source);
-    char *text = tidei_host_take(d->rt, bytes);
+    char *text = tidei_scratch_host(d->rt, bytes);
     if (!text) return tidei_fail_host_memory(op, bytes);
-    snprintf(text, bytes, line, name, source);
+    tidei_format(text, bytes, line, name, source);
     tide_status s = tidei_kernel_get(d, name, text, op, out);
-    tidei_host_free(d->rt, text);
+    tidei_scratch_host_free(d->rt, text);
     return s;
 }
 

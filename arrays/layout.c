@@ -3,9 +3,9 @@
 ** What must stay true: the elements of every layout, times their size, fit into int64_t, stretched (stride 0) dimensions
 ** counted in full; so no later product of dimensions overflows. Dimensions of zero are legal and make everything empty. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "arrays/arrays.h"
+#include "runtime/text.h"
 
 #define SHAPE_TEXT 192 /* bytes: eight dimensions of 19 digits, with punctuation */
 
@@ -28,6 +28,11 @@ tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, cons
                               tidei_shape_text(text, sizeof text, ndim, shape), tide_dtype_name(t));
     }
     return TIDE_OK;
+}
+
+tide_status tidei_view_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op) {
+    tide_status s = tidei_shape_check(t, ndim, shape, op);
+    return s == TIDE_E_NOMEM ? tidei_fail(TIDE_E_SHAPE, op, "%s", tide_last_error()->message) : s;
 }
 
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides) {
@@ -134,11 +139,11 @@ const char *tidei_shape_text(char *buf, size_t cap, int ndim, const int64_t *sha
     if (cap == 0) return buf;
     buf[0] = 0;
     for (int i = 0; i <= ndim && at < cap; i++) {
-        int n = i < ndim ? snprintf(buf + at, cap - at, "%s%" PRId64, i ? ", " : "(", shape[i])
-                         : snprintf(buf + at, cap - at, "%s",
-                                    ndim == 0   ? "()"
-                                    : ndim == 1 ? ",)"
-                                                : ")");
+        int n = i < ndim ? tidei_format(buf + at, cap - at, "%s%" PRId64, i ? ", " : "(", shape[i])
+                         : tidei_format(buf + at, cap - at, "%s",
+                                        ndim == 0   ? "()"
+                                        : ndim == 1 ? ",)"
+                                                    : ")");
         at += (size_t)(n > 0 ? n : 0);
     }
     return buf;

@@ -1,8 +1,8 @@
 /* linalg.c: the steps that all functions of linear algebra are made of (linalg.h). */
 #include "arrays/linalg.h"
+#include "runtime/text.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 _Static_assert(TIDE_F64 == TIDE_F32 + 1 && TIDE_C64 == TIDE_F32 + 2 && TIDE_C128 == TIDE_F32 + 3,
                "the order of a kernel's forms");
@@ -47,7 +47,7 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
     j->op = op;
     j->nheld = j->nmade = 0;
     j->wide = j->real = TIDE_F32;
-    j->status = tidei_operand_get(first, op, &j->held[0]);
+    j->status = tidei_operand_get(first, op, 1, &j->held[0]);
     if (!goes_on(j)) return;
     j->nheld = 1;
     j->rt = j->held[0].rt;
@@ -57,10 +57,10 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
     if (goes_on(j)) describe(j, &j->held[0], a, NULL);
 }
 
-void tidei_job_input(tidei_job *j, tide_array *a, tidei_input *x, bool *vector) {
+void tidei_job_input(tidei_job *j, tide_array *a, tidei_place place, tidei_input *x, bool *vector) {
     if (!goes_on(j)) return;
     tidei_operand *o = room_for(j);
-    j->status = tidei_operand_get_of(j->rt, a, j->op, o);
+    j->status = tidei_operand_get_of(j->rt, a, j->op, place, o);
     if (!goes_on(j)) return;
     j->nheld++;
     describe(j, o, x, vector);
@@ -359,11 +359,11 @@ static void name_matrix(char *buf, size_t cap, const tidei_batch *b, int64_t w) 
     char text[192];
     for (int i = b->ndim; i-- > 0; w /= b->shape[i]) index[i] = w % b->shape[i];
     if (b->ndim == 0)
-        snprintf(buf, cap, "the matrix");
+        tidei_format(buf, cap, "the matrix");
     else if (b->ndim == 1)
-        snprintf(buf, cap, "matrix %" PRId64 " of the batch", index[0]);
+        tidei_format(buf, cap, "matrix %" PRId64 " of the batch", index[0]);
     else
-        snprintf(buf, cap, "matrix %s of the batch", tidei_shape_text(text, sizeof text, b->ndim, index));
+        tidei_format(buf, cap, "matrix %s of the batch", tidei_shape_text(text, sizeof text, b->ndim, index));
 }
 
 static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_batch *b, tide_status failure,
@@ -375,7 +375,7 @@ static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_b
         if (!info && !unfit) continue;
         name_matrix(name, sizeof name, b, w);
         if (unfit)
-            snprintf(what, sizeof what, "has elements that are not finite");
+            tidei_format(what, sizeof what, "has elements that are not finite");
         else
             say(what, sizeof what, info);
         return tidei_fail(failure, j->op, "%s %s", name, what);
@@ -387,8 +387,8 @@ void tidei_job_check(tidei_job *j, const tidei_operand *marks, const tidei_batch
                      void (*say)(char *buf, size_t cap, int info)) {
     if (!goes_on(j) || !b->count) return;
     size_t bytes = (size_t)elements(marks) * sizeof(int32_t);
-    int32_t *read = tidei_host_take(j->rt, bytes);
+    int32_t *read = tidei_scratch_host(j->rt, bytes);
     j->status = read ? tidei_operand_read(marks, read, j->op) : tidei_fail_host_memory(j->op, bytes);
     if (goes_on(j)) j->status = judge(j, read, b, failure, say);
-    tidei_host_free(j->rt, read);
+    tidei_scratch_host_free(j->rt, read);
 }

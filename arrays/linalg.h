@@ -48,8 +48,9 @@ void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_inpu
 tide_status tidei_job_end(tidei_job *j);
 /* Writes result `number` to *to, where it is one and the job ended well. */
 void tidei_job_give(const tidei_job *j, tide_array **to, int number);
-/* One more operand; `vector` says whether it had one axis and so became a column. */
-void tidei_job_input(tidei_job *j, tide_array *a, tidei_input *x, bool *vector);
+/* One more operand, at that place in the call; `vector` says whether it had one axis and so became
+** a column. */
+void tidei_job_input(tidei_job *j, tide_array *a, tidei_place place, tidei_input *x, bool *vector);
 /* Widens what is computed in by another input's type. TIDE_E_DTYPE for f16 and bf16. */
 void tidei_job_types(tidei_job *j, tide_dtype t);
 void tidei_job_square(tidei_job *j, const tidei_input *a); /* TIDE_E_SHAPE where it is not */

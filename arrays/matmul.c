@@ -289,10 +289,6 @@ static tide_status compute(const plan *p, const tidei_operand *a, const tidei_op
 static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
     plan p;
     tidei_operand c;
-    if (a->rt != b->rt) {
-        tidei_fail(TIDE_E_INVALID, op, "the operands belong to different runtimes");
-        return NULL;
-    }
     if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK) return NULL;
     tidei_dev *d = tidei_stream_here(a->rt)->dev;
     bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
@@ -307,8 +303,9 @@ tide_array *tide_matmul(tide_array *a, tide_array *b) {
     TIDEI_OPERATION(op);
     tidei_operand x, y;
     tide_array *made = NULL;
-    if (tidei_operand_get(a, op, &x) != TIDE_OK) return NULL;
-    if (tidei_operand_get(b, op, &y) == TIDE_OK) {
+    if (tidei_no_nulls(op, (tide_array *const[]){a, b}, 2) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, op, 1, &x) != TIDE_OK) return NULL;
+    if (tidei_operand_get_of(x.rt, b, op, 2, &y) == TIDE_OK) {
         made = matmul(&x, &y);
         tidei_operand_put(&y);
     }

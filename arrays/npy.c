@@ -2,17 +2,21 @@
 **
 ** What a file says is not trusted: the header's length, every number in it and the file's own length are checked before
 ** memory is asked for. Elements pass through a host buffer of fixed size in both directions. An array stored in Fortran
-** order is read as it lies and comes back as a transposed view. A file is written under another name in its folder and renamed
-** when it is whole: whatever fails before, the device's earlier work or the disk, leaves what was there. */
+** order is read as it lies and comes back as a transposed view. A file is written as a draft
+** (runtime/draft.h) and gets its name when it is whole: whatever fails before, the device's earlier
+** work or the disk, leaves what was there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "arrays/npy.h"
+#include "runtime/draft.h"
+#include "runtime/files.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 #define HEADER_MAX ((size_t)64 << 10) /* bytes; NumPy itself reads at most 10000 */
 #define CHUNK      ((size_t)1 << 20)  /* bytes in the host's buffer; a multiple of every element's size */
@@ -29,7 +33,7 @@ typedef struct reader {
 
 static tide_status bad_header(const reader *r, const char *wanted) {
     char found[8] = "the end";
-    if (r->at < r->end) snprintf(found, sizeof found, "'%c'", *r->at >= ' ' && *r->at < 127 ? *r->at : '?');
+    if (r->at < r->end) tidei_format(found, sizeof found, "'%c'", *r->at >= ' ' && *r->at < 127 ? *r->at : '?');
     return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: header: expected %s at character %zu, found %s", r->name,
                       wanted, (size_t)(r->at - r->start) + 1, found);
 }
@@ -168,23 +172,23 @@ tide_status tidei_npy_parse(const char *text, size_t n, const char *name, tidei_
 
 /* ---- files ---- */
 
+/* By errno: the system's own memory may be what is lacking. */
 static tide_status io_error(const char *op, const char *name, const char *what) {
-    char text[128];
     int e = errno;
-    return tidei_fail(TIDE_E_IO, op, "%s: %s: %s", name, what, strerror_r(e, text, sizeof text));
+    return tidei_fail(e == ENOMEM ? TIDE_E_HOST_NOMEM : TIDE_E_IO, op, "%s: %s: %s", name, what,
+                      tidei_errno_text(e));
 }
 
 /* n bytes, or the reason why not. */
-static tide_status read_bytes(FILE *f, const char *name, void *to, size_t n, const char *what) {
-    errno = 0;
-    size_t got = fread(to, 1, n, f);
-    if (got == n) return TIDE_OK;
-    if (ferror(f)) return io_error("tide_npy_read", name, "reading failed");
+static tide_status read_bytes(int f, const char *name, void *to, size_t n, const char *what) {
+    ssize_t got = tidei_file_read(f, to, n, -1);
+    if (got < 0) return io_error("tide_npy_read", name, "reading failed");
+    if ((size_t)got == n) return TIDE_OK;
     return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: the file ends inside %s, %zu bytes short", name, what,
-                      n - got);
+                      n - (size_t)got);
 }
 
-static tide_status read_header(tidei_runtime *rt, FILE *f, const char *name, tidei_npy *h) {
+static tide_status read_header(tidei_runtime *rt, int f, const char *name, tidei_npy *h) {
     unsigned char start[12];
     tide_status s = read_bytes(f, name, start, 10, "the magic string and version");
     if (s != TIDE_OK) return s;
@@ -212,11 +216,10 @@ static tide_status read_header(tidei_runtime *rt, FILE *f, const char *name, tid
 }
 
 /* Where the length can be known (not of a pipe), it must be enough before memory is taken. */
-static tide_status check_length(FILE *f, const char *name, const tidei_npy *h) {
-    off_t here = ftello(f);
-    if (here < 0 || fseeko(f, 0, SEEK_END) != 0) return TIDE_OK;
-    off_t end = ftello(f);
-    if (fseeko(f, here, SEEK_SET) != 0) return io_error("tide_npy_read", name, "seeking failed");
+static tide_status check_length(int f, const char *name, const tidei_npy *h) {
+    off_t here = lseek(f, 0, SEEK_CUR), end = here < 0 ? -1 : lseek(f, 0, SEEK_END);
+    if (end < 0) return TIDE_OK;
+    if (lseek(f, here, SEEK_SET) < 0) return io_error("tide_npy_read", name, "seeking failed");
     size_t have = end > here ? (size_t)(end - here) : 0;
     if (have >= h->bytes) return TIDE_OK;
     return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: the elements take %zu bytes, the file has %zu", name,
@@ -240,9 +243,9 @@ static void normalise(const tidei_npy *h, unsigned char *p, size_t bytes) {
     if (h->swap) swap_bytes(p, bytes, tidei_dtype_kind(h->dtype) == TIDEI_KIND_COMPLEX ? size / 2 : size);
 }
 
-static tide_status read_elements(FILE *f, const char *name, const tidei_npy *h, const tidei_operand *o) {
+static tide_status read_elements(int f, const char *name, const tidei_npy *h, const tidei_operand *o) {
     size_t room = tidei_min_size(CHUNK, h->bytes);
-    unsigned char *buf = tidei_host_alloc(o->rt, room + 1);
+    unsigned char *buf = tidei_scratch_host(o->rt, room + 1);
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_read", room + 1);
     for (size_t at = 0; at < h->bytes && s == TIDE_OK; at += room) {
         size_t n = tidei_min_size(room, h->bytes - at);
@@ -251,7 +254,7 @@ static tide_status read_elements(FILE *f, const char *name, const tidei_npy *h, 
         normalise(h, buf, n);
         s = tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n, "tide_npy_read");
     }
-    tidei_host_free(o->rt, buf);
+    tidei_scratch_host_free(o->rt, buf);
     return s;
 }
 
@@ -268,7 +271,8 @@ static tidei_layout layout_of(const tidei_npy *h) {
     return l;
 }
 
-tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name) {
+tide_array *tidei_npy_read_file(tidei_runtime *rt, int f, const char *name) {
+    TIDEI_UNCANCELLED;
     tidei_npy h;
     tidei_operand o;
     if (read_header(rt, f, name, &h) != TIDE_OK || check_length(f, name, &h) != TIDE_OK) return NULL;
@@ -279,7 +283,15 @@ tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name) 
         return NULL;
     }
     tidei_layout l = layout_of(&h);
-    return tidei_array_over(rt, o.st, &l, "tide_npy_read");
+    return tidei_array_over(rt, tidei_operand_give(&o), &l, "tide_npy_read");
+}
+
+/* A call that may climb, and be left in a callback, holds its descriptor as an even number. */
+static const void *held_as(int f) { return (const void *)((uintptr_t)f << 1); }
+
+static void undo_file(tidei_runtime *rt, tidei_thread *t, void *f, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_file_close((int)((uintptr_t)f >> 1));
 }
 
 tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
@@ -290,13 +302,16 @@ tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
         tidei_fail(TIDE_E_INVALID, "tide_npy_read", "the path is NULL");
         return NULL;
     }
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
+    int f = tidei_file_open(AT_FDCWD, path, O_RDONLY, 0);
+    if (f < 0) {
         io_error("tide_npy_read", path, "opening failed");
         return NULL;
     }
-    tide_array *a = tidei_npy_read_stream(rt, f, path);
-    fclose(f);
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, undo_file, held_as(f), 0);
+    tide_array *a = tidei_npy_read_file(rt, f, path);
+    tidei_let(t, held_as(f));
+    tidei_file_close(f);
     return a;
 }
 
@@ -308,8 +323,8 @@ static size_t compose_header(const tidei_layout *l, unsigned char *out, size_t c
                                                         "<u8", "<f2", NULL,  "<f4", "<f8", "<c8", "<c16"};
     char shape[192];
     char *text = (char *)out + 10;
-    int n = snprintf(text, cap - 10, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", codes[l->dtype],
-                     tidei_shape_text(shape, sizeof shape, l->ndim, l->shape));
+    int n = tidei_format(text, cap - 10, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", codes[l->dtype],
+                         tidei_shape_text(shape, sizeof shape, l->ndim, l->shape));
     size_t all = tidei_round_up(10 + (size_t)n + 1, ALIGN), length = all - 10;
     memset(text + n, ' ', length - (size_t)n);
     text[length - 1] = '\n';
@@ -321,15 +336,14 @@ static size_t compose_header(const tidei_layout *l, unsigned char *out, size_t c
     return all;
 }
 
-static tide_status write_bytes(FILE *f, const char *name, const void *from, size_t n) {
-    errno = 0;
-    return fwrite(from, 1, n, f) == n ? TIDE_OK : io_error("tide_npy_write", name, "writing failed");
+static tide_status write_bytes(int f, const char *name, const void *from, size_t n) {
+    return tidei_file_write(f, from, n, NULL) ? TIDE_OK : io_error("tide_npy_write", name, "writing failed");
 }
 
-static tide_status write_elements(FILE *f, const char *name, const tidei_operand *dense) {
+static tide_status write_elements(int f, const char *name, const tidei_operand *dense) {
     size_t size = tide_dtype_size(dense->lay.dtype), n = (size_t)tidei_layout_size(&dense->lay);
     size_t room = tidei_min_size(CHUNK / size, n);
-    void *buf = tidei_host_alloc(dense->rt, room * size + 1);
+    void *buf = tidei_scratch_host(dense->rt, room * size + 1);
     tidei_operand piece = *dense;
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_write", room * size + 1);
     for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
@@ -339,63 +353,91 @@ static tide_status write_elements(FILE *f, const char *name, const tidei_operand
         s = tidei_operand_read(&piece, buf, "tide_npy_write");
         if (s == TIDE_OK) s = write_bytes(f, name, buf, (size_t)piece.lay.shape[0] * size);
     }
-    tidei_host_free(dense->rt, buf);
+    tidei_scratch_host_free(dense->rt, buf);
     return s;
 }
 
-/* All of it, and closes f (NULL: opening failed, and errno says why). */
-static tide_status write_stream(FILE *f, const char *path, const tidei_operand *dense) {
+static tide_status write_all(int f, const char *path, const tidei_operand *dense) {
     unsigned char header[512];
-    if (!f) return io_error("tide_npy_write", path, "opening failed");
     tide_status s = write_bytes(f, path, header, compose_header(&dense->lay, header, sizeof header));
-    if (s == TIDE_OK) s = write_elements(f, path, dense);
-    errno = 0;
-    if (fclose(f) != 0 && s == TIDE_OK) s = io_error("tide_npy_write", path, "writing failed");
-    return s;
+    return s == TIDE_OK ? write_elements(f, path, dense) : s;
 }
 
-/* A new file in the folder of `place`; its name, which the caller frees, goes to *part. `old`: what it is to replace, or
-** NULL. */
-static FILE *open_part(const char *place, const struct stat *old, char **part) {
-    static atomic_uint parts;
+static void undo_draft(tidei_runtime *rt, tidei_thread *t, void *draft, uintptr_t of) {
+    tidei_draft *d = draft;
+    (void)rt, (void)t, (void)of;
+    tidei_draft_drop(d);
+    tidei_file_close(d->folder);
+    free(d);
+}
+
+static void undo_text(tidei_runtime *rt, tidei_thread *t, void *text, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    free(text);
+}
+
+/* A draft in the folder of `place`; NULL with errno set if it cannot be had. */
+static tidei_draft *open_draft(const char *place) {
     const char *slash = strrchr(place, '/');
-    if (asprintf(part, "%.*s.tidepool-%ld-%u.part", slash ? (int)(slash - place) + 1 : 0, place, (long)getpid(),
-                 atomic_fetch_add(&parts, 1)) < 0)
-        return *part = NULL, NULL;
-    int fd = open(*part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return NULL;
-    if (old) (void)!fchmod(fd, old->st_mode & 07777); /* refused: it keeps the mode of a new one */
-    FILE *f = fdopen(fd, "wb");
-    if (f) return f;
-    close(fd);
-    unlink(*part);
-    errno = ENOMEM; /* the one reason */
+    char *above = tidei_format_new("%.*s", slash ? (int)(slash - place) + 1 : 1, slash ? place : ".");
+    int folder = above ? tidei_file_open(AT_FDCWD, above, O_PATH | O_DIRECTORY, 0) : -1;
+    tidei_draft *d = malloc(sizeof *d);
+    free(above);
+    if (d && folder >= 0 && tidei_draft_open(folder, 0666, d)) return d;
+    int why = d ? errno : ENOMEM;
+    free(d);
+    if (folder >= 0) tidei_file_close(folder);
+    errno = why;
     return NULL;
 }
 
-static tide_status write_and_rename(const char *path, const char *place, const struct stat *old,
-                                    const tidei_operand *dense) {
-    char *part;
-    FILE *f = open_part(place, old, &part);
-    tide_status s = write_stream(f, path, dense);
-    if (s == TIDE_OK && rename(part, place) != 0) s = io_error("tide_npy_write", path, "renaming failed");
-    if (s != TIDE_OK && f) unlink(part);
-    free(part);
+/* A draft in the folder of `place` gets its name. `old`: what it is to replace, or NULL. */
+static tide_status write_draft(const char *path, const char *place, const struct stat *old,
+                               const tidei_operand *dense) {
+    const char *slash = strrchr(place, '/'), *name = slash ? slash + 1 : place;
+    tidei_draft *d = open_draft(place);
+    if (!d) return io_error("tide_npy_write", path, "opening failed");
+    if (old) (void)!fchmod(d->fd, old->st_mode & 07777); /* refused: it keeps the mode of a new one */
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_draft, d, 0);
+    tide_status s = write_all(d->fd, path, dense);
+    tidei_let(t, d);
+    if (s != TIDE_OK)
+        tidei_draft_drop(d);
+    else if (!tidei_draft_keep(d, name))
+        s = io_error("tide_npy_write", path, "writing failed");
+    tidei_file_close(d->folder);
+    free(d);
+    return s;
+}
+
+static tide_status write_in_place(const char *path, const tidei_operand *dense) {
+    int f = tidei_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (f < 0) return io_error("tide_npy_write", path, "opening failed");
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_file, held_as(f), 0);
+    tide_status s = write_all(f, path, dense);
+    tidei_let(t, held_as(f));
+    if (!tidei_file_close(f) && s == TIDE_OK) s = io_error("tide_npy_write", path, "writing failed");
     return s;
 }
 
 /* Pipes and devices, and files that have no name any more, are written as they are. */
 static tide_status write_file(const char *path, const tidei_operand *dense) {
+    TIDEI_UNCANCELLED;
     struct stat old;
     if (stat(path, &old) != 0) {
         bool link = lstat(path, &old) == 0; /* to a file that is not there yet: opening makes it */
-        return link ? write_stream(fopen(path, "wbe"), path, dense) : write_and_rename(path, path, NULL, dense);
+        return link ? write_in_place(path, dense) : write_draft(path, path, NULL, dense);
     }
-    if (!S_ISREG(old.st_mode) || old.st_nlink == 0) return write_stream(fopen(path, "wbe"), path, dense);
+    if (!S_ISREG(old.st_mode) || old.st_nlink == 0) return write_in_place(path, dense);
     if (access(path, W_OK) != 0) return io_error("tide_npy_write", path, "opening failed");
     char *place = realpath(path, NULL); /* a symbolic link stays one */
     if (!place) return io_error("tide_npy_write", path, "opening failed");
-    tide_status s = write_and_rename(path, place, &old, dense);
+    tidei_thread *t = tidei_thread_get(dense->rt);
+    tidei_hold(t, undo_text, place, 0);
+    tide_status s = write_draft(path, place, &old, dense);
+    tidei_let(t, place);
     free(place);
     return s;
 }
@@ -417,7 +459,7 @@ static tide_status write_operand(const tidei_operand *o, const char *path) {
 tide_status tide_npy_write(tide_array *a, const char *path) {
     TIDEI_OPERATION("tide_npy_write");
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_npy_write", &o);
+    tide_status s = tidei_operand_get(a, "tide_npy_write", 1, &o);
     if (s != TIDE_OK) return s;
     s = path ? write_operand(&o, path) : tidei_fail(TIDE_E_INVALID, "tide_npy_write", "the path is NULL");
     tidei_operand_put(&o);

@@ -2,8 +2,6 @@
 #ifndef TIDEI_NPY_H
 #define TIDEI_NPY_H
 
-#include <stdio.h>
-
 #include "arrays/arrays.h"
 
 typedef struct tidei_npy { /* what a header says */
@@ -17,6 +15,7 @@ typedef struct tidei_npy { /* what a header says */
 
 /* The dictionary, `n` characters. TIDE_E_FORMAT names the file and what was expected where. */
 tide_status tidei_npy_parse(const char *text, size_t n, const char *name, tidei_npy *out);
-tide_array *tidei_npy_read_stream(tidei_runtime *rt, FILE *f, const char *name);
+/* From where the open file f is; `name` is for errors. */
+tide_array *tidei_npy_read_file(tidei_runtime *rt, int f, const char *name);
 
 #endif

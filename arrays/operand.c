@@ -4,15 +4,39 @@
 ** the cell dead ends the array. So an operand retains the storage while the cell is kept alive, and needs the cell no more
 ** afterwards. */
 #include "arrays/arrays.h"
+#include "runtime/text.h"
+
+/* ---- what is wrong with an array of the call ---- */
+
+/* "argument 2", "argument 3, index 0,", "destination 1". */
+static const char *place_text(tidei_place place, char buf[64]) {
+    unsigned argument = place & 0xff;
+    size_t listed = place >> 8;
+    if (!argument)
+        tidei_format(buf, 64, "destination %zu", listed);
+    else if (listed)
+        tidei_format(buf, 64, "argument %u, index %zu,", argument, listed - 1);
+    else
+        tidei_format(buf, 64, "argument %u", argument);
+    return buf;
+}
+
+tide_status tidei_null_array(const char *op, tidei_place place) {
+    char text[64];
+    return tidei_fail_null(op, place_text(place, text));
+}
+
+tide_status tidei_foreign_array(const char *op, tidei_place place) {
+    char text[64];
+    return tidei_fail(TIDE_E_INVALID, op, "%s belongs to another runtime", place_text(place, text));
+}
 
 /* ---- gather ---- */
 
-/* The live handle of a cell and its open runtime. */
-static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tidei_runtime **rt) {
-    if (!a) {
-        tide_status earlier = tidei_last_status();
-        return earlier != TIDE_OK ? earlier : tidei_fail(TIDE_E_INVALID, op, "the array is NULL");
-    }
+/* The live handle of a cell, its open runtime, and the thread's record there. */
+static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h, tidei_runtime **rt,
+                         tidei_thread **t) {
+    if (tidei_unlikely(!a)) return tidei_null_array(op, place);
     if (!a->hidden)
         return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
     *h = tidei_cell_handle(a);
@@ -20,33 +44,47 @@ static tide_status enter(tide_array *a, const char *op, tidei_handle **h, tidei_
     if (!*rt) return tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
     if (atomic_load_explicit(&(*h)->word, memory_order_acquire) & TIDEI_DEAD)
         return tidei_fail(TIDE_E_FREED, op, "the array was freed");
-    return tidei_thread_get(*rt) ? TIDE_OK : tidei_last_status();
+    *t = tidei_thread_get(*rt);
+    if (tidei_likely(*t != NULL)) return TIDE_OK;
+    return *tide_last_error()->operation ? tidei_last_status() : tidei_fail_as(op);
 }
 
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_runtime **rt) {
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt) {
     tidei_handle *h = NULL;
-    return enter(a, op, &h, rt);
+    tidei_thread *t;
+    return enter(a, op, place, &h, rt, &t);
 }
 
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_operand *out) {
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out) {
     tidei_handle *h = NULL;
     tidei_runtime *rt = NULL;
-    tide_status s = enter(a, op, &h, &rt);
+    tidei_thread *t = NULL;
+    tide_status s = enter(a, op, place, &h, &rt, &t);
     if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
-    *out = (tidei_operand){.rt = rt, .st = h->st, .lay = h->lay};
+    *out = (tidei_operand){.rt = rt, .t = t, .st = h->st, .lay = h->lay};
+    tidei_hold_storage(t, h->st);
     tidei_keep(a);
     return TIDE_OK;
 }
 
-tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_operand *out) {
-    tide_status s = tidei_operand_get(a, op, out);
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
+                                 tidei_operand *out) {
+    tide_status s = tidei_operand_get(a, op, place, out);
     if (s != TIDE_OK || out->rt == rt) return s;
     tidei_operand_put(out);
-    return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime");
+    return tidei_foreign_array(op, place);
 }
 
-void tidei_operand_put(tidei_operand *o) { tidei_storage_release(o->st); }
+void tidei_operand_put(tidei_operand *o) {
+    if (tidei_likely(o->t != NULL)) tidei_let_storage(o->t, o->st);
+    tidei_storage_release(o->st);
+}
+
+void tidei_operand_keep(tidei_operand *o) {
+    tidei_let(o->t, o->st);
+    o->t = NULL;
+}
 
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {
     int64_t lo, hi, size = (int64_t)tide_dtype_size(o->lay.dtype);
@@ -93,38 +131,50 @@ tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const 
     return tidei_operand_make_in(rt, TIDE_MEMORY_DEVICE, t, ndim, shape, op, out);
 }
 
-tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+/* Not held yet. */
+static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                   const char *op, tidei_operand *out) {
     tidei_pool *pool;
     tide_status s = tidei_layout_make(t, ndim, shape, op, &out->lay);
     size_t absurd = s == TIDE_E_NOMEM ? bytes_wanted(t, ndim, shape) : 0;
     if (s != TIDE_OK && !absurd) return s;
     tidei_thread *thread = tidei_thread_get(rt);
-    if (!thread) return tidei_last_status();
+    if (!thread || !tidei_may_make(rt, op)) return tidei_last_status();
     s = find_pool(thread, kind, op, &pool);
     if (s != TIDE_OK) return s;
     if (absurd) return tidei_out_of_memory_in(pool->dev, pool->kind, absurd, op);
     size_t bytes = (size_t)tidei_layout_size(&out->lay) * tidei_dtype_size(t);
     out->rt = rt;
+    out->t = thread;
     return tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &out->st);
 }
 
+tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
+                                  const char *op, tidei_operand *out) {
+    tide_status s = make_in(rt, kind, t, ndim, shape, op, out);
+    if (s == TIDE_OK) tidei_hold_storage(out->t, out->st);
+    return s;
+}
+
 tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out) {
-    tidei_operand o = {.rt = like->rt};
+    tidei_operand o = {.rt = like->rt, .t = tidei_thread_get(like->rt)};
     tide_status s = tidei_layout_make(like->lay.dtype, like->lay.ndim, like->lay.shape, op, &o.lay);
+    if (s == TIDE_OK && !tidei_may_make(like->rt, op)) s = tidei_last_status();
     if (s != TIDE_OK) return s;
     size_t bytes = (size_t)tidei_layout_size(&o.lay) * tidei_dtype_size(o.lay.dtype);
-    tidei_stream *stream = tidei_thread_stream_on(tidei_thread_get(like->rt), d);
-    s = tidei_storage_new_in(tidei_pool_here(d), bytes, stream, op, &o.st);
-    if (s == TIDE_OK) *out = o;
-    return s;
+    s = tidei_storage_new_in(tidei_pool_here(d), bytes, tidei_thread_stream_on(o.t, d), op, &o.st);
+    if (s != TIDE_OK) return s;
+    tidei_hold_storage(o.t, o.st);
+    *out = o;
+    return TIDE_OK;
 }
 
 tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
     tidei_thread *t = tidei_thread_get(rt);
-    tidei_handle *h = t ? tidei_handle_new(rt, &t->spare, st, lay) : NULL;
+    bool may = t && tidei_may_make(rt, op);
+    tidei_handle *h = may ? tidei_handle_new(rt, &t->spare, st, lay) : NULL;
     if (!h) {
-        if (t) tidei_fail_host_memory(op, sizeof *h);
+        if (may) tidei_fail_host_memory(op, sizeof *h);
         tidei_storage_release(st);
         return NULL;
     }
@@ -136,6 +186,16 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
     return h->home;
 }
 
+/* An array that no user has seen. A tracing collector may have found it dead already: then its handle is another array's, or
+** nobody's; it does not have this storage, which is retained here. */
+static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t handle) {
+    tidei_handle *h = (tidei_handle *)handle;
+    (void)t;
+    if (h->st == st && (h->home != &h->cell || rt->gc_ops->release(h) != TIDE_OK))
+        tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
+    tidei_storage_release(st);
+}
+
 tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
                              tidei_operand *o) {
     return tidei_array_make_in(rt, TIDE_MEMORY_DEFAULT, t, ndim, shape, op, o);
@@ -143,11 +203,12 @@ tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const in
 
 tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
                                 const char *op, tidei_operand *o) {
-    if (tidei_operand_make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
+    if (make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
         tidei_array_over(rt, o->st, &o->lay, op); /* while it alone refers to the storage, which it weighs */
     if (!a) return NULL;
     tidei_storage_retain(o->st);
+    tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_handle(a));
     tidei_keep(a);
     return a;
 }

@@ -3,12 +3,12 @@
 ** A range means what Python's start:stop:step means, parts not given and clipping included. No element of a result lies
 ** outside the elements of its source; what must stay true for that: an empty result keeps the source's offset, and a
 ** dimension of length 1 keeps a stride that never counts. */
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "arrays/arrays.h"
+#include "arrays/place.h"
+#include "runtime/text.h"
 
 /* ---- ranges on a layout ---- */
 
@@ -106,14 +106,14 @@ typedef struct reader {
 } reader;
 
 static tide_status parse_error(const reader *r, const char *at, const char *what) {
-    char found[16];
-    int column = (int)(at - r->text);
-    if (*at)
-        snprintf(found, sizeof found, "'%c'", isprint((unsigned char)*at) ? *at : '?');
-    else
-        snprintf(found, sizeof found, "the end");
-    return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n  %s\n  %*s^", column + 1, what, found,
-                      r->text, column, "");
+    char found[16] = "the end", window[TIDEI_WINDOW_MAX];
+    size_t place = (size_t)(at - r->text);
+    if (*at && (unsigned char)*at < ' ')
+        tidei_format(found, sizeof found, "'?'");
+    else if (*at)
+        tidei_format(found, sizeof found, "'%.*s'", (int)tidei_text_character(at), at);
+    return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n%s", tidei_text_column(r->text, place, NULL),
+                      what, found, tidei_text_window(r->text, place, window));
 }
 
 static void skip_blanks(reader *r) {
@@ -122,7 +122,7 @@ static void skip_blanks(reader *r) {
 
 static bool take_word(reader *r, const char *word) {
     size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0 || isalnum((unsigned char)r->at[n])) return false;
+    if (strncmp(r->at, word, n) != 0 || tidei_is_letter(r->at[n]) || tidei_is_digit(r->at[n])) return false;
     r->at += n;
     return true;
 }
@@ -133,8 +133,8 @@ static tide_status read_number(reader *r, int64_t *out) {
     const char *start = r->at, *p = start + (*start == '-' || *start == '+');
     int64_t v = 0;
     *out = TIDE_NONE;
-    if (!isdigit((unsigned char)*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
-    for (; isdigit((unsigned char)*p); p++) {
+    if (!tidei_is_digit(*p)) return p == start ? TIDE_OK : parse_error(r, p, "wanted a digit");
+    for (; tidei_is_digit(*p); p++) {
         if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p - '0', &v))
             return parse_error(r, start, "the number does not fit into 64 bits");
     }
@@ -216,7 +216,7 @@ tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *
         return tidei_fail(TIDE_E_SHAPE, op, "%s with %" PRId64 " element%s does not reshape to %s",
                           tidei_shape_text(from, sizeof from, l->ndim, l->shape), size, size == 1 ? "" : "s",
                           tidei_shape_text(to, sizeof to, ndim, shape));
-    return tidei_shape_check(l->dtype, ndim, out, op);
+    return tidei_view_shape_check(l->dtype, ndim, out, op);
 }
 
 bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {

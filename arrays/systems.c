@@ -4,12 +4,12 @@
 ** by column, is A's row by row. Right sides are columns too: a single one needs no turning. Where one matrix meets a batch of right
 ** sides, they are more columns of one system; where several meet more, the factors are repeated, not the work on them. */
 #include "arrays/linalg.h"
+#include "runtime/text.h"
 
 #include <float.h>
-#include <stdio.h>
 
 static void say_singular(char *buf, size_t cap, int info) {
-    snprintf(buf, cap, "is singular: U(%d, %d) is 0", info, info);
+    tidei_format(buf, cap, "is singular: U(%d, %d) is 0", info, info);
 }
 
 /* ---- factors ---- */
@@ -52,10 +52,10 @@ static void same_rows(tidei_job *j, const tidei_input *a, const tidei_input *b, 
 }
 
 /* A right side, its rows as the matrix has them, and the batch that both make. */
-static void right_side(tidei_job *j, tide_array *given, const tidei_input *a, tidei_input *b, bool *vector,
-                       tidei_batch *both) {
+static void right_side(tidei_job *j, tide_array *given, tidei_place place, const tidei_input *a, tidei_input *b,
+                       bool *vector, tidei_batch *both) {
     tidei_layout left, right;
-    tidei_job_input(j, given, b, vector);
+    tidei_job_input(j, given, place, b, vector);
     same_rows(j, a, b, *vector);
     if (j->status != TIDE_OK) return;
     tidei_job_types(j, b->o->lay.dtype);
@@ -145,9 +145,10 @@ tide_array *tide_solve(tide_array *a, tide_array *b) {
     tidei_input right;
     tidei_batch both;
     bool vector = false;
+    if (tidei_no_nulls(op, (tide_array *const[]){a, b}, 2) != TIDE_OK) return NULL;
     tidei_job_begin(&j, op, a, &f.a);
     tidei_job_square(&j, &f.a);
-    right_side(&j, b, &f.a, &right, &vector, &both);
+    right_side(&j, b, 2, &f.a, &right, &vector, &both);
     if (j.status == TIDE_OK) {
         tidei_operand *x = solution(&j, &both, f.a.n, right.n, vector);
         if (both.count && f.a.n && right.n && j.status == TIDE_OK) {
@@ -164,7 +165,7 @@ static void load_pivots(tidei_job *j, tide_array *given, factors *f) {
     char left[192], right[192];
     tidei_operand *o = &j->held[j->nheld];
     if (j->status != TIDE_OK) return;
-    j->status = tidei_operand_get_of(j->rt, given, j->op, o);
+    j->status = tidei_operand_get_of(j->rt, given, j->op, 2, o);
     if (j->status != TIDE_OK) return;
     j->nheld++;
     const tidei_layout *p = &o->lay, *a = &f->a.o->lay;
@@ -188,10 +189,11 @@ tide_array *tide_lu_solve(tide_array *lu, tide_array *pivots, tide_array *b) {
     tidei_input right;
     tidei_batch both;
     bool vector = false;
+    if (tidei_no_nulls(op, (tide_array *const[]){lu, pivots, b}, 3) != TIDE_OK) return NULL;
     tidei_job_begin(&j, op, lu, &f.a);
     tidei_job_square(&j, &f.a);
     load_pivots(&j, pivots, &f);
-    right_side(&j, b, &f.a, &right, &vector, &both);
+    right_side(&j, b, 3, &f.a, &right, &vector, &both);
     if (j.status == TIDE_OK) {
         const tidei_batch *one = &f.a.batch;
         int64_t n = f.a.n;
@@ -416,8 +418,10 @@ tide_status tide_lstsq(tide_array *a, tide_array *b, double rcond, tide_array **
     least_squares f = {.rcond = rcond};
     bool vector = false;
     int number[3];
+    tide_status given = tidei_no_nulls(op, (tide_array *const[]){a, b}, 2);
+    if (given != TIDE_OK) return given;
     tidei_job_begin(&j, op, a, &f.svd.a);
-    right_side(&j, b, &f.svd.a, &f.b, &vector, &f.both);
+    right_side(&j, b, 2, &f.svd.a, &f.b, &vector, &f.both);
     if (j.status == TIDE_OK && !x && !rank && !s)
         j.status = tidei_fail(TIDE_E_INVALID, op, "no result is wanted: all pointers are NULL");
     if (j.status == TIDE_OK && rcond != rcond) j.status = tidei_fail(TIDE_E_INVALID, op, "rcond is not a number");

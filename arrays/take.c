@@ -112,8 +112,9 @@ tide_array *tide_take(tide_array *a, tide_array *indices, int axis) {
     TIDEI_OPERATION("tide_take");
     tidei_operand o, i;
     tide_array *made = NULL;
-    if (tidei_operand_get(a, "tide_take", &o) != TIDE_OK) return NULL;
-    if (tidei_operand_get_of(o.rt, indices, "tide_take", &i) == TIDE_OK) {
+    if (tidei_no_nulls("tide_take", (tide_array *const[]){a, indices}, 2) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_take", 1, &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get_of(o.rt, indices, "tide_take", 2, &i) == TIDE_OK) {
         made = take(&o, &i, axis);
         tidei_operand_put(&i);
     }

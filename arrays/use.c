@@ -11,6 +11,7 @@ typedef struct use_scope {
     tidei_lent lent;
     tidei_runtime *rt;
     tidei_stream *s;
+    bool holds_stream;
     size_t n;
     tidei_operand operands[TIDEI_USES_MAX];
     tidei_use uses[TIDEI_USES_MAX];
@@ -31,16 +32,31 @@ static void close_scope(tidei_lent *l) {
     let_go(u);
 }
 
+/* What it has by now. */
+static void undo_begin(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    if (((use_scope *)u)->holds_stream) tidei_stream_let_go(((use_scope *)u)->s);
+    let_go(u);
+}
+
 static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!uses[i].array) return tidei_null_array("tide_use_begin", TIDEI_LISTED(3, i));
     for (size_t i = 0; i < n; i++) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
                               "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
-        tide_status status = tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", &u->operands[i]);
+        tide_status status =
+            tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", TIDEI_LISTED(3, i), &u->operands[i]);
         if (status != TIDE_OK) return status;
+        if (uses[i].mode & TIDE_WRITE && tidei_layout_repeats(&u->operands[i].lay)) {
+            tidei_operand_put(&u->operands[i]);
+            return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "use %zu writes " TIDEI_STRETCHED, i);
+        }
         tidei_storage_pin(u->operands[i].st); /* the address is lent */
         u->n = i + 1;
         u->uses[i] = tidei_operand_use(&u->operands[i], (unsigned)uses[i].mode);
+        tidei_operand_keep(&u->operands[i]); /* the scope has it */
     }
     return TIDE_OK;
 }
@@ -53,7 +69,8 @@ static void *first_element(const tidei_operand *o) {
 
 /* The stream is held: released within the scope, it serves the scope to its end. */
 static tide_status order(use_scope *u) {
-    if (!tidei_stream_hold(u->s)) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
+    u->holds_stream = tidei_stream_hold(u->s) != NULL;
+    if (!u->holds_stream) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
     tide_status status = tidei_stream_usable(u->s);
     if (status != TIDE_OK) status = tidei_device_failed(u->s, status, "tide_use_begin");
     if (status == TIDE_OK) status = tidei_order(u->s, u->uses, (unsigned)u->n, "tide_use_begin");
@@ -82,10 +99,12 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     if (!u) return tidei_fail_host_memory("tide_use_begin", sizeof *u);
     u->rt = rt;
     u->s = s;
+    tidei_hold(t, undo_begin, u, 0);
     tide_status status = gather(u, uses, n);
     tidei_moves_wait(&rt->moves); /* whoever moved before the pins were seen is done */
     if (status == TIDE_OK) status = tidei_uses_return(s, u->uses, (unsigned)u->n, "tide_use_begin");
     if (status == TIDE_OK) status = order(u);
+    tidei_let(t, u);
     if (status != TIDE_OK) {
         let_go(u);
         return status;

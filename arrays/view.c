@@ -6,7 +6,7 @@
 
 /* The view of an operand under a layout; takes over the operand. */
 static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l, const char *op) {
-    if (s == TIDE_OK) return tidei_array_over(o->rt, o->st, l, op);
+    if (s == TIDE_OK) return tidei_array_over(o->rt, tidei_operand_give(o), l, op);
     tidei_operand_put(o);
     return NULL;
 }
@@ -14,7 +14,7 @@ static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout
 tide_array *tide_slice_ranges(tide_array *a, size_t n, const tide_range *ranges) {
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_slice_ranges", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_slice_ranges", 1, &o) != TIDE_OK) return NULL;
     tide_status s = n && !ranges ? tidei_fail(TIDE_E_INVALID, "tide_slice_ranges", "ranges is NULL")
                                  : tidei_layout_slice(&o.lay, n, ranges, "tide_slice_ranges", &l);
     return view_over(&o, s, &l, "tide_slice_ranges");
@@ -25,7 +25,7 @@ tide_array *tide_slice(tide_array *a, const char *text) {
     size_t n;
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_slice", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_slice", 1, &o) != TIDE_OK) return NULL;
     tide_status s = text ? tidei_slice_parse(text, "tide_slice", ranges, &n)
                          : tidei_fail(TIDE_E_INVALID, "tide_slice", "the text is NULL");
     if (s == TIDE_OK) s = tidei_layout_slice(&o.lay, n, ranges, "tide_slice", &l);
@@ -50,7 +50,7 @@ static tide_status transpose(const tidei_layout *l, const int *perm, tidei_layou
 tide_array *tide_transpose(tide_array *a, const int *perm) {
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_transpose", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_transpose", 1, &o) != TIDE_OK) return NULL;
     return view_over(&o, transpose(&o.lay, perm, &l), &l, "tide_transpose");
 }
 
@@ -70,7 +70,7 @@ tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape) {
     int64_t wanted[TIDE_MAX_RANK];
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_reshape", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_reshape", 1, &o) != TIDE_OK) return NULL;
     tide_status s = tidei_reshape_shape(&o.lay, ndim, shape, "tide_reshape", wanted);
     if (s != TIDE_OK || tidei_layout_reshape(&o.lay, ndim, wanted, &l)) return view_over(&o, s, &l, "tide_reshape");
     tide_array *made = reshape_copy(&o, ndim, wanted);
@@ -81,13 +81,13 @@ tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape) {
 static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {
     char from[192], to[192];
     int n = ndim;
-    tide_status s = tidei_shape_check(l->dtype, ndim, shape, "tide_broadcast_to");
+    tide_status s = tidei_view_shape_check(l->dtype, ndim, shape, "tide_broadcast_to");
     if (s != TIDE_OK) return s;
     *out = (tidei_layout){.dtype = l->dtype, .ndim = ndim, .offset = l->offset};
     if (ndim) memcpy(out->shape, shape, (size_t)ndim * sizeof *shape);
     s = tidei_broadcast(&n, out->shape, l, "tide_broadcast_to");
-    if (s != TIDE_OK) return s;
-    if (n != ndim || (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
+    if (s != TIDE_OK && s != TIDE_E_NOMEM) return s;
+    if (s != TIDE_OK || n != ndim || (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
         return tidei_fail(TIDE_E_SHAPE, "tide_broadcast_to", "shape %s does not stretch to %s",
                           tidei_shape_text(from, sizeof from, l->ndim, l->shape),
                           tidei_shape_text(to, sizeof to, ndim, shape));
@@ -98,7 +98,7 @@ static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *
 tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape) {
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_broadcast_to", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_broadcast_to", 1, &o) != TIDE_OK) return NULL;
     return view_over(&o, broadcast_to(&o.lay, ndim, shape, &l), &l, "tide_broadcast_to");
 }
 
@@ -121,7 +121,7 @@ static tide_status expand(const tidei_layout *l, int axis, tidei_layout *out) {
 tide_array *tide_expand_dims(tide_array *a, int axis) {
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_expand_dims", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_expand_dims", 1, &o) != TIDE_OK) return NULL;
     return view_over(&o, expand(&o.lay, axis, &l), &l, "tide_expand_dims");
 }
 
@@ -143,6 +143,6 @@ static tide_status squeeze(const tidei_layout *l, int axis, tidei_layout *out) {
 tide_array *tide_squeeze(tide_array *a, int axis) {
     tidei_operand o;
     tidei_layout l;
-    if (tidei_operand_get(a, "tide_squeeze", &o) != TIDE_OK) return NULL;
+    if (tidei_operand_get(a, "tide_squeeze", 1, &o) != TIDE_OK) return NULL;
     return view_over(&o, squeeze(&o.lay, axis, &l), &l, "tide_squeeze");
 }

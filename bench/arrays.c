@@ -138,8 +138,9 @@ static bool product_open(tide_runtime *rt, struct product *p, int64_t n) {
     p->a = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape);
     p->b = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape);
     tide_array *c = tide_zeros(rt, TIDE_F32, 2, shape);
-    if (tidei_operand_get(p->a, "bench", &p->x) != TIDE_OK || tidei_operand_get(p->b, "bench", &p->y) != TIDE_OK ||
-        tidei_operand_get(c, "bench", &p->z) != TIDE_OK || tidei_cublas_load("bench", &p->t) != TIDE_OK)
+    if (tidei_operand_get(p->a, "bench", 1, &p->x) != TIDE_OK ||
+        tidei_operand_get(p->b, "bench", 1, &p->y) != TIDE_OK ||
+        tidei_operand_get(c, "bench", 1, &p->z) != TIDE_OK || tidei_cublas_load("bench", &p->t) != TIDE_OK)
         return false;
     p->c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d);
     p->c->cu->cuCtxPushCurrent(p->c->ctx);

@@ -7,6 +7,7 @@
 #   record  seconds with a recording as JSON over those without; the fastest of nine runs each that take turns: what disturbs a run
 #           only adds. On a host device a smaller size, and one thread multiplies, which leaves processors for the rest
 set -eu
+export LC_ALL=C # figures have a point, for sort and awk too
 bin=build-release/examples/c/dense
 runs=5
 rows=300000 epochs=100

@@ -13,4 +13,4 @@ count() {
 once=$(count $pairs)
 twice=$(count $((2 * pairs)))
 echo "instructions: $once with $pairs pairs, $twice with twice as many"
-awk "BEGIN { printf \"figure %.2f\\n\", ($twice - $once) / $pairs }"
+LC_ALL=C awk "BEGIN { printf \"figure %.2f\\n\", ($twice - $once) / $pairs }"

@@ -13,6 +13,9 @@
 ** fails, deaths are found by no_order finalizers from then on, whose table is grown in advance. They are left to the
 ** host's mode of running finalizers (ours is legal anywhere); if that is "on demand", our collections run them.
 **
+** bdwgc stops threads by signals: stoppable.h says of which it must not try to, and init_patient
+** how long it waits.
+**
 ** Process-wide hooks: the collection event (the earlier callback is called after ours), the static-roots filter (one slot
 ** without a getter: a host that wants its own installs it after tide_open and asks tide_is_device_library), java
 ** finalization on, registration of threads allowed, the heap grown once. They stay until the process ends. For users they are
@@ -22,7 +25,9 @@
 #include "gc/boehm.h"
 #include "gc/collector.h"
 #include "gc/roots.h"
+#include "gc/stoppable.h"
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <gc.h>
 #include <gc/gc_mark.h>
 #include <stdlib.h>
@@ -176,9 +181,10 @@ static void GC_CALLBACK on_event(GC_EventType event) {
 
 /* ---- the table ---- */
 
-static bool append_locked(const entry *e) {
+static bool append_locked(const entry *e, bool *begins_chunk) {
     if (table.fill && table.fill->n == CHUNK && table.fill->next) table.fill = table.fill->next;
     if (!table.fill || table.fill->n == CHUNK) return false;
+    *begins_chunk = table.fill->n == 0;
     table.fill->at[table.fill->n++] = *e;
     table.n++;
     return true;
@@ -193,20 +199,23 @@ static void link_locked(chunk *c) {
 
 typedef enum { WATCHED, WATCH_NO_MEMORY, WATCH_BY_FINALIZER } watch_result;
 
-/* Enters the cell, growing the table outside the lock. */
+/* Enters the cell, growing the table outside the lock. With each chunk that begins we look whether
+** all threads can be stopped: bdwgc may collect of its own accord. */
 static watch_result watch(const entry *e) {
+    bool begins_chunk = false;
     for (chunk *more = NULL;;) {
         GC_alloc_lock();
         bool by_finalizer = atomic_load_explicit(&boehm.finalizers, memory_order_relaxed);
-        bool done = !by_finalizer && append_locked(e);
+        bool done = !by_finalizer && append_locked(e, &begins_chunk);
         if (!done && !by_finalizer && more) {
             link_locked(more);
             more = NULL;
-            done = append_locked(e);
+            done = append_locked(e, &begins_chunk);
         }
         GC_alloc_unlock();
         if (done || by_finalizer) {
             free(more); /* somebody else made room meanwhile */
+            if (tidei_unlikely(begins_chunk)) tidei_stoppable(atomic_load(&e->h->deaths->rt), false);
             return done ? WATCHED : WATCH_BY_FINALIZER;
         }
         if (!more && !(more = atomic_load(&tidei_boehm_test.fail_growth) ? NULL : malloc(sizeof *more)))
@@ -398,6 +407,7 @@ static test_result test_once(void **kept) {
 static test_result self_test(void) {
     test_result r = TEST_IMPOSSIBLE;
     if (atomic_load(&tidei_boehm_test.fail_self_test)) return TEST_FAILED;
+    if (!tidei_stoppable(NULL, true)) return TEST_IMPOSSIBLE;
     void **kept = GC_MALLOC_UNCOLLECTABLE(PROBES / PROBE_KEEP * sizeof *kept);
     for (int tries = 0; kept && tries < 3 && r == TEST_IMPOSSIBLE; tries++) r = test_once(kept);
     if (kept) GC_FREE(kept);
@@ -478,6 +488,8 @@ static void unregister(void) {
 static void thread_ends(void *p) {
     (void)p;
     if (tidei_forked()) return;
+    TIDEI_UNCANCELLED;
+    tidei_stoppable_leave();
     unregister();
     self.uses = 0;
 }
@@ -493,16 +505,19 @@ static tide_status register_thread(void) {
 }
 
 tide_status tidei_boehm_enter(void) {
-    if (!GC_thread_is_registered()) {
-        tide_status status = register_thread();
-        if (status != TIDE_OK) return status;
-    }
-    self.uses++;
+    TIDEI_UNCANCELLED;
+    tide_status status = tidei_stoppable_check("tide_thread_attach");
+    if (status == TIDE_OK && !GC_thread_is_registered()) status = register_thread();
+    if (status != TIDE_OK) return status;
+    if (self.uses++ == 0) tidei_stoppable_enter();
     return TIDE_OK;
 }
 
 void tidei_boehm_leave(void) {
-    if (self.uses && --self.uses == 0) unregister();
+    TIDEI_UNCANCELLED;
+    if (!self.uses || --self.uses) return;
+    tidei_stoppable_leave();
+    unregister();
 }
 
 struct blocking {
@@ -523,11 +538,40 @@ void tidei_boehm_blocking(void *unused, void (*fn)(void *arg), void *arg) {
         return;
     }
     self.blocked = true;
+    tidei_stoppable_blocking(true);
     GC_do_blocking(run_blocking, &b);
+    tidei_stoppable_blocking(false);
     self.blocked = false;
 }
 
 /* ---- installation ---- */
+
+/* Left to itself bdwgc waits 15 s for a thread to stop, sends its signal again every 0.1 s, and then
+** ends the process: because a thread got no processor, or waited in the kernel for a file. On Linux
+** no signal is lost, so nothing is gained by that; and beside two threads that are busy on two
+** processors a collection takes 40 ms so, and 2 ms without the second signals. That it is to wait for
+** as long as it takes it learns from its environment alone, which it reads as it is initialised. So
+** meanwhile `environ` is a copy that has this entry too; who reads the environment
+** then finds either, and who changes it (which nobody may while tide_open reads it) has changed the
+** copy, which stays. */
+static bool init_patient(void) {
+    static char entry_text[] = "GC_RETRY_SIGNALS=0";
+    static char **lent; /* stays: others may still read it */
+    char **before = environ;
+    size_t n = 0;
+    while (before && before[n]) n++;
+    bool chosen = getenv("GC_RETRY_SIGNALS") != NULL; /* by the user */
+    if (!chosen && !(lent = malloc((n + 2) * sizeof *lent))) return false;
+    if (!chosen) {
+        if (n) memcpy(lent, before, n * sizeof *lent);
+        lent[n] = entry_text;
+        lent[n + 1] = NULL;
+        environ = lent;
+    }
+    GC_INIT();
+    if (!chosen && environ == lent) environ = before;
+    return true;
+}
 
 /* bdwgc takes the thread that initialises it for the main one; elsewhere it must be told where this stack begins. */
 static tide_status init_collector(void) {
@@ -544,13 +588,14 @@ static tide_status init_collector(void) {
     /* Waking a marker on each of many processors takes longer than marking what we have: a heap of cells without
     ** pointers. A host with a heap of its own initialises bdwgc itself; GC_MARKERS in the environment has its way too. */
     GC_set_markers_count(1);
-    GC_INIT();
-    return TIDE_OK;
+    return init_patient() ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof(char *));
 }
 
 /* The thread stays entered if it succeeds. */
 static tide_status install_locked(void) {
-    tide_status status = init_collector();
+    /* Before bdwgc is initialised, which would unblock it here. */
+    tide_status status = tidei_stoppable_check("tide_open");
+    if (status == TIDE_OK) status = init_collector();
     if (status != TIDE_OK) return status;
     if (pthread_key_create(&boehm.at_exit, thread_ends))
         return tidei_fail(TIDE_E_HOST_NOMEM, "tide_open", "the process has no thread-specific key left");
@@ -592,6 +637,7 @@ tide_status tidei_boehm_open(tidei_runtime *rt) {
 /* ---- cells ---- */
 
 tide_status tidei_boehm_cell(tidei_handle *h, bool quarantined) {
+    TIDEI_UNCANCELLED; /* an allocation may collect, and run the host's finalizers */
     if (tidei_unlikely(missed_a_sweep())) test_sweeps(atomic_load(&h->deaths->rt));
     tide_array *cell = GC_MALLOC_ATOMIC(CELL_BYTES);
     if (!cell) return tidei_fail_host_memory("tide_array", CELL_BYTES);
@@ -624,6 +670,7 @@ static bool take_one(tidei_handle *h) { return step(&h->refs, 2, UINT32_MAX, -1)
 
 tide_status tidei_boehm_retain(tidei_handle *h) {
     if (add_one(h)) return TIDE_OK;
+    TIDEI_UNCANCELLED;
     if (tidei_forked()) return tidei_fail(TIDE_E_FORKED, "tide_retain", "this process is a fork's child");
     tide_array **root = GC_MALLOC_UNCOLLECTABLE(sizeof *root);
     if (!root) return tidei_fail_host_memory("tide_retain", sizeof *root);
@@ -638,6 +685,7 @@ tide_status tidei_boehm_retain(tidei_handle *h) {
 
 tide_status tidei_boehm_release(tidei_handle *h) {
     if (take_one(h) || tidei_forked()) return TIDE_OK;
+    TIDEI_UNCANCELLED;
     void *root = NULL;
     GC_alloc_lock();
     bool last = step(&h->refs, 1, 1, -1), done = last || take_one(h);
@@ -654,10 +702,9 @@ tide_status tidei_boehm_release(tidei_handle *h) {
 
 /* ---- collecting ---- */
 
-int tidei_boehm_may_collect(void *unused) {
-    (void)unused;
-    return !GC_is_disabled();
-}
+int tidei_boehm_may_collect(void *rt) { return tidei_stoppable(rt, true) && !GC_is_disabled(); }
+
+bool tidei_boehm_held_off(void) { return tidei_stoppable_held_off(); }
 
 static bool collect_once(void) {
     uint64_t before = GC_get_gc_no();

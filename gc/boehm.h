@@ -19,6 +19,7 @@ tide_status tidei_boehm_release(tidei_handle *h);
 /* Slots of tide_collector. */
 int tidei_boehm_collect(void *self, int level);
 int tidei_boehm_may_collect(void *self);
+bool tidei_boehm_held_off(void); /* it may not: a thread cannot be stopped */
 void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg);
 
 /* ---- for reports and tests ---- */

@@ -3,15 +3,19 @@
 ** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others that want a collection
 ** wait for the round and count it as theirs, in the blocking region, or go on with their work if they only asked the
 ** policy. A collector bound to another thread is asked by a flag: if its thread waits for this round, or for the climb that
-** it is part of, it answers at once, and the leader waits for that; otherwise it answers at its thread's next allocation, wait or safe point, and the
-** round's report says that it was not reached.
+** it is part of, it answers at once, and the leader waits for that; otherwise it answers at its thread's next
+** allocation, wait or safe point. A climb that has found nothing else waits for that, for a bounded time
+** (tidei_gc_await); the report says who was not reached.
 ** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread inside any of these starts
 ** nothing (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
-#include <stdio.h>
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
+#include <errno.h>
+#include <time.h>
 
 #define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
 #define LOOK_AGAIN                                                                                                 \
@@ -89,13 +93,14 @@ static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei
 
 /* ---- who is where ---- */
 
-static bool offers(const tidei_collector *c, int level) {
-    uint32_t caps = c->table.caps;
-    return (caps & TIDE_COLLECTOR_TRACING) && (level == TIDE_COLLECT_FULL || (caps & TIDE_COLLECTOR_MINOR));
-}
+static int level_for(const tidei_collector *c, int level);
+
+static bool traces(const tidei_collector *c) { return c->table.caps & TIDE_COLLECTOR_TRACING; }
+
+static bool offers(const tidei_collector *c, int level) { return traces(c) && level_for(c, level) != 0; }
 
 static bool bound_elsewhere(const tidei_collector *c) {
-    return (c->table.caps & TIDE_COLLECTOR_BOUND) && !pthread_equal(c->thread, pthread_self());
+    return (c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial();
 }
 
 static bool attached(const tidei_collector *c) { return atomic_load_explicit(&c->id, memory_order_acquire) >= 0; }
@@ -124,26 +129,79 @@ void tidei_gc_changed(tidei_gc *gc) {
     }
     atomic_store(&gc->offers, levels);
     count_asked_locked(gc);
+    pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
     wake_all(gc);
 }
 
 /* ---- one collector ---- */
 
-/* A collector's own code may set the thread's error, and may be refused: a full collection that it does not know is tried
-** as a minor one. True if it collected. */
-static bool run_collector(tidei_collector *c, int level) {
-    if (c->table.may_collect && !c->table.may_collect(c->table.self)) return false;
+static unsigned bit_of(int level) { return 1u << level; }
+
+/* The level that it is asked for where `level` is wanted: a full collection that it does not know is tried as a minor one.
+** 0: it knows neither. */
+static int level_for(const tidei_collector *c, int level) {
+    unsigned cannot = atomic_load_explicit(&c->cannot, memory_order_relaxed);
+    bool minor = (c->table.caps & TIDE_COLLECTOR_MINOR) && !(cannot & bit_of(TIDE_COLLECT_MINOR));
+    if (level == TIDE_COLLECT_FULL && !(cannot & bit_of(level))) return level;
+    return minor ? TIDE_COLLECT_MINOR : 0;
+}
+
+static bool own(const tidei_gc *gc, const tidei_collector *c) { return c == &gc->at[0]; }
+
+static bool may_collect(tidei_gc *gc, tidei_collector *c) {
+    TIDEI_UNCANCELLED;
+    tidei_callback in = {.t = NULL};
+    if (!c->table.may_collect) return true;
+    if (!own(gc, c)) tidei_callback_begin(&in, gc->rt, TIDEI_IN_MAY_COLLECT, c->table.name);
+    bool may = c->table.may_collect(c->table.self);
+    tidei_callback_end(&in);
+    return may;
+}
+
+static int call_collect(tidei_gc *gc, tidei_collector *c, int level) {
+    TIDEI_UNCANCELLED;
+    tidei_callback in;
+    tidei_callback_begin(&in, gc->rt, own(gc, c) ? TIDEI_IN_FINALIZERS : TIDEI_IN_COLLECT, c->table.name);
+    int answer = c->table.collect(c->table.self, level);
+    tidei_callback_end(&in);
+    return answer;
+}
+
+static void log_odd(tidei_gc *gc, tidei_collector *c, int answer) {
+    atomic_store(&c->answer, answer);
+    if (!atomic_exchange(&c->odd, true))
+        tidei_log(gc->rt, TIDE_LOG_WARNING,
+                  "collect of the collector \"%s\" answered %d, which is none of TIDE_COLLECT_DONE (0), "
+                  "TIDE_COLLECT_BUSY (1) and TIDE_COLLECT_UNSUPPORTED (2): it counts as not having collected",
+                  c->table.name, answer);
+}
+
+/* What it says that it does not know is not asked for again. */
+static tidei_outcome ask_for(tidei_gc *gc, tidei_collector *c, int level) {
+    for (int l; (l = level_for(c, level));) {
+        int answer = call_collect(gc, c, l);
+        if (answer == TIDE_COLLECT_DONE) return TIDEI_COLLECTED;
+        if (answer == TIDE_COLLECT_BUSY) return TIDEI_WAS_BUSY;
+        if (answer != TIDE_COLLECT_UNSUPPORTED) return log_odd(gc, c, answer), TIDEI_ODD;
+        atomic_fetch_or(&c->cannot, bit_of(l));
+        tidei_gc_changed(gc);
+    }
+    return TIDEI_CANNOT;
+}
+
+/* A collector's own code may set the thread's error. */
+static tidei_outcome run_collector(tidei_gc *gc, tidei_collector *c, int level) {
     tidei_saved_error e;
     tidei_error_save(&e);
-    int outcome = c->table.collect(c->table.self, level);
-    if (outcome == TIDE_COLLECT_UNSUPPORTED && level == TIDE_COLLECT_FULL && (c->table.caps & TIDE_COLLECTOR_MINOR))
-        outcome = c->table.collect(c->table.self, TIDE_COLLECT_MINOR);
+    tidei_outcome how = may_collect(gc, c) ? ask_for(gc, c, level) : TIDEI_WAS_BUSY;
     tidei_error_restore(&e);
-    return outcome == TIDE_COLLECT_DONE;
+    return how;
 }
 
 /* ---- bound collectors ---- */
+
+static bool is_bound(const tidei_collector *c) { return c->table.caps & TIDE_COLLECTOR_BOUND; }
 
 /* A collector bound to this thread that is asked for something, or NULL. */
 static tidei_collector *mine_asked_locked(tidei_gc *gc) {
@@ -152,15 +210,43 @@ static tidei_collector *mine_asked_locked(tidei_gc *gc) {
     return NULL;
 }
 
+/* Its thread collects from here on; what it was asked for, up to that level, is being done. */
+static void begin_answer_locked(tidei_gc *gc, tidei_collector *c, int level) {
+    if (c->asked <= level) c->asked = 0;
+    c->answers = true;
+    c->users++;
+    count_asked_locked(gc);
+}
+
+static void end_answer(tidei_gc *gc, tidei_collector *c, int level, tidei_outcome how) {
+    pthread_mutex_lock(&gc->lock);
+    c->answers = false;
+    c->last = how;
+    if (level == TIDE_COLLECT_FULL) c->how = how;
+    pthread_mutex_unlock(&gc->lock);
+    tidei_collector_leave(gc, c);
+}
+
+static void undo_answer(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t level) {
+    (void)t;
+    end_answer(tidei_gc_of(rt), c, (int)level, TIDEI_WAS_BUSY);
+}
+
+/* Of this thread; its answer has begun. */
+static tidei_outcome run_bound(tidei_gc *gc, tidei_thread *t, tidei_collector *c, int level) {
+    tidei_hold(t, undo_answer, c, (uintptr_t)level);
+    tidei_outcome how = run_collector(gc, c, level);
+    tidei_let(t, c);
+    end_answer(gc, c, level, how);
+    return how;
+}
+
 static tidei_collector *take_asked(tidei_gc *gc, int *level) {
     pthread_mutex_lock(&gc->lock);
     tidei_collector *c = mine_asked_locked(gc);
     if (c) {
         *level = c->asked;
-        c->asked = 0;
-        c->answers = true;
-        c->users++;
-        count_asked_locked(gc);
+        begin_answer_locked(gc, c, *level);
     }
     pthread_mutex_unlock(&gc->lock);
     return c;
@@ -171,17 +257,29 @@ static bool answer(tidei_gc *gc, tidei_thread *t) {
     int level;
     bool ran = false;
     for (tidei_collector *c; (c = take_asked(gc, &level));) {
-        t->depth_collect++;
-        bool collected = run_collector(c, level);
-        t->depth_collect--;
-        ran |= collected;
-        pthread_mutex_lock(&gc->lock);
-        c->answers = false;
-        c->answered = collected;
-        pthread_mutex_unlock(&gc->lock);
-        tidei_collector_leave(gc, c);
+        tidei_deepen(t, &t->depth_collect);
+        ran |= run_bound(gc, t, c, level) == TIDEI_COLLECTED;
+        tidei_rise(t, &t->depth_collect);
     }
     return ran;
+}
+
+/* In a round of its own thread's. */
+static tidei_outcome run_here(tidei_gc *gc, tidei_thread *t, tidei_collector *c, int level) {
+    if (!is_bound(c)) return run_collector(gc, c, level);
+    pthread_mutex_lock(&gc->lock);
+    begin_answer_locked(gc, c, level);
+    pthread_mutex_unlock(&gc->lock);
+    return run_bound(gc, t, c, level);
+}
+
+void tidei_gc_thread_is(tidei_gc *gc, bool here) {
+    uint64_t thread = tidei_thread_serial();
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
+        if (attached(&gc->at[i]) && is_bound(&gc->at[i]) && gc->at[i].thread == thread) gc->at[i].ended = !here;
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
 }
 
 struct wait { /* for a round to end, for a count to change, or for a bound collector's answer */
@@ -194,6 +292,9 @@ struct wait { /* for a round to end, for a count to change, or for a bound colle
     size_t bytes;
     int level;
     bool ran;
+    tidei_outcome how;
+    uint64_t until_ns; /* it is waited for those who have not begun to answer */
+    bool late;
 };
 
 static void count_waits_locked(tidei_gc *gc, int by) {
@@ -208,7 +309,7 @@ static void wait_for_round(void *p) {
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
     while (gc->running && gc->rounds == w->round && !mine_asked_locked(gc))
-        pthread_cond_wait(&gc->changed, &gc->lock);
+        tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     w->bytes = gc->round_bytes;
@@ -222,7 +323,7 @@ static void wait_for_change(void *p) {
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
     count_waits_locked(gc, 1);
-    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) pthread_cond_wait(&gc->changed, &gc->lock);
+    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) tidei_cond_wait(&gc->changed, &gc->lock);
     count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
@@ -232,26 +333,87 @@ static void wait_for_change(void *p) {
 static void wait_for_answer(void *p) {
     struct wait *w = p;
     pthread_mutex_lock(&w->gc->lock);
-    while (w->c->asked || w->c->answers) pthread_cond_wait(&w->gc->changed, &w->gc->lock);
-    w->ran = w->c->answered;
+    while (w->c->asked || w->c->answers) tidei_cond_wait(&w->gc->changed, &w->gc->lock);
+    w->how = w->c->last;
     pthread_mutex_unlock(&w->gc->lock);
 }
 
-typedef enum { RAN, WAS_BUSY, IS_ELSEWHERE } outcome;
-
 /* If the collector's thread is waiting for this round, it answers now. */
-static outcome ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
+static tidei_outcome ask_bound(tidei_gc *gc, tidei_collector *c, int level) {
     pthread_mutex_lock(&gc->lock);
     if (c->asked < level) c->asked = level;
+    struct wait w = {.gc = gc, .c = c, .how = c->ended ? TIDEI_ENDED : TIDEI_ELSEWHERE};
+    if (level == TIDE_COLLECT_FULL) c->how = w.how;
     atomic_store(&gc->asked, true);
     bool there = c->waits > 0;
     pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
     wake_all(gc);
-    if (!there) return IS_ELSEWHERE;
-    struct wait w = {.gc = gc, .c = c};
-    tidei_blocking(gc->rt, wait_for_answer, &w);
-    return w.ran ? RAN : WAS_BUSY;
+    if (there) tidei_blocking(gc->rt, wait_for_answer, &w);
+    return w.how;
+}
+
+/* Somebody whom another thread asked for a full collection may still come to it, or is at it. */
+static bool expected_locked(tidei_gc *gc, bool begun) {
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+        const tidei_collector *c = &gc->at[i];
+        if (!attached(c) || !bound_elsewhere(c)) continue;
+        if (c->answers || (!begun && c->asked == TIDE_COLLECT_FULL && !c->ended)) return true;
+    }
+    return false;
+}
+
+static struct timespec moment(uint64_t ns) {
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+/* Those who have begun are waited for, however long it takes them. */
+static void wait_for_owners(void *p) {
+    struct wait *w = p;
+    tidei_gc *gc = w->gc;
+    const struct timespec until = moment(w->until_ns);
+    pthread_mutex_lock(&gc->lock);
+    count_waits_locked(gc, 1);
+    while (!mine_asked_locked(gc) && expected_locked(gc, w->late)) {
+        if (w->late)
+            tidei_cond_wait(&gc->changed, &gc->lock);
+        else
+            w->late = tidei_cond_wait_until(&gc->changed, &gc->lock, &until) == ETIMEDOUT;
+    }
+    count_waits_locked(gc, -1);
+    w->asked = mine_asked_locked(gc);
+    pthread_mutex_unlock(&gc->lock);
+}
+
+/* Who was waited for and has not come; whether anybody had been asked at all. */
+static bool note_late(tidei_gc *gc, bool late) {
+    bool any = false;
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+        tidei_collector *c = &gc->at[i];
+        if (!attached(c) || !bound_elsewhere(c) || c->how == TIDEI_ENDED) continue;
+        any |= c->asked || c->answers;
+        if (late && c->asked) c->how = TIDEI_LATE;
+    }
+    pthread_mutex_unlock(&gc->lock);
+    return any;
+}
+
+/* Bound collectors of other threads that the last full round only asked. */
+bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns) {
+    tidei_gc *gc = tidei_gc_of(rt);
+    tidei_thread *t = tidei_thread_get(rt);
+    uint64_t began = tidei_now_ns();
+    struct wait w = {.gc = gc, .until_ns = began + *patience_ns};
+    if (!*patience_ns || !t || !note_late(gc, false)) return false;
+    do {
+        tidei_blocking(rt, wait_for_owners, &w);
+        if (w.asked) answer(gc, t);
+    } while (w.asked);
+    uint64_t took = tidei_now_ns() - began;
+    *patience_ns = took < *patience_ns ? *patience_ns - took : 0;
+    (void)note_late(gc, w.late);
+    return true;
 }
 
 /* ---- a round ---- */
@@ -266,29 +428,23 @@ static bool lead(tidei_gc *gc, uint64_t *round) {
     return mine;
 }
 
-static void add_name(char *list, size_t cap, const char *name, const char *why) {
-    size_t n = strlen(list);
-    snprintf(list + n, cap - n, "%s%s (%s)", n ? ", " : "", name, why);
+static void note_outcome(tidei_gc *gc, tidei_collector *c, tidei_outcome how) {
+    pthread_mutex_lock(&gc->lock);
+    c->how = how;
+    pthread_mutex_unlock(&gc->lock);
 }
 
 /* Calls everybody; true if anybody collected. */
-static bool run_collectors(tidei_gc *gc, int level) {
-    char unreached[sizeof gc->unreached] = "";
+static bool run_collectors(tidei_gc *gc, tidei_thread *t, int level) {
     bool ran = false;
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !offers(c, level)) continue;
-        outcome how = bound_elsewhere(c) ? ask_bound(gc, c, level) : run_collector(c, level) ? RAN : WAS_BUSY;
-        if (how == RAN)
-            ran = true;
-        else
-            add_name(unreached, sizeof unreached, c->table.name,
-                     how == WAS_BUSY ? "busy" : "its thread is elsewhere");
-    }
-    if (level == TIDE_COLLECT_FULL) {
-        pthread_mutex_lock(&gc->lock);
-        memcpy(gc->unreached, unreached, sizeof unreached);
-        pthread_mutex_unlock(&gc->lock);
+        if (!attached(c) || !traces(c) || (level != TIDE_COLLECT_FULL && !offers(c, level))) continue;
+        tidei_outcome how = !offers(c, level)    ? TIDEI_CANNOT
+                            : bound_elsewhere(c) ? ask_bound(gc, c, level)
+                                                 : run_here(gc, t, c, level);
+        ran |= how == TIDEI_COLLECTED;
+        if (level == TIDE_COLLECT_FULL && !bound_elsewhere(c)) note_outcome(gc, c, how);
     }
     return ran;
 }
@@ -348,6 +504,12 @@ static void finish_round(tidei_gc *gc, int level, size_t bytes, bool ran) {
     pthread_mutex_unlock(&gc->lock);
 }
 
+/* Its leader was left inside a callback: who waits for it leads a round of his own. */
+static void undo_round(tidei_runtime *rt, tidei_thread *t, void *gc, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    finish_round(gc, 0, 0, false);
+}
+
 #define CLEARED (16 << 10) /* bytes; a collection's own frames take less */
 __attribute__((noinline)) void tidei_clear_stack(void) {
     volatile char room[CLEARED];
@@ -368,7 +530,8 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     tidei_collection c = {.level = r->level, .early = r->early};
     const tidei_span span = {TIDEI_SPAN_COLLECTION, (unsigned)r->level,
                              r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection", r->why};
-    t->depth_collect++;
+    tidei_hold(t, undo_round, gc, 0);
+    tidei_deepen(t, &t->depth_collect);
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));)
         snapshot(gc, d, r->where, 0, &gc->devs[d->index].before);
@@ -376,7 +539,7 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     tidei_span_begin(rt, &span, 0);
     c.start_ns = now_ns(rt);
     tidei_clear_stack();
-    *ran = r->answers ? answer(gc, t) : run_collectors(gc, r->level);
+    *ran = r->answers ? answer(gc, t) : run_collectors(gc, t, r->level);
     size_t bytes = tidei_drain(rt);
     c.pause_ns = now_ns(rt) - c.start_ns;
     tidei_span_end(rt, &span, bytes);
@@ -386,8 +549,9 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
         log_round(gc, &c, bytes, r->why);
     }
     tidei_tell_weights(gc);
+    tidei_rise(t, &t->depth_collect);
+    tidei_let(t, gc);
     finish_round(gc, r->level, bytes, *ran);
-    t->depth_collect--;
     return bytes;
 }
 
@@ -415,7 +579,7 @@ size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran
     bool unused;
     if (!ran) ran = &unused;
     *ran = false;
-    if (!t || t->depth_collect || t->depth_drain) return 0;
+    if (!t || t->depth_collect || t->depth_drain || tidei_is_quiet(t)) return 0;
     answer_late(gc, t);
     struct wait w = {.gc = gc};
     while (!lead(gc, &w.round)) {
@@ -447,12 +611,39 @@ void tidei_gc_wake(tidei_runtime *rt) {
     pthread_mutex_unlock(&gc->lock);
 }
 
+/* Why it was not reached, in words; NULL: it was. */
+static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait_ns, char *buf, size_t cap) {
+    switch (c->how) {
+    case TIDEI_COLLECTED: break;
+    case TIDEI_WAS_BUSY:
+        return gc->boehm && own(gc, c) && tidei_boehm_held_off() ? "a thread blocks its signals" : "busy";
+    case TIDEI_CANNOT: return "cannot";
+    case TIDEI_ODD: return tidei_format(buf, cap, "answered %d", atomic_load(&c->answer)), buf;
+    case TIDEI_ELSEWHERE: return "its thread is elsewhere";
+    case TIDEI_LATE:
+        return tidei_format(buf, cap, "its thread is elsewhere, waited %llu us",
+                            (unsigned long long)wait_ns / 1000),
+               buf;
+    case TIDEI_ENDED: return "its thread has ended";
+    }
+    return NULL;
+}
+
 size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     tidei_gc *gc = tidei_gc_of(rt);
+    char words[64];
+    size_t n = 0;
+    if (cap) *buf = 0;
     pthread_mutex_lock(&gc->lock);
-    int n = snprintf(buf, cap, "%s", gc->unreached);
+    for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
+        const tidei_collector *c = &gc->at[i];
+        const char *why = attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
+        if (why)
+            n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)", n ? ", " : "",
+                                      c->table.name, why);
+    }
     pthread_mutex_unlock(&gc->lock);
-    return (size_t)n;
+    return n;
 }
 
 static uint64_t rounds_so_far(tidei_gc *gc) {
@@ -513,7 +704,7 @@ static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
 void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
-    if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
+    if (!t || t->depth_collect || t->depth_drain || t->depth_climb || tidei_is_quiet(t)) return;
     answer_late(gc, t);
     if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {
         if (!atomic_load(&gc->asked)) atomic_store(&rt->host_budget.wake_at, SIZE_MAX);
@@ -533,7 +724,7 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
 void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_thread *t = tidei_thread_get(rt);
-    if (!t || t->depth_collect || t->depth_drain || t->depth_climb) return;
+    if (!t || t->depth_collect || t->depth_drain || t->depth_climb || tidei_is_quiet(t)) return;
     answer_late(gc, t);
     if (where != TIDEI_AT_ALLOC) tidei_tell_weights(gc);
     if (!rt->set.gc_early || !atomic_load_explicit(&gc->offers, memory_order_relaxed)) {

@@ -4,7 +4,9 @@
 ** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's owner is a
 ** collector's id, fixed at birth; ids are never used twice, so an owner that is gone is nobody, not somebody else.
 ** Locks: gc->lock guards what stands under it below and is never held across a slot of a collector, a policy's log line or
-** a drain. `running` makes collections single-flight: who sets it leads a round. */
+** a drain. `running` makes collections single-flight: who sets it leads a round.
+** Slots of foreign collectors are called as runtime/callback.h says: noted, with what is under way held, since an error of the
+** interpreter's may leave them by longjmp. */
 #ifndef TIDEI_COLLECTOR_H
 #define TIDEI_COLLECTOR_H
 
@@ -14,18 +16,35 @@
 #define TIDEI_FOREIGN_MAX 8
 #define TIDEI_COLLECTORS  (1 + TIDEI_FOREIGN_MAX)
 
+/* How it went when a collector was to collect; of the last full round, for reports. */
+typedef enum tidei_outcome {
+    TIDEI_COLLECTED,
+    TIDEI_WAS_BUSY,
+    TIDEI_CANNOT,    /* it knows no such collection */
+    TIDEI_ODD,       /* it gave an answer that is none */
+    TIDEI_ELSEWHERE, /* bound: its thread was asked and has not come yet */
+    TIDEI_LATE,      /* bound: nor while it was waited for */
+    TIDEI_ENDED      /* bound: its thread has ended */
+} tidei_outcome;
+
 typedef struct tidei_collector {
-    tide_collector table;   /* the runtime's own: caps 0 for "refcount" */
-    _Atomic int id;         /* -1: the place is free */
-    pthread_t thread;       /* that attached it, and where a bound one runs */
-    _Atomic bool weighs;    /* wants to know of weight */
-    _Atomic int64_t weight; /* bytes that its arrays keep alive more than it was told of */
+    tide_collector table;    /* the runtime's own: caps 0 for "refcount" */
+    _Atomic int id;          /* -1: the place is free */
+    uint64_t thread;         /* tidei_thread_serial of who attached it, where a bound one runs */
+    _Atomic bool weighs;     /* wants to know of weight */
+    _Atomic int64_t weight;  /* bytes that its arrays keep alive more than it was told of */
+    _Atomic int64_t told;    /* the sum of what it was told */
+    _Atomic unsigned cannot; /* levels (bits) of which it has said that it knows them not */
+    atomic_bool odd;         /* an answer that is none was told in the log */
+    _Atomic int answer;      /* the last such */
     /* under gc->lock */
-    unsigned users; /* threads inside one of its slots */
-    unsigned waits; /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
-    int asked;      /* bound: the level wanted of it; 0: nothing */
-    bool answers;   /* bound: its thread collects as it was asked to */
-    bool answered;  /* bound: it did collect when it was last asked */
+    unsigned users;     /* threads inside one of its slots */
+    unsigned waits;     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
+    int asked;          /* bound: the level wanted of it; 0: nothing */
+    bool answers;       /* bound: its thread collects */
+    bool ended;         /* bound: its thread is attached no more */
+    tidei_outcome last; /* bound: its last answer */
+    tidei_outcome how;  /* the last full round; of a bound one: since it was asked in that */
 } tidei_collector;
 
 typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the leader's */
@@ -53,7 +72,6 @@ typedef struct tidei_gc {
     size_t round_bytes;
     int round_level; /* of the one that ended last, like the bytes: another may run already */
     bool round_ran;
-    char unreached[256]; /* by the last full round; names */
     struct tidei_scope *scopes;
 } tidei_gc;
 static inline tidei_gc *tidei_gc_of(tidei_runtime *rt) { return rt->gc; }
@@ -64,7 +82,10 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request);
 size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran);
 void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
 void tidei_gc_wake(tidei_runtime *rt);
+bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns);
 size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap);
+/* The calling thread comes to the runtime, or leaves it: where collectors bound to it run, or run no more. */
+void tidei_gc_thread_is(tidei_gc *gc, bool here);
 /* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
 void tidei_gc_changed(tidei_gc *gc);
 /* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in the unwritten parts of the
@@ -80,6 +101,8 @@ tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);
 /* Tells every collector that wants to know what weight has come and gone. */
 void tidei_tell_weights(tidei_gc *gc);
 void tidei_foreign_close(tidei_gc *gc);
+/* Gives back a use that tidei_collector_enter counted: for tidei_hold, of a collector. */
+void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 
 /* ---- scope.c ---- */
 tide_status tidei_scope_add(tidei_thread *t,

@@ -1,8 +1,12 @@
 /* foreign.c: an embedder's collectors: attaching, detaching, choosing, its own safe points.
 **
 ** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
-** run in, `running` covers collect. */
+** run in, `running` covers collect.
+** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
+** alive. When it leaves its arrays are nobody's weight, so it is told the rest. */
 #include "gc/collector.h"
+#include "runtime/sized.h"
+#include "runtime/uncancelled.h"
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -29,9 +33,35 @@ void tidei_collector_leave(tidei_gc *gc, tidei_collector *c) {
     pthread_mutex_unlock(&gc->lock);
 }
 
+void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+    (void)t, (void)of;
+    tidei_collector_leave(tidei_gc_of(rt), c);
+}
+
 tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
     tidei_collector *c = t->collector > 0 ? find(gc, t->collector) : NULL;
     return c ? c : &gc->at[0];
+}
+
+/* Where the collector wants to know, and may be told on this thread. */
+static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
+    tidei_callback in;
+    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
+    if (!delta || !c->table.pressure || !here) return;
+    atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
+    TIDEI_UNCANCELLED;
+    tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
+    c->table.pressure(c->table.self, delta);
+    tidei_callback_end(&in);
+}
+
+static void tell_weight(tidei_gc *gc, tidei_collector *c) {
+    tidei_thread *t = tidei_thread_look(gc->rt);
+    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
+    int64_t delta = here ? atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed) : 0;
+    tidei_hold(t, tidei_undo_use, c, 0);
+    tell(gc, c, delta);
+    tidei_let(t, c);
 }
 
 void tidei_tell_weights(tidei_gc *gc) {
@@ -40,19 +70,22 @@ void tidei_tell_weights(tidei_gc *gc) {
         if (atomic_load_explicit(&c->weight, memory_order_relaxed) == 0) continue;
         int id = atomic_load_explicit(&c->id, memory_order_acquire);
         if (id < 0 || !tidei_collector_enter(gc, id)) continue;
-        bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || pthread_equal(c->thread, pthread_self());
-        if (c->table.pressure && here) {
-            int64_t delta = atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed);
-            if (delta) c->table.pressure(c->table.self, delta);
-        }
+        tell_weight(gc, c);
         tidei_collector_leave(gc, c);
     }
 }
 
+#define END(field) TIDEI_END(tide_collector, field)
+static const uint16_t collector_ends[] = {END(struct_size), END(name),    END(caps),        END(reserved),
+                                          END(self),        END(collect), END(may_collect), END(pressure),
+                                          END(blocking),    END(detach)};
+#undef END
+static const tidei_sized collector_sizes = {"tide_collector", collector_ends, TIDEI_COUNT(collector_ends),
+                                            TIDEI_END(tide_collector, collect)};
+
 static tide_status check(const tide_collector *c) {
-    if (c->struct_size < offsetof(tide_collector, may_collect) || c->struct_size > sizeof *c)
-        return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "struct_size is %zu; this library knows %zu to %zu",
-                          c->struct_size, offsetof(tide_collector, may_collect), sizeof *c);
+    tide_status status = tidei_sized_check(&collector_sizes, c->struct_size, OP_ATTACH);
+    if (status != TIDE_OK) return status;
     if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "collect is NULL");
     if (c->caps & ~(uint32_t)ALL_CAPS)
         return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "caps has bits that this library does not know: 0x%x",
@@ -69,10 +102,15 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
         memset(&c->table, 0, sizeof c->table); /* slots that an older caller lacks */
         memcpy(&c->table, table, table->struct_size);
         if (!c->table.name) c->table.name = "unnamed";
-        c->thread = pthread_self();
+        c->thread = tidei_thread_serial();
         c->users = c->waits = 0;
         c->asked = 0;
+        c->answers = c->ended = false;
+        c->how = TIDEI_COLLECTED;
         atomic_store(&c->weight, 0);
+        atomic_store(&c->told, 0);
+        atomic_store(&c->cannot, 0);
+        atomic_store(&c->odd, false);
         atomic_store(&c->weighs, c->table.pressure != NULL);
         *id = gc->next_id++;
         atomic_store_explicit(&c->id, *id, memory_order_release);
@@ -106,15 +144,38 @@ struct leaving {
 static void wait_until_unused(void *p) {
     struct leaving *l = p;
     pthread_mutex_lock(&l->gc->lock);
-    while (l->gc->running || l->c->users > l->own) pthread_cond_wait(&l->gc->changed, &l->gc->lock);
+    while (l->gc->running || l->c->users > l->own) tidei_cond_wait(&l->gc->changed, &l->gc->lock);
     atomic_store(&l->c->id, PLACE_LEAVING);
     pthread_mutex_unlock(&l->gc->lock);
 }
 
+/* Left in the blocking region: by then its place may have been nobody's. */
+static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+    int leaving = PLACE_LEAVING;
+    (void)rt, (void)t, (void)of;
+    atomic_compare_exchange_strong(&((tidei_collector *)c)->id, &leaving, PLACE_FREE);
+}
+
+static void free_place(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    atomic_store(&((tidei_collector *)c)->id, PLACE_FREE);
+}
+
 /* The collector's last moments: its place is nobody's meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
+    TIDEI_UNCANCELLED;
+    tidei_thread *t = tidei_thread_look(gc->rt);
+    tidei_callback in;
+    atomic_store(&c->id, PLACE_LEAVING);
+    tidei_hold(t, free_place, c, 0);
     tidei_gc_changed(gc);
-    if (c->table.detach) c->table.detach(c->table.self);
+    tell(gc, c, -atomic_load(&c->told));
+    if (c->table.detach) {
+        tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
+        c->table.detach(c->table.self);
+        tidei_callback_end(&in);
+    }
+    tidei_let(t, c);
     atomic_store(&c->id, PLACE_FREE);
 }
 
@@ -123,14 +184,15 @@ tide_status tide_collector_detach(tide_runtime *ref, int id) {
     tidei_thread *t = tidei_enter(ref, op);
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
-    if (t->depth_collect || t->depth_drain)
-        return tidei_fail(TIDE_E_INVALID, op, "called from inside a collection or a death callback");
+    if (!tidei_may_detach(t, op)) return tidei_last_status();
     if (id == 0) return tidei_fail(TIDE_E_INVALID, op, "collector 0 is the runtime's own; it leaves with it");
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_collector *c = id > 0 ? find(gc, id) : NULL;
     if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %d is attached", id);
     struct leaving l = {gc, c, c->table.blocking != NULL};
+    tidei_hold(t, undo_leaving, c, 0);
     tidei_blocking(rt, wait_until_unused, &l);
+    tidei_let(t, c);
     evict(gc, c);
     return TIDE_OK;
 }

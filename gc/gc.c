@@ -3,6 +3,7 @@
 #include "gc/gc.h"
 #include "gc/boehm.h"
 #include "gc/collector.h"
+#include "runtime/uncancelled.h"
 
 /* ---- references under reference counting: one word, any thread, any time ---- */
 
@@ -51,17 +52,35 @@ tide_status tidei_gc_release(tidei_handle *h) { return counted(h) ? count_down(h
 
 #define WEIGHT_STEP (1 << 20) /* bytes of growth before a collector hears of it at once */
 
+static void undo_cell(tidei_runtime *rt, tidei_thread *t, void *h, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    (void)tidei_gc_release(h);
+}
+
+/* Memory weighs on the collector that the first array over it belongs to, until no view of it is left. */
+static void weigh(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
+    tidei_storage *st = h->st;
+    if (!st->bytes || atomic_load_explicit(&st->refs, memory_order_relaxed) != 1) return;
+    int64_t more = (int64_t)st->bytes, untold = atomic_fetch_add_explicit(&c->weight, more, memory_order_relaxed);
+    if (atomic_load(&c->id) != (int)h->owner) { /* it has just been detached */
+        atomic_fetch_sub_explicit(&c->weight, more, memory_order_relaxed);
+        return;
+    }
+    st->owner = h->owner;
+    st->watched |= TIDEI_WATCHED_BY_OWNER;
+    if (untold + more < WEIGHT_STEP) return;
+    tidei_hold(t, undo_cell, h, 0); /* nobody else has it yet */
+    tidei_tell_weights(tidei_gc_of(tidei_thread_runtime(t)));
+    tidei_let(t, h);
+}
+
 static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
     atomic_store_explicit(&h->refs, 1, memory_order_relaxed);
     h->cell.hidden = ~(uintptr_t)h;
     h->home = &h->cell;
     tide_status status = tidei_scope_add(t, h);
-    if (status != TIDE_OK || !h->st || !atomic_load_explicit(&c->weighs, memory_order_relaxed)) return status;
-    /* A storage weighs on its first handle alone, not on views of it. */
-    if (atomic_load_explicit(&h->st->refs, memory_order_relaxed) == 1) h->charged = h->st->bytes;
-    int64_t more = (int64_t)h->charged, told = atomic_fetch_add_explicit(&c->weight, more, memory_order_relaxed);
-    if (told + more >= WEIGHT_STEP) tidei_tell_weights(tidei_gc_of(atomic_load(&t->rt)));
-    return TIDE_OK;
+    if (status == TIDE_OK && h->st && atomic_load_explicit(&c->weighs, memory_order_relaxed)) weigh(t, c, h);
+    return status;
 }
 
 static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_handle *h) {
@@ -86,13 +105,16 @@ static tide_status thread_attach(tidei_runtime *rt, tidei_thread *t) {
     tidei_gc *gc = tidei_gc_of(rt);
     (void)t;
     tide_status status = gc->boehm ? tidei_boehm_enter() : TIDE_OK;
-    if (status == TIDE_OK) atomic_fetch_add(&gc->threads, 1);
-    return status;
+    if (status != TIDE_OK) return status;
+    atomic_fetch_add(&gc->threads, 1);
+    tidei_gc_thread_is(gc, true);
+    return TIDE_OK;
 }
 
 static void thread_detach(tidei_runtime *rt, tidei_thread *t) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_end(t);
+    tidei_gc_thread_is(gc, false);
     atomic_fetch_sub(&gc->threads, 1);
     if (gc->boehm) tidei_boehm_leave();
 }
@@ -106,6 +128,8 @@ struct regions { /* what is still to be entered around fn */
     void *arg;
 };
 
+static void enter_region(struct regions *r, tidei_collector *c);
+
 /* Enters the regions one inside the other, then runs fn. */
 static void enter_regions(void *p) {
     struct regions *r = p;
@@ -113,17 +137,27 @@ static void enter_regions(void *p) {
         int id = atomic_load_explicit(&r->gc->at[r->next++].id, memory_order_acquire);
         tidei_collector *c = id < 0 ? NULL : tidei_collector_enter(r->gc, id);
         if (!c) continue;
-        if (c->table.blocking) {
-            c->table.blocking(c->table.self, enter_regions, r);
-            tidei_collector_leave(r->gc, c);
-            return;
-        }
+        bool enters = c->table.blocking != NULL;
+        if (enters) enter_region(r, c);
         tidei_collector_leave(r->gc, c);
+        if (enters) return;
     }
     r->fn(r->arg);
 }
 
+/* The runtime's own collector is no callback of the embedder's. */
+static void enter_region(struct regions *r, tidei_collector *c) {
+    tidei_thread *t = tidei_thread_look(r->gc->rt);
+    tidei_callback in = {.t = NULL};
+    tidei_hold(t, tidei_undo_use, c, 0);
+    if (c != &r->gc->at[0]) tidei_callback_begin(&in, r->gc->rt, TIDEI_IN_BLOCKING, c->table.name);
+    c->table.blocking(c->table.self, enter_regions, r);
+    tidei_callback_end(&in);
+    tidei_let(t, c);
+}
+
 static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
+    TIDEI_UNCANCELLED;
     struct regions r = {tidei_gc_of(rt), 0, fn, arg};
     enter_regions(&r);
 }
@@ -133,7 +167,6 @@ static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
 static void close_floor(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_close(gc);
-    tidei_foreign_close(gc);
     rt->gc_ops = NULL;
     rt->gc = NULL;
     pthread_mutex_destroy(&gc->lock);
@@ -155,25 +188,24 @@ static const tidei_gc_ops ops = {
     .blocking = blocking,
     .wait = tidei_gc_wait,
     .wake = tidei_gc_wake,
+    .await = tidei_gc_await,
     .unreached = tidei_gc_unreached,
     .close = close_floor,
 };
 
 #ifdef TIDEI_HAVE_BOEHM
-#define BEST_COLLECTOR  "boehm"
 #define KNOWN_COLLECTOR "boehm or refcount"
 #else
-#define BEST_COLLECTOR  "refcount"
 #define KNOWN_COLLECTOR "refcount; this build has no bdw-gc"
 #endif
 
 /* By the settings; "": the best that this build has. */
 static const char *collector_name(tidei_runtime *rt) {
     const char *name = rt->set.collector;
-    if (!*name) return BEST_COLLECTOR;
-    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, BEST_COLLECTOR)) return name;
+    if (!*name) return TIDEI_COLLECTOR_DEFAULT;
+    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, TIDEI_COLLECTOR_DEFAULT)) return name;
     tidei_warn_unknown(rt, "TIDE_COLLECTOR", name, KNOWN_COLLECTOR);
-    return BEST_COLLECTOR;
+    return TIDEI_COLLECTOR_DEFAULT;
 }
 
 /* The runtime's own collector. */
@@ -216,12 +248,16 @@ static tide_status open_policy(tidei_gc *gc) {
 }
 
 tide_status tidei_gc_open(tidei_runtime *rt) {
+    pthread_condattr_t attr;
     tidei_gc *gc = tidei_host_alloc(rt, sizeof *gc);
     if (!gc) return tidei_fail_host_memory("tide_open", sizeof *gc);
     gc->rt = rt;
     gc->next_id = 1;
     pthread_mutex_init(&gc->lock, NULL);
-    pthread_cond_init(&gc->changed, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&gc->changed, &attr);
+    pthread_condattr_destroy(&attr);
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) atomic_init(&gc->at[i].id, -1);
     rt->gc = gc;
     gc->devs = tidei_host_alloc(rt, rt->ndevs * sizeof *gc->devs);
@@ -238,6 +274,8 @@ tide_status tidei_gc_open(tidei_runtime *rt) {
     tidei_gc_changed(gc);
     return tidei_thread_get(rt) ? TIDE_OK : tidei_last_status();
 }
+
+void tidei_gc_farewell(tidei_runtime *rt) { tidei_foreign_close(tidei_gc_of(rt)); }
 
 void tidei_gc_close(tidei_runtime *rt) {
     if (rt->gc_ops) rt->gc_ops->close(rt);

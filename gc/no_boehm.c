@@ -20,6 +20,7 @@ tide_status tidei_boehm_retain(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPO
 tide_status tidei_boehm_release(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
 int tidei_boehm_collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_UNSUPPORTED; }
 int tidei_boehm_may_collect(void *self) { return (void)self, 0; }
+bool tidei_boehm_held_off(void) { return false; }
 void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg) {
     (void)self;
     fn(arg);

@@ -5,8 +5,8 @@
 ** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed, unless the
 ** policy bounds the time itself. */
 #include "gc/policy.h"
+#include "runtime/text.h"
 #include <math.h>
-#include <stdio.h>
 
 #define EWMA_OLD       0.75 /* weight of the past in the averages */
 #define MINOR_POOR     0.25 /* a minor collection that freed less of the growth: the rest is old, look at all of it */
@@ -28,7 +28,7 @@ const char *tidei_policy_names(char *buf, size_t cap) {
     size_t n = 0;
     if (cap) buf[0] = 0;
     for (size_t i = 0; i < TIDEI_COUNT(policies) && n < cap; i++)
-        n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? ", " : "", policies[i]->name);
+        n += (size_t)tidei_format(buf + n, cap - n, "%s%s", i ? ", " : "", policies[i]->name);
     return buf;
 }
 

@@ -137,7 +137,7 @@ static tidei_scope *holder(tidei_thread *t, tidei_handle *h) {
 }
 
 tide_array *tide_scope_keep(tide_array *a) {
-    if (!a) return NULL;
+    if (!a) return (void)tidei_fail_null("tide_scope_keep", "argument 1"), NULL;
     tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
     tidei_runtime *rt = h ? atomic_load(&h->deaths->rt) : NULL;
     if (!rt) {

@@ -6,8 +6,7 @@
 ** they could not go on without it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs since Hopper; more makes nothing
 ** faster. */
@@ -101,8 +100,8 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_windo
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     const tidei_gemm *g = ((const job *)c->arg)->g;
-    snprintf(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m, (long long)g->k,
-             (long long)g->k, (long long)g->n);
+    tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m, (long long)g->k,
+                 (long long)g->k, (long long)g->n);
 }
 
 /* Always the same for the same wish, so that results repeat; a small one where memory is short. Under a limit it is a small part
@@ -117,12 +116,14 @@ tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *
     tidei_error_save(&before);
     tidei_thread *t = tidei_thread_get(s->dev->rt);
     bool optional = bytes > WORKSPACE_MIN;
-    t->depth_optional += optional;
+    if (optional) tidei_deepen(t, &t->depth_optional);
     tide_status status = tidei_storage_new(s->dev, bytes, s, op, out);
-    t->depth_optional -= optional;
-    if (status != TIDE_E_NOMEM || !optional) return status;
-    status = tidei_storage_new(s->dev, WORKSPACE_MIN, s, op, out);
-    if (status == TIDE_OK) tidei_error_restore(&before);
+    if (optional) tidei_rise(t, &t->depth_optional);
+    if (status == TIDE_E_NOMEM && optional) {
+        status = tidei_storage_new(s->dev, WORKSPACE_MIN, s, op, out);
+        if (status == TIDE_OK) tidei_error_restore(&before);
+    }
+    if (status == TIDE_OK) tidei_scratch_hold(*out);
     return status;
 }
 
@@ -141,7 +142,7 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
         (tidei_use){.st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
     c.workspace = true;
     status = tidei_library_run(&c);
-    tidei_storage_release(workspace);
+    tidei_scratch_release(workspace);
     return status;
 }
 

@@ -2,9 +2,8 @@
 #include "libs/cublas.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
+#include "runtime/loader.h"
+#include "runtime/text.h"
 
 static const tidei_loaded_function functions[] = {
 #define FUNCTION(name, params) {#name, #name, 0, true, offsetof(tidei_cublas_table, name)},
@@ -16,10 +15,10 @@ static const tidei_loaded_function functions[] = {
 static void *open_version(int version, char *why, size_t cap) {
     char name[32], beside[1200];
     const char *nvrtc = tidei_nvrtc_folder();
-    snprintf(name, sizeof name, "libcublas.so.%d", version);
+    tidei_format(name, sizeof name, "libcublas.so.%d", version);
     void *lib = tidei_cuda_library(name, nvrtc, why, cap);
     if (lib || !*nvrtc) return lib;
-    snprintf(beside, sizeof beside, "%s/../../cublas/lib", nvrtc);
+    tidei_format(beside, sizeof beside, "%s/../../cublas/lib", nvrtc);
     return tidei_cuda_library(name, beside, why, cap);
 }
 
@@ -30,7 +29,7 @@ static tide_status open_table(void *table, const char *op) {
     void *lib = family >= 12 ? open_version(family, why, sizeof why) : NULL;
     for (size_t i = 0; i < TIDEI_COUNT(versions) && !lib; i++) {
         lib = open_version(versions[i], said, sizeof said);
-        if (!lib && *said) snprintf(why, sizeof why, "%s", said);
+        if (!lib && *said) tidei_format(why, sizeof why, "%s", said);
     }
     if (!lib)
         return tidei_fail(
@@ -42,7 +41,7 @@ static tide_status open_table(void *table, const char *op) {
     tidei_cublas_table t = {0};
     const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
-        dlclose(lib);
+        tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",
                           missing);
     }

@@ -2,9 +2,8 @@
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
+#include "runtime/loader.h"
+#include "runtime/text.h"
 
 /* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one, 11.7.1, reads workspace that it did
 ** not write, and gets c64 matrices wrong. */
@@ -31,10 +30,10 @@ static const struct family { int cuda, so; } families[] = {{13, 12}, {12, 11}};
 static void *open_version(int so, char *why, size_t cap) {
     char name[32], beside[1200];
     const char *nvrtc = tidei_nvrtc_folder();
-    snprintf(name, sizeof name, "libcusolver.so.%d", so);
+    tidei_format(name, sizeof name, "libcusolver.so.%d", so);
     void *lib = tidei_cuda_library(name, nvrtc, why, cap);
     if (lib || !*nvrtc) return lib;
-    snprintf(beside, sizeof beside, "%s/../../cusolver/lib", nvrtc);
+    tidei_format(beside, sizeof beside, "%s/../../cusolver/lib", nvrtc);
     return tidei_cuda_library(name, beside, why, cap);
 }
 
@@ -45,7 +44,7 @@ static void *open_any(const struct family *own, char *why, size_t cap) {
     for (size_t i = 0; i < TIDEI_COUNT(families) && !lib; i++) {
         if (&families[i] == own) continue;
         lib = open_version(families[i].so, said, sizeof said);
-        if (!lib && *said && !*why) snprintf(why, cap, "%s", said);
+        if (!lib && *said && !*why) tidei_format(why, cap, "%s", said);
     }
     return lib;
 }
@@ -66,7 +65,7 @@ static tide_status open_table(void *table, const char *op) {
     tidei_cusolver_table t = {0};
     const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
-        dlclose(lib);
+        tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
                           "factorizations need cuSOLVER of CUDA 12 or later: this one has no %s", missing);
     }

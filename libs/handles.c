@@ -9,6 +9,7 @@
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/uncancelled.h"
 
 #define SLOTS 64 /* of a device, for all kinds: who finds them all in calls waits for one */
 #define KINDS 16 /* of handles in a process */
@@ -97,9 +98,16 @@ static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
                : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)", tidei_cu_name(c->cu, r), r);
 }
 
+/* From entering to leaving the thread is not cancelled: by a guard of the callers'. */
 static void leave_context(const context *c) {
     tidei_cu_ctx ours;
     if (c->pushed) c->cu->cuCtxPopCurrent(&ours);
+}
+
+/* It is the calling thread's, which nobody else can leave for it. */
+static void undo_context(tidei_runtime *rt, tidei_thread *t, void *cu, uintptr_t of) {
+    (void)of;
+    if (t == tidei_thread_look(rt)) leave_context(&(context){cu, true});
 }
 
 /* ---- failures ---- */
@@ -163,8 +171,13 @@ static slot *take_empty(table *t) {
 struct waiter {
     table *t;
     const tidei_handle_kind *kind;
-    slot *got;
 };
+
+static bool has_idle(table *t, const tidei_handle_kind *k) {
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (atomic_load(&t->slots[i].state) == IDLE && atomic_load(&t->slots[i].kind) == k) return true;
+    return false;
+}
 
 /* Where a handle could be made: a slot of nobody's, or another kind's that is idle. */
 static bool has_place(table *t) {
@@ -173,8 +186,9 @@ static bool has_place(table *t) {
     return false;
 }
 
-/* Until there is an idle one, or none of the kind at all and a place for one. Slots are looked at without the lock, which who gives one
-** back takes; what is given back between the look and the sleep is a change. */
+/* Until there is an idle one, or none of the kind at all and a place for one. It is not taken here: who waits is in the blocking
+** region. Slots are looked at without the lock, which who gives one back takes; what is given back between the look and the sleep
+** is a change. */
 static void wait_for_one(void *p) {
     struct waiter *w = p;
     table *t = w->t;
@@ -182,9 +196,9 @@ static void wait_for_one(void *p) {
     atomic_fetch_add(&t->waiting, 1);
     for (;;) {
         uint64_t seen = atomic_load(&t->changes);
-        if ((w->got = take_idle(t, w->kind)) || (!atomic_load(&ks->made) && has_place(t))) break;
+        if (has_idle(t, w->kind) || (!atomic_load(&ks->made) && has_place(t))) break;
         pthread_mutex_lock(&t->lock);
-        while (atomic_load(&t->changes) == seen) pthread_cond_wait(&t->changed, &t->lock);
+        while (atomic_load(&t->changes) == seen) tidei_cond_wait(&t->changed, &t->lock);
         pthread_mutex_unlock(&t->lock);
     }
     atomic_fetch_sub(&t->waiting, 1);
@@ -250,6 +264,7 @@ static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_ki
 /* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its context is not to be had. One
 ** that the library does not destroy is nobody's any more, and stays counted, for its memory did not come back. */
 static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
+    TIDEI_UNCANCELLED;
     table *t = table_of(d);
     const tidei_handle_kind *k = atomic_load(&s->kind);
     const void *lib = k->lib();
@@ -399,6 +414,7 @@ static slot *take_place(tidei_dev *d, table *t, bool *stuck) {
 ** thread made that. */
 static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, bool first, const char *op,
                         slot **out) {
+    TIDEI_UNCANCELLED;
     table *t = table_of(d);
     context c;
     bool made = false, stuck = false;
@@ -427,11 +443,20 @@ static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *li
 
 /* ---- calls ---- */
 
+static void undo_keep(tidei_runtime *rt, tidei_thread *t, void *ks, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    atomic_fetch_sub(&((kind_state *)ks)->keepers, 1);
+}
+
 void tidei_library_keep(tidei_dev *d, const tidei_handle_kind *kind) {
-    atomic_fetch_add(&state_of(table_of(d), kind)->keepers, 1);
+    kind_state *ks = state_of(table_of(d), kind);
+    atomic_fetch_add(&ks->keepers, 1);
+    tidei_hold(tidei_thread_get(d->rt), undo_keep, ks, 0);
 }
 void tidei_library_unkeep(tidei_dev *d, const tidei_handle_kind *kind) {
-    atomic_fetch_sub(&state_of(table_of(d), kind)->keepers, 1);
+    kind_state *ks = state_of(table_of(d), kind);
+    tidei_let(tidei_thread_get(d->rt), ks);
+    atomic_fetch_sub(&ks->keepers, 1);
 }
 
 /* Bytes that a handle is about to take, as far as is known. */
@@ -496,22 +521,22 @@ static slot *make_another(const tidei_library_call *c) {
 static tide_status acquire(const tidei_library_call *c, slot **out) {
     tidei_dev *d = c->s->dev;
     table *t = table_of(d);
-    struct waiter w = {t, c->kind, NULL};
-    while (!(w.got = take_idle(t, c->kind))) {
+    struct waiter w = {t, c->kind};
+    while (!(*out = take_idle(t, c->kind))) {
         if (!atomic_load(&state_of(t, c->kind)->made)) {
             /* a climb that began before the call took it in between */
-            tide_status status = make(d, c->kind, c->lib, true, c->op, &w.got);
-            if (w.got || status != TIDE_OK) {
-                *out = w.got;
-                return status;
-            }
-        } else if ((w.got = make_another(c)))
+            tide_status status = make(d, c->kind, c->lib, true, c->op, out);
+            if (*out || status != TIDE_OK) return status;
+        } else if ((*out = make_another(c)))
             break;
         tidei_blocking(d->rt, wait_for_one, &w);
-        if (w.got) break;
     }
-    *out = w.got;
     return TIDE_OK;
+}
+
+static void undo_acquire(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t;
+    put((table *)of, s, IDLE);
 }
 
 typedef struct attempted {
@@ -538,9 +563,9 @@ static tide_status queue(attempted *a, slot *s) {
     tidei_device *d = c->s->dev->d;
     tidei_thread *t = tidei_thread_get(c->s->dev->rt); /* it has come here through operands */
     tidei_window w;
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     tide_status status = tidei_submit_begin(&w, c->s, c->uses, c->n, c->op);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     if (status != TIDE_OK) return status;
     unsigned r = c->kind->set_stream(c->lib, s->handle, d->ops->stream_native(d, c->s->ds));
     if (!r && c->kind->set_workspace) r = bind_workspace(c, s->handle, &w);
@@ -554,6 +579,7 @@ static tide_status queue(attempted *a, slot *s) {
 }
 
 static tide_status attempt(void *arg, unsigned flags) {
+    TIDEI_UNCANCELLED;
     attempted *a = arg;
     const tidei_library_call *c = a->c;
     tidei_dev *d = c->s->dev;
@@ -564,12 +590,17 @@ static tide_status attempt(void *arg, unsigned flags) {
     if (status == TIDE_OK && !a->ask) status = tidei_uses_return(c->s, c->uses, c->n, c->op);
     if (status == TIDE_OK) status = acquire(c, &s);
     if (status != TIDE_OK) return status;
+    tidei_thread *t = tidei_thread_get(d->rt);
+    tidei_hold(t, undo_acquire, s, (uintptr_t)table_of(d));
     status = enter_context(d, &in, c->op);
     if (status == TIDE_OK) {
+        if (in.pushed) tidei_hold(t, undo_context, (void *)(uintptr_t)in.cu, 0);
         unsigned r = a->ask ? a->ask(c, s->handle) : 0;
         status = !a->ask ? queue(a, s) : r ? fail_call(c, r) : TIDE_OK;
+        if (in.pushed) tidei_let(t, in.cu);
         leave_context(&in);
     }
+    tidei_let(t, s);
     give(d, s);
     return status;
 }

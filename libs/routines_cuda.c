@@ -8,8 +8,7 @@
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "libs/handles.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 typedef struct job {
     const tidei_blas *x;
@@ -136,12 +135,12 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     const tidei_blas *x = ((const job *)c->arg)->x;
     const long long m = x->m, n = x->n;
     switch (x->routine) {
-    case TIDEI_GEMV: snprintf(buf, cap, "a product of (%lld, %lld) by (%lld,)", m, n, n); break;
-    case TIDEI_GER: snprintf(buf, cap, "an update of (%lld, %lld) by two vectors", m, n); break;
-    case TIDEI_AXPY: snprintf(buf, cap, "an update of (%lld,) by a vector", n); break;
-    case TIDEI_DOT: snprintf(buf, cap, "a dot product of vectors (%lld,)", n); break;
-    case TIDEI_NRM2: snprintf(buf, cap, "a norm of a vector (%lld,)", n); break;
-    case TIDEI_TRSM: snprintf(buf, cap, "a triangular system (%lld, %lld) for (%lld, %lld)", m, m, m, n); break;
+    case TIDEI_GEMV: tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld,)", m, n, n); break;
+    case TIDEI_GER: tidei_format(buf, cap, "an update of (%lld, %lld) by two vectors", m, n); break;
+    case TIDEI_AXPY: tidei_format(buf, cap, "an update of (%lld,) by a vector", n); break;
+    case TIDEI_DOT: tidei_format(buf, cap, "a dot product of vectors (%lld,)", n); break;
+    case TIDEI_NRM2: tidei_format(buf, cap, "a norm of a vector (%lld,)", n); break;
+    case TIDEI_TRSM: tidei_format(buf, cap, "a triangular system (%lld, %lld) for (%lld, %lld)", m, m, m, n); break;
     }
 }
 
@@ -174,7 +173,7 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
         memcpy(all, uses, n * sizeof *uses);
         all[n] = (tidei_use){.st = workspace, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
         status = tidei_library_run(&call);
-        tidei_storage_release(workspace);
+        tidei_scratch_release(workspace);
     }
     tidei_library_end(&call);
     return status;

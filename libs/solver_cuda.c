@@ -5,8 +5,7 @@
 ** larger one comes, and the call comes again. Host workspaces are ordinary memory, so the library is done with them when its
 ** call returns. */
 #include "libs/solver_cuda.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 #define ATTEMPTS                                                                                                   \
     4 /* to find a workspace that is large enough: the answer changes with what else is free, not for ever */
@@ -294,18 +293,18 @@ static void describe(const tidei_library_call *lc, char *buf, size_t cap) {
     const tidei_lapack *x = ((const job *)lc->arg)->x;
     bool square = x->routine == TIDEI_GETRS || x->routine == TIDEI_POTRF || x->routine == TIDEI_SYEVD;
     long long m = square ? x->n : x->m, n = x->n, count = x->count;
-    snprintf(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count, count == 1 ? "x" : "ces",
-             m, n);
+    tidei_format(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count,
+                 count == 1 ? "x" : "ces", m, n);
 }
 
 /* ---- workspaces ---- */
 
 static void release(tidei_storage **st) {
-    if (*st) tidei_storage_release(*st);
+    if (*st) tidei_scratch_release(*st);
     *st = NULL;
 }
 static void release_host(job *j) {
-    if (j->host) tidei_host_free(j->s->dev->rt, j->host);
+    tidei_scratch_host_free(j->s->dev->rt, j->host);
     j->host = NULL;
     j->host_bytes = 0;
 }
@@ -320,14 +319,14 @@ static tide_status make_workspaces(job *j) {
     tide_status status = TIDE_OK;
     if (j->want_host > j->host_bytes) {
         release_host(j);
-        j->host = tidei_host_alloc(j->s->dev->rt, j->want_host);
+        j->host = tidei_scratch_host(j->s->dev->rt, j->want_host);
         if (!j->host) return tidei_fail_host_memory(j->op, j->want_host);
         j->host_bytes = j->want_host;
     }
     if (j->want > j->work_bytes) {
         release(&j->work);
         j->work_bytes = 0;
-        status = tidei_storage_new(j->s->dev, j->want, j->s, j->op, &j->work);
+        status = tidei_scratch_new(tidei_pool_here(j->s->dev), j->want, j->s, j->op, &j->work);
         if (status == TIDE_OK) j->work_bytes = j->want;
     }
     return status;
@@ -373,7 +372,7 @@ static tide_status make_scratch(job *j) {
     bool has_info = false;
     for (unsigned i = 0; i < j->operands; i++) has_info |= j->what[i] == INFO;
     if (!bytes && has_info) return TIDE_OK;
-    return tidei_storage_new(j->s->dev, PART + bytes, j->s, j->op, &j->scratch);
+    return tidei_scratch_new(tidei_pool_here(j->s->dev), PART + bytes, j->s, j->op, &j->scratch);
 }
 
 /* One library's part. The handle first: everything else takes what it leaves. */

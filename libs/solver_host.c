@@ -249,13 +249,13 @@ tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char
     unsigned n = tidei_lapack_uses(x, uses, c.operand);
     size_t bytes = lay_out(&c, NULL);
     if (bytes) {
-        status = tidei_storage_new(s->dev, bytes, s, op, &space);
+        status = tidei_scratch_new(tidei_pool_here(s->dev), bytes, s, op, &space);
         if (status != TIDE_OK) return status;
         c.operand[n] = 5;
         uses[n++] = (tidei_use){space, 0, bytes, TIDEI_READ | TIDEI_WRITE};
     }
     tidei_launch l = {.name = tidei_lapack_name(x), .host_fn = run, .params = &c, .params_bytes = sizeof c};
     status = tidei_submit_launch(s, uses, n, &l, patch, &c, op);
-    if (space) tidei_storage_release(space);
+    if (space) tidei_scratch_release(space);
     return status;
 }

@@ -1,5 +1,6 @@
 /* backtrace.c: reading the stack, and what the loader knows of an address. The model stands in backtrace.h. */
 #include "runtime/backtrace.h"
+#include "runtime/uncancelled.h"
 #include <dlfcn.h>
 #include <execinfo.h>
 
@@ -13,6 +14,7 @@ __attribute__((noinline)) unsigned tidei_backtrace(void *at[TIDEI_FRAMES]) {
 }
 
 void tidei_backtrace_prepare(void) {
+    TIDEI_UNCANCELLED; /* the first backtrace of a process opens a library */
     void *at[1];
     (void)backtrace(at, 1);
 }

@@ -4,6 +4,7 @@
 ** function was called where the instance says (call_file, call_line), until the function that is really there. libdw takes
 ** memory of its own; where it knows nothing, its symbol tables are asked, and then the loader. */
 #include "runtime/backtrace.h"
+#include "runtime/uncancelled.h"
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct tidei_names {
 };
 
 tidei_names *tidei_names_open(void) {
+    TIDEI_UNCANCELLED;
     tidei_names *n = calloc(1, sizeof *n);
     if (!n) return NULL;
     n->callbacks.find_elf = dwfl_linux_proc_find_elf;
@@ -28,6 +30,7 @@ tidei_names *tidei_names_open(void) {
 
 void tidei_names_close(tidei_names *n) {
     if (!n) return;
+    TIDEI_UNCANCELLED;
     if (n->dwfl) dwfl_end(n->dwfl);
     free(n);
 }
@@ -78,6 +81,7 @@ static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_place *p,
 }
 
 void tidei_names_of(tidei_names *n, const void *at, bool (*fn)(void *user, const tidei_place *place), void *user) {
+    TIDEI_UNCANCELLED;
     tidei_place p = tidei_place_by_loader(at);
     Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)at - 1;
     Dwfl_Module *m = n ? dwfl_addrmodule(n->dwfl, address) : NULL;

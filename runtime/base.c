@@ -2,11 +2,10 @@
 ** composed once, where the error is born. Its text is the thread's too, but not thread-local data: a library whose data are
 ** as quick to reach as ours can be opened late (dlopen) only if they are few hundred bytes. */
 #include "runtime/runtime.h"
-#include <limits.h>
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <time.h>
 
 #define MESSAGE_MAX TIDEI_MESSAGE_MAX
@@ -51,7 +50,7 @@ tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     char text[MESSAGE_MAX]; /* composed aside: the arguments may point into the old message */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tidei_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     size_t room, n = strlen(text);
     char *kept = text_here(&room);
@@ -60,6 +59,17 @@ tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...) {
     kept[n] = 0;
     tidei_error_record = (tide_error){s, kept, op ? op : ""};
     return s;
+}
+
+#define THEN      "\nthen: "
+#define THEN_ROOM 256 /* bytes of a long message that give way to it */
+
+tide_status tidei_fail_null(const char *op, const char *what) {
+    const tide_error e = tidei_error_record;
+    if (e.status == TIDE_OK) return tidei_fail(TIDE_E_INVALID, op, "%s is NULL", what);
+    if (strstr(e.message, THEN)) return e.status;
+    return tidei_fail(e.status, e.operation, "%.*s" THEN "%s: %s is NULL", MESSAGE_MAX - THEN_ROOM, e.message, op,
+                      what);
 }
 
 tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
@@ -125,7 +135,9 @@ uint64_t tidei_now_ns(void) {
 }
 
 void *tidei_host_take(tidei_runtime *rt, size_t bytes) {
-    return !rt || !rt->host.alloc ? malloc(bytes) : rt->host.alloc(rt->host.user, bytes);
+    if (tidei_likely(!rt || !rt->host.alloc)) return malloc(bytes);
+    TIDEI_UNCANCELLED;
+    return rt->host.alloc(rt->host.user, bytes);
 }
 
 void *tidei_host_alloc(tidei_runtime *rt, size_t bytes) {
@@ -137,10 +149,12 @@ void *tidei_host_alloc(tidei_runtime *rt, size_t bytes) {
 
 void tidei_host_free(tidei_runtime *rt, void *p) {
     if (!p) return;
-    if (!rt || !rt->host.free)
+    if (tidei_likely(!rt || !rt->host.free)) {
         free(p);
-    else
-        rt->host.free(rt->host.user, p);
+        return;
+    }
+    TIDEI_UNCANCELLED;
+    rt->host.free(rt->host.user, p);
 }
 
 bool tidei_log_wants(tidei_runtime *rt, int level) { return rt && rt->log && level <= rt->set.log_level; }
@@ -150,48 +164,54 @@ void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
     char line[MESSAGE_MAX];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    tidei_vformat(line, sizeof line, fmt, ap);
     va_end(ap);
+    TIDEI_UNCANCELLED;
+    tidei_callback in = {.t = NULL};
+    if (rt->set.log) tidei_callback_begin(&in, rt, TIDEI_IN_LOG, NULL); /* a program's */
     rt->log(rt->log_user, level, line);
+    tidei_callback_end(&in);
 }
 
 const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < TIDEI_KIB) {
-        snprintf(buf, cap, "%zu bytes", bytes);
+        tidei_format(buf, cap, "%zu bytes", bytes);
         return buf;
     }
     double v = (double)bytes / 1024;
     size_t u = 0;
     /* 1023.9996 KiB with three digits would read "1024.000 KiB": what rounds to 1024 takes the next unit. */
     for (double half = 0.5 * pow(10, -digits); v + half >= 1024 && u + 1 < TIDEI_COUNT(units); u++) v /= 1024;
-    snprintf(buf, cap, "%.*f %s", digits, v, units[u]);
+    tidei_format(buf, cap, "%.*f %s", digits, v, units[u]);
     return buf;
 }
 
 /* The factor of a unit suffix; 0 if there is none such. Decimal for "MB", binary for "M" and "MiB". */
 static double unit_factor(const char *unit) {
     static const char letters[] = "KMGTPE";
-    if (!*unit || !strcasecmp(unit, "b")) return 1;
+    if (!*unit || tidei_same_word(unit, "b")) return 1;
     for (int i = 0; letters[i]; i++) {
         if ((unit[0] & ~32) != letters[i]) continue;
-        if (!unit[1] || !strcasecmp(unit + 1, "ib")) return pow(1024, i + 1);
-        if (!strcasecmp(unit + 1, "b")) return pow(1000, i + 1);
+        if (!unit[1] || tidei_same_word(unit + 1, "ib")) return pow(1024, i + 1);
+        if (tidei_same_word(unit + 1, "b")) return pow(1000, i + 1);
     }
     return 0;
 }
 
 bool tidei_parse_bytes(const char *text, size_t whole, size_t *out) {
     while (*text == ' ') text++;
-    if (*text < '0' || *text > '9') return false; /* also keeps out strtod's "inf", "nan", signs */
-    char *end;
+    if (!tidei_is_digit(*text)) return false; /* also keeps out strtod's "inf", "nan", signs */
     if (text[0] == '0' && (text[1] | 32) == 'x') return false;
-    unsigned long long exact = strtoull(text, &end, 10);
-    if (!*end && exact != ULLONG_MAX) { /* plain bytes keep all their digits */
+    const char *digits = text;
+    uint64_t exact;
+    if (tidei_read_digits(&digits, &exact) && !*digits &&
+        exact != UINT64_MAX) { /* plain bytes keep all their digits */
         *out = (size_t)exact;
         return true;
     }
-    double v = strtod(text, &end);
+    char *end;
+    double v = tidei_parse_double(text, &end);
     while (*end == ' ') end++;
     double factor = unit_factor(end);
     if (!strcmp(end, "%")) {

@@ -70,6 +70,10 @@ extern TIDEI_FAST_TLS tide_error tidei_error_record; /* the thread's */
 static inline tide_status tidei_last_status(void) { return tidei_error_record.status; }
 /* The error that stands becomes the public operation's: the device and pool tables below it know none. Returns its status. */
 tide_status tidei_fail_as(const char *op);
+/* An array that is NULL: TIDE_E_INVALID, or where an error stands that one's status: it is why
+** there is no array, and its message says, once, at which call that was noticed ("then: tide_mul:
+** argument 2 is NULL"). `what`: "argument 2". */
+tide_status tidei_fail_null(const char *op, const char *what);
 #define TIDEI_MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500, a compiler's log more */
 /* Saves and restores the error record around clean-up that may fail too. */
 typedef struct tidei_saved_error {

@@ -22,7 +22,7 @@ typedef struct tidei_gc_ops {
     size_t (*collect)(tidei_runtime *rt, int level, const char *why, bool *ran);
     /* A cell for a new handle, of the thread's current collector: sets h->owner, h->home, h->refs. TIDE_E_HOST_NOMEM. */
     tide_status (*new_cell)(tidei_runtime *rt, tidei_thread *t, tidei_handle *h);
-    /* Drain took the memory of an array of collector `owner`, which was charged with `bytes`. */
+    /* Memory is gone that weighed on collector `owner` with `bytes`. */
     void (*discharge)(tidei_runtime *rt, uint32_t owner, size_t bytes);
     /* tide_retain / tide_release on a live handle. release on a tracing owner's array that was not retained: TIDE_E_INVALID. */
     tide_status (*retain)(tidei_handle *h);
@@ -36,6 +36,10 @@ typedef struct tidei_gc_ops {
     ** for. Who changes *count calls `wake` then. */
     void (*wait)(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen);
     void (*wake)(tidei_runtime *rt);
+    /* (may be NULL) Collectors bound to other threads may have been asked by the last full collection, and not have come yet: waits for
+    ** them, in the blocking region, for at most so long, which becomes what is left of it; as `wait` does otherwise. Who has begun
+    ** to collect is waited for to its end. False: there was nobody to wait for. */
+    bool (*await)(tidei_runtime *rt, uint64_t *patience_ns);
     /* Which collectors could not be reached by the last full collection; "" if all were. For the report. */
     size_t (*unreached)(tidei_runtime *rt, char *buf, size_t cap);
     void (*close)(

@@ -3,7 +3,7 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/text.h"
 #include <stdlib.h>
 #include <tide/device.h>
 
@@ -26,7 +26,9 @@ static void apply_limits(tidei_dev *d, const tidei_settings *s) {
 
 static int ordinal_of(const char *device) {
     const char *colon = strchr(device, ':');
-    return colon ? atoi(colon + 1) : 0;
+    uint64_t n = 0;
+    if (colon++) tidei_read_digits(&colon, &n);
+    return (int)n;
 }
 
 /* `sibling`: a device of the runtime that is open; NULL: this is the first. */
@@ -55,8 +57,11 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
     tide_status status = open_cuda(rt, ordinal, out);
     if (status == TIDE_OK || cuda) return status;
-    snprintf(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
+    tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
     tide_clear_error();
+    const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");
+    if (nvrtc && strstr(rt->device_note, "TIDE_NVRTC_PATH"))
+        tidei_warn_environment(rt, "TIDE_NVRTC_PATH", nvrtc, ": %s; a host device serves", rt->device_note);
     return open_host(rt, ordinal, NULL, out);
 }
 
@@ -103,14 +108,18 @@ tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
     return open_dev(&rt->devs[0]);
 }
 
+void tidei_devices_end_work(tidei_runtime *rt) {
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) (void)tidei_streams_wait_all(d, true);
+    if (tidei_take_fault(rt, "tide_close") != TIDE_OK) /* nobody asked in time */
+        tidei_log(rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+    tidei_error_restore(&e);
+}
+
 /* What work of any device may still use goes once all of them are done. */
 static void end_work(tidei_dev *d) {
-    tidei_saved_error e;
     tidei_streams_wait_all(d, true);
-    tidei_error_save(&e);
-    if (tidei_take_fault(d->rt, "tide_close") != TIDE_OK) /* nobody asked in time: a line of the log */
-        tidei_log(d->rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
-    tidei_error_restore(&e);
     tidei_streams_sweep(d, true);
 }
 

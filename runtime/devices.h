@@ -20,6 +20,8 @@ typedef struct tidei_storage tidei_storage;
 /* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL) the one that the settings
 ** name. */
 tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first);
+/* Before the runtime closes: waits for the work of all devices; a fault that nobody asked for is a line of the log. */
+void tidei_devices_end_work(tidei_runtime *rt);
 void tidei_devices_close(tidei_runtime *rt);
 /* The one of that number, opened if it is not yet. TIDE_E_NODEVICE where there is none. */
 tide_status tidei_dev_get(tidei_runtime *rt, int number, const char *op, tidei_dev **out);

@@ -3,6 +3,7 @@
 ** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
 ** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 
@@ -89,7 +90,6 @@ tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_stor
     atomic_store_explicit(&h->deaths, rt->deaths, memory_order_relaxed);
     h->home = NULL;
     h->root = NULL;
-    h->charged = 0;
     h->st = st;
     h->dev = st ? st->dev : NULL;
     h->bytes = st ? st->bytes : 0;
@@ -167,12 +167,19 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     if (q) push(q, youngest, oldest);
 }
 
-static void run_notes(tidei_runtime *rt, tidei_death_note *n) {
-    while (n) {
-        tidei_death_note *next = n->next;
-        n->fn(n->user);
+/* Each is taken from the handle before it is called: one that does not come back has had its turn. */
+static void run_notes(tidei_runtime *rt, tidei_handle *h) {
+    if (!h->notes) return;
+    TIDEI_UNCANCELLED;
+    for (tidei_death_note *n; (n = h->notes);) {
+        tidei_callback in = {.t = NULL};
+        void (*fn)(void *) = n->fn;
+        void *user = n->user;
+        h->notes = n->next;
         tidei_host_free(rt, n);
-        n = next;
+        if (rt) tidei_callback_begin(&in, rt, TIDEI_IN_DEATH, NULL);
+        fn(user);
+        tidei_callback_end(&in);
     }
 }
 
@@ -182,7 +189,7 @@ __attribute__((noinline)) static void wait_while_held(tidei_handle *h) {
 }
 
 /* Lets go of a dead handle's storage; returns it if nobody else has it: the caller ends it. */
-static tidei_storage *let_go(tidei_runtime *rt, tidei_handle *h) {
+static tidei_storage *let_go(tidei_handle *h) {
     tidei_storage *st = h->st;
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     if (tidei_unlikely(w & (TIDEI_DRAINED | TIDEI_HELD))) {
@@ -190,18 +197,13 @@ static tidei_storage *let_go(tidei_runtime *rt, tidei_handle *h) {
         wait_while_held(h);
     }
     h->st = NULL;
-    if (h->charged && rt && rt->gc_ops) rt->gc_ops->discharge(rt, h->owner, h->charged);
     return st && tidei_storage_unref(st) ? st : NULL;
 }
 
 /* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
 static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
-    if (!(w & TIDEI_DRAINED)) {
-        tidei_death_note *notes = h->notes;
-        h->notes = NULL;
-        run_notes(rt, notes);
-    }
+    if (!(w & TIDEI_DRAINED)) run_notes(rt, h);
     do {
         if (w & TIDEI_GONE) {
             recycle(rt, h, w, spare);
@@ -227,14 +229,14 @@ static tidei_handle *take_all(tidei_deaths *q) {
 
 /* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache:
 ** what the next step touches of all of them is fetched before it begins, so that they are waited for together. */
-static size_t let_go_all(tidei_runtime *rt, tidei_handle *const *h, unsigned n) {
+static size_t let_go_all(tidei_handle *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
     size_t bytes = 0;
     for (unsigned i = 0; i < n; i++)
         if (h[i]->st) tidei_storage_prefetch(h[i]->st);
     for (unsigned i = 0; i < n; i++) {
-        tidei_storage *st = let_go(rt, h[i]);
+        tidei_storage *st = let_go(h[i]);
         if (!st) continue;
         __builtin_prefetch(st->priv, 1);
         over[m++] = st;
@@ -253,9 +255,40 @@ static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
     return n;
 }
 
+/* The drain was left inside a callback of death. The first of the list is the one whose callback that was: its others follow,
+** in another drain. */
+static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
+    tidei_handle *youngest = NULL, *oldest = t->dead;
+    (void)list, (void)of;
+    t->dead = NULL;
+    t->depth_drain--;
+    for (tidei_handle *h = oldest, *next; h; h = next) {
+        next = h->next;
+        h->next = youngest;
+        youngest = h;
+    }
+    if (youngest) push(rt->deaths, youngest, oldest);
+}
+
+/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it has one. */
+static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t,
+                       tidei_handle *list) {
+    tidei_handle *alone, **noted = t ? &t->dead : &alone;
+    *noted = list;
+    tidei_hold(t, undo_burial, noted, 0);
+    for (tidei_handle *h; (h = *noted);) {
+        tidei_handle *next = h->next;
+        bool recycled = bury(rt, h, spare);
+        *noted = next;
+        if (recycled) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
+    }
+    tidei_let(t, noted);
+}
+
 /* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
 ** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
-static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials) {
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials,
+                          tidei_thread *t) {
     size_t bytes = 0;
     uint64_t recycled = 0;
     tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
@@ -263,7 +296,7 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare
     atomic_store_explicit(burials, before + 1, memory_order_relaxed); /* before the list is taken */
     tidei_handle *list = take_all(q);
     for (unsigned n; (n = take_batch(&list, batch));) {
-        bytes += let_go_all(rt, batch, n);
+        bytes += let_go_all(batch, n);
         for (unsigned i = 0; i < n; i++) {
             if (batch[i]->notes) {
                 *end = batch[i];
@@ -275,10 +308,7 @@ static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare
     *end = NULL;
     if (recycled) atomic_fetch_sub_explicit(&q->handles, recycled, memory_order_release);
     atomic_store_explicit(burials, before + 2, memory_order_release);
-    for (tidei_handle *h = noted, *next; h; h = next) {
-        next = h->next;
-        if (bury(rt, h, spare)) atomic_fetch_sub_explicit(&q->handles, 1, memory_order_release);
-    }
+    if (tidei_unlikely(noted != NULL)) bury_noted(rt, q, spare, t, noted);
     return bytes;
 }
 
@@ -289,7 +319,7 @@ size_t tidei_drain(tidei_runtime *rt) {
     tidei_saved_error e;
     tidei_error_save(&e);
     t->depth_drain++;
-    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials);
+    size_t bytes = drain_queue(rt, rt->deaths, &t->spare, &t->burials, t);
     t->depth_drain--;
     tidei_error_restore(&e);
     return bytes;
@@ -306,7 +336,7 @@ static tidei_deaths *idle_queue(void) {
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_spare spare = {NULL, 0};
         _Atomic uint64_t alone = 0;
-        drain_queue(NULL, q, &spare, &alone);
+        drain_queue(NULL, q, &spare, &alone, NULL);
         tidei_spare_give(&spare);
         pthread_mutex_lock(&all.lock);
         if (atomic_load(&q->handles) == 0) return q;
@@ -456,7 +486,7 @@ void tidei_deaths_end(tidei_deaths *q) {
     do {
         left = 0;
         tidei_each_handle(q, report_dead, &left);
-        drain_queue(rt, q, &spare, &alone);
+        drain_queue(rt, q, t ? &t->spare : &spare, &alone, t);
         if (left) sched_yield();
     } while (left);
     if (t) t->depth_drain--;

@@ -61,7 +61,6 @@ typedef struct tidei_handle {
     _Atomic(tidei_deaths *) deaths;
     tidei_storage *st; /* NULL once drained */
     tidei_death_note *notes;
-    size_t charged;        /* bytes counted as this handle's weight: the storage's, once a storage */
     tide_array *home;      /* where the cell is */
     uint32_t owner;        /* index of the collector, fixed at birth */
     _Atomic uint32_t refs; /* tide_retain count; under reference-counted owners it starts at 1; | TIDEI_SCOPED */

@@ -2,6 +2,7 @@
 #include "runtime/kinds.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
 
 static const char *const names[TIDEI_MEM_KINDS] = {"device", "pinned", "unified"};
 
@@ -187,20 +188,28 @@ static void kind_figures(tidei_dev *d, tidei_mem_kind kind, tide_memory_figures 
     f->backed += ps.backed;
 }
 
+#define END(field) TIDEI_END(tide_memory_information, field)
+static const uint16_t information_ends[] = {END(struct_size), END(free),        END(total),      END(limit),
+                                            END(library),     END(host_backed), END(host_limit), END(device),
+                                            END(pinned),      END(unified),     END(spilled)};
+#undef END
+static const tidei_sized information_sizes = {"tide_memory_information", information_ends,
+                                              TIDEI_COUNT(information_ends),
+                                              TIDEI_END(tide_memory_information, struct_size)};
+
 tide_status tide_memory_info(tide_runtime *ref, tide_memory_information *out) {
     tidei_thread *t = tidei_enter(ref, "tide_memory_info");
     if (!t) return tidei_last_status();
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "out is NULL");
-    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "struct_size is %zu; this library knows up to %zu",
-                          out->struct_size, sizeof *out);
+    tide_status status = tidei_sized_check(&information_sizes, out->struct_size, "tide_memory_info");
+    if (status != TIDE_OK) return status;
     tidei_dev *d = t->dev;
     tidei_runtime *rt = d->rt;
     tidei_drain(rt);
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
     tide_memory_information m = {.struct_size = out->struct_size};
-    tide_status status = d->d->ops->memory(d->d, &m.free, &m.total);
+    status = d->d->ops->memory(d->d, &m.free, &m.total);
     if (status != TIDE_OK) return tidei_device_failed(d->stream0, status, "tide_memory_info");
     kind_figures(d, TIDEI_MEM_DEVICE, &m.device);
     kind_figures(d, TIDEI_MEM_PINNED, &m.pinned);

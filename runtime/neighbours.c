@@ -8,6 +8,7 @@
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/uncancelled.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -31,7 +32,7 @@ void tidei_neighbours_leave(tidei_runtime *rt) {
             *at = rt->next_open;
             break;
         }
-    while (rt->visitors) pthread_cond_wait(&all.left, &all.lock);
+    while (rt->visitors) tidei_cond_wait(&all.left, &all.lock);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -52,6 +53,11 @@ static void end_visit(tidei_runtime *rt) {
     pthread_mutex_lock(&all.lock);
     if (--rt->visitors == 0) pthread_cond_broadcast(&all.left);
     pthread_mutex_unlock(&all.lock);
+}
+
+static void undo_visit(tidei_runtime *own, tidei_thread *t, void *rt, uintptr_t of) {
+    (void)own, (void)t, (void)of;
+    end_visit(rt);
 }
 
 static size_t held(tidei_dev *d) { return atomic_load(&d->backed) + atomic_load(&d->library); }
@@ -82,9 +88,15 @@ static bool others_could_help(tidei_dev *d, size_t bytes) {
 size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     uint64_t last = UINT64_MAX;
     size_t given = 0;
+    tidei_thread *t = tidei_thread_look(d->rt);
     if (!others_could_help(d, bytes)) return 0;
     for (tidei_runtime *rt; (rt = visit(d->rt, &last));) {
+        tidei_callback in; /* the other one's callbacks are noted there, and this one's calls are below them */
+        tidei_hold(t, undo_visit, rt, 0);
+        tidei_callback_begin(&in, d->rt, TIDEI_IN_VISIT, NULL);
         given += give_back(rt, d->d->info.name, bytes);
+        tidei_callback_end(&in);
+        tidei_let(t, rt);
         end_visit(rt);
     }
     return given;

@@ -2,8 +2,11 @@
 **
 ** What must stay true: the tool's library stays loaded once it accepted, since its functions may be called until the end. */
 #include "runtime/nvtx.h"
+#include "runtime/loader.h"
+#include "runtime/runtime.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,19 +59,19 @@ static const void *export_table(uint32_t id) {
 
 typedef int initialize_fn(const void *(*export_table)(uint32_t id));
 
-/* NULL, or why the library is of no use. */
-static const char *load(const char *path) {
-    void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    if (!lib) return dlerror();
-    void *symbol = dlsym(lib, "InitializeInjectionNvtx2");
+/* False: the library is of no use, and `why` says why. */
+static bool load(const char *path, char *why, size_t cap) {
+    void *lib = tidei_library_open(path, RTLD_LAZY | RTLD_LOCAL, why, cap);
+    if (!lib) return false;
+    void *symbol = tidei_library_symbol(lib, "InitializeInjectionNvtx2");
     initialize_fn *initialize;
     memcpy(&initialize, &symbol, sizeof initialize);
     fill_tables();
-    const char *why = !symbol                    ? "it has no InitializeInjectionNvtx2"
-                      : initialize(export_table) ? NULL
-                                                 : "it refused";
-    if (why) dlclose(lib);
-    return why;
+    bool taken = symbol && initialize(export_table);
+    if (taken) return true;
+    tidei_format(why, cap, "%s", symbol ? "it refused" : "it has no InitializeInjectionNvtx2");
+    tidei_library_close(lib);
+    return false;
 }
 
 /* Ranges in a domain of ours where the tool knows domains, among everybody's otherwise. */
@@ -78,25 +81,34 @@ static bool usable(void) {
 }
 
 bool tidei_nvtx_attach(tidei_runtime *rt) {
-    const char *path = secure_getenv("NVTX_INJECTION64_PATH"), *why = NULL;
-    char text[300];
+    TIDEI_UNCANCELLED;
+    const char *path = secure_getenv("NVTX_INJECTION64_PATH");
+    char why[300] = "";
     pthread_mutex_lock(&attach_lock);
     bool first = !looked && path && *path;
     if (first) {
         looked = true;
-        why = load(path);
-        atomic_store(&tidei_nvtx_attached, !why && usable());
-        if (why) snprintf(text, sizeof text, "%s", why); /* the loader's words are its thread's next call's */
+        atomic_store(&tidei_nvtx_attached, load(path, why, sizeof why) && usable());
     }
     bool now = atomic_load(&tidei_nvtx_attached);
     pthread_mutex_unlock(&attach_lock);
-    if (why) tidei_log(rt, TIDE_LOG_WARNING, "NVTX_INJECTION64_PATH=%.200s is of no use: %s", path, text);
+    if (*why) tidei_warn_environment(rt, "NVTX_INJECTION64_PATH", path, " is of no use: %s", why);
     return now;
 }
 
 /* ---- ranges ---- */
 
+static _Thread_local unsigned open_here; /* of the thread's ranges */
+
+unsigned tidei_nvtx_open(void) { return open_here; }
+
+void tidei_nvtx_unwind(unsigned left) {
+    while (open_here > left) tidei_nvtx_pop();
+}
+
 void tidei_nvtx_push(const char *name) {
+    TIDEI_UNCANCELLED;
+    open_here++;
     tidei_nvtx_attributes a = {
         .version = TIDEI_NVTX_VERSION, .size = sizeof a, .message_type = TIDEI_NVTX_MESSAGE_ASCII, .message = name};
     if (domain)
@@ -106,6 +118,8 @@ void tidei_nvtx_push(const char *name) {
 }
 
 void tidei_nvtx_pop(void) {
+    TIDEI_UNCANCELLED;
+    open_here--;
     if (domain)
         slot.domain_pop(domain);
     else

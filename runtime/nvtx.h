@@ -13,6 +13,9 @@ bool tidei_nvtx_attach(tidei_runtime *rt);
 /* A range of the calling thread; they nest. Only if attached. */
 void tidei_nvtx_push(const char *name);
 void tidei_nvtx_pop(void);
+/* How many of the thread's are open; and ends those beyond so many, whose calls will not come back. */
+unsigned tidei_nvtx_open(void);
+void tidei_nvtx_unwind(unsigned left);
 
 /* In a public operation, before it does anything: a range by its name until it returns, however it does. A branch where
 ** nothing is attached. */

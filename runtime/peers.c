@@ -4,7 +4,7 @@
 ** memory to this one's and another one back, by this device's work, in memory of the pools that arrays come from. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
-#include <stdlib.h>
+#include "runtime/text.h"
 #include <tide/device.h>
 
 /* What a device knows of another. */
@@ -18,11 +18,9 @@ static const char *const why[] = {[WRONG] = "peer access was enabled and brought
 
 /* The next pair of "0-1,2-3"; moves *text behind it and its comma. False: there is none. */
 static bool next_pair(const char **text, int *a, int *b) {
-    char *end;
-    if (**text < '0' || **text > '9') return false;
-    long one = strtol(*text, &end, 10);
-    if (*end != '-' || end[1] < '0' || end[1] > '9') return false;
-    long two = strtol(end + 1, &end, 10);
+    const char *end = *text;
+    uint64_t one, two;
+    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two)) return false;
     if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX) return false;
     *a = (int)one;
     *b = (int)two;
@@ -49,8 +47,15 @@ static bool allowed(const char *text, int x, int y) {
 
 #define PROOF_BYTES 4096
 
+static void undo_enter(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_storage_unpin(st);
+    tidei_storage_release(st);
+}
+
 static void leave(tidei_storage *st) {
     if (!st) return;
+    tidei_let(tidei_thread_get(st->dev->rt), st);
     tidei_storage_unpin(st);
     tidei_storage_release(st);
 }
@@ -60,6 +65,7 @@ static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
     tide_status status = tidei_storage_new_in(d->pool, PROOF_BYTES, d->stream0, op, out);
     if (status != TIDE_OK) return *out = NULL, status;
     tidei_storage_pin(*out);
+    tidei_hold(tidei_thread_get(d->rt), undo_enter, *out, 0);
     tidei_moves_wait(&d->rt->moves); /* whoever moved it before is done */
     return tidei_storage_wait(*out, TIDEI_WRITE);
 }
@@ -91,7 +97,7 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     tidei_publish_uses(s, uses, n, tidei_stream_tick(s)); /* all there is room for: it is waited for here, too */
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
-    tide_status waited = tidei_stream_wait(s, true);
+    tide_status waited = tidei_stream_finish(s); /* the words may lie on the caller's frame */
     return status == TIDE_OK ? waited : status;
 }
 

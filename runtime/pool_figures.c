@@ -5,7 +5,8 @@
 ** touches what threads share only where a peak rises, or the pool is not the default one. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/sized.h"
+#include "runtime/text.h"
 
 /* ---- counting ---- */
 
@@ -145,11 +146,19 @@ static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
     for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
 }
 
+#define END(field) TIDEI_END(tide_pool_statistics, field)
+static const uint16_t statistics_ends[] = {
+    END(struct_size), END(live),        END(peak_live),   END(rounding),       END(cached), END(parked),
+    END(backed),      END(largest),     END(pinned),      END(allocations),    END(frees),  END(retries),
+    END(ooms),        END(compactions), END(bytes_moved), END(bytes_remapped), END(classes)};
+#undef END
+static const tidei_sized statistics_sizes = {"tide_pool_statistics", statistics_ends, TIDEI_COUNT(statistics_ends),
+                                             TIDEI_END(tide_pool_statistics, struct_size)};
+
 static tide_status pool_stats(tidei_user_pool *x, tide_pool_statistics *out) {
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "out is NULL");
-    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "struct_size is %zu; this library knows up to %zu",
-                          out->struct_size, sizeof *out);
+    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_pool_stats");
+    if (status != TIDE_OK) return status;
     if (!tidei_thread_get(x->dev->rt)) return tidei_last_status();
     tidei_drain(x->dev->rt);
     tide_pool_statistics s = {.struct_size = out->struct_size};
@@ -173,7 +182,7 @@ struct text {
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    int n = tidei_vformat(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
     va_end(ap);
     if (n > 0) t->n += (size_t)n;
 }

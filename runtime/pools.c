@@ -1,7 +1,8 @@
 /* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes. The model stands in pools.h. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/sized.h"
+#include "runtime/text.h"
 
 /* ---- which one ---- */
 
@@ -20,7 +21,7 @@ static struct wish parse_pool(const char *text) {
     char name[sizeof((tidei_settings *)0)->pool];
     struct wish w = {.max_split = SIZE_MAX};
     size_t n = strcspn(text, ":");
-    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    tidei_format(name, sizeof name, "%.*s", (int)n, text);
     const struct tidei_pool_ops *ops = tidei_pool_find(name);
     bool split = text[n] && ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, &w.max_split);
     if (!text[n] || (split && may_split_at(w.max_split))) w.ops = ops;
@@ -115,6 +116,10 @@ tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_
     return TIDE_OK;
 }
 
+/* What the environment says wrong is told as the runtime opens; devices that open later need not
+** repeat it. */
+static bool is_first(const tidei_dev *d) { return d->index == 0; }
+
 /* The kind that arrays are of unless they are asked to be of another. */
 static tide_status open_usual(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
@@ -122,8 +127,9 @@ static tide_status open_usual(tidei_dev *d) {
     tide_status status = tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
     if (status == TIDE_OK) d->usual = set->default_memory;
     if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
-    tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=%s: %s; device memory serves",
-              tidei_kind_name(set->default_memory), tide_last_error()->message);
+    if (is_first(d))
+        tidei_warn_environment(d->rt, "TIDE_DEFAULT_MEMORY", tidei_kind_name(set->default_memory),
+                               ": %s; device memory serves", tide_last_error()->message);
     tide_clear_error();
     return TIDE_OK;
 }
@@ -136,14 +142,15 @@ tide_status tidei_pools_open(tidei_dev *d) {
         return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", set->pool,
                           POOLS_WANTED);
     if (!w.ops) {
-        tidei_warn_unknown(d->rt, "TIDE_POOL", set->pool, POOLS_WANTED);
+        if (is_first(d)) tidei_warn_unknown(d->rt, "TIDE_POOL", set->pool, POOLS_WANTED);
         w = (struct wish){&tidei_pool_tide, SIZE_MAX};
     }
     if (w.ops == &tidei_pool_tide) w.ops = default_ops(d);
     tide_status status = open_one(d, w, TIDEI_MEM_DEVICE, &x);
     if (status == TIDE_E_UNSUPPORTED && !set->pool_given) {
-        tidei_log(d->rt, TIDE_LOG_WARNING, "TIDE_POOL=%s: %s; the default serves", set->pool,
-                  tide_last_error()->message);
+        if (is_first(d))
+            tidei_warn_environment(d->rt, "TIDE_POOL", set->pool, ": %s; the default serves",
+                                   tide_last_error()->message);
         tide_clear_error();
         status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, TIDEI_MEM_DEVICE, &x);
     }
@@ -284,13 +291,19 @@ void tidei_pools_sweep(tidei_dev *d) {
 
 /* ---- for users ---- */
 
+#define END(field) TIDEI_END(tide_pool_config, field)
+static const uint16_t config_ends[] = {END(struct_size),   END(kind),         END(release_threshold),
+                                       END(deterministic), END(reuse_follow), END(reuse_done),
+                                       END(reuse_wait)};
+#undef END
+static const tidei_sized config_sizes = {"tide_pool_config", config_ends, TIDEI_COUNT(config_ends),
+                                         TIDEI_END(tide_pool_config, struct_size)};
+
 static tide_status read_config(const tide_pool_config *c, tide_pool_config *out) {
     *out = (tide_pool_config){0};
     if (!c) return TIDE_OK;
-    if (c->struct_size < sizeof(size_t) || c->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
-                          "tide_pool_config.struct_size is %zu; this library knows up to %zu", c->struct_size,
-                          sizeof *out);
+    tide_status status = tidei_sized_check(&config_sizes, c->struct_size, "tide_pool_new");
+    if (status != TIDE_OK) return status;
     memcpy(out, c, c->struct_size);
     const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done, out->reuse_wait};
     for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)

@@ -9,8 +9,9 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <sched.h>
-#include <stdio.h>
 #include <time.h>
 
 /* ---- what is counted against the limits ---- */
@@ -80,7 +81,7 @@ bool tidei_above_soft(tidei_dev *d, size_t bytes) {
 
 /* ---- rungs ---- Each returns the bytes it gave: to the pool, or to the driver. */
 
-#define RUNGS 13
+#define RUNGS 14
 
 struct climb {
     tidei_dev *d;
@@ -90,9 +91,10 @@ struct climb {
     bool outside; /* the memory wanted is no pool's */
     bool by_host; /* it was the host's memory that the last attempt lacked */
     size_t given[RUNGS];
-    unsigned climbed;  /* rungs that ran */
-    uint64_t transits; /* ended before the last attempt */
-    uint64_t occasion; /* for what reclaimables fail */
+    unsigned climbed;      /* rungs that ran */
+    uint64_t transits;     /* ended before the last attempt */
+    uint64_t occasion;     /* for what reclaimables fail */
+    uint64_t *patience_ns; /* left for collectors of other threads */
 };
 
 /* Whose memory helps. */
@@ -199,6 +201,16 @@ static size_t rung_neighbours(const struct climb *c) {
     return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
 }
 
+/* What was asked of other threads at the full collection they may do a moment later. */
+static size_t rung_await(const struct climb *c) {
+    tidei_runtime *rt = c->d->rt;
+    size_t before = occupied(c);
+    if (!rt->gc_ops || !rt->gc_ops->await || !rt->gc_ops->await(rt, c->patience_ns)) return 0;
+    tidei_drain(rt);
+    settle(c);
+    return given_since(c, before, 0);
+}
+
 /* What is lacking if free memory were in one piece; and where that was not all, as much again as went so far. */
 static size_t rung_spill(const struct climb *c) {
     tidei_dev *d = c->d;
@@ -233,7 +245,8 @@ static const struct rung {
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"spill", rung_spill,
-     TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED}, /* the last; again as long as it gives */
+     TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED}, /* again as long as it gives */
+    {"wait for collectors", rung_await, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
 };
 _Static_assert(TIDEI_COUNT(ladder) == RUNGS, "a place for what each gave");
 
@@ -269,7 +282,7 @@ struct text {
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->at, t->left, fmt, ap);
+    int n = tidei_vformat(t->at, t->left, fmt, ap);
     va_end(ap);
     if (n < 0 || (size_t)n >= t->left) n = t->left ? (int)t->left - 1 : 0;
     t->at += n;
@@ -352,8 +365,8 @@ static tide_status report_host(const struct climb *c) {
     struct text t = {buf, sizeof buf};
     tidei_pool_stats pinned, unified;
     if (c->climbed)
-        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                 tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                     tide_last_error()->message);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED), &unified);
     put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n", c->d->d->info.name,
@@ -372,8 +385,8 @@ static tide_status report(const struct climb *c) {
     if (c->by_host) return report_host(c);
     char cause[160] = "";
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
-        snprintf(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                 tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
+                     tide_last_error()->message);
     char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
@@ -428,7 +441,7 @@ static void wait_for_leader(void *p) {
     struct waiter *w = p;
     pthread_mutex_lock(&w->rt->climb_lock);
     while (w->rt->climbing && w->rt->climb_count == w->seen)
-        pthread_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
+        tidei_cond_wait(&w->rt->climb_done, &w->rt->climb_lock);
     pthread_mutex_unlock(&w->rt->climb_lock);
 }
 
@@ -454,6 +467,11 @@ static void stop_leading(tidei_runtime *rt) {
     pthread_cond_broadcast(&rt->climb_done);
     pthread_mutex_unlock(&rt->climb_lock);
     if (rt->gc_ops && rt->gc_ops->wake) rt->gc_ops->wake(rt);
+}
+
+static void undo_lead(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t of) {
+    (void)t, (void)unused, (void)of;
+    stop_leading(rt);
 }
 
 /* All rungs in turn until the attempt is decided. */
@@ -495,7 +513,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
 
 /* Inside a callback of the ladder's, a drain or a collection nothing is reclaimed. */
 static bool may_reclaim(const tidei_thread *t) {
-    return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_inside_reclaimable();
+    return t && !t->depth_climb && !t->depth_drain && !t->depth_collect && !tidei_is_quiet(t) &&
+           !tidei_inside_reclaimable();
 }
 
 /* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
@@ -506,12 +525,12 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     tidei_thread *t = tidei_thread_get(d->rt);
     if (!may_reclaim(t)) return attempt(arg, 0);
     struct climb c = {.d = d, .bytes = bytes, .occasion = tidei_reclaim_occasion(d->rt)};
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     rung_drain(&c);
     rung_settle(&c);
     rung_purge_cheap(&c);
     tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     return attempt(arg, 0);
 }
 
@@ -528,7 +547,7 @@ static void wait_for_transits(void *p) {
         if (i < 64)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            tidei_nap(50000);
     }
 }
 
@@ -561,6 +580,7 @@ static tide_status climb_while_robbed(struct climb *c, tidei_attempt_fn attempt,
 static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *arg, uint64_t seen) {
     tidei_dev *d = c->d;
     tidei_thread *t = tidei_thread_get(d->rt);
+    uint64_t patience_ns = d->rt->set.collect_wait_ns;
     if (!may_reclaim(t) || absurd(c)) return report(c);
     while (!lead(d->rt, seen)) {
         seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire);
@@ -568,9 +588,12 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
         if (status != TIDE_E_NOMEM) return status;
     }
     c->occasion = tidei_reclaim_occasion(d->rt);
-    t->depth_climb++;
+    c->patience_ns = &patience_ns;
+    tidei_hold(t, undo_lead, &d->rt->climbing, 0);
+    tidei_deepen(t, &t->depth_climb);
     tide_status status = climb_while_robbed(c, attempt, arg);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
+    tidei_let(t, &d->rt->climbing);
     stop_leading(d->rt);
     if (status != TIDE_E_NOMEM) return status;
     return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c); /* moving blocks may have lost it */
@@ -669,11 +692,11 @@ size_t tidei_reclaim_by_hand(tidei_runtime *rt, tidei_dev *only, int level) {
     tidei_thread *t = tidei_thread_get(rt);
     size_t before = 0, after = 0;
     if (!may_reclaim(t)) return 0;
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) before += taken(d);
     reclaim(rt, only, level);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) after += taken(d);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     return before > after ? before - after : 0;
 }
 
@@ -682,9 +705,9 @@ size_t tidei_reclaim_pages(tidei_dev *d, size_t bytes) {
     tidei_saved_error before;
     if (!may_reclaim(t)) return 0;
     tidei_error_save(&before);
-    t->depth_climb++;
+    tidei_deepen(t, &t->depth_climb);
     size_t given = clear(d, TIDEI_KINDS_ON_DEVICE, bytes);
-    t->depth_climb--;
+    tidei_rise(t, &t->depth_climb);
     tidei_error_restore(&before);
     return given;
 }

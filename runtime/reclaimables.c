@@ -7,7 +7,9 @@
 ** no runtime and asks no entry for its bytes: it may hold locks that they want. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
+#include "runtime/sized.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 /* The entry whose slot the thread is in, of whatever runtime. */
 static TIDEI_FAST_TLS tidei_reclaimable *inside;
@@ -39,7 +41,7 @@ struct waiter {
 static void wait_until_idle(void *p) {
     const struct waiter *w = p;
     pthread_mutex_lock(&w->rt->reclaimables_lock);
-    while (w->r->busy > w->own) pthread_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
+    while (w->r->busy > w->own) tidei_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
     pthread_mutex_unlock(&w->rt->reclaimables_lock);
 }
 
@@ -82,16 +84,54 @@ static void done_reclaimable(tidei_runtime *rt, tidei_reclaimable *r) {
 
 /* ---- rounds ---- */
 
+/* Of the call that is noted in `by`; nobody else has begun one on its thread. */
+static void undo_slot(tidei_runtime *rt, tidei_thread *t, void *r, uintptr_t d) {
+    (void)rt, (void)t;
+    inside = NULL;
+    done_reclaimable(((tidei_dev *)d)->rt, r);
+}
+
+static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of) {
+    (void)rt, (void)of;
+    tidei_thread_go(t, here);
+}
+
+/* The entry's own code begins and ends: a program's, which is a callback, or the library's. */
+struct visit {
+    tidei_thread *by; /* that holds the entry; NULL: nobody */
+    tidei_callback in;
+};
+
+/* `frame`: of who calls it. */
+static void enter_slot(struct visit *v, tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
+                       const void *frame) {
+    v->by = tidei_thread_look(d->rt);
+    if (!v->by) v->by = tidei_thread_next(NULL);
+    v->in.t = NULL;
+    inside = r;
+    tidei_hold(v->by, undo_slot, r, (uintptr_t)d);
+    if (r->by_user) tidei_callback_note(&v->in, d->rt, kind, r->name, frame);
+}
+
+static void leave_slot(struct visit *v, const tidei_reclaimable *r) {
+    tidei_callback_end(&v->in);
+    tidei_let(v->by, r);
+    inside = NULL;
+}
+
 /* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
 static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted, bool *failed) {
+    TIDEI_UNCANCELLED;
     size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
     tidei_thread *t = tidei_thread_look(d->rt);
     tidei_dev *here = t ? t->dev : NULL;
+    struct visit v;
     tide_clear_error();
-    inside = r;
+    tidei_hold(t, undo_go, here, 0);
+    enter_slot(&v, r, d, drop ? TIDEI_IN_DROP : TIDEI_IN_PURGE, __builtin_frame_address(0));
     size_t given = slot(r->self, d, wanted, failed);
-    inside = NULL;
-    t = here ? tidei_thread_look(d->rt) : NULL;
+    leave_slot(&v, r);
+    tidei_let(t, here);
     if (t) tidei_thread_go(t, here);
     return given;
 }
@@ -148,14 +188,21 @@ static void note_holding(struct holding top[LISTED], struct holding x, size_t *r
     *rest += x.bytes;
 }
 
+static size_t ask_bytes(tidei_reclaimable *r, tidei_dev *d) {
+    struct visit v;
+    enter_slot(&v, r, d, TIDEI_IN_BYTES, __builtin_frame_address(0));
+    size_t bytes = r->bytes(r->self, d);
+    leave_slot(&v, r);
+    return bytes;
+}
+
 static void find_holdings(tidei_dev *d, struct holding top[LISTED], size_t *rest) {
+    TIDEI_UNCANCELLED;
     uint64_t last = UINT64_MAX;
     for (tidei_reclaimable *r; (r = next_reclaimable(d->rt, &last));) {
         struct holding x = {.bytes = 0};
-        inside = r;
-        if (r->bytes) x.bytes = r->bytes(r->self, d);
-        inside = NULL;
-        snprintf(x.name, sizeof x.name, "%s", r->name);
+        if (r->bytes) x.bytes = ask_bytes(r, d);
+        tidei_format(x.name, sizeof x.name, "%s", r->name);
         done_reclaimable(d->rt, r);
         note_holding(top, x, rest);
     }
@@ -169,11 +216,11 @@ size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap) {
     if (inside) return 0;
     find_holdings(d, top, &rest);
     for (unsigned i = 0; i < LISTED && top[i].bytes; i++)
-        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
-                              top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
+        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
+                                  top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
     if (rest)
-        n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
-                              tidei_format_bytes(b, sizeof b, rest, 3));
+        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
+                                  tidei_format_bytes(b, sizeof b, rest, 3));
     return n;
 }
 
@@ -208,10 +255,16 @@ static size_t user_bytes(void *self, tidei_dev *d) {
     return g->user.bytes(g->user.user, (int)d->index);
 }
 
+#define END(field) TIDEI_END(tide_reclaimable, field)
+static const uint16_t reclaimable_ends[] = {END(struct_size), END(name), END(purge), END(drop),
+                                            END(bytes),       END(user), END(dear),  END(reserved)};
+#undef END
+static const tidei_sized reclaimable_sizes = {"tide_reclaimable", reclaimable_ends, TIDEI_COUNT(reclaimable_ends),
+                                              TIDEI_END(tide_reclaimable, struct_size)};
+
 static tide_status check_user(const tide_reclaimable *r, const char *op) {
-    if (r->struct_size < sizeof(size_t) || r->struct_size > sizeof *r)
-        return tidei_fail(TIDE_E_INVALID, op, "struct_size is %zu; this library knows up to %zu", r->struct_size,
-                          sizeof *r);
+    tide_status status = tidei_sized_check(&reclaimable_sizes, r->struct_size, op);
+    if (status != TIDE_OK) return status;
     tide_reclaimable known = {0};
     memcpy(&known, r, r->struct_size);
     if (!known.name) return tidei_fail(TIDE_E_INVALID, op, "the name is NULL");

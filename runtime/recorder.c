@@ -4,13 +4,15 @@
 ** one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this process has recorded into counts as taken as long as it
 ** is there, by whatever link it goes. What the user named is written over, whatever it is; a numbered name only if that file is
 ** empty or begins as a recording does. */
+#include "runtime/files.h"
 #include "runtime/nvtx.h"
+#include "runtime/own_thread.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
 #include "runtime/ticks.h"
+#include "runtime/uncancelled.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -132,7 +134,7 @@ static tide_status take_file(const char *path, const struct stat *s, bool fresh,
 }
 
 static tide_status refused(const char *path, int error) {
-    return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: %s", path, strerror(error));
+    return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: %s", path, tidei_errno_text(error));
 }
 
 /* Whether the file is empty, or begins as recordings of this form do. */
@@ -140,7 +142,7 @@ static bool is_recording(const tidei_form *form, int fd, const struct stat *s) {
     char begins[64];
     size_t n = strlen(form->begins);
     tidei_check(n <= sizeof begins);
-    return s->st_size == 0 || (pread(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, form->begins, n));
+    return s->st_size == 0 || (tidei_file_read(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, form->begins, n));
 }
 
 /* An open file, made by the opening if `fresh`: *free_one says whether it is nobody's, and, if only a recording may be written
@@ -164,17 +166,17 @@ static tide_status check_file(int fd, const char *path, bool fresh, const tidei_
 static void number_path(tidei_recorder *r, const char *path, unsigned k) {
     size_t stem = strlen(path) - strlen(r->form->suffix);
     if (k == 1)
-        snprintf(r->path, sizeof r->path, "%s", path);
+        tidei_format(r->path, sizeof r->path, "%s", path);
     else
-        snprintf(r->path, sizeof r->path, "%.*s.%u%s", (int)stem, path, k, r->form->suffix);
+        tidei_format(r->path, sizeof r->path, "%.*s.%u%s", (int)stem, path, k, r->form->suffix);
 }
 
 /* `reads`: what is there will be looked at. */
 static int open_either(const char *path, bool reads, bool *fresh) {
-    const int flags = (reads ? O_RDWR : O_WRONLY) | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    int fd = open(path, flags | O_EXCL, 0666);
+    const int flags = (reads ? O_RDWR : O_WRONLY) | O_CREAT | O_NOCTTY | O_NONBLOCK;
+    int fd = tidei_file_open(AT_FDCWD, path, flags | O_EXCL, 0666);
     *fresh = fd >= 0;
-    return fd >= 0 || errno != EEXIST ? fd : open(path, flags, 0666);
+    return fd >= 0 || errno != EEXIST ? fd : tidei_file_open(AT_FDCWD, path, flags, 0666);
 }
 
 static tide_status open_file(tidei_recorder *r, const char *path) {
@@ -185,7 +187,7 @@ static tide_status open_file(tidei_recorder *r, const char *path) {
         if (r->fd < 0) return refused(r->path, errno);
         tide_status status = check_file(r->fd, r->path, fresh, k > 1 ? r->form : NULL, &free_one);
         if (status == TIDE_OK && free_one) return TIDE_OK;
-        close(r->fd);
+        tidei_file_close(r->fd);
         if (status != TIDE_OK) return status;
     }
     return tidei_fail(TIDE_E_IO, OPEN, "%s and the %d after it are taken", path, FILES_MAX);
@@ -202,15 +204,10 @@ static void end_recording(tidei_recorder *r, int error) {
 
 /* What of the text there is goes to the file. */
 static void write_text(tidei_recorder *r) {
-    const char *at = r->text;
-    while (at < r->rows.at && !atomic_load_explicit(&r->ended, memory_order_relaxed)) {
-        ssize_t n = write(r->fd, at, (size_t)(r->rows.at - at));
-        if (n > 0)
-            at += n;
-        else if (n == 0 || errno != EINTR)
-            end_recording(r, n ? errno : EIO);
-    }
-    r->whole += at - r->text;
+    size_t bytes = (size_t)(r->rows.at - r->text), done = 0;
+    if (!atomic_load_explicit(&r->ended, memory_order_relaxed) && !tidei_file_write(r->fd, r->text, bytes, &done))
+        end_recording(r, errno);
+    r->whole += (off_t)done;
     r->rows.at = r->text;
 }
 
@@ -298,7 +295,7 @@ static void rest(tidei_recorder *r) {
     uint64_t ns = tidei_now_ns() + (r->waiting ? GAP_NS : PERIOD_NS);
     until.tv_sec = (time_t)(ns / 1000000000u);
     until.tv_nsec = (long)(ns % 1000000000u);
-    while (!r->stop && !r->wake && !pthread_cond_timedwait(&r->wanted, &r->lock, &until)) {}
+    while (!r->stop && !r->wake && !tidei_cond_wait_until(&r->wanted, &r->lock, &until)) {}
     r->wake = false;
 }
 
@@ -317,22 +314,12 @@ static void *writer_main(void *arg) {
     return NULL;
 }
 
-/* The program's signals are for its own threads. */
-static int start_writer(tidei_recorder *r) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&r->writer, NULL, writer_main, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static void end_writer(tidei_recorder *r) {
     pthread_mutex_lock(&r->lock);
     r->stop = true;
     pthread_cond_signal(&r->wanted);
     pthread_mutex_unlock(&r->lock);
-    pthread_join(r->writer, NULL);
+    tidei_join(r->writer);
 }
 
 /* ---- adding ---- */
@@ -369,7 +356,7 @@ static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
     if (!looks_full(g, n)) return;
     wake_locked(r);
     r->waiting++;
-    do pthread_cond_wait(&r->emptied, &r->lock);
+    do tidei_cond_wait(&r->emptied, &r->lock);
     while (looks_full(g, n));
     r->waiting--;
 }
@@ -428,7 +415,7 @@ static void speak(tidei_recorder *r) {
     int error = atomic_load_explicit(&r->silent, memory_order_relaxed) ? atomic_exchange(&r->silent, 0) : 0;
     if (tidei_unlikely(error))
         tidei_log(r->rt, TIDE_LOG_WARNING, "%s: recording ends here, the file cannot be written: %s", r->path,
-                  strerror(error));
+                  tidei_errno_text(error));
 }
 
 static uint32_t thread_here(void) {
@@ -485,13 +472,27 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Kind and number of a span in one even number. */
+static void *span_as_number(const tidei_span *s) {
+    return (void *)((uintptr_t)s->kind << 1 | (uintptr_t)s->number << 8);
+}
+
+/* Spans nest on their thread, so nobody else ends one. */
+static void undo_span(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t name) {
+    const uintptr_t w = (uintptr_t)what;
+    const tidei_span span = {(tidei_span_kind)((w & 255) >> 1), (unsigned)(w >> 8), (const char *)name, NULL};
+    if (rt->recorder && t == tidei_thread_look(rt)) add_span(rt->recorder, &span, TIDEI_RECORD_END, 0);
+}
+
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
+    if (rt->recorder) tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
 void tidei_span_end(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->ranges) tidei_nvtx_pop();
+    if (rt->recorder) tidei_let(tidei_thread_look(rt), span_as_number(span));
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_END, bytes);
 }
 
@@ -515,7 +516,7 @@ static void prepare_lock(tidei_recorder *r) {
 /* Its writer has ended, or never began. */
 static void discard(tidei_runtime *rt, tidei_recorder *r) {
     flock(r->fd, LOCK_UN); /* a fork's child may have it open still */
-    if (close(r->fd) && errno != EINTR && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
+    if (!tidei_file_close(r->fd) && !atomic_load(&r->ended)) atomic_store(&r->silent, errno);
     speak(r);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->wanted);
@@ -543,6 +544,7 @@ static tidei_recorder *new_recorder(tidei_runtime *rt) {
 }
 
 static tide_status open_recorder(tidei_runtime *rt) {
+    TIDEI_UNCANCELLED;
     tidei_recorder *r = new_recorder(rt);
     if (!r) return TIDE_E_HOST_NOMEM;
     tide_status status = open_file(r, rt->set.trace);
@@ -557,10 +559,11 @@ static tide_status open_recorder(tidei_runtime *rt) {
     r->rows.device = rt->devs[0].d->info.name;
     r->form->head(&r->rows);
     write_text(r);
-    int error = start_writer(r);
+    int error = tidei_own_thread_start(&r->writer, writer_main, r);
     if (error) {
         discard(rt, r);
-        return tidei_fail(TIDE_E_HOST_NOMEM, OPEN, "no thread that writes the recording: %s", strerror(error));
+        return tidei_fail(TIDE_E_HOST_NOMEM, OPEN, "no thread that writes the recording: %s",
+                          tidei_errno_text(error));
     }
     rt->recorder = r;
     tidei_log(rt, TIDE_LOG_INFO, "records into %s", r->path);
@@ -572,12 +575,14 @@ tide_status tidei_recorder_open(tidei_runtime *rt) {
     rt->ranges = tidei_nvtx_attach(rt);
     tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
-    tidei_log(rt, TIDE_LOG_WARNING, "TIDE_TRACE: %s; nothing is recorded", tide_last_error()->message);
+    tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
+                           tide_last_error()->message);
     tide_clear_error();
     return TIDE_OK;
 }
 
 void tidei_recorder_close(tidei_runtime *rt) {
+    TIDEI_UNCANCELLED;
     tidei_recorder *r = rt->recorder;
     if (!r) return;
     rt->recorder = NULL;

@@ -4,6 +4,7 @@
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
 #include "runtime/tracker.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,19 +16,10 @@ static _Atomic uint64_t serials;
 
 static void log_to_stderr(void *user, int level, const char *line) {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    char text[TIDEI_MESSAGE_MAX + 32];
     (void)user;
-    fprintf(stderr, "tidepool %s: %s\n", names[level], line);
-}
-
-/* Warnings met while the settings are read, before it is known where to log: the first few wait here. */
-#define EARLY_WARNINGS 8
-struct early {
-    unsigned n;
-    char line[EARLY_WARNINGS][512];
-};
-static void keep_warning(void *user, const char *line) {
-    struct early *e = user;
-    if (e->n < EARLY_WARNINGS) snprintf(e->line[e->n++], sizeof e->line[0], "%s", line);
+    tidei_format(text, sizeof text, "tidepool %s: %s\n", names[level], line);
+    fputs(text, stderr);
 }
 
 /* ---- the collectors' slots ---- */
@@ -62,9 +54,9 @@ static void tell(tidei_stream *s, const char *words) {
     pthread_mutex_lock(&s->lock);
     const char *last = s->last_op;
     pthread_mutex_unlock(&s->lock);
-    snprintf(d->story, sizeof d->story,
-             "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
-             *last ? last : "none", d->d->info.name);
+    tidei_format(d->story, sizeof d->story,
+                 "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
+                 *last ? last : "none", d->d->info.name);
     atomic_store(&d->story_state, 2);
 }
 
@@ -116,7 +108,7 @@ static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
     char number[24];
     if (!word) return TIDE_OK;
     atomic_store(words, TIDEI_FAULT_NONE);
-    snprintf(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
+    tidei_format(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
     return tidei_fail(TIDE_E_BOUNDS, op,
                       "%s: index %s is out of range for %" PRIu64
                       " elements, in work done before this point; the nearest valid one was read",
@@ -158,12 +150,20 @@ static bool shrink_to(tidei_dev *d, size_t bytes) {
     return !over_limit(d, bytes);
 }
 
+static void undo_limit(tidei_runtime *rt, tidei_thread *t, void *d, uintptr_t old) {
+    (void)rt, (void)t;
+    atomic_store(&((tidei_dev *)d)->limit, old);
+}
+
 tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
     tidei_thread *t = tidei_enter(ref, "tide_set_limit");
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
     size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
-    if (!shrink_to(d, wanted)) {
+    tidei_hold(t, undo_limit, d, old);
+    bool fits_now = shrink_to(d, wanted);
+    tidei_let(t, d);
+    if (!fits_now) {
         atomic_store(&d->limit, old);
         if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit"); /* by moving arrays, perhaps */
         return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
@@ -187,9 +187,8 @@ tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
 /* ---- opening ---- */
 
 static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
-    struct early early = {0};
     tidei_settings set;
-    tide_status status = tidei_settings_read(c, &set, keep_warning, &early);
+    tide_status status = tidei_settings_read(c, &set);
     if (status == TIDE_OK) status = tidei_threads_prepare();
     if (status != TIDE_OK) return status;
     tidei_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
@@ -211,7 +210,7 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     pthread_cond_init(&rt->reclaimables_idle, NULL);
     pthread_mutex_init(&rt->climb_lock, NULL);
     pthread_cond_init(&rt->climb_done, NULL);
-    for (unsigned i = 0; i < early.n; i++) tidei_log(rt, TIDE_LOG_WARNING, "%s", early.line[i]);
+    tidei_settings_warn(rt);
     *out = rt;
     return rt->ref ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof *rt);
 }

@@ -9,6 +9,7 @@
 #ifndef TIDEI_RUNTIME_H
 #define TIDEI_RUNTIME_H
 
+#include "runtime/callback.h"
 #include "runtime/collect.h"
 #include "runtime/devices.h"
 #include "runtime/kinds.h"
@@ -32,6 +33,7 @@ typedef struct tidei_settings {
     bool collector_given, policy_given,
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
     bool gc_early, deterministic, thread_streams, spill;
+    uint64_t collect_wait_ns;
     size_t host_memory; /* 0: default */
     int host_devices;
     int log_level;
@@ -46,16 +48,46 @@ typedef struct tidei_settings {
     char peers[256];     /* pairs of devices that may reach each other's memory: "" or "all", "none", "0-1,2-3" */
     char trace[1024];    /* "": nothing is recorded */
     bool trace_given;    /* by tide_config: a file that cannot be opened fails; the environment's is a warning */
+    /* by tide_config: a folder that cannot be had is no value of the environment's that is wrong */
+    bool cache_dir_given;
+    /* what is wrong in the environment is logged: nobody chose a level, or one that has warnings */
+    bool environment_warns;
 } tidei_settings;
 #define TIDEI_SAMPLE_MOST 1000000000
-/* The environment's bad values are logged as warnings through `log`; bad ones in `c` fail. */
-tide_status tidei_settings_read(const tide_config *c, tidei_settings *out,
-                                void (*warn)(void *user, const char *line), void *user);
+#ifdef TIDEI_HAVE_BOEHM
+#define TIDEI_COLLECTOR_DEFAULT "boehm"
+#else
+#define TIDEI_COLLECTOR_DEFAULT "refcount"
+#endif
+/* A bad value in `c` fails, and so does a bad limit in the environment; other bad values there
+** leave the default. */
+tide_status tidei_settings_read(const tide_config *c, tidei_settings *out);
+/* A variable of the settings as the environment has it. */
+typedef struct tidei_variable {
+    const char *name, *wanted;
+    const char *value; /* NULL: it is not set, or empty */
+    bool understood;   /* as far as the settings can tell: names are looked up, and files opened, later */
+    bool vital;        /* a bad value fails tide_open */
+} tidei_variable;
+bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are no more than i */
+/* What s has for that variable, as the environment would say it; "": nothing, the default is
+** others' to choose. Returns buf. */
+const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
+/* Logs a line for each bad value in the environment. */
+void tidei_settings_warn(tidei_runtime *rt);
 /* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_THRESHOLD_*. False: none of these. */
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 #define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
-/* The warning about a name in the environment that nobody knows. */
+/* The warning about a value in the environment: "VARIABLE=value" and what follows. It is logged
+** even if nobody chose a level. The second is about a value, or a name, that nobody knows. No lock
+** may be held. */
+__attribute__((format(printf, 4, 5))) void tidei_warn_environment(tidei_runtime *rt, const char *variable,
+                                                                  const char *value, const char *fmt, ...);
 void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value, const char *wanted);
+/* The value as part of a line: '?' for what is no character, cut with "..." where it is too long.
+** Returns buf. */
+const char *tidei_line_of(char *buf, size_t cap, const char *value);
+#define TIDEI_SHOWN_MAX 201 /* bytes of such a part, with its end */
 
 /* A device of a runtime (runtime/devices.h). */
 struct tidei_dev {
@@ -109,18 +141,24 @@ struct tidei_thread {            /* per thread and runtime */
     uint64_t serial;             /* of the runtime */
     tidei_thread *next_of_thread;
     tidei_thread *next_of_rt, **prev_of_rt;
-    bool leaving;       /* its thread is detaching it, and unties it itself; under the process's lock of threads */
-    tidei_dev *dev;     /* current device */
-    tidei_seat here;    /* on it */
-    int collector;      /* of new arrays; -1: the runtime's first */
-    unsigned unsampled; /* allocations since the last that the tracker looked at */
-    bool scalar;        /* may get and set elements of device memory one by one */
+    bool taken;                /* tidei_thread_take; under the process's lock of threads */
+    tidei_dev *dev;            /* current device */
+    tidei_seat here;           /* on it */
+    int collector;             /* of new arrays; -1: the runtime's first */
+    unsigned unsampled;        /* allocations since the last that the tracker looked at */
+    bool scalar;               /* may get and set elements of device memory one by one */
     struct tidei_scope *scope; /* innermost (refcount) */
     tidei_spare spare;         /* free handles */
     _Atomic uint64_t burials;  /* odd while the thread returns the storages of arrays that it drained */
 
     int depth_drain, depth_climb, depth_collect; /* inside which: recursion guards */
     int depth_optional; /* inside what does without the memory it asks for, if need be: nothing is spilled for it */
+    /* callback.h: what the thread's calls hold, and the callbacks it is in. Its own, or of who closes the runtime */
+    uintptr_t *held, *held_first, *held_end; /* the next free word, the first, behind the last */
+    struct tidei_note *notes;
+    unsigned nnotes, notes_room;
+    bool doubtful; /* its thread said that a callback was left, which does not show: it stays to the thread's end */
+    tidei_handle *dead; /* drained, whose callbacks of death are still to come; linked by `next` */
     void *gc;           /* gc's own per-thread state */
     tidei_seat away[];  /* on the other devices, by index */
 };
@@ -150,11 +188,12 @@ struct tidei_runtime {
     uint32_t
         watch_every; /* of so many storages the recorder or the tracker is told of one; 0: of none; fixed once open */
     const tidei_gc_ops *gc_ops;
-    void *gc;              /* gc/gc.c */
-    void *libs;            /* libs/ */
-    void *arrays;          /* arrays/ */
-    tidei_thread *threads; /* under the process's lock of threads (thread.c), like the number of those that leave */
-    unsigned leaving;
+    void *gc;                        /* gc/gc.c */
+    void *libs;                      /* libs/ */
+    void *arrays;                    /* arrays/ */
+    tidei_thread *threads;           /* under the process's lock of threads (thread.c), like the next */
+    unsigned taken;                  /* of these records */
+    bool closing;                    /* somebody is in tide_close; under open.c's lock */
     uint64_t opener;                 /* tidei_thread_serial of the thread that opened it */
     _Atomic unsigned own_streams;    /* of threads */
     struct tidei_runtime *next_open; /* under the process's lock of runtimes (neighbours.c), like the next */
@@ -206,9 +245,15 @@ static inline tidei_pool *tidei_pool_here(tidei_dev *d); /* the calling thread's
 tide_status tidei_threads_prepare(void);                 /* before the first record of the process */
 /* The runtime closes to users: no reference to it, nor to what belongs to it, is valid any more. */
 void tidei_runtime_end_refs(tidei_runtime *rt);
-/* The runtime closes: the other threads' records lose it, and those that are about to leave have left. After it no thread's
-** end touches the runtime. */
+/* The runtime closes: the other threads' records lose it, and those that are about to leave have left; what their calls held
+** that were left inside callbacks is undone. After it no thread's end touches the runtime. */
 void tidei_threads_part(tidei_runtime *rt);
+/* The record's runtime stays open until it is given back, and nobody else works on the record. NULL: the runtime was closed, or is
+** about to be. */
+tidei_runtime *tidei_thread_take(tidei_thread *t);
+void tidei_thread_give(tidei_thread *t, tidei_runtime *rt);
+tidei_thread *tidei_thread_next(tidei_thread *t); /* of the calling thread's records; NULL: the first one */
+void tidei_thread_hide(bool hide);                /* its records from the short ways, or no more */
 /* Waits until other threads have returned the storages of what they were draining: no drain of ours finds those. */
 void tidei_threads_bury(tidei_runtime *rt);
 void tidei_threads_cut(tidei_runtime *rt); /* the last step: all records lose it */
@@ -271,6 +316,22 @@ static inline tidei_thread *tidei_thread_get(tidei_runtime *rt) {
         return t;
     return tidei_thread_find(rt);
 }
+/* ---- the short ways around callbacks (callback.c): the thread is inside none, and has room ---- */
+
+static inline void tidei_hold_storage(tidei_thread *t, tidei_storage *st) {
+    if (tidei_unlikely(t->held == t->held_end) && !tidei_held_grow(t)) return;
+    *t->held++ = (uintptr_t)st;
+}
+static inline void tidei_let_storage(tidei_thread *t, const tidei_storage *st) {
+    if (tidei_likely(t->held[-1] == (uintptr_t)st))
+        t->held--;
+    else
+        tidei_let(t, st);
+}
+static inline bool tidei_may_make(tidei_runtime *rt, const char *op) {
+    return tidei_likely(tidei_thread_records != NULL) || tidei_may_make_here(rt, op);
+}
+
 tidei_pool *tidei_pool_found(tidei_dev *d); /* the long way */
 static inline tidei_pool *tidei_pool_here(tidei_dev *d) {
     const tidei_thread *t = tidei_thread_records;

@@ -174,7 +174,7 @@ static void go(struct cold *c, tidei_stamp x) {
     tidei_storage *st = c->st;
     tidei_dev *d = st->dev;
     tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = {.n = 1, .few = {x}}};
-    if (st->watched && d->rt->recorder) tidei_recorder_free(d->rt->recorder, st);
+    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder) tidei_recorder_free(d->rt->recorder, st);
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);
     st->stamps.n = 0;
@@ -314,7 +314,8 @@ static tide_status attempt(void *arg, unsigned flags) {
 static tidei_storage *come(struct back *b, tidei_stamp x) {
     tidei_storage *st = b->st, *kept = st->priv;
     tidei_dev *d = st->dev;
-    if (st->watched && d->rt->recorder) tidei_recorder_return(d->rt->recorder, st, b->s);
+    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder)
+        tidei_recorder_return(d->rt->recorder, st, b->s);
     tidei_stamps_clear(&b->block.stamps);
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);
@@ -376,8 +377,8 @@ static tide_status put_back(struct back *b, const char *op) {
     if (held) tidei_stream_let_go(b->s);
     tidei_moves_end(d->rt);
     tidei_transit_end(d, true);
-    tidei_device_speak(d->d);
     if (kept) tidei_storage_release(kept);
+    tidei_device_speak(d->d);
     if (status != TIDE_OK) return tidei_device_failed(b->s, status, op);
     return held || !away ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "the stream was released");
 }

@@ -1,8 +1,9 @@
 /* status.c: figures and texts about a runtime's memory. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
+#include "runtime/sized.h"
+#include "runtime/text.h"
 #include "runtime/tracker.h"
-#include <stdio.h>
 
 /* Sums over the runtime's devices. */
 static void add_device(tidei_dev *d, tide_statistics *s) {
@@ -38,13 +39,53 @@ static void count_live(tidei_handle *h, void *user) {
     if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
 }
 
+#define END(field) TIDEI_END(tide_statistics, field)
+static const uint16_t statistics_ends[] = {END(struct_size),
+                                           END(live),
+                                           END(rounding),
+                                           END(cached),
+                                           END(parked),
+                                           END(backed),
+                                           END(library),
+                                           END(peak_live),
+                                           END(peak_backed),
+                                           END(limit),
+                                           END(soft_limit),
+                                           END(allocations),
+                                           END(frees),
+                                           END(retries),
+                                           END(backings),
+                                           END(droppings),
+                                           END(collections),
+                                           END(early_collections),
+                                           END(collect_ns),
+                                           END(collect_max_ns),
+                                           END(collected),
+                                           END(climbs),
+                                           END(reclaimed),
+                                           END(host_waits),
+                                           END(host_wait_ns),
+                                           END(device_waits),
+                                           END(launches),
+                                           END(copies),
+                                           END(kernels_compiled),
+                                           END(kernels_loaded),
+                                           END(kernels),
+                                           END(arrays),
+                                           END(gc_root_bytes),
+                                           END(spilled),
+                                           END(spills),
+                                           END(returns)};
+#undef END
+static const tidei_sized statistics_sizes = {"tide_statistics", statistics_ends, TIDEI_COUNT(statistics_ends),
+                                             TIDEI_END(tide_statistics, struct_size)};
+
 tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
     const tidei_thread *t = tidei_enter(ref, "tide_stats");
     if (!t) return tidei_last_status();
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "out is NULL");
-    if (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
-        return tidei_fail(TIDE_E_INVALID, "tide_stats", "struct_size is %zu; this library knows up to %zu",
-                          out->struct_size, sizeof *out);
+    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_stats");
+    if (status != TIDE_OK) return status;
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_drain(rt);
     tide_statistics s = {.struct_size = out->struct_size};
@@ -84,11 +125,11 @@ static size_t usage_line(tidei_dev *d, char *buf, size_t cap) {
     size_t free_bytes, total;
     char used[32], whole[32];
     if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK)
-        return (size_t)snprintf(buf, cap, "Effective GPU memory usage: unknown\n");
-    return (size_t)snprintf(buf, cap, "Effective GPU memory usage: %.2f%% (%s/%s)\n",
-                            total ? 100.0 * (double)(total - free_bytes) / (double)total : 0,
-                            tidei_format_bytes(used, sizeof used, total - free_bytes, 3),
-                            tidei_format_bytes(whole, sizeof whole, total, 3));
+        return (size_t)tidei_format(buf, cap, "Effective GPU memory usage: unknown\n");
+    return (size_t)tidei_format(buf, cap, "Effective GPU memory usage: %.2f%% (%s/%s)\n",
+                                total ? 100.0 * (double)(total - free_bytes) / (double)total : 0,
+                                tidei_format_bytes(used, sizeof used, total - free_bytes, 3),
+                                tidei_format_bytes(whole, sizeof whole, total, 3));
 }
 
 static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
@@ -97,10 +138,10 @@ static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE), &ps);
-    return (size_t)snprintf(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
-                            tidei_format_bytes(all, sizeof all, ps.backed, 3),
-                            tidei_format_bytes(live, sizeof live, ps.live, 3),
-                            tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
+    return (size_t)tidei_format(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
+                                tidei_format_bytes(all, sizeof all, ps.backed, 3),
+                                tidei_format_bytes(live, sizeof live, ps.live, 3),
+                                tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
 }
 
 /* One for each further kind that is in use. */
@@ -109,17 +150,17 @@ static size_t kind_line(tidei_dev *d, tidei_mem_kind kind, char *buf, size_t cap
     char all[32], live[32], cached[32];
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(kind), &ps);
     if (!ps.backed) return 0;
-    return (size_t)snprintf(buf, cap, "%s memory usage: %s (%s allocated, %s cached)\n", tidei_kind_name(kind),
-                            tidei_format_bytes(all, sizeof all, ps.backed, 3),
-                            tidei_format_bytes(live, sizeof live, ps.live, 3),
-                            tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
+    return (size_t)tidei_format(buf, cap, "%s memory usage: %s (%s allocated, %s cached)\n", tidei_kind_name(kind),
+                                tidei_format_bytes(all, sizeof all, ps.backed, 3),
+                                tidei_format_bytes(live, sizeof live, ps.live, 3),
+                                tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
 }
 
 /* One where caches that can be reclaimed say what they hold. */
 static size_t reclaimables_line(tidei_dev *d, char *buf, size_t cap) {
     char list[640];
     if (!tidei_reclaimables_text(d, list, sizeof list)) return 0;
-    return (size_t)snprintf(buf, cap, "held by what can be reclaimed: %s\n", list);
+    return (size_t)tidei_format(buf, cap, "held by what can be reclaimed: %s\n", list);
 }
 
 /* Where arrays are spilled. */
@@ -127,8 +168,8 @@ static size_t spilled_line(tidei_dev *d, char *buf, size_t cap) {
     char spilled[32];
     size_t bytes = atomic_load(&d->spilled);
     if (!bytes) return 0;
-    return (size_t)snprintf(buf, cap, "spilled to pinned memory: %s\n",
-                            tidei_format_bytes(spilled, sizeof spilled, bytes, 3));
+    return (size_t)tidei_format(buf, cap, "spilled to pinned memory: %s\n",
+                                tidei_format_bytes(spilled, sizeof spilled, bytes, 3));
 }
 
 size_t tide_memory_status(tide_runtime *ref, char *buf, size_t cap) {
@@ -153,8 +194,8 @@ size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap) {
     const char *note = d->rt->device_note;
     char total[32];
     tidei_format_bytes(total, sizeof total, info->total_bytes, 1);
-    return (size_t)snprintf(buf, cap, "%s (%s%s%s)%s%s", info->name, info->model, *info->model ? ", " : "", total,
-                            *note ? "; no cuda: " : "", note);
+    return (size_t)tidei_format(buf, cap, "%s (%s%s%s)%s%s", info->name, info->model, *info->model ? ", " : "",
+                                total, *note ? "; no cuda: " : "", note);
 }
 
 size_t tide_device_text(tide_runtime *ref, char *buf, size_t cap) {

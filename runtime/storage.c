@@ -75,6 +75,8 @@ void tidei_watch_open(tidei_runtime *rt) {
 
 void tidei_watch_gone(tidei_storage *st) {
     tidei_runtime *rt = st->dev->rt;
+    if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops) rt->gc_ops->discharge(rt, st->owner, st->bytes);
+    if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
         tidei_recorder_free(rt->recorder, st);
     if (rt->tracker) tidei_tracker_remove(rt->tracker, st);
@@ -192,6 +194,8 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
                                  : take_block_of_kind(&a, op);
         if (tidei_unlikely(status != TIDE_OK)) return not_taken(pool, s, status, op);
     } else {
+        if (pool->kind == TIDEI_MEM_DEVICE)
+            pool = d->pool; /* no block holds an own one; this lasts as the device does */
         a.block.addr = 0;
         a.block.priv = NULL;
         a.block.stamps.n = a.block.stamps.cap = 0;
@@ -202,7 +206,7 @@ tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s
         return tidei_fail_host_memory(op, sizeof *st);
     }
     begin_life(st, pool, bytes, &a.block);
-    st->watched = bytes && watch(d);
+    st->watched = bytes && watch(d) ? TIDEI_WATCHED_BY_OBSERVERS : 0;
     if (bytes) note_alloc(pool, bytes);
     tidei_record_alloc(st, s);
     if (bytes && pool->ops->own) pool->ops->own(pool, &a.block, st); /* from now on it may move */
@@ -221,7 +225,7 @@ tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, u
         return tidei_fail_host_memory("tidei_storage_try", sizeof *st);
     }
     begin_life(st, pool, bytes, &block);
-    st->watched = false;
+    st->watched = 0;
     note_alloc(pool, bytes);
     *out = st;
     return TIDE_OK;
@@ -231,6 +235,34 @@ void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->re
 
 void tidei_storage_release(tidei_storage *st) {
     if (tidei_storage_unref(st)) tidei_storage_end(st);
+}
+
+tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
+                              tidei_storage **out) {
+    tide_status status = tidei_storage_new_in(pool, bytes, s, op, out);
+    if (status == TIDE_OK) tidei_scratch_hold(*out);
+    return status;
+}
+
+void tidei_scratch_hold(tidei_storage *st) {
+    tidei_thread *t = tidei_thread_get(st->dev->rt);
+    if (t) tidei_hold_storage(t, st);
+}
+
+void tidei_scratch_release(tidei_storage *st) {
+    tidei_let(tidei_thread_get(st->dev->rt), st);
+    tidei_storage_release(st);
+}
+
+void *tidei_scratch_host(tidei_runtime *rt, size_t bytes) {
+    void *p = tidei_host_take(rt, tidei_max_size(bytes, 1));
+    if (p) tidei_hold(tidei_thread_get(rt), tidei_undo_host, p, 0);
+    return p;
+}
+
+void tidei_scratch_host_free(tidei_runtime *rt, void *p) {
+    if (p) tidei_let(tidei_thread_get(rt), p);
+    tidei_host_free(rt, p);
 }
 
 void tidei_storage_end(tidei_storage *st) {
@@ -491,10 +523,14 @@ tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use
     return TIDE_OK;
 }
 
-tide_status tidei_submit_end(tidei_window *w, tide_status result) {
+/* The work is queued; nobody has been called back yet. */
+static void close_window(tidei_window *w) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
+}
+
+static tide_status after_window(tidei_window *w, tide_status result) {
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);
@@ -503,19 +539,27 @@ tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 
+tide_status tidei_submit_end(tidei_window *w, tide_status result) {
+    close_window(w);
+    return after_window(w, result);
+}
+
 /* ---- one-operation helpers ---- */
 
-/* From host memory to host memory the driver waits for the stream whatever the size. */
-static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
-                         const tidei_storage *src, size_t bytes) {
+/* Whether the copy waits, in itself or for the sake of the caller's memory. From host memory to host memory the driver waits for
+** the stream whatever the size. */
+static bool copy_waits(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst, const tidei_storage *src,
+                       size_t bytes) {
     const tidei_device_info *info = &d->d->info;
-    if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
+    if (!(info->flags & TIDEI_DEV_COPIES_WAIT))
+        return kind == TIDEI_COPY_D2H || (kind == TIDEI_COPY_H2D && bytes > info->staged_bytes);
     if (kind == TIDEI_COPY_H2D) return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
     return kind == TIDEI_COPY_D2H || (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
-/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
-** policy was asked, and so that no collector waits for this thread. */
+/* All that the copy would wait for is waited for first: not under the stream's lock, counted, after the policy was asked, and so
+** that no collector waits for this thread. Once it is queued nobody is called back until it is over: the device is at the
+** caller's memory, which a callback that is left by longjmp would leave to it. */
 static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
     for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
@@ -530,7 +574,7 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
+    bool busy = false, waits = copy_waits(s->dev, kind, dst, src, bytes);
     tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
     if (status != TIDE_OK) return status;
     if (waits) status = wait_first(s, uses, n);
@@ -541,12 +585,14 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
     c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
     tidei_count_locked(&s->copies);
-    status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
-    if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
-    if (busy) { /* once this is over, however it ends, the host's side is the caller's again */
-        status = tidei_stream_wait(s, waits);
-        return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
-    }
+    tide_status over = TIDE_OK, queued = s->dev->d->ops->copy(s->dev->d, s->ds, &c);
+    close_window(&w);
+    busy = busy && queued == TIDE_OK && kind != TIDEI_COPY_D2D;
+    if (busy) over = tidei_stream_finish(s); /* however it ends, the host's side is the caller's again */
+    if (over != TIDE_OK) queued = over;
+    status = after_window(&w, queued);
+    if (over != TIDE_OK) return tidei_fail_as(op);
+    if (status != TIDE_OK || kind == TIDEI_COPY_D2D || busy) return status;
     if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w.tick);
     return TIDE_OK;
 }

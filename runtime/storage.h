@@ -17,17 +17,22 @@ typedef struct tidei_storage {
     _Atomic uint32_t refs;
     atomic_flag flag;      /* guards stamps; held for a few loads and stores */
     atomic_bool unordered; /* uses wait for none since it is so; changes as the stamps do */
-    bool watched;          /* fixed: the recorder or the tracker was told of it, and wants to know of its end */
+    uint8_t watched;       /* TIDEI_WATCHED_*: who wants to know of its end; fixed once others know the storage */
     tidei_dev *dev;
-    tidei_pool *pool;
+    tidei_pool *pool;          /* that the block is of; without one the default pool of the kind */
     tidei_addr addr;           /* 0 when bytes is 0, and while it is spilled (spill.h) */
     size_t bytes;              /* as requested; 0: no block */
     void *priv;                /* the pool's; while it is spilled, the pinned storage that has its bytes */
     struct tidei_parts *parts; /* NULL for most; guarded as the stamps are: runtime/parts.h */
     _Atomic uint32_t pins;     /* an address was handed out that many times: it must not move */
+    uint32_t owner;            /* the collector on which it weighs; fixed as `watched` is, and told by it */
     tidei_stamps stamps;
 } tidei_storage;
 typedef struct tidei_parts tidei_parts;
+enum {
+    TIDEI_WATCHED_BY_OBSERVERS = 1,
+    /* the recorder or the tracker was told of it */ TIDEI_WATCHED_BY_OWNER = 2
+};
 
 /* Records that a thread keeps for its next storages, by its number (thread_index.h); linked by `priv`. In tidei_dev. */
 typedef struct tidei_storage_spares {
@@ -49,6 +54,13 @@ tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, u
 void tidei_storage_retain(tidei_storage *st);
 void tidei_storage_release(
     tidei_storage *st); /* last: the block goes back to its pool with its stamps; any thread */
+/* For the time of a call: a storage that is released, host memory of the runtime's that is freed, even where a callback is left
+** meanwhile (callback.h). */
+tide_status tidei_scratch_new(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out);
+void tidei_scratch_hold(tidei_storage *st); /* one that is there */
+void tidei_scratch_release(tidei_storage *st);
+void *tidei_scratch_host(tidei_runtime *rt, size_t bytes); /* not zeroed; NULL: exhausted, with no error set */
+void tidei_scratch_host_free(tidei_runtime *rt, void *p);
 /* The two halves of a release, for who releases many: whether it was the last one, and what is to be done then. */
 static inline bool tidei_storage_unref(tidei_storage *st) {
     return atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) == 1;

@@ -162,13 +162,16 @@ static tide_status wait_lost(tidei_stream *s, tidei_dstream *ds) {
 }
 
 /* Waits for all work up to `tick`, which is not known to be complete. */
-static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick) {
+static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, bool on_the_spot) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
     const tidei_span span = {TIDEI_SPAN_WAIT, s->slot, "wait for a stream", NULL};
     tidei_span_begin(d->rt, &span, 0);
     uint64_t start = tidei_now_ns();
-    tidei_blocking(d->rt, sync_blocking, &a);
+    if (on_the_spot)
+        sync_blocking(&a);
+    else
+        tidei_blocking(d->rt, sync_blocking, &a);
     note_wait(d, tidei_now_ns() - start);
     tidei_span_end(d->rt, &span, 0);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
@@ -192,7 +195,19 @@ static tide_status wait_for(tidei_stream *s, bool quiet) {
     bool lost = atomic_load(&d->d->lost); /* behind the looks: a loss makes everything look done */
     if (done && !lost) return TIDE_OK;
     tidei_dstream *ds = tidei_stream_hold(s);
-    tide_status status = lost ? wait_lost(s, ds) : ds ? wait_here(s, ds, tick) : TIDE_OK;
+    tidei_thread *t = ds ? tidei_thread_look(d->rt) : NULL;
+    tidei_hold(t, tidei_undo_stream, s, 0);
+    tide_status status = lost ? wait_lost(s, ds) : ds ? wait_here(s, ds, tick, false) : TIDE_OK;
+    tidei_let(t, s);
+    if (ds) tidei_stream_let_go(s);
+    return status;
+}
+
+tide_status tidei_stream_finish(tidei_stream *s) {
+    uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_acquire);
+    tidei_dstream *ds = tidei_stream_hold(s);
+    bool lost = atomic_load(&s->dev->d->lost);
+    tide_status status = lost ? wait_lost(s, ds) : ds ? wait_here(s, ds, tick, true) : TIDE_OK;
     if (ds) tidei_stream_let_go(s);
     return status;
 }
@@ -486,6 +501,11 @@ void tidei_stream_let_go(tidei_stream *s) {
     pthread_mutex_lock(&s->lock);
     s->holders--;
     pthread_mutex_unlock(&s->lock);
+}
+
+void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    tidei_stream_let_go(s);
 }
 
 /* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of streams. NULL: host memory or slots

@@ -15,6 +15,7 @@
 #ifndef TIDEI_STREAM_H
 #define TIDEI_STREAM_H
 
+#include "runtime/callback.h"
 #include "runtime/device/device.h"
 
 #define TIDEI_STREAMS_MAX 256 /* streams of a runtime alive or draining; a seen row is 2 KiB */
@@ -158,9 +159,14 @@ void tidei_streams_sweep(tidei_dev *d, bool all);
 ** retired. */
 tidei_dstream *tidei_stream_hold(tidei_stream *s);
 void tidei_stream_let_go(tidei_stream *s);
+void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s,
+                       uintptr_t of); /* for tidei_hold: lets go of it */
 /* All work submitted to s so far; publishes. Unless `quiet` the policy is asked before the wait, and after it the pools give
 ** back what they are not to keep. Without any lock. */
 tide_status tidei_stream_wait(tidei_stream *s, bool quiet);
+/* Waits for all that was submitted, on the spot: no callback is called meanwhile, so none can leave the caller's own memory to a
+** device that is still at it (callback.h). For what takes no longer than a copy, when the work before it has been waited for. */
+tide_status tidei_stream_finish(tidei_stream *s);
 uint64_t
 tidei_stream_got_to(tidei_stream *s); /* what is known to be complete, also where a lost device makes all look so */
 void tidei_stream_reached(tidei_stream *s, uint64_t tick);    /* the caller has learnt that it is complete */

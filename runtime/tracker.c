@@ -1,10 +1,10 @@
 /* tracker.c: the table of origins, the backtraces, and the list of what is held. The model stands in tracker.h. */
+#include "runtime/text.h"
 #include "runtime/tracker.h"
 #include "runtime/backtrace.h"
 #include "runtime/kinds.h"
 #include "runtime/runtime.h"
 #include <inttypes.h>
-#include <stdio.h>
 
 #define FIRST_BITS   12    /* of a bucket's number, at first: 32 KiB; the table grows with the origins in it */
 #define MORE_BITS    2     /* each time it grows */
@@ -315,11 +315,11 @@ static bool say_place(void *user, const tidei_place *p) {
     char line[LINE_MAX_BYTES];
     if (x->at++ < x->from) return true;
     if (p->file)
-        snprintf(line, sizeof line, "      %.200s (%.900s:%d%s)", p->function ? p->function : "?", p->file, p->line,
-                 p->inlined ? ", inlined" : "");
+        tidei_format(line, sizeof line, "      %.200s (%.900s:%d%s)", p->function ? p->function : "?", p->file,
+                     p->line, p->inlined ? ", inlined" : "");
     else
-        snprintf(line, sizeof line, "      %.200s (%.900s+0x%" PRIxPTR ")", p->function ? p->function : "?",
-                 p->module ? p->module : "?", p->offset);
+        tidei_format(line, sizeof line, "      %.200s (%.900s+0x%" PRIxPTR ")", p->function ? p->function : "?",
+                     p->module ? p->module : "?", p->offset);
     x->say(x->user, line);
     x->ended = ++x->shown == SHOWN || (p->function && !strcmp(p->function, "main"));
     return !x->ended;
@@ -346,15 +346,15 @@ static void say_item(const struct listing *l, unsigned item, bool again, tidei_n
     uint64_t age_us = (l->ns - x->born_ns) / 1000;
     shape[0] = 0;
     for (int i = 0; i < x->lay.ndim; i++)
-        n += (size_t)snprintf(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64, x->lay.shape[i]);
+        n += (size_t)tidei_format(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64, x->lay.shape[i]);
     if (x->addr)
-        snprintf(place, sizeof place, "at 0x%" PRIx64, x->addr);
+        tidei_format(place, sizeof place, "at 0x%" PRIx64, x->addr);
     else
-        snprintf(place, sizeof place, "spilled");
-    snprintf(line, sizeof line, "  %s %s, %s, %s (%s)%s, %" PRIu64 ".%06" PRIu64 " s old%s",
-             tidei_format_bytes(bytes, sizeof bytes, x->bytes, 3), place, x->kind, tide_dtype_name(x->lay.dtype),
-             shape, again || x->partial ? ", a view" : "", age_us / 1000000, age_us % 1000000,
-             again ? ", the same memory" : "");
+        tidei_format(place, sizeof place, "spilled");
+    tidei_format(line, sizeof line, "  %s %s, %s, %s (%s)%s, %" PRIu64 ".%06" PRIu64 " s old%s",
+                 tidei_format_bytes(bytes, sizeof bytes, x->bytes, 3), place, x->kind,
+                 tide_dtype_name(x->lay.dtype), shape, again || x->partial ? ", a view" : "", age_us / 1000000,
+                 age_us % 1000000, again ? ", the same memory" : "");
     say(user, line);
     if (!again) say_trace(l->frames[item].at, l->frames[item].n, names, say, user);
 }
@@ -362,14 +362,14 @@ static void say_item(const struct listing *l, unsigned item, bool again, tidei_n
 static void say_listing(const struct listing *l, say_fn *say, void *user) {
     char line[160], bytes[32], of[64] = "";
     tidei_format_bytes(bytes, sizeof bytes, l->bytes, 3);
-    if (l->t->interval > 1) snprintf(of, sizeof of, ", of one in %u allocations", l->t->interval);
-    snprintf(line, sizeof line, "held: %u array%s, %s%s", l->arrays, l->arrays == 1 ? "" : "s", bytes, of);
+    if (l->t->interval > 1) tidei_format(of, sizeof of, ", of one in %u allocations", l->t->interval);
+    tidei_format(line, sizeof line, "held: %u array%s, %s%s", l->arrays, l->arrays == 1 ? "" : "s", bytes, of);
     say(user, line);
     tidei_names *names = l->n ? tidei_names_open() : NULL;
     for (unsigned i = 0; i < l->n; i++) say_item(l, i, i && l->item[i - 1].st == l->item[i].st, names, say, user);
     tidei_names_close(names);
     if (l->arrays == l->n) return;
-    snprintf(line, sizeof line, "  and %u more, none larger", l->arrays - l->n);
+    tidei_format(line, sizeof line, "  and %u more, none larger", l->arrays - l->n);
     say(user, line);
 }
 
@@ -381,7 +381,7 @@ struct buffer {
 static void put_line(void *user, const char *line) {
     struct buffer *b = user;
     bool room = b->n < b->cap;
-    b->n += (size_t)snprintf(room ? b->buf + b->n : NULL, room ? b->cap - b->n : 0, "%s\n", line);
+    b->n += (size_t)tidei_format(room ? b->buf + b->n : NULL, room ? b->cap - b->n : 0, "%s\n", line);
 }
 
 size_t tidei_tracker_text(tidei_runtime *rt, char *buf, size_t cap) {

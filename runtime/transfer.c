@@ -15,7 +15,7 @@ struct buffers {
 };
 
 static void drop(struct buffers *b) {
-    for (unsigned i = 0; i < b->n; i++) tidei_storage_release(b->at[i]);
+    while (b->n) tidei_scratch_release(b->at[--b->n]);
 }
 
 static tide_status take(struct buffers *b, tidei_stream *s, size_t bytes, const char *op) {
@@ -23,13 +23,13 @@ static tide_status take(struct buffers *b, tidei_stream *s, size_t bytes, const 
     b->n = 0;
     b->bytes = tidei_min_size(bytes, PIECE);
     tide_status status = tidei_kind_pool(s->dev, TIDE_MEMORY_PINNED, op, &pool);
-    if (status == TIDE_OK) status = tidei_storage_new_in(pool, b->bytes, s, op, &b->at[0]);
+    if (status == TIDE_OK) status = tidei_scratch_new(pool, b->bytes, s, op, &b->at[0]);
     if (status != TIDE_OK) return status;
     b->n = 1;
     if (b->bytes == bytes) return TIDE_OK;
     tidei_saved_error e;
     tidei_error_save(&e);
-    if (tidei_storage_new_in(pool, b->bytes, s, op, &b->at[1]) == TIDE_OK)
+    if (tidei_scratch_new(pool, b->bytes, s, op, &b->at[1]) == TIDE_OK)
         b->n = 2;
     else /* it does with one */
         tidei_error_restore(&e);

@@ -26,7 +26,8 @@ static const char *const variables[] = {"TIDE_DEVICE",
                                         "TIDE_DEFAULT_MEMORY",
                                         "TIDE_HOST_LIMIT",
                                         "TIDE_PEERS",
-                                        "TIDE_SPILL"};
+                                        "TIDE_SPILL",
+                                        "TIDE_COLLECT_WAIT"};
 static char *kept[TIDEI_COUNT(variables)];
 
 static void clear_environment(void) {

@@ -2,8 +2,9 @@
 # environment.sh: every TIDE_ variable that the code reads is in docs/environment.md, and nothing else is; and the comments of
 # tide_config name those of the settings.
 set -eu
+export LC_ALL=C # in Turkish, I is not between A and Z
 cd "$TIDE_TEST_SOURCE"
-names() { grep -oE 'TIDE_[A-Z_]+' | LC_ALL=C sort -u; }
+names() { grep -oE 'TIDE_[A-Z_]+' | sort -u; }
 # The settings' table has one variable a row; all others are asked for by name.
 read_by_code=$({
     grep -hoE '^ +\{"TIDE_[A-Z_]+"' runtime/settings.c

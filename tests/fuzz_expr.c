@@ -36,16 +36,33 @@ static void make_groups(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p) 
     }
 }
 
-static void plan(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into) {
-    tidei_plan *p;
-    if (tidei_plan_build(rt, ast, sig, into, &p) != TIDE_OK) {
-        require(strstr(tide_last_error()->message, "column ") != NULL, "an error without a place");
-        return;
-    }
+static void look(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p) {
     require(p->nstored <= TIDEI_STORED_MAX, "too many stored values");
     for (uint32_t k = 0; k < p->nstored; k++)
         require(tidei_program_valid(p->stored[k].pass.prog), "a stored value's program is invalid");
     make_groups(rt, ast, p);
+}
+
+/* And with numbers that types' ranges lack: below, within and above in turn. */
+static void plan(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into) {
+    tidei_plan *p, *other;
+    if (tidei_plan_build(rt, ast, sig, into, NULL, 0, &p) != TIDE_OK) {
+        require(strstr(tide_last_error()->message, "column ") != NULL, "an error without a place");
+        return;
+    }
+    uint32_t n = p->graph.nlimits;
+    int8_t *beyond = malloc(n + 1);
+    look(rt, ast, p);
+    for (uint32_t turn = 0; beyond && n && turn < 3; turn++) {
+        for (uint32_t i = 0; i < n; i++) beyond[i] = (int8_t)((i + turn) % 3) - 1;
+        require(tidei_plan_build(rt, ast, sig, into, beyond, n, &other) == TIDE_OK, "numbers elsewhere fail");
+        require(other->graph.nlimits == n, "other limits");
+        for (uint32_t i = 0; i < n; i++)
+            require(other->graph.limits[i].dtype == p->graph.limits[i].dtype, "other limits");
+        look(rt, ast, other);
+        tidei_plan_free(rt, other);
+    }
+    free(beyond);
     tidei_plan_free(rt, p);
 }
 

@@ -35,7 +35,7 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     int fd = memfd_create("trace", MFD_CLOEXEC);
     require(fd >= 0 && write(fd, bytes, n) == (ssize_t)n && lseek(fd, 0, SEEK_SET) == 0);
     tide_clear_error();
-    tide_status status = tidei_trace_read_fd(fd, "fuzz", &t);
+    tide_status status = tidei_trace_read_fd(fd, "fuzz", 0, &t);
     if (status == TIDE_OK) {
         check(&t);
         tidei_trace_clear(&t);

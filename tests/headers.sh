@@ -1,6 +1,6 @@
 #!/bin/sh
-# headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; and in both languages tide_map boxes
-# arrays and numbers, but no other pointer.
+# headers.sh: every public header compiles alone, as C11 and as C++17, without a warning; in both languages tide_map boxes
+# arrays and numbers, but no other pointer, and takes 0 to 16 of them without a warning of any compiler that is here.
 set -eu
 cd "$TIDE_TEST_SOURCE"
 status=0
@@ -30,5 +30,29 @@ for language in c cpp; do
     for type in 'float *' 'const char *' 'const tide_array *' 'tide_runtime *'; do
         ! box $language "$type" 2>"$work/box.err" || { echo "$language: $type is boxed"; status=1; }
     done
+done
+
+# calls LANGUAGE: a function with tide_map and tide_map_into of 0 to 16 arguments, alone and in each other
+calls() {
+    printf '#include <tide/tide.h>\n#include <stddef.h>\n'
+    printf 'tide_array *f(tide_runtime *rt, tide_array *x);\n'
+    printf 'tide_array *f(tide_runtime *rt, tide_array *x) {\n    tide_status s = TIDE_OK;\n'
+    list=
+    for n in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+        printf '    x = tide_map(rt, "(...) -> text"%s);\n' "$list"
+        printf '    s |= tide_map_into(x, "(...) -> text"%s);\n' "$list"
+        case $((n % 4)) in 0) list="$list, x" ;; 1) list="$list, 2.5" ;; 2) list="$list, 3u" ;; 3) list="$list, -1L" ;; esac
+    done
+    printf '    x = tide_map(rt, "(x, y) -> x + y", tide_map(rt, "() -> 1"), tide_map(rt, "(x) -> x", x));\n'
+    printf '    return s == TIDE_OK ? x : NULL;\n}\n'
+}
+calls >"$work/calls.c"
+cp "$work/calls.c" "$work/calls.cpp"
+plain="-Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only"
+for compiler in "${CC:-cc}" gcc clang; do
+    ! command -v "$compiler" >/dev/null || "$compiler" -std=c17 $plain "$work/calls.c" || status=1
+done
+for compiler in "${CXX:-c++}" g++ clang++; do
+    ! command -v "$compiler" >/dev/null || "$compiler" -std=c++17 $plain "$work/calls.cpp" || status=1
 done
 exit $status

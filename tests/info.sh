@@ -1,5 +1,6 @@
 #!/bin/sh
-# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed where, exit codes.
+# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed where,
+# exit codes; and what it makes of the environment.
 set -eu
 tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
@@ -30,3 +31,92 @@ for bad in '--free' '--free much' '--threads -1' '--hosts 3' '--jobs'; do
     [ $status = 2 ] || fail "--jobs $bad ends with $status"
 done
 "$tide" info --device | grep -qE '^(host|cuda):' || fail "--device"
+
+# ---- the environment ----
+
+# What is set by the one who runs the tests is no matter here.
+unset CUDA_HOME CUDA_PATH NVTX_INJECTION64_PATH \
+    $(env | sed -n 's/^\(TIDE_[A-Za-z0-9_]*\)=.*/\1/p' | grep -v '^TIDE_TEST_') || true
+env_rows() { # STATUS ASSIGNMENT...: what `tide info --env` prints with these is in $out
+    wanted=$1
+    shift
+    status=0
+    env TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}" "$@" "$tide" info --env >"$out" 2>"$out.err" ||
+        status=$?
+    [ $status = "$wanted" ] || fail "--env with $*: ends with $status: $(cat "$out" "$out.err")"
+}
+row() { # VARIABLE PATTERN: its row, one, is VARIABLE and then the pattern
+    [ "$(grep -cE "^$1 " "$out")" = 1 ] || fail "--env: $1 has not one row: $(cat "$out")"
+    grep -qE "^$1 +$2\$" "$out" || fail "--env: wanted '$2', got '$(grep -E "^$1 " "$out")'"
+}
+env_rows 0
+[ ! -s "$out.err" ] || fail "--env says $(cat "$out.err")"
+# All that the page documents for programs is there, and nothing else.
+documented=$(sed '/^For the tests/,$d' "$TIDE_TEST_SOURCE/docs/environment.md" |
+    grep -E '^(\||`[A-Z])' | cut -d'|' -f1-2 | grep -oE '`(TIDE|CUDA|NVTX)_[A-Z0-9_]+`' | tr -d '`' |
+    LC_ALL=C sort -u)
+listed=$(sed 1d "$out" | cut -d' ' -f1 | LC_ALL=C sort -u)
+[ "$documented" = "$listed" ] ||
+    fail "--env lists other variables than docs/environment.md: $documented / $listed"
+row variable 'value +origin +verdict'
+row TIDE_DEVICE '[a-z]+[:0-9]* +environment  taken'
+row TIDE_POOL 'tide +default'
+row TIDE_LIMIT 'none +default'
+row TIDE_SPILL '0 +default'
+row TIDE_CACHE_MAX '256MiB +default'
+row TIDE_LOG 'silent +default'
+row TIDE_DEBUG '0 +default'
+row TIDE_DEFAULT_MEMORY 'device +default'
+row TIDE_HOST_LIMIT '50% +default'
+! grep -q ' $' "$out" || fail "--env: blanks at a line's end"
+! grep -nE '  +(default|environment)  *(default|environment)' "$out" ||
+    fail "--env: a value is empty"
+# Every column begins where its heading does.
+aligned() {
+    awk 'NR == 1 { v = index($0, "value"); o = index($0, "origin"); next }
+         { if (substr($0, v - 1, 1) != " " || substr($0, v, 1) == " ") exit 1 }
+         { if (substr($0, o) !~ /^(default|environment)/) exit 1 }' "$out" ||
+        fail "--env: not aligned: $(cat "$out")"
+}
+aligned
+env_rows 0 TIDE_POOL=split:64MiB TIDE_LIMIT=1GiB TIDE_DEBUG=sample:9 TIDE_LOG=info \
+    TIDE_CACHE_DIR=/tmp/a/rather/long/name/of/a/folder TIDE_TEST_ANYTHING=1 GC_ANYTHING=1
+row TIDE_POOL 'split:64MiB +environment  taken'
+row TIDE_LIMIT '1GiB +environment  taken'
+row TIDE_DEBUG 'sample:9 +environment  taken'
+row TIDE_CACHE_DIR '/tmp/a/rather/long/name/of/a/folder +environment  taken'
+aligned
+[ ! -s "$out.err" ] || fail "--env says $(cat "$out.err")"
+! grep -q ANYTHING "$out" || fail "--env lists what is none of its own"
+# What is bad, by the table and by those who look names and files up; whatever else is bad, and
+# however the log is.
+env_rows 1 TIDE_LIMIT=lots TIDE_POOL=foo TIDE_COLLECTOR=mark TIDE_POLICY=hopeful TIDE_SPILL=maybe \
+    TIDE_LOG=silent TIDE_TRACE=/absent/x.csv TIDE_DEFAULT_MEMORY=clay \
+    NVTX_INJECTION64_PATH=/absent/tool.so TIDE_CACHE_DIR=/dev/null/x
+row TIDE_LIMIT 'lots +environment  not understood \(wanted: bytes, 4GiB or 50%\); tide_open fails'
+row TIDE_POOL 'foo +environment  not understood \(wanted: tide, driver, .*\); the default stays'
+row TIDE_COLLECTOR 'mark +environment  not understood \(wanted: .*refcount.*\); the default stays'
+row TIDE_POLICY 'hopeful +environment  not understood \(wanted: reserve, .*\); the default stays'
+row TIDE_SPILL 'maybe +environment  not understood \(wanted: 0 or 1\); the default stays'
+row TIDE_LOG 'silent +environment  taken'
+row TIDE_TRACE '/absent/x.csv +environment  cannot be written: .*'
+row TIDE_CACHE_DIR '/dev/null/x +environment  cannot be written: .*'
+row TIDE_DEFAULT_MEMORY 'clay +environment  not understood \(wanted: device, .*\); the default stays'
+row NVTX_INJECTION64_PATH '/absent/tool.so +environment  of no use: .*'
+aligned
+env_rows 1 TIDE_LIMT=4GiB TIDE_POOl=tide TIDE_SPIL_=1 TIDE_FLAVOUR=sweet
+row TIDE_LIMT '4GiB +environment  unknown: nobody reads it; did you mean TIDE_LIMIT\?'
+row TIDE_POOl 'tide +environment  unknown: nobody reads it; did you mean TIDE_POOL\?'
+row TIDE_SPIL_ '1 +environment  unknown: nobody reads it; did you mean TIDE_SPILL\?'
+row TIDE_FLAVOUR 'sweet +environment  unknown: nobody reads it'
+env_rows 1 TIDE_DEVICE=host:7
+row TIDE_DEVICE 'host:7 +environment  there is no host:7; .*'
+env_rows 1 "TIDE_POOL=two
+lines"
+row TIDE_POOL 'two\?lines +environment  not understood .*'
+# Looking records nothing, whatever the name.
+folder=$(mktemp -d)
+env_rows 0 TIDE_TRACE="$folder/run.csv"
+row TIDE_TRACE "$folder/run.csv +environment  taken"
+[ -z "$(ls "$folder")" ] || fail "--env leaves files: $(ls "$folder")"
+rmdir "$folder"

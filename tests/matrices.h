@@ -1,19 +1,11 @@
-/* matrices.h: matrices for tests of linear algebra: made of every type, kind and view, read back as complex double, and measured.
-**
-** A residual is a ratio as LAPACK's own tests have it: what is left over, divided by what rounding may leave: a factor of
-** RATIO above that is a failure. */
+/* matrices.h: matrices for tests of linear algebra: made of every type, kind and view, and read back as complex double. */
 #ifndef TIDETEST_MATRICES_H
 #define TIDETEST_MATRICES_H
 
 #include "runtime/device/host.h"
+#include "tests/measures.h"
 #include "tests/tidetest.h"
-#include <complex.h>
 #include <float.h>
-#include <math.h>
-
-#define RATIO 30
-
-typedef double complex number;
 
 /* ---- numbers ---- */
 
@@ -161,53 +153,6 @@ static inline tide_array *matrices(tide_runtime *rt, tide_dtype t, int kind, int
     assert_array(a);
     return a;
 }
-
-/* ---- measures ---- of one matrix, row-major */
-
-static inline double norm(int64_t m, int64_t n, const number *a) { /* Frobenius */
-    double sum = 0;
-    for (int64_t i = 0; i < m * n; i++) sum += creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
-    return sqrt(sum);
-}
-
-/* c = a b, or a^H b. */
-static inline void product(int64_t m, int64_t k, int64_t n, const number *a, bool adjoint, const number *b,
-                           number *c) {
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            number sum = 0;
-            for (int64_t q = 0; q < k; q++) sum += (adjoint ? conj(a[q * m + i]) : a[i * k + q]) * b[q * n + j];
-            c[i * n + j] = sum;
-        }
-}
-
-/* |a - b c| / |a|, where a is m x n, in units of eps times the longer side. */
-static inline double product_residual(int64_t m, int64_t k, int64_t n, const number *a, const number *b,
-                                      const number *c, double eps) {
-    number *d = calloc((size_t)(m * n) + 1, sizeof *d);
-    double whole = norm(m, n, a);
-    product(m, k, n, b, false, c, d);
-    for (int64_t i = 0; i < m * n; i++) d[i] -= a[i];
-    double rest = norm(m, n, d);
-    free(d);
-    return whole > 0 ? rest / (whole * eps * (double)(m > n ? m : n)) : rest == 0 ? 0 : INFINITY;
-}
-
-/* |q^H q - 1|, where q is m x n with orthonormal columns. */
-static inline double orthogonality(int64_t m, int64_t n, const number *q, double eps) {
-    number *d = calloc((size_t)(n * n) + 1, sizeof *d);
-    product(n, m, n, q, true, q, d);
-    for (int64_t i = 0; i < n; i++) d[i * n + i] -= 1;
-    double rest = norm(n, n, d);
-    free(d);
-    return rest / (eps * (double)m);
-}
-
-#define assert_ratio(ratio)                                                                                        \
-    do {                                                                                                           \
-        double r_ = (ratio);                                                                                       \
-        if (!(r_ < RATIO)) fail_msg("%s:%d: %s is %g", __func__, __LINE__, #ratio, r_);                            \
-    } while (0)
 
 /* ---- runtimes ---- */
 

@@ -88,6 +88,7 @@ uint64_t tidei_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
+void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) { (void)rt, (void)level, (void)fmt; }
 
 size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->limit); }
 tide_status tidei_back(tidei_dev *d, size_t bytes) {

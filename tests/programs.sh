@@ -1,5 +1,6 @@
 #!/bin/sh
 # programs.sh NAME BUILD WORK: one of the example programs, or the demonstration, as a user runs it; on TIDE_TEST_DEVICE.
+# They run in the user's locale; what reads their figures, which have a point, does not.
 set -eu
 name=$1 build=$2 work=$3/programs-$1
 source=${TIDE_TEST_SOURCE:?}
@@ -47,7 +48,7 @@ pca)
     shades=$(tail -c $((1056 * 96)) "$work/pca.pgm" | od -An -v -tu1 -w1 | sort -u | wc -l)
     [ "$shades" -ge 50 ] || fail "$shades shades"
     # The variances descend, and add up.
-    awk '$1 ~ /^[0-9]+$/ && $3 == "%" { if (n++ && $2 > before) exit 1; before = $2; sum += $2
+    LC_ALL=C awk '$1 ~ /^[0-9]+$/ && $3 == "%" { if (n++ && $2 > before) exit 1; before = $2; sum += $2
          if ($4 - sum > 0.6 || sum - $4 > 0.6) exit 1 } END { if (n != 10 || sum < 60) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
     grep -q '^least squares on 40 components: rank 41, ' "$work/log" || fail "$(cat "$work/log")"
     right=$(sed -n 's/^accuracy .*(\([0-9]*\) of 360)$/\1/p' "$work/log")
@@ -74,7 +75,7 @@ wave)
 demo)
     TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
     # The table's columns: free, total, median, worst, collections, climbs.
-    awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
+    LC_ALL=C awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
          $1 == "lazy" { if ($6 < 1) exit 1; n++ }
          $1 == "hand" { if ($5 != 0 || $6 != 0) exit 1; n++ }
          END { if (n != 3) exit 1 }' "$work/log" || fail "$(cat "$work/log")"

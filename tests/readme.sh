@@ -16,10 +16,11 @@ for c in "$work"/*.c; do
     echo "$(basename "$c") prints $said"
 done
 # The sum of sqrt(x*x + 2) over 0 .. 999999, in f32.
-TIDE_DEVICE=host "$work/1" | awk '{ ok = $1 > 499990e6 && $1 < 500010e6 } END { exit !ok }'
+TIDE_DEVICE=host "$work/1" | LC_ALL=C awk '{ ok = $1 > 499990e6 && $1 < 500010e6 } END { exit !ok }'
 
 status=0
-for name in $(grep -oE '`[^` ]+`|\]\([^)]+\)' README.md | tr -d '`()]' | grep -E '^(\.?[a-z0-9]+/|[A-Z]+\.md|open\.c)' | grep -v '^[a-z]*://'); do
+# In Turkish, i is not between a and z.
+for name in $(export LC_ALL=C; grep -oE '`[^` ]+`|\]\([^)]+\)' README.md | tr -d '`()]' | grep -E '^(\.?[a-z0-9]+/|[A-Z]+\.md|open\.c)' | grep -v '^[a-z]*://'); do
     for each in $name; do [ -e "$each" ] || { echo "README names $name, which is not there"; status=1; }; done
 done
 rm -rf "$work"

@@ -55,6 +55,9 @@ ends 2 "--streams wants a number from 1 to 64, not '65'" replay "$work/small.csv
 ends 2 "--passes wants a number from 1 to 1000, not '2x'" replay "$work/small.csv" --passes 2x
 ends 2 "--lag wants a number from 0 to 4294967296, not '-1'" replay "$work/small.csv" --lag -1
 ends 2 "--pinned wants a number from 0 to 100, not '101'" replay "$work/small.csv" --pinned 101
+ends 2 "$work/small.csv:3: more than 1 events; --events N reads as many as N" replay "$work/small.csv" --events 1
+ends 0 '' replay "$work/small.csv" --events 2
+ends 2 "--events wants a number from 1 to 1099511627776, not '0'" replay "$work/small.csv" --events 0
 ends 2 "--scale wants a number from 1 to 4294967296, not ''" replay "$work/small.csv" --scale ''
 ends 2 "--passes wants a number from 1 to 1000, not '99999999999999999999'" replay "$work/small.csv" --passes 99999999999999999999
 for limit in much 0x 1.0.2x -1x x 200%; do
@@ -64,6 +67,31 @@ ends 2 puddle replay "$work/small.csv" --pool puddle
 ends 2 abacus replay "$work/small.csv" --device abacus
 ends 2 usage: frob
 ends 2 usage:
+
+# Few addresses: a host device that nobody writes to has as much memory as they allow, and the figures
+# are the same. Not on a GPU, which wants far more of them.
+case $TIDE_DEVICE in
+host*)
+    for streams in 1 3; do
+        ends 0 '' replay "$traces/linalg-mix.csv.gz" --streams $streams --json
+        sed 's/"ns_per_event": [0-9.]*, //' "$work/out" >"$work/all"
+        for limit in 20000000 8000000 4000000; do
+            status=0
+            (ulimit -v $limit &&
+                "$tide" replay "$traces/linalg-mix.csv.gz" --streams $streams --json) \
+                >"$work/out" 2>"$work/err" || status=$?
+            [ $status = 0 ] || fail "with ulimit -v $limit: ends with $status: $(cat "$work/err")"
+            sed 's/"ns_per_event": [0-9.]*, //' "$work/out" | cmp -s "$work/all" - ||
+                fail "with ulimit -v $limit: $(cat "$work/out")"
+        done
+    done
+    status=0
+    printf '%s\na,0,3000000000,0,0\n' $header >"$work/large.csv"
+    (ulimit -v 2000000 && "$tide" replay "$work/large.csv") >"$work/out" 2>"$work/err" || status=$?
+    [ $status = 1 ] && grep -q 'address space.*ulimit -v' "$work/err" ||
+        fail "with ulimit -v 2000000: ends with $status: $(cat "$work/err")"
+    ;;
+esac
 
 # What is played stays as it is, whatever is to be recorded.
 cp "$work/small.csv" "$work/recorded.csv"

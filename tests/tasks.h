@@ -1,9 +1,11 @@
-/* tasks.h: small programs of the public API, for tests that spoil the device or the memory under them (test_failures.c).
+/* tasks.h: small programs of the public API, for tests that spoil the device or the memory under
+** them (failure_loop.h).
 **
-** A task makes its arrays of four inputs that stand, and notes each at once (MAKE), so that whatever stops it half way, after_run lets
-** go of all that there is. It ends at the first call that fails, with that call's status; what it made after a run that nothing
-** stopped is compared with values worked out again here.
-** What must stay true: a task changes none of the inputs, so the same task may be run again. */
+** A task makes its arrays of four inputs that stand, and notes each at once (MAKE), so that
+** whatever stops it half way, after_run lets go of all that there is. It ends at the first call
+** that fails, with that call's status; what it made after a run that nothing stopped is compared
+** with values worked out again here. What must stay true: a task changes none of the inputs, so the
+** same task may be run again. */
 #ifndef TIDETEST_TASKS_H
 #define TIDETEST_TASKS_H
 

@@ -26,7 +26,7 @@ typedef struct memory {
 static memory hold(tide_array *a) {
     memory m = {.a = a};
     assert_array(a);
-    assert_ok(tidei_operand_get(a, "test", &m.o));
+    assert_ok(tidei_operand_get(a, "test", 1, &m.o));
     return m;
 }
 static memory random_memory(tide_dtype t) {

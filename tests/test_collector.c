@@ -359,7 +359,7 @@ static void test_forked_child(void **state) {
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(120);
             tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
             tide_free(keeper.array[2]);
             tide_release(keeper.array[1]);

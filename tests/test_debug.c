@@ -1,6 +1,7 @@
 /* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling put into the status text,
 ** and into the log when a runtime closes. */
 #include <ctype.h>
+#include <semaphore.h>
 #include <unistd.h>
 #include "runtime/tracker.h"
 #include "tests/fresh_environment.h"
@@ -434,17 +435,27 @@ static void host_memory_ends(void **state) {
 
 /* ---- threads ---- */
 
-enum { THREADS = 4, KEPT = 8 };
+enum { THREADS = 4, KEPT = 8, BURST = 500 };
 struct worker {
     pthread_t thread;
     tide_runtime *rt;
-    atomic_bool *stop;
+    sem_t *go, *under_way;
+    unsigned bursts;
 };
 
+static void wait_for(sem_t *s) {
+    while (sem_wait(s)) /* a signal came */
+        ;
+}
+
+/* Bursts of work. A listing begins in the middle of each; they end before it, for the names of its
+** places take many times as long. */
 static void *make_and_drop(void *p) {
     struct worker *w = p;
     tide_array *mine[KEPT] = {NULL};
-    for (unsigned i = 0; !atomic_load(w->stop) || i < 100; i++) {
+    for (unsigned i = 0; i < w->bursts * BURST; i++) {
+        if (i % BURST == 0) wait_for(w->go);
+        if (i % BURST == KEPT) sem_post(w->under_way);
         tide_release(mine[i % KEPT]);
         mine[i % KEPT] = i % 3 ? bytes(w->rt, 100 + i % 1000) : tide_slice(mine[(i + 1) % KEPT], "::2");
         if (!mine[i % KEPT]) mine[i % KEPT] = bytes(w->rt, 30); /* nothing to make a view of */
@@ -453,6 +464,12 @@ static void *make_and_drop(void *p) {
     for (unsigned i = 0; i < KEPT; i++) tide_release(mine[i]);
     tide_thread_detach(w->rt);
     return NULL;
+}
+
+/* The workers are in the middle of their next burst, or were. */
+static void begin_burst(sem_t *go, sem_t *under_way) {
+    for (unsigned i = 0; i < THREADS; i++) sem_post(go);
+    for (unsigned i = 0; i < THREADS; i++) wait_for(under_way);
 }
 
 enum { STAYING = 5 }; /* of the main thread, larger than what the workers have, so that they are listed first */
@@ -472,25 +489,27 @@ static void lists_those_that_stay(tide_runtime *rt) {
 }
 
 static void list_while_others_allocate(void **state) {
-    atomic_bool stop = false;
+    unsigned bursts = test_quick() ? 10 : 50;
+    sem_t go, under_way;
     (void)state;
+    sem_init(&go, 0, 0);
+    sem_init(&under_way, 0, 0);
     for (int sample = 0; sample < 8; sample += 7) {
         tide_runtime *rt = open_debug(sample ? 0 : 2, sample);
         struct worker w[THREADS];
         tide_array *stay[STAYING];
         for (int i = 0; i < STAYING; i++) assert_array(stay[i] = outer_maker(rt, 1000 + i));
-        atomic_store(&stop, false);
         for (unsigned i = 0; i < THREADS; i++) {
-            w[i] = (struct worker){.rt = rt, .stop = &stop};
+            w[i] = (struct worker){.rt = rt, .go = &go, .under_way = &under_way, .bursts = bursts};
             assert_int_equal(pthread_create(&w[i].thread, NULL, make_and_drop, &w[i]), 0);
         }
-        for (int i = test_quick() ? 10 : 50; i; i--) {
+        for (unsigned i = 0; i < bursts; i++) {
+            begin_burst(&go, &under_way);
             if (sample)
                 assert_true(arrays_held(rt) <= THREADS * (KEPT + 1));
             else
                 lists_those_that_stay(rt);
         }
-        atomic_store(&stop, true);
         for (unsigned i = 0; i < THREADS; i++) pthread_join(w[i].thread, NULL);
         assert_int_equal(arrays_held(rt), sample ? 0 : STAYING);
         for (int i = 0; i < STAYING; i++) tide_release(stay[i]);

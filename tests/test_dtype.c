@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/tidetest.h"
+#include "tests/same_kind.h"
 
 static void test_names_and_sizes(void **state) {
     static const char *const names[] = {"bool", "i8",  "i16",  "i32", "i64", "u8",  "u16", "u32",
@@ -63,15 +64,16 @@ static void test_promotion_table(void **state) {
 
 static void test_can_store(void **state) {
     (void)state;
-    assert_true(tidei_can_store(TIDE_BOOL, TIDE_U8));
-    assert_true(tidei_can_store(TIDE_I64, TIDE_U8));
-    assert_true(tidei_can_store(TIDE_U64, TIDE_F16));
-    assert_true(tidei_can_store(TIDE_F64, TIDE_BF16));
-    assert_true(tidei_can_store(TIDE_F64, TIDE_C64));
-    assert_true(tidei_can_store(TIDE_C128, TIDE_C64));
-    assert_false(tidei_can_store(TIDE_U8, TIDE_BOOL));
-    assert_false(tidei_can_store(TIDE_F16, TIDE_I64));
-    assert_false(tidei_can_store(TIDE_C64, TIDE_F64));
+    for (tide_dtype a = 0; a < TIDE_DTYPE_COUNT; a++)
+        for (tide_dtype b = 0; b < TIDE_DTYPE_COUNT; b++)
+            if (!tidei_cast_lost(a, b) != (same_kind[a][b] == '1'))
+                fail_msg("%s into %s", tide_dtype_name(a), tide_dtype_name(b));
+    assert_string_equal(tidei_cast_lost(TIDE_I8, TIDE_U64), "signed to unsigned");
+    assert_string_equal(tidei_cast_lost(TIDE_U8, TIDE_BOOL), "integer to bool");
+    assert_string_equal(tidei_cast_lost(TIDE_BF16, TIDE_I64), "float to integer");
+    assert_string_equal(tidei_cast_lost(TIDE_F16, TIDE_BOOL), "float to bool");
+    assert_string_equal(tidei_cast_lost(TIDE_C64, TIDE_F64), "complex to float");
+    assert_string_equal(tidei_cast_lost(TIDE_C128, TIDE_U8), "complex to integer");
 }
 
 /* The element comes back as the very argument that decoding gives for its kind. */

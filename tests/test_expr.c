@@ -170,13 +170,71 @@ static void test_numbers_alone(void **state) {
     holds(tide_map(rt, "(a, b) -> a*b", 6, 7), TIDE_I64, 0, NULL, ITEMS(42));
     holds(tide_map(rt, "(a, b) -> a/b", 6, 4), TIDE_F64, 0, NULL, ITEMS(1.5));
     holds(tide_map(rt, "(a) -> a > 1", 2.5), TIDE_BOOL, 0, NULL, ITEMS(1));
-    holds(tide_map_args(rt, "() -> sqrt(16)", NULL, 0), TIDE_F64, 0, NULL, ITEMS(4));
+    holds(tide_map(rt, "() -> sqrt(16)"), TIDE_F64, 0, NULL, ITEMS(4));
+    holds(tide_map(rt,
+                   "(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> a + b*c - d + e + f + g + h + i + j + k"
+                   " + l + m + n + o*p",
+                   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16),
+          TIDE_I64, 0, NULL, ITEMS(338));
+    tide_array *one = tide_zeros(rt, TIDE_I64, 0, NULL);
+    assert_ok(tide_map_into(one, "() -> 7"));
+    holds(one, TIDE_I64, 0, NULL, ITEMS(7));
     holds(tide_map(rt, "(a) -> f32(a) + f32(a)", 0.5), TIDE_F32, 0, NULL, ITEMS(1));
     holds(tide_map(rt, "(a) -> sum(a, keepdims=true)", 3), TIDE_I64, 0, NULL, ITEMS(3));
     holds(tide_map(rt, "(a) -> argmax(a)", 3), TIDE_I64, 0, NULL, ITEMS(0));
     tide_arg big;
     assert_ok(tide_item(tide_map(rt, "(x, n) -> x + n", tide_zeros(rt, TIDE_U64, 0, NULL), UINT64_MAX), &big));
     assert_true(big.kind == TIDE_ARG_UINT && big.value.u == UINT64_MAX);
+}
+
+/* The same numbers, a NaN's sign and payload apart. */
+static void same_numbers(tide_array *a, tide_array *b, const char *what) {
+    double x[512], y[512]; /* parts */
+    assert_array(a);
+    assert_array(b);
+    size_t n = 2 * (size_t)tide_size(a);
+    assert_true(n <= TIDEI_COUNT(x) && tide_size(b) == tide_size(a));
+    assert_int_equal(tide_array_dtype(a), tide_array_dtype(b));
+    assert_ok(tide_to_host(tide_cast(a, TIDE_C128), x, n * sizeof *x));
+    assert_ok(tide_to_host(tide_cast(b, TIDE_C128), y, n * sizeof *y));
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(isnan(x[i]) && isnan(y[i])))
+            fail_msg("%s: part %zu is %.17g, not %.17g", what, i, x[i], y[i]);
+}
+
+/* Written powers are products, of complex numbers too, with whatever a product makes of
+** infinities. */
+static void test_written_powers(void **state) {
+    static const double parts[] = {0, -0.0, 1, -2.5, 1e-30, 3e200, INFINITY, -INFINITY, NAN};
+    enum { N = TIDEI_COUNT(parts) };
+    double z[2 * N * N];
+    int64_t n = N * N;
+    (void)state;
+    for (int i = 0; i < N * N; i++) z[2 * i] = parts[i / N], z[2 * i + 1] = parts[i % N];
+    tide_array *wide = tide_from_host(rt, TIDE_C128, 1, &n, z);
+    for (int t = TIDE_I8; t < TIDE_DTYPE_COUNT; t++) {
+        tide_array *x = t < TIDE_C64 ? tide_cast(vector(TIDE_F64, N, parts), t) : tide_cast(wide, t);
+        tide_array *two = tide_mul(x, x), *three = tide_mul(two, x), *four = tide_mul(two, two);
+        same_numbers(tide_map(rt, "(z) -> z**2", x), two, "z**2");
+        same_numbers(tide_map(rt, "(z) -> z**3", x), three, "z**3");
+        same_numbers(tide_map(rt, "(z) -> z**4", x), four, "z**4");
+        same_numbers(tide_map(rt, "(z) -> z**(1 + 1)", x), two, "z**(1 + 1)");
+    }
+    tide_arg v;
+    assert_ok(tide_item(tide_map_args(rt, "() -> (1 + 2i)**3", NULL, 0), &v));
+    assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == -11 && v.value.c[1] == -2);
+    assert_ok(tide_item(tide_map_args(rt, "(n) -> n**4", (tide_arg[]){tide_arg_complex(0, 2)}, 1), &v));
+    assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == 16 && v.value.c[1] == 0);
+    holds(tide_map_args(rt, "(n) -> n**2", (tide_arg[]){tide_arg_int(-3)}, 1), TIDE_I64, 0, NULL, ITEMS(9));
+    holds(tide_map(rt, "(x) -> x**2", vector(TIDE_BOOL, 2, ITEMS(0, 1))), TIDE_I64, SHAPE(2), ITEMS(0, 1));
+    static const char *const without[] = {"(z) -> z**5", "(z) -> z**2.0", "(z) -> z**-1", "(z) -> z**z"};
+    for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
+        assert_null(tide_map(rt, without[i], wide));
+        assert_error(TIDE_E_DTYPE, "pow is offered for integers, floats, not for c128: complex numbers have the "
+                                   "written powers 2, 3, 4");
+    }
+    assert_null(tide_map(rt, "(z, n) -> z**n", wide, 2)); /* run-time numbers shape no program */
+    tide_clear_error();
 }
 
 /* ---- folds ---- */
@@ -265,8 +323,75 @@ static void test_fold_types(void **state) {
     assert_true(strstr(tide_last_error()->message, "axis") != NULL);
     assert_null(tide_sum(i8, (int[]){0, -1}, 2, 0));
     assert_error(TIDE_E_SHAPE, "axis 0 stands twice");
-    assert_null(tide_sum(i8, (int[]){0}, 0, 0));
-    assert_error(TIDE_E_INVALID, "NULL stands for all");
+    assert_null(tide_sum(i8, (int[]){0}, -1, 0));
+    assert_error(TIDE_E_INVALID, "-1 axes are given");
+    tide_clear_error();
+}
+
+/* The type that fold f gives for t, and -1 where it is not offered. */
+static int type_of_fold(int f, int t) {
+    bool whole = t <= TIDE_U64, real = t < TIDE_C64, is_unsigned = t >= TIDE_U8 && t <= TIDE_U64;
+    switch (f) {
+    case TIDEI_FOLD_SUM:
+    case TIDEI_FOLD_PROD: return !whole ? t : is_unsigned ? TIDE_U64 : TIDE_I64;
+    case TIDEI_FOLD_MEAN: return whole ? TIDE_F64 : t;
+    case TIDEI_FOLD_ANY:
+    case TIDEI_FOLD_ALL: return TIDE_BOOL;
+    default: return real ? t : -1;
+    }
+}
+
+/* Over no axes each element is folded by itself: it stays as it is, in the fold's type, in any rank
+** and of no elements too. */
+static void test_no_axes(void **state) {
+    static const char *const names[] = {"", "sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "mean"};
+    const double v[] = {0, 1, -0.0, 1, 1, 0};
+    const int64_t eight[] = {1, 1, 3, 1, 1, 1, 2, 1};
+    int none = 0;
+    (void)state;
+    for (int f = TIDEI_FOLD_SUM; f <= TIDEI_FOLD_MEAN; f++)
+        for (int t = 0; t < TIDE_DTYPE_COUNT; t++) {
+            char text[64];
+            bool arg = f == TIDEI_FOLD_ARGMIN || f == TIDEI_FOLD_ARGMAX;
+            snprintf(text, sizeof text, "(x) -> %s(x, axis=(), keepdims=true)", names[f]);
+            tide_array *x = array(t, 8, eight, v), *turned = tide_transpose(x, NULL);
+            tide_array *made[] = {fold_fns[f](turned, &none, 0, 0), fold_fns[f](turned, &none, 0, 1),
+                                  tide_map(rt, text, turned)};
+            int want = type_of_fold(f, t);
+            for (size_t i = 0; i < TIDEI_COUNT(made); i++) {
+                if (arg || want < 0) {
+                    assert_null(made[i]);
+                    continue;
+                }
+                tide_array *cast = tide_cast(turned, want);
+                unsigned char got[96], same[96];
+                size_t bytes = 6 * tide_dtype_size(want);
+                assert_array(made[i]);
+                assert_int_equal(tide_array_dtype(made[i]), want);
+                assert_int_equal(tide_ndim(made[i]), 8);
+                for (int d = 0; d < 8; d++) assert_int_equal(tide_dim(made[i], d), eight[7 - d]);
+                assert_ok(tide_to_host(made[i], got, bytes));
+                assert_ok(tide_to_host(cast, same, bytes));
+                assert_memory_equal(got, same, bytes); /* bit by bit: -0.0 stays */
+            }
+        }
+    tide_array *empty = tide_empty(rt, TIDE_F32, SHAPE(2, 0));
+    holds(tide_max(empty, &none, 0, 0), TIDE_F32, SHAPE(2, 0), NULL);
+    holds(tide_map(rt, "(x) -> min(x, axis=())", empty), TIDE_F32, SHAPE(2, 0), NULL);
+    holds(tide_map(rt, "(x) -> sum(x + 1, axis=()) / sum(x, axis=0)", array(TIDE_I8, SHAPE(2, 1), ITEMS(1, 3))),
+          TIDE_F64, SHAPE(2, 1), ITEMS(0.5, 1));
+    holds(tide_map(rt, "(x) -> sum(100, axis=()) * x", vector(TIDE_I8, 1, ITEMS(2))), TIDE_I64, SHAPE(1),
+          ITEMS(200));
+    tide_array *many = counting(TIDE_F64, SHAPE(5000 / 5, 4));
+    holds(tide_mean(many, NULL, 7, 0), TIDE_F64, 0, NULL,
+          ITEMS(1999.5)); /* all: a count beside NULL is not looked at */
+    assert_null(tide_argmax(many, &none, 0, 0));
+    assert_error(TIDE_E_INVALID, "argmax folds at least one axis: none is given");
+    assert_string_equal(tide_last_error()->operation, "tide_argmax");
+    assert_null(tide_map(rt, "(x) -> argmin(x, axis=())", many));
+    assert_error(TIDE_E_INVALID, "column 8: argmin folds at least one axis: none is given");
+    assert_null(tide_min(tide_zeros(rt, TIDE_C64, SHAPE(2)), &none, 0, 0));
+    assert_error(TIDE_E_DTYPE, "min is offered for bool, integers, floats, not for c64");
     tide_clear_error();
 }
 
@@ -363,7 +488,16 @@ static void test_into(void **state) {
     assert_int_equal(tide_map_into(dst, "(x) -> x", x), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "result 1 has shape (4,), its destination (2, 4)");
     assert_int_equal(tide_map_into(tide_zeros(rt, TIDE_I32, SHAPE(4)), "(x) -> x", x), TIDE_E_DTYPE);
-    assert_error(TIDE_E_DTYPE, "result 1 is f32, which is not stored as i32 without a cast");
+    assert_error(TIDE_E_DTYPE, "result 1 is f32, which is not stored as i32 without a cast: float to integer");
+    tide_array *bytes = tide_zeros(rt, TIDE_U8, SHAPE(2));
+    assert_int_equal(tide_map_into(bytes, "(x) -> x", vector(TIDE_I64, 2, ITEMS(1, -2))), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "result 1 is i64, which is not stored as u8 without a cast: signed to unsigned");
+    assert_ok(tide_map_into(bytes, "(x) -> x", vector(TIDE_U64, 2, ITEMS(1, 2)))); /* within its kind */
+    assert_ok(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", 200));         /* numbers by their value */
+    holds(bytes, TIDE_U8, SHAPE(2), ITEMS(201, 2));
+    assert_int_equal(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", -2), TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
+    assert_ok(tide_map_into(tide_zeros(rt, TIDE_I8, SHAPE(2)), "(x) -> x", bytes)); /* unsigned into signed */
     assert_int_equal(tide_map_into(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL), SHAPE(4)), "(x) -> x", x),
                      TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "destination 1 is a stretched view");
@@ -725,8 +859,10 @@ int main(void) {
         CASE(test_views),
         CASE(test_empty),
         CASE(test_numbers_alone),
+        CASE(test_written_powers),
         CASE(test_folds),
         CASE(test_fold_types),
+        CASE(test_no_axes),
         CASE(test_fused_folds),
         CASE(test_fold_shapes),
         CASE(test_named),

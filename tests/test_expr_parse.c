@@ -1,7 +1,14 @@
 /* The parser: grammar, precedence, and every error with its column. */
 #include "tidetest.h"
 #include "arrays/expr/front.h"
+#include "tests/edges.h"
 #include <locale.h>
+
+static uint64_t random_state = 1;
+static size_t pick(size_t n) { /* 0 .. n - 1 */
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(random_state >> 33) % n;
+}
 
 /* ---- a printer: (add a (mul b 2)) ---- */
 
@@ -43,6 +50,7 @@ static void put_node(text *t, const tidei_ast *a, unsigned i) {
     default:
         put(t, "(%s ", tidei_fold_name(n->what)), put_node(t, a, n->a);
         for (int k = 0; k < x->n; k++) put(t, "%s%d", k ? "," : " axis=", x->axis[k]);
+        if (x->n == 0) put(t, " axis=none");
         if (x->keepdims) put(t, " keep");
     }
     put(t, ")");
@@ -145,6 +153,7 @@ static void test_calls(void **state) {
     parses("(a) -> sum(a, axis=1)", "(sum a axis=1)");
     parses("(a) -> max(a*2, axis = ( 0 , -1 ), keepdims = true)", "(max (mul a 2) axis=0,-1 keep)");
     parses("(a) -> mean(a, keepdims=false, axis=-8)", "(mean a axis=-8)");
+    parses("(a) -> any(a, axis=(), keepdims=true)", "(any a axis=none keep)");
     parses("(a) -> argmin(a) + argmax(a) + prod(a) + any(a) + all(a) + min(a)",
            "(add (add (add (add (add (argmin a) (argmax a)) (prod a)) (any a)) (all a)) (min a))");
     parses("(sum) -> sum(sum)", "(sum a)");                       /* values and functions are apart */
@@ -242,7 +251,9 @@ static void test_fold_errors(void **state) {
     fails("(a) -> sum(a, axis=1.5)", 20, "expected an axis");
     fails("(a) -> sum(a, axis=8)", 20, "an axis lies in [-8, 7]");
     fails("(a) -> sum(a, axis=-9)", 21, "an axis lies in [-8, 7]");
-    fails("(a) -> sum(a, axis=())", 21, "expected an axis");
+    fails("(a) -> sum(a, axis=(,))", 21, "expected an axis");
+    fails("(a) -> sum(a, axis=(0,))", 23, "expected an axis");
+    fails("(a) -> sum(a, axis=()", 22, "expected \",\" or \")\" but found the end");
     fails("(a) -> sum(a, axis=(1,1))", 24, "axis 1 stands twice");
     fails("(a) -> sum(a, axis=(0,1,2,3,4,5,6,7,-1))", 37, "more than 8 axes");
     fails("(a) -> sum(a, axis=1, axis=2)", 23, "axis= stands twice");
@@ -346,6 +357,48 @@ static void test_windows(void **state) {
     assert_string_equal(tide_last_error()->operation, "(a) ->\n\tlet b = a;\n\tb + c1");
 }
 
+/* What an error of the text must look like: a window that fits a line, and a caret in it. */
+static void window_is_sound(const char *source, bool utf8) {
+    const char *m = tide_last_error()->message, *line = strchr(m, '\n'), *caret = strrchr(m, '\n');
+    assert_true(line && line < caret && strchr(m, '\n') == line);
+    assert_true(caret - line - 1 <= 2 + 3 + 76 + 3);
+    assert_int_equal(strspn(caret + 1, " ") + 1, strlen(caret + 1));
+    assert_true(strlen(caret + 1) <= (size_t)(caret - line));
+    if (utf8 && !(is_utf8(m) && is_utf8(tide_last_error()->operation))) fail_msg("%s\ngives %s", source, m);
+}
+
+/* Texts that are UTF-8, and such that are anything but, whose errors are shown without a look
+** beyond their ends. */
+static void test_windows_stay_inside(void **state) {
+    static const char *const pieces[] = {"\x87", "\xce\xb1", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a", "a",
+                                         " ",    "+",        "\xce",         "\xf0\x9f",         "\n",
+                                         "\t",   "(x) -> "};
+    static const bool whole[] = {false, true, true, true, true, true, true, false, false, true, true, true};
+    enum { MOST = 400 };
+    edges e = edges_open(MOST);
+    tidei_ast a;
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        char bytes[MOST + 8] = "";
+        size_t n = 0, most = pick(MOST), kinds = 1 + pick(3), kind[3];
+        bool utf8 = true;
+        for (size_t k = 0; k < kinds; k++) kind[k] = pick(TIDEI_COUNT(pieces));
+        for (size_t k; n < most; n += strlen(pieces[k])) {
+            k = kind[pick(kinds)];
+            utf8 = utf8 && whole[k];
+            memcpy(bytes + n, pieces[k], strlen(pieces[k]) + 1);
+        }
+        if (n > MOST) continue;
+        for (int last = 0; last < 2; last++) {
+            if (tidei_ast_parse(NULL, edges_put(&e, bytes, n, last), "test", &a) == TIDE_OK)
+                tidei_ast_free(NULL, &a);
+            else
+                window_is_sound(bytes, utf8);
+        }
+    }
+    edges_close(&e);
+}
+
 /* Letters are ASCII in every locale: in Latin 1, where there is one, a byte beyond is none. */
 static void test_letters(void **state) {
     static const char *const latin[] = {"en_US.ISO-8859-1", "de_DE.ISO-8859-1", "fr_FR.ISO-8859-1", "de_DE", "C"};
@@ -359,12 +412,10 @@ static void test_letters(void **state) {
     setlocale(LC_CTYPE, "C");
 }
 
-/* The same text parses the same in a locale with a decimal comma, where there is one. */
+/* The same text parses the same in a locale with a decimal comma. */
 static void test_locale(void **state) {
     (void)state;
-    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
-    for (size_t i = 0; i < TIDEI_COUNT(commas); i++)
-        if (setlocale(LC_NUMERIC, commas[i])) break;
+    test_need_locale(setlocale(LC_NUMERIC, "de_DE.UTF-8"), "de_DE.UTF-8");
     tidei_ast a;
     assert_int_equal(tidei_ast_parse(NULL, "() -> 1.5", "test", &a), TIDE_OK);
     setlocale(LC_NUMERIC, "C");
@@ -374,13 +425,21 @@ static void test_locale(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_precedence),      cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_calls),           cmocka_unit_test(test_lets_and_results),
-        cmocka_unit_test(test_several_results), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_name_errors),     cmocka_unit_test(test_fold_errors),
-        cmocka_unit_test(test_number_errors),   cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_many_names),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_locale),          cmocka_unit_test(test_letters),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_lets_and_results),
+        cmocka_unit_test(test_several_results),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_name_errors),
+        cmocka_unit_test(test_fold_errors),
+        cmocka_unit_test(test_number_errors),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_letters),
+        cmocka_unit_test(test_windows_stay_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,7 +337,7 @@ static int type_of(const tree *t, const char *text) {
     snprintf(source, sizeof source, "(a, b, c, d) -> %s", text);
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
         fail_msg("%s: %s", source, tide_last_error()->message);
-    if (tidei_graph_build(NULL, &a, sig, NULL, &g) == TIDE_OK) {
+    if (tidei_graph_build(NULL, &a, sig, NULL, NULL, &g) == TIDE_OK) {
         type = g.nodes[g.results[0]].dtype;
         tidei_graph_free(NULL, &g);
     }

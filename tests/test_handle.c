@@ -265,7 +265,7 @@ static void reports_in_a_forked_child(void **state) {
     if (!child) {
         tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
         bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
-        alarm(20);
+        alarm(120);
         ok = ok && tide_open(NULL, &(tide_runtime *){0}) == TIDE_E_FORKED &&
              strstr(tide_last_error()->message, "exec");
         tide_close(rt->ref); /* its device's threads are not here: nothing is waited for */

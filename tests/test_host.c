@@ -247,7 +247,7 @@ static void a_forks_child_gives_back_without_waiting(void **state) {
     order(b, e, 0, 1);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        alarm(120);
         if (b->o->stream_sync(b->d, b->s[0]) != TIDE_E_FORKED) _exit(1);
         for (int i = 0; i < NSTREAMS; i++) b->o->stream_release(b->d, b->s[i]);
         b->o->event_release(b->d, e);

@@ -93,6 +93,14 @@ static void views_have_strides(void **state) {
     assert_ok(tide_host_begin(none, TIDE_WRITE, &v));
     assert_int_equal(v.shape[0], 0);
     assert_ok(tide_host_end(&v));
+    tide_array *stretched = tide_broadcast_to(one, SHAPE(5)), *once = tide_broadcast_to(one, SHAPE(1, 1));
+    assert_ok(tide_host_begin(stretched, TIDE_READ, &v));
+    assert_int_equal(v.strides[0], 0);
+    assert_ok(tide_host_end(&v));
+    assert_int_equal(tide_host_begin(stretched, TIDE_READ | TIDE_WRITE, &v), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "the array is a stretched view: several of its elements lie in one place");
+    assert_ok(tide_host_begin(once, TIDE_WRITE, &v)); /* of one element nothing is stretched */
+    assert_ok(tide_host_end(&v));
     tide_array *empty = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(0, 3));
     assert_ok(tide_host_begin(empty, TIDE_WRITE, &v));
     assert_null(v.data);
@@ -100,7 +108,7 @@ static void views_have_strides(void **state) {
     tide_arg item;
     assert_ok(tide_get(a, (const int64_t[]){1, 5}, &item));
     assert_true(item.value.f == 111);
-    tide_array *all[] = {flat, a, b, one, none, deep, empty};
+    tide_array *all[] = {flat, a, b, one, none, deep, empty, stretched, once};
     for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
     close_silent(rt);
 }

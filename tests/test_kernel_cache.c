@@ -1,12 +1,14 @@
 /* test_kernel_cache.c: kernels in memory and on disk, over a device double whose compiler makes up an image from the text. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "arrays/kernel_cache.h"
 #include "arrays/kernels.h"
-#include "tests/tidetest.h"
+#include "tests/captured.h"
 
 #define IMAGE_BYTES 1000
 
@@ -42,8 +44,7 @@ static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tid
     } else {
         if (atomic_load(&x->meeting)) { /* goes on when all are here: they run at the same time */
             atomic_fetch_sub(&x->meeting, 1);
-            for (int ms = 0; atomic_load(&x->meeting) && ms < 20000; ms++) usleep(1000);
-            assert_int_equal(atomic_load(&x->meeting), 0);
+            while (atomic_load(&x->meeting)) usleep(1000);
         }
         if (strstr(t->source, "nonsense")) return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
         atomic_fetch_add(&x->compiles, 1);
@@ -170,7 +171,8 @@ static int files_in(const char *dir, const char *ending) {
     DIR *d = opendir(dir);
     int n = 0;
     if (!d) return 0;
-    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.' && strstr(e->d_name, ending);
+    for (struct dirent *e; (e = readdir(d));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strstr(e->d_name, ending);
     closedir(d);
     return n;
 }
@@ -348,6 +350,38 @@ static void test_untrusted_folders(void **state) {
     assert_int_equal(chown(folder, 0, 0), 0);
 }
 
+/* A folder of the environment's choice that cannot be had, or must not be trusted, is told of
+** whether or not anybody chose a level; one of the program's own choice by the level alone. */
+static void test_a_bad_folder_is_told(void **state) {
+    char text[2000], file[100], said[200];
+    text_device x;
+    (void)state;
+    snprintf(file, sizeof file, "%s/file", folder);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fclose(f);
+    for (int shared = 0; shared < 2; shared++)
+        for (int by_environment = 0; by_environment < 2; by_environment++) {
+            const char *path = shared ? folder : file;
+            assert_int_equal(chmod(folder, shared ? 0777 : 0700), 0);
+            if (by_environment) setenv("TIDE_CACHE_DIR", path, 1);
+            captured_begin();
+            tide_runtime *rt = open_with(&x, by_environment ? NULL : path, NULL, TIDE_ON);
+            get(rt, "text");
+            get(rt, "another text");
+            close_runtime(rt, &x);
+            captured_end(text, sizeof text);
+            unsetenv("TIDE_CACHE_DIR");
+            snprintf(said, sizeof said, "tidepool warning: TIDE_CACHE_DIR=%s: %s; the kernel cache is off\n", path,
+                     shared ? "others can write to it" : strerror(EEXIST));
+            if (!shared) *strstr(said, strerror(EEXIST)) = 0; /* the system's words */
+            if (by_environment)
+                assert_int_equal(strncmp(text, said, strlen(said)), 0);
+            else
+                assert_string_equal(text, "");
+        }
+}
+
 /* An entry that others can write is no code to run. */
 static void test_untrusted_entries(void **state) {
     char path[512];
@@ -401,11 +435,12 @@ static void test_bounded(void **state) {
     only_file(".kernel", path, sizeof path);
     age(path, 100);
     size_t bytes = bytes_of(path);
-    snprintf(old, sizeof old, "%s/0123456789abcdef0123456789abcdef-1-2.part", folder);
-    snprintf(young, sizeof young, "%s/0123456789abcdef0123456789abcdef-1-3.part", folder);
+    snprintf(old, sizeof old, "%s/.tidepool-20.part", folder);
+    snprintf(young, sizeof young, "%s/.tidepool-30.part", folder);
     snprintf(foreign, sizeof foreign, "%s/letter.kernel", folder);
     close(open(old, O_CREAT | O_WRONLY, 0600));
-    close(open(young, O_CREAT | O_WRONLY, 0600));
+    int writer = open(young, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(flock(writer, LOCK_EX | LOCK_NB), 0);
     close(open(foreign, O_CREAT | O_WRONLY, 0600));
     age(old, 2);
     age(foreign, 1000);
@@ -421,7 +456,8 @@ static void test_bounded(void **state) {
     get(rt, "one too many");
     assert_in_range(files_in(folder, ".kernel"), 5, 10);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(access(young, F_OK), 0);
+    assert_int_equal(access(young, F_OK), 0); /* its writer is not */
+    close(writer);
     assert_int_equal(access(foreign, F_OK), 0);
     for (int i = 0; i < 100; i++) { /* and stays so */
         snprintf(source, sizeof source, "more text %d", i);
@@ -633,6 +669,7 @@ int main(int argc, char **argv) {
         CASE(test_an_entry_of_another_kernel),
         CASE(test_an_image_that_does_not_load),
         CASE(test_untrusted_folders),
+        CASE(test_a_bad_folder_is_told),
         CASE(test_untrusted_entries),
         CASE(test_nowhere_to_write),
         CASE(test_bounded),

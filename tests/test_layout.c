@@ -1,6 +1,8 @@
 /* test_layout.c: the arithmetic of shapes, slices and reshapes against a slow model: the list of element offsets in
 ** row-major order. */
 #include "tests/tidetest.h"
+#include "tests/edges.h"
+#include <locale.h>
 
 #define MODEL_MAX 4096 /* elements of a model; the generated layouts stay below */
 
@@ -353,6 +355,43 @@ static void test_slice_text_errors(void **state) {
     assert_int_equal(n, 77);
 }
 
+/* Errors are shown in a window, in whole characters, without a look beyond the text's ends; a
+** letter is ASCII in every locale. */
+static void test_slice_windows(void **state) {
+    static const char *const pieces[] = {"\x87", "\xe2\x82\xac", "1", ":", ",", " ", "\xce", "x", "\t"};
+    enum { MOST = 300 };
+    edges e = edges_open(MOST);
+    tide_range r[TIDEI_RANGES_MAX];
+    size_t n;
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        char text[MOST + 8] = "";
+        size_t length = 0, most = (size_t)random_below(MOST), kinds[2];
+        for (int k = 0; k < 2; k++) kinds[k] = (size_t)random_below((int64_t)TIDEI_COUNT(pieces));
+        bool utf8 = true;
+        while (length < most) {
+            size_t k = kinds[random_below(2)];
+            utf8 = utf8 && k != 0 && k != 6;
+            length += strlen(strcpy(text + length, pieces[k]));
+        }
+        for (int last = 0; last < 2; last++) {
+            if (tidei_slice_parse(edges_put(&e, text, length, last), "tide_slice", r, &n) == TIDE_OK) continue;
+            const char *m = tide_last_error()->message, *line = strchr(m, '\n'), *caret = strrchr(m, '\n');
+            assert_true(line && line < caret && caret - line - 1 <= 2 + 3 + 76 + 3);
+            assert_true(caret[1 + strspn(caret + 1, " ")] == '^' && strlen(caret + 1) <= (size_t)(caret - line));
+            if (utf8 && !is_utf8(m)) fail_msg("%s", m);
+        }
+    }
+    edges_close(&e);
+    assert_int_equal(tidei_slice_parse("1, \xe2\x82\xac\xe2\x82\xac, 2", "tide_slice", r, &n), TIDE_E_PARSE);
+    assert_error(TIDE_E_PARSE, "column 4: wanted a number, ':', '...' or 'newaxis', found '\xe2\x82\xac'\n");
+    if (setlocale(LC_CTYPE, "de_DE.ISO-8859-1") || setlocale(LC_CTYPE, "en_US.ISO-8859-1")) {
+        assert_int_equal(tidei_slice_parse("...\xe9", "tide_slice", r, &n), TIDE_E_PARSE);
+        assert_error(TIDE_E_PARSE, "column 4: wanted ',' or the end");
+        setlocale(LC_CTYPE, "C");
+    }
+}
+
 /* ---- extents, contiguity, reshapes ---- */
 
 /* A random view: sliced, perhaps transposed and stretched. */
@@ -471,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_broadcast_errors),
         cmocka_unit_test(test_broadcast_strides),
         cmocka_unit_test(test_slice_one_axis),
+        cmocka_unit_test(test_slice_windows),
         cmocka_unit_test(test_slice_many_axes),
         cmocka_unit_test(test_slice_extremes),
         cmocka_unit_test(test_slice_errors),

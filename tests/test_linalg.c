@@ -1,6 +1,7 @@
 /* test_linalg.c: factorizations, systems, determinants, least squares: residuals within LAPACK's bounds, over types, shapes,
 ** batches, views, and matrices that are graded or of less than full rank; what is exact; what is empty; which functions wait. */
 #include "tests/matrices.h"
+#include <sched.h>
 
 static const tide_dtype types[] = {TIDE_F32, TIDE_F64, TIDE_C64, TIDE_C128, TIDE_I16};
 
@@ -143,6 +144,16 @@ static void test_cholesky(void **state) {
 
 /* ---- QR ---- */
 
+/* R without its Q: R^H R = A^H A. The signs of its rows are the library's choice. */
+static double gram_residual(int64_t m, int64_t columns, int64_t n, const number *a, const number *r, double eps) {
+    number *gram = calloc((size_t)(n * n) + 1, sizeof *gram), *rh = calloc((size_t)(n * columns) + 1, sizeof *rh);
+    product(n, m, n, a, true, a, gram);
+    adjoint_of(columns, n, r, rh);
+    double ratio = product_residual(n, columns, n, gram, rh, r, eps);
+    free(gram), free(rh);
+    return ratio;
+}
+
 static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
     (void)rt;
     for (int mode = TIDE_REDUCED; mode <= TIDE_COMPLETE; mode++) {
@@ -153,13 +164,15 @@ static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
         values va = read_back(a), vq = read_back(q), vr = read_back(r), vs = read_back(alone);
         assert_int_equal(tide_dim(q, -1), columns);
         assert_int_equal(tide_dim(r, -2), columns);
-        assert_memory_equal(vr.at, vs.at, (size_t)vr.n * sizeof *vr.at);
+        assert_int_equal(vr.n, vs.n);
         for (int64_t w = 0; w < va.n / (m * n); w++) {
-            const number *Q = vq.at + w * m * columns, *R = vr.at + w * columns * n;
-            assert_ratio(product_residual(m, columns, n, va.at + w * m * n, Q, R, epsilon(t)));
+            const number *A = va.at + w * m * n, *Q = vq.at + w * m * columns;
+            const number *R = vr.at + w * columns * n, *S = vs.at + w * columns * n;
+            assert_ratio(product_residual(m, columns, n, A, Q, R, epsilon(t)));
             assert_ratio(orthogonality(m, columns, Q, epsilon(t)));
+            assert_ratio(gram_residual(m, columns, n, A, S, epsilon(t)));
             for (int64_t i = 0; i < columns * n; i++)
-                if (i % n < i / n) assert_true(R[i] == 0);
+                if (i % n < i / n) assert_true(R[i] == 0 && S[i] == 0);
         }
         drop(&va), drop(&vq), drop(&vr), drop(&vs);
     }
@@ -170,10 +183,6 @@ static void test_qr(void **state) {
 }
 
 /* ---- singular values ---- */
-
-static void adjoint_of(int64_t m, int64_t n, const number *a, number *out) {
-    for (int64_t i = 0; i < m * n; i++) out[i % n * m + i / n] = conj(a[i]);
-}
 
 static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
     int64_t least = m < n ? m : n;
@@ -290,15 +299,6 @@ static int64_t matrix_at(const values *x, int tail, int nbatch, const int64_t *b
         step *= x->shape[mine];
     }
     return at;
-}
-
-static double system_residual(int64_t n, int64_t k, const number *a, const number *x, const number *b, double eps) {
-    number *r = calloc((size_t)(n * k), sizeof *r);
-    product(n, n, k, a, false, x, r);
-    for (int64_t i = 0; i < n * k; i++) r[i] -= b[i];
-    double rest = norm(n, k, r), whole = norm(n, n, a) * norm(n, k, x);
-    free(r);
-    return whole > 0 ? rest / (whole * eps * (double)n) : rest == 0 ? 0 : INFINITY;
 }
 
 static void check_system(tide_array *a, tide_array *b, tide_array *x, bool vector, double eps) {
@@ -529,7 +529,7 @@ static void test_rcond(void **state) {
     static const struct {
         double rcond;
         int rank;
-    } cases[] = {{-1, 3}, {0, 3}, {0.03125, 2}, {0.03, 3}, {0.5, 1}, {2, 0}};
+    } cases[] = {{-1, 3}, {0, 3}, {0.032, 2}, {0.03, 3}, {0.5, 1}, {2, 0}};
     tide_runtime *rt = open_checked();
     (void)state;
     assert_ok(tide_scope_begin(rt));
@@ -634,6 +634,33 @@ static void test_empty(void **state) {
 
 /* ---- who waits ---- */
 
+/* On a host device work is held back until the host waits, of which a collector is told. So a wait
+** is one, however soon the work could be over. */
+static atomic_int gate;
+static void stand(void *unused) {
+    (void)unused;
+    while (!atomic_load(&gate)) sched_yield();
+}
+static void open_the_gate(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    atomic_store(&gate, 1);
+    fn(arg);
+}
+static int collects_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static void hold_back(tide_runtime *rt, tide_array *a) {
+    static const tide_collector table = {
+        .struct_size = sizeof table, .name = "gatekeeper", .collect = collects_nothing, .blocking = open_the_gate};
+    tide_use use = {.array = a, .mode = TIDE_READ | TIDE_WRITE};
+    tide_use_scope *scope;
+    void *p;
+    if (!test_on_host()) return;
+    atomic_store(&gate, 0);
+    assert_ok(tide_collector_attach(rt, &table, NULL));
+    assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+    assert_ok(tide_host_launch(scope, stand, NULL));
+    assert_ok(tide_use_end(scope));
+}
+
 static void only_queued(tide_array *a, tide_array *b) {
     tide_array *x, *y, *z;
     assert_ok(tide_lu_factor(a, &x, &y));
@@ -663,6 +690,7 @@ static void test_waits(void **state) {
     checked(a, b);
     assert_ok(tide_device_synchronize(rt));
     uint64_t before = test_stats(rt).host_waits;
+    hold_back(rt, a);
     only_queued(a, b);
     assert_int_equal(test_stats(rt).host_waits, before);
     checked(a, b);

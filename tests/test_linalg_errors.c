@@ -402,7 +402,7 @@ static void test_too_large(void **state) {
     }
     tide_array *a = ones(rt, TIDE_F32, SHAPE(4));
     tidei_operand o;
-    assert_ok(tidei_operand_get(a, "test", &o));
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         int64_t m = cases[i].m, n = cases[i].n;
         tidei_lapack x = {.routine = cases[i].routine, .dtype = TIDE_F32, .m = m, .n = n, .count = 1, .job = 'S'};

@@ -1,7 +1,7 @@
 /* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back (experiment E12).
 **
 ** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do on one GPU. */
-#include "tests/tidetest.h"
+#include "tests/told_clock.h"
 #include "runtime/device/host.h"
 #include "runtime/pools.h"
 #include <pthread.h>
@@ -128,9 +128,6 @@ static void e12_good_neighbour(void **state) {
     }
 }
 
-static uint64_t told_ns;
-static uint64_t told_clock(void) { return told_ns; }
-
 /* A raw allocation asks nobody: it finds room after tide_reclaim, or once the runtime is seen to be idle. */
 static void e12_raw_allocations_wait_for_a_trim(void **state) {
     (void)state;
@@ -138,8 +135,7 @@ static void e12_raw_allocations_wait_for_a_trim(void **state) {
         tide_runtime *rt = open_shared("tide", NULL);
         tidei_device *d = test_rt(rt)->devs[0].d;
         tidei_addr addr;
-        told_ns = tidei_now_ns();
-        test_rt(rt)->clock_ns = told_clock;
+        tell_time(rt);
         tide_array *data = hoard(rt);
         assert_int_equal(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, SCALED(6), &addr), TIDE_E_NOMEM);
         if (!idle) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
@@ -273,6 +269,58 @@ static void neighbours_come_and_go(void **state) {
     assert_int_equal(taken, 0);
 }
 
+/* ---- a visit that is left ---- */
+
+static jmp_buf caught;
+static bool leaves;
+static tide_status leave_purge(void *user, int device, size_t wanted, size_t *given) {
+    (void)user, (void)device, (void)wanted, (void)given;
+    if (leaves) longjmp(caught, 1);
+    return TIDE_OK;
+}
+
+static __attribute__((noinline)) void want_more_than_there_is(tide_runtime *rt) {
+    volatile char room[16384]; /* the calls after it come from nearer to the stack's beginning */
+    room[0] = 0;
+    tide_release(tide_empty(rt, TIDE_U8, SHAPE(SCALED(6))));
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+
+/* A neighbour's callback is left by longjmp: so are the visit, and the climb of the runtime that was short. */
+static void a_visit_is_left(void **state) {
+    (void)state;
+    for (int both = 0; both < 2; both++) { /* whether the thread that visits knows the other runtime too */
+        tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
+        tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = leave_purge};
+        uint64_t id;
+        assert_ok(tide_reclaimable_register(one, &r, &id));
+        tide_array *volatile full = tide_zeros(one, TIDE_U8, SHAPE(SCALED(7)));
+        assert_array(full);
+        assert_ok(tide_synchronize(one, NULL));
+        if (!both) tide_thread_detach(one);
+        leaves = true;
+        if (!setjmp(caught)) {
+            want_more_than_there_is(two);
+            fail_msg("nobody was visited");
+        }
+        leaves = false;
+        tide_clear_error();
+        assert_null(tide_zeros(two, TIDE_U8, SHAPE(16)));
+        assert_error(TIDE_E_INVALID, "purge of the reclaimable \"cache\" was left without a return");
+        assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(6)))); /* it climbs, and asks again */
+        assert_error(TIDE_E_NOMEM, "out of memory");
+        tide_release(full);
+        assert_ok(tide_synchronize(one, NULL));
+        tide_array *a = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
+        assert_array(a);
+        tide_release(a);
+        assert_true(tidei_runtime_valid(test_rt(one)) && tidei_runtime_valid(test_rt(two)));
+        tide_close(one); /* which waits for visitors: there is none */
+        tide_close(two);
+        assert_int_equal(taken, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e12_good_neighbour),
@@ -282,6 +330,7 @@ int main(void) {
         cmocka_unit_test(unified_memory_stays),
         cmocka_unit_test(idle_handles_go_too),
         cmocka_unit_test(neighbours_come_and_go),
+        cmocka_unit_test(a_visit_is_left),
     };
     return cmocka_run_group_tests(tests, make_table, NULL);
 }

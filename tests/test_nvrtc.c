@@ -16,7 +16,7 @@ static void need_nvrtc(void) {
     }
 }
 
-/* In a child, for the first library that opens serves the process. */
+/* In a child, and the first case: the first library that opens serves the process. */
 static void test_a_wrong_path(void **state) {
     int status;
     (void)state;

@@ -386,7 +386,7 @@ static void driver_wants_a_driver_that_has_them(void **state) {
     (void)state;
     for (unsigned given = 0; given < 2; given++) {
         tidei_device_params params = {.host_memory = 64 * MIB};
-        tide_config c = {.struct_size = sizeof c, .log = keep_line, .log_level = TIDE_LOG_WARNING};
+        tide_config c = {.struct_size = sizeof c, .log = keep_line};
         tidei_device *d;
         tidei_runtime *rt;
         assert_ok(tidei_host_open(&params, &d));

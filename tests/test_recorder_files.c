@@ -24,7 +24,6 @@ static void bad_names(void **state) {
         tide_clear_error();
         logged.n = 0;
         setenv("TIDE_TRACE", bad[i], 1);
-        setenv("TIDE_LOG", "warning", 1);
         rt = open_logged(false);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_TRACE"), 1);
         works(rt);
@@ -50,7 +49,6 @@ static void no_file(void **state) {
         tide_clear_error();
         logged.n = 0;
         setenv("TIDE_TRACE", bad[i], 1);
-        setenv("TIDE_LOG", "warning", 1);
         rt = open_logged(false);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_TRACE"), 1);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "nothing is recorded"), 1);

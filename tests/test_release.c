@@ -1,5 +1,5 @@
 /* test_release.c: the adaptive release threshold: the rule over told times, and a runtime under a told clock. */
-#include "tests/tidetest.h"
+#include "tests/told_clock.h"
 #include "runtime/pools.h"
 
 #define MIB    TIDEI_MIB
@@ -141,14 +141,10 @@ static void what_is_in_use_stays(void **state) {
 
 /* ---- a runtime ---- */
 
-static uint64_t told_ns;
-static uint64_t told_clock(void) { return told_ns; }
-
 static tide_runtime *open_told(const char *pool) {
     tide_runtime *rt = test_open(&(tide_config){
         .collector = "refcount", .pool = pool, .release_threshold = "adaptive", .gc_early = TIDE_OFF});
-    told_ns = tidei_now_ns();
-    test_rt(rt)->clock_ns = told_clock;
+    tell_time(rt);
     return rt;
 }
 

@@ -647,7 +647,10 @@ static void test_libraries_without_roots(void **state) {
                                       "libopenblaso64_.so",
                                       "libopenblasp64-r0.3.21.so",
                                       "libopenblas64_p-r0-0cf96a72.3.23.dev.so",
-                                      "libopenblas"};
+                                      "libopenblas",
+                                      "/lib/x86_64-linux-gnu/libasan.so.8",
+                                      "liblsan.so.0",
+                                      "libubsan.so.1"};
     static const char *const no[] = {"",
                                      "/usr/lib/libtidepool/program",
                                      "libtidepools.so",
@@ -658,6 +661,7 @@ static void test_libraries_without_roots(void **state) {
                                      "libopenblas-runner.so",
                                      "libopenblaspp.so",
                                      "libopenblasplus.so",
+                                     "libasana.so.1",
                                      "libopenblas6.so",
                                      "libopenblas64s.so",
                                      "libopenblasify.so",

@@ -1,22 +1,23 @@
 /* test_settings.c: configuration and environment: what is read, which one wins, and what a bad value does, as the settings
 ** hold it and as an opened runtime shows it. */
-#include <fcntl.h>
-#include <unistd.h>
+#include "tests/captured.h"
 #include "tests/fresh_environment.h"
 #include "tests/works.h"
 
 /* ---- as the settings hold it ---- */
 
-static char warned[8][512];
+/* The first variable whose value is not understood, and how many there are. */
+static tidei_variable bad;
 static int warnings;
-static void note_warning(void *user, const char *line) {
-    (void)user;
-    if (warnings < 8) snprintf(warned[warnings++], sizeof warned[0], "%s", line);
-}
-static int setup(void **state) {
+static tide_status read_settings(const tide_config *c, tidei_settings *out) {
+    tidei_variable v;
     warnings = 0;
-    return fresh_environment(state);
+    for (size_t i = 0; tidei_settings_variable(i, &v); i++)
+        if (!v.understood && !warnings++) bad = v;
+    return tidei_settings_read(c, out);
 }
+
+static int setup(void **state) { return fresh_environment(state); }
 
 /* Where the cache lies is told by two variables of others, too. */
 static char *home, *xdg;
@@ -41,7 +42,7 @@ static int restore_home(void **state) {
 static void settings_default(void **state) {
     tidei_settings s;
     (void)state;
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+    assert_ok(read_settings(NULL, &s));
     assert_string_equal(s.device, "");
     assert_string_equal(s.policy, "reserve");
     assert_string_equal(s.pool, "tide");
@@ -49,13 +50,13 @@ static void settings_default(void **state) {
     assert_string_equal(s.cache_dir, ""); /* neither XDG_CACHE_HOME nor HOME */
     assert_int_equal(warnings, 0);
     setenv("HOME", "/h", 1);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+    assert_ok(read_settings(NULL, &s));
     assert_string_equal(s.cache_dir, "/h/.cache/tidepool");
     setenv("XDG_CACHE_HOME", "relative", 1); /* to be ignored, says its specification */
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+    assert_ok(read_settings(NULL, &s));
     assert_string_equal(s.cache_dir, "/h/.cache/tidepool");
     setenv("XDG_CACHE_HOME", "/x", 1);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+    assert_ok(read_settings(NULL, &s));
     assert_string_equal(s.cache_dir, "/x/tidepool");
 }
 
@@ -72,13 +73,13 @@ static void config_wins_over_environment(void **state) {
     setenv("TIDE_LOG", "error", 1);
     setenv("TIDE_POOL", "none", 1);
     setenv("TIDE_HOST_DEVICES", "2", 1);
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_string_equal(s.limit, "1GiB");
     assert_false(s.gc_early);
     assert_int_equal(s.log_level, TIDE_LOG_DEBUG);
     assert_string_equal(s.pool, "none");
     assert_int_equal(s.host_devices, 3);
-    assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+    assert_ok(read_settings(NULL, &s));
     assert_string_equal(s.limit, "50%");
     assert_true(s.gc_early);
     assert_int_equal(s.log_level, TIDE_LOG_ERROR);
@@ -87,35 +88,34 @@ static void config_wins_over_environment(void **state) {
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the config it fails. */
 static void bad_values(void **state) {
     static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},     {"TIDE_DEVICE", "cuda:x"},   {"TIDE_DEVICE", "cuda:99999"},
-        {"TIDE_LIMIT", "lots"},     {"TIDE_LIMIT", "120%"},      {"TIDE_GC_EARLY", "maybe"},
-        {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"},  {"TIDE_LOG", "loud"},
-        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "3"},         {"TIDE_DEBUG", "sample:0"},
-        {"TIDE_DEBUG", "sample:"},  {"TIDE_DEBUG", "sample:9x"}, {"TIDE_DEBUG", "sample: 9"},
-        {"TIDE_CACHE_MAX", "big"},  {"TIDE_HANDLE_CACHE", "50%"}};
+        {"TIDE_DEVICE", "gpu"},      {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
+        {"TIDE_GC_EARLY", "maybe"},  {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"},
+        {"TIDE_LOG", "loud"},        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "3"},
+        {"TIDE_DEBUG", "sample:0"},  {"TIDE_DEBUG", "sample:"},  {"TIDE_DEBUG", "sample:9x"},
+        {"TIDE_DEBUG", "sample: 9"}, {"TIDE_CACHE_MAX", "big"},  {"TIDE_HANDLE_CACHE", "50%"}};
     tidei_settings plain, s;
     (void)state;
-    assert_ok(tidei_settings_read(NULL, &plain, note_warning, NULL));
+    assert_ok(read_settings(NULL, &plain));
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
-        warnings = 0;
         setenv(rows[i][0], rows[i][1], 1);
-        assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+        assert_ok(read_settings(NULL, &s));
         unsetenv(rows[i][0]);
         assert_int_equal(warnings, 1);
-        assert_non_null(strstr(warned[0], rows[i][0]));
-        assert_non_null(strstr(warned[0], rows[i][1]));
+        assert_string_equal(bad.name, rows[i][0]);
+        assert_string_equal(bad.value, rows[i][1]);
+        assert_false(bad.vital);
         assert_memory_equal(&s, &plain, sizeof s);
     }
     tide_config c = {.struct_size = sizeof c, .limit = "lots"};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
+    assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "lots");
     c = (tide_config){.struct_size = sizeof c, .cache_dir = "below/here"};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
+    assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the field for TIDE_CACHE_DIR is \"below/here\"; wanted: an absolute path");
     c = (tide_config){.struct_size = sizeof c, .gc_early = 7};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
+    assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
     c = (tide_config){.struct_size = sizeof c + 8};
-    assert_int_equal(tidei_settings_read(&c, &s, note_warning, NULL), TIDE_E_INVALID);
+    assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size");
 }
 
@@ -129,17 +129,17 @@ static void debug_levels(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
         setenv("TIDE_DEBUG", rows[i].text, 1);
-        assert_ok(tidei_settings_read(NULL, &s, note_warning, NULL));
+        assert_ok(read_settings(NULL, &s));
         assert_int_equal(s.debug, rows[i].level);
         assert_int_equal(s.debug_sample, rows[i].sample);
     }
     tide_config c = {.struct_size = sizeof c, .debug = 1};
     setenv("TIDE_DEBUG", "sample:9", 1);
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_int_equal(s.debug, 1);
     assert_int_equal(s.debug_sample, 0);
     c.debug_sample = 50;
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_int_equal(s.debug, 1);
     assert_int_equal(s.debug_sample, 50);
     assert_int_equal(warnings, 0);
@@ -165,16 +165,16 @@ static void tracking_is_heard(void **state) {
         const tide_config c = {.struct_size = sizeof c, .log_level = rows[i].config};
         setenv("TIDE_DEBUG", rows[i].debug, 1);
         setenv("TIDE_LOG", rows[i].log, 1);
-        assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+        assert_ok(read_settings(&c, &s));
         assert_int_equal(s.log_level, rows[i].level);
     }
     unsetenv("TIDE_LOG");
     unsetenv("TIDE_DEBUG");
     tide_config c = {.struct_size = sizeof c, .debug = 2};
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_int_equal(s.log_level, TIDE_LOG_WARNING);
     c = (tide_config){.struct_size = sizeof c, .debug_sample = 100};
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_int_equal(s.log_level, TIDE_LOG_WARNING);
     assert_int_equal(warnings, 0);
 }
@@ -187,9 +187,51 @@ static void shorter_config(void **state) {
     memset(&c, 0xff, sizeof c);
     c.struct_size = offsetof(tide_config, limit);
     c.device = "host:1";
-    assert_ok(tidei_settings_read(&c, &s, note_warning, NULL));
+    assert_ok(read_settings(&c, &s));
     assert_string_equal(s.device, "host:1");
     assert_string_equal(s.limit, "");
+}
+
+/* A limit that is not understood would not be in force, and nobody would know: tide_open fails.
+** Where the program names one of its own, the variable's counts for nothing, and is one warning. */
+static void bad_limits_fail(void **state) {
+    static const struct {
+        const char *variable, *value, *wanted;
+        size_t field;
+    } rows[] = {
+        {"TIDE_LIMIT", "lots", "bytes, 4GiB or 50%", offsetof(tide_config, limit)},
+        {"TIDE_LIMIT", "120%", "bytes, 4GiB or 50%", offsetof(tide_config, limit)},
+        {"TIDE_LIMIT", "-1", "bytes, 4GiB or 50%", offsetof(tide_config, limit)},
+        {"TIDE_SOFT_LIMIT", "4 GoB", "bytes, 4GiB or 50%", offsetof(tide_config, soft_limit)},
+        {"TIDE_HOST_LIMIT", "50 percent", "bytes, 4GiB or 25%", offsetof(tide_config, host_limit)},
+        {"TIDE_HOST_LIMIT", "00000000000000000000000000000001GiB", "bytes, 4GiB or 25%",
+         offsetof(tide_config, host_limit)},
+    };
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
+        char said[200];
+        tidei_settings s;
+        tide_config c = {.struct_size = sizeof c, .device = test_device(), .log = keep_line};
+        tide_runtime *rt = NULL;
+        logged.n = 0;
+        setenv(rows[i].variable, rows[i].value, 1);
+        snprintf(said, sizeof said, "%s=%s is not understood; wanted: %s", rows[i].variable, rows[i].value,
+                 rows[i].wanted);
+        tide_clear_error();
+        assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, said);
+        assert_string_equal(tide_last_error()->operation, "tide_open");
+        assert_null(rt);
+        assert_int_equal(read_settings(NULL, &s), TIDE_E_INVALID);
+        assert_true(warnings == 1 && bad.vital);
+        *(const char **)((char *)&c + rows[i].field) = "64MiB";
+        assert_ok(tide_open(&c, &rt));
+        unsetenv(rows[i].variable);
+        snprintf(said, sizeof said, "%s=%s is not understood", rows[i].variable, rows[i].value);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, said), 1);
+        assert_int_equal(logged.n, 1);
+        tide_close(rt);
+    }
 }
 
 /* ---- as a runtime shows it ---- */
@@ -227,9 +269,6 @@ static void good_environment(void **state) {
 /* Each is a warning that names the variable and its value; the default stays. */
 static void bad_environment_warns(void **state) {
     static const char *const rows[][2] = {{"TIDE_DEVICE", "gpu"},
-                                          {"TIDE_LIMIT", "lots"},
-                                          {"TIDE_LIMIT", "-1"},
-                                          {"TIDE_SOFT_LIMIT", "150%"},
                                           {"TIDE_COLLECTOR", "mark"},
                                           {"TIDE_POLICY", "hopeful"},
                                           {"TIDE_POOL", "buddy"},
@@ -264,6 +303,98 @@ static void bad_environment_warns(void **state) {
         if (lines_with(TIDE_LOG_WARNING, said) != 1) fail_msg("wanted \"%s\", got %s", said, logged.line[0]);
         works(rt);
         tide_close(rt);
+    }
+}
+
+/* Nobody chose a level: what the environment says wrong is told all the same, in one line, on
+** stderr or to the program's callback, by the table as by the parts that look names and files up
+** later. A level below warnings keeps it quiet. */
+static void bad_environment_is_heard(void **state) {
+    static const char *const rows[][2] = {
+        {"TIDE_POOL", "foo"},        {"TIDE_POOL", "split:1"},      {"TIDE_COLLECTOR", "mark"},
+        {"TIDE_POLICY", "hopeful"},  {"TIDE_TRACE", "foo.txt"},     {"TIDE_TRACE", "/absent/foo.csv"},
+        {"TIDE_LOG", "loud"},        {"TIDE_GC_EARLY", "perhaps"},  {"TIDE_DEFAULT_MEMORY", "clay"},
+        {"TIDE_HOST_MEMORY", "few"}, {"TIDE_POOL", "two\nlines\t"}, {"NVTX_INJECTION64_PATH", "/absent/tool.so"}};
+    static const struct {
+        int level;
+        const char *environment;
+        bool heard;
+    } levels[] = {
+        {0, NULL, true},     {TIDE_LOG_SILENT, NULL, false},    {TIDE_LOG_ERROR, NULL, false}, {0, "silent", false},
+        {0, "error", false}, {TIDE_LOG_WARNING, "silent", true}};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
+        for (size_t k = 0; k < TIDEI_COUNT(levels); k++)
+            for (int callback = 0; callback < 2; callback++) {
+                char text[4000], begins[100];
+                tide_runtime *rt = NULL;
+                tide_config c = {.struct_size = sizeof c,
+                                 .device = test_device(),
+                                 .log = callback ? keep_line : NULL,
+                                 .log_level = levels[k].level};
+                bool tool = !strncmp(rows[i][0], "NVTX", 4);
+                if (tool && (k || callback)) continue; /* it is looked for once a process */
+                if (!strcmp(rows[i][0], "TIDE_LOG") && levels[k].environment) continue;
+                if (levels[k].environment) setenv("TIDE_LOG", levels[k].environment, 1);
+                setenv(rows[i][0], rows[i][1], 1);
+                logged.n = 0;
+                captured_begin();
+                tide_status status = tide_open(&c, &rt);
+                tide_close(rt);
+                captured_end(text, sizeof text);
+                unsetenv(rows[i][0]);
+                unsetenv("TIDE_LOG");
+                assert_int_equal(status, TIDE_OK);
+                assert_int_equal(logged.n, callback && levels[k].heard);
+                if (logged.n) assert_int_equal(logged.level[0], TIDE_LOG_WARNING);
+                if (callback || !levels[k].heard) {
+                    assert_string_equal(text, "");
+                    continue;
+                }
+                snprintf(begins, sizeof begins, "tidepool warning: %s=", rows[i][0]);
+                if (strncmp(text, begins, strlen(begins))) fail_msg("wanted \"%s...\", got \"%s\"", begins, text);
+                assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
+                assert_null(strchr(text, '\t'));
+            }
+}
+
+/* However many are wrong, each is told. */
+static void all_bad_values_are_heard(void **state) {
+    static const char *const names[] = {"TIDE_GC_EARLY",     "TIDE_THREAD_STREAMS", "TIDE_SPILL",
+                                        "TIDE_HOST_DEVICES", "TIDE_PEERS",          "TIDE_LOG",
+                                        "TIDE_DEBUG",        "TIDE_CACHE",          "TIDE_CACHE_DIR",
+                                        "TIDE_CACHE_MAX",    "TIDE_HANDLE_CACHE",   "TIDE_DEFAULT_MEMORY",
+                                        "TIDE_HOST_MEMORY",  "TIDE_TRACE",          "TIDE_POOL",
+                                        "TIDE_POLICY",       "TIDE_COLLECTOR",      "TIDE_RELEASE_THRESHOLD"};
+    (void)state;
+    for (size_t i = 0; i < TIDEI_COUNT(names); i++) setenv(names[i], "?", 1);
+    tide_close(test_open(&(tide_config){.log = keep_line}));
+    for (size_t i = 0; i < TIDEI_COUNT(names); i++) {
+        char said[64];
+        snprintf(said, sizeof said, "%s=? ", names[i]);
+        assert_int_equal(lines_with(TIDE_LOG_WARNING, said), 1);
+        unsetenv(names[i]);
+    }
+    assert_int_equal(logged.n, TIDEI_COUNT(names));
+}
+
+/* A value goes into a line as far as it fits there, in whole characters. */
+static void long_values_are_cut(void **state) {
+    char value[1001];
+    (void)state;
+    for (int shift = 0; shift < 2; shift++) {
+        memset(value, 'x', sizeof value - 1);
+        for (size_t i = (size_t)shift; i + 2 <= sizeof value - 1; i += 2) memcpy(value + i, "\xc3\xa9", 2);
+        value[sizeof value - 1] = 0;
+        logged.n = 0;
+        setenv("TIDE_POOL", value, 1);
+        tide_close(test_open(&(tide_config){.log = keep_line}));
+        unsetenv("TIDE_POOL");
+        assert_int_equal(logged.n, 1);
+        const char *from = strchr(logged.line[0], '=') + 1, *to = strstr(from, "... is not understood");
+        assert_non_null(to);
+        assert_true(to - from > 150);
+        assert_int_equal((to - from - shift) % 2, 0);
     }
 }
 
@@ -331,12 +462,11 @@ static void older_config(void **state) {
         tide_close(rt);
         free(c);
         memset((char *)&whole + sizes[i], 0xA5, sizeof whole - sizes[i]); /* not looked at */
+        char text[2000];
         setenv("TIDE_LOG", "info", 1);
-        int err = dup(2), null = open("/dev/null", O_WRONLY);
-        dup2(null, 2);
+        captured_begin();
         tide_status status = tide_open(&whole, &rt); /* logs to stderr, not through bytes of others */
-        dup2(err, 2);
-        close(err), close(null);
+        captured_end(text, sizeof text);
         unsetenv("TIDE_LOG");
         assert_int_equal(status, TIDE_OK);
         tide_close(rt);
@@ -347,11 +477,20 @@ int main(void) {
 #define HELD(f) cmocka_unit_test_setup_teardown(f, setup_homeless, restore_home)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, restore_environment)
     const struct CMUnitTest tests[] = {
-        HELD(settings_default), HELD(config_wins_over_environment),
-        HELD(bad_values),       HELD(shorter_config),
-        HELD(debug_levels),     HELD(tracking_is_heard),
-        CASE(good_environment), CASE(bad_environment_warns),
-        CASE(bad_config_fails), CASE(older_config),
+        HELD(settings_default),
+        HELD(config_wins_over_environment),
+        HELD(bad_values),
+        HELD(shorter_config),
+        HELD(debug_levels),
+        HELD(tracking_is_heard),
+        CASE(good_environment),
+        CASE(bad_environment_warns),
+        CASE(bad_config_fails),
+        CASE(older_config),
+        HELD(bad_limits_fail),
+        CASE(bad_environment_is_heard),
+        CASE(all_bad_values_are_heard),
+        CASE(long_values_are_cut),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

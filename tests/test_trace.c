@@ -1,8 +1,9 @@
 /* test_trace.c: reading traces: the recorded ones, both forms, whatever is wrong with a file, and no memory for it. */
-#include "tests/tidetest.h"
+#include "tests/child.h"
 #include "tools/tide/replay.h"
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -28,7 +29,7 @@ static int file_of(const void *bytes, size_t n) {
 }
 
 static tide_status read_text(const char *text, tidei_trace *out) {
-    return tidei_trace_read_fd(file_of(text, strlen(text)), "t.csv", out);
+    return tidei_trace_read_fd(file_of(text, strlen(text)), "t.csv", 0, out);
 }
 
 /* `text` as gzip has it; returns its length. */
@@ -52,6 +53,83 @@ static void assert_event(const tidei_trace *t, size_t i, unsigned op, uint64_t b
 }
 
 /* ---- what is read ---- */
+
+/* ---- files that hold far more than their size ---- */
+
+#define BOMB_ROWS 100000 /* of one member of a gzip file; 1 KB of it */
+
+/* Many rows, in so many members; their bytes, and a place of them all in *fd. */
+static size_t bomb(size_t members, int *fd) {
+    static const char row[] = "s,0,0,0,0\n";
+    static unsigned char head[256], part[8192];
+    char *text = malloc(BOMB_ROWS * (sizeof row - 1) + 1);
+    for (size_t i = 0; i < BOMB_ROWS; i++) memcpy(text + i * (sizeof row - 1), row, sizeof row);
+    size_t n = compressed(TIDE_HEADER, head, sizeof head), m = compressed(text, part, sizeof part);
+    free(text);
+    *fd = memfd_create("bomb", MFD_CLOEXEC);
+    assert_int_equal(write(*fd, head, n), (ssize_t)n);
+    for (size_t i = 0; i < members; i++) assert_int_equal(write(*fd, part, m), (ssize_t)m);
+    assert_int_equal(lseek(*fd, 0, SEEK_SET), 0);
+    return n + members * m;
+}
+
+/* 1.2 MB that hold 60 million rows, which would take 1 GB, in a process that has half of that. */
+static void read_bomb(const void *arg) {
+    tidei_trace t;
+    int fd;
+    (void)arg;
+    must(bomb(600, &fd) < 1500000);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which want all addresses */
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    must(f && fscanf(f, "%zu", &pages) == 1);
+    fclose(f);
+    rlim_t most = pages * (rlim_t)sysconf(_SC_PAGESIZE) + 500 * TIDEI_MIB;
+    must(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}) == 0);
+#endif
+    must(tidei_trace_read_fd(fd, "bomb.csv.gz", 0, &t) == TIDE_E_FORMAT);
+    must(strstr(tide_last_error()->message, "bomb.csv.gz:4194306: more than 4194304 events"));
+    must(strstr(tide_last_error()->message, "--events N"));
+}
+
+static void a_bomb_is_refused(void **state) {
+    (void)state;
+    in_child(read_bomb, NULL);
+}
+
+/* Who knows better says how many there may be: that many, and not one more. */
+static void as_many_as_wanted(void **state) {
+    tidei_trace t;
+    int fd;
+    (void)state;
+    bomb(43, &fd);
+    assert_int_equal(tidei_trace_read_fd(dup(fd), "b", 4299999, &t), TIDE_E_FORMAT);
+    assert_error(TIDE_E_FORMAT, "b:4300001: more than 4299999 events; --events N");
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_ok(tidei_trace_read_fd(dup(fd), "b", 4300000, &t));
+    assert_int_equal(t.n, 4300000);
+    tidei_trace_clear(&t);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(tidei_trace_read_fd(fd, "b", 10, &t), TIDE_E_FORMAT);
+    assert_error(TIDE_E_FORMAT, "b:12: more than 10 events");
+}
+
+/* As plain text, where a row takes ten bytes, as many are a trace like any other. */
+static void large_files_are_read(void **state) {
+    enum { ROWS = 4300000, ROW = 10 };
+    char *text = malloc(ROWS * ROW);
+    tidei_trace t;
+    (void)state;
+    for (size_t i = 0; i < ROWS; i++) memcpy(text + i * ROW, "s,0,0,0,0\n", ROW);
+    int fd = memfd_create("large", MFD_CLOEXEC);
+    assert_int_equal(write(fd, TIDE_HEADER, sizeof TIDE_HEADER - 1), sizeof TIDE_HEADER - 1);
+    assert_int_equal(write(fd, text, ROWS * ROW), ROWS * ROW);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    free(text);
+    assert_ok(tidei_trace_read_fd(fd, "large.csv", 0, &t));
+    assert_int_equal(t.n, ROWS);
+    tidei_trace_clear(&t);
+}
 
 static void recorded_traces(void **state) {
     /* allocations and peak live: tests/traces/README.md */
@@ -101,7 +179,7 @@ static void own_form(void **state) {
     assert_ok(read_text(text, &t));
     assert_small_trace(&t);
     tidei_trace_clear(&t);
-    assert_ok(tidei_trace_read_fd(file_of(zipped, compressed(text, zipped, sizeof zipped)), "t.csv.gz", &t));
+    assert_ok(tidei_trace_read_fd(file_of(zipped, compressed(text, zipped, sizeof zipped)), "t.csv.gz", 0, &t));
     assert_small_trace(&t);
     tidei_trace_clear(&t);
     /* another system's ends of lines, and none at the end */
@@ -110,7 +188,7 @@ static void own_form(void **state) {
         if (*p == '\n') other[n++] = '\r';
         other[n++] = *p;
     }
-    assert_ok(tidei_trace_read_fd(file_of(other, n), "t.csv", &t));
+    assert_ok(tidei_trace_read_fd(file_of(other, n), "t.csv", 0, &t));
     assert_small_trace(&t);
     tidei_trace_clear(&t);
 }
@@ -176,7 +254,7 @@ static void ids_come_and_go(void **state) {
         block_of[order[i]] = live ? -1 : 0;
     }
     fclose(f);
-    assert_ok(tidei_trace_read_fd(file_of(text, n), "t.csv", &t));
+    assert_ok(tidei_trace_read_fd(file_of(text, n), "t.csv", 0, &t));
     free(text);
     assert_int_equal(t.n, LINES);
     for (int i = 0; i < IDS; i++) block_of[i] = -1;
@@ -287,12 +365,12 @@ static void unsound_gzip(void **state) {
         n += (size_t)sprintf(text + n, "a,%u,%u,0,%u\n", i, i * 7919, i);
     size_t m = compressed(text, zipped, sizeof zipped);
     /* cut off: in the data, and just before the end of the checksum behind it */
-    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m / 2), "t.gz", &t), TIDE_E_FORMAT);
+    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m / 2), "t.gz", 0, &t), TIDE_E_FORMAT);
     assert_error(TIDE_E_FORMAT, ": expected the rest of the gzip stream, found 'end of file'");
-    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m - 1), "t.gz", &t), TIDE_E_FORMAT);
+    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m - 1), "t.gz", 0, &t), TIDE_E_FORMAT);
     assert_error(TIDE_E_FORMAT, ": expected the rest of the gzip stream, found 'end of file'");
     zipped[m - 6] ^= 1; /* of the checksum */
-    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m), "t.gz", &t), TIDE_E_FORMAT);
+    assert_int_equal(tidei_trace_read_fd(file_of(zipped, m), "t.gz", 0, &t), TIDE_E_FORMAT);
     assert_error(TIDE_E_FORMAT, ": expected the rest of the gzip stream, found 'damaged data'");
 }
 
@@ -317,7 +395,7 @@ static void no_host_memory(void **state) {
         tidei_trace t;
         int fd = file_of(text, n);
         mallocs_left = budget;
-        status = tidei_trace_read_fd(fd, "t.csv", &t);
+        status = tidei_trace_read_fd(fd, "t.csv", 0, &t);
         mallocs_left = -1;
         assert_int_equal(fcntl(fd, F_GETFD), -1); /* closed either way */
         if (status == TIDE_OK)
@@ -330,9 +408,18 @@ static void no_host_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_traces), cmocka_unit_test(own_form),        cmocka_unit_test(skipped_rows),
-        cmocka_unit_test(rmm_form),        cmocka_unit_test(ids_come_and_go), cmocka_unit_test(scaling),
-        cmocka_unit_test(bad_input),       cmocka_unit_test(unsound_gzip),    cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(a_bomb_is_refused),
+        cmocka_unit_test(as_many_as_wanted),
+        cmocka_unit_test(large_files_are_read),
+        cmocka_unit_test(recorded_traces),
+        cmocka_unit_test(own_form),
+        cmocka_unit_test(skipped_rows),
+        cmocka_unit_test(rmm_form),
+        cmocka_unit_test(ids_come_and_go),
+        cmocka_unit_test(scaling),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(unsound_gzip),
+        cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(no_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

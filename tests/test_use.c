@@ -171,6 +171,15 @@ static void lending_errors(void **state) {
     assert_error(TIDE_E_INVALID, "use 3");
     many[3].mode = 4;
     assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_INVALID);
+    tide_array *stretched = tide_broadcast_to(use.array, SHAPE(2, 64));
+    many[3] = (tide_use){.array = stretched, .mode = TIDE_READ | TIDE_WRITE};
+    assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "use 3 writes a stretched view: several of its elements lie in one place");
+    many[3].mode = TIDE_READ;
+    assert_ok(tide_use_begin(rt, NULL, many, 4, p, &scope));
+    assert_ok(tide_use_end(scope));
+    p[0] = scope = NULL;
+    tide_release(stretched);
     many[3] = (tide_use){.array = bytes(rt, 8), .mode = TIDE_WRITE};
     tide_free(many[3].array);
     assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_FREED);

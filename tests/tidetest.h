@@ -54,6 +54,12 @@ static inline bool test_memcheck(void) { return test_switch("TIDE_TEST_MEMCHECK"
 static inline void test_needs_children(void) {
     if (test_memcheck()) skip();
 }
+/* tools/setup.sh makes the locales that cases want. Where it does not run, on a machine with a GPU,
+** one may be missing. */
+static inline void test_need_locale(bool there, const char *name) {
+    if (!there && !test_on_host()) skip();
+    if (!there) fail_msg("there is no locale %s: tools/setup.sh makes it", name);
+}
 static inline bool test_long(void) { return test_switch("TIDE_TEST_LONG"); }
 
 /* All pools by name. */

@@ -1,11 +1,14 @@
 #!/bin/sh
 # check.sh: installs what is missing, builds, runs every test, and ends with "N passed, N failed, N skipped".
-#   tools/check.sh                  the plain build, then AddressSanitizer with UBSan, then ThreadSanitizer
+#   tools/check.sh                  the plain build, what calls OpenBLAS as on other processors, AddressSanitizer with UBSan,
+#                                   ThreadSanitizer
 #   tools/check.sh --long           also what takes longer
 #   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none (those that
 #                                   name their pools themselves once)
 #   tools/check.sh --gpu --memcheck the same under compute-sanitizer
-# A case is one cmocka test or one script; the plain build's cases are counted, a sanitizer's report fails the run.
+# A case is one cmocka test or one script; the plain build's cases are counted once, and what fails in a further run of theirs,
+# or what a sanitizer reports, fails the check. Further runs differ in more than they are named for: they are where the tests
+# show that they need no HOME, no certain locale and no certain order.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
@@ -22,6 +25,7 @@ done
 [ $long = 0 ] || export TIDE_TEST_LONG=1
 logs=    # the results of the cases that count
 outside= # what failed beside them; each counts as one
+patience=1 # times the limits of tests/meson.build, on an idle machine
 other_pools="--no-suite tidepool:own-pools" # for a second pool: tests that name theirs themselves would do the same
 failed() {
     say "$1: FAILED"
@@ -54,12 +58,25 @@ format() {
     return $status
 }
 
+# How much longer than on an idle machine a program may take now: what runs already, and our jobs, over the processors. 1 where
+# the machine does not tell (some containers have no /proc/loadavg, or an empty one).
+load() {
+    times=$(LC_ALL=C awk -v jobs="$jobs" -v processors="$(nproc)" 'NF >= 4 {
+        split($4, running, "/")
+        others = running[1] - 1 > $1 ? running[1] - 1 : $1 # this awk is one of them
+        times = (others + jobs) / processors
+        print (times > 1 ? int(times + 0.999) : 1)
+    }' /proc/loadavg 2>/dev/null)
+    echo "${times:-1}"
+}
+
 # Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the device has memory for; the
 # result files stay there. Shows what failed.
 run_tests() {
     dir=$1
     shift
-    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" "$@" >"$dir/check.log" 2>&1 && return
+    meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" -t $((patience * $(load))) "$@" \
+        >"$dir/check.log" 2>&1 && return
     tail -80 "$dir/check.log"
     return 1
 }
@@ -73,19 +90,39 @@ counted() {
     cat "$dir"/meson-logs/testlog*.json >"$kept" 2>/dev/null && logs="$logs $kept" || failed "running the tests of $dir"
 }
 
-# A build that must be clean but whose cases are not counted again: name, folder, pools, meson options. Barely optimised,
-# since the instrumented code takes most of its time to compile.
+# A further run of tests, whose cases are not counted: what it is called, variables to set (NAME=value) or to unset (NAME),
+# arguments of run_tests.
+again() {
+    name=$1 changes=$2
+    shift 2
+    say "$name: testing"
+    (
+        for change in $changes; do
+            case $change in
+            *=*) export "$change" ;;
+            *) unset "$change" ;;
+            esac
+        done
+        run_tests "$@"
+    ) && say "$name: clean" || failed "$name"
+}
+
+# OpenBLAS chooses its kernels by the processor, and every choice rounds in its own way: those that this one can run.
+core_types() {
+    flags=$(grep -m1 '^flags' /proc/cpuinfo 2>/dev/null)
+    has() { for f; do case " $flags " in *" $f "*) ;; *) return 1 ;; esac; done; }
+    ! has pni || echo Prescott
+    ! has avx2 fma || echo Haswell
+    ! has avx512f avx512cd avx512bw avx512dq avx512vl || echo SkylakeX
+}
+
+# Builds with a sanitizer: its name, folder, meson options. Barely optimised, since the instrumented code takes most of its time
+# to compile.
 sanitized() {
-    name=$1 dir=$2 pools=$3
-    shift 3
+    name=$1 dir=$2
+    shift 2
     say "$name: building"
-    build "$dir" -Dwerror=true -Doptimization=1 "$@" || { failed "$name"; return; }
-    again=
-    for pool in $pools; do
-        say "$name, pool $pool: testing"
-        TIDE_POOL=$pool run_tests "$dir" --suite tidepool:topics $again && say "$name, pool $pool: clean" || failed "$name, pool $pool"
-        again=$other_pools
-    done
+    build "$dir" -Dwerror=true -Doptimization=1 "$@" || { failed "$name"; return 1; }
 }
 
 [ $gpu = 1 ] || format || failed format
@@ -103,7 +140,7 @@ if [ $gpu = 1 ]; then
     *) say "check: --gpu wants cuda"; say "0 passed, 1 failed, 0 skipped"; exit 1 ;;
     esac
     export TIDE_TEST_DEVICE=cuda TIDE_DEVICE=cuda
-    wrap=
+    wrap= patience=5
     if [ $memcheck = 1 ]; then
         sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || skip_memcheck "compute-sanitizer is not here"
         # It refuses some devices and drivers; what opens without it does not open under it then.
@@ -115,7 +152,7 @@ if [ $gpu = 1 ]; then
     [ $memcheck = 1 ] || suites="$suites --suite tidepool:programs"
     for pool in tide none; do
         say "pool $pool: testing"
-        TIDE_POOL=$pool counted $dir log-$pool.json $suites -t 5 ${wrap:+"$wrap"}
+        TIDE_POOL=$pool counted $dir log-$pool.json $suites ${wrap:+"$wrap"}
         suites="$suites $other_pools"
     done
     # The planted overrun starts compute-sanitizer itself, which does not run inside another.
@@ -125,6 +162,19 @@ fi
 
 say "plain: testing"
 counted build log-plain.json
-sanitized "AddressSanitizer and UBSan" build-asan "tide none" -Db_sanitize=address,undefined -Db_lundef=false
-sanitized ThreadSanitizer build-tsan tide -Db_sanitize=thread -Db_lundef=false -Dboehm=disabled
+again "without HOME, in German: scripts" "HOME LC_ALL=de_DE.UTF-8" build --suite tidepool:scripts
+for type in $(core_types); do
+    for threads in 1 2; do
+        again "OpenBLAS as on $type, $threads threads" "OPENBLAS_CORETYPE=$type OPENBLAS_NUM_THREADS=$threads" build \
+            --suite tidepool:openblas
+    done
+done
+if sanitized "AddressSanitizer and UBSan" build-asan -Db_sanitize=address,undefined -Db_lundef=false; then
+    again "AddressSanitizer and UBSan, pool tide" TIDE_POOL=tide build-asan --suite tidepool:topics
+    again "AddressSanitizer and UBSan, pool none, without HOME, in German" "TIDE_POOL=none HOME LC_ALL=de_DE.UTF-8" build-asan \
+        --suite tidepool:topics $other_pools
+fi
+if sanitized ThreadSanitizer build-tsan -Db_sanitize=thread -Db_lundef=false -Dboehm=disabled -Dreversed=true; then
+    again "ThreadSanitizer, pool tide, in reversed order" TIDE_POOL=tide build-tsan --suite tidepool:topics
+fi
 ends

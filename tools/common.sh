@@ -4,7 +4,7 @@ say() { printf '%s\n' "$*"; }
 # What a build folder is made with unless the caller says otherwise: each is named, so that a folder that was once made with
 # other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
--Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dlibdw=auto -Dtests=true -Dstress=false'
+-Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dlibdw=auto -Dtests=true -Dstress=false -Dreversed=false'
 release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
 # Link-time optimisation takes a tenth of the instructions off a small operation; not every compiler's installation has it.
 ! echo 'int main(void) { return 0; }' | ${CC:-cc} -flto -O2 -x c -o /dev/null - 2>/dev/null || release_options="$release_options -Db_lto=true"

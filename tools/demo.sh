@@ -7,6 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . tools/common.sh
+export LC_ALL=C # figures have a point, in the table and for gnuplot
 b=${TIDE_BUILD:-build-release}
 [ -n "${TIDE_BUILD:-}" ] || { tools/setup.sh && build $b $release_options; }
 out=$b/demo

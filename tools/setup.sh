@@ -4,23 +4,30 @@
 set -eu
 packages='gcc g++ libc6-dev meson ninja-build pkg-config python3
 libgc-dev libopenblas-dev liblapacke-dev libxxhash-dev zlib1g-dev libdw-dev libbz2-dev libcmocka-dev
-gnuplot-nox valgrind'
+gnuplot-nox valgrind locales'
 # libbz2-dev because libdw's pkg-config file names it for who links statically;
 # and clang-format-14, without which the formatting check is skipped.
+# What the tests want of locales: a decimal comma, and letters whose upper case is another than in English.
+locales='de_DE.UTF-8 tr_TR.UTF-8'
 
 have() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 missing=
 for p in $packages; do have "$p" || missing="$missing $p"; done
 extra=
 have clang-format-14 || command -v clang-format-14 >/dev/null 2>&1 || extra=clang-format-14
-[ -n "$missing$extra" ] || exit 0
+there=$(locale -a 2>/dev/null | tr 'A-Z' 'a-z' | tr -d '-')
+unmade=
+for l in $locales; do
+    printf '%s\n' "$there" | grep -qx "$(printf %s "$l" | tr 'A-Z' 'a-z' | tr -d '-')" || unmade="$unmade $l"
+done
+[ -n "$missing$extra$unmade" ] || exit 0
 
 root=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null 2>&1 && root=sudo
     if [ -z "$root" ]; then
-        [ -n "$missing" ] || exit 0
-        echo "setup: these packages are missing, and installing them needs root or sudo:$missing" >&2
+        [ -n "$missing$unmade" ] || exit 0
+        echo "setup: these packages and locales are missing, and installing them needs root or sudo:$missing$unmade" >&2
         exit 1
     fi
 fi
@@ -33,6 +40,11 @@ if [ -n "$missing" ]; then
     $root apt-get update -q >"$log" 2>&1 || true # without a network the lists that are there may do
     install $missing || { cat "$log" >&2; echo "setup: could not install:$missing" >&2; exit 1; }
 fi
+for l in $unmade; do
+    echo "setup: making the locale $l"
+    $root localedef -i "${l%.*}" -f "${l#*.}" "$l" >>"$log" 2>&1 ||
+        { cat "$log" >&2; echo "setup: could not make the locale $l" >&2; exit 1; }
+done
 # Last, when the lists of packages are there; not worth failing for.
 if [ -n "$extra" ] && apt-cache show $extra >/dev/null 2>&1; then
     echo "setup: installing: $extra"

@@ -4,6 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
+export LC_ALL=C # figures have a point, for awk too
 build build-release $release_options || exit 1
 device=$(build-release/tools/tide info --device)
 missed=0 passed=0

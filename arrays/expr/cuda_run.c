@@ -50,7 +50,12 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
         tidei_host_free(rt, v);
         return tidei_fail_host_memory(op, strlen(tidei_prelude_text));
     }
+    tidei_thread *t = tidei_thread_get(rt);
+    tidei_hold(t, tidei_undo_host, v, 0);
+    tidei_hold(t, tidei_undo_host, text, 0);
     tide_status s = tidei_kernel_get(d, "tide_k", text, op, &v->kernel);
+    tidei_let(t, text);
+    tidei_let(t, v);
     tidei_host_free(rt, text);
     if (s != TIDE_OK) {
         tidei_host_free(rt, v);
@@ -186,8 +191,8 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, c
     tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
     if (status == TIDE_OK && split) status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)
-        status =
-            tidei_storage_new(s->dev, (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s, op, &space);
+        status = tidei_scratch_new(tidei_pool_here(s->dev),
+                                   (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s, op, &space);
     if (status != TIDE_OK) return status;
     u.n = 0;
     add_inputs(&u, c);
@@ -197,7 +202,7 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, c
         add_view(&u, &c->out[0], c->ndim - c->nred, c->shape, c->prog->out_dtype[0], TIDEI_WRITE);
     status = launch(s, &plan, kernel, &u, op);
     if (status == TIDE_OK && split) status = join(s, c, k, &plan, joiner, space, op);
-    if (space) tidei_storage_release(space);
+    if (space) tidei_scratch_release(space);
     return status;
 }
 

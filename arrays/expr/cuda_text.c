@@ -5,8 +5,7 @@
 ** What must stay true: the text depends on the program and the class alone, so it can be a cache's key; scalars, shapes and
 ** strides are parameters. */
 #include "arrays/expr/cuda_text.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[], tidei_cuda_fold_text[];
 
@@ -54,11 +53,11 @@ static void say(text *t, const char *words) {
 __attribute__((format(printf, 2, 3))) static void sayf(text *t, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = tidei_vformat(NULL, 0, fmt, args);
     va_end(args);
     if (!text_room(t, (size_t)n)) return;
     va_start(args, fmt);
-    vsnprintf(t->at + t->n, (size_t)n + 1, fmt, args);
+    tidei_vformat(t->at + t->n, (size_t)n + 1, fmt, args);
     va_end(args);
     t->n += (size_t)n;
 }
@@ -252,8 +251,8 @@ static void say_node(text *t, const tidei_program *p, unsigned i) {
     default: break;
     }
     const uint16_t slots[3] = {n->a, n->b, n->c};
-    for (int k = 0; k < 3; k++) snprintf(operand[k], sizeof operand[k], "n%u", slots[k]);
-    snprintf(self, sizeof self, "n%u", i);
+    for (int k = 0; k < 3; k++) tidei_format(operand[k], sizeof operand[k], "n%u", slots[k]);
+    tidei_format(self, sizeof self, "n%u", i);
     int type = p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
     say_operation(t, n->op, type, n->dtype, self, (const char *const[]){operand[0], operand[1], operand[2]});
 }

@@ -147,8 +147,8 @@ tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide
     return tidei_expr_run(e, "tide_apply_into", args, n, NULL, NULL, dsts, m);
 }
 
-tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
-                           tide_array **out, tide_array *const *dst) {
+static tide_status map_text(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+                            tide_array **out, tide_array *const *dst) {
     bool own;
     if (!text) return tidei_fail(TIDE_E_INVALID, op, "the text is NULL");
     tidei_expr *e = by_text(rt, text, op, &own);
@@ -158,17 +158,24 @@ tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, 
     return s;
 }
 
+tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
+                           tide_array **out, tide_array *const *dst) {
+    return map_text(rt, text, op, args, n, out, dst) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+}
+
 tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
     tidei_runtime *rt = tidei_entered(ref, "tide_map");
     if (!rt) return NULL;
-    return tidei_expr_map(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
+    return map_text(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
 }
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
     tidei_runtime *rt;
-    tide_status s = tidei_operand_runtime(dst, "tide_map_into", &rt);
-    return s == TIDE_OK ? tidei_expr_map(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
+    tidei_place null = tidei_expr_null(args, args ? n : 0, &dst, 1);
+    if (null) return tidei_null_array("tide_map_into", null);
+    tide_status s = tidei_operand_runtime(dst, "tide_map_into", TIDEI_DESTINATION(0), &rt);
+    return s == TIDE_OK ? map_text(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
 }
 
 /* ---- named expressions ---- */

@@ -1,7 +1,8 @@
 /* front.h: what the files of the front end share: the parsed expression, its typed graph, its plan.
 **
 **   parse.c    text -> tidei_ast        once an expression; knows nothing of types
-**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers
+**   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers;
+**                                       once more where numbers of the call are compared that a type's range lacks
 **   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
 **   run.c      plan -> calls            every time: shapes, results, temporaries
 **   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table of them
@@ -34,7 +35,7 @@ typedef struct tidei_ast_node {
 
 enum { TIDEI_AXES_ALL = -1, TIDEI_AXES_GIVEN = -2 };
 typedef struct tidei_axes {
-    int8_t n; /* TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    int8_t n; /* 0: none. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
     int8_t keepdims;
     int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
 } tidei_axes;
@@ -81,6 +82,15 @@ static inline unsigned tidei_class(tide_dtype t) { return 1u << tidei_rank(t); }
 _Static_assert(TIDEI_CLASS_BOOL == 1 && TIDEI_CLASS_INT == 2 && TIDEI_CLASS_FLOAT == 4 && TIDEI_CLASS_COMPLEX == 8,
                "classes are bits by rank");
 tide_dtype tidei_op_result(int op, tide_dtype t); /* the type of op's result for operands of type t */
+/* The accumulator's and the result's type for a body of type t; false where the fold is not
+** offered. */
+bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out);
+/* Why it is not: a format, for the names of the fold and of t. And over no axes, for the fold's. */
+#define TIDEI_FOLD_OFFERED "%s is offered for bool, integers, floats, not for %s"
+#define TIDEI_FOLD_NO_AXES "%s folds at least one axis: none is given"
+/* Whether the fold of one element is that element, in the fold's type: which is what over no axes
+** is done. */
+static inline bool tidei_fold_keeps(int fold) { return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX; }
 
 enum { TIDEI_OP_FOLD = 255 }; /* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
 _Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
@@ -105,17 +115,26 @@ typedef struct tidei_weak {
 
 #define TIDEI_WEAK_SLOTS_MAX 256 /* numbers computed at each call; they live on the stack, 6 KiB */
 
+/* A number that each call computes anew is compared with elements in this type. A type's range may lack the number, and no
+** number of the type compares as it does: there the comparison is another one, in a graph of its own. */
+typedef struct tidei_limit {
+    uint16_t weak; /* UINT16_MAX: no result needs it */
+    uint8_t dtype;
+} tidei_limit;
+
 /* Only what the results need; one node a distinct value. */
 typedef struct tidei_graph {
-    uint32_t nnodes, nweaks, nslots;
+    uint32_t nnodes, nweaks, nslots, nlimits;
     tidei_gnode *nodes;
     tidei_weak *weaks;
+    tidei_limit *limits;
     uint16_t results[TIDE_MAX_RESULTS]; /* nodes */
 } tidei_graph;
 
-/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as. */
+/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as; beyond[i]: where the number of
+** limit i lies (tidei_beyond). NULL: each within its type's range. The limits are the same wherever they lie. */
 tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              tidei_graph *out);
+                              const int8_t *beyond, tidei_graph *out);
 void tidei_graph_free(tidei_runtime *rt, tidei_graph *g);
 int tidei_gnode_operands(const tidei_gnode *n); /* how many of a, b, c are nodes */
 
@@ -153,7 +172,9 @@ typedef struct tidei_group {
 typedef struct tidei_plan {
     struct tidei_plan *next;
     bool into;
-    uint8_t sig[TIDEI_SIG_MAX]; /* of the parameters; with `into` then those of the destinations */
+    uint8_t sig[TIDEI_SIG_MAX];          /* of the parameters; with `into` then those of the destinations */
+    int8_t *beyond;                      /* where the numbers of the limits lie; NULL: within, each of them */
+    _Atomic(struct tidei_plan *) others; /* of the same signature, with numbers that lie elsewhere */
     tidei_graph graph;
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
     uint32_t nstored;
@@ -168,9 +189,9 @@ typedef struct tidei_plan {
     _Atomic(tidei_group *) groups;
 } tidei_plan;
 
-/* `into`: sig goes on with the destinations' types. */
+/* `into`: sig goes on with the destinations' types. `beyond`: of nlimits numbers, or NULL. */
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
-                             tidei_plan **out);
+                             const int8_t *beyond, uint32_t nlimits, tidei_plan **out);
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
 /* The pass for these results (bits). Lock-free when it exists. */
 tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
@@ -216,15 +237,18 @@ tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name)
 
 /* The axes of a named reduction. */
 typedef struct tidei_given_axes {
-    const int *axes; /* NULL: all */
+    const int *axes; /* NULL: all; else there is at least one */
     int n, keepdims;
 } tidei_given_axes;
 
+/* The place of the first array that is NULL; 0: none is. */
+tidei_place tidei_expr_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m);
 /* Runs e over n arguments: makes m arrays, or writes into m existing ones (dsts, else NULL). `op` names the public function.
 ** Nothing is left behind on failure. */
 tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);
-/* The same of an expression by text, which is found by its content, with one result. */
+/* The same of an expression by text, which is found by its content, with one result. For a public
+** function `op` that is made of it: errors bear its name, not the text. */
 tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
                            tide_array **out, tide_array *const *dst);
 

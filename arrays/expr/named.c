@@ -1,12 +1,13 @@
 /* named.c: tide_add and its like: each is the expression of one operation, which takes the same way as text. */
 #include "arrays/expr/front.h"
 
-/* The runtime of the first operand; NULL with the error set, or an earlier one left standing. */
 static tide_array *apply_op(int op, const char *name, tide_array *a, tide_array *b, tide_array *c) {
     const tide_arg args[3] = {tide_arg_array(a), tide_arg_array(b), tide_arg_array(c)};
     tide_array *out = NULL;
     tidei_runtime *rt;
-    if (tidei_operand_runtime(a, name, &rt) != TIDE_OK) return NULL;
+    if (tidei_no_nulls(name, (tide_array *const[]){a, b, c}, (size_t)tidei_op_infos[op].arity) != TIDE_OK)
+        return NULL;
+    if (tidei_operand_runtime(a, name, 1, &rt) != TIDE_OK) return NULL;
     tidei_expr *e = tidei_expr_named_op(rt, op, name);
     if (e)
         (void)tidei_expr_run(e, name, args, (size_t)tidei_op_infos[op].arity, NULL, &out, NULL, 1); /* NULL then */

@@ -4,14 +4,13 @@
 ** which counts depth. Nodes are appended after their operands, so the list is in topological order, and `let` is only a
 ** second name for a node. A function that fails has set the error and returns NONE (or false). */
 #include "arrays/expr/front.h"
-#include <locale.h>
-#include <stdio.h>
+#include "arrays/place.h"
+#include "runtime/text.h"
 #include <stdlib.h>
 
 #define NONE      (-1)
 #define TEXT_MAX  ((size_t)1 << 20) /* bytes; positions fit 32 bits with room to spare */
 #define NAMES_MAX 256               /* parameters and let bindings of one expression */
-#define SHOWN_MAX 76                /* bytes of a line shown in an error, so that it fits a terminal */
 
 /* ---- errors ---- */
 
@@ -24,63 +23,24 @@ const char *tidei_fold_name(int fold) {
 /* The operation of an error outlives the expression: the thread keeps a copy, cut if need be. */
 static const char *kept_text(const char *text) {
     static _Thread_local char kept[256];
-    size_t n = strnlen(text, sizeof kept);
-    if (n == sizeof kept) {
-        memcpy(kept, text, sizeof kept - 4);
-        memcpy(kept + sizeof kept - 4, "...", 4);
-    } else
-        memcpy(kept, text, n + 1);
-    return kept;
-}
-
-static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; } /* inside a UTF-8 sequence */
-
-/* Characters in [from, to). */
-static int columns(const char *from, const char *to) {
-    int n = 0;
-    for (; from < to; from++) n += !continues(*from);
-    return n;
-}
-
-/* "  text\n  caret" for the line of `at`, cut to a window around it. */
-static void show(const char *text, uint32_t at, char *out, size_t cap) {
-    const char *p = text + at, *begin = p, *end = p + strcspn(p, "\r\n"), *head = "", *tail = "";
-    while (begin > text && begin[-1] != '\n') begin--;
-    if (p - begin > SHOWN_MAX * 2 / 3) {
-        begin = p - SHOWN_MAX * 2 / 3;
-        while (continues(*begin)) begin++;
-        head = "...";
-    }
-    if (end - begin > SHOWN_MAX) {
-        end = begin + SHOWN_MAX;
-        while (continues(*end)) end--;
-        tail = "...";
-    }
-    int indent = 2 + (int)strlen(head);
-    int n = snprintf(out, cap, "  %s%.*s%s\n%*s%*s^", head, (int)(end - begin), begin, tail, indent, "",
-                     columns(begin, p), "");
-    for (int i = 0; i < n && (size_t)i < cap - 1; i++) /* tabs would shift the caret */
-        if (out[i] != '\n' && (unsigned char)out[i] < ' ') out[i] = ' ';
+    return tidei_text_cut(text, kept, sizeof kept);
 }
 
 tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s, const char *fmt, ...) {
-    char message[1024], place[48], window[512];
+    char message[1024], place[48], window[TIDEI_WINDOW_MAX];
+    int line;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(message, sizeof message, fmt, ap);
+    tidei_vformat(message, sizeof message, fmt, ap);
     va_end(ap);
     if (!ast->text) return tidei_fail(s, ast->op, "%s", message);
-    const char *line = ast->text;
-    int lines = 1;
-    for (const char *p = ast->text; p < ast->text + at; p++)
-        if (*p == '\n') lines++, line = p + 1;
-    int column = columns(line, ast->text + at) + 1;
-    if (lines > 1)
-        snprintf(place, sizeof place, "line %d, column %d", lines, column);
+    int column = tidei_text_column(ast->text, at, &line);
+    if (line > 1)
+        tidei_format(place, sizeof place, "line %d, column %d", line, column);
     else
-        snprintf(place, sizeof place, "column %d", column);
-    show(ast->text, at, window, sizeof window);
-    return tidei_fail(s, kept_text(ast->text), "%s: %s\n%s", place, message, window);
+        tidei_format(place, sizeof place, "column %d", column);
+    return tidei_fail(s, kept_text(ast->text), "%s: %s\n%s", place, message,
+                      tidei_text_window(ast->text, at, window));
 }
 
 void tidei_ast_name_error(const tidei_ast *ast) {
@@ -117,21 +77,9 @@ typedef struct parser {
 #define FAIL(p, where, ...) (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), NONE)
 #define BAD(p, where, ...)  (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), false)
 
-/* ASCII, whatever the process's locale. */
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
-static bool is_hexdigit(char c) { return is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
-static bool begins_name(char c) { return is_letter(c) || c == '_'; }
-static bool in_name(char c) { return begins_name(c) || is_digit(c); }
-
-/* Digits as written, whatever the process's locale. */
-static double to_double(const char *s) {
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) return strtod(s, NULL);
-    double v = strtod_l(s, NULL, c);
-    freelocale(c);
-    return v;
-}
+static bool is_hexdigit(char c) { return tidei_is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
+static bool begins_name(char c) { return tidei_is_letter(c) || c == '_'; }
+static bool in_name(char c) { return begins_name(c) || tidei_is_digit(c); }
 
 /* [s, end) is all digits of `base`; false when the value does not fit 64 bits. */
 static bool to_uint(const char *s, const char *end, unsigned base, uint64_t *out) {
@@ -159,14 +107,14 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
         t->number = integer(u);
         return *end = q, true;
     }
-    while (is_digit(*q)) q++;
+    while (tidei_is_digit(*q)) q++;
     if (*q == '.') {
         fractional = true;
-        for (q++; is_digit(*q); q++) {}
+        for (q++; tidei_is_digit(*q); q++) {}
     }
-    if ((*q | 32) == 'e' && (is_digit(q[1]) || ((q[1] == '+' || q[1] == '-') && is_digit(q[2])))) {
+    if ((*q | 32) == 'e' && (tidei_is_digit(q[1]) || ((q[1] == '+' || q[1] == '-') && tidei_is_digit(q[2])))) {
         fractional = true;
-        for (q += 2; is_digit(*q); q++) {}
+        for (q += 2; tidei_is_digit(*q); q++) {}
     }
     bool imaginary = *q == 'i' && !in_name(q[1]);
     if ((in_name(*q) && !imaginary) || *q == '.') {
@@ -174,7 +122,7 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
         return BAD(p, t->at, "malformed number \"%.*s\"", (int)(q - s), s);
     }
     if (fractional || imaginary) {
-        double v = to_double(s);
+        double v = tidei_parse_double(s, NULL);
         if (v > 1.7976931348623157e308) return BAD(p, t->at, "%.*s is beyond f64: write inf", (int)(q - s), s);
         t->number = imaginary ? tide_arg_complex(0, v) : tide_arg_float(v);
         return *end = q + imaginary, true;
@@ -196,7 +144,7 @@ static bool lex(parser *p, uint32_t from, token *t) {
     if (begins_name(*s)) {
         t->kind = T_NAME;
         while (in_name(*end)) end++;
-    } else if (is_digit(*s) || (*s == '.' && is_digit(s[1]))) {
+    } else if (tidei_is_digit(*s) || (*s == '.' && tidei_is_digit(s[1]))) {
         t->kind = T_NUMBER;
         if (!lex_number(p, s, t, &end)) return t->kind = T_BAD, false;
     } else if (*s) {
@@ -204,7 +152,7 @@ static bool lex(parser *p, uint32_t from, token *t) {
             if (pairs[i] == T2((unsigned char)s[0], (unsigned char)s[1])) t->kind = pairs[i], end = s + 2;
         if (!t->kind && strchr("()+-*/%~!<>&^|=,;", *s)) t->kind = *s, end = s + 1;
         if (!t->kind) {
-            for (end = s + 1; continues(*end); end++) {}
+            end = s + tidei_text_character(s);
             t->kind = T_BAD;
             return BAD(p, t->at, (unsigned char)*s < ' ' ? "unexpected control character" : "unexpected \"%.*s\"",
                        (int)(end - s), s);
@@ -220,7 +168,7 @@ static bool next(parser *p) { return lex(p, p->tok.end, &p->tok); }
 static const char *found(parser *p, char buf[40]) {
     uint32_t n = p->tok.end - p->tok.at;
     if (p->tok.kind == T_END) return "the end";
-    snprintf(buf, 40, n > 30 ? "\"%.*s...\"" : "\"%.*s\"", n > 30 ? 30 : (int)n, p->text + p->tok.at);
+    tidei_format(buf, 40, n > 30 ? "\"%.*s...\"" : "\"%.*s\"", n > 30 ? 30 : (int)n, p->text + p->tok.at);
     return buf;
 }
 
@@ -332,15 +280,15 @@ static int fail_unknown(parser *p, const token *t, const char *what, const neare
     char list[160] = "";
     size_t used = 0;
     for (int i = 0; i < 3 && n->best[i].name && used < sizeof list; i++)
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%.*s",
-                             i ? ", " : "; nearest: ", (int)tidei_min_size(n->best[i].length, 40), n->best[i].name);
+        used += (size_t)tidei_format(list + used, sizeof list - used, "%s%.*s",
+                                     i ? ", " : "; nearest: ", (int)tidei_min_size(n->best[i].length, 40),
+                                     n->best[i].name);
     if (!used && p->nnames && what[0] == 'n') {
         for (uint32_t i = 0; i < p->nnames && i < 3 && used < sizeof list; i++)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s",
-                                     i ? ", " : "; there are: ", (int)tidei_min_size(p->names[i].length, 40),
-                                     p->text + p->names[i].at);
-        if (p->nnames > 3 && used < sizeof list) snprintf(list + used, sizeof list - used, ", ...");
+            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%.*s",
+                                         i ? ", " : "; there are: ", (int)tidei_min_size(p->names[i].length, 40),
+                                         p->text + p->names[i].at);
+        if (p->nnames > 3 && used < sizeof list) tidei_format(list + used, sizeof list - used, ", ...");
     }
     return FAIL(p, t->at, "unknown %s \"%.*s\"%s", what, (int)tidei_min_size(t->end - t->at, 60), p->text + t->at,
                 list);
@@ -446,8 +394,10 @@ static bool axis_value(parser *p, int8_t *out) {
 }
 
 static bool axis_list(parser *p, tidei_axes *x) {
+    token after;
     x->n = 0;
     if (p->tok.kind != '(') return axis_value(p, &x->axis[x->n++]);
+    if (lex(p, p->tok.end, &after) && after.kind == ')') return next(p) && next(p); /* none */
     do {
         if (!next(p)) return false;
         if (x->n == TIDE_MAX_RANK) return BAD(p, p->tok.at, "more than %d axes", TIDE_MAX_RANK);

@@ -251,12 +251,14 @@ static tide_status build(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p)
 }
 
 tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, bool into,
-                             tidei_plan **out) {
-    tidei_plan *p = tidei_host_alloc(rt, sizeof *p);
-    if (!p) return tidei_fail_host_memory(ast->op, sizeof *p);
+                             const int8_t *beyond, uint32_t nlimits, tidei_plan **out) {
+    size_t bytes = sizeof(tidei_plan) + (beyond ? nlimits : 0);
+    tidei_plan *p = tidei_host_alloc(rt, bytes);
+    if (!p) return tidei_fail_host_memory(ast->op, bytes);
     p->into = into;
+    if (beyond) p->beyond = memcpy(p + 1, beyond, nlimits);
     memcpy(p->sig, sig, ast->nparams + (into ? ast->nresults : 0));
-    tide_status s = tidei_graph_build(rt, ast, sig, into ? sig + ast->nparams : NULL, &p->graph);
+    tide_status s = tidei_graph_build(rt, ast, sig, into ? sig + ast->nparams : NULL, beyond, &p->graph);
     if (s == TIDE_OK) s = build(rt, ast, p);
     if (s == TIDE_OK)
         *out = p;
@@ -266,6 +268,12 @@ tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint
 }
 
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p) {
+    tidei_plan *other = atomic_load(&p->others);
+    while (other) {
+        tidei_plan *next = other->next;
+        tidei_plan_free(rt, other); /* has no others */
+        other = next;
+    }
     tidei_group *g = atomic_load(&p->groups);
     while (g) {
         tidei_group *next = g->next;

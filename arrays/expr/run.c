@@ -188,9 +188,6 @@ static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsi
     if (x->n == TIDEI_AXES_GIVEN) {
         *keepdims = r->given->keepdims != 0;
         if (r->given->axes) {
-            if (r->given->n <= 0)
-                return tidei_fail(TIDE_E_INVALID, r->op, "%d axes are given: NULL stands for all of them",
-                                  r->given->n);
             for (int i = 0; i < r->given->n && s == TIDE_OK; i++)
                 s = fold_axis(r, v, r->given->axes[i], ndim, folded);
             return s;
@@ -279,8 +276,7 @@ static tide_status check_destination(const run *r, unsigned i, const shape *s) {
                           tidei_shape_text(want, sizeof want, s->ndim, s->dim),
                           tidei_shape_text(got, sizeof got, l->ndim, l->shape));
     if (tidei_layout_repeats(l))
-        return tidei_fail(TIDE_E_INVALID, r->op,
-                          "destination %u is a stretched view: several of its elements lie in one place", i + 1);
+        return tidei_fail(TIDE_E_INVALID, r->op, "destination %u is " TIDEI_STRETCHED, i + 1);
     return TIDE_OK;
 }
 
@@ -460,12 +456,10 @@ static OWN_FRAME tide_status rehearse(run *r) {
 
 /* ---- the whole ---- */
 
-static tide_status hold(run *r, tide_array *a, tidei_operand *o) {
-    tide_status s = tidei_operand_get(a, r->op, o);
+static tide_status hold(run *r, tide_array *a, tidei_place place, tidei_operand *o) {
+    tide_status s = tidei_operand_get_of(r->rt, a, r->op, place, o);
     if (s != TIDE_OK) return s;
-    if (o->rt != r->rt)
-        s = tidei_fail(TIDE_E_INVALID, r->op, "an array belongs to another runtime than the expression");
-    else if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
+    if (tidei_unlikely(o->st->dev != r->stream->dev) && o->st->bytes)
         s = tidei_peer_need(r->stream->dev, o->st, r->op);
     if (s != TIDE_OK) tidei_operand_put(o);
     return s;
@@ -482,25 +476,31 @@ static tide_status gather(run *r, size_t n, size_t m) {
             r->sig[i] = (uint8_t)(TIDEI_WEAK + tidei_weak_dtype(v));
             continue;
         }
-        if ((s = hold(r, v->value.array, &r->arg[i])) != TIDE_OK) return s;
+        if ((s = hold(r, v->value.array, i + 1, &r->arg[i])) != TIDE_OK) return s;
         r->used |= (uint64_t)1 << i;
         r->sig[i] = (uint8_t)r->arg[i].lay.dtype;
     }
     for (unsigned i = 0; r->dsts && i < m; i++) {
-        if ((s = hold(r, r->dsts[i], &r->dst[i])) != TIDE_OK) return s;
+        if ((s = hold(r, r->dsts[i], TIDEI_DESTINATION(i), &r->dst[i])) != TIDE_OK) return s;
         r->dst_held |= 1u << i;
         r->sig[n + i] = (uint8_t)r->dst[i].lay.dtype;
     }
     return TIDE_OK;
 }
 
-static void leave(run *r) {
-    for (unsigned i = 0; i < r->ast->nparams; i++)
-        if (r->used >> i & 1) tidei_operand_put(&r->arg[i]);
-    for (unsigned i = 0; i < r->ast->nresults; i++) {
-        if (r->out_held >> i & 1) tidei_operand_put(&r->out[i]);
-        if (r->dst_held >> i & 1) tidei_operand_put(&r->dst[i]);
+static inline void put_all(tidei_operand *o, uint64_t held) {
+    while (held) {
+        unsigned last = 63 - (unsigned)__builtin_clzll(held);
+        held ^= UINT64_C(1) << last;
+        tidei_operand_put(&o[last]);
     }
+}
+
+/* The last one that was held goes first, which is found soonest. */
+static void leave(run *r) {
+    put_all(r->out, r->out_held);
+    put_all(r->dst, r->dst_held);
+    put_all(r->arg, r->used);
 }
 
 static tidei_plan *find_plan(tidei_plan *p, const uint8_t *sig, bool into, size_t n) {
@@ -515,7 +515,7 @@ static tide_status get_plan(run *r) {
     tidei_plan *head = atomic_load_explicit(&r->e->plans, memory_order_acquire), *mine;
     r->plan = find_plan(head, r->sig, into, n);
     if (r->plan) return TIDE_OK;
-    tide_status s = tidei_plan_build(r->rt, r->ast, r->sig, into, &mine);
+    tide_status s = tidei_plan_build(r->rt, r->ast, r->sig, into, NULL, 0, &mine);
     if (s != TIDE_OK) return s;
     for (;;) { /* another thread may have made it meanwhile */
         mine->next = head;
@@ -526,11 +526,53 @@ static tide_status get_plan(run *r) {
     }
 }
 
+/* Where the numbers of the limits lie; returns whether any is not within its type's range. */
+static bool find_beyond(const run *r, int8_t *out) {
+    const tidei_graph *g = &r->plan->graph;
+    bool any = false;
+    for (uint32_t i = 0; i < g->nlimits; i++) {
+        const tidei_limit *l = &g->limits[i];
+        out[i] = l->weak == UINT16_MAX ? 0 : (int8_t)tidei_beyond(number(r, l->weak), l->dtype);
+        any |= out[i] != 0;
+    }
+    return any;
+}
+
+static tidei_plan *find_other(tidei_plan *p, const int8_t *beyond, size_t n) {
+    while (p && memcmp(p->beyond, beyond, n) != 0) p = p->next;
+    return p;
+}
+
+/* The plan for numbers that lie there instead; made at its first use. */
+static tide_status get_other(run *r, const int8_t *beyond) {
+    tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire), *mine;
+    uint32_t n = base->graph.nlimits;
+    r->plan = find_other(head, beyond, n);
+    if (r->plan) return TIDE_OK;
+    tide_status s = tidei_plan_build(r->rt, r->ast, base->sig, base->into, beyond, n, &mine);
+    if (s != TIDE_OK) return s;
+    for (;;) { /* another thread may have made it meanwhile */
+        mine->next = head;
+        if (atomic_compare_exchange_weak(&base->others, &head, mine)) return r->plan = mine, TIDE_OK;
+        if (!(r->plan = find_other(head, beyond, n))) continue;
+        tidei_plan_free(r->rt, mine);
+        return TIDE_OK;
+    }
+}
+
 static tide_status compute(run *r) {
-    r->stored = ROOM(tidei_operand, r->plan->nstored);
-    if (r->plan->nstored) memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
     tide_status s = compute_numbers(r);
+    if (r->plan->graph.nlimits && s == TIDE_OK) {
+        int8_t *beyond = ROOM(int8_t, r->plan->graph.nlimits);
+        if (tidei_unlikely(find_beyond(r, beyond)) && (s = get_other(r, beyond)) == TIDE_OK) {
+            r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
+            s = compute_numbers(r);
+        }
+    }
+    if (s != TIDE_OK) return s;
+    r->stored = ROOM(tidei_operand, r->plan->nstored);
+    if (r->plan->nstored) memset(r->stored, 0, r->plan->nstored * sizeof *r->stored);
     if (s == TIDE_OK && r->dsts && r->ast->nresults > 1 && r->plan->nstored) s = rehearse(r);
     if (s == TIDE_OK) s = run_all_stored(r);
     if (s == TIDE_OK) s = run_results(r);
@@ -550,18 +592,12 @@ static tide_status steps(run *r, size_t n, size_t m) {
     return s;
 }
 
-static bool any_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+tidei_place tidei_expr_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
     for (size_t i = 0; i < n; i++)
-        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return true;
+        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return i + 1;
     for (size_t i = 0; dsts && i < m; i++)
-        if (!dsts[i]) return true;
-    return false;
-}
-
-/* An earlier error is left standing. */
-static OWN_FRAME tide_status refuse_null(const char *op) {
-    tidei_operand none;
-    return tidei_operand_get(NULL, op, &none);
+        if (!dsts[i]) return TIDEI_DESTINATION(i);
+    return 0;
 }
 
 static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
@@ -588,7 +624,8 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
     for (size_t i = 0; i < m; i++) r.made[i] = NULL;
-    if (any_null(args, n, dsts, m)) return refuse_null(op);
+    tidei_place null = tidei_expr_null(args, n, dsts, m);
+    if (tidei_unlikely(null)) return tidei_null_array(op, null);
     s = steps(&r, n, m);
     if (s != TIDE_OK) {
         for (size_t i = 0; i < m; i++)

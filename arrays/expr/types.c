@@ -5,7 +5,7 @@
 ** never widen arrays. Equal nodes are one node; what no result needs is dropped at the end. No arithmetic is rewritten but
 ** x**2, x**3, x**4 with a written exponent. */
 #include "arrays/expr/front.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 #define NONE          UINT16_MAX
 #define NODES_PER_AST 5 /* an operation, a cast for each of three operands, one more for a power */
@@ -21,6 +21,7 @@ typedef struct builder {
     const tidei_ast *ast;
     tidei_graph g;
     value *values; /* of the ast's nodes */
+    const int8_t *beyond;
     uint16_t *table;
     uint32_t slots; /* of the table; a power of two */
     uint32_t node_cap, weak_cap;
@@ -163,9 +164,10 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
     size_t used = 0;
     for (int i = 0; i < 4; i++)
         if (info->classes >> i & 1)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
-    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s", info->name, list,
-                          tide_dtype_name(t));
+            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
+    return tidei_ast_fail(
+        b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s", info->name, list, tide_dtype_name(t),
+        op == TIDEI_OP_POW && tidei_rank(t) == 3 ? ": complex numbers have the written powers 2, 3, 4" : "");
 }
 
 /* The type T that the operation computes in, by its rule. *identity: it is its operand. */
@@ -219,47 +221,103 @@ static tide_status weak_op(builder *b, int op, value *in, tide_dtype t, uint32_t
     return TIDE_OK;
 }
 
-/* x**2, x**3, x**4 with a constant exponent: products. */
-static bool small_power(builder *b, int op, const value *in, tide_dtype t, uint16_t x, uint32_t at, value *out) {
+/* The operation on operands of type t, which it is offered for. */
+static tide_status apply(builder *b, int op, value *in, tide_dtype t, uint32_t at, value *out) {
+    const tidei_op_info *info = &tidei_op_infos[op];
+    uint16_t ids[3] = {0};
+    tide_status s = TIDE_OK;
+    bool all_weak = true;
+    for (int i = 0; i < info->arity; i++) all_weak &= in[i].weak;
+    if (all_weak) return weak_op(b, op, in, t, at, out);
+    if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1) s = natural(b, in[1], at);
+    for (int i = 0; i < info->arity && s == TIDE_OK; i++)
+        s = to_node(b, in[i], info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t, at, &ids[i]);
+    if (s == TIDE_OK)
+        *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
+    return s;
+}
+
+/* The exponent of x**2, x**3 or x**4 where it is written; else 0. */
+static int written_power(const builder *b, int op, const value *in) {
+    if (op != TIDEI_OP_POW || !in[1].weak) return 0;
     const tidei_weak *w = &b->g.weaks[in[1].id];
-    tidei_gnode square = {.op = TIDEI_OP_SQUARE, .dtype = (uint8_t)t, .a = x, .at = at};
-    if (op != TIDEI_OP_POW || !in[1].weak || !w->constant || w->value.kind != TIDE_ARG_INT) return false;
-    int64_t n = w->value.value.i;
-    if (n < 2 || n > 4) return false;
-    *out = strong(b, square);
-    if (n == 3) *out = strong(b, (tidei_gnode){TIDEI_OP_MUL, (uint8_t)t, out->id, x, 0, at});
-    if (n == 4) square.a = out->id, *out = strong(b, square);
-    return true;
+    bool small = w->constant && w->value.kind == TIDE_ARG_INT && w->value.value.i >= 2 && w->value.value.i <= 4;
+    return small ? (int)w->value.value.i : 0;
+}
+
+/* As products, which complex numbers have too. */
+static tide_status power_by_products(builder *b, int n, const value *in, uint32_t at, value *out) {
+    tide_dtype t;
+    tide_status s = common(b, in, 0, 2, at, &t);
+    if (s == TIDE_OK) s = apply(b, TIDEI_OP_SQUARE, (value[]){in[0]}, t, at, out);
+    if (s == TIDE_OK && n == 3) s = apply(b, TIDEI_OP_MUL, (value[]){*out, in[0]}, t, at, out);
+    if (s == TIDE_OK && n == 4) s = apply(b, TIDEI_OP_SQUARE, (value[]){*out}, t, at, out);
+    return s;
+}
+
+/* ---- comparisons with numbers ---- */
+
+/* Where number v lies beside the range of t: of a constant once and for all, of another one as the builder is told. */
+static int beyond_of(builder *b, value v, tide_dtype t) {
+    const tidei_weak *w = &b->g.weaks[v.id];
+    if (w->constant) return tidei_beyond(&w->value, t);
+    if (t == TIDE_BOOL || t == TIDE_F64 || t == TIDE_C128) return 0;
+    uint32_t i = 0;
+    while (i < b->g.nlimits && !(b->g.limits[i].weak == v.id && b->g.limits[i].dtype == t)) i++;
+    if (i == b->g.nlimits) b->g.limits[b->g.nlimits++] = (tidei_limit){v.id, (uint8_t)t};
+    return b->beyond ? b->beyond[i] : 0;
+}
+
+/* x op n, for a finite n above all that t has, or below. */
+static tide_status compare_beyond(builder *b, int op, value x, bool above, tide_dtype t, uint32_t at, value *out) {
+    const double inf = __builtin_inf();
+    bool holds = op == TIDEI_OP_NE ||
+                 (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
+    if (tidei_rank(t) < 2) /* all elements alike */
+        return apply(b, holds ? TIDEI_OP_EQ : TIDEI_OP_NE, (value[]){x, x}, x.dtype, at, out);
+    if (op == TIDEI_OP_EQ || op == TIDEI_OP_NE)
+        return apply(b, op, (value[]){x, constant(b, tide_arg_float(__builtin_nan("")), at)}, t, at, out);
+    /* Infinities lie beyond n, and NaN compares with nothing. */
+    static const uint8_t as[2][2] = {{TIDEI_OP_GT, TIDEI_OP_LE}, {TIDEI_OP_GE, TIDEI_OP_LT}};
+    bool less = op == TIDEI_OP_LT || op == TIDEI_OP_LE;
+    return apply(b, as[above][less], (value[]){x, constant(b, tide_arg_float(above ? inf : -inf), at)}, t, at, out);
+}
+
+static int turned(int op) {
+    switch (op) {
+    case TIDEI_OP_LT: return TIDEI_OP_GT;
+    case TIDEI_OP_LE: return TIDEI_OP_GE;
+    case TIDEI_OP_GT: return TIDEI_OP_LT;
+    case TIDEI_OP_GE: return TIDEI_OP_LE;
+    default: return op;
+    }
+}
+
+static bool is_comparison(int op) {
+    return tidei_op_infos[op].rule == TIDEI_RULE_COMPARE || tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ;
 }
 
 static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_t at, value *out) {
-    const tidei_op_info *info = &tidei_op_infos[op];
     value in[3];
-    uint16_t ids[3] = {0};
-    bool all_weak = true, identity = false;
+    bool identity = false;
     tide_dtype t = TIDE_BOOL;
-    for (int i = 0; i < info->arity; i++) {
-        in[i] = b->values[operands[i]];
-        all_weak &= in[i].weak;
-    }
+    for (int i = 0; i < tidei_op_infos[op].arity; i++) in[i] = b->values[operands[i]];
+    int n = written_power(b, op, in);
+    if (n) return power_by_products(b, n, in, at, out);
     tide_status s = operand_type(b, op, in, at, &t, &identity);
     if (s != TIDE_OK) return s;
     if (identity) return *out = in[0], TIDE_OK;
-    if (all_weak) return weak_op(b, op, in, t, at, out);
-    if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1 && (s = natural(b, in[1], at)) != TIDE_OK) return s;
-    for (int i = 0; i < info->arity; i++) {
-        tide_dtype want = info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t;
-        if (i == 1 && small_power(b, op, in, t, ids[0], at, out)) return TIDE_OK;
-        if ((s = to_node(b, in[i], want, at, &ids[i])) != TIDE_OK) return s;
+    if (is_comparison(op) && in[0].weak != in[1].weak) {
+        bool left = in[0].weak; /* the number */
+        int side = beyond_of(b, in[left ? 0 : 1], t);
+        if (side) return compare_beyond(b, left ? turned(op) : op, in[left], side > 0, t, at, out);
     }
-    *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
-    return TIDE_OK;
+    return apply(b, op, in, t, at, out);
 }
 
 /* ---- folds ---- */
 
-/* The accumulator's and the result's type for a body of type t; false where the fold is not offered. */
-static bool fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) {
+bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out) {
     int rank = tidei_rank(t);
     bool half = t == TIDE_F16 || t == TIDE_BF16;
     *acc = half ? TIDE_F32 : t;
@@ -284,11 +342,17 @@ static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
     value body = b->values[n->a];
     tide_dtype acc, res;
     uint16_t id;
-    if (!fold_types(n->what, body.dtype, &acc, &res))
-        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, "%s is offered for bool, integers, floats, not for %s",
-                              tidei_fold_name(n->what), tide_dtype_name(body.dtype));
-    tide_status s = to_node(b, body, acc, n->at, &id);
-    if (s == TIDE_OK) *out = strong(b, (tidei_gnode){TIDEI_OP_FOLD, (uint8_t)res, id, n->b, n->what, n->at});
+    bool none = b->ast->folds[n->b].n == 0;
+    if (!tidei_fold_types(n->what, body.dtype, &acc, &res))
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, TIDEI_FOLD_OFFERED, tidei_fold_name(n->what),
+                              tide_dtype_name(body.dtype));
+    if (none && !tidei_fold_keeps(n->what))
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_INVALID, TIDEI_FOLD_NO_AXES, tidei_fold_name(n->what));
+    tide_status s = to_node(b, body, none ? res : acc, n->at, &id);
+    if (s == TIDE_OK && none)
+        *out = (value){false, (uint8_t)res, id}; /* strong, as what a fold gives is */
+    else if (s == TIDE_OK)
+        *out = strong(b, (tidei_gnode){TIDEI_OP_FOLD, (uint8_t)res, id, n->b, n->what, n->at});
     return s;
 }
 
@@ -322,9 +386,11 @@ static tide_status type_result(builder *b, uint32_t i, const uint8_t *dst) {
     value v = b->values[n];
     uint32_t at = b->ast->nodes[n].at;
     tide_dtype t = dst ? dst[i] : v.dtype;
-    if (!tidei_can_store(v.dtype, t))
-        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "result %u is %s, which is not stored as %s without a cast",
-                              i + 1, tide_dtype_name(v.dtype), tide_dtype_name(t));
+    const char *lost = tidei_cast_lost(v.dtype, t);
+    if (lost && !(v.weak && tidei_rank(v.dtype) <= tidei_rank(t))) /* numbers of a kind go by their values */
+        return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE,
+                              "result %u is %s, which is not stored as %s without a cast: %s", i + 1,
+                              tide_dtype_name(v.dtype), tide_dtype_name(t), lost);
     return to_node(b, v, t, at, &b->g.results[i]);
 }
 
@@ -380,6 +446,7 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
     g->nweaks = kept;
     for (uint32_t i = 0; i < g->nnodes; i++)
         if (g->nodes[i].op == TIDEI_OP_SCALAR) g->nodes[i].a = map[g->nodes[i].a];
+    for (uint32_t i = 0; i < g->nlimits; i++) g->limits[i].weak = map[g->limits[i].weak];
 }
 
 static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
@@ -399,31 +466,35 @@ static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
 
 /* The graph alone, in a block of its own size. */
 static tide_status keep_graph(tidei_runtime *rt, const builder *b, tidei_graph *out) {
-    size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode);
-    char *block = tidei_host_alloc(rt, weaks + nodes);
-    if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes);
+    size_t weaks = b->g.nweaks * sizeof(tidei_weak), nodes = b->g.nnodes * sizeof(tidei_gnode),
+           limits = b->g.nlimits * sizeof(tidei_limit);
+    char *block = tidei_host_alloc(rt, weaks + nodes + limits);
+    if (!block) return tidei_fail_host_memory(b->ast->op, weaks + nodes + limits);
     *out = b->g;
     out->weaks = (tidei_weak *)block;
     out->nodes = (tidei_gnode *)(block + weaks);
+    out->limits = (tidei_limit *)(block + weaks + nodes);
     if (weaks) memcpy(out->weaks, b->g.weaks, weaks);
     memcpy(out->nodes, b->g.nodes, nodes);
+    if (limits) memcpy(out->limits, b->g.limits, limits);
     return TIDE_OK;
 }
 
 tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              tidei_graph *out) {
-    builder b = {.ast = ast, .slots = 64};
+                              const int8_t *beyond, tidei_graph *out) {
+    builder b = {.ast = ast, .beyond = beyond, .slots = 64};
     b.node_cap = ast->nnodes * NODES_PER_AST + 2 * TIDE_MAX_RESULTS;
     b.weak_cap = ast->nnodes * WEAKS_PER_AST + 2 * TIDE_MAX_RESULTS;
     while (b.slots < 2 * b.node_cap) b.slots *= 2; /* at most half full */
     size_t bytes = b.weak_cap * sizeof *b.g.weaks + b.node_cap * sizeof *b.g.nodes +
-                   ast->nnodes * sizeof *b.values + b.slots * sizeof *b.table;
+                   ast->nnodes * (sizeof *b.values + sizeof *b.g.limits) + b.slots * sizeof *b.table;
     char *block = tidei_host_alloc(rt, bytes);
     if (!block) return tidei_fail_host_memory(ast->op, bytes);
     b.g.weaks = (tidei_weak *)block;
     b.g.nodes = (tidei_gnode *)(b.g.weaks + b.weak_cap);
     b.values = (value *)(b.g.nodes + b.node_cap);
-    b.table = (uint16_t *)(b.values + ast->nnodes);
+    b.g.limits = (tidei_limit *)(b.values + ast->nnodes); /* at most one an operation */
+    b.table = (uint16_t *)(b.g.limits + ast->nnodes);
     memset(b.table, 0xff, b.slots * sizeof *b.table); /* NONE */
     tide_status s = build(&b, sig, dst);
     if (s == TIDE_OK) s = keep_graph(rt, &b, out);

@@ -116,12 +116,24 @@ static bool eval_c128(int op, const tide_arg *in, tide_arg *out) {
     return true;
 }
 
+/* -1, 0 or 1 as one is less than, equal to or greater than the other, of integers of any sign. */
+static int64_t order_of(const tide_arg *a, const tide_arg *b) {
+    bool high_a = a->kind == TIDE_ARG_UINT && a->value.u > INT64_MAX,
+         high_b = b->kind == TIDE_ARG_UINT && b->value.u > INT64_MAX;
+    if (high_a != high_b) return high_a ? 1 : -1;
+    return high_a ? (a->value.u > b->value.u) - (a->value.u < b->value.u)
+                  : (a->value.i > b->value.i) - (a->value.i < b->value.i);
+}
+
 bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out) {
     if (op == TIDEI_OP_CAST) return *out = tide_arg_bool(to_bool(&in[0])), true;
     if (t == TIDE_C128) return eval_c128(op, in, out);
     if (t == TIDE_F64) {
         double v = eval_f64(op, to_f64(&in[0]), to_f64(&in[1]), to_f64(&in[2]));
         *out = gives_bool(op) ? tide_arg_bool(v != 0) : tide_arg_float(v);
+    } else if (t == TIDE_I64 && (tidei_op_infos[op].rule == TIDEI_RULE_COMPARE ||
+                                 tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ)) {
+        *out = tide_arg_bool(eval_i64(op, order_of(&in[0], &in[1]), 0, 0) != 0);
     } else if (t == TIDE_I64) {
         for (int i = 0; i < tidei_op_infos[op].arity; i++)
             if (in[i].kind == TIDE_ARG_UINT && in[i].value.u > INT64_MAX) return false;

@@ -34,7 +34,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_item(tide_array *a, tide_arg *out);
 TIDE_API double tide_item_f64(tide_array *a);
 
 /* NumPy .npy files, format 1.0 to 3.0 in, 1.0 out; any byte order, C or Fortran order in. bf16 has no .npy form.
-** A regular file is written in its folder under another name and renamed: a failure leaves the one that was there. */
+** A regular file is written in its folder under another name (.tidepool-N.part) and renamed: a
+** failure leaves the one that was there, and what a killed writer left goes with the next write. */
 TIDE_API tide_array *tide_npy_read(tide_runtime *rt, const char *path);
 TIDE_API TIDE_NODISCARD tide_status tide_npy_write(tide_array *a, const char *path);
 
@@ -89,6 +90,8 @@ TIDE_API tide_array *tide_slice(tide_array *a, const char *text);
 TIDE_API tide_array *tide_transpose(tide_array *a, const int *perm); /* perm NULL: axes reversed */
 /* One entry may be -1. A view where strides allow it, else a copy. */
 TIDE_API tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape);
+/* Stretches axes of length 1, and adds axes in front. A shape of 2^63 bytes or more is
+** TIDE_E_SHAPE. */
 TIDE_API tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape);
 TIDE_API tide_array *tide_expand_dims(tide_array *a, int axis);
 TIDE_API tide_array *tide_squeeze(tide_array *a, int axis); /* the axis must have length 1 */
@@ -100,9 +103,10 @@ tide_contiguous(tide_array *a); /* `a` itself as a new view where it is row-majo
 /* Casts. Float to integer truncates towards zero, saturates, NaN gives 0; anything to bool is "!= 0"; complex to real is
 ** TIDE_E_DTYPE; f64 to f16, bf16, f32 rounds to nearest even. */
 TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
-/* Writes src into dst (a view, usually), broadcasting src, and casting it within its kind or to a wider one: other casts are
-** TIDE_E_DTYPE (tide_cast first), and a stretched dst (tide_broadcast_to) is TIDE_E_INVALID. Overlapping ones behave as if
-** src were copied first. */
+/* Writes src into dst (a view, usually), broadcasting src, and casting it within its kind or to a
+** wider one (bool < unsigned < signed integers < floats < complex): other casts are TIDE_E_DTYPE
+** (tide_cast first), and a stretched dst (tide_broadcast_to) is TIDE_E_INVALID. Overlapping ones
+** behave as if src were copied first. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value); /* value as in tide_full */
 /* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on another stream that comes after this

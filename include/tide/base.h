@@ -1,14 +1,39 @@
-/* base.h: what every other header of Tidepool needs: status codes, the error record, element types, tagged arguments.
+/* base.h: what every other header of Tidepool needs: status codes, the error record, element types,
+** tagged arguments.
 **
 ** Conventions of the whole library:
-** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in `_ns`.
-** - A function that makes an array returns it, or NULL with the reason in the calling thread's error record. NULL in
-**   gives NULL out and leaves the earlier error standing, so a formula needs one check at its end.
-** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on failure.
-** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an iterator is a reference:
-**   one that is used after the object's end, on any thread, is an error (TIDE_E_CLOSED once the runtime is closed, else
-**   TIDE_E_INVALID), and reaches no freed memory. It is no address: do not look behind it.
-** - Nothing aborts, exits, prints or longjmps. Any function may be called from any thread unless it says otherwise. */
+** - Bytes are `size_t`; shapes, strides and indices are `int64_t` counted in elements; times end in
+**   `_ns`.
+** - A function that makes an array returns it, or NULL with the reason in the calling thread's
+**   error record.
+** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL because
+**   an earlier call failed. So where an error stands, it stays: a function that returns a status
+**   returns that one's, and the first such call adds a line to the message, "then: tide_mul: argument
+**   2 is NULL". A formula needs one check at its end, which tells what went wrong first. Where no error
+**   stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map and its like the
+**   expression's own arguments are counted). Success clears no error: who has dealt with one and goes
+**   on calls tide_clear_error, or else what is NULL for another reason is told with that old error,
+**   and the line. To tide_free and tide_release NULL is legal.
+** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
+**   failure.
+** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an
+**   iterator is a reference: one that is used after the object's end, on any thread, is an error
+**   (TIDE_E_CLOSED once the runtime is closed, else TIDE_E_INVALID), and reaches no freed memory.
+**   It is no address: do not look behind it.
+** - A struct with a `struct_size` may grow. The caller sets that to its sizeof; an older caller's,
+**   which ends behind a field that was the last one then, is taken for what it has, and one that
+**   ends inside a field is TIDE_E_INVALID.
+** - Nothing aborts, exits, prints or longjmps. Only the log prints, to stderr, where the program or
+**   the environment chose a level and the program no place for it; and one line for each value in
+**   the environment that tide_open does not understand, unless the level is silent
+**   (tide_config.log_level, TIDE_LOG).
+** - Any function may be called from any thread unless it says otherwise.
+** - No function is a cancellation point: a thread that was cancelled (pthread_cancel) comes back from
+**   each, its cancel state as it was. Callbacks run with cancellation disabled, and leave it so. A
+**   thread whose cancellation is asynchronous calls none of the functions.
+** - No text that is written, and no number that is read, depends on the locale. No signal mask of the
+**   program's threads is changed, and no handler but what docs/boehm.md says; the library's own
+**   threads take no signal of the program's. */
 #ifndef TIDE_BASE_H
 #define TIDE_BASE_H
 

@@ -5,7 +5,7 @@
 ** new row-major arrays out, on the caller's current stream; inputs are left as they are but where a function says that it
 ** updates one. Types: f32, f64, c64, c128 are computed in; bool and integers as f64 where they meet no float; f16 and bf16 are TIDE_E_DTYPE (tide_cast
 ** them). Operands of two types promote as everywhere. Dimensions of length 0 are legal: results have the shape that follows, a
-** determinant of nothing is 1. NULL in gives NULL out, or in functions with several results the earlier error's status. Results
+** determinant of nothing is 1. NULL in: tide/base.h. Results
 ** through pointers are written together, at success; each may be NULL where it is not wanted, but not all (TIDE_E_INVALID). All may
 ** collect; workspaces come from the device's pool, and library handles give way when memory is short.
 ** What fails in one matrix of a batch fails the call, and the message names the first such matrix by its index in the batch:
@@ -38,7 +38,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_ger(tide_arg alpha, tide_array *x, tide
                                              tide_array *a); /* a += alpha x y^T: (..., m), (..., n), (..., m, n) */
 TIDE_API TIDE_NODISCARD tide_status tide_axpy(tide_arg alpha, tide_array *x,
                                               tide_array *y); /* y += alpha x: any shapes, x broadcasts to y's */
-/* sum(conj(x) * y) over the last axis, the axes before it broadcast: the array API's vecdot. */
+/* sum(conj(x) * y) over the last axis, the axes before it broadcast: the array API's vecdot. Of
+** integers in their common type, where it wraps, as tide_matmul; of bool alone TIDE_E_DTYPE. */
 TIDE_API tide_array *tide_dot(tide_array *x, tide_array *y);
 /* sqrt(sum(|x|^2)) over the last axis, without overflow or underflow on the way; real. */
 TIDE_API tide_array *tide_nrm2(tide_array *x);

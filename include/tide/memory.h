@@ -57,8 +57,10 @@ typedef struct tide_host_view {
     tide_dtype dtype;
     uint64_t reserved[3]; /* the library's */
 } tide_host_view;
-/* `mode`: TIDE_READ, TIDE_WRITE or both. An array in device memory is TIDE_E_UNSUPPORTED, also on a host device: copy it
-** (tide_to_host), or make it where the host can reach it. Never collects but as a sync point does. */
+/* `mode`: TIDE_READ, TIDE_WRITE or both; a stretched view (tide_broadcast_to) is not to be written
+** (TIDE_E_INVALID). An array in device memory is TIDE_E_UNSUPPORTED, also on a host device: copy it
+** (tide_to_host), or make it where the host can reach it. Never collects but as a sync point
+** does. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view);
 /* Ends the view, whose fields become zero; an ended one is TIDE_E_INVALID, one whose runtime was closed TIDE_E_CLOSED. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_end(tide_host_view *view);

@@ -84,11 +84,13 @@ TIDE_API tide_array *tide_atanh(tide_array *a);
 TIDE_API tide_array *tide_where(tide_array *cond, tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_clip(tide_array *a, tide_array *lo, tide_array *hi);
 
-/* Reductions over the axes in `axes` (n of them, each may count from the end, no axis twice; axes NULL: all of them).
-** keepdims != 0 leaves reduced axes with length 1. Same results in every run on one device. Sums of integers and bool
-** are i64 or u64; f16 and bf16 accumulate in f32. Over no elements: sum 0, prod 1, mean NaN, any false, all true; min,
-** max, argmin, argmax are TIDE_E_EMPTY. NaN wins in min and max; the arg forms give the first of equals (i64), counting
-** row-major within the reduced axes. */
+/* Reductions over the axes in `axes` (n of them, each may count from the end, no axis twice; NULL:
+** all axes, whatever n is). Over no axes (n 0, axes not NULL) every element is reduced by itself:
+** it stays, in the result's type; argmin and argmax are TIDE_E_INVALID then. keepdims != 0 leaves
+** reduced axes with length 1. Same results in every run on one device. Sums of integers and bool
+** are i64 or u64; f16 and bf16 accumulate in f32. Over no elements: sum 0, prod 1, mean NaN, any
+** false, all true; min, max, argmin, argmax are TIDE_E_EMPTY. NaN wins in min and max; the arg
+** forms give the first of equals (i64), counting row-major within the reduced axes. */
 TIDE_API tide_array *tide_sum(tide_array *a, const int *axes, int n, int keepdims);
 TIDE_API tide_array *tide_prod(tide_array *a, const int *axes, int n, int keepdims);
 TIDE_API tide_array *tide_min(tide_array *a, const int *axes, int n, int keepdims);

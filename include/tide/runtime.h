@@ -13,7 +13,8 @@ enum {
     TIDE_ON = 1,
     TIDE_OFF = 2
 }; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
-enum { TIDE_LOG_SILENT = 0, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
+/* Levels of the log; 0, TIDE_DEFAULT, is none of them. Nothing is logged at TIDE_LOG_SILENT. */
+enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
 
 /* Called with one line without its newline. May come from any thread; no lock of the runtime is held. It may call
 ** tide_stats and tide_memory_status, nothing else of the library. */
@@ -27,9 +28,12 @@ typedef struct tide_host_memory {
     void *user;
 } tide_host_memory;
 
-/* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what matters. A field left zero
-** or NULL takes the environment variable named beside it, then the default. docs/environment.md lists them all. A bad
-** value in the environment is a warning with the default kept; a bad value here fails tide_open. */
+/* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what
+** matters. A field left zero or NULL takes the environment variable named beside it, then the
+** default. docs/environment.md lists them all. A bad value here fails tide_open, and so does a
+** limit in the environment that is not understood (TIDE_E_INVALID): it would not be in force.
+** Another bad value in the environment is a warning with the default kept, which is logged, to
+** stderr or `log`, even if nobody chose a level. `tide info --env` shows them all. */
 typedef struct tide_config {
     size_t struct_size;
     const char
@@ -44,10 +48,13 @@ typedef struct tide_config {
         *release_threshold; /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB",
                                    ** "50%", "unlimited", "adaptive" (default; "0" for the pool driver) */
     int deterministic;      /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
-    const char
-        *host_memory; /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit) */
+    /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
+    ** quarter of the addresses that RLIMIT_AS leaves, where that is less */
+    const char *host_memory;
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
-    int log_level; /* TIDE_LOG (error, warning, info, debug). Default: silent; warning where allocations are tracked */
+    /* TIDE_LOG: TIDE_LOG_SILENT, TIDE_LOG_ERROR, ... Default: silent but for what is wrong in the
+    ** environment; warning where allocations are tracked */
+    int log_level;
     tide_log_fn log; /* default: stderr */
     void *log_user;
     int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and tracks
@@ -73,11 +80,16 @@ typedef struct tide_config {
     const char *
         handle_cache; /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md). Default: 512MiB */
     int spill; /* TIDE_SPILL: before memory runs out, arrays not in use go to pinned memory (docs/memory.md). Default: off */
+    /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to other threads: "50ms"
+    ** (default), "200us", "2s", "0" */
+    const char *collect_wait;
 } tide_config;
 
 /* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
 ** TIDE_E_FORKED in a fork's child whose parent had opened a runtime before, though it be closed by then: neither CUDA nor
-** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first. */
+** bdwgc lives on there, and locks may be held by threads that do not. Such a child calls exec first.
+** TIDE_E_UNSUPPORTED with the collector "boehm" where this thread blocks the signal by which it
+** stops threads (docs/boehm.md). The environment is read: no other thread changes it meanwhile. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
 /* Closes it: waits for its device work, returns all its memory. From then on every use of the runtime, and of its arrays, streams,
@@ -183,7 +195,9 @@ typedef struct tide_use {
     int32_t reserved;
 } tide_use;
 typedef struct tide_use_scope tide_use_scope;
-/* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current one. At most 64 uses. */
+/* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current
+** one. At most 64 uses. A stretched view (tide_broadcast_to) is not to be written:
+** TIDE_E_INVALID. */
 TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n,
                                                    void **ptrs, tide_use_scope **out);
 TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
@@ -191,7 +205,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
 TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg), void *arg);
 
 /* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from elsewhere must be retained
-** by somebody (tide_retain), because a collector does not see its stack. */
+** by somebody (tide_retain), because a collector does not see its stack. With the collector "boehm" a
+** thread that blocks the signal by which it stops threads is TIDE_E_UNSUPPORTED, here and wherever
+** it would be attached (docs/boehm.md). */
 TIDE_API TIDE_NODISCARD tide_status tide_thread_attach(tide_runtime *rt);
 TIDE_API void tide_thread_detach(tide_runtime *rt); /* also done when the thread ends */
 

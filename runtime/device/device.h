@@ -54,8 +54,9 @@ typedef struct tidei_device_info {
     size_t page_bytes;   /* smallest page; others are multiples of it */
     size_t align;        /* alignment of blocks: a power of two >= 16 */
     size_t total_bytes;  /* of the device; on host: its ceiling */
-    size_t va_bytes;     /* how much address space a pool should reserve */
-    size_t staged_bytes; /* COPIES_WAIT: copies from the host up to this size do not */
+    size_t va_bytes;     /* how much address space a pool should reserve, and total_bytes at least */
+    size_t staged_bytes; /* copies from the host up to this size are done with its memory at once, and wait for
+                         ** nothing */
     double fresh_ns;     /* what it takes to make a byte of new memory usable, first touch included */
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
@@ -112,12 +113,15 @@ struct tidei_device_ops {
     const char *name;
 
     /* ---- memory ---- */
-    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. */
+    /* Reserves addresses, backed by nothing; 0 <  bytes, a multiple of page_bytes. Where there are
+    ** not so many, which fewer may mend, TIDE_E_HOST_NOMEM or TIDE_E_NOMEM. */
     tide_status (*reserve)(tidei_device *d, size_t bytes, tidei_addr *out);
     void (*unreserve)(tidei_device *d, tidei_addr addr, size_t bytes);
     /* A page of device memory, mapped nowhere yet. bytes: a multiple of page_bytes. */
     tide_status (*page_new)(tidei_device *d, size_t bytes, tidei_dpage **out);
-    void (*page_release)(tidei_device *d, tidei_dpage *p); /* must not be mapped */
+    /* It is not mapped, unless unmapping it failed: then its memory goes all the same, and its
+    ** addresses, which nobody uses any more, with their reservation. */
+    void (*page_release)(tidei_device *d, tidei_dpage *p);
     /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one step where it can. On
     ** failure nothing stays mapped. Contents survive unmapping and mapping elsewhere. */
     tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
@@ -266,6 +270,9 @@ uint64_t
 tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
 void tidei_host_lose(tidei_device *d, const char *why); /* as after an illegal address: its `lose` */
 size_t tidei_host_default_memory(void);
+/* How many more addresses the process may have (RLIMIT_AS, which `ulimit -v` sets); SIZE_MAX: no
+** limit. */
+size_t tidei_host_address_room(void);
 
 /* ---- fault device: wraps any device and fails the n-th call (runtime/device/fault.c) ---- */
 /* Wraps `inner`, which it owns from then on. */

@@ -7,7 +7,6 @@
 ** before anything is given back on it, the wrapped device's streams are waited for: queued work may use it.
 ** What must stay true: calls are counted whether they fail or not; `lost` follows the wrapped device's. */
 #include "runtime/device/device.h"
-#include <stdio.h>
 
 struct plan {
     uint64_t calls;

@@ -8,8 +8,8 @@
 ** A lost device: workers finish the command they are in and end; what is queued is dropped, waits end. Memory is given
 ** back only after the workers ended, as a running command may still touch it. */
 #include "runtime/device/host.h"
+#include "runtime/text.h"
 #include <sched.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
@@ -18,6 +18,11 @@
 #define VA_FACTOR 4
 #define VA_MAX    (256 * TIDEI_GIB)
 #define VA_LIMIT  (64 * 1024 * TIDEI_GIB) /* half of what x86-64 user space has */
+/* Of the addresses that a limit leaves (`ulimit -v`) a pool takes at most one of two, unless it
+** wants more for as much memory as there is, which by default is so much that it need not: the rest
+** is for threads, and whoever else is there. */
+#define ROOM_POOL_PART   2
+#define ROOM_MEMORY_PART 4
 
 static tidei_host *host_of(tidei_device *d) { return (tidei_host *)d; }
 static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
@@ -409,6 +414,7 @@ static void host_close(tidei_device *d) {
         tidei_host_free(h->rt, s);
     }
     host_speak(d);
+    if (!child) tidei_host_memory_close(h);
     leave_group(h);
     pthread_mutex_destroy(&h->findings_lock);
     pthread_mutex_destroy(&h->streams_lock);
@@ -457,9 +463,15 @@ static const struct tidei_device_ops host_ops = {
 
 static bool is_host(const tidei_device *d) { return d->ops->close == host_close; }
 
-static size_t address_space(size_t ceiling, size_t page) {
+static size_t address_space(size_t ceiling, size_t room, size_t page) {
     size_t bytes = ceiling > VA_MAX ? ceiling : ceiling > VA_MAX / VA_FACTOR ? VA_MAX : VA_FACTOR * ceiling;
+    if (bytes > room / ROOM_POOL_PART) bytes = tidei_max_size(ceiling, room / ROOM_POOL_PART);
     return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
+}
+
+/* The memory of a host device for which nobody asked for more or less. */
+static size_t default_ceiling(size_t room, size_t page) {
+    return tidei_max_size(tidei_min_size(tidei_host_default_memory(), room / ROOM_MEMORY_PART), page);
 }
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
@@ -468,11 +480,13 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->count = p->count;
     info->page_bytes = page;
     info->fresh_ns = FRESH_NS;
+    info->staged_bytes = TIDEI_STAGED_MAX;
     info->align = TIDEI_HOST_ALIGN;
-    info->total_bytes = p->host_memory ? p->host_memory : tidei_host_default_memory();
-    info->va_bytes = address_space(info->total_bytes, page);
-    snprintf(info->name, sizeof info->name, "host:%d", p->ordinal);
-    snprintf(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
+    size_t room = tidei_host_address_room();
+    info->total_bytes = p->host_memory ? p->host_memory : default_ceiling(room, page);
+    info->va_bytes = address_space(info->total_bytes, room, page);
+    tidei_format(info->name, sizeof info->name, "host:%d", p->ordinal);
+    tidei_format(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
@@ -512,7 +526,7 @@ void tidei_host_lose(tidei_device *d, const char *why) {
     tidei_host *h = host_of(d);
     pthread_mutex_lock(&h->streams_lock);
     if (!tidei_host_is_lost(h)) {
-        snprintf(h->why, sizeof h->why, "%s", why);
+        tidei_format(h->why, sizeof h->why, "%s", why);
         atomic_store(&d->lost, true);
         for (tidei_dstream *s = h->streams; s; s = s->next) {
             tidei_bell_signal(&s->work, TIDEI_BELL_LOST);

@@ -188,6 +188,14 @@ typedef struct tidei_host_group {
     tidei_checker *checker;            /* NULL: off */
 } tidei_host_group;
 
+/* Addresses that the system would not take back. */
+typedef struct tidei_kept {
+    struct tidei_kept *next;
+    tidei_addr at;
+    size_t bytes;
+    bool in_use; /* a page's bytes are in there, which are gone once the device closes */
+} tidei_kept;
+
 struct tidei_host {
     tidei_device base;
     tidei_runtime *rt;
@@ -198,6 +206,7 @@ struct tidei_host {
     _Atomic size_t used; /* bytes of pages and raw device memory */
     pthread_mutex_t memory_lock;
     tidei_dpage *parked;       /* unmapped pages that have bytes */
+    tidei_kept *kept;          /* tried again when others go back, and as the device closes */
     _Atomic bool move_by_copy; /* the kernel lacks MREMAP_DONTUNMAP; tests set it */
     pthread_mutex_t mempools_lock;
     tidei_dmempool *mempools; /* and all that is in them */
@@ -231,6 +240,7 @@ tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
 tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
 void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
 tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
+void tidei_host_memory_close(tidei_host *h); /* all pages are released, all reservations gone; logs */
 
 /* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it ---- */
 

@@ -13,7 +13,7 @@
 ** the map's stretches are disjoint, in order, and each has a use.
 ** The map is a treap: a search tree by address that is a heap by random priorities, cut and joined at a range's ends. */
 #include "runtime/device/host.h"
-#include <stdio.h>
+#include "runtime/text.h"
 
 #define KEPT_NAME 63 /* bytes of an operation's name that are kept */
 
@@ -751,7 +751,7 @@ static const char *verb(unsigned mode) { return mode & TIDEI_WRITE ? "writes" : 
 
 static const char *actor(char buf[32], unsigned stream) {
     if (stream == TIDEI_BY_HOST) return "the host";
-    snprintf(buf, 32, "stream %u", stream);
+    tidei_format(buf, 32, "stream %u", stream);
     return buf;
 }
 

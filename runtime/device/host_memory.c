@@ -1,18 +1,27 @@
 /* host_memory.c: the host device's memory: reservations, pages, raw blocks, the ceiling.
 **
-** Model. A reservation is inaccessible address space. A page is a number of bytes counted against the ceiling; until its
-** first mapping it has no bytes anywhere (they read as zero), and mapping it makes its part of the reservation accessible.
-** Unmapping takes the access away and leaves the bytes where they are: the page is *parked*. A parked page moves only when
-** it is mapped elsewhere, or when its place is wanted for another or unreserved (then it goes into *exile*, a mapping of
-** its own). So a page that comes and goes in one place costs one system call a step, and neighbours stay one mapping of
-** the kernel's, which limits their number (65530 by default) and can then use huge pages.
-** What must stay true: addresses of a reservation that no page is mapped at fault on access, at every moment and on every
-** failure path; a parked page's bytes are where `at` says; `used` counts every page and every raw block that is not pinned. */
+** Model. A reservation is inaccessible address space. A page is a number of bytes counted against
+** the ceiling; until its first mapping it has no bytes anywhere (they read as zero), and mapping it
+** makes its part of the reservation accessible. Unmapping takes the access away and leaves the
+** bytes where they are: the page is *parked*. A parked page moves only when it is mapped elsewhere,
+** or when its place is wanted for another or unreserved (then it goes into *exile*, a mapping of
+** its own). So a page that comes and goes in one place costs one system call a step, and neighbours
+** stay one mapping of the kernel's, which limits their number (65530 by default) and can then use
+** huge pages. The kernel's number of mappings is limited, and at the limit it refuses to cut one in
+** two: to change the access of a part of it, or to take a part of it back. A page that cannot be
+** unmapped stays mapped, and its owner's. Addresses that cannot be given back are emptied and
+** *kept*, and tried again.
+** What must stay true: addresses of a reservation that no page is mapped at fault on access, at
+** every moment and on every failure path, but for those of a page that was released though it could
+** not be unmapped, which are empty; a parked page's bytes are where `at` says; `used` counts every
+** page and every raw block that is not pinned. */
 #include "runtime/device/host.h"
+#include "runtime/files.h"
+#include "runtime/text.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define HUGE_BYTES (2 * TIDEI_MIB) /* the kernel's huge page; reservations start at a multiple */
@@ -23,7 +32,7 @@ static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 /* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is wrong. */
 static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes, tide_status nomem) {
     return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
-                      h->base.info.name, bytes, strerror(errno));
+                      h->base.info.name, bytes, tidei_errno_text(errno));
 }
 
 /* ---- the ceiling ---- */
@@ -60,6 +69,71 @@ static void *map_nothing(void *where, size_t bytes) {
     return p;
 }
 
+/* Notes addresses that stay. Without memory for the note they are lost, and nothing else is. Under
+** memory_lock. */
+static void keep(tidei_host *h, tidei_addr addr, size_t bytes, bool in_use) {
+    tidei_kept *k = tidei_host_alloc(h->rt, sizeof *k);
+    if (!k) return;
+    *k = (tidei_kept){.next = h->kept, .at = addr, .bytes = bytes, .in_use = in_use};
+    h->kept = k;
+}
+
+/* Addresses go back to the system, or stay, empty. Under memory_lock. */
+static void give_back(tidei_host *h, tidei_addr addr, size_t bytes) {
+    if (!bytes || munmap(at(addr), bytes) == 0) return;
+    madvise(at(addr), bytes, MADV_DONTNEED);
+    keep(h, addr, bytes, false);
+}
+
+/* Tries again what was kept; `all`: nothing is in use any more. Returns the bytes that stay. Under
+** memory_lock. */
+static size_t give_kept_back(tidei_host *h, bool all) {
+    size_t bytes = 0;
+    for (tidei_kept **place = &h->kept, *k; (k = *place);) {
+        if ((k->in_use && !all) || munmap(at(k->at), k->bytes) != 0) {
+            bytes += k->bytes;
+            place = &k->next;
+            continue;
+        }
+        *place = k->next;
+        tidei_host_free(h->rt, k);
+    }
+    return bytes;
+}
+
+void tidei_host_memory_close(tidei_host *h) {
+    size_t bytes = give_kept_back(h, true);
+    if (bytes)
+        tidei_log(h->rt, TIDE_LOG_WARNING,
+                  "%s: %zu bytes of addresses stay, empty: the system would not take them back: %s",
+                  h->base.info.name, bytes, tidei_errno_text(errno));
+    for (tidei_kept *k = h->kept, *next; k; k = next) {
+        next = k->next;
+        tidei_host_free(h->rt, k);
+    }
+}
+
+size_t tidei_host_address_room(void) {
+    struct rlimit r;
+    char text[128];
+    const char *at = text;
+    uint64_t pages = 0;
+    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX) return SIZE_MAX;
+    tidei_file_text("/proc/self/statm", text, sizeof text);
+    tidei_read_digits(&at, &pages); /* without it: as if nothing were in use */
+    size_t used = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+    return r.rlim_cur > used ? (size_t)r.rlim_cur - used : 0;
+}
+
+/* Addresses are the process's own: their lack is not the device's. */
+static tide_status no_addresses(tidei_host *h, size_t bytes, int error) {
+    size_t room = tidei_host_address_room();
+    char left[64] = "";
+    if (room != SIZE_MAX) tidei_format(left, sizeof left, " (ulimit -v leaves %zu)", room);
+    return tidei_fail(TIDE_E_HOST_NOMEM, "reserve", "%s: the system refused %zu bytes of address space: %s%s",
+                      h->base.info.name, bytes, tidei_errno_text(error), left);
+}
+
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "reserve");
@@ -67,13 +141,13 @@ tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
         return tidei_fail(TIDE_E_INVALID, "reserve", "%s: %zu bytes are no multiple of the page size %zu",
                           d->info.name, bytes, d->info.page_bytes);
     char *p = map_nothing(NULL, bytes + HUGE_BYTES);
-    if (!p)
-        return tidei_fail(TIDE_E_DEVICE, "reserve", "%s: the system refused %zu bytes of address space: %s",
-                          d->info.name, bytes, strerror(errno));
-    size_t head = tidei_round_up((uintptr_t)p, HUGE_BYTES) - (uintptr_t)p;
-    if (head) munmap(p, head);
-    munmap(p + head + bytes, HUGE_BYTES - head);
-    *out = (uintptr_t)p + head;
+    if (!p) return no_addresses(h, bytes, errno);
+    tidei_addr addr = tidei_round_up((uintptr_t)p, HUGE_BYTES), end = (uintptr_t)p + bytes + HUGE_BYTES;
+    pthread_mutex_lock(&h->memory_lock);
+    give_back(h, (uintptr_t)p, addr - (uintptr_t)p);
+    give_back(h, addr + bytes, end - (addr + bytes));
+    pthread_mutex_unlock(&h->memory_lock);
+    *out = addr;
     return TIDE_OK;
 }
 
@@ -95,9 +169,9 @@ static void unpark(tidei_dpage *p) {
 }
 
 /* The page's bytes leave their place for good: a reservation's addresses become inaccessible and empty, an exile's go. */
-static void vacate(tidei_addr from, size_t bytes, bool exiled) {
+static void vacate(tidei_host *h, tidei_addr from, size_t bytes, bool exiled) {
     if (exiled)
-        munmap(at(from), bytes);
+        give_back(h, from, bytes);
     else if (!map_nothing(at(from), bytes))
         madvise(at(from), bytes, MADV_DONTNEED); /* no mapping to spare: empty it at least */
 }
@@ -121,7 +195,7 @@ static bool move(tidei_host *h, tidei_dpage *p, tidei_addr to, bool into_exile) 
 #endif
     /* Kernels before 5.7 cannot, and none before 6.17 moves a page that lies in two of its mappings. */
     if (moved == MAP_FAILED && !copy_over(at(to), at(p->at), p->bytes)) return false;
-    vacate(p->at, p->bytes, p->exiled);
+    vacate(h, p->at, p->bytes, p->exiled);
     p->at = to;
     p->exiled = into_exile;
     return true;
@@ -134,7 +208,7 @@ static bool clear_place(tidei_host *h, tidei_addr addr, size_t bytes) {
         void *exile = map_nothing(NULL, p->bytes);
         if (!exile) return false;
         if (!move(h, p, (uintptr_t)exile, true)) {
-            munmap(exile, p->bytes);
+            give_back(h, (uintptr_t)exile, p->bytes);
             return false;
         }
     }
@@ -150,9 +224,13 @@ void tidei_host_unreserve(tidei_device *d, tidei_addr addr, size_t bytes) {
     tidei_host_settle(h);
     tidei_host_forget(h, addr, bytes);
     pthread_mutex_lock(&h->memory_lock);
-    bool clear = clear_place(h, addr, bytes);
+    if (clear_place(h, addr, bytes)) {
+        give_back(h, addr, bytes);
+        give_kept_back(h, false);
+    } else {
+        keep(h, addr, bytes, true); /* a page's bytes are in there */
+    }
     pthread_mutex_unlock(&h->memory_lock);
-    if (clear) munmap(at(addr), bytes); /* else a page's bytes are in there: rather lose addresses than them */
 }
 
 /* ---- pages ---- */
@@ -179,10 +257,13 @@ void tidei_host_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host *h = host_of(d);
     if (!p) return;
     if (!tidei_host_forked(h)) { /* in a child the list may be in any state, and the bytes are the parent's */
-        tidei_check(!p->mapped);
+        if (p->mapped) {         /* it could not be unmapped */
+            tidei_host_settle(h);
+            tidei_host_forget(h, p->at, p->bytes);
+        }
         pthread_mutex_lock(&h->memory_lock);
         unpark(p);
-        if (p->at) vacate(p->at, p->bytes, p->exiled);
+        if (p->at) vacate(h, p->at, p->bytes, p->exiled);
         pthread_mutex_unlock(&h->memory_lock);
         uncount(h, p->bytes);
     }
@@ -303,12 +384,10 @@ void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, 
 
 /* The number in a file of a control group; SIZE_MAX if there is no file, or "max" in it. */
 static size_t read_limit(const char *path) {
-    unsigned long long v;
-    FILE *f = fopen(path, "re");
-    if (!f) return SIZE_MAX;
-    size_t limit = fscanf(f, "%llu", &v) == 1 && v < SIZE_MAX ? (size_t)v : SIZE_MAX;
-    fclose(f);
-    return limit;
+    char text[64];
+    const char *at = text;
+    uint64_t v;
+    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v : SIZE_MAX;
 }
 
 /* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a container sees the
@@ -316,9 +395,9 @@ static size_t read_limit(const char *path) {
 static size_t limit_upward(const char *mount, const char *sub, const char *group, const char *file) {
     char dir[1024], path[3072];
     size_t limit = SIZE_MAX;
-    snprintf(dir, sizeof dir, "%s", group);
+    tidei_format(dir, sizeof dir, "%s", group);
     for (;;) {
-        snprintf(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
+        tidei_format(path, sizeof path, "%s%s%s/%s", mount, sub, dir, file);
         limit = tidei_min_size(limit, read_limit(path));
         char *slash = strrchr(dir, '/');
         if (!slash) return limit;
@@ -327,12 +406,11 @@ static size_t limit_upward(const char *mount, const char *sub, const char *group
 }
 
 size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
-    char line[1280];
+    char text[16384], *after = NULL; /* a dozen lines at most */
     size_t limit = SIZE_MAX;
-    FILE *f = fopen(self, "re");
-    if (!f) return SIZE_MAX;
-    while (fgets(line, sizeof line, f)) { /* "hierarchy:controllers:/group" */
-        line[strcspn(line, "\n")] = 0;
+    if (tidei_file_text(self, text, sizeof text) < 0) return SIZE_MAX;
+    for (char *line = strtok_r(text, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
+        /* "hierarchy:controllers:/group" */
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
         *controllers++ = 0;
@@ -343,7 +421,6 @@ size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
             if (!strcmp(c, "memory"))
                 limit = tidei_min_size(limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
     }
-    fclose(f);
     return limit;
 }
 

@@ -7,11 +7,13 @@
 ** What must stay true: a command is whole before the bell counts it; the worker touches no chunk after counting it left;
 ** every wait ends when the device is lost. */
 #include "runtime/device/host.h"
+#include "runtime/callback.h"
+#include "runtime/own_thread.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 #include <errno.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdalign.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -362,6 +364,7 @@ static const command *next_command(tidei_dstream *s) {
 
 static void *work(void *arg) {
     tidei_dstream *s = arg;
+    tidei_serves = s->host->rt;
     for (uint64_t done = 0;;) {
         uint64_t w = tidei_bell_wait(&s->work, done + 1, TIDEI_BELL_LOST | TIDEI_BELL_STOP);
         uint64_t count = tidei_bell_count(w);
@@ -375,16 +378,11 @@ static void *work(void *arg) {
 
 /* ---- a queue's life ---- */
 
-/* With every signal blocked: the program's handlers run on the program's threads. */
 static int start_worker(tidei_dstream *s) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&s->worker, NULL, work, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = tidei_own_thread_start(&s->worker, work, s);
     if (rc == 0) {
         char name[16]; /* the kernel's limit */
-        snprintf(name, sizeof name, "tide stream %u", s->id % 1000);
+        tidei_format(name, sizeof name, "tide stream %u", s->id % 1000);
         pthread_setname_np(s->worker, name);
     }
     return rc;
@@ -414,7 +412,7 @@ tide_status tidei_hqueue_open(tidei_dstream *s) {
     if (rc != 0) {
         free_chunks(s);
         return tidei_fail(TIDE_E_DEVICE, "stream_new", "%s: a thread for stream %u could not be started: %s",
-                          s->host->base.info.name, s->id, strerror(rc));
+                          s->host->base.info.name, s->id, tidei_errno_text(rc));
     }
     pthread_mutex_lock(&s->lock);
     s->tail = c;
@@ -428,7 +426,7 @@ void tidei_hqueue_close(tidei_dstream *s, bool forked) {
         return;
     }
     tidei_bell_signal(&s->work, TIDEI_BELL_STOP);
-    pthread_join(s->worker, NULL);
+    tidei_join(s->worker);
     pthread_mutex_lock(&s->lock);
     free_chunks(s);
     pthread_mutex_unlock(&s->lock);

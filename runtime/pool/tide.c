@@ -329,6 +329,39 @@ static void pool_changed(tidei_pool *pool) {
 
 /* ---- opening and closing ---- */
 
+static size_t in_pages(const tidei_tide *p, size_t bytes) {
+    return tidei_max_size(bytes / p->page_bytes * p->page_bytes, p->page_bytes);
+}
+
+static bool too_many(tide_status st) { return st == TIDE_E_HOST_NOMEM || st == TIDE_E_NOMEM; }
+
+static tide_status no_addresses(const tidei_tide *p, tide_status st, size_t wanted) {
+    const tidei_device_info *info = &p->base.dev->d->info;
+    bool host = info->flags & TIDEI_DEV_RUNS_HOST;
+    return tidei_fail(st, "pool tide",
+                      "%s; the pool wanted %zu bytes at first, and %zu at least, for as much as %s has%s",
+                      tidei_error_record.message, wanted, p->span, info->name,
+                      host ? ": a smaller TIDE_HOST_MEMORY, or a higher ulimit -v, would do" : "");
+}
+
+/* Addresses for as much as the device recommends, or by halves for less: without some to spare,
+** pages are mapped elsewhere less often. There is one for each byte of the device's memory, or the
+** pool could not hand all of it out. */
+static tide_status reserve(tidei_tide *p) {
+    tidei_device *d = p->base.dev->d;
+    size_t wanted = in_pages(p, d->info.va_bytes), least = tidei_min_size(in_pages(p, d->info.total_bytes), wanted);
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    p->span = wanted;
+    tide_status st = d->ops->reserve(d, p->span, &p->addr);
+    while (too_many(st) && p->span > least) {
+        p->span = tidei_max_size(in_pages(p, p->span / 2), least);
+        st = d->ops->reserve(d, p->span, &p->addr);
+    }
+    if (st == TIDE_OK) tidei_error_restore(&e); /* what was refused before is no matter */
+    return too_many(st) ? no_addresses(p, st, wanted) : st;
+}
+
 static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     const tidei_device_info *info = &dev->d->info;
     if (kind != TIDEI_MEM_DEVICE || !(info->flags & TIDEI_DEV_PAGES))
@@ -340,8 +373,6 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     atomic_init(&p->base.attrs.reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     p->page_bytes = info->page_bytes;
     p->granule = tidei_max_size(GRANULE, info->align);
-    p->span = tidei_max_size(info->va_bytes, info->page_bytes) / p->page_bytes * p->page_bytes;
-    p->most = tidei_min_size(p->span, info->total_bytes);
     p->poison = TIDEI_TIDE_POISONS && info->flags & TIDEI_DEV_RUNS_HOST;
     tidei_check(p->page_bytes % p->granule == 0);
     tidei_tide_shelf_open(p, &p->ready);
@@ -350,7 +381,8 @@ static tide_status pool_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **o
     tidei_lock_take(&p->lock);
     tide_status st = tidei_tide_restock(p);
     tidei_lock_give(&p->lock);
-    if (st == TIDE_OK) st = dev->d->ops->reserve(dev->d, p->span, &p->addr);
+    if (st == TIDE_OK) st = reserve(p);
+    p->most = tidei_min_size(p->span, info->total_bytes);
     if (st != TIDE_OK) {
         p->addr = 0;
         tidei_pool_tide.close(&p->base);

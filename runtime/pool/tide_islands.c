@@ -12,6 +12,7 @@
 ** where it was or at its new place. Only where the device maps its pages neither there nor back that device is lost. */
 #include <time.h>
 #include "runtime/pool/tide_compact.h"
+#include "runtime/uncancelled.h"
 
 /* A choice is made again where blocks get pinned or freed meanwhile, or their uses take long. */
 #define ATTEMPTS 8
@@ -219,12 +220,11 @@ static bool all_past(tidei_tide *p, const tidei_compaction *m) {
 
 /* With windows closed: whether all that is queued on the islands is past soon. Without the lock meanwhile. */
 static bool quiet(tidei_tide *p, tidei_compaction *m, uint64_t patience) {
-    const struct timespec nap = {.tv_nsec = LOOK_NS};
     uint64_t until = tidei_now_ns() + patience;
     bool past;
     note_uses(p, m);
     tidei_lock_give(&p->lock);
-    while (!(past = all_past(p, m)) && tidei_now_ns() < until) nanosleep(&nap, NULL);
+    while (!(past = all_past(p, m)) && tidei_now_ns() < until) tidei_nap(LOOK_NS);
     tidei_lock_take(&p->lock);
     return past;
 }

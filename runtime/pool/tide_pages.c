@@ -468,20 +468,38 @@ size_t tidei_tide_trim(tidei_tide *p, size_t keep) {
     return given_bytes;
 }
 
-void tidei_tide_unmap_all(tidei_tide *p) {
+/* Unmaps `pg` and those behind it that lie beside each other, at most one batch. Returns the last
+** one of them; *stuck grows by their bytes where the device refuses. */
+static tidei_page *unmap_some(tidei_tide *p, tidei_page *pg, size_t *stuck) {
     tidei_device *d = p->base.dev->d;
-    for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
-        if ((last = pg)->adrift) {
-            if (pg->at != TIDEI_NOWHERE) d->ops->unmap(d, p->addr + pg->at, &pg->mem, 1);
-            continue;
-        }
-        while (last->next && !last->next->adrift && last->next->off == tidei_page_end(last)) last = last->next;
-        tidei_tide_unpoison(p, pg->off, tidei_page_end(last) - pg->off);
-        tidei_pages_unmap(p, pg, tidei_page_end(last));
+    tidei_dpage *mem[TIDEI_RUN_PAGES] = {pg->mem};
+    tidei_page *last = pg;
+    size_t n = 1, at = pg->adrift ? pg->at : pg->off;
+    if (at == TIDEI_NOWHERE) return last;
+    for (; !pg->adrift && n < TIDEI_RUN_PAGES; last = last->next) {
+        const tidei_page *next = last->next;
+        if (!next || next->adrift || next->off != tidei_page_end(last)) break;
+        mem[n++] = next->mem;
     }
+    size_t bytes = tidei_page_end(last) - pg->off;
+    if (!pg->adrift) tidei_tide_unpoison(p, pg->off, bytes);
+    if (d->ops->unmap(d, p->addr + at, mem, n) != TIDE_OK) *stuck += bytes;
+    return last;
+}
+
+void tidei_tide_unmap_all(tidei_tide *p) {
+    tidei_dev *dev = p->base.dev;
+    size_t stuck = 0;
+    tidei_saved_error e;
+    tidei_error_save(&e);
+    for (tidei_page *pg = p->first_page; pg; pg = unmap_some(p, pg, &stuck)->next) continue;
+    if (stuck && !atomic_load(&dev->d->lost))
+        tidei_log(dev->rt, TIDE_LOG_WARNING, "pool tide: %zu bytes stay mapped until the pool's addresses go: %s",
+                  stuck, tidei_error_record.message);
+    tidei_error_restore(&e);
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
-        d->ops->page_release(d, pg->mem);
-        tidei_unback(p->base.dev, pg->bytes);
+        dev->d->ops->page_release(dev->d, pg->mem);
+        tidei_unback(dev, pg->bytes);
     }
     pages_free(p, p->first_page);
     p->first_page = p->last_page = NULL;

@@ -9,7 +9,8 @@
 
 #define OP "tide replay"
 
-/* Where no memory is written, pages are numbers: a host device may be as large as GPUs are. Well below the address space. */
+/* Where no memory is written, pages are numbers: a host device may be as large as GPUs are. Well
+** below the address space; where the process may have fewer addresses, it is smaller. */
 #define UNTOUCHED_HOST_BYTES (256 * TIDEI_GIB)
 
 /* ---- the schedule ---- */
@@ -215,12 +216,8 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
 
 /* ---- opening and closing ---- */
 
-static void told_later(void *user, const char *line) {
-    (void)user, (void)line;
-} /* opening the runtime warns again */
-
-/* As tide_open chooses. */
-static tide_status open_device(const tidei_settings *set, bool touch, tidei_device **out) {
+/* As tide_open chooses. `memory`: of a host device. */
+static tide_status open_device(const tidei_settings *set, size_t memory, tidei_device **out) {
     const char *colon = strchr(set->device, ':');
     bool cuda = !strncmp(set->device, "cuda", 4);
     tidei_device_params p = {.ordinal = colon ? atoi(colon + 1) : 0, .host_checker = set->debug > 0};
@@ -232,7 +229,7 @@ static tide_status open_device(const tidei_settings *set, bool touch, tidei_devi
     if (p.ordinal >= set->host_devices)
         return tidei_fail(TIDE_E_NODEVICE, OP, "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
                           p.ordinal, set->host_devices);
-    p.host_memory = set->host_memory || touch ? set->host_memory : UNTOUCHED_HOST_BYTES;
+    p.host_memory = memory;
     return tidei_host_open(&p, out);
 }
 
@@ -246,7 +243,7 @@ static tide_status limit_text(const tidei_replay *r, const tidei_device *d, char
     return TIDE_OK;
 }
 
-static tide_status open_runtime(tidei_replay *r) {
+static tide_status open_runtime(tidei_replay *r, size_t untouched) {
     tide_config c = {.struct_size = sizeof c,
                      .device = r->o.device,
                      .pool = r->o.pool,
@@ -256,8 +253,9 @@ static tide_status open_runtime(tidei_replay *r) {
     tidei_settings set;
     tidei_device *d;
     char limit[32];
-    tide_status status = tidei_settings_read(&c, &set, told_later, NULL);
-    if (status == TIDE_OK) status = open_device(&set, r->o.touch, &d);
+    tide_status status = tidei_settings_read(&c, &set);
+    r->untouched = status == TIDE_OK && !set.host_memory && !r->o.touch;
+    if (status == TIDE_OK) status = open_device(&set, r->untouched ? untouched : set.host_memory, &d);
     if (status != TIDE_OK) return status;
     tidei_gauge_put(&r->gauge, d, !r->o.touch, r->o.lag);
     if (r->o.limit_factor > 0) {
@@ -271,6 +269,20 @@ static tide_status open_runtime(tidei_replay *r) {
     tide_runtime *rt = NULL;
     status = tidei_open_on(&c, d, &rt); /* which has the device now, also where it fails */
     r->rt = tidei_ref_look(TIDEI_REF_RUNTIME, rt);
+    return status;
+}
+
+/* A pool may take so many times what lives before a device of that memory could show in the
+** figures. */
+#define AMPLE 2
+
+/* Where the addresses for a large device are refused, one of half its memory is tried, while that
+** is ample for the trace. */
+static tide_status open_large(tidei_replay *r) {
+    size_t ample = AMPLE * (size_t)tidei_replay_peak(r->trace, r->o.streams);
+    size_t memory = tidei_min_size(UNTOUCHED_HOST_BYTES, tidei_max_size(tidei_host_address_room() / 2, ample));
+    tide_status status = open_runtime(r, memory);
+    while (status == TIDE_E_HOST_NOMEM && r->untouched && memory / 2 > ample) status = open_runtime(r, memory /= 2);
     return status;
 }
 
@@ -293,7 +305,7 @@ tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *
     if (!r) return tidei_fail_host_memory(OP, sizeof *r);
     r->o = *o;
     r->trace = trace;
-    tide_status status = open_runtime(r);
+    tide_status status = open_large(r);
     if (status == TIDE_OK) {
         r->dev = &r->rt->devs[0];
         status = open_copies(r);

@@ -47,6 +47,7 @@ typedef struct tidei_replay {
     tidei_dev *dev;
     tidei_touch touch;
     tidei_replay_copy copies[TIDEI_GAUGE_STREAMS];
+    bool untouched;            /* a host device has as much memory as we like: nobody writes it */
     uint64_t passes;           /* so far */
     uint64_t failed, verified; /* in this pass */
     tidei_saved_error failure; /* the report of the first failed allocation; TIDE_OK: none failed */

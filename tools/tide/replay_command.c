@@ -9,12 +9,12 @@
 
 const char tidei_replay_usage[] =
     "tide replay FILE [--device D] [--pool NAME] [--streams K] [--passes P] [--limit SIZE|1.02x] [--lag L]\n"
-    "                 [--pinned PERCENT] [--scale F] [--touch] [--json]";
+    "                 [--pinned PERCENT] [--scale F] [--events N] [--touch] [--json]";
 
 struct options {
     tidei_replay_options replay;
     const char *file, *limit;
-    uint64_t streams, passes, lag, pinned, scale;
+    uint64_t streams, passes, lag, pinned, scale, events;
     bool json, help;
 };
 
@@ -64,7 +64,7 @@ static bool value(const char *flag, const char *text, struct options *o) {
     } counts[] = {
         {"--streams", 1, TIDEI_GAUGE_STREAMS, &o->streams}, {"--passes", 1, 1000, &o->passes},
         {"--lag", 0, (uint64_t)1 << 32, &o->lag},           {"--pinned", 0, 100, &o->pinned},
-        {"--scale", 1, (uint64_t)1 << 32, &o->scale},
+        {"--scale", 1, (uint64_t)1 << 32, &o->scale},       {"--events", 1, (uint64_t)1 << 40, &o->events},
     };
     if (!strcmp(flag, "--device")) return o->replay.device = text, true;
     if (!strcmp(flag, "--pool")) return o->replay.pool = text, true;
@@ -176,7 +176,7 @@ int tidei_replay_command(int argc, char **argv) {
     bool sound;
     if (!read_options(argc, argv, &o)) return 2;
     if (o.help) return printf("usage: %s\n", tidei_replay_usage), 0;
-    if (tidei_trace_read(o.file, &trace) != TIDE_OK) return failed();
+    if (tidei_trace_read_most(o.file, o.events, &trace) != TIDE_OK) return failed();
     tidei_trace_scale(&trace, o.scale);
     tide_status status = tidei_replay_open(&o.replay, &trace, &r);
     if (status == TIDE_OK) status = play(&o, r, &sound);

@@ -1,6 +1,7 @@
 /* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a recorded program.
 **   tide info            version, device, memory
 **   tide info --device   one line: the device, and why not cuda
+**   tide info --env      what the environment says, and what becomes of it (environment.h)
 **   tide info --jobs     how many programs that use it may run side by side (jobs.h)
 **   tide replay FILE     replays a trace (replay_command.c)
 ** Exit 0, 1 failed, 2 bad input. */
@@ -9,10 +10,11 @@
 #include <string.h>
 #include <tide/tide.h>
 #include "tools/tide/command.h"
+#include "tools/tide/environment.h"
 #include "tools/tide/jobs.h"
 
 int tidei_usage(FILE *to, int status) {
-    fprintf(to, "usage: tide info [--device | --jobs [--free BYTES] [--threads N]]\n       %s\n",
+    fprintf(to, "usage: tide info [--device | --env | --jobs [--free BYTES] [--threads N]]\n       %s\n",
             tidei_replay_usage);
     return status;
 }
@@ -37,6 +39,7 @@ static int info(int device_only) {
 }
 
 int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "info") && !strcmp(argv[2], "--env")) return tidei_environment_command();
     unsetenv("TIDE_TRACE"); /* it is about programs: a replay would record over the file that it plays */
     if (argc == 2 && !strcmp(argv[1], "--help")) return tidei_usage(stdout, 0);
     if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);

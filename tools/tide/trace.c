@@ -37,6 +37,7 @@ struct reader {
     bool over;      /* the file has no more */
     tidei_trace trace;
     size_t events_cap;
+    uint64_t most;     /* events; 0: by the file's size */
     struct live *live; /* live_cap entries, a power of two, at most half of them used */
     size_t live_cap, live_n;
     uint64_t live_bytes;
@@ -188,19 +189,38 @@ static void live_remove(struct reader *r, size_t gap) {
 
 /* ---- events ---- */
 
-static tide_status add_event(struct reader *r, tidei_event e) {
+/* Whether there may be more events than there are. By the file's size: see the model in trace.h. */
+static tide_status check_number(const struct reader *r) {
+    size_t n = r->trace.n;
+    if (r->most ? n < r->most : n < TIDEI_TRACE_EVENTS) return TIDE_OK;
+    z_off_t bytes = gzoffset(r->file); /* read so far; -1 in what has no places, as a pipe */
+    if (!r->most && bytes >= 0 && (uint64_t)bytes >= n) return TIDE_OK;
+    return tidei_fail(TIDE_E_FORMAT, OP, "%s:%zu: more than %zu events%s; --events N reads as many as N", r->name,
+                      r->line, n,
+                      r->most ? "" : ", and fewer bytes of the file up to here, which is no recording's way");
+}
+
+/* Room for twice as many events. */
+static tide_status more_events(struct reader *r) {
     tidei_trace *t = &r->trace;
-    if (t->n == r->events_cap) {
-        size_t cap = r->events_cap ? 2 * r->events_cap : 4096;
-        tidei_event *grown = cap <= SIZE_MAX / sizeof *grown ? tidei_host_alloc(NULL, cap * sizeof *grown) : NULL;
-        if (!grown) return tidei_fail_host_memory(OP, cap * sizeof *grown);
-        if (t->n) memcpy(grown, t->events, t->n * sizeof *grown);
-        tidei_host_free(NULL, t->events);
-        t->events = grown;
-        r->events_cap = cap;
-    }
-    t->events[t->n++] = e;
+    uint64_t cap = r->events_cap ? 2 * (uint64_t)r->events_cap : 4096;
+    tide_status status = check_number(r);
+    if (status != TIDE_OK) return status;
+    if (r->most && cap > r->most) cap = r->most;
+    tidei_event *grown =
+        cap <= SIZE_MAX / sizeof *grown ? tidei_host_take(NULL, (size_t)cap * sizeof *grown) : NULL;
+    if (!grown) return tidei_fail_host_memory(OP, (size_t)cap * sizeof *grown);
+    if (t->n) memcpy(grown, t->events, t->n * sizeof *grown);
+    tidei_host_free(NULL, t->events);
+    t->events = grown;
+    r->events_cap = (size_t)cap;
     return TIDE_OK;
+}
+
+static tide_status add_event(struct reader *r, tidei_event e) {
+    tide_status status = r->trace.n == r->events_cap ? more_events(r) : TIDE_OK;
+    if (status == TIDE_OK) r->trace.events[r->trace.n++] = e;
+    return status;
 }
 
 /* `shown` is the id as the line has it. */
@@ -312,8 +332,8 @@ static tide_status read_all(struct reader *r) {
     return status == TIDE_OK ? read_rows(r) : status;
 }
 
-tide_status tidei_trace_read_fd(int fd, const char *name, tidei_trace *out) {
-    struct reader r = {.name = name, .file = gzdopen(fd, "rb")};
+tide_status tidei_trace_read_fd(int fd, const char *name, uint64_t events, tidei_trace *out) {
+    struct reader r = {.name = name, .most = events, .file = gzdopen(fd, "rb")};
     if (!r.file) {
         close(fd);
         return tidei_fail_host_memory(OP, READ_BYTES);
@@ -330,10 +350,12 @@ tide_status tidei_trace_read_fd(int fd, const char *name, tidei_trace *out) {
     return status;
 }
 
-tide_status tidei_trace_read(const char *path, tidei_trace *out) {
+tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? refused(path, "opened", errno) : tidei_trace_read_fd(fd, path, out);
+    return fd < 0 ? refused(path, "opened", errno) : tidei_trace_read_fd(fd, path, events, out);
 }
+
+tide_status tidei_trace_read(const char *path, tidei_trace *out) { return tidei_trace_read_most(path, 0, out); }
 
 void tidei_trace_clear(tidei_trace *t) {
     tidei_host_free(NULL, t->events);

@@ -92,8 +92,8 @@ const char tidei_cuda_copy_both[] = COMMON FEW_KERNEL MANY_KERNEL;
 static tide_status load(tidei_cuda *c, const void *image, bool both) {
     tidei_cuda_copier *k = &c->copier;
     tidei_cu_module module;
-    bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuModuleLoadData(&module, image);
     if (r == TIDEI_CU_SUCCESS) {
@@ -104,7 +104,7 @@ static tide_status load(tidei_cuda *c, const void *image, bool both) {
         else
             c->cu->cuModuleUnload(module);
     }
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "loading the kernels that copy");
 }
 
@@ -178,8 +178,8 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     batch b;
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     bool ready = atomic_load_explicit(&c->copier.ready, memory_order_acquire);
     unsigned room = ready && c->copier.many ? MANY : FEW;
@@ -198,6 +198,6 @@ tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_
     }
     if (r == TIDEI_CU_SUCCESS) r = flush(c, s, &b);
     if (singly) atomic_fetch_add(&c->copier.singly, singly);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "copying %zu pieces", n);
 }

@@ -1,8 +1,7 @@
 /* cuda.c: opening and closing the `cuda` device, and what the driver's errors mean. */
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
-
-#include <stdio.h>
+#include "runtime/text.h"
 
 /* ---- errors ---- */
 
@@ -38,11 +37,12 @@ tide_status tidei_cuda_refuse(tidei_cuda *c) {
 }
 
 tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what, ...) {
+    TIDEI_UNCANCELLED;
     char call[256];
     const char *name = tidei_cu_name(c->cu, r), *text = NULL;
     va_list args;
     va_start(args, what);
-    vsnprintf(call, sizeof call, what, args);
+    tidei_vformat(call, sizeof call, what, args);
     va_end(args);
     if (r == TIDEI_CU_OUT_OF_MEMORY)
         return tidei_fail(TIDE_E_NOMEM, "cuda", "%s: %s: out of memory", c->d.info.name, call);
@@ -68,15 +68,16 @@ static void cuda_lose(tidei_device *d, const char *why) {
 /* ---- closing ---- */
 
 static void cuda_close(tidei_device *d) {
+    TIDEI_UNCANCELLED;
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (c->ctx && tidei_cuda_enter_release(c, &pushed)) {
+    tidei_cuda_visit visit;
+    if (c->ctx && tidei_cuda_enter_release(c, &visit)) {
         for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
             for (unsigned j = 0; j < TIDEI_CUDA_PENDING; j++)
                 if (c->streams[i].pending[j].event) c->cu->cuEventDestroy(c->streams[i].pending[j].event);
         if (c->words) c->cu->cuMemFreeHost(c->words);
         if (c->copier.module) c->cu->cuModuleUnload(c->copier.module);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
         tidei_cu_ctx now = NULL; /* not left current: it may be the last reference that goes */
         if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx) c->cu->cuCtxSetCurrent(NULL);
         c->cu->cuDevicePrimaryCtxRelease(c->dev);
@@ -248,21 +249,22 @@ static tide_status make_words(tidei_cuda *c) {
 }
 
 static tide_status open_context(tidei_cuda *c) {
-    bool pushed;
+    tidei_cuda_visit visit;
     tidei_cu_result r = c->cu->cuDevicePrimaryCtxRetain(&c->ctx, c->dev);
     if (r != TIDEI_CU_SUCCESS) {
         c->ctx = NULL;
         return tidei_cuda_failed(c, r, "cuDevicePrimaryCtxRetain");
     }
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     s = read_pages(c);
     if (s == TIDE_OK) s = make_words(c);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return s;
 }
 
 tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
+    TIDEI_UNCANCELLED;
     const tidei_cu *cu;
     tide_status s = tidei_cu_open(&cu);
     if (s != TIDE_OK) return s;
@@ -272,7 +274,7 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out) {
     c->cu = cu;
     c->rt = p->rt;
     c->stays = !p->rt || !p->rt->devs; /* none is there yet */
-    snprintf(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
+    tidei_format(c->d.info.name, sizeof c->d.info.name, "cuda:%d", p->ordinal);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->copier.lock, NULL);
     pthread_mutex_init(&c->peers.lock, NULL);

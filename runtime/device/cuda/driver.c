@@ -1,11 +1,12 @@
 /* driver.c: finds libcuda and fills the table of its functions. */
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
+#include "runtime/loader.h"
 #include "runtime/runtime.h"
+#include "runtime/text.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,10 +37,14 @@ const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r) {
     return cu->cuGetErrorName(r, &name) == TIDEI_CU_SUCCESS && name ? name : "unknown error";
 }
 
-/* What the loader says, but for "not here", which is no news. */
-static void note(const char *name, char *why, size_t cap) {
-    const char *e = dlerror();
-    if (e && !(strstr(e, "No such file") && strncmp(e, name, strlen(name)) == 0)) snprintf(why, cap, "%s", e);
+/* The library; NULL: `why` has what the loader said, but for "not here", which is no news: then it
+** stays as it was. */
+static void *open_noting(const char *name, char *why, size_t cap) {
+    char said[512];
+    void *lib = tidei_library_open(name, RTLD_NOW | RTLD_LOCAL, said, sizeof said);
+    bool not_here = !lib && strstr(said, "No such file") && strncmp(said, name, strlen(name)) == 0;
+    if (!lib && !not_here) tidei_format(why, cap, "%s", said);
+    return lib;
 }
 
 static tide_status init_failed(const tidei_cu *t, tidei_cu_result r) {
@@ -69,15 +74,14 @@ static tide_status open_table(void *table, const char *op) {
     finder f = {0};
     const char *missing;
     tidei_cu_result r;
-    f.lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    char why[256] = "";
+    f.lib = open_noting("libcuda.so.1", why, sizeof why);
     if (!f.lib) {
-        char why[256] = "";
-        note("libcuda.so.1", why, sizeof why);
         if (!*why) return tidei_fail(TIDE_E_NODEVICE, op, "libcuda.so.1 not found");
         return tidei_fail(TIDE_E_NODEVICE, op, "libcuda.so.1 does not load: %s", why);
     }
-    f.v2 = (tidei_cu_get_proc_v2)dlsym(f.lib, "cuGetProcAddress_v2");
-    f.v1 = (tidei_cu_get_proc)dlsym(f.lib, "cuGetProcAddress");
+    f.v2 = (tidei_cu_get_proc_v2)tidei_library_symbol(f.lib, "cuGetProcAddress_v2");
+    f.v1 = (tidei_cu_get_proc)tidei_library_symbol(f.lib, "cuGetProcAddress");
     if ((missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), find, &f)))
         return tidei_fail(TIDE_E_NODEVICE, op, "the NVIDIA driver is too old: its libcuda.so.1 has no %s", missing);
     if ((r = t.cuInit(0)) != TIDEI_CU_SUCCESS) return init_failed(&t, r);
@@ -103,18 +107,16 @@ void tidei_cu_use(const tidei_cu *t) { tidei_loaded_use(&library, t); }
 
 static void *open_in(const char *folder, const char *sub, const char *name, char *why, size_t cap) {
     char path[4096];
-    void *lib;
     if (!folder || folder[0] != '/') return NULL;
-    if (snprintf(path, sizeof path, "%s%s/%s", folder, sub, name) >= (int)sizeof path) return NULL;
+    if (tidei_format(path, sizeof path, "%s%s/%s", folder, sub, name) >= (int)sizeof path) return NULL;
     if (access(path, F_OK)) return NULL;
-    if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL))) note(path, why, cap);
-    return lib;
+    return open_noting(path, why, cap);
 }
 
 void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap) {
-    void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void *lib = tidei_library_open(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, NULL, 0);
     why[0] = 0;
-    if (!lib && !(lib = dlopen(name, RTLD_NOW | RTLD_LOCAL))) note(name, why, cap);
+    if (!lib) lib = open_noting(name, why, cap);
     if (!lib) lib = open_in(beside, "", name, why, cap);
     if (!lib) lib = open_in(secure_getenv("CUDA_HOME"), "/lib64", name, why, cap);
     if (!lib) lib = open_in(secure_getenv("CUDA_PATH"), "/lib64", name, why, cap);

@@ -1,7 +1,7 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
 #include "runtime/device/cuda/loaded.h"
-
-#include <dlfcn.h>
+#include "runtime/loader.h"
+#include "runtime/uncancelled.h"
 
 /* Under the lock. */
 static void settle(tidei_loaded *l) {
@@ -9,6 +9,7 @@ static void settle(tidei_loaded *l) {
 }
 
 __attribute__((noinline)) static tide_status open_first(tidei_loaded *l, const char *op, const void **out) {
+    TIDEI_UNCANCELLED;
     tide_status s = TIDE_OK;
     pthread_mutex_lock(&l->lock);
     if (!tidei_loaded_now(l)) {
@@ -47,4 +48,6 @@ const char *tidei_loaded_fill(void *table, const tidei_loaded_function *function
     return NULL;
 }
 
-void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f) { return dlsym(lib, f->exported); }
+void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f) {
+    return tidei_library_symbol(lib, f->exported);
+}

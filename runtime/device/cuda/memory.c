@@ -4,36 +4,36 @@
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuMemAddressReserve(&addr, bytes, 0, 0, 0);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_SUCCESS) *out = addr;
     return tidei_cuda_status(c, r, "cuMemAddressReserve(%zu bytes)", bytes);
 }
 
 void tidei_cuda_unreserve(tidei_device *d, tidei_addr addr, size_t bytes) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    tidei_cuda_visit visit;
+    if (!tidei_cuda_enter_release(c, &visit)) return;
     c->cu->cuMemAddressFree(addr, bytes);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
 }
 
 tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_dpage *p = tidei_host_alloc(c->rt, sizeof *p);
     if (!p) {
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
         return tidei_fail_host_memory("cuda", sizeof *p);
     }
     p->bytes = bytes;
     tidei_cu_result r = c->cu->cuMemCreate(&p->handle, bytes, &c->page_prop, 0);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_SUCCESS) {
         *out = p;
         return TIDE_OK;
@@ -44,13 +44,13 @@ tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
 
 void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (tidei_cuda_enter_release(c, &pushed)) {
+    tidei_cuda_visit visit;
+    if (tidei_cuda_enter_release(c, &visit)) {
         pthread_mutex_lock(&c->peers.lock);
         tidei_cuda_peers_unmapped(&c->peers, p); /* it may be mapped where unmapping failed */
         pthread_mutex_unlock(&c->peers.lock);
         c->cu->cuMemRelease(p->handle);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
     }
     tidei_host_free(c->rt, p);
 }
@@ -74,28 +74,28 @@ static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *cons
 
 tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK || n == 0) return s;
     pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = map_all(c, addr, pages, n);
     pthread_mutex_unlock(&c->peers.lock);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemMap(%zu pages)", n);
 }
 
 tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
     tidei_cuda *c = tidei_cuda_of(d);
     size_t bytes = 0;
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK || n == 0) return s;
     for (size_t i = 0; i < n; i++) bytes += pages[i]->bytes;
     pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = c->cu->cuMemUnmap(addr, bytes);
     for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) tidei_cuda_peers_unmapped(&c->peers, pages[i]);
     pthread_mutex_unlock(&c->peers.lock);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemUnmap(%zu pages)", n);
 }
 
@@ -143,27 +143,27 @@ static tide_status device_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out)
 tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     s = kind == TIDEI_MEM_PINNED    ? pinned_alloc(c, bytes, &addr)
         : kind == TIDEI_MEM_UNIFIED ? managed_alloc(c, bytes, &addr)
                                     : device_alloc(c, bytes, &addr);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (s == TIDE_OK) *out = addr;
     return s;
 }
 
 void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    tidei_cuda_visit visit;
+    if (!tidei_cuda_enter_release(c, &visit)) return;
     if (kind == TIDEI_MEM_PINNED)
         c->cu->cuMemFreeHost((void *)(uintptr_t)addr);
     else
         c->cu->cuMemFree(addr);
     if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&c->managed, bytes);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
 }
 
 /* ---- where unified memory is ---- */
@@ -175,21 +175,21 @@ static tidei_cu_location place(const tidei_cuda *c, bool host) {
 
 tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
+    tidei_cuda_visit visit;
     if (!c->cu->cuMemPrefetchAsync) return TIDE_OK; /* before driver 12.2: pages go when touched */
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuMemPrefetchAsync(addr, bytes, place(c, to_host), 0, s->s);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemPrefetchAsync(%zu bytes)", bytes);
 }
 
 tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_location at = place(c, advice == TIDEI_ADVICE_HOST);
-    bool pushed;
+    tidei_cuda_visit visit;
     if (!c->cu->cuMemAdvise) return TIDE_OK;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r =
         c->cu->cuMemAdvise(addr, bytes,
@@ -202,18 +202,18 @@ tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, ti
                                    ? TIDEI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION
                                    : TIDEI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION,
                                at);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemAdvise(%zu bytes)", bytes);
 }
 
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
     tidei_cuda *c = tidei_cuda_of(d);
     size_t f = 0, t = 0;
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuMemGetInfo(&f, &t);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetInfo");
     *free_bytes = f;
     *total_bytes = t;

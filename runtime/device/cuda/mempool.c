@@ -32,17 +32,17 @@ static tidei_cu_result make(tidei_cuda *c, tidei_dmempool *mp) {
 
 tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     if (!has_pools(c)) {
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s or its driver has no stream-ordered memory pools",
                           d->info.name);
     }
     tidei_dmempool *mp = tidei_host_alloc(c->rt, sizeof *mp);
     tidei_cu_result r = mp ? make(c, mp) : TIDEI_CU_SUCCESS;
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (!mp) return tidei_fail_host_memory("cuda", sizeof *mp);
     if (r == TIDEI_CU_SUCCESS) {
         *out = mp;
@@ -54,15 +54,15 @@ tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
 
 void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (tidei_cuda_enter_release(c, &pushed)) {
+    tidei_cuda_visit visit;
+    if (tidei_cuda_enter_release(c, &visit)) {
         pthread_mutex_lock(&c->peers.lock);
         tidei_dmempool **at = &c->peers.pools;
         while (*at != mp) at = &(*at)->next;
         *at = mp->next;
         pthread_mutex_unlock(&c->peers.lock);
         c->cu->cuMemPoolDestroy(mp->pool);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
     }
     tidei_host_free(c->rt, mp);
 }
@@ -71,11 +71,11 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
                                      tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuMemAllocFromPoolAsync(&addr, bytes, mp->pool, s->s);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_SUCCESS) *out = addr;
     return tidei_cuda_status(c, r, "cuMemAllocFromPoolAsync(%zu bytes)", bytes);
 }
@@ -83,19 +83,19 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
 /* Without a stream: nothing uses it any more, so the plain call, which takes such memory too, has nothing to wait for. */
 tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
+    tidei_cuda_visit visit;
     (void)mp;
     if (!s) {
-        if (tidei_cuda_enter_release(c, &pushed)) {
+        if (tidei_cuda_enter_release(c, &visit)) {
             c->cu->cuMemFree(addr);
-            tidei_cuda_leave(c, pushed);
+            tidei_cuda_leave(c, &visit);
         }
         return TIDE_OK;
     }
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuMemFreeAsync(addr, s->s);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemFreeAsync");
 }
 
@@ -108,34 +108,34 @@ tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_me
     };
     tidei_cuda *c = tidei_cuda_of(d);
     int choice = value != 0; /* the rules are ints, the threshold a cuuint64_t */
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     void *at = attr == TIDEI_MEMPOOL_THRESHOLD ? (void *)&value : (void *)&choice;
     tidei_cu_result r = c->cu->cuMemPoolSetAttribute(mp->pool, theirs[attr], at);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemPoolSetAttribute(%u)", theirs[attr]);
 }
 
 tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuMemPoolTrimTo(mp->pool, keep);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemPoolTrimTo(%zu bytes)", keep);
 }
 
 tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_u64 now[2] = {0, 0};
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
     if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_USED_CURRENT, &now[1]);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     *reserved = now[0];
     *used = now[1];
     return tidei_cuda_status(c, r, "cuMemPoolGetAttribute");

@@ -2,9 +2,11 @@
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
+#include "runtime/loader.h"
+#include "runtime/text.h"
+#include "runtime/uncancelled.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -53,7 +55,7 @@ static tide_status fill(void *lib, nvrtc *t) {
     }
     if (dladdr((void *)t->nvrtcVersion, &where) && where.dli_fname && where.dli_fname[0] == '/') {
         const char *end = strrchr(where.dli_fname, '/');
-        snprintf(t->folder, sizeof t->folder, "%.*s", (int)(end - where.dli_fname), where.dli_fname);
+        tidei_format(t->folder, sizeof t->folder, "%.*s", (int)(end - where.dli_fname), where.dli_fname);
     }
     return TIDE_OK;
 }
@@ -63,16 +65,16 @@ static void *open_given(const char *path, char *why, size_t cap) {
     char file[4096];
     struct stat st;
     void *lib = NULL;
-    snprintf(why, cap, "%s has no libnvrtc", path);
+    tidei_format(why, cap, "%s has no libnvrtc", path);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         for (size_t i = 0; !lib && i < TIDEI_COUNT(candidates); i++) {
-            if (snprintf(file, sizeof file, "%s/%s", path, candidates[i].name) < (int)sizeof file &&
+            if (tidei_format(file, sizeof file, "%s/%s", path, candidates[i].name) < (int)sizeof file &&
                 !stat(file, &st))
-                if (!(lib = dlopen(file, RTLD_NOW | RTLD_LOCAL))) snprintf(why, cap, "%s", dlerror());
+                lib = tidei_library_open(file, RTLD_NOW | RTLD_LOCAL, why, cap);
         }
-    } else if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
-        snprintf(why, cap, "%s", dlerror());
-    return lib;
+        return lib;
+    }
+    return tidei_library_open(path, RTLD_NOW | RTLD_LOCAL, why, cap);
 }
 
 static void *open_any(int driver, char *why, size_t cap) {
@@ -83,7 +85,7 @@ static void *open_any(int driver, char *why, size_t cap) {
             if (is_newer != newer) continue;
             void *lib = tidei_cuda_library(candidates[i].name, NULL, said, sizeof said);
             if (lib) return lib;
-            if (*said) snprintf(why, cap, "%s", said);
+            if (*said) tidei_format(why, cap, "%s", said);
         }
     return NULL;
 }
@@ -103,7 +105,7 @@ static tide_status open_library(int driver) {
             *why ? " (" : "", why, *why ? ")" : "");
     tide_status s = fill(lib, &t);
     if (s != TIDE_OK) {
-        dlclose(lib);
+        tidei_library_close(lib);
         return s;
     }
     rtc = t;
@@ -114,6 +116,7 @@ static tide_status open_library(int driver) {
 tide_status tidei_nvrtc_open(int driver) {
     tide_status s = TIDE_OK;
     if (atomic_load_explicit(&opened, memory_order_acquire)) return TIDE_OK;
+    TIDEI_UNCANCELLED;
     pthread_mutex_lock(&lock);
     if (!atomic_load_explicit(&opened, memory_order_relaxed)) s = open_library(driver);
     pthread_mutex_unlock(&lock);
@@ -139,7 +142,7 @@ static tide_status choose(int sm, char *option, size_t cap, bool *ptx) {
     *ptx = best == 0;
     for (int i = 0; *ptx && i < rtc.narchs; i++)
         if (rtc.archs[i] <= sm && rtc.archs[i] > best) best = rtc.archs[i];
-    snprintf(option, cap, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
+    tidei_format(option, cap, "-arch=%s_%d", *ptx ? "compute" : "sm", best);
     return TIDE_OK;
 }
 
@@ -184,6 +187,8 @@ static tide_status take(tidei_nvrtc_program p, bool ptx, const char *name, void 
 }
 
 tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, void **image, size_t *bytes) {
+    TIDEI_UNCANCELLED;
+    TIDEI_IN_C_LOCALE; /* a compiler reads numbers, and writes some */
     char arch[32];
     const char *given[TIDEI_COUNT(options) + 1];
     tidei_nvrtc_program p = NULL;

@@ -83,6 +83,7 @@ static tide_status grant_all(tidei_cuda *c, const tidei_cu_access *to) {
 static bool is_unusable(const tidei_device *d) { return atomic_load(&d->lost) || tidei_forked(); }
 
 bool tidei_cuda_peer_possible(tidei_device *d, tidei_device *other) {
+    TIDEI_UNCANCELLED;
     tidei_cuda *c = tidei_cuda_of(d);
     int can = 0;
     if (is_unusable(d) || is_unusable(other)) return false;
@@ -91,11 +92,11 @@ bool tidei_cuda_peer_possible(tidei_device *d, tidei_device *other) {
 
 /* Others in the process may have enabled it before. */
 static tide_status enable_raw(tidei_cuda *c, const tidei_cuda *owner) {
-    bool pushed;
-    tide_status s = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuCtxEnablePeerAccess(owner->ctx, 0);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED) return TIDE_OK;
     if (r == TIDEI_CU_PEER_ACCESS_UNSUPPORTED || r == TIDEI_CU_TOO_MANY_PEERS)
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s cannot have access to %s: %s", c->d.info.name,
@@ -107,16 +108,16 @@ static tide_status enable_raw(tidei_cuda *c, const tidei_cuda *owner) {
 tide_status tidei_cuda_peer_enable(tidei_device *d, tidei_device *other) {
     tidei_cuda *c = tidei_cuda_of(d), *owner = tidei_cuda_of(other);
     tidei_cu_access to = tidei_cuda_access(c);
-    bool pushed;
+    tidei_cuda_visit visit;
     if (is_unusable(d)) return tidei_cuda_refuse(c);
     if (is_unusable(other)) return tidei_cuda_refuse(owner);
     if (has_access(owner, c->dev)) return TIDE_OK;
     tide_status s = enable_raw(c, owner);
-    if (s == TIDE_OK) s = tidei_cuda_enter(owner, &pushed);
+    if (s == TIDE_OK) s = tidei_cuda_enter(owner, &visit);
     if (s != TIDE_OK) return s;
     pthread_mutex_lock(&owner->peers.lock);
     s = grant_all(owner, &to);
     pthread_mutex_unlock(&owner->peers.lock);
-    tidei_cuda_leave(owner, pushed);
+    tidei_cuda_leave(owner, &visit);
     return s;
 }

@@ -35,11 +35,11 @@ static tide_status open_stream(tidei_cuda *c, tidei_cu_stream native, tidei_dstr
 
 tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
     status = open_stream(c, NULL, out);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return status;
 }
 
@@ -55,6 +55,7 @@ static tide_status check_owner(tidei_cuda *c, tidei_cu_stream native) {
 }
 
 tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out) {
+    TIDEI_UNCANCELLED;
     if (atomic_load(&d->lost) || tidei_forked()) return tidei_cuda_refuse(tidei_cuda_of(d));
     tidei_cu_stream theirs = native ? native : TIDEI_CU_STREAM_LEGACY;
     tide_status status = check_owner(tidei_cuda_of(d), theirs);
@@ -74,16 +75,16 @@ tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s) {
 }
 
 tide_status tidei_cuda_stream_usable(tidei_device *d, tidei_dstream *s) {
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(tidei_cuda_of(d), s, &pushed);
-    if (status == TIDE_OK) tidei_cuda_leave(tidei_cuda_of(d), pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(tidei_cuda_of(d), s, &visit);
+    if (status == TIDE_OK) tidei_cuda_leave(tidei_cuda_of(d), &visit);
     return status;
 }
 
 void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    tidei_cuda_visit visit;
+    if (!tidei_cuda_enter_release(c, &visit)) return;
     pthread_mutex_lock(&s->lock);
     s->n = 0; /* the events stay, for the next stream here */
     pthread_mutex_unlock(&s->lock);
@@ -91,21 +92,21 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
     if (!s->adopted) c->cu->cuStreamDestroy(s->s);
     s->s = NULL;
     pthread_mutex_unlock(&c->lock);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
 }
 
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
+    tidei_cuda_visit visit;
     /* Declared lost the device goes on with what is queued: also then the host's memory is free of it afterwards. */
-    if (atomic_load(&d->lost) && tidei_cuda_enter_release(c, &pushed)) {
+    if (atomic_load(&d->lost) && tidei_cuda_enter_release(c, &visit)) {
         c->cu->cuStreamSynchronize(s->s);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
     }
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamSynchronize(s->s);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuStreamSynchronize");
 }
 
@@ -119,40 +120,40 @@ void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_event e = NULL;
-    bool pushed;
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuEventCreate(&e, TIDEI_CU_EVENT_DISABLE_TIMING);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_SUCCESS) *out = (tidei_devent *)e;
     return tidei_cuda_status(c, r, "cuEventCreate");
 }
 
 void tidei_cuda_event_release(tidei_device *d, tidei_devent *e) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (!tidei_cuda_enter_release(c, &pushed)) return;
+    tidei_cuda_visit visit;
+    if (!tidei_cuda_enter_release(c, &visit)) return;
     c->cu->cuEventDestroy((tidei_cu_event)e);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
 }
 
 tide_status tidei_cuda_event_record(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuEventRecord((tidei_cu_event)e, s->s);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuEventRecord");
 }
 
 tide_status tidei_cuda_event_wait(tidei_device *d, tidei_devent *e, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = c->cu->cuStreamWaitEvent(s->s, (tidei_cu_event)e, 0);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuStreamWaitEvent");
 }
 
@@ -189,26 +190,26 @@ static tidei_cu_result publish_event(tidei_cuda *c, tidei_dstream *s, uint64_t t
 tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r;
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     if (tidei_likely(c->write_value))
         r = c->cu->cuStreamWriteValue64(s->s, s->word_addr, tick, 0);
     else
         r = publish_event(c, s, tick);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "publishing a tick");
 }
 
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
+    tidei_cuda_visit visit;
     if (!c->write_value && !atomic_load_explicit(&d->lost, memory_order_relaxed) &&
-        tidei_cuda_enter_release(c, &pushed)) {
+        tidei_cuda_enter_release(c, &visit)) {
         pthread_mutex_lock(&s->lock);
         settle(c, s);
         pthread_mutex_unlock(&s->lock);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
     }
     return atomic_load_explicit(s->word, memory_order_acquire);
 }

@@ -1,6 +1,7 @@
 /* work.c: copies, fills and kernels of the `cuda` device. */
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/nvrtc.h"
+#include "runtime/text.h"
 
 #include <stdlib.h>
 
@@ -38,15 +39,15 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
     static const char *const names[] = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"};
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r;
-    bool pushed;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tidei_cuda_visit visit;
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     switch (k->kind) {
     case TIDEI_COPY_H2D: r = copy_in(c, s, k); break;
     case TIDEI_COPY_D2H: r = copy_out(c, s, k); break;
     default: r = c->cu->cuMemcpyAsync(k->dst, k->src, k->bytes, s->s); break;
     }
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "%s(%zu bytes)", names[k->kind], k->bytes);
 }
 
@@ -99,12 +100,12 @@ static tidei_cu_result fill(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, con
 tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
                             size_t count) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
+    tidei_cuda_visit visit;
     if (count == 0) return TIDE_OK;
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = fill(c, s, dst, pattern, width, count);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "filling %zu elements of %zu bytes", count, width);
 }
 
@@ -117,10 +118,10 @@ struct tidei_dkernel {
 
 static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei_dkernel **out) {
     tidei_cu_result r;
-    bool pushed;
+    tidei_cuda_visit visit;
     tidei_dkernel *k = tidei_host_alloc(c->rt, sizeof *k);
     if (!k) return tidei_fail_host_memory("cuda", sizeof *k);
-    tide_status status = tidei_cuda_enter(c, &pushed);
+    tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) {
         tidei_host_free(c->rt, k);
         return status;
@@ -132,7 +133,7 @@ static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei
         status = tidei_cuda_status(c, r, "cuModuleGetFunction(%s)", name);
         if (status != TIDE_OK) c->cu->cuModuleUnload(k->module);
     }
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     if (status == TIDE_OK)
         *out = k;
     else
@@ -142,6 +143,7 @@ static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei
 
 tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
                                   size_t *image_bytes) {
+    TIDEI_IN_C_LOCALE; /* what is loaded may be text that the driver compiles */
     tidei_cuda *c = tidei_cuda_of(d);
     void *made = NULL;
     size_t bytes = 0;
@@ -158,10 +160,10 @@ tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, t
 
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k) {
     tidei_cuda *c = tidei_cuda_of(d);
-    bool pushed;
-    if (tidei_cuda_enter_release(c, &pushed)) {
+    tidei_cuda_visit visit;
+    if (tidei_cuda_enter_release(c, &visit)) {
         c->cu->cuModuleUnload(k->module);
-        tidei_cuda_leave(c, pushed);
+        tidei_cuda_leave(c, &visit);
     }
     tidei_host_free(c->rt, k);
 }
@@ -173,15 +175,15 @@ tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_lau
     void *extra[] = {(void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_END};
-    bool pushed;
+    tidei_cuda_visit visit;
     if (tidei_unlikely(!k))
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)", d->info.name, l->name);
-    tide_status status = tidei_cuda_enter_stream(c, s, &pushed);
+    tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
     tidei_cu_result r =
         c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
                               l->block[2], l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
-    tidei_cuda_leave(c, pushed);
+    tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "launching %s (grid %u, %u, %u, block %u, %u, %u, shared %u bytes)", l->name,
                              l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
                              l->shared_bytes);

@@ -1,0 +1,439 @@
+/* test_signals.c: signals are the program's: no mask of a thread of its own is changed, its
+** handlers run on its own threads, and calls that a signal comes into go on. And the signals by
+** which the collector "boehm" stops threads: who blocks them is told so, and nobody waits for ever
+** or ends the process because of them. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/own_thread.h"
+#include "tests/fresh_environment.h"
+
+/* ---- masks ---- */
+
+static _Thread_local bool callers = true; /* a thread of the program's own */
+static atomic_uint changes;
+int __real_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
+    if (set && callers) atomic_fetch_add(&changes, 1);
+    return __real_pthread_sigmask(how, set, old);
+}
+int __real_sigprocmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
+    if (set && callers) atomic_fetch_add(&changes, 1);
+    return __real_sigprocmask(how, set, old);
+}
+
+static void mask(int how, int number) {
+    sigset_t s;
+    sigemptyset(&s);
+    sigaddset(&s, number);
+    assert_int_equal(__real_pthread_sigmask(how, &s, NULL), 0);
+}
+static bool blocked_here(int number) {
+    sigset_t s;
+    assert_int_equal(__real_pthread_sigmask(SIG_SETMASK, NULL, &s), 0);
+    return sigismember(&s, number);
+}
+
+/* ---- a program that does a bit of everything ---- */
+
+static char folder[64];
+static const char *in_folder(const char *name) {
+    static _Thread_local char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void works(tide_runtime *rt, const char *file) {
+    tide_stream *s = NULL;
+    tide_array *x = tide_arange(rt, TIDE_F64, 0, 1000, 1), *y = tide_map(rt, "(x) -> sum(x)", x);
+    if (tide_item_f64(y) != 499500) abort(); /* on any thread */
+    if (tide_stream_new(rt, &s) != TIDE_OK || tide_stream_set(rt, s) != TIDE_OK) abort();
+    tide_array *z = tide_add(x, x);
+    if (tide_stream_set(rt, NULL) != TIDE_OK || tide_synchronize(rt, s) != TIDE_OK) abort();
+    tide_stream_release(s);
+    if (tide_npy_write(z, file) != TIDE_OK) abort();
+    tide_array *back = tide_npy_read(rt, file), *sum = tide_sum(back, NULL, 0, 0);
+    if (tide_item_f64(sum) != 999000) abort();
+    tide_free(sum), tide_free(back), tide_free(z), tide_free(y), tide_free(x);
+    if (tide_collect(rt) != TIDE_OK) abort();
+}
+
+static tide_runtime *open_as(const char *collector, const char *trace) {
+    tide_config c = {.struct_size = sizeof c,
+                     .device = test_device(),
+                     .host_memory = "64MiB",
+                     .collector = collector,
+                     .trace = trace,
+                     .log = keep_line,
+                     .log_level = TIDE_LOG_WARNING};
+    return test_open(&c);
+}
+
+static const char *const collectors[] = {"refcount", "boehm"};
+enum { COLLECTORS = TEST_BOEHM ? 2 : 1 };
+
+/* ---- the cases ---- */
+
+static int setup(void **state) {
+    strcpy(folder, "/tmp/tide_signals_XXXXXX");
+    return mkdtemp(folder) ? fresh_environment(state) : -1;
+}
+static int teardown(void **state) {
+    static const char *const names[] = {"a.npy", "run.csv", "run.2.csv", "run.json"};
+    for (size_t i = 0; i < TIDEI_COUNT(names); i++) unlink(in_folder(names[i]));
+    rmdir(folder);
+    return restore_environment(state);
+}
+
+static void *works_in_a_thread(void *rt) {
+    works(rt, in_folder("a.npy"));
+    return NULL;
+}
+
+static void test_no_mask_changes(void **state) {
+    sigset_t before, after;
+    (void)state;
+    mask(SIG_BLOCK, SIGUSR2);
+    __real_pthread_sigmask(SIG_SETMASK, NULL, &before);
+    atomic_store(&changes, 0);
+    for (int i = 0; i < COLLECTORS; i++) {
+        pthread_t thread;
+        tide_runtime *rt = open_as(collectors[i], in_folder("run.csv"));
+        works(rt, in_folder("a.npy"));
+        assert_int_equal(pthread_create(&thread, NULL, works_in_a_thread, rt), 0);
+        pthread_join(thread, NULL);
+        tide_close(rt);
+    }
+    assert_int_equal(atomic_load(&changes), 0);
+    __real_pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int i = 1; i < SIGRTMAX; i++) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+    mask(SIG_UNBLOCK, SIGUSR2);
+}
+
+static atomic_uint handled;
+static void count(int number) {
+    (void)number;
+    atomic_fetch_add(&handled, 1);
+}
+static struct sigaction kept_action[65]; /* bdwgc's, of its two */
+static void handle(int number) {
+    struct sigaction a = {.sa_handler = count}; /* no SA_RESTART: calls end where they would */
+    assert_int_equal(sigaction(number, &a, &kept_action[number]), 0);
+}
+static void leave(int number) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN}; /* what is on its way */
+    sigaction(number, &ignore, NULL);
+    assert_int_equal(sigaction(number, &kept_action[number], NULL), 0);
+}
+
+/* A signal for the process, which all threads of the program block, finds no thread of the
+** library's. */
+static void test_handlers_run_elsewhere(void **state) {
+    static const int numbers[] = {SIGUSR1, SIGALRM, SIGCHLD, SIGPWR, SIGXCPU, SIGTERM};
+    (void)state;
+    tide_runtime *rt = open_as("refcount", in_folder("run.json"));
+    tide_stream *s;
+    assert_ok(tide_stream_new(rt, &s)); /* a thread more, made while nothing was blocked */
+    atomic_store(&handled, 0);
+    for (size_t i = 0; i < TIDEI_COUNT(numbers); i++) {
+        handle(numbers[i]);
+        mask(SIG_BLOCK, numbers[i]);
+        assert_int_equal(kill(getpid(), numbers[i]), 0);
+    }
+    works(rt, in_folder("a.npy"));
+    assert_int_equal(atomic_load(&handled), 0);
+    for (size_t i = 0; i < TIDEI_COUNT(numbers); i++) {
+        mask(SIG_UNBLOCK, numbers[i]);
+        assert_int_equal(atomic_load(&handled), i + 1);
+        leave(numbers[i]);
+    }
+    tide_close(rt);
+}
+
+/* A fault of the thread's own is the one thing that reaches it: a crash can be reported, a page
+** that was protected be opened. */
+static void *own_thread(void *faults) {
+    sigset_t s;
+    callers = false;
+    __real_pthread_sigmask(SIG_SETMASK, NULL, &s);
+    *(int *)faults = sigismember(&s, SIGSEGV) + sigismember(&s, SIGBUS) + sigismember(&s, SIGFPE) +
+                     2 * !sigismember(&s, SIGINT) + 4 * !sigismember(&s, SIGABRT) + 8 * !sigismember(&s, SIGRTMIN);
+    return NULL;
+}
+static void test_own_threads(void **state) {
+    pthread_t thread;
+    int wrong = -1;
+    (void)state;
+    assert_int_equal(tidei_own_thread_start(&thread, own_thread, &wrong), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(wrong, 0);
+}
+
+/* Signals that come all the time, into whatever call: of the program's own, and those that bdwgc
+** would use. */
+static void storm_of(int number) {
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    pid_t sender = 0;
+    handle(number);
+    atomic_store(&handled, 0);
+    if (number == SIGALRM) {
+        assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    } else if ((sender = fork()) == 0) {
+        for (;;) {
+            if (kill(getppid(), number)) _exit(0);
+            usleep(300);
+        }
+    }
+    for (int round = 0; round < (test_quick() ? 3 : 20) || atomic_load(&handled) < 10; round++) {
+        tide_runtime *rt = open_as("refcount", in_folder("run.csv"));
+        works(rt, in_folder("a.npy"));
+        tide_close(rt);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (sender) {
+        kill(sender, SIGKILL);
+        while (waitpid(sender, NULL, 0) < 0) {}
+    }
+    leave(number);
+}
+static void test_storms(void **state) {
+    (void)state;
+    test_needs_children();
+    storm_of(SIGALRM);
+    storm_of(SIGUSR1);
+    storm_of(SIGPWR);
+}
+
+/* ---- the collector "boehm" ---- */
+
+static int child(const char *what) {
+    tide_runtime *rt = NULL;
+    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "boehm"};
+    sigset_t all;
+    if (strcmp(what, "blocked") == 0) {
+        sigfillset(&all);
+        __real_pthread_sigmask(SIG_BLOCK, &all, NULL);
+        if (tide_open(&c, &rt) != TIDE_E_UNSUPPORTED) return 3;
+        if (!strstr(tide_last_error()->message, "SIGPWR") || !strstr(tide_last_error()->message, "refcount"))
+            return 4;
+        if (!blocked_here(SIGPWR) || !blocked_here(SIGXCPU)) return 5;
+        c.collector = "refcount";
+        if (tide_open(&c, &rt) != TIDE_OK) return 6;
+        tide_close(rt);
+        mask(SIG_UNBLOCK, SIGPWR);
+        mask(SIG_UNBLOCK, SIGXCPU);
+        c.collector = "boehm";
+        if (tide_open(&c, &rt) != TIDE_OK) return 7;
+        if (tide_collect(rt) != TIDE_OK) return 8;
+        tide_close(rt);
+        return blocked_here(SIGUSR1) ? 0 : 9;
+    }
+    char **before = environ, *first = environ ? environ[0] : NULL; /* "environment" */
+    if (tide_open(&c, &rt) != TIDE_OK) return 3;
+    if (environ != before || (before && environ[0] != first) || getenv("GC_RETRY_SIGNALS")) return 4;
+    tide_close(rt);
+    return 0;
+}
+
+static void child_ends_well(const char *what) {
+    int status;
+    test_needs_children();
+    if (!TEST_BOEHM) skip();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/proc/self/exe", "test_signals", "child", what, (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* All signals are blocked before anything else, as programs with a thread for signals do. */
+static void test_open_where_blocked(void **state) {
+    (void)state;
+    child_ends_well("blocked");
+}
+
+/* What bdwgc reads in its environment is not left there. */
+static void test_environment_stays(void **state) {
+    (void)state;
+    child_ends_well("environment");
+}
+
+static void *attach_blocked(void *rt) {
+    static char wrong[200];
+    mask(SIG_BLOCK, SIGPWR);
+    if (tide_thread_attach(rt) != TIDE_E_UNSUPPORTED) return "attached";
+    snprintf(wrong, sizeof wrong, "%s", tide_last_error()->message);
+    if (!strstr(wrong, "this thread blocks SIGPWR") || !strstr(wrong, "SIGXCPU")) return wrong;
+    if (tide_ones(rt, TIDE_F32, 0, NULL)) return "an array was made";
+    if (tide_last_error()->status != TIDE_E_UNSUPPORTED) return "another error";
+    mask(SIG_UNBLOCK, SIGPWR);
+    mask(SIG_BLOCK, SIGXCPU); /* with this one bdwgc gets along */
+    return tide_thread_attach(rt) == TIDE_OK && tide_ones(rt, TIDE_F32, 0, NULL) ? NULL : "not attached";
+}
+
+static void test_attach_where_blocked(void **state) {
+    pthread_t thread;
+    void *wrong;
+    (void)state;
+    if (!TEST_BOEHM) skip();
+    tide_runtime *rt = open_as("boehm", NULL);
+    assert_int_equal(pthread_create(&thread, NULL, attach_blocked, rt), 0);
+    pthread_join(thread, &wrong);
+    if (wrong) fail_msg("%s", (char *)wrong);
+    tide_close(rt);
+}
+
+/* A thread that goes from step to step as the case says. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int step;
+} stage = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static void to_step(int step) {
+    pthread_mutex_lock(&stage.lock);
+    stage.step = step;
+    pthread_cond_broadcast(&stage.changed);
+    pthread_mutex_unlock(&stage.lock);
+}
+static void wait_for_step(int step) {
+    pthread_mutex_lock(&stage.lock);
+    while (stage.step < step) pthread_cond_wait(&stage.changed, &stage.lock);
+    pthread_mutex_unlock(&stage.lock);
+}
+
+static void *blocks_later(void *rt) {
+    if (tide_thread_attach(rt) != TIDE_OK) abort();
+    mask(SIG_BLOCK, SIGPWR);
+    to_step(1);
+    wait_for_step(2);
+    mask(SIG_UNBLOCK, SIGPWR);
+    to_step(3);
+    wait_for_step(4);
+    mask(SIG_BLOCK, SIGPWR); /* it ends so: that is nobody's trouble */
+    return NULL;
+}
+
+__attribute__((noinline)) static void make_garbage(tide_runtime *rt) {
+    for (int i = 0; i < 50; i++) assert_array(tide_zeros(rt, TIDE_U8, SHAPE(1 << 20)));
+}
+
+/* More cells than bdwgc's heap begins with: it would collect of its own accord. */
+__attribute__((noinline)) static void make_many(tide_runtime *rt) {
+    tide_array *x = tide_zeros(rt, TIDE_F64, SHAPE(10));
+    for (int i = 0; i < (test_quick() ? 20000 : 600000); i++) assert_array(tide_expand_dims(x, 0));
+    tide_free(x);
+}
+
+static void test_blocked_later(void **state) {
+    pthread_t thread;
+    (void)state;
+    if (!TEST_BOEHM) skip();
+    tide_runtime *rt = open_as("boehm", NULL);
+    stage.step = 0;
+    assert_int_equal(pthread_create(&thread, NULL, blocks_later, rt), 0);
+    wait_for_step(1);
+    uint64_t before = test_stats(rt).collections;
+    make_garbage(rt);
+    assert_ok(tide_collect(rt)); /* the thread cannot be stopped, and is not waited for */
+    assert_int_equal(test_stats(rt).collections, before);
+    assert_true(test_stats(rt).arrays >= 50);
+    assert_ok(tide_collect(rt));
+    assert_int_equal(lines_with(TIDE_LOG_WARNING, "blocks SIGPWR"), 1);
+    make_many(rt);
+    assert_null(tide_zeros(rt, TIDE_U8, SHAPE(40 << 20)));
+    assert_error(TIDE_E_NOMEM, "boehm (a thread blocks its signals)");
+    to_step(2);
+    wait_for_step(3);
+    assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).collections, before + 1);
+    assert_true(test_stats(rt).arrays < 50); /* a stale word may keep a few */
+    to_step(4);
+    pthread_join(thread, NULL);
+    assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).collections, before + 2);
+    tide_close(rt);
+}
+
+/* A thread whose vfork's child takes its time takes no signal either: it is waited for, as long as
+** it takes. */
+static void *away(void *rt) {
+    if (tide_thread_attach(rt) != TIDE_OK) abort();
+    to_step(1);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        nanosleep(&(struct timespec){.tv_sec = test_long() ? 18 : 0, .tv_nsec = 300000000}, NULL);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    return NULL;
+}
+static void test_thread_that_is_away(void **state) {
+    pthread_t thread;
+    (void)state;
+    test_needs_children();
+    if (!TEST_BOEHM) skip();
+    tide_runtime *rt = open_as("boehm", NULL);
+    stage.step = 0;
+    assert_int_equal(pthread_create(&thread, NULL, away, rt), 0);
+    wait_for_step(1);
+    usleep(50000);
+    uint64_t before = test_stats(rt).collections;
+    assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).collections, before + 1);
+    pthread_join(thread, NULL);
+    tide_close(rt);
+}
+
+/* Runtimes that open and close, with their streams' threads, on many threads that collect. */
+enum { CROWD = 24 };
+static atomic_int rounds_left;
+static void *opens_and_closes(void *unused) {
+    for (int left; (left = atomic_fetch_sub(&rounds_left, 1)) > 0;) {
+        tide_runtime *rt = NULL;
+        tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+        if (tide_open(&c, &rt) != TIDE_OK) abort();
+        for (int i = 0; i < 20; i++) {
+            tide_array *x = tide_ones(rt, TIDE_F64, SHAPE(100));
+            if (!tide_add(x, x)) abort();
+        }
+        if (left % 4 == 0 && tide_collect(rt) != TIDE_OK) abort();
+        tide_close(rt);
+    }
+    return unused;
+}
+static void test_crowd(void **state) {
+    pthread_t thread[CROWD];
+    (void)state;
+    if (!TEST_BOEHM) skip();
+    atomic_store(&rounds_left, CROWD * (test_quick() ? 10 : 200));
+    for (int i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&thread[i], NULL, opens_and_closes, NULL), 0);
+    for (int i = 0; i < CROWD; i++) pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "child") == 0) return child(argv[2]);
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_no_mask_changes),
+        CASE(test_handlers_run_elsewhere),
+        CASE(test_own_threads),
+        CASE(test_storms),
+        CASE(test_open_where_blocked),
+        CASE(test_environment_stays),
+        CASE(test_crowd), /* before closing looks at very many arrays */
+        CASE(test_attach_where_blocked),
+        CASE(test_blocked_later),
+        CASE(test_thread_that_is_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
