@@ -1,16 +1,80 @@
 /* test_boehm_fallback.c: what the adapter to bdwgc does where its own way does not work: deaths are
 ** found by finalizers then, or later than they might be; what cannot be had is told. What it does
-** to bdwgc holds for the process's life, so each case is a child. Cases that find what works are
-** those of the batteries over collectors (test_collector.c). */
+** to bdwgc holds for the process's life, so each case is a child. Linked with --wrap: calls of bdwgc's
+** and of malloc's are refused where a case says so. What works is the batteries' over collectors
+** (test_collector.c). */
 #include <limits.h>
 #include "gc/boehm.h"
-#include "tests/in_child.h"
-#include "tests/logged.h"
+#include "tests/tidetest.h"
+
+/* The call that is refused, after `skip` more that are not; of malloc's, those of `bytes`. */
+static struct {
+    const char *call;
+    unsigned skip;
+    size_t bytes;
+    bool always, refused; /* each time from then on; it was */
+} refusal;
+static bool refused(const char *call, size_t bytes) {
+    if (!refusal.call || strcmp(refusal.call, call) != 0 || (refusal.bytes && refusal.bytes != bytes)) return false;
+    if (refusal.skip) return refusal.skip--, false;
+    if (refusal.refused && !refusal.always) return false;
+    return refusal.refused = true;
+}
+
+void *__real_malloc(size_t n), *__wrap_malloc(size_t n);
+void *__real_calloc(size_t n, size_t bytes), *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_malloc(size_t n) { return refused("malloc", n) ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t bytes) { return refused("calloc", bytes) ? NULL : __real_calloc(n, bytes); }
 
 #if TEST_BOEHM
+#include "tests/in_child.h"
+#include "tests/logged.h"
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include <gc/gc_mark.h> /* and with it bdwgc's gc.h, which gc/gc.h of ours hides */
+
+static void refuse(const char *call, unsigned skip, size_t bytes) {
+    refusal.skip = skip;
+    refusal.bytes = bytes;
+    refusal.always = refusal.refused = false;
+    refusal.call = call;
+}
+
+int __real_GC_expand_hp(size_t n), __wrap_GC_expand_hp(size_t n);
+int __real_GC_get_stack_base(struct GC_stack_base *b), __wrap_GC_get_stack_base(struct GC_stack_base *b);
+int __real_GC_register_my_thread(const struct GC_stack_base *b);
+int __wrap_GC_register_my_thread(const struct GC_stack_base *b);
+void *__real_GC_malloc_atomic(size_t n), *__wrap_GC_malloc_atomic(size_t n);
+void *__real_GC_malloc_uncollectable(size_t n), *__wrap_GC_malloc_uncollectable(size_t n);
+void __real_GC_set_on_collection_event(GC_on_collection_event_proc f);
+void __wrap_GC_set_on_collection_event(GC_on_collection_event_proc f);
+void __real_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
+                                           void **old_data);
+void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
+                                           void **old_data);
+
+int __wrap_GC_expand_hp(size_t n) { return refused("GC_expand_hp", n) ? 0 : __real_GC_expand_hp(n); }
+int __wrap_GC_get_stack_base(struct GC_stack_base *b) {
+    return refused("GC_get_stack_base", 0) ? GC_UNIMPLEMENTED : __real_GC_get_stack_base(b);
+}
+int __wrap_GC_register_my_thread(const struct GC_stack_base *b) {
+    return refused("GC_register_my_thread", 0) ? GC_UNIMPLEMENTED : __real_GC_register_my_thread(b);
+}
+void *__wrap_GC_malloc_atomic(size_t n) {
+    return refused("GC_malloc_atomic", n) ? NULL : __real_GC_malloc_atomic(n);
+}
+void *__wrap_GC_malloc_uncollectable(size_t n) {
+    return refused("GC_malloc_uncollectable", n) ? NULL : __real_GC_malloc_uncollectable(n);
+}
+void __wrap_GC_set_on_collection_event(GC_on_collection_event_proc f) {
+    if (!refused("GC_set_on_collection_event", 0)) __real_GC_set_on_collection_event(f);
+}
+/* Without memory bdwgc changes nothing, `old` neither. */
+void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
+                                           void **old_data) {
+    if (refusal.bytes || !refused("GC_register_finalizer_no_order", 0))
+        __real_GC_register_finalizer_no_order(p, f, data, old, old_data);
+}
 
 enum { KEPT = 100, DROPPED = 500, STALE = 16 }; /* stale words may keep a few */
 static tide_array *kept[KEPT];                  /* bdwgc scans it */
@@ -64,7 +128,7 @@ static void dies_by_finalizers(void) {
     NEED(arrays() <= STALE);
 }
 static void from_the_start(void) {
-    atomic_store(&tidei_boehm_test.fail_self_test, true);
+    refuse("GC_set_on_collection_event", 0, 0);
     open_boehm(0);
     NEED(tidei_boehm_by_finalizers());
     NEED(lines_with(TIDE_LOG_WARNING, "dead arrays are found by finalizers from now on") == 1);
@@ -79,7 +143,7 @@ static void from_the_start(void) {
 static void on_demand(void) {
     GC_INIT();
     GC_set_finalize_on_demand(1);
-    atomic_store(&tidei_boehm_test.fail_self_test, true);
+    refuse("GC_set_on_collection_event", 0, 0);
     open_boehm(0);
     dies_by_finalizers();
     tide_close(rt);
@@ -147,15 +211,176 @@ static void the_earlier_callback_is_called(void) {
     tide_close(rt);
 }
 
+/* ---- memory is short ---- */
+
+enum { CELL_BYTES = sizeof(tide_array), ENTRY_BYTES = 24, CHUNK_BYTES = 16 + 4096 * ENTRY_BYTES }; /* boehm.c's */
+
+/* The request that is refused is an array's, and nothing stays of it. */
+static void makes_none(void) {
+    size_t before = arrays(), live = test_stats(rt).live;
+    NEED(tide_zeros(rt, TIDE_U8, SHAPE(64)) == NULL);
+    NEED_ERROR(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    NEED(refusal.refused && arrays() == before && test_stats(rt).live == live);
+}
+
+/* While the change to finalizers finds no memory nothing changes, and the next collection tries again. */
+static void the_change_finds_no_memory(void) {
+    static const struct {
+        const char *call;
+        unsigned skip;
+        size_t bytes;
+        bool then; /* it changes all the same */
+    } cases[] = {
+        {"GC_malloc_uncollectable", 0, 0, false}, /* the self-test's */
+        {"GC_malloc_uncollectable", 2, 0, false}, /* the cells' */
+        {"calloc", 0, sizeof(void *), false},     /* the records' */
+        {"malloc", 0, ENTRY_BYTES, false},        /* a record's: the first one, ... */
+        {"malloc", 50, ENTRY_BYTES, false},       /* ... and in the midst of them */
+        {"GC_malloc_uncollectable", 1, 0, true},  /* bdwgc's table grows later then */
+    };
+    open_boehm(0);
+    make_kept();
+    make_dropped(DROPPED);
+    GC_set_on_collection_event(hosts_event);
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        refuse(cases[i].call, cases[i].skip, cases[i].bytes);
+        collect();
+        NEED(refusal.refused && tidei_boehm_by_finalizers() == cases[i].then);
+        NEED(arrays() == KEPT + DROPPED || cases[i].then); /* nobody has seen them die */
+        kept_are_there();
+    }
+    refuse(NULL, 0, 0);
+    NEED(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
+    collect();
+    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    kept_are_there();
+    tide_close(rt);
+}
+static void probes_find_no_memory(void) {
+    open_boehm(0);
+    make_kept();
+    make_dropped(DROPPED);
+    GC_set_on_collection_event(hosts_event);
+    refuse("GC_malloc_atomic", 0, CELL_BYTES);
+    refusal.always = true;
+    collect();
+    NEED(refusal.refused && !tidei_boehm_by_finalizers()); /* nothing is known */
+    refuse(NULL, 0, 0);
+    collect();
+    NEED(tidei_boehm_by_finalizers());
+    kept_are_there();
+    tide_close(rt);
+}
+
+/* With finalizers, what an array's takes. */
+static void no_memory_for_a_finalizer(void) {
+    refuse("GC_set_on_collection_event", 0, 0);
+    open_boehm(0);
+    make_kept();
+    refuse("malloc", 0, ENTRY_BYTES);
+    makes_none();
+    refuse("GC_register_finalizer_no_order", 0, 0);
+    makes_none();
+    refuse(NULL, 0, 0);
+    kept_are_there();
+    dies_by_finalizers();
+    tide_close(rt);
+}
+
+static void no_memory_to_retain(void) {
+    open_boehm(0);
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
+    refuse("GC_malloc_uncollectable", 0, 0);
+    NEED(tide_retain(a) == NULL);
+    NEED_ERROR(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    NEED(refusal.refused);
+    NEED(tide_retain(a) == a);
+    tide_release(a);
+    tide_close(rt);
+}
+
+/* What fails at the first opening leaves the next one everything to do. */
+static void open_finds_no_memory(void) {
+    static const struct {
+        const char *call;
+        size_t bytes;
+    } cases[] = {{"GC_malloc_uncollectable", 0}, {"GC_expand_hp", 0}};
+    tide_config c = config(0);
+    size_t n = 0;
+    while (environ[n]) n++;
+    NEED(unsetenv("GC_RETRY_SIGNALS") == 0);
+    refuse("malloc", 0, (n + 2) * sizeof *environ);
+    NEED_ERROR(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    NEED(refusal.refused);
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        refuse(cases[i].call, 0, cases[i].bytes);
+        NEED_ERROR(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
+        NEED(refusal.refused);
+    }
+    open_boehm(0);
+    make_kept();
+    make_dropped(DROPPED);
+    collect();
+    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    kept_are_there();
+    tide_close(rt);
+}
+
+/* ---- threads that bdwgc does not know ---- */
+
+static tide_status status_there;
+static char message_there[400];
+static void *attach_there(void *unused) {
+    status_there = rt ? tide_thread_attach(rt) : TIDE_E_CLOSED;
+    snprintf(message_there, sizeof message_there, "%s", tide_last_error()->message);
+    if (status_there == TIDE_OK) tide_thread_detach(rt);
+    return unused;
+}
+static void *open_there(void *unused) {
+    tide_config c = config(0);
+    status_there = tide_open(&c, &rt);
+    snprintf(message_there, sizeof message_there, "%s", tide_last_error()->message);
+    if (status_there == TIDE_OK) tide_close(rt);
+    return unused;
+}
+static void in_thread(void *(*fn)(void *)) {
+    pthread_t thread;
+    NEED(pthread_create(&thread, NULL, fn, NULL) == 0);
+    NEED(pthread_join(thread, NULL) == 0);
+}
+static void a_stack_that_is_not_found(void) {
+    static const char *const calls[] = {"GC_get_stack_base", "GC_register_my_thread"};
+    open_boehm(0);
+    for (unsigned i = 0; i < TIDEI_COUNT(calls); i++) {
+        refuse(calls[i], 0, 0);
+        in_thread(attach_there);
+        NEED(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
+        NEED(strstr(message_there, "bdwgc does not accept this thread"));
+        in_thread(attach_there);
+        NEED(status_there == TIDE_OK);
+    }
+    make_kept();
+    collect();
+    kept_are_there();
+    tide_close(rt);
+}
+static void open_where_the_stack_is_not_found(void) {
+    refuse("GC_get_stack_base", 0, 0);
+    in_thread(open_there);
+    NEED(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
+    NEED(strstr(message_there, "open the runtime in the main thread, or with the collector \"refcount\""));
+    in_thread(open_there);
+    NEED(status_there == TIDE_OK);
+}
+
 /* ---- the table ---- */
 
 static void no_memory_for_the_table(void) {
     open_boehm(0);
-    atomic_store(&tidei_boehm_test.fail_growth, true);
-    NEED(tide_zeros(rt, TIDE_U8, SHAPE(64)) == NULL);
-    NEED_ERROR(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
-    NEED(arrays() == 0 && test_stats(rt).live == 0);
-    atomic_store(&tidei_boehm_test.fail_growth, false);
+    refuse("malloc", 0, CHUNK_BYTES);
+    makes_none();
+    refuse("GC_malloc_atomic", 0, CELL_BYTES);
+    makes_none();
     make_kept();
     kept_are_there();
     tide_close(rt);
@@ -285,6 +510,13 @@ static void signals_are_sent_once(void) {
     X(found_by_an_allocation)                                                                                      \
     X(one_is_missed)                                                                                               \
     X(the_earlier_callback_is_called)                                                                              \
+    X(the_change_finds_no_memory)                                                                                  \
+    X(probes_find_no_memory)                                                                                       \
+    X(no_memory_for_a_finalizer)                                                                                   \
+    X(no_memory_to_retain)                                                                                         \
+    X(open_finds_no_memory)                                                                                        \
+    X(a_stack_that_is_not_found)                                                                                   \
+    X(open_where_the_stack_is_not_found)                                                                           \
     X(no_memory_for_the_table)                                                                                     \
     X(large_table)                                                                                                 \
     X(use_of_the_dead)                                                                                             \
