@@ -26,8 +26,10 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
 def read(data):
     """What gcov says of one object's runs: files, with lines and branches."""
     command = ["gcov", "--json-format", "--stdout", "--branch-probabilities", data]
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=os.path.dirname(data)).stdout
-    return [json.loads(line) for line in out.splitlines() if line.strip()]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, cwd=os.path.dirname(data))
+    if ran.returncode:
+        sys.exit("coverage: gcov cannot read %s: was it left by a program of another build?" % data)
+    return [json.loads(line) for line in ran.stdout.splitlines() if line.strip()]
 
 
 def assertions(path):
