@@ -29,6 +29,7 @@ static struct {
     /* under lock */
     member *first;
     _Atomic bool held_off; /* bdwgc is; read without it too */
+    bool told;             /* a runtime's log knows */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local member here;
@@ -100,6 +101,7 @@ void tidei_stoppable_blocking(bool blocking) {
 static void hold_off_locked(bool held_off) {
     if (atomic_load(&all.held_off) == held_off) return;
     atomic_store(&all.held_off, held_off);
+    all.told = false;
     if (held_off)
         GC_disable();
     else
@@ -118,10 +120,18 @@ static pid_t look(int number) {
     return found;
 }
 
+/* Whether it is still to be told, which the caller does then. */
+static bool claim_telling(void) {
+    pthread_mutex_lock(&all.lock);
+    bool ours = atomic_load(&all.held_off) && !all.told;
+    all.told |= ours;
+    pthread_mutex_unlock(&all.lock);
+    return ours;
+}
+
 bool tidei_stoppable(tidei_runtime *rt, bool patient) {
     TIDEI_UNCANCELLED;
     int number = GC_get_suspend_signal();
-    bool before = atomic_load(&all.held_off);
     char name[16];
     if (number < 1 || number > 31) return true; /* the kernel does not tell of others */
     pid_t found = look(number);
@@ -130,7 +140,7 @@ bool tidei_stoppable(tidei_runtime *rt, bool patient) {
         found = look(number);
     }
     if (!found) return true;
-    if (before || !rt) return false;
+    if (!rt || !claim_telling()) return false;
     name_signal(name, number);
     tidei_log(rt, TIDE_LOG_WARNING,
               "boehm: thread %d blocks %s, by which threads are stopped: nothing is collected until it unblocks it",

@@ -161,7 +161,8 @@ static tide_status wait_lost(tidei_stream *s, tidei_dstream *ds) {
     return tidei_lost(s->dev, "wait");
 }
 
-/* Waits for all work up to `tick`, which is not known to be complete. */
+/* Waits for all work up to `tick`, which is not known to be complete. On the spot: for what the call itself has queued, which
+** is no wait of its own, and calls nobody back. */
 static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, bool on_the_spot) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
@@ -172,7 +173,7 @@ static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, 
         sync_blocking(&a);
     else
         tidei_blocking(d->rt, sync_blocking, &a);
-    note_wait(d, tidei_now_ns() - start);
+    if (!on_the_spot) note_wait(d, tidei_now_ns() - start);
     tidei_span_end(d->rt, &span, 0);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);

@@ -164,6 +164,8 @@ static void test_next_call_from_deeper(void **state) {
     ends_well();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) &&                                                                              \
+    !defined(__SANITIZE_THREAD__) /* which do not know stacks of the program's own */
 /* Whoever is not past the place where the callback was called is taken to be inside: what is legal there is done, what is
 ** not is refused, and says why. */
 static void refused_in_the_call(void) {
@@ -175,8 +177,6 @@ static void refused_in_the_call(void) {
     assert_int_equal(test_stats(L.rt).arrays, 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) &&                                                                              \
-    !defined(__SANITIZE_THREAD__) /* which do not know stacks of the program's own */
 static ucontext_t main_context, other_context;
 
 static void collect_on_another_stack(void) {

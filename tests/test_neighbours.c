@@ -287,38 +287,41 @@ static __attribute__((noinline)) void want_more_than_there_is(tide_runtime *rt) 
 }
 
 /* A neighbour's callback is left by longjmp: so are the visit, and the climb of the runtime that was short. */
+static void leave_a_visit(bool knows_both) {
+    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
+    tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = leave_purge};
+    uint64_t id;
+    assert_ok(tide_reclaimable_register(one, &r, &id));
+    tide_array *volatile full = tide_zeros(one, TIDE_U8, SHAPE(SCALED(7)));
+    assert_array(full);
+    assert_ok(tide_synchronize(one, NULL));
+    if (!knows_both) tide_thread_detach(one);
+    leaves = true;
+    if (!setjmp(caught)) {
+        want_more_than_there_is(two);
+        fail_msg("nobody was visited");
+    }
+    leaves = false;
+    tide_clear_error();
+    assert_null(tide_zeros(two, TIDE_U8, SHAPE(16)));
+    assert_error(TIDE_E_INVALID, "purge of the reclaimable \"cache\" was left without a return");
+    assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(6)))); /* it climbs, and asks again */
+    assert_error(TIDE_E_NOMEM, "out of memory");
+    tide_release(full);
+    assert_ok(tide_synchronize(one, NULL));
+    tide_array *a = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
+    assert_array(a);
+    tide_release(a);
+    assert_true(tidei_runtime_valid(test_rt(one)) && tidei_runtime_valid(test_rt(two)));
+    tide_close(one); /* which waits for visitors: there is none */
+    tide_close(two);
+    assert_int_equal(taken, 0);
+}
+
 static void a_visit_is_left(void **state) {
     (void)state;
-    for (int both = 0; both < 2; both++) { /* whether the thread that visits knows the other runtime too */
-        tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
-        tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = leave_purge};
-        uint64_t id;
-        assert_ok(tide_reclaimable_register(one, &r, &id));
-        tide_array *volatile full = tide_zeros(one, TIDE_U8, SHAPE(SCALED(7)));
-        assert_array(full);
-        assert_ok(tide_synchronize(one, NULL));
-        if (!both) tide_thread_detach(one);
-        leaves = true;
-        if (!setjmp(caught)) {
-            want_more_than_there_is(two);
-            fail_msg("nobody was visited");
-        }
-        leaves = false;
-        tide_clear_error();
-        assert_null(tide_zeros(two, TIDE_U8, SHAPE(16)));
-        assert_error(TIDE_E_INVALID, "purge of the reclaimable \"cache\" was left without a return");
-        assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(6)))); /* it climbs, and asks again */
-        assert_error(TIDE_E_NOMEM, "out of memory");
-        tide_release(full);
-        assert_ok(tide_synchronize(one, NULL));
-        tide_array *a = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
-        assert_array(a);
-        tide_release(a);
-        assert_true(tidei_runtime_valid(test_rt(one)) && tidei_runtime_valid(test_rt(two)));
-        tide_close(one); /* which waits for visitors: there is none */
-        tide_close(two);
-        assert_int_equal(taken, 0);
-    }
+    leave_a_visit(false); /* the thread that visits does not know the other runtime */
+    leave_a_visit(true);
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* repro_8b: the usual pattern of a signal thread: all signals are blocked before threads are made; then any collection aborts */
+/* repro_8b: the usual pattern of a signal thread: all signals are blocked before threads are made; then any collection aborted */
 #include <tide/tide.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ int main(void) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB"};
-    if (tide_open(&c, &rt)) return 1;
+    if (tide_open(&c, &rt)) return puts(tide_last_error()->message), 0;
     pthread_t t;
     pthread_create(&t, NULL, worker, NULL);
     usleep(500000);
