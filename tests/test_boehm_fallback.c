@@ -139,7 +139,8 @@ static void from_the_start(void) {
     NEED(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
     tide_close(rt);
 }
-/* The host's finalizers run when the host says so: ours run then too, or with a collection of ours. */
+/* The host's finalizers run when the host says so: ours run then too, or with a collection of
+** ours. */
 static void on_demand(void) {
     GC_INIT();
     GC_set_finalize_on_demand(1);
@@ -180,7 +181,8 @@ static void found_by_an_allocation(void) {
     tide_close(rt);
 }
 
-/* One collection goes unseen, of which bdwgc has already given the cells to others; the next one is seen. */
+/* One collection goes unseen, of which bdwgc has already given the cells to others; the next one is
+** seen. */
 static void one_is_missed(void) {
     open_boehm(0);
     make_kept();
@@ -223,7 +225,8 @@ static void makes_none(void) {
     NEED(refusal.refused && arrays() == before && test_stats(rt).live == live);
 }
 
-/* While the change to finalizers finds no memory nothing changes, and the next collection tries again. */
+/* While the change to finalizers finds no memory nothing changes, and the next collection tries
+** again. */
 static void the_change_finds_no_memory(void) {
     static const struct {
         const char *call;
@@ -410,7 +413,8 @@ static void large_table(void) {
     tide_close(rt);
 }
 
-/* At debug level 1 a dead cell is nobody else's for a while: who kept its address where nobody looks is told. */
+/* At debug level 1 a dead cell is nobody else's for a while: who kept its address where nobody
+** looks is told. */
 static uintptr_t hidden;
 static __attribute__((noinline)) void hide_one(void) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));

@@ -109,7 +109,8 @@ static void test_folds(void **state) {
     close_cuda(rt);
 }
 
-/* Offsets that do not fit 32 bits: in halves, each where it belongs. Nothing is touched, so nothing is taken. */
+/* Offsets that do not fit 32 bits: in halves, each where it belongs. Nothing is touched, so nothing
+** is taken. */
 static void test_halves(void **state) {
     const int64_t n = ((int64_t)1 << 31) + 1000;
     int64_t base[2];

@@ -189,7 +189,8 @@ static void test_reserve_no_room(void **state) {
     assert_in_range(collections, 1, 1);
 }
 
-/* Libraries have all that the limit allows: whatever is used is too much, and nothing is no reason. */
+/* Libraries have all that the limit allows: whatever is used is too much, and nothing is no
+** reason. */
 static void test_no_room_at_all(void **state) {
     static const tidei_policy *const all[] = {&tidei_policy_reserve, &tidei_policy_cudajl};
     (void)state;

@@ -444,7 +444,8 @@ static void test_bound_collector_answers_in_a_climb(void **state) {
     mock_end(&bound);
 }
 
-/* A climb waits for a bound collector whose thread is elsewhere, as long as TIDE_COLLECT_WAIT says. */
+/* A climb waits for a bound collector whose thread is elsewhere, as long as TIDE_COLLECT_WAIT
+** says. */
 typedef struct climber {
     tide_runtime *rt;
     atomic_bool done;
@@ -489,7 +490,8 @@ static void test_climb_waits_for_a_bound_collector(void **state) {
     mock_end(&bound);
 }
 
-/* Its thread waits for the climbing one, and so for itself: the request fails once the time is over, and says so. */
+/* Its thread waits for the climbing one, and so for itself: the request fails once the time is
+** over, and says so. */
 static void test_climb_waits_in_vain(void **state) {
     static const struct {
         const char *wait, *said;
@@ -516,7 +518,8 @@ static void test_climb_waits_in_vain(void **state) {
     }
 }
 
-/* Two threads with a bound collector each: while one climbs and waits for the other's, it answers what a third one asks. */
+/* Two threads with a bound collector each: while one climbs and waits for the other's, it answers
+** what a third one asks. */
 typedef struct owner {
     climber c;
     mock_tracer bound;

@@ -6,8 +6,9 @@
 #   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none (those that
 #                                   name their pools themselves once)
 #   tools/check.sh --gpu --memcheck the same under compute-sanitizer
-#   tools/check.sh --coverage       a build of its own (build-coverage), its tests once, and which branches of the library they
-#                                   took, by folder; fails where that is less than tools/coverage.py asks
+#   tools/check.sh --coverage       a build of its own (build-coverage), its tests once, and which
+#                                   branches of the library they took, by folder; fails where that is
+#                                   less than tools/coverage.py asks, which says what is left out
 # A case is one cmocka test or one script; the plain build's cases are counted once, and what fails in a further run of theirs,
 # or what a sanitizer reports, fails the check. Further runs differ in more than they are named for: they are where the tests
 # show that they need no HOME, no certain locale and no certain order.

@@ -29,8 +29,8 @@ typedef struct tidei_loaded_function {
     size_t at;                   /* where in the table its address goes */
 } tidei_loaded_function;
 
-/* Asks `find` for each function and enters it in the table; NULL: it is not there. Returns what the file calls the first that
-** is needed and not there, or NULL. */
+/* Asks `find` for each function and enters it in the table; NULL: it is not there. Returns what the
+** file calls the first that is needed and not there, or NULL. */
 const char *tidei_loaded_fill(void *table, const tidei_loaded_function *functions, size_t n,
                               void *(*find)(void *lib, const tidei_loaded_function *f), void *lib);
 void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f); /* one that asks the loader */
