@@ -481,6 +481,56 @@ static void test_descriptors(void **state) {
     close_checked(rt);
 }
 
+/* Steps that the libraries' int does not count, of each operand: refused too, before any is taken. */
+static void lapack_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
+    tidei_lapack x[4];
+    const tidei_lapack_routine of[] = {TIDEI_GETRF, TIDEI_GETRS, TIDEI_GETRS, TIDEI_GESVD};
+    for (unsigned i = 0; i < 4; i++) {
+        x[i] = three_by_two(of[i], st);
+        x[i].count = 1;
+    }
+    x[0].a.ld = x[1].c.ld = x[3].d.ld = x[2].k = far;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(tidei_lapack_run(s, &x[i], "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "LAPACK counts in int");
+    }
+}
+static void blas_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
+    const tidei_matrix at = {.st = st, .ld = 2};
+    const tidei_gemm product = {.dtype = TIDE_F32, .m = 2, .n = 2, .k = 2, .a = at, .b = at, .c = at};
+    const tidei_blas vectors = {
+        .routine = TIDEI_GEMV, .dtype = TIDE_F32, .m = 2, .n = 2, .a = at, .b = at, .c = at};
+    for (int i = 0; i < 3; i++) {
+        tidei_gemm g = product;
+        tidei_blas x = vectors;
+        *(i == 0 ? &g.a.ld : i == 1 ? &g.b.ld : &g.c.ld) = far;
+        *(i == 0 ? &x.a.ld : i == 1 ? &x.b.ld : &x.c.ld) = far;
+        assert_int_equal(tidei_gemm_batched(s, &g, "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
+        assert_int_equal(tidei_blas_run(s, &x, "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "steps of a vector as large");
+    }
+    tidei_blas triangle = {.routine = TIDEI_TRSM, .dtype = TIDE_F32, .m = far, .n = 1, .a = at, .c = at};
+    assert_int_equal(tidei_blas_run(s, &triangle, "test"), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
+}
+
+static void test_steps_too_large(void **state) {
+    const int64_t far = (int64_t)INT_MAX + 1;
+    tide_runtime *rt = open_checked();
+    tide_array *a = ones(rt, TIDE_F32, SHAPE(100));
+    tidei_operand o;
+    (void)state;
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
+    if (test_on_host()) {
+        lapack_steps(tidei_stream_here(test_rt(rt)), o.st, far);
+        blas_steps(tidei_stream_here(test_rt(rt)), o.st, far);
+    }
+    tidei_operand_put(&o);
+    tide_release(a);
+    close_checked(rt);
+}
+
 /* ---- memory that runs out ---- */
 
 /* No room for a working copy: the report, under the function's name, and the inputs as they were. */
@@ -547,6 +597,7 @@ int main(void) {
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_steps_too_large),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_unwanted),
     };
