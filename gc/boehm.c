@@ -218,8 +218,7 @@ static watch_result watch(const entry *e) {
             if (tidei_unlikely(begins_chunk)) tidei_stoppable(atomic_load(&e->h->deaths->rt), false);
             return done ? WATCHED : WATCH_BY_FINALIZER;
         }
-        if (!more && !(more = atomic_load(&tidei_boehm_test.fail_growth) ? NULL : malloc(sizeof *more)))
-            return WATCH_NO_MEMORY;
+        if (!more && !(more = malloc(sizeof *more))) return WATCH_NO_MEMORY;
         more->next = NULL;
         more->n = 0;
     }
@@ -406,7 +405,6 @@ static test_result test_once(void **kept) {
 
 static test_result self_test(void) {
     test_result r = TEST_IMPOSSIBLE;
-    if (atomic_load(&tidei_boehm_test.fail_self_test)) return TEST_FAILED;
     if (!tidei_stoppable(NULL, true)) return TEST_IMPOSSIBLE;
     void **kept = GC_MALLOC_UNCOLLECTABLE(PROBES / PROBE_KEEP * sizeof *kept);
     for (int tries = 0; kept && tries < 3 && r == TEST_IMPOSSIBLE; tries++) r = test_once(kept);

@@ -29,8 +29,6 @@ bool tidei_boehm_by_finalizers(void); /* the fallback is in use */
 /* Switches that a test sets; read whenever they matter. */
 typedef struct tidei_boehm_switches {
     _Atomic bool scan_device_libraries; /* the roots filter lets everything through */
-    _Atomic bool fail_self_test;
-    _Atomic bool fail_growth; /* host memory is exhausted when the table grows */
 } tidei_boehm_switches;
 extern tidei_boehm_switches tidei_boehm_test;
 

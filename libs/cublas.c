@@ -5,14 +5,11 @@
 #include "runtime/loader.h"
 #include "runtime/text.h"
 
-static const char *fill(void *lib, tidei_cublas_table *t) {
-#define FILL(name, params)                                                                                         \
-    t->name = (tidei_cublas_status(*) params)tidei_library_symbol(lib, #name);                                     \
-    if (!t->name) return #name;
-    TIDEI_CUBLAS_FUNCTIONS(FILL)
-#undef FILL
-    return NULL;
-}
+static const tidei_loaded_function functions[] = {
+#define FUNCTION(name, params) {#name, #name, 0, true, offsetof(tidei_cublas_table, name)},
+    TIDEI_CUBLAS_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
 
 /* Beside NVRTC, or where NVIDIA's Python packages put it, a folder beside NVRTC's. */
 static void *open_version(int version, char *why, size_t cap) {
@@ -42,7 +39,7 @@ static tide_status open_table(void *table, const char *op) {
             "LD_LIBRARY_PATH%s%s%s",
             family >= 12 ? family : versions[0], *why ? " (" : "", why, *why ? ")" : "");
     tidei_cublas_table t = {0};
-    const char *missing = fill(lib, &t);
+    const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
         tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",

@@ -9,14 +9,11 @@
 ** not write, and gets c64 matrices wrong. */
 #define SYEV_BATCHED_SINCE 11703
 
-static const char *fill(void *lib, tidei_cusolver_table *t) {
-#define FILL(name, needed, params)                                                                                 \
-    t->name = (tidei_cusolver_status(*) params)tidei_library_symbol(lib, #name);                                   \
-    if (!t->name && (needed)) return #name;
-    TIDEI_CUSOLVER_FUNCTIONS(FILL)
-#undef FILL
-    return NULL;
-}
+static const tidei_loaded_function functions[] = {
+#define FUNCTION(name, needed, params) {#name, #name, 0, needed, offsetof(tidei_cusolver_table, name)},
+    TIDEI_CUSOLVER_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
 
 /* What is there and does not work is not there. */
 static void leave_out(tidei_cusolver_table *t) {
@@ -66,7 +63,7 @@ static tide_status open_table(void *table, const char *op) {
             "LD_LIBRARY_PATH; it needs cuBLAS, cuSPARSE and nvJitLink beside it%s%s%s",
             own ? own->so : families[0].so, *why ? " (" : "", why, *why ? ")" : "");
     tidei_cusolver_table t = {0};
-    const char *missing = fill(lib, &t);
+    const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
         tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op,

@@ -105,7 +105,6 @@ bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x) {
 }
 
 tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op) {
-    tidei_check(makes_sense(x));
     if (!makes_sense(x))
         return tidei_fail(TIDE_E_INVALID, op, "%s with sizes it cannot have", tidei_lapack_name(x));
     return on_cuda(s) ? tidei_lapack_cuda(s, x, op) : tidei_lapack_host(s, x, op);

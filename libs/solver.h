@@ -62,7 +62,8 @@ typedef struct tidei_lapack {
 } tidei_lapack;
 
 /* Submits the routine to s. May allocate workspaces and climb. TIDE_E_UNSUPPORTED where the device's library is not installed,
-** saying which and how to get it, or where sizes are beyond what it counts in. */
+** saying which and how to get it, or where sizes are beyond what it counts in; TIDE_E_INVALID where
+** the descriptor is none: a size, a step or an operand that the routine cannot have. */
 tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op);
 
 /* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the widening. */

@@ -1,6 +1,8 @@
-/* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work at once. It counts what it is
-** asked for, refuses where a case says so, and runs kernels whose text a case has had emulated. There is one device unless a case
-** says otherwise; of several it knows which context is whose, and who may use what memory. */
+/* cuda_double.h: a double of the CUDA driver that keeps everything in host memory and does all work
+** at once. It counts what it is asked for, refuses where a case says so, and runs kernels whose
+** text a case has had emulated. There is one device unless a case says otherwise; of several it
+** knows which context is whose, and who may use what memory. NVRTC is a double too
+** (nvrtc_double.c), so that this runs on any machine. */
 #ifndef TIDETEST_CUDA_DOUBLE_H
 #define TIDETEST_CUDA_DOUBLE_H
 
@@ -9,6 +11,7 @@
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
+#include "tests/nvrtc_double.h"
 #include "tests/tidetest.h"
 
 #define PAGE    ((size_t)2 << 20)
@@ -29,9 +32,15 @@ static struct {
     int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
     int maps, accesses, syncs, pushes, calls;                                             /* asked for so far */
     struct CUctx_st *current, *stacked;
-    const char *failing; /* the call that fails, after `skip` more that do not */
+    const char *failing; /* the call that fails, after `skip` more that do not; NULL: any call */
     int skip;
-    tidei_cu_result error;
+    tidei_cu_result error;     /* 0: none fails */
+    const char *failed;        /* the call that did, the first one */
+    bool once;                 /* only that one */
+    int depth;                 /* contexts pushed */
+    bool no_name, no_words;    /* nothing is said of errors */
+    unsigned lacks[4], nlacks; /* attributes that are 0 */
+    size_t total, granule;     /* 0: 1 GiB, a page; else one more than it says */
     bool pinned_source, event_pending, no_pools;
     tidei_cu_u64 threshold; /* of a pool, like the rest of this line */
     int rules[4];
@@ -59,7 +68,14 @@ static struct {
     uint64_t pool_granted[8];
     struct owned owned[1024];
     int nowned;
+    bool runs_texts; /* emulated, where there is a C++ compiler; else kernels do nothing */
+    int launches;
 } fake;
+/* Modules that were loaded, with the texts they were made of, and emulated once one is launched. */
+static struct text {
+    char *text, name[64];
+    emu_module code;
+} texts[64];
 static char context_storage[DEVICES + 1], stream_storage[TIDEI_STREAMS_MAX], one_event[64];
 #define CONTEXT_OF(device) ((struct CUctx_st *)(void *)&context_storage[device])
 #define CONTEXT            CONTEXT_OF(0)
@@ -102,8 +118,10 @@ static bool may_use(int device, tidei_cu_addr a) {
 
 static tidei_cu_result try(const char *call) {
     fake.calls++;
-    if (!fake.failing || strcmp(fake.failing, call) != 0) return TIDEI_CU_SUCCESS;
-    return fake.skip-- > 0 ? TIDEI_CU_SUCCESS : fake.error;
+    if (!fake.error || (fake.failing && strcmp(fake.failing, call) != 0)) return TIDEI_CU_SUCCESS;
+    if (fake.skip-- > 0 || (fake.once && fake.failed)) return TIDEI_CU_SUCCESS;
+    if (!fake.failed) fake.failed = call;
+    return fake.error;
 }
 /* As `try`, for a call that needs our context current; returns from the caller on failure. */
 #define TRY(call)                                                                                                  \
@@ -115,6 +133,7 @@ static tidei_cu_result try(const char *call) {
 #define PTR(addr) ((void *)(uintptr_t)(addr))
 
 static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    if (fake.no_name) return TIDEI_CU_INVALID_VALUE;
     *out = r == TIDEI_CU_OUT_OF_MEMORY
                ? "CUDA_ERROR_OUT_OF_MEMORY"
                : (r == TIDEI_CU_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_X");
@@ -122,25 +141,30 @@ static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
 }
 static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
     (void)r;
+    if (fake.no_words) return TIDEI_CU_INVALID_VALUE;
     *out = "said in words";
     return 0;
 }
 static tidei_cu_result f_count(int *n) { return *n = fake.devices, try("cuDeviceGetCount"); }
-static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, 0; }
+static tidei_cu_result f_get(tidei_cu_device *d, int i) { return *d = i, try("cuDeviceGet"); }
 static tidei_cu_result f_devname(char *s, int n, tidei_cu_device d) {
-    return (void)d, snprintf(s, (size_t)n, "Double"), 0;
+    return (void)d, snprintf(s, (size_t)n, "Double"), try("cuDeviceGetName");
 }
 static tidei_cu_result f_attr(int *v, tidei_cu_attribute a, tidei_cu_device d) {
     (void)d;
+    for (unsigned i = 0; i < fake.nlacks; i++)
+        if (fake.lacks[i] == a) return *v = 0, try("cuDeviceGetAttribute");
     *v = a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR    ? 9
          : a == TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR  ? 0
          : a == TIDEI_CU_ATTR_MEMORY_POOLS              ? !fake.no_pools
          : a == TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS ? !fake.no_managed
          : a == TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS     ? fake.write_value
                                                         : 1;
-    return 0;
+    return try("cuDeviceGetAttribute");
 }
-static tidei_cu_result f_total(size_t *n, tidei_cu_device d) { return (void)d, *n = (size_t)1 << 30, 0; }
+static tidei_cu_result f_total(size_t *n, tidei_cu_device d) {
+    return (void)d, *n = fake.total ? fake.total : (size_t)1 << 30, try("cuDeviceTotalMem");
+}
 static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
     tidei_cu_result r = try("cuDevicePrimaryCtxRetain");
     if (r) return r;
@@ -167,11 +191,21 @@ static tidei_cu_result f_enable_peer(tidei_cu_ctx c, unsigned flags) {
     return fake.peers[here()][owner] = true, 0;
 }
 static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.current, 0; }
-static tidei_cu_result f_set(tidei_cu_ctx c) { return fake.current = c, 0; }
+static tidei_cu_result f_set(tidei_cu_ctx c) {
+    tidei_cu_result r = try("cuCtxSetCurrent");
+    if (r) return r;
+    return fake.current = c, 0;
+}
 static tidei_cu_result f_push(tidei_cu_ctx c) {
+    tidei_cu_result r = try("cuCtxPushCurrent");
+    if (r) return r;
+    assert_int_equal(fake.depth++, 0);
     return fake.pushes++, fake.stacked = fake.current, fake.current = c, 0;
 }
-static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.current, fake.current = fake.stacked, 0; }
+static tidei_cu_result f_pop(tidei_cu_ctx *c) {
+    assert_int_equal(--fake.depth, 0);
+    return *c = fake.current, fake.current = fake.stacked, 0;
+}
 static tidei_cu_result f_info(size_t *f, size_t *t) {
     TRY("cuMemGetInfo");
     return *f = fake.free_bytes ? fake.free_bytes : 7, *t = 9, 0;
@@ -179,7 +213,7 @@ static tidei_cu_result f_info(size_t *f, size_t *t) {
 static tidei_cu_result f_alloc(tidei_cu_addr *a, size_t n) {
     TRY("cuMemAlloc");
     fake.allocs++;
-    *a = (uintptr_t)malloc(n);
+    *a = (uintptr_t)aligned_alloc(256, tidei_round_up(n, 256)); /* as the driver's lie */
     return own((struct owned){*a, n, OWNED_RAW, here(), 0, 0}), 0;
 }
 static tidei_cu_result f_free(tidei_cu_addr a) { return fake.allocs--, disown(a), free(PTR(a)), 0; }
@@ -213,14 +247,14 @@ static tidei_cu_result f_advise(tidei_cu_addr a, size_t n, tidei_cu_advice advic
 }
 static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; }
 static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
-    return (void)f, *a = (uintptr_t)p, 0;
+    return (void)f, *a = (uintptr_t)p, try("cuMemHostGetDevicePointer");
 }
 static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out, tidei_cu_addr p) {
     (void)p;
     assert_int_equal(n, 1);
     assert_int_equal(a[0], TIDEI_CU_POINTER_MEMORY_TYPE);
     *(unsigned *)out[0] = fake.pinned_source ? TIDEI_CU_MEMORYTYPE_HOST : 0;
-    return 0;
+    return try("cuPointerGetAttributes");
 }
 static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei_cu_addr hint,
                                  unsigned long long f) {
@@ -233,7 +267,7 @@ static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei
 }
 static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) { return fake.reservations--, munmap(PTR(a), n), 0; }
 static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, tidei_cu_granularity o) {
-    return (void)p, (void)o, *g = PAGE, 0;
+    return (void)p, (void)o, *g = fake.granule ? fake.granule - 1 : PAGE, try("cuMemGetAllocationGranularity");
 }
 static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
     (void)f;
@@ -249,7 +283,7 @@ static tidei_cu_result f_destroy_handle(tidei_cu_handle h) { return (void)h, fak
 static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h, unsigned long long f) {
     (void)f;
     TRY("cuMemMap");
-    fake.maps++;
+    fake.maps += (int)(n / PAGE);
     void *p = mmap(PTR(a), n, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.memory, (off_t)(h + off));
     assert_ptr_equal(p, PTR(a));
     assert_null(owned_at(a));
@@ -324,7 +358,11 @@ static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
     assert_int_equal(fake.event_of[(char *)(void *)e - one_event], here());
     return assert_at_home(s), 0;
 }
-static tidei_cu_result f_query(tidei_cu_event e) { return (void)e, fake.event_pending ? TIDEI_CU_NOT_READY : 0; }
+static tidei_cu_result f_query(tidei_cu_event e) {
+    tidei_cu_result r = try("cuEventQuery");
+    (void)e;
+    return r ? r : fake.event_pending ? TIDEI_CU_NOT_READY : 0;
+}
 static tidei_cu_result f_in(tidei_cu_addr d, const void *h, size_t n, tidei_cu_stream s) {
     TRY("cuMemcpyHtoDAsync");
     assert_at_home(s);
@@ -367,21 +405,44 @@ static tidei_cu_result f_set2d(tidei_cu_addr d, size_t pitch, unsigned v, size_t
     return 0;
 }
 static tidei_cu_result f_load(tidei_cu_module *m, const void *image) {
+    struct text *t = texts;
     fake.loads++;
     TRY("cuModuleLoadData");
     assert_memory_equal(image, "\177ELF", 4);
+    while (t->text) assert_true(++t < texts + TIDEI_COUNT(texts));
+    t->text = strdup((const char *)image + 4);
     fake.modules++;
-    return *m = (struct CUmod_st *)(void *)&fake, 0;
+    return *m = (struct CUmod_st *)(void *)t, 0;
 }
-static tidei_cu_result f_unload(tidei_cu_module m) { return (void)m, fake.modules--, 0; }
+static tidei_cu_result f_unload(tidei_cu_module m) {
+    struct text *t = (void *)m;
+    emu_close(&t->code);
+    free(t->text);
+    memset(t, 0, sizeof *t);
+    return fake.modules--, 0;
+}
 static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const char *name) {
-    (void)m;
+    struct text *t = (void *)m;
     TRY("cuModuleGetFunction");
     if (!strcmp(name, "tide_copy_few")) return *f = (struct CUfunc_st *)(void *)&fake.batches[0], 0;
     if (!strcmp(name, "tide_copy_many") && fake.no_many) return TIDEI_CU_NOT_FOUND;
     if (!strcmp(name, "tide_copy_many")) return *f = (struct CUfunc_st *)(void *)&fake.batches[1], 0;
-    assert_string_equal(name, "nothing");
-    return *f = (struct CUfunc_st *)(void *)&fake, 0;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return *f = (struct CUfunc_st *)(void *)t, 0;
+}
+/* As emu_add has it, the text being all there is. */
+static void run_text(struct text *t, unsigned gx, unsigned gy, const void *params, size_t bytes) {
+    _Alignas(16) char copy[TIDEI_PARAMS_MAX];
+    if (!t->code.library) {
+        t->code.header = strdup("");
+        emu_say(&t->code, "namespace k0 {\n#define tide_k tide_k_0\n");
+        emu_say(&t->code, t->text);
+        emu_say(&t->code, "#undef tide_k\n}\n");
+        t->code.kernels = 1;
+        emu_build(&t->code);
+    }
+    memcpy(copy, params, bytes);
+    emu_launch(&t->code, 0, gx, gy, copy, strstr(t->text, "__syncthreads") != NULL);
 }
 static void run_batch(int many, unsigned blocks, unsigned threads, void **params) {
     assert_int_equal(threads, EMU_THREADS);
@@ -393,6 +454,7 @@ static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, u
                                 void **extra) {
     (void)s;
     TRY("cuLaunchKernel");
+    fake.launches++;
     int *of = (int *)(void *)f;
     if (of == &fake.batches[0] || of == &fake.batches[1])
         return run_batch(of == &fake.batches[1], gx, bx, params), 0;
@@ -400,11 +462,19 @@ static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, u
     fake.grid[0] = gx, fake.grid[1] = gy, fake.grid[2] = gz;
     fake.block[0] = bx, fake.block[1] = by, fake.block[2] = bz;
     fake.shared = shared;
+    fake.params_bytes = 0;
+    if (!extra) return 0;
     assert_ptr_equal(extra[0], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER));
     assert_ptr_equal(extra[2], PTR(TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE));
     assert_ptr_equal(extra[4], PTR(TIDEI_CU_LAUNCH_PARAM_END));
     fake.params_bytes = *(size_t *)extra[3];
-    return memcpy(fake.params, extra[1], fake.params_bytes), 0;
+    memcpy(fake.params, extra[1], tidei_min_size(fake.params_bytes, sizeof fake.params));
+    struct text *t = (void *)f;
+    if (fake.runs_texts && !strcmp(t->name, "tide_k")) {
+        assert_int_equal(bx * by * bz, EMU_THREADS);
+        run_text(t, gx, gy, extra[1], fake.params_bytes);
+    }
+    return 0;
 }
 
 /* ---- pools: a block bears its size before it ---- */
@@ -420,15 +490,20 @@ static tidei_cu_result f_pool(tidei_cu_pool *out, const tidei_cu_pool_props *p) 
     fake.pool_of[fake.pools_made] = here();
     return *out = (tidei_cu_pool)(void *)&fake.pool_of[fake.pools_made++], 0;
 }
-static int pool_number(tidei_cu_pool p) {
+static int any_pool_number(tidei_cu_pool p) {
     ptrdiff_t i = (int *)(void *)p - fake.pool_of;
     assert_in_range(i, 0, fake.pools_made - 1);
-    assert_int_equal(fake.pool_of[i], here());
     return (int)i;
 }
+static int pool_number(tidei_cu_pool p) {
+    assert_int_equal(fake.pool_of[any_pool_number(p)], here());
+    return any_pool_number(p);
+}
 static tidei_cu_result f_pool_destroy(tidei_cu_pool p) {
-    fake.pool_of[pool_number(p)] = -1;
-    return fake.pools--, 0;
+    fake.pool_of[any_pool_number(p)] = -1;
+    if (--fake.pools) return 0;
+    fake.pools_made = 0;
+    return memset(fake.pool_granted, 0, sizeof fake.pool_granted), 0;
 }
 static tidei_cu_result f_pool_access(tidei_cu_pool p, const tidei_cu_access *d, size_t count) {
     TRY("cuMemPoolSetAccess");
@@ -461,7 +536,7 @@ static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool 
     TRY("cuMemAllocFromPoolAsync");
     pool_number(p);
     assert_non_null(s);
-    size_t *block = malloc(256 + n);
+    size_t *block = aligned_alloc(256, tidei_round_up(256 + n, 256));
     *block = n;
     own((struct owned){(uintptr_t)block, 256 + n, OWNED_BLOCK, here(), 0, pool_number(p)});
     fake.pool_bytes += n;
@@ -542,8 +617,12 @@ static const tidei_cu driver = {.version = 13000,
 
 /* ---- around every case ---- */
 
+#define NVRTC_DOUBLE TIDE_TEST_DOUBLES "/libnvrtc_double.so"
+
 static int setup(void **state) {
     (void)state;
+    setenv("TIDE_NVRTC_PATH", NVRTC_DOUBLE, 1);
+    setenv("TIDE_CACHE", "0", 1); /* what the double makes of texts stays here */
     memset(&fake, 0, sizeof fake);
     fake.write_value = 1;
     fake.devices = 1;
@@ -574,19 +653,26 @@ static void assert_nothing_left(void) {
     for (int i = 0; i < DEVICES; i++) assert_ptr_not_equal(fake.current, CONTEXT_OF(i));
 }
 
-static tidei_device *open_ordinal(int ordinal) {
+static inline tidei_device *open_ordinal(int ordinal) {
     tidei_device *d = NULL;
     tidei_device_params p = {.ordinal = ordinal};
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip(); /* the device is refused without a compiler */
     assert_ok(tidei_cuda_open(&p, &d));
     return d;
 }
 #define open_double() open_ordinal(0)
 
-static void fail_at(const char *call, int skipped, tidei_cu_result r) {
+static inline void fail_at(const char *call, int skipped, tidei_cu_result r) {
     fake.failing = call;
     fake.skip = skipped;
-    fake.error = r;
+    fake.error = call ? r : 0;
+    fake.failed = NULL;
+    fake.once = false;
+}
+/* The n-th call fails, from 1, whichever it is; and those after it, or not. */
+static inline void fail_nth(int n, tidei_cu_result r, bool once) {
+    fail_at("", n - 1, r);
+    fake.failing = NULL;
+    fake.once = once;
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

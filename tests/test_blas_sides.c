@@ -1,208 +1,15 @@
-/* test_blas_sides.c: the cuBLAS side of BLAS against the OpenBLAS side, without a GPU: a double of cuBLAS computes what it is asked for as
-** the real one documents it, by columns, in the host device's memory. So sides, triangles, transpositions, leading dimensions, steps and
-** batches are what is tested; the handles behind it are test_cublas.c's matter. */
+/* test_blas_sides.c: the cuBLAS side of BLAS against the OpenBLAS side, without a GPU: a double of
+** cuBLAS computes what it is asked for as the real one documents it, by columns, in the host
+** device's memory. So sides, triangles, transpositions, leading dimensions, steps and batches are
+** what is tested; the handles behind it are test_cublas.c's matter. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "tests/context_double.h"
+#include "tests/cublas_double.h"
 #include "tests/views.h"
-#include <cblas.h>
 #include <math.h>
 
-static struct {
-    tide_runtime *rt;
-    int calls, failing, fails; /* of the calls that compute, `fails` fail from the failing-th on, counting from 1 */
-    int bound;                 /* workspaces */
-    tidei_cublas_status fails_with;
-    bool on_device; /* the pointer mode */
-    char handle;
-} fake;
-
-/* ---- the doubles ---- */
-
-static tidei_cublas_status f_create(tidei_cublas_handle *out) {
-    return *out = (tidei_cublas_handle)(void *)&fake.handle, 0;
-}
-static tidei_cublas_status f_destroy(tidei_cublas_handle h) { return (void)h, 0; }
-static tidei_cublas_status f_stream(tidei_cublas_handle h, tidei_cu_stream s) { return (void)h, (void)s, 0; }
-static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n) {
-    assert_ptr_equal(h, &fake.handle);
-    assert_true(p ? n >= 64 * TIDEI_KIB : n == 0);
-    return fake.bound += p != NULL, 0;
-}
-static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
-static tidei_cublas_status f_pointers(tidei_cublas_handle h, tidei_cublas_pointer_mode m) {
-    return (void)h, fake.on_device = m == TIDEI_CUBLAS_POINTERS_DEVICE, 0;
-}
-
-/* Every call that computes. Results go to the device exactly where that is what `sums` wants. */
-static tidei_cublas_status enter(bool sums) {
-    assert_int_equal(fake.on_device, sums);
-    bool fails = ++fake.calls >= fake.failing && fake.calls < fake.failing + fake.fails;
-    return fails ? fake.fails_with : TIDEI_CUBLAS_SUCCESS;
-}
-#define ENTER(sums)                                                                                                \
-    do {                                                                                                           \
-        tidei_cublas_status entered = enter(sums);                                                                 \
-        if (entered) return entered;                                                                               \
-    } while (0)
-
-static CBLAS_TRANSPOSE op_of(tidei_cublas_operation t) {
-    return t == TIDEI_CUBLAS_OP_N ? CblasNoTrans : t == TIDEI_CUBLAS_OP_T ? CblasTrans : CblasConjTrans;
-}
-
-static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_cublas_operation tb,
-                                  int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
-                                  tidei_cuda_data_type at, int64_t lda, const void *b, tidei_cuda_data_type bt,
-                                  int64_t ldb, const void *beta, void *c, tidei_cuda_data_type ct, int64_t ldc,
-                                  tidei_cublas_compute compute, tidei_cublas_algo algo) {
-    const CBLAS_TRANSPOSE x = op_of(ta), y = op_of(tb);
-    const int M = (int)m, N = (int)n, K = (int)k, p = (int)lda, q = (int)ldb, r = (int)ldc;
-    (void)h, (void)algo;
-    assert_true(at == bt && bt == ct);
-    ENTER(false);
-    switch (at) {
-    case TIDEI_CUDA_R_32F:
-        cblas_sgemm(CblasColMajor, x, y, M, N, K, *(const float *)alpha, a, p, b, q, *(const float *)beta, c, r);
-        break;
-    case TIDEI_CUDA_R_64F:
-        cblas_dgemm(CblasColMajor, x, y, M, N, K, *(const double *)alpha, a, p, b, q, *(const double *)beta, c, r);
-        break;
-    case TIDEI_CUDA_C_32F: cblas_cgemm(CblasColMajor, x, y, M, N, K, alpha, a, p, b, q, beta, c, r); break;
-    default: cblas_zgemm(CblasColMajor, x, y, M, N, K, alpha, a, p, b, q, beta, c, r);
-    }
-    assert_int_equal(compute, at == TIDEI_CUDA_R_32F || at == TIDEI_CUDA_C_32F ? TIDEI_CUBLAS_COMPUTE_32F
-                                                                               : TIDEI_CUBLAS_COMPUTE_64F);
-    return 0;
-}
-static size_t width(tidei_cuda_data_type t) { return t == TIDEI_CUDA_R_32F ? 4 : t == TIDEI_CUDA_C_64F ? 16 : 8; }
-static tidei_cublas_status f_many(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_cublas_operation tb,
-                                  int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
-                                  tidei_cuda_data_type at, int64_t lda, long long sa, const void *b,
-                                  tidei_cuda_data_type bt, int64_t ldb, long long sb, const void *beta, void *c,
-                                  tidei_cuda_data_type ct, int64_t ldc, long long sc, int64_t count,
-                                  tidei_cublas_compute compute, tidei_cublas_algo algo) {
-    const long long w = (long long)width(at);
-    assert_true(sa >= 0 && sb >= 0 && sc > 0);
-    for (int64_t i = 0; i < count; i++) {
-        tidei_cublas_status s =
-            f_gemm(h, ta, tb, m, n, k, alpha, (const char *)a + i * sa * w, at, lda, (const char *)b + i * sb * w,
-                   bt, ldb, beta, (char *)c + i * sc * w, ct, ldc, compute, algo);
-        if (s) return s;
-    }
-    return 0;
-}
-
-static tidei_cublas_status f_axpy(tidei_cublas_handle h, int64_t n, const void *alpha, tidei_cuda_data_type t,
-                                  const void *x, tidei_cuda_data_type tx, int64_t by, void *y,
-                                  tidei_cuda_data_type ty, int64_t step, tidei_cuda_data_type compute) {
-    (void)h;
-    assert_true(t == tx && tx == ty && ty == compute);
-    ENTER(false);
-    switch (t) {
-    case TIDEI_CUDA_R_32F: cblas_saxpy((int)n, *(const float *)alpha, x, (int)by, y, (int)step); break;
-    case TIDEI_CUDA_R_64F: cblas_daxpy((int)n, *(const double *)alpha, x, (int)by, y, (int)step); break;
-    case TIDEI_CUDA_C_32F: cblas_caxpy((int)n, alpha, x, (int)by, y, (int)step); break;
-    default: cblas_zaxpy((int)n, alpha, x, (int)by, y, (int)step);
-    }
-    return 0;
-}
-static tidei_cublas_status f_dot(tidei_cublas_handle h, int64_t n, const void *x, tidei_cuda_data_type tx,
-                                 int64_t by, const void *y, tidei_cuda_data_type ty, int64_t with, void *out,
-                                 tidei_cuda_data_type to, tidei_cuda_data_type compute) {
-    (void)h;
-    assert_true(tx == ty && ty == to && to == compute);
-    ENTER(true);
-    if (tx == TIDEI_CUDA_R_32F) *(float *)out = cblas_sdot((int)n, x, (int)by, y, (int)with);
-    if (tx == TIDEI_CUDA_R_64F) *(double *)out = cblas_ddot((int)n, x, (int)by, y, (int)with);
-    assert_true(tx == TIDEI_CUDA_R_32F || tx == TIDEI_CUDA_R_64F);
-    return 0;
-}
-static tidei_cublas_status f_dotc(tidei_cublas_handle h, int64_t n, const void *x, tidei_cuda_data_type tx,
-                                  int64_t by, const void *y, tidei_cuda_data_type ty, int64_t with, void *out,
-                                  tidei_cuda_data_type to, tidei_cuda_data_type compute) {
-    (void)h;
-    assert_true(tx == ty && ty == to && to == compute);
-    ENTER(true);
-    if (tx == TIDEI_CUDA_C_32F) cblas_cdotc_sub((int)n, x, (int)by, y, (int)with, out);
-    if (tx == TIDEI_CUDA_C_64F) cblas_zdotc_sub((int)n, x, (int)by, y, (int)with, out);
-    assert_true(tx == TIDEI_CUDA_C_32F || tx == TIDEI_CUDA_C_64F);
-    return 0;
-}
-static tidei_cublas_status f_nrm2(tidei_cublas_handle h, int64_t n, const void *x, tidei_cuda_data_type t,
-                                  int64_t by, void *out, tidei_cuda_data_type to, tidei_cuda_data_type compute) {
-    (void)h;
-    assert_int_equal(to, compute);
-    assert_int_equal(to, t == TIDEI_CUDA_R_32F || t == TIDEI_CUDA_C_32F ? TIDEI_CUDA_R_32F : TIDEI_CUDA_R_64F);
-    ENTER(true);
-    switch (t) {
-    case TIDEI_CUDA_R_32F: *(float *)out = cblas_snrm2((int)n, x, (int)by); break;
-    case TIDEI_CUDA_R_64F: *(double *)out = cblas_dnrm2((int)n, x, (int)by); break;
-    case TIDEI_CUDA_C_32F: *(float *)out = cblas_scnrm2((int)n, x, (int)by); break;
-    default: *(double *)out = cblas_dznrm2((int)n, x, (int)by);
-    }
-    return 0;
-}
-
-/* `number`: how CBLAS takes a factor of the type. */
-#define DOUBLES(letter, T, number, ger_name)                                                                       \
-    static tidei_cublas_status f_##letter##gemv(tidei_cublas_handle h, tidei_cublas_operation t, int64_t m,        \
-                                                int64_t n, const T *alpha, const T *a, int64_t ld, const T *x,     \
-                                                int64_t by, const T *beta, T *y, int64_t step) {                   \
-        (void)h;                                                                                                   \
-        ENTER(false);                                                                                              \
-        cblas_##letter##gemv(CblasColMajor, op_of(t), (int)m, (int)n, number alpha, (const void *)a, (int)ld,      \
-                             (const void *)x, (int)by, number beta, (void *)y, (int)step);                         \
-        return 0;                                                                                                  \
-    }                                                                                                              \
-    static tidei_cublas_status f_##letter##ger(tidei_cublas_handle h, int64_t m, int64_t n, const T *alpha,        \
-                                               const T *x, int64_t by, const T *y, int64_t with, T *a,             \
-                                               int64_t ld) {                                                       \
-        (void)h;                                                                                                   \
-        ENTER(false);                                                                                              \
-        ger_name(CblasColMajor, (int)m, (int)n, number alpha, (const void *)x, (int)by, (const void *)y,           \
-                 (int)with, (void *)a, (int)ld);                                                                   \
-        return 0;                                                                                                  \
-    }                                                                                                              \
-    static tidei_cublas_status f_##letter##trsm(                                                                   \
-        tidei_cublas_handle h, tidei_cublas_side side, tidei_cublas_fill half, tidei_cublas_operation t,           \
-        tidei_cublas_diag unit, int64_t m, int64_t n, const T *alpha, const T *a, int64_t ld, T *b, int64_t ldb) { \
-        (void)h;                                                                                                   \
-        ENTER(false);                                                                                              \
-        cblas_##letter##trsm(CblasColMajor, side == TIDEI_CUBLAS_SIDE_RIGHT ? CblasRight : CblasLeft,              \
-                             half == TIDEI_CUBLAS_FILL_UPPER ? CblasUpper : CblasLower, op_of(t),                  \
-                             unit == TIDEI_CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, (int)m, (int)n,            \
-                             number alpha, (const void *)a, (int)ld, (void *)b, (int)ldb);                         \
-        return 0;                                                                                                  \
-    }
-DOUBLES(s, float, *, cblas_sger)
-DOUBLES(d, double, *, cblas_dger)
-DOUBLES(c, tidei_cublas_c64, (const void *), cblas_cgeru)
-DOUBLES(z, tidei_cublas_c128, (const void *), cblas_zgeru)
-
-static const tidei_cublas_table table = {.cublasCreate_v2 = f_create,
-                                         .cublasDestroy_v2 = f_destroy,
-                                         .cublasSetStream_v2 = f_stream,
-                                         .cublasSetWorkspace_v2 = f_workspace,
-                                         .cublasSetMathMode = f_mode,
-                                         .cublasSetPointerMode_v2 = f_pointers,
-                                         .cublasGemmEx_64 = f_gemm,
-                                         .cublasGemmStridedBatchedEx_64 = f_many,
-                                         .cublasAxpyEx_64 = f_axpy,
-                                         .cublasDotEx_64 = f_dot,
-                                         .cublasDotcEx_64 = f_dotc,
-                                         .cublasNrm2Ex_64 = f_nrm2,
-                                         .cublasSgemv_v2_64 = f_sgemv,
-                                         .cublasDgemv_v2_64 = f_dgemv,
-                                         .cublasCgemv_v2_64 = f_cgemv,
-                                         .cublasZgemv_v2_64 = f_zgemv,
-                                         .cublasSger_v2_64 = f_sger,
-                                         .cublasDger_v2_64 = f_dger,
-                                         .cublasCgeru_v2_64 = f_cger,
-                                         .cublasZgeru_v2_64 = f_zger,
-                                         .cublasStrsm_v2_64 = f_strsm,
-                                         .cublasDtrsm_v2_64 = f_dtrsm,
-                                         .cublasCtrsm_v2_64 = f_ctrsm,
-                                         .cublasZtrsm_v2_64 = f_ztrsm};
+static struct { tide_runtime *rt; } fake;
 
 /* ---- memory ---- */
 
@@ -261,7 +68,8 @@ static tide_status gemm_cuda(const tidei_gemm *g, const tidei_use uses[3]) {
 
 /* ---- descriptors ---- */
 
-/* A random matrix in its storage, `count` places of its batch of one dimension apart, some backwards if `may_repeat`. */
+/* A random matrix in its storage, `count` places of its batch of one dimension apart, some
+** backwards if `may_repeat`. */
 static tidei_matrix place(const memory *m, int64_t rows, int64_t cols, int64_t count, bool may_trans,
                           bool may_repeat) {
     tidei_matrix x = {.st = m->o.st, .trans = may_trans && draw(2)};
@@ -301,10 +109,17 @@ static tidei_blas random_call(tidei_blas_routine routine, tide_dtype t, const me
 
 /* ---- cases ---- */
 
+/* A library's call comes after the stream's work so far, which blocks that move may add to. */
+static void finish_stream(void) {
+    tidei_device *d = stream()->dev->d;
+    assert_ok(d->ops->stream_sync(d, stream()->ds));
+}
 static int open_with(const char *host_memory) {
     memset(&fake, 0, sizeof fake);
+    memset(&cublas, 0, sizeof cublas);
     tidei_cu_use(&driver);
-    tidei_cublas_use(&table);
+    tidei_cublas_use(&cublas_table);
+    cublas.in_order = finish_stream;
     fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host_memory = host_memory});
     return 0;
 }
@@ -334,7 +149,7 @@ static void one_routine(tidei_blas_routine routine, tide_dtype t) {
     const tidei_use uses[3] = {whole(&a.o, TIDEI_READ), whole(&d.o, TIDEI_READ | TIDEI_WRITE),
                                whole(&b.o, TIDEI_READ)};
     assert_ok(tidei_blas_cuda(stream(), &y, uses, x.b.st ? 3 : 2, "test"));
-    assert_false(fake.on_device);
+    assert_false(cublas.on_device);
     assert_same(&c, &d, names[routine]);
     let_go(&a), let_go(&b), let_go(&c), let_go(&d);
 }
@@ -454,13 +269,13 @@ static tide_status fail_third(tidei_blas_routine r, sides *again, memory *wanted
     uses[1] = whole(&d.o, TIDEI_READ | TIDEI_WRITE);
     *again = (sides){&d, &first, 0};
     if (r == TIDEI_TRSM) x.again = write_again, x.again_arg = again;
-    fake.calls = 0;
-    fake.failing = 3;
-    fake.fails = 1;
-    fake.fails_with = TIDEI_CUBLAS_ALLOC_FAILED;
+    cublas.calls = 0;
+    cublas.failing = 3;
+    cublas.fails = 1;
+    cublas.fails_with = TIDEI_CUBLAS_ALLOC_FAILED;
     tide_status s = tidei_blas_cuda(stream(), &x, uses, x.b.st ? 3 : 2, "test");
-    fake.fails = 0;
-    assert_false(fake.on_device);
+    cublas.fails = 0;
+    assert_false(cublas.on_device);
     if (s == TIDE_OK) assert_same(wanted, &d, names[r]);
     let_go(&a), let_go(&b), let_go(&d), let_go(&first);
     return s;
@@ -477,7 +292,7 @@ static void a_failure_says_what_was_asked_for(void **state) {
         sides again;
         assert_int_equal(fail_third((tidei_blas_routine)r, &again, &wanted), TIDE_E_DEVICE);
         assert_error(TIDE_E_DEVICE, told[r]);
-        assert_int_equal(fake.calls, 3);
+        assert_int_equal(cublas.calls, 3);
         let_go(&wanted);
     }
 }
@@ -490,13 +305,14 @@ static void what_comes_again_goes_on(void **state) {
         memory wanted;
         sides again;
         assert_ok(fail_third((tidei_blas_routine)r, &again, &wanted));
-        assert_int_equal(fake.calls, r == TIDEI_TRSM ? 7 : 5); /* 2, the one that failed, and all, or the rest */
+        assert_int_equal(cublas.calls, r == TIDEI_TRSM ? 7 : 5); /* 2, the one that failed, and all, or the rest */
         assert_int_equal(again.written, r == TIDEI_TRSM);
         let_go(&wanted);
     }
 }
 
-/* Likewise products that add to what is there, of which cuBLAS takes one dimension of the batch a call. */
+/* Likewise products that add to what is there, of which cuBLAS takes one dimension of the batch a
+** call. */
 static void products_that_come_again_add_once(void **state) {
     (void)state;
     seed = 6;
@@ -515,15 +331,15 @@ static void products_that_come_again_add_once(void **state) {
         assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
         assert_ok(tide_synchronize(fake.rt, NULL));
         g.c.st = d.o.st;
-        fake.calls = 0;
-        fake.bound = 0;
-        fake.failing = 5; /* the first of the second call's four; a call that fails does nothing */
-        fake.fails = fails;
-        fake.fails_with = TIDEI_CUBLAS_INTERNAL_ERROR;
+        cublas.calls = 0;
+        cublas.bound = 0;
+        cublas.failing = 5; /* the first of the second call's four; a call that fails does nothing */
+        cublas.fails = fails;
+        cublas.fails_with = TIDEI_CUBLAS_INTERNAL_ERROR;
         assert_ok(gemm_cuda(&g, theirs));
-        fake.fails = 0;
-        assert_int_equal(fake.bound, fails);
-        assert_int_equal(fake.calls, 12 + fails);
+        cublas.fails = 0;
+        assert_int_equal(cublas.bound, fails);
+        assert_int_equal(cublas.calls, 12 + fails);
         assert_same(&c, &d, "gemm");
     }
     let_go(&a), let_go(&b), let_go(&c), let_go(&d);

@@ -4,6 +4,7 @@
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include "gc/policy.h"
+#include "tests/hooked_host.h"
 #include "tests/keeper.h"
 #include <semaphore.h>
 #include <sys/wait.h>
@@ -549,6 +550,68 @@ static void test_too_many_releases(void **state) {
     }
 }
 
+/* As often as a word counts; one more is refused, and changes nothing. */
+static void test_too_many_references(void **state) {
+    (void)state;
+    EACH_KIND(k) {
+        if (k->flags || k->mock) continue;
+        tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
+        hold(0, make(rt, 64));
+        tidei_handle *h = tidei_cell_handle(keeper.array[0]);
+        const uint32_t before = atomic_load(&h->refs), most = k->spare ? UINT32_MAX : UINT32_MAX & ~TIDEI_SCOPED;
+        atomic_store(&h->refs, most);
+        tide_clear_error();
+        assert_null(tide_retain(keeper.array[0]));
+        assert_error(TIDE_E_INVALID, "has been retained too often");
+        assert_int_equal(atomic_load(&h->refs), most);
+        atomic_store(&h->refs, before);
+        assert_ptr_equal(tide_retain(keeper.array[0]), keeper.array[0]);
+        tide_release(keeper.array[0]);
+        assert_int_equal(atomic_load(&h->refs), before);
+        drop(0);
+        keeper_close();
+    }
+}
+
+/* What a scope cannot take over, for lack of memory, stays where it was. */
+static void test_keep_without_memory(void **state) {
+    enum { FULL = 32 }; /* a scope's first room */
+    (void)state;
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .host = &hooked});
+    assert_ok(tide_scope_begin(rt));
+    for (int i = 0; i < FULL; i++) assert_array(make(rt, 1));
+    assert_ok(tide_scope_begin(rt));
+    tide_array *a = make(rt, 64);
+    assert_array(a);
+    atomic_store(&hook.fail_at, atomic_load(&hook.calls) + 1);
+    assert_null(tide_scope_keep(a));
+    assert_error(TIDE_E_HOST_NOMEM, "host memory");
+    atomic_store(&hook.fail_at, 0);
+    assert_ptr_equal(tide_scope_keep(a), a);
+    assert_ok(tide_scope_end(rt));
+    assert_int_equal(tide_dim(a, 0), 64);
+    assert_int_equal(test_stats(rt).arrays, FULL + 1);
+    assert_ok(tide_scope_end(rt));
+    assert_int_equal(test_stats(rt).arrays, 0);
+    tide_close(rt);
+    assert_int_equal(atomic_load(&hook.held), 0);
+}
+
+static void test_keep_after_close(void **state) {
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
+    tide_array *a = make(rt, 64);
+    keeper_close();
+    tide_clear_error();
+    assert_null(tide_scope_keep(a));
+    assert_error(TIDE_E_CLOSED, "the runtime was closed");
+    tide_clear_error();
+    assert_null(tide_scope_keep(NULL));
+    assert_error(TIDE_E_INVALID, "argument 1");
+    assert_int_equal(tide_scope_end(NULL), TIDE_E_INVALID);
+    tide_release(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropped_comes_back),
@@ -570,6 +633,9 @@ int main(void) {
         cmocka_unit_test(test_scarce_host_memory),
         cmocka_unit_test(test_scarce_open),
         cmocka_unit_test(test_too_many_releases),
+        cmocka_unit_test(test_too_many_references),
+        cmocka_unit_test(test_keep_without_memory),
+        cmocka_unit_test(test_keep_after_close),
     };
     return cmocka_run_group_tests_name("collector", tests, NULL, NULL);
 }

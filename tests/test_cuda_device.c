@@ -27,7 +27,6 @@ static void test_refuses_with_a_reason(void **state) {
     tidei_device *d = NULL;
     tidei_device_params p = {.ordinal = 3};
     (void)state;
-    if (tidei_nvrtc_open(0) != TIDE_OK) skip();
     assert_int_equal(tidei_cuda_open(&p, &d), TIDE_E_NODEVICE);
     assert_error(TIDE_E_NODEVICE, "there is no cuda:3: the driver shows 1 GPU");
     p.ordinal = 0;

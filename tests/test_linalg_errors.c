@@ -417,6 +417,120 @@ static void test_too_large(void **state) {
     close_checked(rt);
 }
 
+/* A descriptor that is none is refused before anything is touched: of each kind of mistake, one. */
+static tidei_lapack three_by_two(tidei_lapack_routine routine, tidei_storage *st) {
+    const tidei_mats at = {.st = st, .ld = 3, .step = 9};
+    return (tidei_lapack){.routine = routine,
+                          .dtype = TIDE_F32,
+                          .m = 3,
+                          .n = 2,
+                          .k = 2,
+                          .count = 2,
+                          .job = 'S',
+                          .a = at,
+                          .b = at,
+                          .c = at,
+                          .d = at,
+                          .info = st};
+}
+enum wrong { NO_N, NO_M, NO_K, NO_COUNT, NO_INFO, NO_A, BEFORE_A, NARROW_A, CLOSE_A, WIDE, MANY_K, NO_JOB };
+static void spoil(tidei_lapack *x, enum wrong what) {
+    switch (what) {
+    case NO_N: x->n = 0; break;
+    case NO_M: x->m = 0; break;
+    case NO_K: x->k = 0; break;
+    case NO_COUNT: x->count = 0; break;
+    case NO_INFO: x->info = NULL; break;
+    case NO_A: x->a.st = NULL; break;
+    case BEFORE_A: x->a.offset = -1; break;
+    case NARROW_A: x->a.ld = 1; break;
+    case CLOSE_A: x->a.step = 4; break; /* the next one begins in the midst of this one */
+    case WIDE: x->n = 4; break;         /* than it is high */
+    case MANY_K: x->k = 3; break;       /* reflectors than there are columns */
+    case NO_JOB: x->job = 'Q'; break;
+    }
+}
+
+static void test_descriptors(void **state) {
+    static const struct {
+        tidei_lapack_routine routine;
+        enum wrong what;
+    } cases[] = {{TIDEI_GETRF, NO_N},    {TIDEI_GETRF, NO_M},     {TIDEI_GETRF, NO_COUNT}, {TIDEI_GETRF, NO_INFO},
+                 {TIDEI_GETRF, NO_A},    {TIDEI_GETRF, BEFORE_A}, {TIDEI_GETRF, NARROW_A}, {TIDEI_GETRF, CLOSE_A},
+                 {TIDEI_GETRS, NO_K},    {TIDEI_POTRF, NO_INFO},  {TIDEI_GEQRF, NO_M},     {TIDEI_ORGQR, NO_K},
+                 {TIDEI_ORGQR, WIDE},    {TIDEI_ORGQR, MANY_K},   {TIDEI_GESVD, WIDE},     {TIDEI_GESVD, NO_JOB},
+                 {TIDEI_GESVD, NO_INFO}, {TIDEI_SYEVD, NO_INFO}};
+    tide_runtime *rt = open_checked();
+    tide_array *a = ones(rt, TIDE_F32, SHAPE(100));
+    tidei_operand o;
+    char wanted[64];
+    (void)state;
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
+    for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
+        tidei_lapack x = three_by_two(cases[i].routine, o.st);
+        spoil(&x, cases[i].what);
+        snprintf(wanted, sizeof wanted, "%s with sizes it cannot have", tidei_lapack_name(&x));
+        assert_int_equal(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, wanted);
+    }
+    tidei_operand_put(&o);
+    tide_array *sum = tide_sum(a, NULL, 0, 0);
+    assert_true(tide_item_f64(sum) == 100);
+    tide_release(sum);
+    tide_release(a);
+    close_checked(rt);
+}
+
+/* Steps that the libraries' int does not count, of each operand: refused too, before any is taken. */
+static void lapack_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
+    tidei_lapack x[4];
+    const tidei_lapack_routine of[] = {TIDEI_GETRF, TIDEI_GETRS, TIDEI_GETRS, TIDEI_GESVD};
+    for (unsigned i = 0; i < 4; i++) {
+        x[i] = three_by_two(of[i], st);
+        x[i].count = 1;
+    }
+    x[0].a.ld = x[1].c.ld = x[3].d.ld = x[2].k = far;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(tidei_lapack_run(s, &x[i], "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "LAPACK counts in int");
+    }
+}
+static void blas_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
+    const tidei_matrix at = {.st = st, .ld = 2};
+    const tidei_gemm product = {.dtype = TIDE_F32, .m = 2, .n = 2, .k = 2, .a = at, .b = at, .c = at};
+    const tidei_blas vectors = {
+        .routine = TIDEI_GEMV, .dtype = TIDE_F32, .m = 2, .n = 2, .a = at, .b = at, .c = at};
+    for (int i = 0; i < 3; i++) {
+        tidei_gemm g = product;
+        tidei_blas x = vectors;
+        *(i == 0 ? &g.a.ld : i == 1 ? &g.b.ld : &g.c.ld) = far;
+        *(i == 0 ? &x.a.ld : i == 1 ? &x.b.ld : &x.c.ld) = far;
+        assert_int_equal(tidei_gemm_batched(s, &g, "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
+        assert_int_equal(tidei_blas_run(s, &x, "test"), TIDE_E_UNSUPPORTED);
+        assert_error(TIDE_E_UNSUPPORTED, "steps of a vector as large");
+    }
+    tidei_blas triangle = {.routine = TIDEI_TRSM, .dtype = TIDE_F32, .m = far, .n = 1, .a = at, .c = at};
+    assert_int_equal(tidei_blas_run(s, &triangle, "test"), TIDE_E_UNSUPPORTED);
+    assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
+}
+
+static void test_steps_too_large(void **state) {
+    const int64_t far = (int64_t)INT_MAX + 1;
+    tide_runtime *rt = open_checked();
+    tide_array *a = ones(rt, TIDE_F32, SHAPE(100));
+    tidei_operand o;
+    (void)state;
+    assert_ok(tidei_operand_get(a, "test", 1, &o));
+    if (test_on_host()) {
+        lapack_steps(tidei_stream_here(test_rt(rt)), o.st, far);
+        blas_steps(tidei_stream_here(test_rt(rt)), o.st, far);
+    }
+    tidei_operand_put(&o);
+    tide_release(a);
+    close_checked(rt);
+}
+
 /* ---- memory that runs out ---- */
 
 /* No room for a working copy: the report, under the function's name, and the inputs as they were. */
@@ -482,6 +596,8 @@ int main(void) {
         cmocka_unit_test(test_uses),
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_steps_too_large),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_unwanted),
     };

@@ -189,6 +189,30 @@ static void test_reserve_no_room(void **state) {
     assert_in_range(collections, 1, 1);
 }
 
+/* Libraries have all that the limit allows: whatever is used is too much, and nothing is no
+** reason. */
+static void test_no_room_at_all(void **state) {
+    static const tidei_policy *const all[] = {&tidei_policy_reserve, &tidei_policy_cudajl};
+    (void)state;
+    tidei_policy_in in = in_at(SEC, TIDEI_AT_ALLOC, 10);
+    in.library = 1000;
+    assert_int_equal(tidei_policy_room_end(&in), 0);
+    in.library = 1500;
+    assert_int_equal(tidei_policy_room_end(&in), 0);
+    in.library = 300;
+    assert_int_equal(tidei_policy_room_end(&in), 700);
+    in.library = 1500;
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        tidei_policy_run r;
+        tidei_policy_start(&r, all[i]);
+        in.live = 0;
+        assert_int_equal(level_of(&r, in), 0);
+        in.live = 10;
+        in.hard = all[i] == &tidei_policy_cudajl ? 0 : 1000; /* it looks at the budget alone */
+        assert_int_equal(level_of(&r, in), all[i] == &tidei_policy_cudajl ? 0 : TIDE_COLLECT_FULL);
+    }
+}
+
 /* A build-up that is given back by hand leaves no span behind that no sync point could match. */
 static void test_reserve_given_back(void **state) {
     tidei_policy_run r;
@@ -278,6 +302,10 @@ static void test_reserve_without_limit(void **state) {
     in.now_ns = after.now_ns + 300 * (uint64_t)MS;
     in.hard = 50000 * mib; /* a limit in sight says how much garbage is fine */
     assert_int_equal(level_of(&r, in), 0);
+    in.hard = TIDEI_NO_LIMIT;
+    in.soft = 50000 * mib; /* a soft one too */
+    assert_int_equal(level_of(&r, in), 0);
+    in.soft = TIDEI_NO_LIMIT;
     in.hard = in.total; /* the ceiling itself is none */
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     r.history.base = 1000 * mib; /* beyond what is live, when that is more */
@@ -438,6 +466,8 @@ static void test_names(void **state) {
     assert_ptr_equal(tidei_policy_find("cudajl"), &tidei_policy_cudajl);
     assert_null(tidei_policy_find("cuda"));
     assert_string_equal(tidei_policy_names(buf, 9), "reserve,");
+    assert_ptr_equal(tidei_policy_names(buf, 0), buf); /* nothing is written */
+    assert_string_equal(buf, "reserve,");
 }
 
 static uint64_t next_random(uint64_t *x) {
@@ -725,6 +755,7 @@ int main(void) {
         cmocka_unit_test(test_reserve_price),
         cmocka_unit_test(test_reserve_rhythm),
         cmocka_unit_test(test_reserve_no_room),
+        cmocka_unit_test(test_no_room_at_all),
         cmocka_unit_test(test_reserve_given_back),
         cmocka_unit_test(test_reserve_request),
         cmocka_unit_test(test_reserve_limits),

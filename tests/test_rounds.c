@@ -44,6 +44,10 @@ static void test_attach_arguments(void **state) {
     assert_ok(tide_collector_attach(rt, &c, &ids[8]));
     assert_true(ids[8] != ids[3]); /* ids are not used twice */
     assert_int_equal(tide_collector_detach(rt, 0), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_detach(rt, -1), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "no collector -1 is attached");
+    assert_int_equal(tide_collector_detach(NULL, ids[0]), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_use(NULL, -1), TIDE_E_INVALID);
     assert_int_equal(tide_collector_use(rt, -2), TIDE_E_INVALID);
     assert_ok(tide_collector_use(rt, -1));
     keeper_close();
@@ -440,6 +444,186 @@ static void test_bound_collector_answers_in_a_climb(void **state) {
     mock_end(&bound);
 }
 
+/* A climb waits for a bound collector whose thread is elsewhere, as long as TIDE_COLLECT_WAIT
+** says. */
+typedef struct climber {
+    tide_runtime *rt;
+    atomic_bool done;
+    tide_status status;
+    char message[2000];
+} climber;
+static void *climb_and_tell(void *p) {
+    climber *c = p;
+    tide_array *a = make(c->rt, part_of_limit(c->rt, 60));
+    c->status = a ? TIDE_OK : tide_last_error()->status;
+    snprintf(c->message, sizeof c->message, "%s", tide_last_error()->message);
+    tide_release(a);
+    atomic_store(&c->done, true);
+    return NULL;
+}
+static tide_runtime *open_waiting(mock_tracer *bound, const char *wait) {
+    tide_runtime *rt =
+        keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .policy = "never", .collect_wait = wait});
+    mock_open(bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    mock_drop(bound, mock_hold(bound, make(rt, part_of_limit(rt, 60))));
+    return rt;
+}
+
+static void test_climb_waits_for_a_bound_collector(void **state) {
+    pthread_t other;
+    mock_tracer bound;
+    climber c = {0};
+    (void)state;
+    COUNTS_ROUNDS();
+    c.rt = open_waiting(&bound, "3600s"); /* whatever it takes */
+    assert_int_equal(pthread_create(&other, NULL, climb_and_tell, &c), 0);
+    while (!atomic_load(&c.done)) {
+        tide_safepoint(c.rt);
+        sched_yield();
+    }
+    pthread_join(other, NULL);
+    assert_int_equal(c.status, TIDE_OK);
+    assert_int_equal(atomic_load(&bound.fulls), 1);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    assert_int_equal(test_stats(c.rt).arrays, 0);
+    keeper_close();
+    mock_end(&bound);
+}
+
+/* Its thread waits for the climbing one, and so for itself: the request fails once the time is
+** over, and says so. */
+static void test_climb_waits_in_vain(void **state) {
+    static const struct {
+        const char *wait, *said;
+    } cases[] = {{"1ms", "bound (its thread is elsewhere, waited 1000 us)"},
+                 {"0", "bound (its thread is elsewhere)"}};
+    (void)state;
+    COUNTS_ROUNDS();
+    for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
+        pthread_t other;
+        mock_tracer bound;
+        climber c = {0};
+        c.rt = open_waiting(&bound, cases[i].wait);
+        assert_int_equal(pthread_create(&other, NULL, climb_and_tell, &c), 0);
+        pthread_join(other, NULL);
+        assert_int_equal(c.status, TIDE_E_NOMEM);
+        if (!strstr(c.message, cases[i].said)) fail_msg("no \"%s\" in: %s", cases[i].said, c.message);
+        assert_int_equal(atomic_load(&bound.fulls), 0);
+        tide_array *mine = make(c.rt, part_of_limit(c.rt, 60)); /* what it was asked for it does now */
+        assert_array(mine);
+        assert_int_equal(atomic_load(&bound.fulls), 1);
+        tide_release(mine);
+        keeper_close();
+        mock_end(&bound);
+    }
+}
+
+/* Two threads with a bound collector each: while one climbs and waits for the other's, it answers
+** what a third one asks. */
+typedef struct owner {
+    climber c;
+    mock_tracer bound;
+} owner;
+static void *own_and_climb(void *p) {
+    owner *o = p;
+    mock_open(&o->bound, o->c.rt, "theirs", TIDE_COLLECTOR_BOUND, 0);
+    climb_and_tell(&o->c);
+    return NULL;
+}
+
+static void test_who_waits_for_owners_answers(void **state) {
+    pthread_t other, third;
+    mock_tracer mine;
+    void *names;
+    static owner o;
+    (void)state;
+    COUNTS_ROUNDS();
+    memset(&o, 0, sizeof o);
+    tide_runtime *rt = o.c.rt = open_waiting(&mine, "3600s");
+    assert_int_equal(pthread_create(&other, NULL, own_and_climb, &o), 0);
+    while (!somebody_waits(tidei_gc_of(test_rt(rt)))) sched_yield();
+    int before = atomic_load(&o.bound.fulls);
+    assert_int_equal(pthread_create(&third, NULL, collect_and_look, rt), 0);
+    pthread_join(third, &names);
+    assert_string_equal(names, "bound (its thread is elsewhere)");
+    assert_int_equal(atomic_load(&o.bound.fulls), before + 1);
+    assert_false(atomic_load(&o.c.done)); /* it waits on for mine */
+    while (!atomic_load(&o.c.done)) {
+        tide_safepoint(rt);
+        sched_yield();
+    }
+    pthread_join(other, NULL);
+    assert_int_equal(o.c.status, TIDE_OK);
+    assert_int_equal(test_stats(rt).arrays, 0);
+    assert_int_equal(atomic_load(&mine.elsewhere) + atomic_load(&o.bound.elsewhere), 0);
+    keeper_close();
+    mock_end(&mine);
+    mock_end(&o.bound);
+}
+
+static void *attach_and_end(void *m) {
+    mock_open(m, keeper.rt, "gone", TIDE_COLLECTOR_BOUND, 0);
+    return NULL;
+}
+
+/* Nobody is waited for who has ended. */
+static void test_bound_collector_whose_thread_has_ended(void **state) {
+    pthread_t other;
+    mock_tracer m;
+    void *names;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF, .collect_wait = "3600s"});
+    assert_int_equal(pthread_create(&other, NULL, attach_and_end, &m), 0);
+    pthread_join(other, NULL);
+    names = collect_and_look(rt);
+    assert_string_equal(names, "gone (its thread has ended)");
+    uint64_t patience = 1;
+    assert_false(tidei_gc_await(test_rt(rt), &patience));
+    assert_int_equal(patience, 1);
+    assert_ok(tide_collector_detach(rt, m.id));
+    assert_string_equal(collect_and_look(rt), "");
+    keeper_close();
+    mock_end(&m);
+}
+
+/* What an answer means that is none: nothing was collected. It is told once, and listed. */
+static int answers_seven(void *self, int level) { return ++*(int *)self, (void)level, 7; }
+static int knows_nothing(void *self, int level) { return ++*(int *)self, (void)level, TIDE_COLLECT_UNSUPPORTED; }
+static int is_busy(void *self, int level) { return ++*(int *)self, (void)level, TIDE_COLLECT_BUSY; }
+
+static void test_answers(void **state) {
+    int sevens = 0, nothings = 0, busies = 0;
+    char names[200], little[12];
+    (void)state;
+    logged.n = 0;
+    tide_runtime *rt = keeper_open(
+        &kinds[0], (tide_config){.gc_early = TIDE_OFF, .log_level = TIDE_LOG_WARNING, .log = keep_line});
+    const uint32_t traces = TIDE_COLLECTOR_TRACING;
+    tide_collector odd = {
+        .struct_size = sizeof odd, .name = "odd", .caps = traces, .self = &sevens, .collect = answers_seven};
+    tide_collector blank = odd, busy = odd;
+    blank.name = "blank", blank.caps |= TIDE_COLLECTOR_MINOR;
+    blank.self = &nothings, blank.collect = knows_nothing;
+    busy.name = NULL;
+    busy.self = &busies, busy.collect = is_busy;
+    assert_ok(tide_collector_attach(rt, &odd, NULL));
+    assert_ok(tide_collector_attach(rt, &blank, NULL));
+    assert_ok(tide_collector_attach(rt, &busy, NULL));
+    for (int i = 0; i < 2; i++) assert_ok(tide_collect(rt));
+    assert_int_equal(test_stats(rt).collections, 0);
+    assert_int_equal(sevens, 2);
+    assert_int_equal(nothings, 2); /* either level once: who knows neither is not asked again */
+    assert_int_equal(busies, 2);
+    assert_int_equal(lines_with(TIDE_LOG_WARNING, "collect of the collector \"odd\" answered 7"), 1);
+    size_t n = test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
+    assert_string_equal(names, "odd (answered 7), blank (cannot), unnamed (busy)");
+    assert_int_equal(n, strlen(names));
+    assert_int_equal(test_rt(rt)->gc_ops->unreached(test_rt(rt), little, sizeof little), n); /* as snprintf */
+    assert_string_equal(little, "odd (answer");
+    assert_int_equal(test_rt(rt)->gc_ops->unreached(test_rt(rt), NULL, 0), n);
+    keeper_close();
+}
+
 /* ---- the early trigger ---- */
 
 static void test_log_lines(void **state) {
@@ -637,6 +821,7 @@ static void test_device_libraries(void **state) {
 
 static void test_libraries_without_roots(void **state) {
     static const char *const yes[] = {"libcuda.so.1",
+                                      "libcuda",
                                       "/usr/lib/libtidepool.so.0.1.0",
                                       "libopenblas.so.0",
                                       "/usr/lib/openblas-pthread/libopenblasp-r0.3.21.so",
@@ -659,6 +844,7 @@ static void test_libraries_without_roots(void **state) {
                                      "libopenblas_wrapper.so",
                                      "libopenblas-wrapper.so",
                                      "libopenblas-runner.so",
+                                     "libopenblas-r.so",
                                      "libopenblaspp.so",
                                      "libopenblasplus.so",
                                      "libasana.so.1",
@@ -687,6 +873,11 @@ int main(void) {
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
         cmocka_unit_test(test_bound_collector_answers_in_a_climb),
+        cmocka_unit_test(test_climb_waits_for_a_bound_collector),
+        cmocka_unit_test(test_climb_waits_in_vain),
+        cmocka_unit_test(test_who_waits_for_owners_answers),
+        cmocka_unit_test(test_bound_collector_whose_thread_has_ended),
+        cmocka_unit_test(test_answers),
         cmocka_unit_test(test_log_lines),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_round_ends_while_the_policy_is_asked),

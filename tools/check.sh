@@ -6,22 +6,27 @@
 #   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none (those that
 #                                   name their pools themselves once)
 #   tools/check.sh --gpu --memcheck the same under compute-sanitizer
+#   tools/check.sh --coverage       a build of its own (build-coverage), its tests once, and which
+#                                   branches of the library they took, by folder; fails where that is
+#                                   less than tools/coverage.py asks, which says what is left out
 # A case is one cmocka test or one script; the plain build's cases are counted once, and what fails in a further run of theirs,
 # or what a sanitizer reports, fails the check. Further runs differ in more than they are named for: they are where the tests
 # show that they need no HOME, no certain locale and no certain order.
 set -u
 cd "$(dirname "$0")/.."
 . tools/common.sh
-gpu=0 memcheck=0 long=0
+gpu=0 memcheck=0 long=0 coverage=0
 for a in "$@"; do
     case $a in
     --gpu) gpu=1 ;;
     --memcheck) memcheck=1 ;;
     --long) long=1 ;;
-    *) say "usage: tools/check.sh [--long] [--gpu [--memcheck]]" >&2; exit 2 ;;
+    --coverage) coverage=1 ;;
+    *) say "usage: tools/check.sh [--long] [--gpu [--memcheck] | --coverage]" >&2; exit 2 ;;
     esac
 done
 [ $memcheck = 0 ] || [ $gpu = 1 ] || { say "check: --memcheck goes with --gpu" >&2; exit 2; }
+[ $coverage = 0 ] || [ $gpu = 0 ] || { say "check: --coverage does not go with --gpu" >&2; exit 2; }
 [ $long = 0 ] || export TIDE_TEST_LONG=1
 logs=    # the results of the cases that count
 outside= # what failed beside them; each counts as one
@@ -124,6 +129,21 @@ sanitized() {
     say "$name: building"
     build "$dir" -Dwerror=true -Doptimization=1 "$@" || { failed "$name"; return 1; }
 }
+
+# Not optimised, so that what gcov counts is what the source says; warnings that only come then do not
+# count. Counting is slow: cases do a part of their rounds, as under a sanitizer. The scripts are left
+# out: they look at the library's symbols, among which are gcov's here.
+if [ $coverage = 1 ]; then
+    say "coverage: building"
+    build build-coverage -Doptimization=0 -Db_coverage=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
+    jobs=$(build-coverage/tools/tide info --jobs) || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
+    find build-coverage -name '*.gcda' -exec rm -f {} +
+    patience=4
+    say "coverage: testing"
+    TIDE_TEST_QUICK=1 counted build-coverage log-coverage.json --suite tidepool:topics
+    python3 tools/coverage.py build-coverage || failed coverage
+    ends
+fi
 
 [ $gpu = 1 ] || format || failed format
 dir=build

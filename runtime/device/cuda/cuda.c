@@ -155,14 +155,35 @@ static tide_status find_device(tidei_cuda *c, int ordinal) {
     return tidei_cuda_status(c, c->cu->cuDeviceGet(&c->dev, ordinal), "cuDeviceGet(%d)", ordinal);
 }
 
+/* Of an ability: where the driver does not answer, it is not there. */
 static int attribute(tidei_cuda *c, unsigned which) {
     int v = 0;
     return c->cu->cuDeviceGetAttribute(&v, which, c->dev) == TIDEI_CU_SUCCESS ? v : 0;
 }
 
+/* What must be known of a device. */
+static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
+    tidei_device_info *info = &c->d.info;
+    const struct {
+        unsigned which;
+        int *at;
+    } all[] = {{TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR, &info->sm_major},
+               {TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR, &info->sm_minor},
+               {TIDEI_CU_ATTR_MULTIPROCESSOR_COUNT, &info->sm_count},
+               {TIDEI_CU_ATTR_MAX_THREADS_PER_BLOCK, &info->max_threads},
+               {TIDEI_CU_ATTR_UNIFIED_ADDRESSING, unified_addressing}};
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        tidei_cu_result r = c->cu->cuDeviceGetAttribute(all[i].at, all[i].which, c->dev);
+        if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetAttribute(%u)", all[i].which);
+    }
+    c->sm = info->sm_major * 10 + info->sm_minor;
+    return TIDE_OK;
+}
+
 static tide_status read_info(tidei_cuda *c, int ordinal) {
     tidei_device_info *info = &c->d.info;
     size_t total = 0;
+    int unified_addressing = 0;
     tidei_cu_result r = c->cu->cuDeviceTotalMem(&total, c->dev);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceTotalMem");
     r = c->cu->cuDeviceGetName(info->model, (int)sizeof info->model, c->dev);
@@ -174,13 +195,10 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     info->align = ALIGN;
     info->total_bytes = total;
     info->va_bytes = total > SIZE_MAX / VA_MULTIPLE ? total : total * VA_MULTIPLE;
-    info->sm_major = attribute(c, TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR);
-    info->sm_minor = attribute(c, TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR);
-    info->sm_count = attribute(c, TIDEI_CU_ATTR_MULTIPROCESSOR_COUNT);
-    info->max_threads = attribute(c, TIDEI_CU_ATTR_MAX_THREADS_PER_BLOCK);
-    c->sm = info->sm_major * 10 + info->sm_minor;
     c->write_value = c->cu->cuStreamWriteValue64 && attribute(c, TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS);
-    if (!attribute(c, TIDEI_CU_ATTR_UNIFIED_ADDRESSING))
+    tide_status s = read_attributes(c, &unified_addressing);
+    if (s != TIDE_OK) return s;
+    if (!unified_addressing)
         return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuda:%d (%s) shares no address space with the host", ordinal,
                           info->model);
     return TIDE_OK;

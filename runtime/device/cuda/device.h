@@ -88,21 +88,23 @@ typedef struct tidei_cuda {
 
 static inline tidei_cuda *tidei_cuda_of(tidei_device *d) { return (tidei_cuda *)d; }
 
-/* Makes the context current for the calls of one slot. Another one, set by the program that embeds us, is put back by
-** leave; where there was none, that of a runtime's first device stays: asking costs 20 ns, setting and putting back twice as
-** much. A further device's does not, or the program would find another device current than it began with.
+/* Makes the context current for the calls of one slot. Another one, set by the program that embeds
+** us, is put back by leave; where there was none, that of a runtime's first device stays: asking costs
+** 20 ns, setting and putting back twice as much. A further device's does not, or the program would
+** find another device current than it began with. The driver refuses where somebody has ended the
+** context: then nothing may be called, for it would work in another one.
 ** From enter to leave the thread is not cancelled: any call may wait in the driver. */
 typedef struct tidei_cuda_visit {
     bool pushed;
 } tidei_cuda_visit;
-static inline void tidei_cuda_switch(tidei_cuda *c, tidei_cuda_visit *v) {
+static inline tidei_cu_result tidei_cuda_switch(tidei_cuda *c, tidei_cuda_visit *v) {
     tidei_cu_ctx now = NULL;
     tidei_guard_enter();
-    if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)) return;
-    if (now || !c->stays)
-        v->pushed = c->cu->cuCtxPushCurrent(c->ctx) == TIDEI_CU_SUCCESS;
-    else
-        c->cu->cuCtxSetCurrent(c->ctx);
+    if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)) return TIDEI_CU_SUCCESS;
+    if (!now && c->stays) return c->cu->cuCtxSetCurrent(c->ctx);
+    tidei_cu_result r = c->cu->cuCtxPushCurrent(c->ctx);
+    v->pushed = r == TIDEI_CU_SUCCESS;
+    return r;
 }
 static inline void tidei_cuda_leave(tidei_cuda *c, const tidei_cuda_visit *v) {
     tidei_cu_ctx ours;
@@ -110,14 +112,26 @@ static inline void tidei_cuda_leave(tidei_cuda *c, const tidei_cuda_visit *v) {
     tidei_guards_leave(1);
 }
 
+/* The status of a driver call, and its error: `what` names the call and its figures. */
+__attribute__((format(printf, 3, 4))) tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r,
+                                                                    const char *what, ...);
+/* r may be the call itself: it is made once. */
+#define tidei_cuda_status(c, r, ...)                                                                               \
+    __extension__({                                                                                                \
+        const tidei_cu_result result_ = (r);                                                                       \
+        tidei_likely(result_ == TIDEI_CU_SUCCESS) ? TIDE_OK : tidei_cuda_failed((c), result_, __VA_ARGS__);        \
+    })
+
 /* Before the calls of a slot that can fail; leave must follow on success. TIDE_E_LOST, TIDE_E_FORKED. */
 tide_status tidei_cuda_refuse(tidei_cuda *c);
 static inline tide_status tidei_cuda_enter(tidei_cuda *c, tidei_cuda_visit *v) {
     *v = (tidei_cuda_visit){0};
     if (tidei_unlikely(atomic_load_explicit(&c->d.lost, memory_order_relaxed) || tidei_forked()))
         return tidei_cuda_refuse(c);
-    tidei_cuda_switch(c, v);
-    return TIDE_OK;
+    tidei_cu_result r = tidei_cuda_switch(c, v);
+    if (tidei_likely(r == TIDEI_CU_SUCCESS)) return TIDE_OK;
+    tidei_cuda_leave(c, v);
+    return tidei_cuda_failed(c, r, "making its context current");
 }
 /* The same for calls that queue on s: TIDE_E_UNSUPPORTED too, as `stream_usable` has it. */
 tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s);
@@ -129,19 +143,15 @@ static inline tide_status tidei_cuda_enter_stream(tidei_cuda *c, tidei_dstream *
     return status;
 }
 
-/* Before the calls of a releasing slot: also on a lost device. False in a fork's child, where nothing may be called. */
+/* Before the calls of a releasing slot: also on a lost device, and without the context where it has
+** ended, since what is released is named by the call alone. False in a fork's child, where nothing
+** may be called. */
 static inline bool tidei_cuda_enter_release(tidei_cuda *c, tidei_cuda_visit *v) {
     *v = (tidei_cuda_visit){0};
     if (tidei_forked()) return false;
-    tidei_cuda_switch(c, v);
+    (void)tidei_cuda_switch(c, v);
     return true;
 }
-
-/* The status of a driver call, and its error: `what` names the call and its figures. */
-__attribute__((format(printf, 3, 4))) tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r,
-                                                                    const char *what, ...);
-#define tidei_cuda_status(c, r, ...)                                                                               \
-    (tidei_likely((r) == TIDEI_CU_SUCCESS) ? TIDE_OK : tidei_cuda_failed((c), (r), __VA_ARGS__))
 
 /* How the driver is told that work of c may use something. */
 static inline tidei_cu_access tidei_cuda_access(const tidei_cuda *c) {

@@ -16,23 +16,21 @@ typedef struct finder {
     tidei_cu_get_proc v1;
 } finder;
 
-static void *find(const finder *f, const char *name, const char *exported, int version) {
+static void *find(void *from, const tidei_loaded_function *f) {
+    const finder *by = from;
     void *p = NULL;
     unsigned int status = 0; /* CU_GET_PROC_ADDRESS_SUCCESS */
-    if (f->v2) return f->v2(name, &p, version, 0, &status) == TIDEI_CU_SUCCESS && status == 0 ? p : NULL;
-    if (f->v1) return f->v1(name, &p, version, 0) == TIDEI_CU_SUCCESS ? p : NULL;
-    return tidei_library_symbol(f->lib, exported);
+    if (by->v2) return by->v2(f->name, &p, f->version, 0, &status) == TIDEI_CU_SUCCESS && status == 0 ? p : NULL;
+    if (by->v1) return by->v1(f->name, &p, f->version, 0) == TIDEI_CU_SUCCESS ? p : NULL;
+    return tidei_loaded_symbol(by->lib, f);
 }
 
-/* The name of a needed symbol that the driver lacks, or NULL. */
-static const char *fill(const finder *f, tidei_cu *t) {
-#define FILL(name, exported, version, needed, params)                                                              \
-    t->name = (tidei_cu_result(*) params)find(f, #name, #exported, version);                                       \
-    if (needed && !t->name) return #exported;
-    TIDEI_CU_FUNCTIONS(FILL)
-#undef FILL
-    return NULL;
-}
+static const tidei_loaded_function functions[] = {
+#define FUNCTION(name, exported, version, needed, params)                                                          \
+    {#name, #exported, version, needed, offsetof(tidei_cu, name)},
+    TIDEI_CU_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
 
 const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r) {
     const char *name = NULL;
@@ -84,7 +82,7 @@ static tide_status open_table(void *table, const char *op) {
     }
     f.v2 = (tidei_cu_get_proc_v2)tidei_library_symbol(f.lib, "cuGetProcAddress_v2");
     f.v1 = (tidei_cu_get_proc)tidei_library_symbol(f.lib, "cuGetProcAddress");
-    if ((missing = fill(&f, &t)))
+    if ((missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), find, &f)))
         return tidei_fail(TIDE_E_NODEVICE, op, "the NVIDIA driver is too old: its libcuda.so.1 has no %s", missing);
     if ((r = t.cuInit(0)) != TIDEI_CU_SUCCESS) return init_failed(&t, r);
     if (t.cuDriverGetVersion(&t.version) != TIDEI_CU_SUCCESS) t.version = 0;
@@ -117,7 +115,7 @@ static void *open_in(const char *folder, const char *sub, const char *name, char
 
 void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap) {
     void *lib = tidei_library_open(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, NULL, 0);
-    if (cap) why[0] = 0;
+    why[0] = 0;
     if (!lib) lib = open_noting(name, why, cap);
     if (!lib) lib = open_in(beside, "", name, why, cap);
     if (!lib) lib = open_in(secure_getenv("CUDA_HOME"), "/lib64", name, why, cap);

@@ -1,5 +1,6 @@
 /* loaded.c: libraries' tables of functions (loaded.h). */
 #include "runtime/device/cuda/loaded.h"
+#include "runtime/loader.h"
 #include "runtime/uncancelled.h"
 
 /* Under the lock. */
@@ -35,4 +36,18 @@ void tidei_loaded_use(tidei_loaded *l, const void *table) {
     l->replaced = table;
     settle(l);
     pthread_mutex_unlock(&l->lock);
+}
+
+const char *tidei_loaded_fill(void *table, const tidei_loaded_function *functions, size_t n,
+                              void *(*find)(void *lib, const tidei_loaded_function *f), void *lib) {
+    for (size_t i = 0; i < n; i++) {
+        void *function = find(lib, &functions[i]);
+        if (!function && functions[i].needed) return functions[i].exported;
+        memcpy((char *)table + functions[i].at, &function, sizeof function);
+    }
+    return NULL;
+}
+
+void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f) {
+    return tidei_library_symbol(lib, f->exported);
 }

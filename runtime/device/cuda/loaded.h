@@ -21,4 +21,18 @@ tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out);
 const void *tidei_loaded_now(tidei_loaded *l); /* NULL: nobody has asked for it yet */
 void tidei_loaded_use(tidei_loaded *l, const void *table);
 
+/* A function that a table has. */
+typedef struct tidei_loaded_function {
+    const char *name, *exported; /* as it is called, and as the library's file has it */
+    int version;                 /* of the signature, where functions are asked for by that */
+    bool needed;                 /* a library without it does not do */
+    size_t at;                   /* where in the table its address goes */
+} tidei_loaded_function;
+
+/* Asks `find` for each function and enters it in the table; NULL: it is not there. Returns what the
+** file calls the first that is needed and not there, or NULL. */
+const char *tidei_loaded_fill(void *table, const tidei_loaded_function *functions, size_t n,
+                              void *(*find)(void *lib, const tidei_loaded_function *f), void *lib);
+void *tidei_loaded_symbol(void *lib, const tidei_loaded_function *f); /* one that asks the loader */
+
 #endif

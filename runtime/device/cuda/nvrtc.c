@@ -1,6 +1,7 @@
 /* nvrtc.c: finds libnvrtc and compiles with it. Programs are independent: several threads compile at once. */
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/loaded.h"
 #include "runtime/loader.h"
 #include "runtime/text.h"
 #include "runtime/uncancelled.h"
@@ -32,14 +33,17 @@ static const struct {
     int version;
 } candidates[] = {{"libnvrtc.so.13", 13000}, {"libnvrtc.so.12", 12000}, {"libnvrtc.so.11.2", 11020}};
 
+static const tidei_loaded_function functions[] = {
+#define FUNCTION(name, params) {#name, #name, 0, true, offsetof(nvrtc, name)},
+    TIDEI_NVRTC_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+
 static tide_status fill(void *lib, nvrtc *t) {
     int major, minor;
     Dl_info where;
-#define FILL(name, params)                                                                                         \
-    t->name = (tidei_nvrtc_result(*) params)tidei_library_symbol(lib, #name);                                      \
-    if (!t->name) return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC is too old: it has no " #name);
-    TIDEI_NVRTC_FUNCTIONS(FILL)
-#undef FILL
+    const char *missing = tidei_loaded_fill(t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
+    if (missing) return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC is too old: it has no %s", missing);
     if (t->nvrtcVersion(&major, &minor) || t->nvrtcGetNumSupportedArchs(&t->narchs) || t->narchs < 1 ||
         t->narchs > (int)TIDEI_COUNT(t->archs) || t->nvrtcGetSupportedArchs(t->archs))
         return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC does not say its version and architectures");

@@ -1,0 +1,19 @@
+/* nvrtc_double.h: what a case may say to the double of NVRTC (nvrtc_double.c), a library of its
+** own, and what that has counted. A process has one NVRTC: the first that opens. So programs either
+** open the double before anything else, or leave it to children. */
+#ifndef TIDETEST_NVRTC_DOUBLE_H
+#define TIDETEST_NVRTC_DOUBLE_H
+
+#include "runtime/device/cuda/nvrtc.h"
+
+typedef struct nvrtc_double {
+    int major, minor;
+    int narchs, archs[80];
+    int programs, compiled; /* alive; asked for so far */
+    char option[3][32];     /* what the last one was compiled with */
+    const char *failing;    /* the call that fails with `error` */
+    tidei_nvrtc_result error;
+    bool no_code, no_log; /* none comes of it; of what does not compile nothing is said */
+} nvrtc_double;
+
+#endif
