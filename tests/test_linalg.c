@@ -695,9 +695,7 @@ static void test_waits(void **state) {
     assert_int_equal(test_stats(rt).host_waits, before);
     checked(a, b);
     uint64_t waits = test_stats(rt).host_waits - before;
-    /* For what is queued, once each, and for the copy of the outcome, where that is not over at
-    ** once. */
-    assert_true(waits >= 1 && waits <= 2 * 6);
+    assert_true(waits >= 1 && waits <= 6); /* one each, at most: what is over by then needs none */
     assert_ok(tide_scope_end(rt));
     close_checked(rt);
 }
