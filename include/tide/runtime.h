@@ -129,7 +129,7 @@ typedef struct tide_statistics {
     size_t collected;    /* bytes that came back in the drains after collections */
     uint64_t climbs;     /* times the reclaim ladder was climbed */
     size_t reclaimed;    /* bytes that came back in climbs */
-    uint64_t host_waits; /* times the host blocked for device work */
+    uint64_t host_waits; /* times the host blocked for device work, once a call */
     uint64_t host_wait_ns;
     uint64_t device_waits;                     /* waits of one stream for another, on the device */
     uint64_t launches, copies;                 /* submitted to the device */
