@@ -9,7 +9,7 @@
 **   - what the model refuses is refused, and nothing else is;
 **   - the same call on a device that runs CUDA text gets as far as the launch, as the host does. In a
 **     long run some of the texts are compiled for a GPU, where NVRTC is there. */
-#define FUZZ_RUNS 3000
+#define FUZZ_RUNS 50000
 #include "tests/fuzz_place.h"
 #include "tests/slow_graph.h"
 #include "tests/text_host.h"
