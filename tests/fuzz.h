@@ -354,11 +354,77 @@ static void fuzz_edit(fuzz_buffer *x) {
     }
 }
 
+/* A byte's kind: those of one kind beside each other are a token. 0: none. */
+static int fuzz_kind(uint8_t c) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80) return 'a';
+    if ((c >= '0' && c <= '9') || c == '.') return '0';
+    return c && strchr("+-*/<>=&|^%!~", c) ? '+' : 0;
+}
+
+/* The token at `at`, or the next one; its bytes, 0: there is none. A word may go on with digits. */
+static size_t fuzz_token(const uint8_t *b, size_t n, size_t *at) {
+    while (*at < n && !fuzz_kind(b[*at])) ++*at;
+    if (*at == n) return 0;
+    while (*at > 0 && fuzz_kind(b[*at - 1]) == fuzz_kind(b[*at])) --*at;
+    const int kind = fuzz_kind(b[*at]);
+    size_t end = *at;
+    while (end < n && (fuzz_kind(b[end]) == kind || (kind == 'a' && fuzz_kind(b[end]) == '0'))) end++;
+    return end - *at;
+}
+
+/* What a token can be traded for by what it is and what follows: a word in front of a parenthesis is
+** called, other words are not, signs stay as long as they are, an arrow as it is. */
+static int fuzz_role(const uint8_t *b, size_t n, size_t at, size_t some) {
+    const int kind = fuzz_kind(b[at]);
+    if (kind == '+') return some == 2 && b[at] == '-' && b[at + 1] == '>' ? '>' : (int)some;
+    return kind == 'a' && at + some < n && b[at + some] == '(' ? '(' : kind;
+}
+
+/* A token becomes another of the same role, of this input, of another one or of the dictionary. */
+static void fuzz_trade(fuzz_buffer *x) {
+    size_t at = fuzz_below(x->n + 1), some = fuzz_token(x->b, x->n, &at);
+    for (int attempt = 0; some && attempt < 16; attempt++) {
+        const fuzz_piece own = {.bytes = x->b, .n = x->n}, *p = &own;
+        const fuzz_list *from = fuzz_words.n && fuzz_below(2) ? &fuzz_words : &fuzz_corpus;
+        if (fuzz_below(2)) p = &from->all[fuzz_below(from->n)];
+        size_t other = fuzz_below(p->n + 1), n = fuzz_token(p->bytes, p->n, &other);
+        if (!n || fuzz_role(p->bytes, p->n, other, n) != fuzz_role(x->b, x->n, at, some)) continue;
+        uint8_t token[64];
+        memcpy(token, p->bytes + other, n = fuzz_least(n, sizeof token));
+        fuzz_put(x, at, some, token, n);
+        return;
+    }
+}
+
+/* What follows the text, behind a NUL, is made anew. */
+static void fuzz_choose_anew(fuzz_buffer *x) {
+    uint8_t choices[32] = {0};
+    const uint8_t *nul = x->n ? memchr(x->b, 0, x->n) : NULL;
+    size_t at = nul ? (size_t)(nul - x->b) : x->n, n = 2 + fuzz_below(sizeof choices - 1);
+    for (size_t i = 1; i < n; i++) choices[i] = (uint8_t)fuzz_below(256);
+    fuzz_put(x, at, x->n - at, choices, n);
+}
+
+/* Edits after which a text is often still one that is understood. */
+static void fuzz_edit_gently(fuzz_buffer *x) {
+    size_t at = fuzz_below(x->n + 1), some;
+    switch (fuzz_below(8)) {
+    case 0:
+        some = fuzz_find_digits(x, &at);
+        if (some) fuzz_put_text(x, at, some, FUZZ_ONE_OF(fuzz_numbers));
+        break;
+    case 1:
+    case 2: fuzz_choose_anew(x); break;
+    default: fuzz_trade(x);
+    }
+}
+
 static void fuzz_mutate(fuzz_buffer *x) {
     const fuzz_piece *p = &fuzz_corpus.all[fuzz_below(fuzz_corpus.n)];
+    const size_t gently = fuzz_below(3); /* two thirds of them */
     x->n = p->n;
     memcpy(x->b, p->bytes, p->n);
-    for (size_t edits = 1 + fuzz_below(5); edits; edits--) fuzz_edit(x);
+    for (size_t edits = 1 + fuzz_below(5); edits; edits--) gently ? fuzz_edit_gently(x) : fuzz_edit(x);
 }
 
 /* ---- the whole ---- */

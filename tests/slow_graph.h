@@ -28,6 +28,7 @@ typedef enum slow_outcome {
     SLOW_DONE,
     SLOW_REFUSED, /* the library refuses it too */
     SLOW_EITHER,  /* it may: a number has no form in a type, but perhaps nobody wants the element */
+    SLOW_UNSURE,  /* it may: a number that is not known here has no form in a type, perhaps; else it is done */
     SLOW_TOO_MUCH /* for this model */
 } slow_outcome;
 
@@ -40,7 +41,7 @@ typedef struct slow_graph {
     num *weak;          /* of the weak numbers */
     uint8_t *weak_doubt;
     slow_outcome outcome;
-    bool any_empty;
+    bool any_empty, unsure;
     int64_t left; /* elements that there is room for */
 } slow_graph;
 
@@ -119,8 +120,8 @@ static inline void slow_weak(slow_graph *s, unsigned id) {
     bool fits = true;
     num in[3] = {{.t = w->operand}, {.t = w->operand}, {.t = w->operand}};
     uint8_t doubt[3] = {0};
-    const bool compares = tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE ||
-                          tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE_EQ;
+    const bool compares =
+        tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE || tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE_EQ;
     if (w->constant || w->op == TIDEI_OP_INPUT) {
         s->weak[id] = slow_number(w->constant ? &w->value : &s->args[w->a], &fits);
     } else {
@@ -356,7 +357,10 @@ static inline void slow_scalar(slow_graph *s, const tidei_gnode *n, slow_value *
     if (!slow_room(s, out)) return;
     out->doubt[0] = s->weak_doubt[n->a] & SLOW_ANY;
     out->v[0].t = n->dtype;
-    if (out->doubt[0]) return;
+    if (out->doubt[0]) {
+        s->unsure = true;
+        return;
+    }
     if (tidei_encode(slow_argument(s->weak[n->a]), (tide_dtype)n->dtype, "test", bytes) != TIDE_OK) {
         if (s->outcome == SLOW_DONE) s->outcome = SLOW_EITHER;
         return;
@@ -396,6 +400,7 @@ static inline slow_outcome slow_run(slow_graph *s) {
     for (unsigned i = 0; i < s->g->nnodes && (s->outcome == SLOW_DONE || s->outcome == SLOW_EITHER); i++)
         slow_node(s, i);
     if (s->outcome == SLOW_EITHER && !s->any_empty) s->outcome = SLOW_REFUSED;
+    if (s->outcome == SLOW_DONE && s->unsure) s->outcome = SLOW_UNSURE;
     return s->outcome;
 }
 
