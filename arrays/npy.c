@@ -31,9 +31,12 @@ typedef struct reader {
     const char *name; /* of the file */
 } reader;
 
+/* As a message shows what a file says: the file is not trusted, and a terminal obeys more than letters. */
+static char shown(char c) { return c >= ' ' && c <= '~' ? c : '?'; }
+
 static tide_status bad_header(const reader *r, const char *wanted) {
     char found[8] = "the end";
-    if (r->at < r->end) tidei_format(found, sizeof found, "'%c'", *r->at >= ' ' && *r->at < 127 ? *r->at : '?');
+    if (r->at < r->end) tidei_format(found, sizeof found, "'%c'", shown(*r->at));
     return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: header: expected %s at character %zu, found %s", r->name,
                       wanted, (size_t)(r->at - r->start) + 1, found);
 }
@@ -82,6 +85,7 @@ static tide_status take_descr(reader *r, tidei_npy *h) {
     for (h->dtype = 0; h->dtype < TIDE_DTYPE_COUNT; h->dtype++) {
         if (codes[h->dtype] && strcmp(codes[h->dtype], code) == 0) return TIDE_OK;
     }
+    for (char *p = text; *p; p++) *p = shown(*p);
     return tidei_fail(
         TIDE_E_FORMAT, "tide_npy_read",
         "%s: element type '%s' is not offered: expected b1, i1 to i8, u1 to u8, f2, f4, f8, c8 or c16", r->name,

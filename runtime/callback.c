@@ -266,14 +266,17 @@ static whereabouts judge(const note *n, uintptr_t here) {
 static uint64_t first_gone(uintptr_t here, char *what, size_t cap) {
     uint64_t first = 0, last = 0;
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)
-        for (const note *n = t->notes; n < t->notes + t->nnotes; n++)
+        for (unsigned i = 0; i < t->nnotes; i++) {
+            const note *n = &t->notes[i];
             if (judge(n, here) == LEFT && (!first || n->serial < first)) first = n->serial;
+        }
     for (tidei_thread *t = NULL; first && (t = tidei_thread_next(t));)
-        for (const note *n = t->notes; n < t->notes + t->nnotes; n++)
-            if (n->serial >= first && n->serial > last) {
-                last = n->serial;
-                text_of(n, what, cap);
-            }
+        for (unsigned i = 0; i < t->nnotes; i++) {
+            const note *n = &t->notes[i];
+            if (n->serial < first || n->serial <= last) continue;
+            last = n->serial;
+            text_of(n, what, cap);
+        }
     return first;
 }
 
@@ -348,16 +351,17 @@ __attribute__((noinline)) bool tidei_may_close(tidei_runtime *rt, const char *op
         return false;
     }
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)
-        for (const note *n = t->notes; n < t->notes + t->nnotes; n++)
-            if (n->rt == rt)
-                return refuse(n, op, "whose runtime stays open", (uintptr_t)__builtin_frame_address(0));
+        for (unsigned i = 0; i < t->nnotes; i++)
+            if (t->notes[i].rt == rt)
+                return refuse(&t->notes[i], op, "whose runtime stays open", (uintptr_t)__builtin_frame_address(0));
     return true;
 }
 
 __attribute__((noinline)) bool tidei_may_leave(tidei_thread *t, const char *op) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    for (const note *n = t->notes; n < t->notes + t->nnotes; n++)
-        if (judge(n, here) != UNTOLD) return refuse(n, op, "which goes on in the thread's record", here);
+    for (unsigned i = 0; i < t->nnotes; i++)
+        if (judge(&t->notes[i], here) != UNTOLD)
+            return refuse(&t->notes[i], op, "which goes on in the thread's record", here);
     t->doubtful |= t->nnotes != 0;
     if (t->nnotes) abandon_from(t->notes[0].serial);
     return true;

@@ -27,7 +27,9 @@ static void apply_limits(tidei_dev *d, const tidei_settings *s) {
 static int ordinal_of(const char *device) {
     const char *colon = strchr(device, ':');
     uint64_t n = 0;
-    if (colon++) tidei_read_digits(&colon, &n);
+    if (!colon) return 0;
+    colon++;
+    tidei_read_digits(&colon, &n);
     return (int)n;
 }
 

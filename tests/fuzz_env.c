@@ -2,9 +2,7 @@
 **
 ** An input is lines NAME=value; "@c=value" is the c-th variable of the settings' table. A byte 0x1F
 ** stands for an end of line within a value. A line that begins with '!' opens a runtime too, on
-** host, with what is written confined to a folder of the program's own.
-**
-** Beside tests/corpus/env there is tests/fuzz_env.dict for libFuzzer (-dict=). */
+** host, with what is written confined to a folder of the program's own. */
 #include <ctype.h>
 #include <sys/stat.h>
 #include <unistd.h>

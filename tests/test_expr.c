@@ -139,6 +139,21 @@ static void test_views(void **state) {
     tide_clear_error();
 }
 
+/* The parts of a complex mean are divided by the count each: an infinite one leaves the other as it is. */
+static void test_complex_means(void **state) {
+    (void)state;
+    const float narrow[] = {8, INFINITY, 6, 3, -INFINITY, 1, 1, 2};
+    const double wide[] = {8, INFINITY, 6, 3, -INFINITY, 1, 1, 2};
+    float c64[4];
+    double c128[4];
+    tide_array *a = tide_from_host(rt, TIDE_C64, SHAPE(2, 2), narrow),
+               *b = tide_from_host(rt, TIDE_C128, SHAPE(2, 2), wide);
+    assert_ok(tide_to_host(tide_map(rt, "(x) -> mean(x, axis=1)", a), c64, sizeof c64));
+    assert_ok(tide_to_host(tide_map(rt, "(x) -> mean(x, axis=1)", b), c128, sizeof c128));
+    const double want[] = {7, INFINITY, -INFINITY, 1.5};
+    for (int i = 0; i < 4; i++) assert_true(c64[i] == want[i] && c128[i] == want[i]);
+}
+
 static void test_empty(void **state) {
     (void)state;
     tide_array *none = tide_empty(rt, TIDE_F32, SHAPE(0)), *wide = tide_empty(rt, TIDE_F32, SHAPE(2, 0, 3));
@@ -857,6 +872,7 @@ int main(void) {
         CASE(test_map),
         CASE(test_broadcast),
         CASE(test_views),
+        CASE(test_complex_means),
         CASE(test_empty),
         CASE(test_numbers_alone),
         CASE(test_written_powers),

@@ -219,6 +219,7 @@ static void test_bad_headers(void **state) {
         {"{'descr': '<U7', 'fortran_order': False, 'shape': (2,)}", "'<U7' is not offered"},
         {"{'descr': '<f16', 'fortran_order': False, 'shape': (2,)}", "'<f16' is not offered"},
         {"{'descr': '', 'fortran_order': False, 'shape': (2,)}", "'' is not offered"},
+        {"{'descr': '<f\x1b[\x93]', 'fortran_order': False, 'shape': (2,)}", "'<f?[?]' is not offered"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "structures are not offered"},
         {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "expected True or False at character 35"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': 2}", "expected '('"},

@@ -2,7 +2,7 @@
 # check.sh: installs what is missing, builds, runs every test, and ends with "N passed, N failed, N skipped".
 #   tools/check.sh                  the plain build, what calls OpenBLAS as on other processors, AddressSanitizer with UBSan,
 #                                   ThreadSanitizer
-#   tools/check.sh --long           also what takes longer
+#   tools/check.sh --long           also what takes longer, and the fuzz programs, each for a minute, where clang is
 #   tools/check.sh --gpu            no installs: the plain build, all cases with cuda, with the pools tide and none (those that
 #                                   name their pools themselves once)
 #   tools/check.sh --gpu --memcheck the same under compute-sanitizer
@@ -196,5 +196,13 @@ if sanitized "AddressSanitizer and UBSan" build-asan -Db_sanitize=address,undefi
 fi
 if sanitized ThreadSanitizer build-tsan -Db_sanitize=thread -Db_lundef=false -Dboehm=disabled -Dreversed=true; then
     again "ThreadSanitizer, pool tide, in reversed order" TIDE_POOL=tide build-tsan --suite tidepool:topics
+fi
+if [ $long = 1 ]; then
+    say "fuzz programs: running"
+    tools/fuzz.sh 60
+    case $? in
+    0 | 77) ;;
+    *) failed "fuzz programs" ;;
+    esac
 fi
 ends

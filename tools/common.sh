@@ -4,10 +4,13 @@ say() { printf '%s\n' "$*"; }
 # What a build folder is made with unless the caller says otherwise: each is named, so that a folder that was once made with
 # other options does not keep them.
 plain_options='-Dbuildtype=debugoptimized -Doptimization=2 -Ddebug=true -Dwerror=false -Db_sanitize=none -Db_lundef=true
--Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dlibdw=auto -Dtests=true -Dstress=false -Dreversed=false'
+-Db_lto=false -Db_ndebug=if-release -Db_coverage=false -Dboehm=auto -Dlibdw=auto -Dtests=true -Dstress=false -Dreversed=false
+-Dfuzz=false'
 release_options='-Dbuildtype=release -Doptimization=3 -Ddebug=false -Dtests=false'
 # Link-time optimisation takes a tenth of the instructions off a small operation; not every compiler's installation has it.
 ! echo 'int main(void) { return 0; }' | ${CC:-cc} -flto -O2 -x c -o /dev/null - 2>/dev/null || release_options="$release_options -Db_lto=true"
+
+targets= # what build makes; empty: all
 
 # Builds in folder $1 with plain_options and those after it, which win; quiet unless it fails. A folder that is not there is
 # made, one that has other options is configured again, and one that this meson cannot read is emptied and made again.
@@ -21,7 +24,7 @@ build() {
             { [ -n "$how" ] && meson setup --wipe "$dir" $plain_options "$@" >"$dir.log" 2>&1; } ||
             { cat "$dir.log"; say "configuring $dir failed"; return 1; }
     fi
-    ninja -C "$dir" >"$dir.log" 2>&1 || { cat "$dir.log"; say "building $dir failed"; return 1; }
+    ninja -C "$dir" $targets >"$dir.log" 2>&1 || { cat "$dir.log"; say "building $dir failed"; return 1; }
     rm -f "$dir.log"
 }
 

@@ -470,11 +470,17 @@ static void say_accumulator(text *t, const tidei_program *p) {
 /* tide_end: stores a finished accumulator. */
 static void say_end(text *t, const tidei_program *p) {
     const int acc = p->acc_dtype, out = p->out_dtype[0];
+    const int real = acc == TIDE_C64 ? TIDE_F32 : acc == TIDE_C128 ? TIDE_F64 : acc;
     const char *value = p->fold == TIDEI_FOLD_MEAN ? "mean" : is_arg(p->fold) ? "sum.i" : "sum";
     say(t, "TD_FN void tide_end(const tide_p &p, const tide_at &at, int w, tide_acc sum) {\n");
     if (p->fold == TIDEI_FOLD_MEAN) {
-        sayf(t, "    const tide_acc count = TD_CAST(i64, %s, p.count);\n", tide_dtype_name(acc));
-        say_operation(t, TIDEI_OP_DIV, acc, acc, value, (const char *const[]){"sum", "count"});
+        const char *name = tide_dtype_name(real);
+        sayf(t, "    const td_%s count = TD_CAST(i64, %s, p.count);\n", name, name);
+        if (real == acc)
+            say_operation(t, TIDEI_OP_DIV, acc, acc, value, (const char *const[]){"sum", "count"});
+        else /* each part: an infinite one leaves the other as it is */
+            sayf(t, "    const tide_acc mean = td_make_%s(sum.re / count, sum.im / count);\n",
+                 tide_dtype_name(acc));
     }
     if (is_half(out))
         sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out), value);

@@ -349,6 +349,7 @@ static void run_map(walk *w) {
 typedef struct folding {
     tidei_vm_fn *join;    /* acc = join(acc, x); NULL for arg folds */
     unsigned width, log2; /* of an accumulator's lane */
+    unsigned parts, real; /* of a complex one: 2, of this type each; a mean divides them by themselves */
     bool by_columns;
     bool grouped;                            /* a float sum or product */
     _Alignas(16) unsigned char identity[16]; /* -0.0 or 1, for lanes that a short block leaves out of a new group */
@@ -389,6 +390,8 @@ static void folding_init(folding *f, const walk *w) {
     f->join = is_arg(fold) ? NULL : w->k->op[join_op(fold)][t];
     f->grouped = (fold == TIDEI_FOLD_SUM || fold == TIDEI_FOLD_PROD || fold == TIDEI_FOLD_MEAN) && t >= TIDE_F32;
     encode_real(fold == TIDEI_FOLD_PROD ? 1.0 : -0.0, t, f->identity);
+    f->parts = t >= TIDE_C64 ? 2 : 1;
+    f->real = t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
     if (t >= TIDE_C64 && fold != TIDEI_FOLD_PROD) /* both parts */
         memcpy(f->identity + f->width / 2, f->identity, f->width / 2);
 }
@@ -437,7 +440,7 @@ static void folding_prepare(folding *f, walk *w, int levels) {
         for (int d = w->nk; d < w->nd; d++) folded *= (double)w->len[d];
         encode_real(folded, w->p->acc_dtype, n);
         f->count = buffer(w, results * f->width);
-        w->k->splat[f->log2](f->count, n, NULL, NULL, results);
+        w->k->splat[f->log2 - (f->parts - 1)](f->count, n, NULL, NULL, results * f->parts);
     }
     w->out[0] = place(w, &w->kept, w->c->out[0].strides);
     if (w->out[0] != IN_PLACE) w->out_buffer[0] = buffer(w, results * w->p->out_width[0]);
@@ -517,7 +520,7 @@ static void pick_lanes(folding *f, const walk *w, size_t kept) {
 static void store_results(folding *f, walk *w, size_t kept) {
     const unsigned t = w->p->out_dtype;
     bind_outs(w);
-    if (f->count) w->k->op[TIDEI_OP_DIV][w->p->acc_dtype](f->result, f->result, f->count, NULL, kept);
+    if (f->count) w->k->op[TIDEI_OP_DIV][f->real](f->result, f->result, f->count, NULL, kept * f->parts);
     if (tidei_vm_is_half(t))
         w->k->store[t](w->ptr[VM_SLOT_OUT], f->result, NULL, NULL, kept);
     else
