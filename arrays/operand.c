@@ -62,7 +62,10 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, 
     tide_status s = enter(a, op, place, &h, &rt, &t);
     if (s != TIDE_OK) return s;
     tidei_storage_retain(h->st);
-    *out = (tidei_operand){.rt = rt, .t = t, .st = h->st, .lay = h->lay};
+    out->rt = rt;
+    out->t = t;
+    out->st = h->st;
+    out->lay = h->lay;
     tidei_hold_storage(t, h->st);
     tidei_keep(a);
     return TIDE_OK;
@@ -169,12 +172,12 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
     return TIDE_OK;
 }
 
-tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
-    tidei_thread *t = tidei_thread_get(rt);
-    bool may = t && tidei_may_make(rt, op);
-    tidei_handle *h = may ? tidei_handle_new(rt, &t->spare, st, lay) : NULL;
-    if (!h) {
-        if (may) tidei_fail_host_memory(op, sizeof *h);
+/* By a thread that may make arrays. */
+static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st, const tidei_layout *lay,
+                                     const char *op) {
+    tidei_handle *h = tidei_handle_new(rt, &t->spare, st, lay);
+    if (tidei_unlikely(!h)) {
+        tidei_fail_host_memory(op, sizeof *h);
         tidei_storage_release(st);
         return NULL;
     }
@@ -184,6 +187,13 @@ tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_l
         return NULL;
     }
     return h->home;
+}
+
+tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
+    tidei_thread *t = tidei_thread_get(rt);
+    if (tidei_likely(t && tidei_may_make(rt, op))) return array_over(rt, t, st, lay, op);
+    tidei_storage_release(st);
+    return NULL;
 }
 
 /* An array that no user has seen. A tracing collector may have found it dead already: then its handle is another array's, or
@@ -205,7 +215,7 @@ tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype 
                                 const char *op, tidei_operand *o) {
     if (make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
-        tidei_array_over(rt, o->st, &o->lay, op); /* while it alone refers to the storage, which it weighs */
+        array_over(rt, o->t, o->st, &o->lay, op); /* while it alone refers to the storage, which it weighs */
     if (!a) return NULL;
     tidei_storage_retain(o->st);
     tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_handle(a));

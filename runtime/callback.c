@@ -25,7 +25,6 @@ typedef struct tidei_note {
 
 #define HELD_FIRST 64 /* words: an operation of a few operands that climbs and collects has half of that */
 #define BOTTOM     ((uintptr_t)2)
-#define MARKED     ((uintptr_t)1)
 
 static const uintptr_t no_room[1] = {BOTTOM};
 
@@ -46,20 +45,13 @@ bool tidei_held_grow(tidei_thread *t) {
 
 size_t tidei_held_here(const tidei_thread *t) { return (size_t)(t->held - t->held_first); }
 
-void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of) {
-    if (!t || (t->held_end - t->held < 3 && !tidei_held_grow(t))) return;
-    *t->held++ = of;
-    *t->held++ = (uintptr_t)undo;
-    *t->held++ = (uintptr_t)what | MARKED;
-}
-
-static size_t words_of(uintptr_t last) { return last & MARKED ? 3 : 1; }
+static size_t words_of(uintptr_t last) { return last & TIDEI_HELD_MARK ? 3 : 1; }
 
 void tidei_let(tidei_thread *t, const void *what) {
     if (!t) return;
     const uintptr_t *least = t->held_first + (t->nnotes ? t->notes[t->nnotes - 1].nheld : 0);
     uintptr_t *end = t->held;
-    while (end > least && (end[-1] & ~MARKED) != (uintptr_t)what) end -= words_of(end[-1]);
+    while (end > least && (end[-1] & ~TIDEI_HELD_MARK) != (uintptr_t)what) end -= words_of(end[-1]);
     if (end == least) return; /* there was no host memory to write it down */
     size_t words = words_of(end[-1]);
     memmove(end - words, end, (size_t)(t->held - end) * sizeof *end);
@@ -90,8 +82,8 @@ void tidei_held_undo(tidei_runtime *rt, tidei_thread *t, size_t down_to) {
     while (tidei_held_here(t) > down_to) {
         uintptr_t what = t->held[-1];
         t->held -= words_of(what);
-        if (what & MARKED)
-            ((tidei_undo)t->held[1])(rt, t, (void *)(what & ~MARKED), t->held[0]);
+        if (what & TIDEI_HELD_MARK)
+            ((tidei_undo)t->held[1])(rt, t, (void *)(what & ~TIDEI_HELD_MARK), t->held[0]);
         else
             tidei_storage_release((tidei_storage *)what);
     }

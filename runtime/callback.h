@@ -22,13 +22,13 @@ typedef struct tidei_thread tidei_thread;
 /* ---- what calls hold ---- */
 
 typedef void (*tidei_undo)(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t of);
-/* From here on `what`, an even address or number, is given back by `undo` if the call does not come to it; `of` is whatever
-** else `undo` wants. t NULL: nobody is there to do it. What there is no host memory to write down is not undone. */
-void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of);
+/* tidei_hold(t, undo, what, of), in runtime.h: from here on `what`, an even address or number, is given back by `undo` if the
+** call does not come to it; `of` is whatever else `undo` wants. t NULL: nobody is there to do it. What there is no host memory
+** to write down is not undone. Of a storage that the call has a reference on, tidei_hold_storage(t, st) is enough. */
+#define TIDEI_HELD_MARK ((uintptr_t)1) /* in the last of three words that are held */
 /* The call has given it back, or away: the last one of that `what`. */
 void tidei_let(tidei_thread *t, const void *what);
-/* The same of a storage that the call has a reference on, by the short ways in runtime.h: tidei_hold_storage(t, st) and
-** tidei_let_storage(t, st); t is not NULL. */
+/* Of a storage, however it is held: tidei_let_storage(t, st), in runtime.h; t is not NULL. */
 bool tidei_held_grow(tidei_thread *t); /* the long way; false: there is no host memory */
 /* The usual ones: a counter in the thread's record that goes up and down, and host memory of the runtime's. */
 void tidei_deepen(tidei_thread *t, int *depth);

@@ -169,7 +169,6 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
 
 /* Each is taken from the handle before it is called: one that does not come back has had its turn. */
 static void run_notes(tidei_runtime *rt, tidei_handle *h) {
-    if (!h->notes) return;
     TIDEI_UNCANCELLED;
     for (tidei_death_note *n; (n = h->notes);) {
         tidei_callback in = {.t = NULL};
@@ -203,7 +202,7 @@ static tidei_storage *let_go(tidei_handle *h) {
 /* The rest: callbacks, and the handle itself once it is gone. True: it was recycled. */
 static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
-    if (!(w & TIDEI_DRAINED)) run_notes(rt, h);
+    if (!(w & TIDEI_DRAINED) && tidei_unlikely(h->notes != NULL)) run_notes(rt, h);
     do {
         if (w & TIDEI_GONE) {
             recycle(rt, h, w, spare);

@@ -325,8 +325,17 @@ static inline void tidei_hold_storage(tidei_thread *t, tidei_storage *st) {
 static inline void tidei_let_storage(tidei_thread *t, const tidei_storage *st) {
     if (tidei_likely(t->held[-1] == (uintptr_t)st))
         t->held--;
+    else if (tidei_likely(t->held[-1] == ((uintptr_t)st | TIDEI_HELD_MARK)))
+        t->held -= 3;
     else
         tidei_let(t, st);
+}
+static inline void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of) {
+    if (tidei_unlikely(!t) || (tidei_unlikely(t->held_end - t->held < 3) && !tidei_held_grow(t))) return;
+    t->held[0] = of;
+    t->held[1] = (uintptr_t)undo;
+    t->held[2] = (uintptr_t)what | TIDEI_HELD_MARK;
+    t->held += 3;
 }
 static inline bool tidei_may_make(tidei_runtime *rt, const char *op) {
     return tidei_likely(tidei_thread_records != NULL) || tidei_may_make_here(rt, op);

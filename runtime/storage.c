@@ -524,13 +524,13 @@ tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use
 }
 
 /* The work is queued; nobody has been called back yet. */
-static void close_window(tidei_window *w) {
+static inline void close_window(tidei_window *w) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
 }
 
-static tide_status after_window(tidei_window *w, tide_status result) {
+static inline tide_status after_window(tidei_window *w, tide_status result) {
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);

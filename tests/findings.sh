@@ -46,10 +46,11 @@ runs() {
     ! built "$1" || shows "$1" "$2" "$3" "$program"
 }
 
-# A read before the text; use after free (both seen by AddressSanitizer alone); an assertion at the end of mappings.
+# A read before the text; use after free: both seen by AddressSanitizer alone.
 runs process/repro_1.c 'column' 'AddressSanitizer'
 runs process/repro_2.c '^copy 0x' 'AddressSanitizer'
-runs process/repro_3.c '^closed$' 'Assertion'
+# An assertion at the end of mappings. There the sanitizers, which map memory too, end the process themselves.
+[ -n "$flags" ] || runs process/repro_3.c '^closed$' 'Assertion'
 # Sizes that depended on the locale.
 runs process/repro_5.c '^de_DE: TIDE_OK' 'TIDE_E_|locale \(null\)'
 # A hang after cancellation.

@@ -93,7 +93,7 @@ static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
 static tide_status compute_numbers(run *r) {
     const tidei_graph *g = &r->plan->graph;
     tide_status s = TIDE_OK;
-    for (uint32_t i = 0; i < g->nweaks && g->nslots && s == TIDE_OK; i++)
+    for (uint32_t i = 0; i < g->nweaks && s == TIDE_OK; i++)
         if (!g->weaks[i].constant) s = compute_number(r, &g->weaks[i], &r->numbers[g->weaks[i].slot]);
     return s;
 }
@@ -562,7 +562,7 @@ static tide_status get_other(run *r, const int8_t *beyond) {
 
 static tide_status compute(run *r) {
     r->numbers = ROOM(tide_arg, r->plan->graph.nslots);
-    tide_status s = compute_numbers(r);
+    tide_status s = r->plan->graph.nslots ? compute_numbers(r) : TIDE_OK;
     if (r->plan->graph.nlimits && s == TIDE_OK) {
         int8_t *beyond = ROOM(int8_t, r->plan->graph.nlimits);
         if (tidei_unlikely(find_beyond(r, beyond)) && (s = get_other(r, beyond)) == TIDE_OK) {
