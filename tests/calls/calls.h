@@ -417,7 +417,7 @@ array *made_beside(world *w, tide_array *a, const array *of, unsigned promises);
 /* What a failed call must leave alone: filled by `mark`, looked at by `marked`. */
 void mark(void *p, size_t bytes);
 void marked(world *w, const void *p, size_t bytes);
-/* A promise was not kept: says so, and ends the program; or nothing where that is known (judge.c). */
+/* A promise was not kept: says so, and ends the program. */
 void broken(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void show_world(const world *w, int fd); /* the last calls, and what was broken; fit for a signal handler */
 

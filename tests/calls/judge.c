@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Promises that are not kept yet: function ("" is any), part of the complaint. */
-static const struct known {
-    const char *function, *complaint, *why;
-} known[] = {
-    {"tide_scope_keep", "sets no error", "a NULL array is an error of its own there"},
-    {NULL, NULL, NULL},
-};
-
 /* ---- lines ---- */
 
 const char *say(world *w, const char *format, ...) {
@@ -62,13 +54,6 @@ void show_world(const world *w, int fd) {
 
 /* ---- what is wrong ---- */
 
-static bool is_known(const frame *f, const char *complaint) {
-    const char *name = f ? f->c->name : "";
-    for (const struct known *k = known; k->function; k++)
-        if ((!*k->function || !strcmp(k->function, name)) && strstr(complaint, k->complaint)) return true;
-    return false;
-}
-
 /* Appends to what is complained of. */
 __attribute__((format(printf, 2, 3))) static void complain(world *w, const char *format, ...) {
     size_t n = strlen(w->complaint);
@@ -100,7 +85,6 @@ void broken(world *w, const char *format, ...) {
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    if (is_known(f, text)) return;
     *w->complaint = 0;
     complain(w, "\n%s: %s\n", f ? f->c->name : "between calls", text);
     if (f) complain(w, "%s\n", line_of(w, f->line));
