@@ -35,8 +35,12 @@ static tide_status open_gpu(struct gpu *g, int device) {
     if (g->rt) return TIDE_OK;
     if (!g->streams) g->streams = calloc(TIDEI_STREAMS_MAX, sizeof *g->streams);
     if (!g->streams) return tidei_fail_host_memory("tide_torch_malloc", TIDEI_STREAMS_MAX * sizeof *g->streams);
+    tidei_saved_error earlier;
+    tidei_error_save(&earlier);
     tide_status status = open_one("cuda", device, &g->rt);
-    return status == TIDE_E_NODEVICE ? open_one("host", device, &g->rt) : status;
+    if (status != TIDE_E_NODEVICE) return status;
+    tidei_error_restore(&earlier); /* that there is none is no failure */
+    return open_one("host", device, &g->rt);
 }
 
 /* Host devices have no native streams: the calling thread's current one serves. Under the lock. */
@@ -52,8 +56,8 @@ static tide_status find_stream(struct gpu *g, void *native, tide_stream **out) {
 }
 
 static tide_status find(int device, void *native, bool opens, tide_runtime **rt, tide_stream **s) {
-    if (device < 0 || device >= GPUS)
-        return tidei_fail(TIDE_E_INVALID, "tide_torch_malloc", "there is no device %d", device);
+    const char *op = opens ? "tide_torch_malloc" : "tide_torch_free";
+    if (device < 0 || device >= GPUS) return tidei_fail(TIDE_E_INVALID, op, "there is no device %d", device);
     struct gpu *g = &all.gpus[device];
     pthread_mutex_lock(&all.lock);
     tide_status status = opens ? open_gpu(g, device) : g->rt ? TIDE_OK : TIDE_E_CLOSED;
@@ -70,8 +74,11 @@ void *tide_torch_malloc(ptrdiff_t size, int device, void *stream) {
         tidei_fail(TIDE_E_INVALID, "tide_torch_malloc", "%td bytes asked", size);
         return NULL;
     }
-    if (find(device, stream, true, &rt, &s) != TIDE_OK) return NULL;
-    return tide_pool_malloc(tide_pool_default(rt), (size_t)size, s);
+    void *p = find(device, stream, true, &rt, &s) == TIDE_OK
+                  ? tide_pool_malloc(tide_pool_default(rt), (size_t)size, s)
+                  : NULL;
+    if (!p) tidei_fail_as("tide_torch_malloc");
+    return p;
 }
 
 void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream) {

@@ -226,6 +226,7 @@ static tide_status read_item(tide_array *a, const char *op, tide_arg *out) {
 }
 
 tide_status tide_item(tide_array *a, tide_arg *out) {
+    if (!a) return tidei_null_array("tide_item", 1);
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_item", "out is NULL");
     return read_item(a, "tide_item", out);
 }
@@ -247,6 +248,10 @@ double tide_item_f64(tide_array *a) {
 static tidei_handle *live_handle(tide_array *a, const char *op) {
     if (tidei_unlikely(!a)) return (void)tidei_null_array(op, 1), NULL;
     tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
+    if (h && !atomic_load_explicit(&h->deaths->rt, memory_order_relaxed)) {
+        tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
+        return NULL;
+    }
     if (!h || atomic_load_explicit(&h->word, memory_order_acquire) & TIDEI_DEAD) {
         tidei_fail(TIDE_E_FREED, op, "the array was freed");
         return NULL;
@@ -277,6 +282,7 @@ void tide_release(tide_array *a) {
 
 tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
     tidei_operand o; /* holds the runtime open to this thread */
+    if (!a) return tidei_null_array("tide_on_death", 1);
     if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_on_death", "fn is NULL");
     tide_status s = tidei_operand_get(a, "tide_on_death", 1, &o);
     if (s != TIDE_OK) return s;

@@ -561,11 +561,21 @@ static tide_status open_half(tidei_batches *b, half *h) {
     return s == TIDE_OK ? take_pinned(b, pool, h) : s;
 }
 
+static tide_status check_switches(const tide_batches_config *c) {
+    const int switches[] = {c->drop_last, c->narrow};
+    for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)
+        if (switches[i] < TIDE_DEFAULT || switches[i] > TIDE_OFF)
+            return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF",
+                              i ? "narrow" : "drop_last", switches[i]);
+    return TIDE_OK;
+}
+
 static tide_status fill_in(tidei_batches *b, const tide_batches_config *c) {
     b->fill = c->fill;
     b->user = c->user;
     b->how = TIDE_ADAPT_DEVICE | (c->narrow == TIDE_ON ? TIDE_ADAPT_NARROW : 0);
-    tide_status s = take_source(b, c);
+    tide_status s = check_switches(c);
+    if (s == TIDE_OK) s = take_source(b, c);
     if (s == TIDE_OK) s = check_sources(b, c->narrow == TIDE_ON);
     if (s == TIDE_OK) s = count_batches(b, c);
     if (s == TIDE_OK) s = lay_out(b);

@@ -509,6 +509,7 @@ static tide_array *norms(const call *c, tide_array *x) {
     tide_array *kept = NULL;
     if (tidei_expr_map(c->rt, text, c->op, &arg, 1, &kept, NULL) != TIDE_OK) return NULL;
     tide_array *made = tide_squeeze(kept, -1);
+    if (!made) tidei_fail_as(c->op);
     tidei_array_drop(kept);
     if (!made) tidei_fail_as(c->op);
     return made;
@@ -598,14 +599,13 @@ tide_array *tide_solve_triangular(tide_array *a, tide_array *b, int how) {
     call c;
     tide_array *const arrays[] = {a, b};
     tide_array *made = NULL;
-    if (how & ~(TIDE_UPPER | TIDE_UNIT)) {
-        tidei_fail(TIDE_E_INVALID, takes.op, "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without",
-                   how);
-        return NULL;
-    }
     if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (c.x[1].lay.ndim > 1) c.core[1] = 2;
-    made = solve_triangular(&c, how);
+    if (how & ~(TIDE_UPPER | TIDE_UNIT))
+        tidei_fail(TIDE_E_INVALID, takes.op, "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without",
+                   how);
+    else
+        made = solve_triangular(&c, how);
     let_go(&c);
     return made;
 }

@@ -158,6 +158,7 @@ static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *vi
 tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
     TIDEI_OPERATION("tide_host_begin");
     tidei_operand o;
+    if (!a) return tidei_null_array("tide_host_begin", 1);
     if (!view) return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "view is NULL");
     if (!mode || mode & ~(TIDE_READ | TIDE_WRITE))
         return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "mode %d is none of TIDE_READ, TIDE_WRITE, or both",
@@ -242,6 +243,7 @@ tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out) {
     TIDEI_OPERATION("tide_get");
     unsigned char element[16];
     tidei_operand o;
+    if (!a) return tidei_null_array("tide_get", 1);
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_get", "out is NULL");
     tide_status s = tidei_operand_get(a, "tide_get", 1, &o);
     if (s != TIDE_OK) return s;
@@ -307,6 +309,7 @@ tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where
     TIDEI_OPERATION("tide_prefetch");
     tidei_operand o;
     tidei_use use;
+    if (!a) return tidei_null_array("tide_prefetch", 1);
     if (where != TIDE_TO_DEVICE && where != TIDE_TO_HOST)
         return tidei_fail(TIDE_E_INVALID, "tide_prefetch", "where is %d; wanted: TIDE_TO_DEVICE or TIDE_TO_HOST",
                           where);
@@ -325,6 +328,7 @@ tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice)
                                          [TIDE_ADVISE_HOST] = TIDEI_ADVICE_HOST};
     tidei_operand o;
     tidei_use use;
+    if (!a) return tidei_null_array("tide_advise", 1);
     if (advice < TIDE_ADVISE_NONE || advice > TIDE_ADVISE_HOST)
         return tidei_fail(TIDE_E_INVALID, "tide_advise", "%d is none of TIDE_ADVISE_*", advice);
     tide_status s = tidei_operand_get(a, "tide_advise", 1, &o);

@@ -40,8 +40,6 @@ static void undo_begin(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of
 }
 
 static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!uses[i].array) return tidei_null_array("tide_use_begin", TIDEI_LISTED(3, i));
     for (size_t i = 0; i < n; i++) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
@@ -81,6 +79,8 @@ static tide_status order(use_scope *u) {
 tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_use *uses, size_t n, void **ptrs,
                            tide_use_scope **out) {
     TIDEI_OPERATION("tide_use_begin");
+    for (size_t i = 0; uses && i < n && i < TIDEI_USES_MAX; i++)
+        if (!uses[i].array) return tidei_null_array("tide_use_begin", TIDEI_LISTED(3, i));
     tidei_thread *t = tidei_enter(ref, "tide_use_begin");
     if (!t) return tidei_last_status();
     if (!out || (n && (!uses || !ptrs)))

@@ -325,6 +325,97 @@ static void test_null_after_an_error(void **state) {
     tide_clear_error();
 }
 
+static void expect_earlier(tide_status s) {
+    if (s != TIDE_E_PARSE || !strstr(tide_last_error()->message, "\nthen: "))
+        fail_msg("%s: %s: %s", tide_status_name(s), tide_last_error()->operation, tide_last_error()->message);
+    tide_clear_error();
+    assert_null(tide_slice(good, "q")); /* the next earlier one */
+}
+
+/* Nor does it matter what else is wrong: the expression, its text, the runtime, how many arguments
+** and results there are. */
+static void test_null_to_an_expression(void **state) {
+    const tide_arg args[] = {tide_arg_array(good), tide_arg_array(NULL), tide_arg_array(good)};
+    tide_array *outs[2], *dsts[] = {good, good};
+    tide_expr *gone = tide_expr_new(rt, "(x, y) -> x / y");
+    assert_non_null(gone);
+    tide_expr_release(gone);
+    tide_expr *const all[] = {sum_of_two, gone, NULL};
+    (void)state;
+    tide_clear_error();
+    assert_null(tide_slice(good, "q"));
+    for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
+        expect_earlier(made(tide_apply(all[i], args, 3)));
+        expect_earlier(tide_apply_many(all[i], args, 3, outs, 1));
+        expect_earlier(tide_apply_many(all[i], args, 2, outs, 2));
+        expect_earlier(tide_apply_many(all[i], args, 2, NULL, 1));
+        expect_earlier(tide_apply_into(all[i], args, 3, dsts, 1));
+        expect_earlier(tide_apply_into(all[i], args, 2, dsts, 2));
+        expect_earlier(tide_apply_into(all[i], args, 2, NULL, 1));
+    }
+    expect_earlier(made(tide_map_args(rt, "(x) -> x", args, 3)));
+    expect_earlier(made(tide_map_args(rt, "(x", args, 2)));
+    expect_earlier(made(tide_map_args(rt, NULL, args, 2)));
+    expect_earlier(made(tide_map_args(NULL, "(x, y) -> x", args, 2)));
+    expect_earlier(tide_map_into_args(good, "(x", args, 2));
+    expect_earlier(tide_map_into_args(freed, "(x) -> x", args, 3));
+    tide_clear_error();
+}
+
+/* Nor any other argument: each of these calls has nothing that is right. */
+static void test_null_before_all_else(void **state) {
+    const tide_use uses[] = {{good, TIDE_READ, 0}, {NULL, 77, 0}};
+    const tide_arg none = {.kind = 77};
+    tide_array *const list[] = {freed, NULL};
+    tide_use_scope *scope;
+    void *ptrs[2];
+    tide_stream *gone;
+    (void)state;
+    assert_ok(tide_stream_new(rt, &gone));
+    tide_stream_release(gone);
+    tide_clear_error();
+    assert_null(tide_slice(good, "q"));
+    expect_earlier(tide_use_begin(NULL, NULL, uses, 2, ptrs, &scope));
+    expect_earlier(tide_use_begin(rt, gone, uses, 2, ptrs, &scope));
+    expect_earlier(tide_use_begin(rt, NULL, uses, 2, NULL, NULL));
+    expect_earlier(tide_host_begin(NULL, 77, NULL));
+    expect_earlier(tide_prefetch(NULL, -1, -1, 77));
+    expect_earlier(tide_advise(NULL, -1, -1, 77));
+    expect_earlier(tide_to_host(NULL, NULL, 77));
+    expect_earlier(tide_item(NULL, NULL));
+    expect_earlier(tide_get(NULL, NULL, NULL));
+    expect_earlier(tide_set(NULL, NULL, none));
+    expect_earlier(tide_fill(NULL, none));
+    expect_earlier(tide_on_death(NULL, NULL, NULL));
+    expect_earlier(tide_npy_write(NULL, NULL));
+    expect_earlier(unless(!tide_format(NULL, NULL, 77)));
+    expect_earlier(made(tide_slice(NULL, NULL)));
+    expect_earlier(made(tide_slice_ranges(NULL, 77, NULL)));
+    expect_earlier(made(tide_reshape(NULL, -1, NULL)));
+    expect_earlier(made(tide_broadcast_to(NULL, 77, NULL)));
+    expect_earlier(made(tide_cast(NULL, 77)));
+    expect_earlier(made(tide_to_memory(NULL, 77)));
+    expect_earlier(made(tide_take(freed, NULL, 77)));
+    expect_earlier(made(tide_concat(list, 2, 77)));
+    expect_earlier(made(tide_sum(NULL, (const int[]){77}, -1, 0)));
+    expect_earlier(made(tide_argmax(NULL, (const int[]){77}, 0, 0)));
+    expect_earlier(tide_gemm(none, freed, NULL, none, good));
+    expect_earlier(tide_gemv(none, freed, good, none, NULL));
+    expect_earlier(tide_ger(none, freed, NULL, good));
+    expect_earlier(tide_axpy(none, freed, NULL));
+    expect_earlier(made(tide_solve_triangular(good, NULL, 77)));
+    expect_earlier(made(tide_cholesky(NULL, 77)));
+    expect_earlier(tide_lu(NULL, NULL, NULL, NULL));
+    expect_earlier(tide_lu_factor(NULL, NULL, NULL));
+    expect_earlier(tide_qr(NULL, 77, NULL, NULL));
+    expect_earlier(tide_svd(NULL, 77, NULL, NULL, NULL));
+    expect_earlier(tide_eigh(NULL, 77, NULL, NULL));
+    expect_earlier(tide_slogdet(NULL, NULL, NULL));
+    expect_earlier(tide_lstsq(freed, NULL, NAN, NULL, NULL, NULL));
+    expect_earlier(tide_map_into_args(NULL, NULL, NULL, 77));
+    tide_clear_error();
+}
+
 /* An out-of-memory report, which is long, and a formula of ten steps. */
 static void test_null_in_a_formula(void **state) {
     tide_array *x;
@@ -400,6 +491,8 @@ int main(void) {
         cmocka_unit_test(test_the_table_has_them_all),
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_null_after_an_error),
+        cmocka_unit_test(test_null_to_an_expression),
+        cmocka_unit_test(test_null_before_all_else),
         cmocka_unit_test(test_null_in_a_formula),
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_empty_of_a_gone_pool),

@@ -477,6 +477,9 @@ static void test_close_frees(void **state) {
     assert_true(tide_is_freed(a));
     assert_null(tide_copy(a));
     assert_error(TIDE_E_CLOSED, "closed");
+    tide_clear_error();
+    assert_null(tide_retain(a));
+    assert_error(TIDE_E_CLOSED, "closed");
     tide_free(a);
     tide_release(a);
 }

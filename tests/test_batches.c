@@ -472,6 +472,8 @@ static void what_is_refused(void **state) {
         const char *part;
     } cases[] = {
         {{.arrays = x, .narrays = 1}, TIDE_E_INVALID, "a batch of 0 samples"},
+        {{.arrays = x, .narrays = 1, .batch = 1, .drop_last = 3}, TIDE_E_INVALID, "drop_last is 3"},
+        {{.arrays = x, .narrays = 1, .batch = 1, .narrow = -1}, TIDE_E_INVALID, "narrow is -1"},
         {{.arrays = x, .narrays = 1, .batch = -2}, TIDE_E_INVALID, "a batch of -2 samples"},
         {{.batch = 1}, TIDE_E_INVALID, "give either"},
         {{.arrays = x, .batch = 1}, TIDE_E_INVALID, "give either"},

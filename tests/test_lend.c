@@ -235,8 +235,10 @@ static void streams_of_others_are_wrapped(void **state) {
 static void torch_gets_memory(void **state) {
     (void)state;
     for (unsigned round = 0; round < 2; round++) { /* open again after a close */
+        tide_clear_error();
         char *a = tide_torch_malloc(1000, 0, NULL), *b = tide_torch_malloc(3 * MIB, 0, NULL);
         assert_true(a && b && a != b);
+        assert_int_equal(tide_last_error()->status, TIDE_OK); /* though there may be no GPU */
         tide_torch_free(a, 1000, 0, NULL);
         tide_torch_free(b, 3 * MIB, 0, NULL);
         char *again = tide_torch_malloc(1000, 0, NULL);
@@ -250,8 +252,13 @@ static void torch_gets_memory(void **state) {
         assert_error(TIDE_E_INVALID, "-1 bytes");
         assert_null(tide_torch_malloc(1, 64, NULL));
         assert_error(TIDE_E_INVALID, "no device 64");
+        assert_string_equal(tide_last_error()->operation, "tide_torch_malloc");
+        tide_torch_free(a, 1000, 64, NULL);
+        assert_error(TIDE_E_INVALID, "no device 64");
+        assert_string_equal(tide_last_error()->operation, "tide_torch_free");
         assert_null(tide_torch_malloc((ptrdiff_t)1 << 60, 0, NULL));
         assert_error(TIDE_E_NOMEM, "out of memory");
+        assert_string_equal(tide_last_error()->operation, "tide_torch_malloc");
         if (test_on_host()) {
             void *other = tide_torch_malloc(10, 3, NULL); /* another device, another runtime */
             assert_non_null(other);

@@ -125,22 +125,36 @@ static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, 
 
 /* ---- applying ---- */
 
+/* Which array is NULL is told before all else that may be wrong with a call (tide/base.h). */
+static tide_status no_nulls(const char *op, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+    for (size_t i = 0; args && i < n; i++)
+        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return tidei_null_array(op, i + 1);
+    for (size_t i = 0; dsts && i < m; i++)
+        if (!dsts[i]) return tidei_null_array(op, TIDEI_DESTINATION(i));
+    return TIDE_OK;
+}
+
 static tidei_expr *find_expr(tide_expr *ref, const char *op) { return tidei_ref_find(TIDEI_REF_EXPR, ref, op); }
 
 tide_array *tide_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
+    if (no_nulls("tide_apply", args, n, NULL, 0) != TIDE_OK) return NULL;
     tidei_expr *e = find_expr(ref, "tide_apply");
     if (!e) return NULL;
     return tidei_expr_run(e, "tide_apply", args, n, NULL, &out, NULL, 1) == TIDE_OK ? out : NULL;
 }
 
 tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs, size_t m) {
+    tide_status s = no_nulls("tide_apply_many", args, n, NULL, 0);
+    if (s != TIDE_OK) return s;
     tidei_expr *e = find_expr(ref, "tide_apply_many");
     if (!e) return tidei_last_status();
     return tidei_expr_run(e, "tide_apply_many", args, n, NULL, outs, NULL, m);
 }
 
 tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+    tide_status s = no_nulls("tide_apply_into", args, n, dsts, m);
+    if (s != TIDE_OK) return s;
     tidei_expr *e = find_expr(ref, "tide_apply_into");
     if (!e) return tidei_last_status();
     if (!dsts) return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "the list of destinations is NULL");
@@ -165,6 +179,7 @@ tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, 
 
 tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
+    if (no_nulls("tide_map", args, n, NULL, 0) != TIDE_OK) return NULL;
     tidei_runtime *rt = tidei_entered(ref, "tide_map");
     if (!rt) return NULL;
     return map_text(rt, text, "tide_map", args, n, &out, NULL) == TIDE_OK ? out : NULL;
@@ -172,9 +187,8 @@ tide_array *tide_map_args(tide_runtime *ref, const char *text, const tide_arg *a
 
 tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args, size_t n) {
     tidei_runtime *rt;
-    tidei_place null = tidei_expr_null(args, args ? n : 0, &dst, 1);
-    if (null) return tidei_null_array("tide_map_into", null);
-    tide_status s = tidei_operand_runtime(dst, "tide_map_into", TIDEI_DESTINATION(0), &rt);
+    tide_status s = no_nulls("tide_map_into", args, n, &dst, 1);
+    if (s == TIDE_OK) s = tidei_operand_runtime(dst, "tide_map_into", TIDEI_DESTINATION(0), &rt);
     return s == TIDE_OK ? map_text(rt, text, "tide_map_into", args, n, NULL, &dst) : s;
 }
 

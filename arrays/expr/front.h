@@ -241,9 +241,8 @@ typedef struct tidei_given_axes {
     int n, keepdims;
 } tidei_given_axes;
 
-/* The place of the first array that is NULL; 0: none is. */
-tidei_place tidei_expr_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m);
-/* Runs e over n arguments: makes m arrays, or writes into m existing ones (dsts, else NULL). `op` names the public function.
+/* Runs e over n arguments, of which no array is NULL: makes m arrays, or writes into m existing
+** ones (dsts, else NULL; none is NULL). `op` names the public function.
 ** Nothing is left behind on failure. */
 tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
                            const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);

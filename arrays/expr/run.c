@@ -592,14 +592,6 @@ static tide_status steps(run *r, size_t n, size_t m) {
     return s;
 }
 
-tidei_place tidei_expr_null(const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
-    for (size_t i = 0; i < n; i++)
-        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return i + 1;
-    for (size_t i = 0; dsts && i < m; i++)
-        if (!dsts[i]) return TIDEI_DESTINATION(i);
-    return 0;
-}
-
 static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
     if (n != r->ast->nparams)
         return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u parameters; %zu arguments are given",
@@ -624,8 +616,6 @@ tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, 
     tide_status s = check_counts(&r, n, dsts ? (const void *)dsts : outs, m);
     if (s != TIDE_OK) return tidei_ast_name_error(r.ast), s;
     for (size_t i = 0; i < m; i++) r.made[i] = NULL;
-    tidei_place null = tidei_expr_null(args, n, dsts, m);
-    if (tidei_unlikely(null)) return tidei_null_array(op, null);
     s = steps(&r, n, m);
     if (s != TIDE_OK) {
         for (size_t i = 0; i < m; i++)
