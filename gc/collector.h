@@ -67,6 +67,8 @@ typedef struct tidei_gc {
     pthread_cond_t changed;
     /* under lock */
     int next_id;
+    tidei_collector *leaving; /* the one that is being detached; under lock */
+    uint64_t leaver;          /* tidei_thread_serial of who does that */
     bool running;
     uint64_t rounds; /* finished */
     size_t round_bytes;
@@ -95,6 +97,8 @@ void tidei_clear_stack(void);
 /* ---- foreign.c ---- */
 /* The collector `id` with its use counted until tidei_collector_leave; NULL if it is gone. */
 tidei_collector *tidei_collector_enter(tidei_gc *gc, int id);
+/* The same for its `blocking`: NULL, too, while another thread detaches it. */
+tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id);
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c);
 /* The thread's collector for new arrays; never NULL, not counted. */
 tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t);

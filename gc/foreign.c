@@ -1,7 +1,8 @@
 /* foreign.c: an embedder's collectors: attaching, detaching, choosing, its own safe points.
 **
 ** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
-** run in, `running` covers collect.
+** run in, `running` covers collect. One collector leaves at a time (`leaving`), and nobody but who detaches it enters its
+** region any more: who detaches another one meanwhile waits for his turn outside of it, or each would wait for the other.
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
 ** alive. When it leaves its arrays are nobody's weight, so it is told the rest. */
 #include "gc/collector.h"
@@ -18,13 +19,17 @@ static tidei_collector *find(tidei_gc *gc, int id) {
     return NULL;
 }
 
-tidei_collector *tidei_collector_enter(tidei_gc *gc, int id) {
+static tidei_collector *enter(tidei_gc *gc, int id, bool region) {
     pthread_mutex_lock(&gc->lock);
     tidei_collector *c = find(gc, id);
+    if (region && c && c == gc->leaving && gc->leaver != tidei_thread_serial()) c = NULL;
     if (c) c->users++;
     pthread_mutex_unlock(&gc->lock);
     return c;
 }
+
+tidei_collector *tidei_collector_enter(tidei_gc *gc, int id) { return enter(gc, id, false); }
+tidei_collector *tidei_collector_enter_region(tidei_gc *gc, int id) { return enter(gc, id, true); }
 
 void tidei_collector_leave(tidei_gc *gc, tidei_collector *c) {
     pthread_mutex_lock(&gc->lock);
@@ -138,8 +143,8 @@ tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, in
 
 struct leaving {
     tidei_gc *gc;
-    tidei_collector *c;
-    unsigned own; /* uses of the waiting thread itself, inside the blocking region */
+    tidei_collector *c; /* that one leaves; while waiting for the turn: that another thread detaches */
+    unsigned own;       /* uses of the waiting thread itself, inside the blocking region */
 };
 static void wait_until_unused(void *p) {
     struct leaving *l = p;
@@ -148,12 +153,41 @@ static void wait_until_unused(void *p) {
     atomic_store(&l->c->id, PLACE_LEAVING);
     pthread_mutex_unlock(&l->gc->lock);
 }
+static void wait_while_leaving(void *p) {
+    struct leaving *l = p;
+    pthread_mutex_lock(&l->gc->lock);
+    while (l->gc->leaving == l->c) tidei_cond_wait(&l->gc->changed, &l->gc->lock);
+    pthread_mutex_unlock(&l->gc->lock);
+}
+
+/* The collector of that id, which the calling thread detaches from here on; NULL: there is none. */
+static tidei_collector *begin_leaving(tidei_gc *gc, int id) {
+    for (;;) {
+        pthread_mutex_lock(&gc->lock);
+        struct leaving l = {gc, gc->leaving, 0};
+        tidei_collector *c = l.c ? NULL : find(gc, id);
+        if (c) {
+            gc->leaving = c;
+            gc->leaver = tidei_thread_serial();
+        }
+        pthread_mutex_unlock(&gc->lock);
+        if (!l.c) return c;
+        tidei_blocking(gc->rt, wait_while_leaving, &l);
+    }
+}
+static void end_leaving(tidei_gc *gc) {
+    pthread_mutex_lock(&gc->lock);
+    gc->leaving = NULL;
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
+}
 
 /* Left in the blocking region: by then its place may have been nobody's. */
 static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
     int leaving = PLACE_LEAVING;
-    (void)rt, (void)t, (void)of;
+    (void)t, (void)of;
     atomic_compare_exchange_strong(&((tidei_collector *)c)->id, &leaving, PLACE_FREE);
+    end_leaving(tidei_gc_of(rt));
 }
 
 static void free_place(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
@@ -187,13 +221,14 @@ tide_status tide_collector_detach(tide_runtime *ref, int id) {
     if (!tidei_may_detach(t, op)) return tidei_last_status();
     if (id == 0) return tidei_fail(TIDE_E_INVALID, op, "collector 0 is the runtime's own; it leaves with it");
     tidei_gc *gc = tidei_gc_of(rt);
-    tidei_collector *c = id > 0 ? find(gc, id) : NULL;
+    tidei_collector *c = id > 0 ? begin_leaving(gc, id) : NULL;
     if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %d is attached", id);
     struct leaving l = {gc, c, c->table.blocking != NULL};
     tidei_hold(t, undo_leaving, c, 0);
     tidei_blocking(rt, wait_until_unused, &l);
-    tidei_let(t, c);
     evict(gc, c);
+    tidei_let(t, c);
+    end_leaving(gc);
     return TIDE_OK;
 }
 

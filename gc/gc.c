@@ -135,7 +135,7 @@ static void enter_regions(void *p) {
     struct regions *r = p;
     while (r->next < TIDEI_COLLECTORS) {
         int id = atomic_load_explicit(&r->gc->at[r->next++].id, memory_order_acquire);
-        tidei_collector *c = id < 0 ? NULL : tidei_collector_enter(r->gc, id);
+        tidei_collector *c = id < 0 ? NULL : tidei_collector_enter_region(r->gc, id);
         if (!c) continue;
         bool enters = c->table.blocking != NULL;
         if (enters) enter_region(r, c);

@@ -294,6 +294,57 @@ static void *minor_then_full(void *rt) {
     return collect_in_thread(rt);
 }
 
+/* ---- detaching at once ---- */
+
+enum { LEAVERS = 6, LEAVES = 40 };
+static struct {
+    pthread_barrier_t at_once;
+    tide_runtime *rt;
+    int shared; /* the id that all detach */
+    atomic_int attached, left, refused;
+} leavers;
+
+static void runs_in_region(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    fn(arg);
+}
+static int attach_one(void) {
+    const tide_collector c = {
+        .struct_size = sizeof c, .name = "short", .collect = never_collects, .blocking = runs_in_region};
+    int id = -1;
+    if (tide_collector_attach(leavers.rt, &c, &id) == TIDE_OK) atomic_fetch_add(&leavers.attached, 1);
+    return id;
+}
+static void *come_and_go(void *first) {
+    for (int i = 0; i < LEAVES; i++) {
+        int id = attach_one();
+        pthread_barrier_wait(&leavers.at_once);
+        if (tide_collector_detach(leavers.rt, id) == TIDE_OK) atomic_fetch_add(&leavers.left, 1);
+        if (first) leavers.shared = attach_one();
+        pthread_barrier_wait(&leavers.at_once);
+        tide_status s = tide_collector_detach(leavers.rt, leavers.shared);
+        if (s == TIDE_OK) atomic_fetch_add(&leavers.left, 1);
+        if (s == TIDE_E_INVALID) atomic_fetch_add(&leavers.refused, 1);
+    }
+    return NULL;
+}
+
+static void test_threads_detach_at_once(void **state) {
+    pthread_t threads[LEAVERS];
+    (void)state;
+    atomic_store(&leavers.attached, 0), atomic_store(&leavers.left, 0), atomic_store(&leavers.refused, 0);
+    leavers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    pthread_barrier_init(&leavers.at_once, NULL, LEAVERS);
+    for (int i = 0; i < LEAVERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, i == 0 ? &leavers : NULL), 0);
+    for (int i = 0; i < LEAVERS; i++) pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&leavers.at_once);
+    assert_int_equal(atomic_load(&leavers.attached), (LEAVERS + 1) * LEAVES);
+    assert_int_equal(atomic_load(&leavers.left), (LEAVERS + 1) * LEAVES);
+    assert_int_equal(atomic_load(&leavers.refused), (LEAVERS - 1) * LEAVES);
+    keeper_close();
+}
+
 static void test_follower_wants_more_than_a_minor_round(void **state) {
     pthread_t leader, follower;
     mock_tracer m;
@@ -869,6 +920,7 @@ int main(void) {
         cmocka_unit_test(test_from_inside_a_collection),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_many_collect_at_once),
+        cmocka_unit_test(test_threads_detach_at_once),
         cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),

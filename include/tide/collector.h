@@ -57,8 +57,10 @@ typedef struct tide_collector {
 /* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker holds one reference,
 ** as under "refcount"); other threads choose with tide_collector_use. At most 8 a runtime. `id` (may be NULL) names it. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id);
-TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt,
-                                                          int id); /* arrays it owns stay reference-counted */
+/* Arrays it owns stay reference-counted. Waits until no thread is inside its slots, in the blocking regions: so no thread that
+** holds what these want (an interpreter's lock) may wait meanwhile for this one. Threads that detach at once take turns; of two
+** with the same id one is TIDE_E_INVALID. */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt, int id);
 /* Arrays this thread makes from now on belong to collector `id`; -1: the runtime's first. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id);
 /* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to collect, asks the policy. */

@@ -17,8 +17,6 @@
 ** - Callbacks call what their contract lets them: those of collectors and of deaths drop and look, a log
 **   asks for figures, caches and sources of batches do anything but end, open, or choose what is current.
 ** - Threads share runtimes, streams and pools, and arrays that all only read; all else is their own.
-** - Threads detach collectors one after the other: two of them at a time, whose collectors have `blocking`,
-**   wait for each other for ever (gc/foreign.c, wait_until_unused).
 ** - Arrays whose elements would take for ever (a view stretched to 2^40) are not computed with.
 ** - Collections are exact only under reference counting, so after dropping all, `live` is compared there. */
 #ifndef TIDETEST_CALLS_H
@@ -325,9 +323,8 @@ array *draw_target(world *w, unsigned wanted); /* for such a call */
 
 /* ---- what others give back for it ---- */
 
-void give_loan(world *w, loan *l, int rt);         /* memory_calls.c; if it is of that runtime */
-tide_status detach_one(tide_runtime *ref, int id); /* there: one thread at a time */
-void give_moved(world *w, moved *m);               /* data_calls.c */
+void give_loan(world *w, loan *l, int rt); /* memory_calls.c; if it is of that runtime */
+void give_moved(world *w, moved *m);       /* data_calls.c */
 
 /* ---- draw.c ---- */
 

@@ -400,21 +400,13 @@ static foreign *draw_collector(world *w) {
     return NULL;
 }
 
-tide_status detach_one(tide_runtime *ref, int id) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    tide_status s = tide_collector_detach(ref, id);
-    pthread_mutex_unlock(&lock);
-    return s;
-}
-
 static void on_collector_detach(world *w) {
     runtime *r = draw_runtime(w);
     foreign *c = chance(w, 85) ? draw_collector(w) : NULL;
     int id = c ? c->id : ONE_OF(w, int, 0, -1, -2, INT32_MAX, INT32_MIN);
     if (!c) expect(w, TIDE_E_INVALID);
     calling(w, "tide_collector_detach(%s, %d)", r->name, id);
-    if (gave(w, detach_one(r->ref, id)) && c->attached) broken(w, "has not told the collector");
+    if (gave(w, tide_collector_detach(r->ref, id)) && c->attached) broken(w, "has not told the collector");
 }
 
 static void on_collector_use(world *w) {

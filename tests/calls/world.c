@@ -399,7 +399,8 @@ void world_step(world *w) {
 static void leave_shared(world *w, int rt) {
     runtime *r = &w->runtimes[rt];
     for (int i = 0; i < COLLECTORS; i++)
-        if (w->collectors[i].attached && w->collectors[i].rt == rt) (void)!detach_one(r->ref, w->collectors[i].id);
+        if (w->collectors[i].attached && w->collectors[i].rt == rt)
+            (void)!tide_collector_detach(r->ref, w->collectors[i].id);
     for (int i = 0; i < CACHES; i++)
         if (w->caches[i].registered && w->caches[i].rt == rt)
             (void)!tide_reclaimable_unregister(r->ref, w->caches[i].id);
