@@ -112,10 +112,12 @@ TIDE_API tide_array *tide_cast(tide_array *a, tide_dtype t);
 ** behave as if src were copied first. */
 TIDE_API TIDE_NODISCARD tide_status tide_assign(tide_array *dst, tide_array *src);
 TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value); /* value as in tide_full */
-/* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on another stream that comes after this
-** call: the caller orders them (tide_synchronize, or by what they compute). The host's views (tide_host_begin) wait as ever. What was queued before is still waited for, and
-** the memory is not used for anything else before all of it is over. on = 1 (as at first): later uses wait for all earlier
-** ones again. TIDE_E_HOST_NOMEM, and nothing has changed. Does not collect. */
+/* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on another
+** stream that comes after this call: the caller orders them (tide_synchronize, or by what they
+** compute). Work on another device, a copy that goes there among it, is on another stream. The host's
+** views (tide_host_begin) wait as ever. What was queued before is still waited for, and the memory is
+** not used for anything else before all of it is over. on = 1 (as at first): later uses wait for all
+** earlier ones again. TIDE_E_HOST_NOMEM, and nothing has changed. Does not collect. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_ordered(tide_array *a, int on);
 /* Sets each byte of the elements to `value`, as memset does: of any type, of any view (and of nothing that lies between a
 ** view's elements). Bool: any byte but 0 becomes 1. Queued on the current stream as tide_fill is; returns without waiting. */
