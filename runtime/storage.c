@@ -523,14 +523,10 @@ tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use
     return TIDE_OK;
 }
 
-/* The work is queued; nobody has been called back yet. */
-static inline void close_window(tidei_window *w) {
+tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
-}
-
-static inline tide_status after_window(tidei_window *w, tide_status result) {
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
         tide_status waited = tidei_stream_wait(w->s, true);
@@ -539,31 +535,38 @@ static inline tide_status after_window(tidei_window *w, tide_status result) {
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
 }
 
-tide_status tidei_submit_end(tidei_window *w, tide_status result) {
-    close_window(w);
-    return after_window(w, result);
-}
-
 /* ---- one-operation helpers ---- */
 
-/* Whether the copy waits, in itself or for the sake of the caller's memory. From host memory to host memory the driver waits for
-** the stream whatever the size. */
-static bool copy_waits(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst, const tidei_storage *src,
-                       size_t bytes) {
+/* From host memory to host memory the driver waits for the stream whatever the size. */
+static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_storage *dst,
+                         const tidei_storage *src, size_t bytes) {
     const tidei_device_info *info = &d->d->info;
-    if (!(info->flags & TIDEI_DEV_COPIES_WAIT))
-        return kind == TIDEI_COPY_D2H || (kind == TIDEI_COPY_H2D && bytes > info->staged_bytes);
+    if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
     if (kind == TIDEI_COPY_H2D) return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
     return kind == TIDEI_COPY_D2H || (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
-/* All that the copy would wait for is waited for first: not under the stream's lock, counted, after the policy was asked, and so
-** that no collector waits for this thread. Once it is queued nobody is called back until it is over: the device is at the
-** caller's memory, which a callback that is left by longjmp would leave to it. */
+/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
+** policy was asked, and so that no collector waits for this thread. */
 static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
     for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
     return status;
+}
+
+/* The wait was left in a callback: the device may still be at the caller's memory. */
+static void undo_copy(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    (void)tidei_stream_finish(s);
+}
+
+/* However it ends, the host's side is the caller's again. */
+static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
+    tidei_thread *t = tidei_thread_look(s->dev->rt);
+    tidei_hold(t, undo_copy, s, 0);
+    tide_status status = tidei_stream_wait(s, quiet);
+    tidei_let(t, s);
+    return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
 tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
@@ -574,7 +577,7 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     if (kind != TIDEI_COPY_D2H) uses[n++] = (tidei_use){dst, dst_offset, bytes, TIDEI_WRITE};
     if (kind != TIDEI_COPY_H2D) uses[n++] = (tidei_use){src, src_offset, bytes, TIDEI_READ};
     tidei_window w;
-    bool busy = false, waits = copy_waits(s->dev, kind, dst, src, bytes);
+    bool busy = false, waits = waits_itself(s->dev, kind, dst, src, bytes);
     tide_status status = waits ? tidei_uses_return(s, uses, n, op) : TIDE_OK;
     if (status != TIDE_OK) return status;
     if (waits) status = wait_first(s, uses, n);
@@ -585,14 +588,9 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     c.dst = kind == TIDEI_COPY_D2H ? (tidei_addr)(uintptr_t)host : w.ranges[0].addr;
     c.src = kind == TIDEI_COPY_H2D ? (tidei_addr)(uintptr_t)host : w.ranges[n - 1].addr;
     tidei_count_locked(&s->copies);
-    tide_status over = TIDE_OK, queued = s->dev->d->ops->copy(s->dev->d, s->ds, &c);
-    close_window(&w);
-    busy = busy && queued == TIDE_OK && kind != TIDEI_COPY_D2D;
-    if (busy) over = tidei_stream_finish(s); /* however it ends, the host's side is the caller's again */
-    if (over != TIDE_OK) queued = over;
-    status = after_window(&w, queued);
-    if (over != TIDE_OK) return tidei_fail_as(op);
-    if (status != TIDE_OK || kind == TIDEI_COPY_D2D || busy) return status;
+    status = tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
+    if (status != TIDE_OK || kind == TIDEI_COPY_D2D) return status;
+    if (busy) return wait_for_copy(s, waits, op);
     if (kind == TIDEI_COPY_D2H) tidei_stream_reached(s, w.tick);
     return TIDE_OK;
 }

@@ -307,6 +307,7 @@ static void a_released_stream_takes_nothing(void **state) {
 #define LONG_COPY ((size_t)200 << 10) /* more than a command carries */
 static struct {
     tidei_stream *s;
+    tidei_storage *x;
     atomic_int gate;
     int asked, blocked;
     struct tidei_device_ops ops;
@@ -366,6 +367,26 @@ static void a_read_is_whole(void **state) {
     assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
     assert_int_equal(host[0], 1);
     close_copying(rt, x);
+}
+
+/* What others queue while the wait's region ends comes after the copy, which does not wait for it. */
+static void queue_behind(tidei_runtime *rt, void (*fn)(void *), void *arg) {
+    count_blocking(rt, fn, arg);
+    if (copying.blocked > 1) return;
+    atomic_store(&copying.gate, 0);
+    assert_ok(submit_work(copying.s, copying.x, NULL, 1, &copying.gate));
+}
+static void a_copy_is_queued_before_its_wait(void **state) {
+    static unsigned char host[LONG_COPY];
+    static const tidei_gc_ops ops = {.blocking = queue_behind, .ask = count_ask};
+    tidei_runtime *rt = open_copying(&copying.x);
+    (void)state;
+    rt->gc_ops = &ops;
+    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, copying.x, 0, sizeof host, "test"));
+    assert_int_equal(host[0], 1);
+    assert_int_equal(copying.blocked, 1);
+    atomic_store(&copying.gate, 1);
+    close_copying(rt, copying.x);
 }
 
 /* As cuda does: the copy itself waits. By then there is nothing to wait for any more. */
@@ -880,6 +901,7 @@ int main(void) {
         cmocka_unit_test(a_released_stream_takes_nothing),
         cmocka_unit_test(a_long_copy_waits_outside_the_lock),
         cmocka_unit_test(a_read_is_whole),
+        cmocka_unit_test(a_copy_is_queued_before_its_wait),
         cmocka_unit_test(copies_that_wait_come_after_the_wait),
         cmocka_unit_test(a_refused_operation_leaves_no_trace),
         cmocka_unit_test(readers_beyond_memory_are_waited_for),
