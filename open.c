@@ -2,6 +2,7 @@
 #include "arrays/arrays.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
+#include "runtime/neighbours.h"
 #include "runtime/runtime.h"
 #include "runtime/tracker.h"
 #include "runtime/uncancelled.h"
@@ -72,34 +73,36 @@ static tidei_runtime *claim(tide_runtime *ref) {
 
 static void disclaim(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t of) {
     (void)t, (void)unused, (void)of;
+    tidei_neighbours_enter(rt);
     pthread_mutex_lock(&closing);
     rt->closing = false;
     pthread_mutex_unlock(&closing);
 }
 
 /* All that calls the program back, while the runtime still has all its floors: so a callback may call what it may call
-** elsewhere, and if one is left by longjmp the runtime is open. What other threads' calls held that were left comes first:
-** what follows may wait for it. */
+** elsewhere, and if one is left by longjmp the runtime is open. Other runtimes' threads are out of its slots first; then what
+** calls of its own threads held that were left is undone: what follows may wait for it. */
 static void say_farewell(tidei_runtime *rt) {
     tidei_thread *t = tidei_thread_get(rt);
-    tidei_hold(t, disclaim, &rt->closing, 0);
+    tidei_neighbours_leave(rt);
+    tidei_hold(t, disclaim, rt, 0);
     tidei_threads_part(rt);
     tidei_tracker_farewell(rt);
     tidei_devices_end_work(rt);
     tidei_deaths_end(rt->deaths);
     tidei_gc_farewell(rt);
-    tidei_let(t, &rt->closing);
+    tidei_let(t, rt);
 }
 
 void tide_close(tide_runtime *ref) {
     TIDEI_UNCANCELLED;
     if (!ref || tidei_forked()) return;
-    tidei_runtime *rt = tidei_runtime_of(ref);
     tidei_saved_error e = {.status = TIDE_OK};
-    if (rt && !tidei_callbacks_look(rt, OP_CLOSE))
-        tidei_error_save(&e); /* which is told, and is no reason not to close */
-    rt = claim(ref);
+    bool whole = tidei_callbacks_look(NULL, OP_CLOSE);
+    if (!whole) tidei_error_save(&e); /* which is told, and is no reason not to close */
+    tidei_runtime *rt = claim(ref);
     if (!rt) return;
+    if (!whole) tidei_log(rt, TIDE_LOG_ERROR, "%s", e.text);
     say_farewell(rt);
     close_floors(rt);
     if (e.status != TIDE_OK) tidei_error_restore(&e);

@@ -294,7 +294,7 @@ __attribute__((noinline)) bool tidei_callbacks_look(tidei_runtime *rt, const cha
     uint64_t first = first_gone((uintptr_t)__builtin_frame_address(0), what, sizeof what);
     if (!first) return true;
     abandon_from(first);
-    log_left(rt, what);
+    if (rt) log_left(rt, what);
     fail_left(op, what);
     return false;
 }

@@ -82,7 +82,7 @@ extern TIDEI_FAST_TLS tidei_runtime *tidei_serves;
 /* ---- for thread.c ---- */
 
 /* Looks whether the callbacks that the thread is noted in are still there. False: one was not; what was held is undone, and
-** the error of operation `op` says so. rt: whose log has a line, too. */
+** the error of operation `op` says so. rt (may be NULL): whose log has a line, too. */
 bool tidei_callbacks_look(tidei_runtime *rt, const char *op);
 /* The thread ends: it is inside nothing any more. */
 void tidei_callbacks_end(tidei_thread *t);

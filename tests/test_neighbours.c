@@ -1,6 +1,8 @@
 /* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back (experiment E12).
 **
 ** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do on one GPU. */
+#include <semaphore.h>
+#include <unistd.h>
 #include "tests/told_clock.h"
 #include "runtime/device/host.h"
 #include "runtime/pools.h"
@@ -324,8 +326,54 @@ static void a_visit_is_left(void **state) {
     leave_a_visit(true);
 }
 
+/* ---- closing beside a visit ---- */
+
+static struct {
+    tide_runtime *one, *two;
+    sem_t inside;
+    atomic_bool closed, closed_inside;
+} visited;
+static tide_status look_while_inside(void *user, int device, size_t wanted, size_t *given) {
+    (void)user, (void)device, (void)wanted, (void)given;
+    sem_post(&visited.inside);
+    for (int i = 0; i < 50 && !atomic_load(&visited.closed); i++) usleep(2000); /* time to do it wrong */
+    atomic_store(&visited.closed_inside, atomic_load(&visited.closed));
+    return TIDE_OK;
+}
+static void *want_much(void *unused) {
+    (void)unused;
+    bool ours = tide_thread_attach(visited.two) == TIDE_OK;
+    tide_release(tide_empty(visited.one, TIDE_U8, SHAPE(SCALED(6))));
+    return ours ? &visited : NULL;
+}
+
+/* A runtime that closes waits for another one's thread in a slot of its own, though that has a record here too. */
+static void closing_waits_for_visitors(void **state) {
+    pthread_t visitor;
+    void *attached;
+    uint64_t id;
+    (void)state;
+    visited.one = open_shared("tide", NULL), visited.two = open_shared("tide", NULL);
+    sem_init(&visited.inside, 0, 0);
+    atomic_store(&visited.closed, false), atomic_store(&visited.closed_inside, false);
+    const tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = look_while_inside};
+    assert_ok(tide_reclaimable_register(visited.two, &r, &id));
+    assert_array(tide_zeros(visited.two, TIDE_U8, SHAPE(SCALED(7))));
+    assert_ok(tide_synchronize(visited.two, NULL));
+    assert_int_equal(pthread_create(&visitor, NULL, want_much, NULL), 0);
+    sem_wait(&visited.inside);
+    tide_close(visited.two);
+    atomic_store(&visited.closed, true);
+    pthread_join(visitor, &attached);
+    assert_non_null(attached);
+    assert_false(atomic_load(&visited.closed_inside));
+    tide_close(visited.one);
+    assert_int_equal(taken, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(closing_waits_for_visitors),
         cmocka_unit_test(e12_good_neighbour),
         cmocka_unit_test(e12_raw_allocations_wait_for_a_trim),
         cmocka_unit_test(e12_the_drivers_pools_need_no_asking),
