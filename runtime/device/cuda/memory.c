@@ -75,8 +75,9 @@ static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *cons
 tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
+    if (n == 0) return TIDE_OK;
     tide_status s = tidei_cuda_enter(c, &visit);
-    if (s != TIDE_OK || n == 0) return s;
+    if (s != TIDE_OK) return s;
     pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = map_all(c, addr, pages, n);
     pthread_mutex_unlock(&c->peers.lock);
@@ -88,8 +89,9 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
     tidei_cuda *c = tidei_cuda_of(d);
     size_t bytes = 0;
     tidei_cuda_visit visit;
+    if (n == 0) return TIDE_OK;
     tide_status s = tidei_cuda_enter(c, &visit);
-    if (s != TIDE_OK || n == 0) return s;
+    if (s != TIDE_OK) return s;
     for (size_t i = 0; i < n; i++) bytes += pages[i]->bytes;
     pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = c->cu->cuMemUnmap(addr, bytes);
