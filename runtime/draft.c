@@ -142,10 +142,10 @@ void tidei_draft_drop(tidei_draft *d) {
 }
 
 /* What the last write to a file could not bring home is told by a close, of any descriptor of it:
-** one is closed while the other still holds the draft. */
+** one is closed while the other still holds the draft. Where there is no second one it is not told. */
 static bool arrived(int fd) {
     int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    return second >= 0 && tidei_file_close(second);
+    return second < 0 || tidei_file_close(second);
 }
 
 bool tidei_draft_keep(tidei_draft *d, const char *name) {
