@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 loops=
 trap 'kill $loops 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
 git clone -q . "$work/tidepool" || exit 1
 for i in $(seq "${1:-0}"); do
     sh -c 'while :; do :; done' &

@@ -50,9 +50,9 @@ calls >"$work/calls.c"
 cp "$work/calls.c" "$work/calls.cpp"
 plain="-Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only"
 for compiler in "${CC:-cc}" gcc clang; do
-    ! command -v "$compiler" >/dev/null || "$compiler" -std=c17 $plain "$work/calls.c" || status=1
+    ! command -v "${compiler##* }" >/dev/null || $compiler -std=c17 $plain "$work/calls.c" || status=1
 done
 for compiler in "${CXX:-c++}" g++ clang++; do
-    ! command -v "$compiler" >/dev/null || "$compiler" -std=c++17 $plain "$work/calls.cpp" || status=1
+    ! command -v "${compiler##* }" >/dev/null || $compiler -std=c++17 $plain "$work/calls.cpp" || status=1
 done
 exit $status

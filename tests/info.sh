@@ -22,7 +22,10 @@ jobs 1 '3.0 GiB free, 16 threads' --free 3GiB --threads 16
 case $TIDE_DEVICE in
 host*)
     jobs 77 'no GPU, 77 threads' --threads 77
-    jobs "$(nproc)" "no GPU, $(nproc) threads"
+    threads=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # which obeys them
+    # A limit on processor time is told as fewer threads.
+    grep -qs '^[0-9]' /sys/fs/cgroup/cpu.max || grep -qs '^[0-9]' /sys/fs/cgroup/cpu/cpu.cfs_quota_us ||
+        jobs "$threads" "no GPU, $threads threads"
     ;;
 esac
 for bad in '--free' '--free much' '--threads -1' '--hosts 3' '--jobs'; do

@@ -66,13 +66,21 @@ format() {
 # How much longer than on an idle machine a program may take now: what runs already, and our jobs, over the processors. 1 where
 # the machine does not tell (some containers have no /proc/loadavg, or an empty one).
 load() {
-    times=$(LC_ALL=C awk -v jobs="$jobs" -v processors="$(nproc)" 'NF >= 4 {
+    times=$(LC_ALL=C awk -v jobs="$jobs" -v processors="${processors:-1}" 'NF >= 4 {
         split($4, running, "/")
         others = running[1] - 1 > $1 ? running[1] - 1 : $1 # this awk is one of them
         times = (others + jobs) / processors
         print (times > 1 ? int(times + 0.999) : 1)
     }' /proc/loadavg 2>/dev/null)
     echo "${times:-1}"
+}
+
+# How many programs run at once, and on how many processors, as the build in folder $1 has it.
+find_jobs() {
+    said=$("$1/tools/tide" info --jobs 2>&1 >/dev/null)
+    jobs=$("$1/tools/tide" info --jobs 2>/dev/null) || { say "$said"; return 1; }
+    processors=$(printf '%s\n' "$said" | LC_ALL=C sed -n 's/.*, \([0-9]*\) threads: .*/\1/p')
+    say "$said"
 }
 
 # Runs the tests of build folder $1 (arguments after it go to meson test), as many at once as the device has memory for; the
@@ -136,7 +144,7 @@ sanitized() {
 if [ $coverage = 1 ]; then
     say "coverage: building"
     build build-coverage -Doptimization=0 -Db_coverage=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
-    jobs=$(build-coverage/tools/tide info --jobs) || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
+    find_jobs build-coverage || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
     find build-coverage -name '*.gcda' -exec rm -f {} +
     patience=4
     say "coverage: testing"
@@ -152,7 +160,7 @@ say "plain: building"
 build $dir -Dwerror=true || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 device=$($dir/tools/tide info --device)
 say "runs on $device"
-jobs=$($dir/tools/tide info --jobs) || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
+find_jobs $dir || { say "0 passed, 1 failed, 0 skipped"; exit 1; }
 
 if [ $gpu = 1 ]; then
     case $device in
@@ -183,9 +191,11 @@ fi
 say "plain: testing"
 counted build log-plain.json
 again "without HOME, in German: scripts" "HOME LC_ALL=de_DE.UTF-8" build --suite tidepool:scripts
-for type in $(core_types); do
+types=$(core_types)
+for type in ${types:-here}; do
+    [ "$type" = here ] && change=OPENBLAS_CORETYPE || change=OPENBLAS_CORETYPE=$type
     for threads in 1 2; do
-        again "OpenBLAS as on $type, $threads threads" "OPENBLAS_CORETYPE=$type OPENBLAS_NUM_THREADS=$threads" build \
+        again "OpenBLAS as on $type, $threads threads" "$change OPENBLAS_NUM_THREADS=$threads" build \
             --suite tidepool:openblas
     done
 done

@@ -68,8 +68,13 @@ static void add_settings(struct rows *r) {
     }
 }
 
+/* Paths, all of them. */
 static void add_others(struct rows *r) {
-    for (size_t i = 0; i < TIDEI_COUNT(others); i++) add(r, others[i], secure_getenv(others[i]));
+    for (size_t i = 0; i < TIDEI_COUNT(others); i++) {
+        const char *path = secure_getenv(others[i]);
+        struct row *x = add(r, others[i], path);
+        if (x && path && *path && access(path, F_OK)) condemn(x, "there is no such file or folder");
+    }
 }
 
 /* ---- what is nobody's ---- */

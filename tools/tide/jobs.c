@@ -12,9 +12,30 @@ size_t tidei_jobs_of(const tidei_jobs *x) {
     return tidei_max_size(1, tidei_min_size(x->threads, fit));
 }
 
+/* The first number of a small file, or SIZE_MAX: there is none ("max" stands for no limit). */
+static size_t number_in(const char *path, size_t *second) {
+    size_t n = SIZE_MAX;
+    FILE *f = fopen(path, "re");
+    if (!f) return SIZE_MAX;
+    if (fscanf(f, "%zu", &n) != 1 || (second && fscanf(f, "%zu", second) != 1)) n = SIZE_MAX;
+    fclose(f);
+    return n;
+}
+
+/* What a container's limit on processor time comes to (cgroup v2, and v1), rounded up. */
+static size_t threads_allowed(void) {
+    size_t period = 0, quota = number_in("/sys/fs/cgroup/cpu.max", &period);
+    if (quota == SIZE_MAX) {
+        quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", NULL);
+        period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", NULL);
+    }
+    return quota > SIZE_MAX / 2 || !quota || !period || period > SIZE_MAX / 2 ? SIZE_MAX : (quota - 1) / period + 1;
+}
+
 static size_t threads_here(void) {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+    size_t there = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+    return tidei_min_size(there, threads_allowed());
 }
 
 /* The device's name and free memory; opening it is part of what a program needs. */
