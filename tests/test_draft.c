@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -321,9 +322,11 @@ static int child(const char *what, const char *dir) {
 }
 
 static pid_t start(const char *what) {
-    pid_t pid = fork();
+    const pid_t here = getpid(), pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* one of them would write for ever */
+        if (getppid() != here) _exit(98);
         execl("/proc/self/exe", "test_draft", "child", what, folder, (char *)NULL);
         _exit(99);
     }

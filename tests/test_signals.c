@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -199,6 +200,16 @@ static void test_own_threads(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* A child that sends `number` to this process all the time, and to no other: it ends with it. */
+static pid_t start_sender(int number) {
+    const pid_t target = getpid(), sender = fork();
+    assert_true(sender >= 0);
+    if (sender) return sender;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == target && kill(target, number) == 0) usleep(300);
+    _exit(0);
+}
+
 /* Signals that come all the time, into whatever call: of the program's own, and those that bdwgc
 ** would use. */
 static void storm_of(int number) {
@@ -208,11 +219,8 @@ static void storm_of(int number) {
     atomic_store(&handled, 0);
     if (number == SIGALRM) {
         assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-    } else if ((sender = fork()) == 0) {
-        for (;;) {
-            if (kill(getppid(), number)) _exit(0);
-            usleep(300);
-        }
+    } else {
+        sender = start_sender(number);
     }
     for (int round = 0; round < (test_quick() ? 3 : 20) || atomic_load(&handled) < 10; round++) {
         tide_runtime *rt = open_as("refcount", in_folder("run.csv"));
