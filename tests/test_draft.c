@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -24,7 +25,7 @@
 /* ---- a file system of another kind, and memory that is exhausted ---- */
 
 static int lock_error;        /* what locking fails with; 0: it works */
-static bool far, no_realpath; /* the folder is mounted from elsewhere; no memory for a path */
+static bool far, no_realpath; /* the folder may be mounted from elsewhere; no memory for a path */
 int __real_flock(int fd, int op);
 int __wrap_flock(int fd, int op);
 int __wrap_flock(int fd, int op) {
@@ -36,7 +37,7 @@ int __real_fstatfs64(int fd, struct statfs *out);
 int __wrap_fstatfs64(int fd, struct statfs *out);
 int __wrap_fstatfs64(int fd, struct statfs *out) {
     int r = __real_fstatfs64(fd, out);
-    if (far) out->f_type = FUSE_MAGIC;
+    out->f_type = far ? FUSE_MAGIC : TMPFS_MAGIC; /* wherever /tmp is */
     return r;
 }
 char *__real_realpath(const char *path, char *out);
