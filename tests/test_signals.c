@@ -475,9 +475,15 @@ static void test_thread_that_is_away(void **state) {
     tide_close(rt);
 }
 
-/* Runtimes that open and close, with their streams' threads, on many threads that collect. */
-enum { CROWD = 24 };
+/* Runtimes that open and close, with their streams' threads, on many threads that collect, while
+** others keep the few processors busy: a thread that is to be stopped waits for its turn. */
+enum { CROWD = 24, SPINNERS = 2 };
 static atomic_int rounds_left;
+static atomic_bool crowd_is_gone;
+static void *spins(void *unused) {
+    while (!atomic_load_explicit(&crowd_is_gone, memory_order_relaxed)) {}
+    return unused;
+}
 static void *opens_and_closes(void *unused) {
     for (int left; (left = atomic_fetch_sub(&rounds_left, 1)) > 0;) {
         tide_runtime *rt = NULL;
@@ -493,12 +499,16 @@ static void *opens_and_closes(void *unused) {
     return unused;
 }
 static void test_crowd(void **state) {
-    pthread_t thread[CROWD];
+    pthread_t thread[CROWD], spinner[SPINNERS];
     (void)state;
     if (!TEST_BOEHM) skip();
     atomic_store(&rounds_left, CROWD * (test_quick() ? 10 : 200));
+    atomic_store(&crowd_is_gone, false);
+    for (int i = 0; i < SPINNERS; i++) assert_int_equal(pthread_create(&spinner[i], NULL, spins, NULL), 0);
     for (int i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&thread[i], NULL, opens_and_closes, NULL), 0);
     for (int i = 0; i < CROWD; i++) pthread_join(thread[i], NULL);
+    atomic_store(&crowd_is_gone, true);
+    for (int i = 0; i < SPINNERS; i++) pthread_join(spinner[i], NULL);
 }
 
 int main(int argc, char **argv) {
