@@ -151,15 +151,14 @@ static void refusals_are_survived(void **state) {
     for (unsigned i = 0; i < TEST_POOLS; i++)
         for (int w = 0; w < WHENS; w++) {
             if (test_quick() && i > 0 && w != AT_CLOSE) continue;
-            in_child(at_the_limit, &(struct part){test_pool(i), (enum when)w});
+            in_child_with(at_the_limit, &(struct part){test_pool(i), (enum when)w});
         }
 }
 
 /* Where there is no room at all, opening says so, and works once there is. */
-static void opens_or_tells(const void *arg) {
+static void opens_or_tells(void) {
     tide_runtime *rt = NULL;
     tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
-    (void)arg;
     use_up();
     tide_status status = tide_open(&c, &rt);
     must(status == TIDE_OK || status == TIDE_E_HOST_NOMEM || status == TIDE_E_NOMEM || status == TIDE_E_DEVICE);
@@ -173,7 +172,7 @@ static void opens_or_tells(const void *arg) {
 static void opening_without_room(void **state) {
     (void)state;
     need_the_limit();
-    in_child(opens_or_tells, NULL);
+    in_child(opens_or_tells);
 }
 
 static int setup(void **state) { return (void)state, clear_environment(), 0; }
