@@ -91,7 +91,7 @@ static void opens_in(const void *arg) {
 static void reserves_what_there_is(void **state) {
     (void)state;
     if (!LIMITS) skip();
-    for (size_t i = 0; i < TIDEI_COUNT(rooms); i++) in_child(opens_in, &rooms[i]);
+    for (size_t i = 0; i < TIDEI_COUNT(rooms); i++) in_child_with(opens_in, &rooms[i]);
 }
 
 /* ---- as much memory as there is room for ---- */
@@ -131,8 +131,8 @@ static void the_default_goes_by_the_room(void **state) {
     static const size_t sizes[] = {20 * GIB, 4 * GIB, GIB, 512 * MIB, 256 * MIB};
     (void)state;
     if (!LIMITS) skip();
-    for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) in_child(opens_by_default, &sizes[i]);
-    for (size_t room = 128 * MIB; room >= 64 * KIB; room /= 2) in_child(opens_or_tells, &room);
+    for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) in_child_with(opens_by_default, &sizes[i]);
+    for (size_t room = 128 * MIB; room >= 64 * KIB; room /= 2) in_child_with(opens_or_tells, &room);
 }
 
 /* ---- refusals of another cause ---- */

@@ -27,7 +27,7 @@ void *__wrap_malloc(size_t n) { return refused("malloc", n) ? NULL : __real_mall
 void *__wrap_calloc(size_t n, size_t bytes) { return refused("calloc", bytes) ? NULL : __real_calloc(n, bytes); }
 
 #if TEST_BOEHM
-#include "tests/in_child.h"
+#include "tests/child.h"
 #include "tests/logged.h"
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
@@ -91,15 +91,15 @@ static tide_config config(int debug) {
 }
 static void open_boehm(int debug) {
     tide_config c = config(debug);
-    NEED(tide_open(&c, &rt) == TIDE_OK);
+    must(tide_open(&c, &rt) == TIDE_OK);
 }
 static size_t arrays(void) { return test_stats(rt).arrays; }
 
 static __attribute__((noinline)) void make_kept(void) {
-    for (int i = 0; i < KEPT; i++) NEED(kept[i] = tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(i)));
+    for (int i = 0; i < KEPT; i++) must(kept[i] = tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(i)));
 }
 static __attribute__((noinline)) void make_dropped(unsigned n) {
-    for (unsigned i = 0; i < n; i++) NEED(tide_zeros(rt, TIDE_U8, SHAPE(64)));
+    for (unsigned i = 0; i < n; i++) must(tide_zeros(rt, TIDE_U8, SHAPE(64)));
 }
 static __attribute__((noinline)) void clear_stack(void) {
     volatile char room[16384];
@@ -108,10 +108,10 @@ static __attribute__((noinline)) void clear_stack(void) {
 }
 static void collect(void) {
     clear_stack();
-    NEED(tide_collect(rt) == TIDE_OK);
+    must(tide_collect(rt) == TIDE_OK);
 }
 static void kept_are_there(void) {
-    for (int i = 0; i < KEPT; i++) NEED(tide_item_f64(kept[i]) == i);
+    for (int i = 0; i < KEPT; i++) must(tide_item_f64(kept[i]) == i);
 }
 
 /* ---- the collection event does not come ---- */
@@ -120,23 +120,23 @@ static void dies_by_finalizers(void) {
     make_kept();
     make_dropped(DROPPED);
     collect();
-    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    must(arrays() >= KEPT && arrays() <= KEPT + STALE);
     kept_are_there();
-    NEED(tidei_boehm_watched() == 0); /* not by us */
+    must(tidei_boehm_watched() == 0); /* not by us */
     for (int i = 0; i < KEPT; i++) kept[i] = NULL;
     collect();
-    NEED(arrays() <= STALE);
+    must(arrays() <= STALE);
 }
 static void from_the_start(void) {
     refuse("GC_set_on_collection_event", 0, 0);
     open_boehm(0);
-    NEED(tidei_boehm_by_finalizers());
-    NEED(lines_with(TIDE_LOG_WARNING, "dead arrays are found by finalizers from now on") == 1);
+    must(tidei_boehm_by_finalizers());
+    must(lines_with(TIDE_LOG_WARNING, "dead arrays are found by finalizers from now on") == 1);
     dies_by_finalizers();
     tide_close(rt);
     open_boehm(0); /* another runtime of the process has the same way, and is told nothing new */
     dies_by_finalizers();
-    NEED(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
+    must(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
     tide_close(rt);
 }
 /* The host's finalizers run when the host says so: ours run then too, or with a collection of
@@ -153,15 +153,15 @@ static void on_demand(void) {
 static void GC_CALLBACK hosts_event(GC_EventType event) { (void)event; }
 static void later(int debug) {
     open_boehm(debug);
-    NEED(!tidei_boehm_by_finalizers());
+    must(!tidei_boehm_by_finalizers());
     make_kept();
     make_dropped(DROPPED);
     GC_set_on_collection_event(hosts_event); /* a host that takes it without calling the earlier one */
     collect();                               /* which finds out, and moves what was watched */
-    NEED(tidei_boehm_by_finalizers());
-    NEED(lines_with(TIDE_LOG_WARNING, "the collection event does not reach us") == 1);
+    must(tidei_boehm_by_finalizers());
+    must(lines_with(TIDE_LOG_WARNING, "the collection event does not reach us") == 1);
     collect();
-    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    must(arrays() >= KEPT && arrays() <= KEPT + STALE);
     kept_are_there();
     dies_by_finalizers();
     tide_close(rt);
@@ -176,7 +176,7 @@ static void found_by_an_allocation(void) {
     GC_set_on_collection_event(hosts_event);
     GC_gcollect();
     make_dropped(1);
-    NEED(tidei_boehm_by_finalizers());
+    must(tidei_boehm_by_finalizers());
     kept_are_there();
     tide_close(rt);
 }
@@ -191,11 +191,11 @@ static void one_is_missed(void) {
     GC_set_on_collection_event(hosts_event);
     clear_stack();
     GC_gcollect();
-    for (int i = 0; i < 10 * DROPPED; i++) NEED(GC_MALLOC_ATOMIC(16)); /* sweeps, and reuses */
+    for (int i = 0; i < 10 * DROPPED; i++) must(GC_MALLOC_ATOMIC(16)); /* sweeps, and reuses */
     GC_set_on_collection_event(ours);
     collect();
-    NEED(!tidei_boehm_by_finalizers()); /* the test passes */
-    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    must(!tidei_boehm_by_finalizers()); /* the test passes */
+    must(arrays() >= KEPT && arrays() <= KEPT + STALE);
     kept_are_there();
     tide_close(rt);
 }
@@ -209,7 +209,7 @@ static void the_earlier_callback_is_called(void) {
     open_boehm(0);
     unsigned before = events;
     collect();
-    NEED(events > before);
+    must(events > before);
     tide_close(rt);
 }
 
@@ -220,9 +220,9 @@ enum { CELL_BYTES = sizeof(tide_array), ENTRY_BYTES = 24, CHUNK_BYTES = 16 + 409
 /* The request that is refused is an array's, and nothing stays of it. */
 static void makes_none(void) {
     size_t before = arrays(), live = test_stats(rt).live;
-    NEED(tide_zeros(rt, TIDE_U8, SHAPE(64)) == NULL);
-    NEED_ERROR(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
-    NEED(refusal.refused && arrays() == before && test_stats(rt).live == live);
+    must(tide_zeros(rt, TIDE_U8, SHAPE(64)) == NULL);
+    must_fail(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    must(refusal.refused && arrays() == before && test_stats(rt).live == live);
 }
 
 /* While the change to finalizers finds no memory nothing changes, and the next collection tries
@@ -248,14 +248,14 @@ static void the_change_finds_no_memory(void) {
     for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
         refuse(cases[i].call, cases[i].skip, cases[i].bytes);
         collect();
-        NEED(refusal.refused && tidei_boehm_by_finalizers() == cases[i].then);
-        NEED(arrays() == KEPT + DROPPED || cases[i].then); /* nobody has seen them die */
+        must(refusal.refused && tidei_boehm_by_finalizers() == cases[i].then);
+        must(arrays() == KEPT + DROPPED || cases[i].then); /* nobody has seen them die */
         kept_are_there();
     }
     refuse(NULL, 0, 0);
-    NEED(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
+    must(lines_with(TIDE_LOG_WARNING, "finalizers") == 1);
     collect();
-    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    must(arrays() >= KEPT && arrays() <= KEPT + STALE);
     kept_are_there();
     tide_close(rt);
 }
@@ -267,10 +267,10 @@ static void probes_find_no_memory(void) {
     refuse("GC_malloc_atomic", 0, CELL_BYTES);
     refusal.always = true;
     collect();
-    NEED(refusal.refused && !tidei_boehm_by_finalizers()); /* nothing is known */
+    must(refusal.refused && !tidei_boehm_by_finalizers()); /* nothing is known */
     refuse(NULL, 0, 0);
     collect();
-    NEED(tidei_boehm_by_finalizers());
+    must(tidei_boehm_by_finalizers());
     kept_are_there();
     tide_close(rt);
 }
@@ -294,10 +294,10 @@ static void no_memory_to_retain(void) {
     open_boehm(0);
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
     refuse("GC_malloc_uncollectable", 0, 0);
-    NEED(tide_retain(a) == NULL);
-    NEED_ERROR(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
-    NEED(refusal.refused);
-    NEED(tide_retain(a) == a);
+    must(tide_retain(a) == NULL);
+    must_fail(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    must(refusal.refused);
+    must(tide_retain(a) == a);
     tide_release(a);
     tide_close(rt);
 }
@@ -311,20 +311,20 @@ static void open_finds_no_memory(void) {
     tide_config c = config(0);
     size_t n = 0;
     while (environ[n]) n++;
-    NEED(unsetenv("GC_RETRY_SIGNALS") == 0);
+    must(unsetenv("GC_RETRY_SIGNALS") == 0);
     refuse("malloc", 0, (n + 2) * sizeof *environ);
-    NEED_ERROR(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
-    NEED(refusal.refused);
+    must_fail(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    must(refusal.refused);
     for (unsigned i = 0; i < TIDEI_COUNT(cases); i++) {
         refuse(cases[i].call, 0, cases[i].bytes);
-        NEED_ERROR(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
-        NEED(refusal.refused);
+        must_fail(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "host memory is exhausted");
+        must(refusal.refused);
     }
     open_boehm(0);
     make_kept();
     make_dropped(DROPPED);
     collect();
-    NEED(arrays() >= KEPT && arrays() <= KEPT + STALE);
+    must(arrays() >= KEPT && arrays() <= KEPT + STALE);
     kept_are_there();
     tide_close(rt);
 }
@@ -348,8 +348,8 @@ static void *open_there(void *unused) {
 }
 static void in_thread(void *(*fn)(void *)) {
     pthread_t thread;
-    NEED(pthread_create(&thread, NULL, fn, NULL) == 0);
-    NEED(pthread_join(thread, NULL) == 0);
+    must(pthread_create(&thread, NULL, fn, NULL) == 0);
+    must(pthread_join(thread, NULL) == 0);
 }
 static void a_stack_that_is_not_found(void) {
     static const char *const calls[] = {"GC_get_stack_base", "GC_register_my_thread"};
@@ -357,10 +357,10 @@ static void a_stack_that_is_not_found(void) {
     for (unsigned i = 0; i < TIDEI_COUNT(calls); i++) {
         refuse(calls[i], 0, 0);
         in_thread(attach_there);
-        NEED(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
-        NEED(strstr(message_there, "bdwgc does not accept this thread"));
+        must(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
+        must(strstr(message_there, "bdwgc does not accept this thread"));
         in_thread(attach_there);
-        NEED(status_there == TIDE_OK);
+        must(status_there == TIDE_OK);
     }
     make_kept();
     collect();
@@ -370,10 +370,10 @@ static void a_stack_that_is_not_found(void) {
 static void open_where_the_stack_is_not_found(void) {
     refuse("GC_get_stack_base", 0, 0);
     in_thread(open_there);
-    NEED(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
-    NEED(strstr(message_there, "open the runtime in the main thread, or with the collector \"refcount\""));
+    must(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
+    must(strstr(message_there, "open the runtime in the main thread, or with the collector \"refcount\""));
     in_thread(open_there);
-    NEED(status_there == TIDE_OK);
+    must(status_there == TIDE_OK);
 }
 
 /* ---- the table ---- */
@@ -393,8 +393,8 @@ static void no_memory_for_the_table(void) {
 static tide_array *often[20000];
 static __attribute__((noinline)) void make_often(void) {
     tide_array *x = tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(7));
-    NEED(x);
-    for (unsigned i = 0; i < TIDEI_COUNT(often); i++) NEED(often[i] = tide_expand_dims(x, 0));
+    must(x);
+    for (unsigned i = 0; i < TIDEI_COUNT(often); i++) must(often[i] = tide_expand_dims(x, 0));
 }
 static void large_table(void) {
     open_boehm(0);
@@ -403,13 +403,13 @@ static void large_table(void) {
         if (i % 3) often[i] = NULL;
     collect();
     const size_t left = (TIDEI_COUNT(often) + 2) / 3;
-    NEED(tidei_boehm_watched() >= left && tidei_boehm_watched() <= left + STALE + 1);
-    for (unsigned i = 0; i < TIDEI_COUNT(often); i += 3) NEED(tide_item_f64(often[i]) == 7);
+    must(tidei_boehm_watched() >= left && tidei_boehm_watched() <= left + STALE + 1);
+    for (unsigned i = 0; i < TIDEI_COUNT(often); i += 3) must(tide_item_f64(often[i]) == 7);
     memset(often, 0, sizeof often);
     collect();
-    NEED(tidei_boehm_watched() <= STALE);
+    must(tidei_boehm_watched() <= STALE);
     make_often(); /* what went back is made again */
-    NEED(tidei_boehm_watched() >= TIDEI_COUNT(often));
+    must(tidei_boehm_watched() >= TIDEI_COUNT(often));
     tide_close(rt);
 }
 
@@ -418,7 +418,7 @@ static void large_table(void) {
 static uintptr_t hidden;
 static __attribute__((noinline)) void hide_one(void) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
-    NEED(a);
+    must(a);
     hidden = ~(uintptr_t)a;
 }
 static void use_of_the_dead(void) {
@@ -427,16 +427,16 @@ static void use_of_the_dead(void) {
     for (int tries = 0; tries < 20; tries++) { /* a stale word may keep one */
         hide_one();
         collect();
-        NEED(tide_scope_begin(rt) == TIDE_OK);
+        must(tide_scope_begin(rt) == TIDE_OK);
         tide_array *there = tide_scope_keep((tide_array *)~hidden);
-        NEED(tide_scope_end(rt) == TIDE_OK);
+        must(tide_scope_end(rt) == TIDE_OK);
         if (!there) {
-            NEED_ERROR(tide_last_error()->status, TIDE_E_FREED, "freed");
+            must_fail(tide_last_error()->status, TIDE_E_FREED, "freed");
             size = 1;
             break;
         }
     }
-    NEED(size == 1);
+    must(size == 1);
     tide_close(rt);
 }
 
@@ -448,10 +448,10 @@ static void the_host_forbids_collections(void) {
     uint64_t before = test_stats(rt).collections;
     GC_disable();
     collect();
-    NEED(test_stats(rt).collections == before && arrays() == DROPPED);
+    must(test_stats(rt).collections == before && arrays() == DROPPED);
     GC_enable();
     collect();
-    NEED(test_stats(rt).collections == before + 1 && arrays() <= STALE);
+    must(test_stats(rt).collections == before + 1 && arrays() <= STALE);
     tide_close(rt);
 }
 
@@ -461,34 +461,34 @@ static void no_key_is_left(void) {
     tide_config c = config(0);
     GC_INIT(); /* bdwgc may want one of its own */
     while (n < PTHREAD_KEYS_MAX && pthread_key_create(&keys[n], NULL) == 0) n++;
-    NEED(n > 0);
+    must(n > 0);
     rt = NULL;
-    NEED_ERROR(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "key");
-    NEED(rt == NULL);
+    must_fail(tide_open(&c, &rt), TIDE_E_HOST_NOMEM, "key");
+    must(rt == NULL);
     while (n) pthread_key_delete(keys[--n]);
     open_boehm(0);
     make_dropped(DROPPED);
     collect();
-    NEED(arrays() <= STALE);
+    must(arrays() <= STALE);
     tide_close(rt);
 }
 
 /* How long bdwgc waits for a thread is the user's choice, if there is one. */
 static void signals_are_sent_again(void) {
-    NEED(setenv("GC_RETRY_SIGNALS", "1", 1) == 0);
+    must(setenv("GC_RETRY_SIGNALS", "1", 1) == 0);
     char **before = environ;
     open_boehm(0);
-    NEED(environ == before && strcmp(getenv("GC_RETRY_SIGNALS"), "1") == 0);
+    must(environ == before && strcmp(getenv("GC_RETRY_SIGNALS"), "1") == 0);
     make_dropped(DROPPED);
     collect();
-    NEED(arrays() <= STALE);
+    must(arrays() <= STALE);
     tide_close(rt);
 }
 static void signals_are_sent_once(void) {
-    NEED(unsetenv("GC_RETRY_SIGNALS") == 0);
+    must(unsetenv("GC_RETRY_SIGNALS") == 0);
     char **before = environ;
     open_boehm(0);
-    NEED(environ == before && !getenv("GC_RETRY_SIGNALS")); /* as it was */
+    must(environ == before && !getenv("GC_RETRY_SIGNALS")); /* as it was */
     tide_close(rt);
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/device/cuda/device.h"
 #include "tests/cuda_double.h"
 #include "tests/hooked_host.h"
-#include "tests/in_child.h"
+#include "tests/child.h"
 
 typedef struct tidei_device_ops ops;
 
@@ -471,19 +471,19 @@ static void in_the_forks_child(void) {
     int calls = fake.calls, events = fake.events;
     tidei_device *d = forked.d;
     unsigned refused = all_slots(&forked, TIDE_E_FORKED, &slots);
-    NEED(refused == slots);
-    NEED(strstr(tide_last_error()->message, "this process is a fork's child; cuda:0 stays with its parent"));
-    NEED(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
-    NEED(!d->ops->peer_possible(d, forked.other));
-    NEED(d->ops->completed(d, forked.s) == 7);
+    must(refused == slots);
+    must(strstr(tide_last_error()->message, "this process is a fork's child; cuda:0 stays with its parent"));
+    must(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
+    must(!d->ops->peer_possible(d, forked.other));
+    must(d->ops->completed(d, forked.s) == 7);
     atomic_store(&tidei_cuda_of(d)->copier.singly, 5000); /* enough to have kernels made */
     d->ops->copy_many_prepare(d);
-    NEED(d->ops->mempool_free(d, forked.mp, NULL, forked.block) == TIDE_OK);
+    must(d->ops->mempool_free(d, forked.mp, NULL, forked.block) == TIDE_OK);
     atomic_store(&d->lost, true); /* then the driver is not asked to wait either */
-    NEED(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
+    must(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
     release_things(&forked);
-    NEED(fake.calls == calls && fake.events == events); /* the driver was not called at all */
-    NEED(fake.contexts == 2 && fake.allocs == 2 && fake.pools == 1 && fake.handles == 2);
+    must(fake.calls == calls && fake.events == events); /* the driver was not called at all */
+    must(fake.contexts == 2 && fake.allocs == 2 && fake.pools == 1 && fake.handles == 2);
 }
 static void test_a_forks_child_makes_no_calls(void **state) {
     (void)state;

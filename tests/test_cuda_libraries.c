@@ -7,7 +7,7 @@
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/driver_double.h"
-#include "tests/in_child.h"
+#include "tests/child.h"
 #include "tests/loader_double.h"
 #include "tests/nvrtc_double.h"
 
@@ -24,14 +24,14 @@ static void has_driver(const char *file) {
 }
 
 static void no_driver(void) {
-    NEED_ERROR(tidei_cu_open(&cu), TIDE_E_NODEVICE, "libcuda.so.1 not found");
-    NEED(!says("No such file"));
+    must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE, "libcuda.so.1 not found");
+    must(!says("No such file"));
     loader_refuses("libcuda.so.1", "libnvidia-x.so: cannot open shared object file: No such file or directory");
-    NEED_ERROR(tidei_cu_open(&cu), TIDE_E_NODEVICE,
-               "libcuda.so.1 does not load: libnvidia-x.so: cannot open shared object file");
+    must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE,
+              "libcuda.so.1 does not load: libnvidia-x.so: cannot open shared object file");
     loader.n = 0;
     has_driver(DOUBLE("driver"));
-    NEED(tidei_cu_open(&cu) == TIDE_OK); /* what was not there may come */
+    must(tidei_cu_open(&cu) == TIDE_OK); /* what was not there may come */
 }
 
 /* Each function that is needed lacks in its turn; those that are not may be NULL. */
@@ -50,16 +50,16 @@ static void each_function_lacks(void) {
         driver->lacks = all[i].name;
         snprintf(wanted, sizeof wanted, "the NVIDIA driver is too old: its libcuda.so.1 has no %s",
                  all[i].exported);
-        NEED_ERROR(tidei_cu_open(&cu), TIDE_E_NODEVICE, wanted);
-        NEED(driver->inits == 0); /* it is not begun */
+        must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE, wanted);
+        must(driver->inits == 0); /* it is not begun */
     }
     driver->lacks = "cuMemMap";
-    NEED(tidei_cu_open(&cu) == TIDE_OK);
-    NEED(!cu->cuMemMap && cu->cuMemUnmap && cu->cuMemAlloc && driver->inits == 1);
-    NEED(cu->version == 12080);
+    must(tidei_cu_open(&cu) == TIDE_OK);
+    must(!cu->cuMemMap && cu->cuMemUnmap && cu->cuMemAlloc && driver->inits == 1);
+    must(cu->version == 12080);
     const tidei_cu *again;
     int asked = driver->asked;
-    NEED(tidei_cu_open(&again) == TIDE_OK && again == cu && driver->asked == asked);
+    must(tidei_cu_open(&again) == TIDE_OK && again == cu && driver->asked == asked);
 }
 static void functions_by_their_version(void) {
     has_driver(DOUBLE("driver"));
@@ -76,9 +76,9 @@ static void functions_of_an_older_driver(void) {
 }
 static void functions_by_the_loader(void) {
     has_driver(DOUBLE("driver_by_loader"));
-    NEED(tidei_cu_open(&cu) == TIDE_OK);
-    NEED(cu->cuMemAlloc && cu->cuMemMap && cu->version == 0);
-    NEED(cu->cuCtxGetCurrent(NULL) == TIDEI_CU_SUCCESS);
+    must(tidei_cu_open(&cu) == TIDE_OK);
+    must(cu->cuMemAlloc && cu->cuMemMap && cu->version == 0);
+    must(cu->cuCtxGetCurrent(NULL) == TIDEI_CU_SUCCESS);
 }
 
 static void it_does_not_begin(void) {
@@ -95,13 +95,13 @@ static void it_does_not_begin(void) {
     has_driver(DOUBLE("driver"));
     for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
         driver->init = all[i].r;
-        NEED_ERROR(tidei_cu_open(&cu), TIDE_E_NODEVICE, all[i].says);
+        must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE, all[i].says);
     }
     driver->no_words = true;
-    NEED_ERROR(tidei_cu_open(&cu), TIDE_E_NODEVICE, "cuInit: unknown error (2)");
+    must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE, "cuInit: unknown error (2)");
     driver->init = TIDEI_CU_SUCCESS;
     driver->of_version = TIDEI_CU_INVALID_VALUE;
-    NEED(tidei_cu_open(&cu) == TIDE_OK && cu->version == 0);
+    must(tidei_cu_open(&cu) == TIDE_OK && cu->version == 0);
 }
 
 static void not_in_a_forks_child(void) {
@@ -110,29 +110,29 @@ static void not_in_a_forks_child(void) {
     tidei_threads_prepare(); /* as opening a runtime does */
     pid_t child = fork();
     if (child == 0) {
-        NEED_ERROR(tidei_cu_open(&cu), TIDE_E_FORKED, "the GPU stays with its parent");
-        NEED(driver->asked == 0);
+        must_fail(tidei_cu_open(&cu), TIDE_E_FORKED, "the GPU stays with its parent");
+        must(driver->asked == 0);
         _exit(0);
     }
-    NEED(waitpid(child, &status, 0) == child && status == 0);
-    NEED(tidei_cu_open(&cu) == TIDE_OK);
+    must(waitpid(child, &status, 0) == child && status == 0);
+    must(tidei_cu_open(&cu) == TIDE_OK);
 }
 
 /* A table of a test's is taken back: then the real one, opened by then or not, is what there is. */
 static void a_tests_table(void) {
     static const tidei_cu own;
     tidei_cu_use(&own);
-    NEED(tidei_cu_open(&cu) == TIDE_OK && cu == &own);
+    must(tidei_cu_open(&cu) == TIDE_OK && cu == &own);
     tidei_cu_use(NULL);
-    NEED(tidei_cu_open(&cu) == TIDE_E_NODEVICE);
+    must(tidei_cu_open(&cu) == TIDE_E_NODEVICE);
     has_driver(DOUBLE("driver"));
-    NEED(tidei_cu_open(&cu) == TIDE_OK && cu != &own);
+    must(tidei_cu_open(&cu) == TIDE_OK && cu != &own);
     const tidei_cu *real = cu;
     tidei_cu_use(&own);
-    NEED(tidei_cu_open(&cu) == TIDE_OK && cu == &own);
+    must(tidei_cu_open(&cu) == TIDE_OK && cu == &own);
     tidei_cu_use(NULL);
-    NEED(tidei_cu_open(&cu) == TIDE_OK && cu == real);
-    NEED(driver->inits == 1);
+    must(tidei_cu_open(&cu) == TIDE_OK && cu == real);
+    must(driver->inits == 1);
 }
 
 static void test_the_driver(void **state) {
@@ -158,7 +158,7 @@ static const char *in_folder(const char *name) { /* until it is called again */
 }
 static void touch(const char *name) {
     FILE *f = fopen(in_folder(name), "w");
-    NEED(f != NULL);
+    must(f != NULL);
     fclose(f);
 }
 
@@ -168,26 +168,26 @@ static void in_the_places_in_turn(void) {
     memset(long_folder, 'x', sizeof long_folder - 1);
     long_folder[0] = '/', long_folder[sizeof long_folder - 1] = 0;
     touch("libx.so.1"), touch("lib64/libx.so.1");
-    NEED(!tidei_cuda_library("libx.so.1", NULL, why, sizeof why) && !*why);
-    NEED(!strcmp(loader.asked, "?libx.so.1 libx.so.1 "));
-    NEED(!tidei_cuda_library("libx.so.1", long_folder, why, sizeof why) && !*why);
-    NEED(!tidei_cuda_library("libx.so.1", "relative", why, sizeof why) && !*why);
+    must(!tidei_cuda_library("libx.so.1", NULL, why, sizeof why) && !*why);
+    must(!strcmp(loader.asked, "?libx.so.1 libx.so.1 "));
+    must(!tidei_cuda_library("libx.so.1", long_folder, why, sizeof why) && !*why);
+    must(!tidei_cuda_library("libx.so.1", "relative", why, sizeof why) && !*why);
     loader_refuses(in_folder("libx.so.1"), "not this one");
-    NEED(!tidei_cuda_library("libx.so.1", beside, why, sizeof why) && !strcmp(why, "not this one"));
+    must(!tidei_cuda_library("libx.so.1", beside, why, sizeof why) && !strcmp(why, "not this one"));
     setenv("CUDA_PATH", folder, 1);
     loader_has(in_folder("lib64/libx.so.1"), DOUBLE("cublas"));
-    NEED(tidei_cuda_library("libx.so.1", NULL, why, sizeof why) && !*why);
+    must(tidei_cuda_library("libx.so.1", NULL, why, sizeof why) && !*why);
     unsetenv("CUDA_PATH");
     setenv("CUDA_HOME", folder, 1);
-    NEED(tidei_cuda_library("libx.so.1", NULL, why, sizeof why));
+    must(tidei_cuda_library("libx.so.1", NULL, why, sizeof why));
     loader.asked[0] = 0;
     loader_has("libx.so.1", DOUBLE("cublas"));
-    NEED(tidei_cuda_library("libx.so.1", beside, why, sizeof why));
-    NEED(!strcmp(loader.asked, "?libx.so.1 libx.so.1 "));
+    must(tidei_cuda_library("libx.so.1", beside, why, sizeof why));
+    must(!strcmp(loader.asked, "?libx.so.1 libx.so.1 "));
     loader.there[loader.n - 1].loaded = true;
     loader.asked[0] = 0;
-    NEED(tidei_cuda_library("libx.so.1", beside, why, sizeof why));
-    NEED(!strcmp(loader.asked, "?libx.so.1 "));
+    must(tidei_cuda_library("libx.so.1", beside, why, sizeof why));
+    must(!strcmp(loader.asked, "?libx.so.1 "));
 }
 
 /* ---- cuBLAS and cuSOLVER ---- */
@@ -199,37 +199,37 @@ static const tidei_cusolver_table *solver;
 static void has_nvrtc(int major) {
     static char path[128];
     snprintf(path, sizeof path, "%s", in_folder("cuda_nvrtc/lib/libnvrtc.so.13"));
-    NEED(symlink(DOUBLE("nvrtc"), path) == 0 || errno == EEXIST);
+    must(symlink(DOUBLE("nvrtc"), path) == 0 || errno == EEXIST);
     loader_has(path, path);
     ((nvrtc_double *)of_double(path, "tidetest_nvrtc"))->major = major;
     setenv("TIDE_NVRTC_PATH", path, 1);
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
-    NEED(!strcmp(tidei_nvrtc_folder(), in_folder("cuda_nvrtc/lib")));
+    must(tidei_nvrtc_open(0) == TIDE_OK);
+    must(!strcmp(tidei_nvrtc_folder(), in_folder("cuda_nvrtc/lib")));
 }
 
 static void no_cublas(void) {
-    NEED_ERROR(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
-               "linear algebra on cuda needs cuBLAS, and libcublas.so.13 was not found");
-    NEED(!strcmp(tide_last_error()->operation, "tide_matmul") && !says("LD_LIBRARY_PATH ("));
+    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
+              "linear algebra on cuda needs cuBLAS, and libcublas.so.13 was not found");
+    must(!strcmp(tide_last_error()->operation, "tide_matmul") && !says("LD_LIBRARY_PATH ("));
     loader_refuses("libcublas.so.12",
                    "libcublasLt.so.12: cannot open shared object file: No such file or directory");
-    NEED_ERROR(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
-               "LD_LIBRARY_PATH (libcublasLt.so.12: cannot open shared object file: No such file or directory)");
+    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
+              "LD_LIBRARY_PATH (libcublasLt.so.12: cannot open shared object file: No such file or directory)");
     has_nvrtc(12);
-    NEED_ERROR(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED, "and libcublas.so.12 was not found");
+    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED, "and libcublas.so.12 was not found");
 }
 static void cublas_of_nvrtcs_family(void) {
     has_nvrtc(12);
     loader_has("libcublas.so.13", DOUBLE("cublas_without_trsm"));
     loader_has("libcublas.so.12", DOUBLE("cublas"));
-    NEED(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
-    NEED(blas->cublasGemmEx_64 && blas->cublasZtrsm_v2_64);
+    must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
+    must(blas->cublasGemmEx_64 && blas->cublasZtrsm_v2_64);
 }
 static void cublas_of_another_family(void) {
     has_nvrtc(12);
     loader_has("libcublas.so.13", DOUBLE("cublas"));
-    NEED(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
-    NEED(strstr(loader.asked,
+    must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
+    must(strstr(loader.asked,
                 "?libcublas.so.12 libcublas.so.12 ?libcublas.so.12 libcublas.so.12 ?libcublas.so.13 "));
 }
 static void cublas_in_a_package(void) {
@@ -238,25 +238,25 @@ static void cublas_in_a_package(void) {
     snprintf(path, sizeof path, "%s/../../cublas/lib/libcublas.so.12", tidei_nvrtc_folder());
     loader_has(path, DOUBLE("cublas"));
     touch("cublas/lib/libcublas.so.12");
-    NEED(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
+    must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
 }
 static void cublas_that_is_too_old(void) {
     loader_has("libcublas.so.13", DOUBLE("cublas_without_trsm"));
-    NEED_ERROR(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
-               "linear algebra needs cuBLAS 12 or later: this one has no cublasZtrsm_v2_64");
+    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
+              "linear algebra needs cuBLAS 12 or later: this one has no cublasZtrsm_v2_64");
 }
 
 static void no_cusolver(void) {
-    NEED_ERROR(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
-               "factorizations on cuda need cuSOLVER, and libcusolver.so.12 was not found");
+    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
+              "factorizations on cuda need cuSOLVER, and libcusolver.so.12 was not found");
     loader_refuses("libcusolver.so.11",
                    "libcusparse.so.12: cannot open shared object file: No such file or directory");
-    NEED_ERROR(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
-               "beside it (libcusparse.so.12: cannot open shared object file: No such file or directory)");
+    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
+              "beside it (libcusparse.so.12: cannot open shared object file: No such file or directory)");
     has_nvrtc(12);
     loader_refuses("libcusolver.so.12", "what is said of another family's");
-    NEED_ERROR(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED, "libcusolver.so.11 was not found");
-    NEED(says("(libcusparse.so.12: ")); /* of its own counts most */
+    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED, "libcusolver.so.11 was not found");
+    must(says("(libcusparse.so.12: ")); /* of its own counts most */
 }
 static int *solver_version(const char *file) { return of_double(file, "tidetest_cusolver_version"); }
 static void cusolver_of_nvrtcs_family(void) {
@@ -264,14 +264,14 @@ static void cusolver_of_nvrtcs_family(void) {
     loader_has("libcusolver.so.12", DOUBLE("cusolver_without_potrf"));
     loader_has("libcusolver.so.11", DOUBLE("cusolver"));
     *solver_version(DOUBLE("cusolver")) = 11703;
-    NEED(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
-    NEED(solver->cusolverDnXpotrf && solver->cusolverDnXsyevBatched);
+    must(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
+    must(solver->cusolverDnXpotrf && solver->cusolverDnXsyevBatched);
 }
 static void cusolver_of_another_family(void) {
     has_nvrtc(13);
     loader_has("libcusolver.so.11", DOUBLE("cusolver"));
-    NEED(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
-    NEED(!solver->cusolverDnXsyevBatched); /* it does not say its version */
+    must(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
+    must(!solver->cusolverDnXsyevBatched); /* it does not say its version */
 }
 static void cusolver_in_a_package(void) {
     char path[256];
@@ -280,19 +280,19 @@ static void cusolver_in_a_package(void) {
     loader_has(path, DOUBLE("cusolver"));
     touch("cusolver/lib/libcusolver.so.12");
     *solver_version(DOUBLE("cusolver")) = 11702;
-    NEED(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
-    NEED(!solver->cusolverDnXsyevBatched); /* it is there, and wrong */
+    must(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
+    must(!solver->cusolverDnXsyevBatched); /* it is there, and wrong */
 }
 static void cusolver_without_batches(void) {
     loader_has("libcusolver.so.12", DOUBLE("cusolver_without_batches"));
     *solver_version(DOUBLE("cusolver_without_batches")) = 12000;
-    NEED(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
-    NEED(!solver->cusolverDnXsyevBatched && solver->cusolverDnXsyevd);
+    must(tidei_cusolver_load("tide_lu", &solver) == TIDE_OK);
+    must(!solver->cusolverDnXsyevBatched && solver->cusolverDnXsyevd);
 }
 static void cusolver_that_is_too_old(void) {
     loader_has("libcusolver.so.12", DOUBLE("cusolver_without_potrf"));
-    NEED_ERROR(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
-               "factorizations need cuSOLVER of CUDA 12 or later: this one has no cusolverDnXpotrf");
+    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
+              "factorizations need cuSOLVER of CUDA 12 or later: this one has no cusolverDnXpotrf");
 }
 
 static void test_libraries(void **state) {

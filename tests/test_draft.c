@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -23,7 +25,7 @@
 /* ---- a file system of another kind, and memory that is exhausted ---- */
 
 static int lock_error;        /* what locking fails with; 0: it works */
-static bool far, no_realpath; /* the folder is mounted from elsewhere; no memory for a path */
+static bool far, no_realpath; /* the folder may be mounted from elsewhere; no memory for a path */
 int __real_flock(int fd, int op);
 int __wrap_flock(int fd, int op);
 int __wrap_flock(int fd, int op) {
@@ -35,7 +37,7 @@ int __real_fstatfs64(int fd, struct statfs *out);
 int __wrap_fstatfs64(int fd, struct statfs *out);
 int __wrap_fstatfs64(int fd, struct statfs *out) {
     int r = __real_fstatfs64(fd, out);
-    if (far) out->f_type = FUSE_MAGIC;
+    out->f_type = far ? FUSE_MAGIC : TMPFS_MAGIC; /* wherever /tmp is */
     return r;
 }
 char *__real_realpath(const char *path, char *out);
@@ -321,9 +323,11 @@ static int child(const char *what, const char *dir) {
 }
 
 static pid_t start(const char *what) {
-    pid_t pid = fork();
+    const pid_t here = getpid(), pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* one of them would write for ever */
+        if (getppid() != here) _exit(98);
         execl("/proc/self/exe", "test_draft", "child", what, folder, (char *)NULL);
         _exit(99);
     }

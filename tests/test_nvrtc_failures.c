@@ -2,7 +2,7 @@
 ** not do; and what becomes of a text when a call of it fails. Over a double (nvrtc_double.c): what
 ** real NVRTC makes of a text is test_nvrtc.c's. */
 #include <sys/stat.h>
-#include "tests/in_child.h"
+#include "tests/child.h"
 #include "tests/loader_double.h"
 #include "tests/nvrtc_double.h"
 
@@ -34,25 +34,25 @@ void *__wrap_malloc(size_t bytes) { return ++mallocs == no_malloc_at ? NULL : __
 /* Without a driver that has said its version the newest comes first, else those that are not newer
 ** than it. Each is looked for in the process before the file is. */
 static void looks_in_order(void) {
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12");
-    NEED(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 ?libnvrtc.so.12 libnvrtc.so.12 "
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12");
+    must(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 ?libnvrtc.so.12 libnvrtc.so.12 "
                                "?libnvrtc.so.11.2 libnvrtc.so.11.2 "));
-    NEED(!strchr(tide_last_error()->message, '(') || !strstr(tide_last_error()->message, "No such file"));
+    must(!strchr(tide_last_error()->message, '(') || !strstr(tide_last_error()->message, "No such file"));
     loader.asked[0] = 0;
-    NEED(tidei_nvrtc_open(12080) == TIDE_E_NODEVICE);
-    NEED(!strcmp(loader.asked, "?libnvrtc.so.12 libnvrtc.so.12 ?libnvrtc.so.11.2 libnvrtc.so.11.2 "
+    must(tidei_nvrtc_open(12080) == TIDE_E_NODEVICE);
+    must(!strcmp(loader.asked, "?libnvrtc.so.12 libnvrtc.so.12 ?libnvrtc.so.11.2 libnvrtc.so.11.2 "
                                "?libnvrtc.so.13 libnvrtc.so.13 "));
-    NEED(tidei_nvrtc_version() == 0 && !*tidei_nvrtc_folder());
-    NEED(tidei_nvrtc_serves(90) == TIDE_E_NODEVICE);
+    must(tidei_nvrtc_version() == 0 && !*tidei_nvrtc_folder());
+    must(tidei_nvrtc_serves(90) == TIDE_E_NODEVICE);
     void *image;
     size_t bytes;
-    NEED(tidei_nvrtc_compile(source, "scale", 90, &image, &bytes) == TIDE_E_NODEVICE);
+    must(tidei_nvrtc_compile(source, "scale", 90, &image, &bytes) == TIDE_E_NODEVICE);
 }
 
 /* What is there and does not load is told; what is not there is not. */
 static void says_why(void) {
     loader_refuses("libnvrtc.so.12", "libnvrtc.so.12: invalid ELF header");
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH to it (libnvrtc.so.12: invalid ELF header)");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH to it (libnvrtc.so.12: invalid ELF header)");
 }
 
 static void opens_an_older_one(void) {
@@ -60,18 +60,18 @@ static void opens_an_older_one(void) {
     loader_has("libnvrtc.so.12", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
     rtc->major = 12, rtc->minor = 8;
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
-    NEED(tidei_nvrtc_version() == 12080);
-    NEED(!strcmp(tidei_nvrtc_folder(), TIDE_TEST_DOUBLES));
-    NEED(tidei_nvrtc_open(13000) == TIDE_OK); /* nothing is looked for again */
-    NEED(!strstr(loader.asked, "11.2"));
+    must(tidei_nvrtc_open(0) == TIDE_OK);
+    must(tidei_nvrtc_version() == 12080);
+    must(!strcmp(tidei_nvrtc_folder(), TIDE_TEST_DOUBLES));
+    must(tidei_nvrtc_open(13000) == TIDE_OK); /* nothing is looked for again */
+    must(!strstr(loader.asked, "11.2"));
 }
 
 static void is_in_the_process(void) {
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     loader.there[0].loaded = true;
-    NEED(tidei_nvrtc_open(13000) == TIDE_OK);
-    NEED(!strcmp(loader.asked, "?libnvrtc.so.13 "));
+    must(tidei_nvrtc_open(13000) == TIDE_OK);
+    must(!strcmp(loader.asked, "?libnvrtc.so.13 "));
 }
 
 static void in_a_toolkit(void) {
@@ -80,10 +80,10 @@ static void in_a_toolkit(void) {
     loader_has(in_folder("lib64/libnvrtc.so.12"), DOUBLE("nvrtc"));
     loader_refuses(in_folder("lib64/libnvrtc.so.13"), "the text of what is wrong");
     touch("lib64/libnvrtc.so.13");
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "(the text of what is wrong)");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "(the text of what is wrong)");
     setenv("CUDA_HOME", folder, 1);
     touch("lib64/libnvrtc.so.12");
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
+    must(tidei_nvrtc_open(0) == TIDE_OK);
     unlink(in_folder("lib64/libnvrtc.so.12"));
 }
 
@@ -93,28 +93,28 @@ static void at_a_path(void) {
     long_path[0] = '/';
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc")); /* which nobody asks for */
     setenv("TIDE_NVRTC_PATH", "/nowhere/libnvrtc.so.13", 1);
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
-               "TIDE_NVRTC_PATH is set, but /nowhere/libnvrtc.so.13: cannot open shared object file");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+              "TIDE_NVRTC_PATH is set, but /nowhere/libnvrtc.so.13: cannot open shared object file");
     setenv("TIDE_NVRTC_PATH", long_path, 1);
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH is set, but /xxx");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH is set, but /xxx");
     setenv("TIDE_NVRTC_PATH", folder, 1);
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "has no libnvrtc");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "has no libnvrtc");
     touch("libnvrtc.so.13");
     loader_refuses(in_folder("libnvrtc.so.13"), "it is empty");
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH is set, but it is empty");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH is set, but it is empty");
     touch("libnvrtc.so.12");
     loader_has(in_folder("libnvrtc.so.12"), DOUBLE("nvrtc_without_ptx"));
-    NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC is too old: it has no nvrtcGetPTXSize");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC is too old: it has no nvrtcGetPTXSize");
     setenv("TIDE_NVRTC_PATH", DOUBLE("nvrtc"), 1);
     loader_has(DOUBLE("nvrtc"), DOUBLE("nvrtc"));
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
-    NEED(!strstr(loader.asked, "?"));
+    must(tidei_nvrtc_open(0) == TIDE_OK);
+    must(!strstr(loader.asked, "?"));
 }
 
 static void an_empty_path_is_none(void) {
     setenv("TIDE_NVRTC_PATH", "", 1);
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
+    must(tidei_nvrtc_open(0) == TIDE_OK);
 }
 
 /* It must say which version it is and for what it compiles; one that did not is asked again. */
@@ -125,15 +125,15 @@ static void does_not_introduce_itself(void) {
     rtc->error = 11;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         rtc->failing = calls[i];
-        NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
+        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
     }
     rtc->failing = NULL;
     const int n = rtc->narchs;
     for (rtc->narchs = 0; rtc->narchs <= 65; rtc->narchs += 65)
-        NEED_ERROR(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
-    NEED(tidei_nvrtc_version() == 0);
+        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
+    must(tidei_nvrtc_version() == 0);
     rtc->narchs = n;
-    NEED(tidei_nvrtc_open(0) == TIDE_OK);
+    must(tidei_nvrtc_open(0) == TIDE_OK);
 }
 
 static pthread_barrier_t together;
@@ -147,9 +147,9 @@ static void once_for_all_threads(void) {
     tide_status status[4];
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     pthread_barrier_init(&together, NULL, 4);
-    for (int i = 0; i < 4; i++) NEED(pthread_create(&t[i], NULL, open_together, &status[i]) == 0);
-    for (int i = 0; i < 4; i++) NEED(pthread_join(t[i], NULL) == 0 && status[i] == TIDE_OK);
-    NEED(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 "));
+    for (int i = 0; i < 4; i++) must(pthread_create(&t[i], NULL, open_together, &status[i]) == 0);
+    for (int i = 0; i < 4; i++) must(pthread_join(t[i], NULL) == 0 && status[i] == TIDE_OK);
+    must(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 "));
 }
 
 static void test_finding_it(void **state) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -199,6 +200,16 @@ static void test_own_threads(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* A child that sends `number` to this process all the time, and to no other: it ends with it. */
+static pid_t start_sender(int number) {
+    const pid_t target = getpid(), sender = fork();
+    assert_true(sender >= 0);
+    if (sender) return sender;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == target && kill(target, number) == 0) usleep(300);
+    _exit(0);
+}
+
 /* Signals that come all the time, into whatever call: of the program's own, and those that bdwgc
 ** would use. */
 static void storm_of(int number) {
@@ -208,11 +219,8 @@ static void storm_of(int number) {
     atomic_store(&handled, 0);
     if (number == SIGALRM) {
         assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-    } else if ((sender = fork()) == 0) {
-        for (;;) {
-            if (kill(getppid(), number)) _exit(0);
-            usleep(300);
-        }
+    } else {
+        sender = start_sender(number);
     }
     for (int round = 0; round < (test_quick() ? 3 : 20) || atomic_load(&handled) < 10; round++) {
         tide_runtime *rt = open_as("refcount", in_folder("run.csv"));
@@ -467,9 +475,15 @@ static void test_thread_that_is_away(void **state) {
     tide_close(rt);
 }
 
-/* Runtimes that open and close, with their streams' threads, on many threads that collect. */
-enum { CROWD = 24 };
+/* Runtimes that open and close, with their streams' threads, on many threads that collect, while
+** others keep the few processors busy: a thread that is to be stopped waits for its turn. */
+enum { CROWD = 24, SPINNERS = 2 };
 static atomic_int rounds_left;
+static atomic_bool crowd_is_gone;
+static void *spins(void *unused) {
+    while (!atomic_load_explicit(&crowd_is_gone, memory_order_relaxed)) {}
+    return unused;
+}
 static void *opens_and_closes(void *unused) {
     for (int left; (left = atomic_fetch_sub(&rounds_left, 1)) > 0;) {
         tide_runtime *rt = NULL;
@@ -485,12 +499,16 @@ static void *opens_and_closes(void *unused) {
     return unused;
 }
 static void test_crowd(void **state) {
-    pthread_t thread[CROWD];
+    pthread_t thread[CROWD], spinner[SPINNERS];
     (void)state;
     if (!TEST_BOEHM) skip();
     atomic_store(&rounds_left, CROWD * (test_quick() ? 10 : 200));
+    atomic_store(&crowd_is_gone, false);
+    for (int i = 0; i < SPINNERS; i++) assert_int_equal(pthread_create(&spinner[i], NULL, spins, NULL), 0);
     for (int i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&thread[i], NULL, opens_and_closes, NULL), 0);
     for (int i = 0; i < CROWD; i++) pthread_join(thread[i], NULL);
+    atomic_store(&crowd_is_gone, true);
+    for (int i = 0; i < SPINNERS; i++) pthread_join(spinner[i], NULL);
 }
 
 int main(int argc, char **argv) {

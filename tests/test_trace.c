@@ -94,7 +94,7 @@ static void read_bomb(const void *arg) {
 
 static void a_bomb_is_refused(void **state) {
     (void)state;
-    in_child(read_bomb, NULL);
+    in_child_with(read_bomb, NULL);
 }
 
 /* Who knows better says how many there may be: that many, and not one more. */

@@ -1,5 +1,6 @@
 #include "common.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 /* a bound collector whose thread reaches a safe point every 0.2 ms; a worker's request is refused at once although all is garbage */
 static tide_runtime *R;
@@ -7,7 +8,7 @@ static int id;
 static tide_array *G[100000];
 static int n;
 static pthread_mutex_t M = PTHREAD_MUTEX_INITIALIZER;
-static volatile int done, calls;
+static atomic_int done, calls;
 static int collect(void *s, int l) {
     (void)s;
     (void)l;
@@ -31,7 +32,7 @@ static void *w(void *p) {
         G[n++] = a;
         pthread_mutex_unlock(&M);
     }
-    printf("refused %d of 5000, collections %d\n", f, calls);
+    printf("refused %d of 5000, collections %d\n", f, atomic_load(&calls));
     done = 1;
     return 0;
 }

@@ -8,6 +8,15 @@
 #include <time.h>
 static tide_runtime *rt;
 static volatile int stop;
+static int shared, other; /* the first two processors that it may use; with one, both are that */
+static void choose(void) {
+    cpu_set_t s;
+    CPU_ZERO(&s);
+    sched_getaffinity(0, sizeof s, &s);
+    while (shared < CPU_SETSIZE - 1 && !CPU_ISSET(shared, &s)) shared++;
+    for (other = shared + 1; other < CPU_SETSIZE && !CPU_ISSET(other, &s);) other++;
+    if (other == CPU_SETSIZE) other = shared;
+}
 static void pin(int c) {
     cpu_set_t s;
     CPU_ZERO(&s);
@@ -17,7 +26,7 @@ static void pin(int c) {
 static void *idle(void *v) {
     (void)v;
     (void)!tide_thread_attach(rt);
-    pin(0);
+    pin(shared);
     struct sched_param p = {0};
     sched_setscheduler(0, SCHED_IDLE, &p);
     volatile long x = 0;
@@ -26,7 +35,7 @@ static void *idle(void *v) {
 }
 static void *hog(void *v) {
     (void)v;
-    pin(0);
+    pin(shared);
     volatile long x = 0;
     while (!stop) x++;
     return NULL;
@@ -34,11 +43,12 @@ static void *hog(void *v) {
 int main(void) {
     tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
     if (tide_open(&c, &rt)) return 1;
+    choose();
     pthread_t t, h[4];
     for (int i = 0; i < 4; i++) pthread_create(&h[i], NULL, hog, NULL);
     pthread_create(&t, NULL, idle, NULL);
     usleep(300000);
-    pin(1);
+    pin(other);
     for (int i = 0; i < 8; i++) {
         struct timespec a, b;
         clock_gettime(CLOCK_MONOTONIC, &a);
