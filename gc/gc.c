@@ -167,6 +167,7 @@ static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
 static void close_floor(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_close(gc);
+    if (gc->boehm) tidei_boehm_close();
     rt->gc_ops = NULL;
     rt->gc = NULL;
     pthread_mutex_destroy(&gc->lock);
