@@ -48,11 +48,10 @@ tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
     return c ? c : &gc->at[0];
 }
 
-/* Where the collector wants to know, and may be told on this thread. */
+/* What it is told counts as told, though it be left. */
 static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback in;
-    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
-    if (!delta || !c->table.pressure || !here) return;
+    if (!delta || !c->table.pressure) return;
     atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
     TIDEI_UNCANCELLED;
     tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
@@ -60,13 +59,18 @@ static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback_end(&in);
 }
 
+/* If it may be told on this thread. */
 static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_thread *t = tidei_thread_look(gc->rt);
-    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
-    int64_t delta = here ? atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed) : 0;
+    if ((c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial()) return;
     tidei_hold(t, tidei_undo_use, c, 0);
-    tell(gc, c, delta);
+    tell(gc, c, atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed));
     tidei_let(t, c);
+}
+
+/* Nothing weighs on a collector that leaves, whoever detaches it. */
+static void tell_rest(tidei_gc *gc, tidei_collector *c) {
+    tell(gc, c, -atomic_load_explicit(&c->told, memory_order_relaxed));
 }
 
 void tidei_tell_weights(tidei_gc *gc) {
@@ -203,7 +207,7 @@ static void evict(tidei_gc *gc, tidei_collector *c) {
     atomic_store(&c->id, PLACE_LEAVING);
     tidei_hold(t, free_place, c, 0);
     tidei_gc_changed(gc);
-    tell(gc, c, -atomic_load(&c->told));
+    tell_rest(gc, c);
     if (c->table.detach) {
         tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
         c->table.detach(c->table.self);

@@ -2,6 +2,7 @@
 ** a thread, and the early trigger. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <unistd.h>
 #include "gc/boehm.h"
 #include "gc/collector.h"
@@ -175,6 +176,33 @@ static void test_pressure(void **state) {
     assert_ok(tide_collect(rt)); /* what comes back in its drain is told at its end */
     assert_int_equal(atomic_load(&m.pressure), 0);
     tide_release(own);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+static void *detach_in_thread(void *p) {
+    mock_tracer *m = p;
+    assert_ok(tide_collector_detach(m->rt, m->id));
+    return NULL;
+}
+
+/* Whoever detaches it tells it the rest: there is no other time. */
+static void test_pressure_of_a_bound_collector_that_leaves(void **state) {
+    pthread_t other;
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", TIDE_COLLECTOR_BOUND, 0);
+    tide_array *told = make(rt, 3 << 20), *untold = make(rt, 1000);
+    assert_int_equal(atomic_load(&m.pressure), 3 << 20);
+    assert_int_equal(pthread_create(&other, NULL, detach_in_thread, &m), 0);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&m.detached), 1);
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    tide_release(told);
+    tide_release(untold);
     tide_safepoint(rt);
     assert_int_equal(atomic_load(&m.pressure), 0);
     keeper_close();
@@ -917,6 +945,7 @@ int main(void) {
         cmocka_unit_test(test_mock_graph),
         cmocka_unit_test(test_busy_and_unsupported),
         cmocka_unit_test(test_pressure),
+        cmocka_unit_test(test_pressure_of_a_bound_collector_that_leaves),
         cmocka_unit_test(test_from_inside_a_collection),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_many_collect_at_once),

@@ -43,7 +43,8 @@ typedef struct tide_collector {
     /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive (views weigh nothing).
     ** Accounting only: must not collect, must not block. Called when an array is made after a MiB of growth, else at sync
     ** and safe points and after collections, and before `detach`; by several threads at once, for a
-    ** bound collector on its own thread only. */
+    ** bound collector on its own thread only, but before `detach`, like that, on whichever does it:
+    ** then the sum of all that it was told is 0. */
     void (*pressure)(void *self, int64_t delta_bytes);
     /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
     ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
