@@ -4,10 +4,13 @@
 ** run in, `running` covers collect. One collector leaves at a time (`leaving`), and nobody but who detaches it enters its
 ** region any more: who detaches another one meanwhile waits for his turn outside of it, or each would wait for the other.
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
-** alive. When it leaves its arrays are nobody's weight, so it is told the rest. */
+** alive. When it leaves its arrays are nobody's weight, so it is told the rest. Weight comes and
+** goes without a lock, so a place is not given to the next collector while somebody may add to the
+** last one's (`weighing`). */
 #include "gc/collector.h"
 #include "runtime/sized.h"
 #include "runtime/uncancelled.h"
+#include <sched.h>
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -102,11 +105,24 @@ static tide_status check(const tide_collector *c) {
     return TIDE_OK;
 }
 
+/* Nobody adds to its weight from here on. A place at which somebody just does is passed by. */
+static tidei_collector *empty_place_locked(tidei_gc *gc) {
+    for (bool any = true; any; sched_yield()) {
+        any = false;
+        for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+            tidei_collector *c = &gc->at[i];
+            if (atomic_load(&c->id) != PLACE_FREE) continue;
+            atomic_store(&c->owner, 0);
+            if (!atomic_load(&c->weighing)) return c;
+            any = true;
+        }
+    }
+    return NULL;
+}
+
 static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
-    tidei_collector *c = NULL;
     pthread_mutex_lock(&gc->lock);
-    for (unsigned i = 1; i < TIDEI_COLLECTORS && !c; i++)
-        if (atomic_load(&gc->at[i].id) == PLACE_FREE) c = &gc->at[i];
+    tidei_collector *c = empty_place_locked(gc);
     if (c) {
         memset(&c->table, 0, sizeof c->table); /* slots that an older caller lacks */
         memcpy(&c->table, table, table->struct_size);
@@ -122,6 +138,7 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
         atomic_store(&c->odd, false);
         atomic_store(&c->weighs, c->table.pressure != NULL);
         *id = gc->next_id++;
+        atomic_store(&c->owner, (uint32_t)*id);
         atomic_store_explicit(&c->id, *id, memory_order_release);
     }
     pthread_mutex_unlock(&gc->lock);

@@ -209,6 +209,66 @@ static void test_pressure_of_a_bound_collector_that_leaves(void **state) {
     mock_end(&m);
 }
 
+/* Collectors come and go in one place, each of them told on its own thread, while another thread
+** makes arrays of whichever is there and drops them: none is told of what was another's. */
+static struct takers {
+    tide_runtime *rt;
+    atomic_int id;
+    atomic_bool over;
+} takers;
+static void *make_for_whoever_is_there(void *p) {
+    struct takers *x = p;
+    while (!atomic_load(&x->over))
+        if (tide_collector_use(x->rt, atomic_load(&x->id)) == TIDE_OK) tide_release(make(x->rt, 1000));
+    return NULL;
+}
+
+static void test_weight_stays_with_its_collector(void **state) {
+    pthread_t maker;
+    (void)state;
+    takers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    atomic_store(&takers.over, false), atomic_store(&takers.id, -1);
+    assert_int_equal(pthread_create(&maker, NULL, make_for_whoever_is_there, &takers), 0);
+    for (int i = 0; i < (test_quick() ? 2000 : 20000); i++) {
+        mock_tracer m;
+        mock_open(&m, takers.rt, "m", TIDE_COLLECTOR_BOUND, 0);
+        atomic_store(&takers.id, m.id);
+        for (int k = 0; k < 3; k++) {
+            tide_safepoint(takers.rt);
+            if (atomic_load(&m.pressure) < 0)
+                fail_msg("collector %d: told of %lld bytes", m.id, (long long)atomic_load(&m.pressure));
+        }
+        assert_ok(tide_collector_detach(takers.rt, m.id));
+        assert_int_equal(atomic_load(&m.pressure), 0);
+        mock_end(&m);
+    }
+    atomic_store(&takers.over, true);
+    pthread_join(maker, NULL);
+    keeper_close();
+}
+
+/* Who is about to add to a collector's weight when that one leaves adds it in its place: which is
+** not the next one's. */
+static void test_place_in_which_somebody_weighs(void **state) {
+    mock_tracer gone, next, third;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&gone, rt, "gone", 0, 0);
+    tidei_collector *place = &tidei_gc_of(test_rt(rt))->at[1];
+    assert_int_equal(atomic_load(&place->id), gone.id);
+    atomic_fetch_add(&place->weighing, 1); /* as that thread says */
+    assert_ok(tide_collector_detach(rt, gone.id));
+    mock_open(&next, rt, "next", 0, 0);
+    atomic_fetch_add(&place->weight, 1000);
+    atomic_fetch_sub(&place->weighing, 1);
+    mock_open(&third, rt, "third", 0, 0);
+    assert_int_equal(atomic_load(&place->id), third.id);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&gone.pressure) | atomic_load(&next.pressure) | atomic_load(&third.pressure), 0);
+    keeper_close();
+    mock_end(&gone), mock_end(&next), mock_end(&third);
+}
+
 static void detach_itself(mock_tracer *m) {
     assert_int_equal(tide_collector_detach(m->rt, m->id), TIDE_E_INVALID);
     assert_ok(tide_collect(m->rt)); /* inside a collection: does nothing */
@@ -946,6 +1006,8 @@ int main(void) {
         cmocka_unit_test(test_busy_and_unsupported),
         cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_pressure_of_a_bound_collector_that_leaves),
+        cmocka_unit_test(test_weight_stays_with_its_collector),
+        cmocka_unit_test(test_place_in_which_somebody_weighs),
         cmocka_unit_test(test_from_inside_a_collection),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_many_collect_at_once),
