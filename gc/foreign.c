@@ -6,7 +6,8 @@
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
 ** alive. When it leaves its arrays are nobody's weight, so it is told the rest. Weight comes and
 ** goes without a lock, so a place is not given to the next collector while somebody may add to the
-** last one's (`weighing`). */
+** last one's (`weighing`).
+** A callback that is left before `detach` was called leaves the collector attached. */
 #include "gc/collector.h"
 #include "runtime/sized.h"
 #include "runtime/uncancelled.h"
@@ -73,7 +74,9 @@ static void tell_weight(tidei_gc *gc, tidei_collector *c) {
 
 /* Nothing weighs on a collector that leaves, whoever detaches it. */
 static void tell_rest(tidei_gc *gc, tidei_collector *c) {
-    tell(gc, c, -atomic_load_explicit(&c->told, memory_order_relaxed));
+    int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */
+    tell(gc, c, -told);
 }
 
 void tidei_tell_weights(tidei_gc *gc) {
@@ -203,11 +206,18 @@ static void end_leaving(tidei_gc *gc) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Left in the blocking region: by then its place may have been nobody's. */
-static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+/* Left before `detach` was called: it is attached as before. */
+static void put_back(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) {
+    tidei_collector *c = p;
     int leaving = PLACE_LEAVING;
     (void)t, (void)of;
-    atomic_compare_exchange_strong(&((tidei_collector *)c)->id, &leaving, PLACE_FREE);
+    if (atomic_compare_exchange_strong(&c->id, &leaving, (int)atomic_load(&c->owner)))
+        tidei_gc_changed(tidei_gc_of(rt));
+}
+
+/* In the blocking region, or in one of the callbacks of evict. */
+static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+    put_back(rt, t, c, of);
     end_leaving(tidei_gc_of(rt));
 }
 
@@ -216,21 +226,25 @@ static void free_place(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of
     atomic_store(&((tidei_collector *)c)->id, PLACE_FREE);
 }
 
+static void call_detach(tidei_gc *gc, tidei_thread *t, tidei_collector *c) {
+    tidei_callback in;
+    tidei_hold(t, free_place, c, 0);
+    tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
+    c->table.detach(c->table.self);
+    tidei_callback_end(&in);
+    tidei_let(t, c);
+}
+
 /* The collector's last moments: its place is nobody's meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
     TIDEI_UNCANCELLED;
     tidei_thread *t = tidei_thread_look(gc->rt);
-    tidei_callback in;
     atomic_store(&c->id, PLACE_LEAVING);
-    tidei_hold(t, free_place, c, 0);
+    tidei_hold(t, put_back, c, 0);
     tidei_gc_changed(gc);
     tell_rest(gc, c);
-    if (c->table.detach) {
-        tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
-        c->table.detach(c->table.self);
-        tidei_callback_end(&in);
-    }
     tidei_let(t, c);
+    if (c->table.detach) call_detach(gc, t, c);
     atomic_store(&c->id, PLACE_FREE);
 }
 
