@@ -382,10 +382,12 @@ static bool makes(int kind) {
     return kind == LEAVE_PURGE || kind == LEAVE_DROP || kind == LEAVE_FILL || kind == LEAVE_MOVED;
 }
 
+static char last_operation[64]; /* that was refused */
 static void refused(int kind, bool was, const char *why) {
     if (was && (!expect(TIDE_E_INVALID, leave_texts[kind]) || !expect(TIDE_E_INVALID, why)))
         fail_msg("%s, %s: %s", leave_texts[kind], why, tide_last_error()->message);
     if (!was) fail_msg("%s, %s: not refused", leave_texts[kind], why);
+    snprintf(last_operation, sizeof last_operation, "%s", tide_last_error()->operation);
     tide_clear_error();
 }
 
@@ -411,6 +413,15 @@ static void use_from_inside(int kind) {
         tide_release(a);
     } else {
         refused(kind, !tide_zeros(L.rt, TIDE_F32, SHAPE(2)), "where no array is made");
+        tide_pool *pool = tide_pool_default(L.rt);
+        refused(kind, !tide_pool_malloc(pool, 1000, NULL), "where no array is made");
+        assert_string_equal(last_operation, "tide_pool_malloc");
+        tide_data source = tide_data_host(TIDE_F32, 1, (int64_t[]){4}, leave_numbers);
+        tide_batches_config c = {.struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = 2};
+        tide_batches *none = NULL;
+        refused(kind, tide_batches_new(L.rt, &c, &none) == TIDE_E_INVALID, "where no array is made");
+        assert_string_equal(last_operation, "tide_batches_new");
+        assert_null(none);
         refused(kind, tide_collector_detach(L.rt, L.id) == TIDE_E_INVALID, "where no collector is detached");
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt)); /* does nothing */
