@@ -544,6 +544,71 @@ static void test_bound_collector_answers_while_waiting(void **state) {
     answers_while_waiting(true); /* which is an answer too */
 }
 
+/* It was asked while it waited, and its blocking region is left by longjmp before it answered. */
+static struct {
+    pthread_t thread;
+    jmp_buf catcher;
+    unsigned left;
+    bool goes_on; /* with another call */
+} quitter;
+static void quit_after_waiting(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    fn(arg);
+    if (!pthread_equal(pthread_self(), quitter.thread) || quitter.left) return;
+    quitter.left++;
+    longjmp(quitter.catcher, 1);
+}
+static __attribute__((noinline)) void collect_deep(tide_runtime *rt) {
+    volatile char room[16384];
+    room[0] = room[sizeof room - 1] = 0;
+    assert_ok(tide_collect(rt));
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+static void *wait_and_quit(void *p) {
+    tide_runtime *rt = p;
+    tide_collector c = {.struct_size = sizeof c,
+                        .name = "left",
+                        .caps = TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND,
+                        .collect = never_collects,
+                        .blocking = quit_after_waiting};
+    quitter.thread = pthread_self();
+    quitter.left = 0;
+    assert_ok(tide_collector_attach(rt, &c, NULL));
+    sem_post(&go_on); /* the leader may begin */
+    sem_wait(&inside);
+    if (!setjmp(quitter.catcher)) collect_deep(rt);
+    if (quitter.goes_on) {
+        tide_safepoint(rt);
+        assert_error(TIDE_E_INVALID, "was left without a return");
+        sem_wait(&go_on);
+    }
+    return NULL;
+}
+
+/* The leader waits for it until the thread's next call, or its end, and no longer. */
+static void test_bound_collector_quits_waiting(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pthread_t other;
+        char names[64];
+        sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0);
+        quitter.goes_on = i;
+        tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+        mock_open(&leading, rt, "first", 0, 0);
+        leading.during = wait_for_bound_follower;
+        assert_int_equal(pthread_create(&other, NULL, wait_and_quit, rt), 0);
+        sem_wait(&go_on);
+        assert_ok(tide_collect(rt));
+        assert_int_equal(quitter.left, 1);
+        test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
+        assert_string_equal(names, "left (its thread is elsewhere)");
+        sem_post(&go_on);
+        pthread_join(other, NULL);
+        keeper_close();
+        mock_end(&leading);
+    }
+}
+
 /* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
 /* Percent of the limit, which is as much as a page on some devices. */
 static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
@@ -1015,6 +1080,7 @@ int main(void) {
         cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
+        cmocka_unit_test(test_bound_collector_quits_waiting),
         cmocka_unit_test(test_bound_collector_answers_in_a_climb),
         cmocka_unit_test(test_climb_waits_for_a_bound_collector),
         cmocka_unit_test(test_climb_waits_in_vain),
