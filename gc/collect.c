@@ -579,11 +579,12 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     tidei_tell_weights(gc);
     tidei_rise(t, &t->depth_collect);
     tidei_let(t, gc);
-    finish_round(gc, r->level, bytes, *ran);
+    finish_round(gc, r->answers ? 0 : r->level, bytes, *ran);
     return bytes;
 }
 
-/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own, unless one runs. */
+/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own,
+** unless one runs. The others do not run in it: so who waits for it to end has not collected. */
 static void answer_late(tidei_gc *gc, tidei_thread *t) {
     if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
     pthread_mutex_lock(&gc->lock);

@@ -609,6 +609,44 @@ static void test_bound_collector_quits_waiting(void **state) {
     }
 }
 
+/* What a bound collector does as it was asked to is its own round, but not everybody's. */
+static void wait_for_a_follower(mock_tracer *m) {
+    if (atomic_load(&m->fulls) > 1) return;
+    sem_post(&inside);
+    while (!atomic_load(&leading.blocked)) sched_yield();
+}
+static void *attach_and_answer_late(void *p) {
+    mock_tracer *bound = p;
+    mock_open(bound, keeper.rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    bound->during = wait_for_a_follower;
+    sem_post(&inside);
+    sem_wait(&go_on);
+    tide_safepoint(keeper.rt);
+    return NULL;
+}
+
+static void test_late_answer_is_no_full_round(void **state) {
+    pthread_t other;
+    mock_tracer bound;
+    (void)state;
+    sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&leading, rt, "first", 0, 0);
+    assert_int_equal(pthread_create(&other, NULL, attach_and_answer_late, &bound), 0);
+    sem_wait(&inside);
+    assert_ok(tide_collect(rt)); /* asks it */
+    assert_int_equal(atomic_load(&leading.fulls), 1);
+    sem_post(&go_on);
+    sem_wait(&inside);
+    assert_ok(tide_collect(rt)); /* waits for its end, and has a round of its own */
+    assert_int_equal(atomic_load(&leading.fulls), 2);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    keeper_close();
+    mock_end(&leading);
+    mock_end(&bound);
+}
+
 /* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
 /* Percent of the limit, which is as much as a page on some devices. */
 static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
@@ -1081,6 +1119,7 @@ int main(void) {
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
         cmocka_unit_test(test_bound_collector_quits_waiting),
+        cmocka_unit_test(test_late_answer_is_no_full_round),
         cmocka_unit_test(test_bound_collector_answers_in_a_climb),
         cmocka_unit_test(test_climb_waits_for_a_bound_collector),
         cmocka_unit_test(test_climb_waits_in_vain),
