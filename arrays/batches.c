@@ -601,7 +601,7 @@ tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *confi
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
     tidei_thread *t = tidei_enter(ref, OP_NEW);
-    if (!t) return tidei_last_status();
+    if (!t || !tidei_may_make(tidei_thread_runtime(t), OP_NEW)) return tidei_last_status();
     if (!config || !out)
         return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL", config ? "out" : "the configuration");
     tide_status s = tidei_sized_check(&config_sizes, config->struct_size, OP_NEW);

@@ -487,8 +487,8 @@ static void thread_ends(void *p) {
     (void)p;
     if (tidei_forked()) return;
     TIDEI_UNCANCELLED;
-    tidei_stoppable_leave();
     unregister();
+    tidei_stoppable_leave();
     self.uses = 0;
 }
 
@@ -514,8 +514,8 @@ tide_status tidei_boehm_enter(void) {
 void tidei_boehm_leave(void) {
     TIDEI_UNCANCELLED;
     if (!self.uses || --self.uses) return;
-    tidei_stoppable_leave();
     unregister();
+    tidei_stoppable_leave();
 }
 
 struct blocking {
@@ -631,6 +631,8 @@ tide_status tidei_boehm_open(tidei_runtime *rt) {
     tidei_boehm_leave();
     return TIDE_OK;
 }
+
+void tidei_boehm_close(void) { tidei_stoppable_review(); }
 
 /* ---- cells ---- */
 

@@ -6,6 +6,7 @@
 
 /* Installs the adapter at the first call; TIDE_E_INVALID where this build has none. */
 tide_status tidei_boehm_open(tidei_runtime *rt);
+void tidei_boehm_close(void); /* a runtime that it was opened for closes */
 
 /* The calling thread comes and goes; pairs nest. Registers it with bdwgc if nobody did. */
 tide_status tidei_boehm_enter(void);

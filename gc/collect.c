@@ -297,20 +297,53 @@ struct wait { /* for a round to end, for a count to change, or for a bound colle
     bool late;
 };
 
-static void count_waits_locked(tidei_gc *gc, int by) {
-    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if ((gc->at[i].table.caps & TIDE_COLLECTOR_BOUND) && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i]))
-            gc->at[i].waits += (unsigned)by;
+/* A thread that waits for others is counted until it has answered what it was asked meanwhile, or
+** was left before it came to that. */
+static void count_waits(tidei_gc *gc, uint64_t thread, bool more) {
+    pthread_mutex_lock(&gc->lock);
+    for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+        tidei_collector *c = &gc->at[i];
+        if (!attached(c) || !is_bound(c) || c->thread != thread) continue;
+        if (more)
+            c->waits++;
+        else if (c->waits) /* it was attached before */
+            c->waits--;
+    }
+    pthread_cond_broadcast(&gc->changed);
+    pthread_mutex_unlock(&gc->lock);
+}
+
+static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *gc, uintptr_t thread) {
+    (void)rt, (void)t;
+    count_waits(gc, thread, false);
+}
+
+static void begin_wait(tidei_gc *gc, tidei_thread *t) {
+    count_waits(gc, tidei_thread_serial(), true);
+    tidei_hold(t, undo_wait, gc, tidei_thread_serial());
+}
+
+static void end_wait(tidei_gc *gc, tidei_thread *t) {
+    tidei_let(t, gc);
+    count_waits(gc, tidei_thread_serial(), false);
+}
+
+/* Waits by `fn`, and answers whatever is asked of this thread's collectors before that is over. */
+static void wait_and_answer(struct wait *w, tidei_thread *t, void (*fn)(void *w)) {
+    begin_wait(w->gc, t);
+    do {
+        tidei_blocking(w->gc->rt, fn, w);
+        if (w->asked) answer(w->gc, t);
+    } while (w->asked);
+    end_wait(w->gc, t);
 }
 
 static void wait_for_round(void *p) {
     struct wait *w = p;
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
-    count_waits_locked(gc, 1);
     while (gc->running && gc->rounds == w->round && !mine_asked_locked(gc))
         tidei_cond_wait(&gc->changed, &gc->lock);
-    count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     w->bytes = gc->round_bytes;
     w->level = gc->round_level;
@@ -322,19 +355,19 @@ static void wait_for_change(void *p) {
     struct wait *w = p;
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
-    count_waits_locked(gc, 1);
     while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) tidei_cond_wait(&gc->changed, &gc->lock);
-    count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* The leader waits until the bound collector's thread has taken its request and is done with it. */
+/* The leader waits until the bound collector's thread has taken its request and is done with it, or
+** goes elsewhere without. */
 static void wait_for_answer(void *p) {
     struct wait *w = p;
+    tidei_collector *c = w->c;
     pthread_mutex_lock(&w->gc->lock);
-    while (w->c->asked || w->c->answers) tidei_cond_wait(&w->gc->changed, &w->gc->lock);
-    w->how = w->c->last;
+    while (c->answers || (c->asked && c->waits)) tidei_cond_wait(&w->gc->changed, &w->gc->lock);
+    if (!c->asked) w->how = c->last;
     pthread_mutex_unlock(&w->gc->lock);
 }
 
@@ -373,14 +406,12 @@ static void wait_for_owners(void *p) {
     tidei_gc *gc = w->gc;
     const struct timespec until = moment(w->until_ns);
     pthread_mutex_lock(&gc->lock);
-    count_waits_locked(gc, 1);
     while (!mine_asked_locked(gc) && expected_locked(gc, w->late)) {
         if (w->late)
             tidei_cond_wait(&gc->changed, &gc->lock);
         else
             w->late = tidei_cond_wait_until(&gc->changed, &gc->lock, &until) == ETIMEDOUT;
     }
-    count_waits_locked(gc, -1);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
 }
@@ -406,10 +437,7 @@ bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns) {
     uint64_t began = tidei_now_ns();
     struct wait w = {.gc = gc, .until_ns = began + *patience_ns};
     if (!*patience_ns || !t || !note_late(gc, false)) return false;
-    do {
-        tidei_blocking(rt, wait_for_owners, &w);
-        if (w.asked) answer(gc, t);
-    } while (w.asked);
+    wait_and_answer(&w, t, wait_for_owners);
     uint64_t took = tidei_now_ns() - began;
     *patience_ns = took < *patience_ns ? *patience_ns - took : 0;
     (void)note_late(gc, w.late);
@@ -551,11 +579,12 @@ static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bo
     tidei_tell_weights(gc);
     tidei_rise(t, &t->depth_collect);
     tidei_let(t, gc);
-    finish_round(gc, r->level, bytes, *ran);
+    finish_round(gc, r->answers ? 0 : r->level, bytes, *ran);
     return bytes;
 }
 
-/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own, unless one runs. */
+/* What bound collectors of this thread were asked for while it was elsewhere is a round of its own,
+** unless one runs. The others do not run in it: so who waits for it to end has not collected. */
 static void answer_late(tidei_gc *gc, tidei_thread *t) {
     if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
     pthread_mutex_lock(&gc->lock);
@@ -583,10 +612,7 @@ size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran
     answer_late(gc, t);
     struct wait w = {.gc = gc};
     while (!lead(gc, &w.round)) {
-        do {
-            tidei_blocking(rt, wait_for_round, &w);
-            if (w.asked) answer(gc, t);
-        } while (w.asked);
+        wait_and_answer(&w, t, wait_for_round);
         if (w.level >= level) {
             *ran = w.ran;
             return w.bytes;
@@ -597,11 +623,7 @@ size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran
 
 void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen) {
     struct wait w = {.gc = tidei_gc_of(rt), .count = count, .seen = seen};
-    tidei_thread *t = tidei_thread_get(rt);
-    do {
-        tidei_blocking(rt, wait_for_change, &w);
-        if (w.asked) answer(w.gc, t);
-    } while (w.asked);
+    wait_and_answer(&w, tidei_thread_get(rt), wait_for_change);
 }
 
 void tidei_gc_wake(tidei_runtime *rt) {

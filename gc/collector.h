@@ -28,15 +28,17 @@ typedef enum tidei_outcome {
 } tidei_outcome;
 
 typedef struct tidei_collector {
-    tide_collector table;    /* the runtime's own: caps 0 for "refcount" */
-    _Atomic int id;          /* -1: the place is free */
-    uint64_t thread;         /* tidei_thread_serial of who attached it, where a bound one runs */
-    _Atomic bool weighs;     /* wants to know of weight */
-    _Atomic int64_t weight;  /* bytes that its arrays keep alive more than it was told of */
-    _Atomic int64_t told;    /* the sum of what it was told */
-    _Atomic unsigned cannot; /* levels (bits) of which it has said that it knows them not */
-    atomic_bool odd;         /* an answer that is none was told in the log */
-    _Atomic int answer;      /* the last such */
+    tide_collector table;      /* the runtime's own: caps 0 for "refcount" */
+    _Atomic int id;            /* -1: the place is free */
+    _Atomic uint32_t owner;    /* whose weight this is: an id, though that one is gone; 0: nobody's */
+    _Atomic unsigned weighing; /* threads that add to it just now */
+    uint64_t thread;           /* tidei_thread_serial of who attached it, where a bound one runs */
+    _Atomic bool weighs;       /* wants to know of weight */
+    _Atomic int64_t weight;    /* bytes that its arrays keep alive more than it was told of */
+    _Atomic int64_t told;      /* the sum of what it was told */
+    _Atomic unsigned cannot;   /* levels (bits) of which it has said that it knows them not */
+    atomic_bool odd;           /* an answer that is none was told in the log */
+    _Atomic int answer;        /* the last such */
     /* under gc->lock */
     unsigned users;     /* threads inside one of its slots */
     unsigned waits;     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */

@@ -4,10 +4,14 @@
 ** run in, `running` covers collect. One collector leaves at a time (`leaving`), and nobody but who detaches it enters its
 ** region any more: who detaches another one meanwhile waits for his turn outside of it, or each would wait for the other.
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
-** alive. When it leaves its arrays are nobody's weight, so it is told the rest. */
+** alive. When it leaves its arrays are nobody's weight, so it is told the rest. Weight comes and
+** goes without a lock, so a place is not given to the next collector while somebody may add to the
+** last one's (`weighing`).
+** A callback that is left before `detach` was called leaves the collector attached. */
 #include "gc/collector.h"
 #include "runtime/sized.h"
 #include "runtime/uncancelled.h"
+#include <sched.h>
 
 #define OP_ATTACH "tide_collector_attach"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
@@ -48,11 +52,10 @@ tidei_collector *tidei_collector_current(tidei_gc *gc, tidei_thread *t) {
     return c ? c : &gc->at[0];
 }
 
-/* Where the collector wants to know, and may be told on this thread. */
+/* What it is told counts as told, though it be left. */
 static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback in;
-    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
-    if (!delta || !c->table.pressure || !here) return;
+    if (!delta || !c->table.pressure) return;
     atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
     TIDEI_UNCANCELLED;
     tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
@@ -60,13 +63,20 @@ static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     tidei_callback_end(&in);
 }
 
+/* If it may be told on this thread. */
 static void tell_weight(tidei_gc *gc, tidei_collector *c) {
     tidei_thread *t = tidei_thread_look(gc->rt);
-    bool here = !(c->table.caps & TIDE_COLLECTOR_BOUND) || c->thread == tidei_thread_serial();
-    int64_t delta = here ? atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed) : 0;
+    if ((c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial()) return;
     tidei_hold(t, tidei_undo_use, c, 0);
-    tell(gc, c, delta);
+    tell(gc, c, atomic_exchange_explicit(&c->weight, 0, memory_order_relaxed));
     tidei_let(t, c);
+}
+
+/* Nothing weighs on a collector that leaves, whoever detaches it. */
+static void tell_rest(tidei_gc *gc, tidei_collector *c) {
+    int64_t told = atomic_load_explicit(&c->told, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->weight, told, memory_order_relaxed); /* if it stays after all */
+    tell(gc, c, -told);
 }
 
 void tidei_tell_weights(tidei_gc *gc) {
@@ -98,11 +108,24 @@ static tide_status check(const tide_collector *c) {
     return TIDE_OK;
 }
 
+/* Nobody adds to its weight from here on. A place at which somebody just does is passed by. */
+static tidei_collector *empty_place_locked(tidei_gc *gc) {
+    for (bool any = true; any; sched_yield()) {
+        any = false;
+        for (unsigned i = 1; i < TIDEI_COLLECTORS; i++) {
+            tidei_collector *c = &gc->at[i];
+            if (atomic_load(&c->id) != PLACE_FREE) continue;
+            atomic_store(&c->owner, 0);
+            if (!atomic_load(&c->weighing)) return c;
+            any = true;
+        }
+    }
+    return NULL;
+}
+
 static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
-    tidei_collector *c = NULL;
     pthread_mutex_lock(&gc->lock);
-    for (unsigned i = 1; i < TIDEI_COLLECTORS && !c; i++)
-        if (atomic_load(&gc->at[i].id) == PLACE_FREE) c = &gc->at[i];
+    tidei_collector *c = empty_place_locked(gc);
     if (c) {
         memset(&c->table, 0, sizeof c->table); /* slots that an older caller lacks */
         memcpy(&c->table, table, table->struct_size);
@@ -118,6 +141,7 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
         atomic_store(&c->odd, false);
         atomic_store(&c->weighs, c->table.pressure != NULL);
         *id = gc->next_id++;
+        atomic_store(&c->owner, (uint32_t)*id);
         atomic_store_explicit(&c->id, *id, memory_order_release);
     }
     pthread_mutex_unlock(&gc->lock);
@@ -182,11 +206,18 @@ static void end_leaving(tidei_gc *gc) {
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* Left in the blocking region: by then its place may have been nobody's. */
-static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+/* Left before `detach` was called: it is attached as before. */
+static void put_back(tidei_runtime *rt, tidei_thread *t, void *p, uintptr_t of) {
+    tidei_collector *c = p;
     int leaving = PLACE_LEAVING;
     (void)t, (void)of;
-    atomic_compare_exchange_strong(&((tidei_collector *)c)->id, &leaving, PLACE_FREE);
+    if (atomic_compare_exchange_strong(&c->id, &leaving, (int)atomic_load(&c->owner)))
+        tidei_gc_changed(tidei_gc_of(rt));
+}
+
+/* In the blocking region, or in one of the callbacks of evict. */
+static void undo_leaving(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of) {
+    put_back(rt, t, c, of);
     end_leaving(tidei_gc_of(rt));
 }
 
@@ -195,21 +226,25 @@ static void free_place(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of
     atomic_store(&((tidei_collector *)c)->id, PLACE_FREE);
 }
 
+static void call_detach(tidei_gc *gc, tidei_thread *t, tidei_collector *c) {
+    tidei_callback in;
+    tidei_hold(t, free_place, c, 0);
+    tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
+    c->table.detach(c->table.self);
+    tidei_callback_end(&in);
+    tidei_let(t, c);
+}
+
 /* The collector's last moments: its place is nobody's meanwhile. */
 static void evict(tidei_gc *gc, tidei_collector *c) {
     TIDEI_UNCANCELLED;
     tidei_thread *t = tidei_thread_look(gc->rt);
-    tidei_callback in;
     atomic_store(&c->id, PLACE_LEAVING);
-    tidei_hold(t, free_place, c, 0);
+    tidei_hold(t, put_back, c, 0);
     tidei_gc_changed(gc);
-    tell(gc, c, -atomic_load(&c->told));
-    if (c->table.detach) {
-        tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
-        c->table.detach(c->table.self);
-        tidei_callback_end(&in);
-    }
+    tell_rest(gc, c);
     tidei_let(t, c);
+    if (c->table.detach) call_detach(gc, t, c);
     atomic_store(&c->id, PLACE_FREE);
 }
 

@@ -57,18 +57,25 @@ static void undo_cell(tidei_runtime *rt, tidei_thread *t, void *h, uintptr_t of)
     (void)tidei_gc_release(h);
 }
 
+/* Adds to what the collector `owner` is to be told, which is `untold` then; false: the place is
+** another's by now. */
+static bool add_weight(tidei_collector *c, uint32_t owner, int64_t bytes, int64_t *untold) {
+    atomic_fetch_add(&c->weighing, 1);
+    bool its = atomic_load(&c->owner) == owner;
+    if (its) *untold = atomic_fetch_add_explicit(&c->weight, bytes, memory_order_relaxed) + bytes;
+    atomic_fetch_sub_explicit(&c->weighing, 1, memory_order_release);
+    return its;
+}
+
 /* Memory weighs on the collector that the first array over it belongs to, until no view of it is left. */
 static void weigh(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
     tidei_storage *st = h->st;
     if (!st->bytes || atomic_load_explicit(&st->refs, memory_order_relaxed) != 1) return;
-    int64_t more = (int64_t)st->bytes, untold = atomic_fetch_add_explicit(&c->weight, more, memory_order_relaxed);
-    if (atomic_load(&c->id) != (int)h->owner) { /* it has just been detached */
-        atomic_fetch_sub_explicit(&c->weight, more, memory_order_relaxed);
-        return;
-    }
+    int64_t untold;
+    if (!add_weight(c, h->owner, (int64_t)st->bytes, &untold)) return;
     st->owner = h->owner;
     st->watched |= TIDEI_WATCHED_BY_OWNER;
-    if (untold + more < WEIGHT_STEP) return;
+    if (untold < WEIGHT_STEP) return;
     tidei_hold(t, undo_cell, h, 0); /* nobody else has it yet */
     tidei_tell_weights(tidei_gc_of(tidei_thread_runtime(t)));
     tidei_let(t, h);
@@ -86,7 +93,7 @@ static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_h
 static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_handle *h) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_collector *c = tidei_collector_current(gc, t);
-    h->owner = (uint32_t)atomic_load_explicit(&c->id, memory_order_relaxed);
+    h->owner = c == &gc->at[0] ? 0 : (uint32_t)t->collector;
     h->root = NULL;
     if (c != &gc->at[0] || !gc->boehm) return new_counted_cell(t, c, h);
     return tidei_boehm_cell(h, rt->set.debug > 0);
@@ -94,9 +101,10 @@ static tide_status new_cell(tidei_runtime *rt, tidei_thread *t, tidei_handle *h)
 
 static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) {
     tidei_gc *gc = tidei_gc_of(rt);
+    int64_t untold;
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if (atomic_load_explicit(&gc->at[i].id, memory_order_acquire) == (int)owner)
-            atomic_fetch_sub_explicit(&gc->at[i].weight, (int64_t)bytes, memory_order_relaxed);
+        if (atomic_load_explicit(&gc->at[i].owner, memory_order_relaxed) == owner)
+            add_weight(&gc->at[i], owner, -(int64_t)bytes, &untold);
 }
 
 /* ---- threads ---- */
@@ -167,6 +175,7 @@ static void blocking(tidei_runtime *rt, void (*fn)(void *arg), void *arg) {
 static void close_floor(tidei_runtime *rt) {
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_scopes_close(gc);
+    if (gc->boehm) tidei_boehm_close();
     rt->gc_ops = NULL;
     rt->gc = NULL;
     pthread_mutex_destroy(&gc->lock);

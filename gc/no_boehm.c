@@ -11,6 +11,7 @@ tide_status tidei_boehm_open(tidei_runtime *rt) {
                       "this build has no collector \"boehm\" (bdw-gc was not there when it was built); there are: "
                       "refcount");
 }
+void tidei_boehm_close(void) {}
 tide_status tidei_boehm_enter(void) { return TIDE_OK; }
 void tidei_boehm_leave(void) {}
 tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine) {

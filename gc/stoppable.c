@@ -70,6 +70,38 @@ static bool blocks(pid_t tid, int number) {
     return blocked >> (number - 1) & 1;
 }
 
+/* ---- holding bdwgc off ---- */
+
+/* One that blocks it; 0: none. */
+static pid_t blocker_locked(int number, const member *but) {
+    for (const member *m = all.first; m; m = m->next)
+        if (m != but && !atomic_load_explicit(&m->blocking, memory_order_relaxed) && blocks(m->tid, number))
+            return m->tid;
+    return 0;
+}
+
+static void hold_off_locked(bool held_off) {
+    if (atomic_load(&all.held_off) == held_off) return;
+    atomic_store(&all.held_off, held_off);
+    all.told = false;
+    if (held_off)
+        GC_disable();
+    else
+        GC_enable();
+}
+
+/* Where the reason may be gone. */
+static void review_locked(void) {
+    if (atomic_load(&all.held_off) && !blocker_locked(GC_get_suspend_signal(), NULL)) hold_off_locked(false);
+}
+
+void tidei_stoppable_review(void) {
+    TIDEI_UNCANCELLED;
+    pthread_mutex_lock(&all.lock);
+    review_locked();
+    pthread_mutex_unlock(&all.lock);
+}
+
 /* ---- the list ---- */
 
 void tidei_stoppable_enter(void) {
@@ -89,6 +121,7 @@ void tidei_stoppable_leave(void) {
         if (here.next) here.next->prev = here.prev;
         here.prev = NULL;
     }
+    review_locked();
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -98,23 +131,10 @@ void tidei_stoppable_blocking(bool blocking) {
 
 /* ---- looking ---- */
 
-static void hold_off_locked(bool held_off) {
-    if (atomic_load(&all.held_off) == held_off) return;
-    atomic_store(&all.held_off, held_off);
-    all.told = false;
-    if (held_off)
-        GC_disable();
-    else
-        GC_enable();
-}
-
-/* One that blocks the signal; 0: none. Holds bdwgc off, or no longer. */
+/* Another thread that blocks the signal; 0: none. Holds bdwgc off, or no longer. */
 static pid_t look(int number) {
-    pid_t found = 0;
     pthread_mutex_lock(&all.lock);
-    for (const member *m = all.first; m && !found; m = m->next)
-        if (m != &here && !atomic_load_explicit(&m->blocking, memory_order_relaxed) && blocks(m->tid, number))
-            found = m->tid;
+    pid_t found = blocker_locked(number, &here);
     hold_off_locked(found != 0);
     pthread_mutex_unlock(&all.lock);
     return found;

@@ -165,6 +165,7 @@ void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *stream) {
     tidei_user_pool *x;
     tidei_stream *s;
     if (!check_in(pool, stream, "tide_pool_malloc", &x, &s)) return NULL;
+    if (!tidei_may_make(x->dev->rt, "tide_pool_malloc")) return NULL;
     if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK) return NULL;
     tidei_storage_pin(st); /* from here on the address stays, once whoever moved it before is done */
     tidei_moves_wait(&st->dev->rt->moves);

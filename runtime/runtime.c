@@ -186,6 +186,14 @@ tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
 
 /* ---- opening ---- */
 
+static void free_runtime(tidei_runtime *rt) {
+    tide_host_memory host = rt->host;
+    if (host.free)
+        host.free(host.user, rt);
+    else
+        free(rt);
+}
+
 static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     tidei_settings set;
     tide_status status = tidei_settings_read(c, &set);
@@ -201,6 +209,10 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     rt->log_user = set.log_user;
     rt->serial = atomic_fetch_add(&serials, 1) + 1;
     rt->ref = tidei_ref_new(TIDEI_REF_RUNTIME, rt, rt);
+    if (!rt->ref) {
+        free_runtime(rt);
+        return tidei_fail_host_memory("tide_open", sizeof *rt);
+    }
     pthread_mutex_init(&rt->devs_lock, NULL);
     pthread_mutex_init(&rt->peers_lock, NULL);
     pthread_mutex_init(&rt->streams.lock, NULL);
@@ -212,7 +224,7 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     pthread_cond_init(&rt->climb_done, NULL);
     tidei_settings_warn(rt);
     *out = rt;
-    return rt->ref ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof *rt);
+    return TIDE_OK;
 }
 
 /* Takes `device` over; NULL: opens the one that the settings name. */
@@ -276,11 +288,7 @@ void tidei_runtime_close(tidei_runtime *rt) {
     pthread_cond_destroy(&rt->reclaimables_idle);
     pthread_mutex_destroy(&rt->climb_lock);
     pthread_cond_destroy(&rt->climb_done);
-    tide_host_memory host = rt->host;
-    if (host.free)
-        host.free(host.user, rt);
-    else
-        free(rt);
+    free_runtime(rt);
 }
 
 /* ---- streams, for users ---- */

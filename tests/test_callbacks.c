@@ -44,6 +44,7 @@ static void step(void (*work)(void)) {
 }
 
 static void close_it(void) { tide_close(L.rt); }
+static void ends_well(void);
 
 /* All the work, one call of a callback of that kind left. False: there were fewer calls. */
 static bool leave_at(int kind, unsigned at, int spill) {
@@ -106,6 +107,71 @@ static void test_leaving_while_arrays_are_spilled(void **state) {
     leave_each(LEAVE_COLLECT, TIDE_ON);
     leave_each(LEAVE_BLOCKING, TIDE_ON);
     leave_each(LEAVE_DEATH, TIDE_ON);
+}
+
+/* ---- leaving while a collector is detached ---- */
+
+static void detach_it(void) { right(tide_collector_detach(L.rt, L.id)); }
+
+/* Unless `detach` was called it is attached as before: it owns its arrays, weighs what they do, and
+** is detached by a second call. False: that callback was called less often. */
+static bool stays_attached(int kind, unsigned at) {
+    leaver_open(TIDE_OFF);
+    tide_safepoint(L.rt);
+    assert_int_equal(L.weight, sizeof leave_numbers);
+    tide_array *gone = checked(tide_zeros(L.rt, TIDE_U8, SHAPE(5000)));
+    memset(L.calls, 0, sizeof L.calls);
+    L.kind = kind, L.at = at;
+    step(detach_it);
+    bool left = L.left;
+    L.kind = LEAVE_NONE;
+    if (left && !L.calls[LEAVE_DETACH]) {
+        right(tide_collector_use(L.rt, L.id));
+        tide_array *more = checked(tide_zeros(L.rt, TIDE_U8, SHAPE(1000)));
+        tide_release(gone);
+        tide_safepoint(L.rt);
+        assert_int_equal(L.weight, sizeof leave_numbers + 1000);
+        unsigned collections = L.calls[LEAVE_COLLECT];
+        right(tide_collect(L.rt));
+        assert_int_equal(L.calls[LEAVE_COLLECT], collections + 1);
+        right(tide_collector_detach(L.rt, L.id));
+        tide_release(more);
+    } else {
+        tide_release(gone);
+    }
+    assert_int_equal(L.calls[LEAVE_DETACH], 1);
+    assert_int_equal(L.weight, 0);
+    assert_int_equal(tide_collector_detach(L.rt, L.id), TIDE_E_INVALID);
+    assert_true(expect(TIDE_E_INVALID, "no collector"));
+    tide_safepoint(L.rt);
+    ends_well();
+    return left;
+}
+
+static void test_leaving_while_it_is_detached(void **state) {
+    static const int callbacks[] = {LEAVE_PRESSURE, LEAVE_BLOCKING, LEAVE_DETACH};
+    (void)state;
+    if (!test_on_host()) skip();
+    for (unsigned i = 0; i < TIDEI_COUNT(callbacks); i++) {
+        unsigned at = 1;
+        while (stays_attached(callbacks[i], at)) at++;
+        assert_true(at > 1);
+    }
+}
+
+/* A close that was left in the collector's last figures still comes to `detach`. */
+static void test_leaving_the_last_figures_of_a_close(void **state) {
+    (void)state;
+    leaver_open(TIDE_OFF);
+    tide_safepoint(L.rt);
+    L.kind = LEAVE_PRESSURE, L.at = L.calls[LEAVE_PRESSURE] + 1;
+    if (!setjmp(L.catcher)) call_deep(close_it);
+    L.kind = LEAVE_NONE;
+    assert_true(L.left);
+    assert_int_equal(L.calls[LEAVE_DETACH], 0);
+    ends_well();
+    assert_true(expect(TIDE_E_INVALID, "was left without a return"));
+    assert_int_equal(L.calls[LEAVE_DETACH], 1);
 }
 
 /* ---- where the stack tells nothing, or little ---- */
@@ -316,10 +382,12 @@ static bool makes(int kind) {
     return kind == LEAVE_PURGE || kind == LEAVE_DROP || kind == LEAVE_FILL || kind == LEAVE_MOVED;
 }
 
+static char last_operation[64]; /* that was refused */
 static void refused(int kind, bool was, const char *why) {
     if (was && (!expect(TIDE_E_INVALID, leave_texts[kind]) || !expect(TIDE_E_INVALID, why)))
         fail_msg("%s, %s: %s", leave_texts[kind], why, tide_last_error()->message);
     if (!was) fail_msg("%s, %s: not refused", leave_texts[kind], why);
+    snprintf(last_operation, sizeof last_operation, "%s", tide_last_error()->operation);
     tide_clear_error();
 }
 
@@ -345,6 +413,15 @@ static void use_from_inside(int kind) {
         tide_release(a);
     } else {
         refused(kind, !tide_zeros(L.rt, TIDE_F32, SHAPE(2)), "where no array is made");
+        tide_pool *pool = tide_pool_default(L.rt);
+        refused(kind, !tide_pool_malloc(pool, 1000, NULL), "where no array is made");
+        assert_string_equal(last_operation, "tide_pool_malloc");
+        tide_data source = tide_data_host(TIDE_F32, 1, (int64_t[]){4}, leave_numbers);
+        tide_batches_config c = {.struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = 2};
+        tide_batches *none = NULL;
+        refused(kind, tide_batches_new(L.rt, &c, &none) == TIDE_E_INVALID, "where no array is made");
+        assert_string_equal(last_operation, "tide_batches_new");
+        assert_null(none);
         refused(kind, tide_collector_detach(L.rt, L.id) == TIDE_E_INVALID, "where no collector is detached");
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt)); /* does nothing */
@@ -522,6 +599,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_leaving_each_callback),
         cmocka_unit_test(test_leaving_while_arrays_are_spilled),
+        cmocka_unit_test(test_leaving_while_it_is_detached),
+        cmocka_unit_test(test_leaving_the_last_figures_of_a_close),
         cmocka_unit_test(test_next_call_from_deeper),
         cmocka_unit_test(test_another_stack),
         cmocka_unit_test(test_followers_of_a_round_that_was_left),

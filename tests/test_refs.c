@@ -1,7 +1,8 @@
 /* test_refs.c: references of users: each kind after its object's end, of another kind, never made; slots that
 ** serve again; threads; and what a closed runtime's references say at every public function that takes one. */
 #include "runtime/refs.h"
-#include "tests/tidetest.h"
+#include "tests/child.h"
+#include "tests/counted_host.h"
 #include <pthread.h>
 
 static int object, other_object;
@@ -19,6 +20,40 @@ static void refused(tidei_ref_kind k, const void *ref, tide_status status, const
     assert_error(status, part);
     assert_error(status, names[k]);
     assert_string_equal(tide_last_error()->operation, "tide_test");
+}
+
+/* ---- no memory for the table ---- */
+
+static bool refusing;
+static unsigned refusals;
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes) {
+    if (!refusing || n < 1000) return __real_calloc(n, bytes); /* what has so many is slots */
+    refusals++;
+    return NULL;
+}
+
+static void opens_without(const void *unused) {
+    tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "refcount", .host = &counted_memory};
+    tide_runtime *rt = NULL;
+    (void)unused;
+    refusing = true;
+    must(tide_open(&c, &rt) == TIDE_E_HOST_NOMEM);
+    must(strcmp(tide_last_error()->operation, "tide_open") == 0);
+    must(refusals > 0 && !rt);
+    must(host_held == 0);
+    refusing = false;
+    must_ok(tide_open(&c, &rt));
+    tide_close(rt);
+    must(host_held == 0);
+}
+
+/* The process's first runtime makes the first slots; nothing is left of one that gets none. */
+static void a_runtime_without_a_reference(void **state) {
+    (void)state;
+    test_needs_children();
+    in_child(opens_without, NULL);
 }
 
 static void a_life(void **state) {
@@ -273,6 +308,7 @@ static void what_was_released_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_runtime_without_a_reference), /* while there are no slots */
         cmocka_unit_test(a_life),
         cmocka_unit_test(what_never_was_one),
         cmocka_unit_test(slots_serve_again),

@@ -2,6 +2,7 @@
 ** a thread, and the early trigger. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <unistd.h>
 #include "gc/boehm.h"
 #include "gc/collector.h"
@@ -179,6 +180,93 @@ static void test_pressure(void **state) {
     assert_int_equal(atomic_load(&m.pressure), 0);
     keeper_close();
     mock_end(&m);
+}
+
+static void *detach_in_thread(void *p) {
+    mock_tracer *m = p;
+    assert_ok(tide_collector_detach(m->rt, m->id));
+    return NULL;
+}
+
+/* Whoever detaches it tells it the rest: there is no other time. */
+static void test_pressure_of_a_bound_collector_that_leaves(void **state) {
+    pthread_t other;
+    mock_tracer m;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&m, rt, "m", TIDE_COLLECTOR_BOUND, 0);
+    tide_array *told = make(rt, 3 << 20), *untold = make(rt, 1000);
+    assert_int_equal(atomic_load(&m.pressure), 3 << 20);
+    assert_int_equal(pthread_create(&other, NULL, detach_in_thread, &m), 0);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&m.detached), 1);
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    tide_release(told);
+    tide_release(untold);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&m.pressure), 0);
+    keeper_close();
+    mock_end(&m);
+}
+
+/* Collectors come and go in one place, each of them told on its own thread, while another thread
+** makes arrays of whichever is there and drops them: none is told of what was another's. */
+static struct takers {
+    tide_runtime *rt;
+    atomic_int id;
+    atomic_bool over;
+} takers;
+static void *make_for_whoever_is_there(void *p) {
+    struct takers *x = p;
+    while (!atomic_load(&x->over))
+        if (tide_collector_use(x->rt, atomic_load(&x->id)) == TIDE_OK) tide_release(make(x->rt, 1000));
+    return NULL;
+}
+
+static void test_weight_stays_with_its_collector(void **state) {
+    pthread_t maker;
+    (void)state;
+    takers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    atomic_store(&takers.over, false), atomic_store(&takers.id, -1);
+    assert_int_equal(pthread_create(&maker, NULL, make_for_whoever_is_there, &takers), 0);
+    for (int i = 0; i < (test_quick() ? 2000 : 20000); i++) {
+        mock_tracer m;
+        mock_open(&m, takers.rt, "m", TIDE_COLLECTOR_BOUND, 0);
+        atomic_store(&takers.id, m.id);
+        for (int k = 0; k < 3; k++) {
+            tide_safepoint(takers.rt);
+            if (atomic_load(&m.pressure) < 0)
+                fail_msg("collector %d: told of %lld bytes", m.id, (long long)atomic_load(&m.pressure));
+        }
+        assert_ok(tide_collector_detach(takers.rt, m.id));
+        assert_int_equal(atomic_load(&m.pressure), 0);
+        mock_end(&m);
+    }
+    atomic_store(&takers.over, true);
+    pthread_join(maker, NULL);
+    keeper_close();
+}
+
+/* Who is about to add to a collector's weight when that one leaves adds it in its place: which is
+** not the next one's. */
+static void test_place_in_which_somebody_weighs(void **state) {
+    mock_tracer gone, next, third;
+    (void)state;
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&gone, rt, "gone", 0, 0);
+    tidei_collector *place = &tidei_gc_of(test_rt(rt))->at[1];
+    assert_int_equal(atomic_load(&place->id), gone.id);
+    atomic_fetch_add(&place->weighing, 1); /* as that thread says */
+    assert_ok(tide_collector_detach(rt, gone.id));
+    mock_open(&next, rt, "next", 0, 0);
+    atomic_fetch_add(&place->weight, 1000);
+    atomic_fetch_sub(&place->weighing, 1);
+    mock_open(&third, rt, "third", 0, 0);
+    assert_int_equal(atomic_load(&place->id), third.id);
+    tide_safepoint(rt);
+    assert_int_equal(atomic_load(&gone.pressure) | atomic_load(&next.pressure) | atomic_load(&third.pressure), 0);
+    keeper_close();
+    mock_end(&gone), mock_end(&next), mock_end(&third);
 }
 
 static void detach_itself(mock_tracer *m) {
@@ -454,6 +542,109 @@ static void test_bound_collector_answers_while_waiting(void **state) {
     (void)state;
     answers_while_waiting(false);
     answers_while_waiting(true); /* which is an answer too */
+}
+
+/* It was asked while it waited, and its blocking region is left by longjmp before it answered. */
+static struct {
+    pthread_t thread;
+    jmp_buf catcher;
+    unsigned left;
+    bool goes_on; /* with another call */
+} quitter;
+static void quit_after_waiting(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    fn(arg);
+    if (!pthread_equal(pthread_self(), quitter.thread) || quitter.left) return;
+    quitter.left++;
+    longjmp(quitter.catcher, 1);
+}
+static __attribute__((noinline)) void collect_deep(tide_runtime *rt) {
+    volatile char room[16384];
+    room[0] = room[sizeof room - 1] = 0;
+    assert_ok(tide_collect(rt));
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+static void *wait_and_quit(void *p) {
+    tide_runtime *rt = p;
+    tide_collector c = {.struct_size = sizeof c,
+                        .name = "left",
+                        .caps = TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND,
+                        .collect = never_collects,
+                        .blocking = quit_after_waiting};
+    quitter.thread = pthread_self();
+    quitter.left = 0;
+    assert_ok(tide_collector_attach(rt, &c, NULL));
+    sem_post(&go_on); /* the leader may begin */
+    sem_wait(&inside);
+    if (!setjmp(quitter.catcher)) collect_deep(rt);
+    if (quitter.goes_on) {
+        tide_safepoint(rt);
+        assert_error(TIDE_E_INVALID, "was left without a return");
+        sem_wait(&go_on);
+    }
+    return NULL;
+}
+
+/* The leader waits for it until the thread's next call, or its end, and no longer. */
+static void test_bound_collector_quits_waiting(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pthread_t other;
+        char names[64];
+        sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0);
+        quitter.goes_on = i;
+        tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+        mock_open(&leading, rt, "first", 0, 0);
+        leading.during = wait_for_bound_follower;
+        assert_int_equal(pthread_create(&other, NULL, wait_and_quit, rt), 0);
+        sem_wait(&go_on);
+        assert_ok(tide_collect(rt));
+        assert_int_equal(quitter.left, 1);
+        test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
+        assert_string_equal(names, "left (its thread is elsewhere)");
+        sem_post(&go_on);
+        pthread_join(other, NULL);
+        keeper_close();
+        mock_end(&leading);
+    }
+}
+
+/* What a bound collector does as it was asked to is its own round, but not everybody's. */
+static void wait_for_a_follower(mock_tracer *m) {
+    if (atomic_load(&m->fulls) > 1) return;
+    sem_post(&inside);
+    while (!atomic_load(&leading.blocked)) sched_yield();
+}
+static void *attach_and_answer_late(void *p) {
+    mock_tracer *bound = p;
+    mock_open(bound, keeper.rt, "bound", TIDE_COLLECTOR_BOUND, 0);
+    bound->during = wait_for_a_follower;
+    sem_post(&inside);
+    sem_wait(&go_on);
+    tide_safepoint(keeper.rt);
+    return NULL;
+}
+
+static void test_late_answer_is_no_full_round(void **state) {
+    pthread_t other;
+    mock_tracer bound;
+    (void)state;
+    sem_init(&inside, 0, 0), sem_init(&go_on, 0, 0);
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
+    mock_open(&leading, rt, "first", 0, 0);
+    assert_int_equal(pthread_create(&other, NULL, attach_and_answer_late, &bound), 0);
+    sem_wait(&inside);
+    assert_ok(tide_collect(rt)); /* asks it */
+    assert_int_equal(atomic_load(&leading.fulls), 1);
+    sem_post(&go_on);
+    sem_wait(&inside);
+    assert_ok(tide_collect(rt)); /* waits for its end, and has a round of its own */
+    assert_int_equal(atomic_load(&leading.fulls), 2);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&bound.elsewhere), 0);
+    keeper_close();
+    mock_end(&leading);
+    mock_end(&bound);
 }
 
 /* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
@@ -917,6 +1108,9 @@ int main(void) {
         cmocka_unit_test(test_mock_graph),
         cmocka_unit_test(test_busy_and_unsupported),
         cmocka_unit_test(test_pressure),
+        cmocka_unit_test(test_pressure_of_a_bound_collector_that_leaves),
+        cmocka_unit_test(test_weight_stays_with_its_collector),
+        cmocka_unit_test(test_place_in_which_somebody_weighs),
         cmocka_unit_test(test_from_inside_a_collection),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_many_collect_at_once),
@@ -924,6 +1118,8 @@ int main(void) {
         cmocka_unit_test(test_follower_wants_more_than_a_minor_round),
         cmocka_unit_test(test_bound_collector_answers_later),
         cmocka_unit_test(test_bound_collector_answers_while_waiting),
+        cmocka_unit_test(test_bound_collector_quits_waiting),
+        cmocka_unit_test(test_late_answer_is_no_full_round),
         cmocka_unit_test(test_bound_collector_answers_in_a_climb),
         cmocka_unit_test(test_climb_waits_for_a_bound_collector),
         cmocka_unit_test(test_climb_waits_in_vain),

@@ -445,6 +445,40 @@ static void test_blocked_later(void **state) {
     tide_close(rt);
 }
 
+#if TEST_BOEHM
+int GC_is_disabled(void);
+
+/* As soon as the thread that blocked it is gone, or nobody blocks it where a runtime closes, bdwgc
+** collects again: the host may have garbage of its own, and no runtime left. */
+static void test_not_held_off_for_ever(void **state) {
+    (void)state;
+    for (int closes = 0; closes < 2; closes++) {
+        pthread_t thread;
+        tide_runtime *rt = open_as("boehm", NULL);
+        stage.step = 0;
+        assert_int_equal(pthread_create(&thread, NULL, blocks_later, rt), 0);
+        wait_for_step(1);
+        assert_ok(tide_collect(rt));
+        assert_true(GC_is_disabled());
+        to_step(2);
+        wait_for_step(3);
+        if (closes) {
+            tide_close(rt);
+            assert_false(GC_is_disabled());
+        }
+        to_step(4);
+        pthread_join(thread, NULL);
+        assert_false(GC_is_disabled());
+        if (!closes) tide_close(rt);
+    }
+}
+#else
+static void test_not_held_off_for_ever(void **state) {
+    (void)state;
+    skip();
+}
+#endif
+
 /* A thread whose vfork's child takes its time takes no signal either: it is waited for, as long as
 ** it takes. */
 static void *away(void *rt) {
@@ -526,6 +560,7 @@ int main(int argc, char **argv) {
         CASE(test_crowd),
         CASE(test_attach_where_blocked),
         CASE(test_blocked_later),
+        CASE(test_not_held_off_for_ever),
         CASE(test_thread_that_is_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,14 +43,16 @@ typedef struct tide_collector {
     /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive (views weigh nothing).
     ** Accounting only: must not collect, must not block. Called when an array is made after a MiB of growth, else at sync
     ** and safe points and after collections, and before `detach`; by several threads at once, for a
-    ** bound collector on its own thread only. */
+    ** bound collector on its own thread only. But the call before `detach` comes on the thread of
+    ** `detach`; after it all that was told adds up to 0. */
     void (*pressure)(void *self, int64_t delta_bytes);
     /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
     ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
     ** for a bound collector too; by several at once, and inside `blocking` of other collectors. */
     void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
     /* (optional) The runtime closes or the collector is detached: the last call, on the thread that
-    ** does it. */
+    ** does it. If `blocking` or `pressure` is left by longjmp before that, the collector is still
+    ** attached. */
     void (*detach)(void *self);
 } tide_collector;
 
