@@ -53,7 +53,7 @@ static void opens_without(const void *unused) {
 static void a_runtime_without_a_reference(void **state) {
     (void)state;
     test_needs_children();
-    in_child(opens_without, NULL);
+    in_child_with(opens_without, NULL);
 }
 
 static void a_life(void **state) {
