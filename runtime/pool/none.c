@@ -133,24 +133,36 @@ static size_t wait_for_parked(none *p, size_t wanted) {
 /* It may be the host's memory that lacks, of which nothing but the block itself is wanted here. */
 static bool refused(tide_status st) { return st == TIDE_E_NOMEM || st == TIDE_E_HOST_NOMEM; }
 
+/* A record and what it is of; out NULL: none. Nothing is kept of an attempt that fails: waiting
+** before the next one calls the embedder's code, which may never return. */
+static tide_status attempt(none *p, size_t bytes, record **out) {
+    tidei_runtime *rt = p->base.dev->rt;
+    record *r = tidei_host_alloc(rt, sizeof *r);
+    *out = NULL;
+    if (!r) return tidei_fail_host_memory("pool none", sizeof *r);
+    *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align)};
+    tide_status st = take(p, r);
+    if (st == TIDE_OK)
+        *out = r;
+    else
+        tidei_host_free(rt, r);
+    return st;
+}
+
 static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
     none *p = (none *)pool;
-    tidei_dev *dev = pool->dev;
     (void)s;
     tidei_check(bytes > 0);
     none_settle(pool);
     if (flags & TIDEI_ALLOC_NO_GROW || bytes > SIZE_MAX - p->align) return TIDE_E_NOMEM;
-    record *r = tidei_host_alloc(dev->rt, sizeof *r);
-    if (!r) return tidei_fail_host_memory("pool none", sizeof *r);
-    *r = (record){.bytes = bytes, .rounded = tidei_round_up(bytes, p->align)};
+    record *r;
     tidei_saved_error before; /* a first refusal leaves no error */
     tidei_error_save(&before);
-    tide_status st = take(p, r);
-    if (refused(st) && wait_for_parked(p, r->rounded) && (st = take(p, r)) == TIDE_OK) tidei_error_restore(&before);
-    if (st != TIDE_OK) {
-        tidei_host_free(dev->rt, r);
-        return st;
-    }
+    tide_status st = attempt(p, bytes, &r);
+    if (refused(st) && wait_for_parked(p, tidei_round_up(bytes, p->align)) &&
+        (st = attempt(p, bytes, &r)) == TIDE_OK)
+        tidei_error_restore(&before);
+    if (st != TIDE_OK) return st;
     pthread_mutex_lock(&p->lock);
     r->next = p->records;
     if (r->next) r->next->prev = r;
