@@ -65,6 +65,10 @@ typedef struct tidei_callback {
 void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind, const char *name,
                          const void *frame);
 void tidei_callback_end(tidei_callback *c);
+/* The record in which is noted and held what the thread does in that runtime: its own there. On a
+** visit from another runtime that one's: the visited one may be closed by another thread meanwhile.
+** NULL: there is none. */
+tidei_thread *tidei_callbacks_record(tidei_runtime *rt);
 
 /* The calling thread is about to make an array, or memory for elements. False with the error set: it is inside a callback
 ** that makes none. The short way, tidei_may_make, stands in runtime.h. */

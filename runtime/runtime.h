@@ -201,7 +201,6 @@ struct tidei_runtime {
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */
-    uint64_t reclaimables_made;      /* so far */
     _Atomic uint64_t reclaim_occasions;
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
