@@ -231,11 +231,9 @@ tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source,
             continue;
         }
         if (found == fresh) return build_in_table(ks, fresh, op, out);
-        if (k) {
-            tidei_host_free(d->rt, fresh);
-            *out = k;
-            return TIDE_OK;
-        }
+        tidei_host_free(d->rt, fresh); /* somebody else's was first; waiting may be left, too */
+        fresh = NULL;
+        if (k) return *out = k, TIDE_OK;
         tidei_blocking(d->rt, wait_for_a_build, &w);
     }
 }

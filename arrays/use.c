@@ -116,6 +116,26 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
     return TIDE_OK;
 }
 
+/* The scope is the user's no more, and nobody else knows of its work: that is over before
+** anything goes. */
+static void undo_end(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of) {
+    tidei_saved_error e;
+    (void)rt, (void)t, (void)of;
+    tidei_error_save(&e);
+    (void)!tidei_stream_finish(((use_scope *)u)->s);
+    tidei_error_restore(&e);
+    close_scope(u);
+}
+
+/* Where a history had no room for the scope's use: nobody would wait for it. */
+static tide_status wait_for_work(use_scope *u) {
+    tidei_thread *t = tidei_thread_look(u->rt);
+    tidei_hold(t, undo_end, u, 0);
+    tide_status status = tidei_stream_wait(u->s, true);
+    tidei_let(t, u);
+    return status;
+}
+
 tide_status tide_use_end(tide_use_scope *ref) {
     TIDEI_OPERATION("tide_use_end");
     use_scope *u = (use_scope *)tidei_take_back(TIDEI_REF_SCOPE, ref, "tide_use_end");
@@ -127,7 +147,7 @@ tide_status tide_use_end(tide_use_scope *ref) {
     tidei_stream_after_work(u->s);
     tidei_record_submit(u->s, tidei_record_begin(u->s), "tide_use_end");
     pthread_mutex_unlock(&u->s->lock);
-    tide_status status = known ? TIDE_OK : tidei_stream_wait(u->s, true);
+    tide_status status = known ? TIDE_OK : wait_for_work(u);
     bool lost = atomic_load(&u->s->dev->d->lost);
     tidei_dev *d = u->s->dev;
     tidei_stream_let_go(u->s);

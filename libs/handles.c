@@ -654,11 +654,7 @@ tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out) {
     }
     h->reclaim =
         (tidei_reclaimable){.name = "library handles", .purge = purge, .drop = drop, .bytes = all_bytes, .self = h};
-    tide_status s = tidei_reclaimable_register(rt, &h->reclaim);
-    if (s != TIDE_OK) {
-        tidei_host_free(rt, h);
-        return s;
-    }
+    tidei_reclaimable_register(rt, &h->reclaim);
     *out = h;
     return TIDE_OK;
 }

@@ -17,6 +17,7 @@ typedef struct tidei_note {
     size_t nheld;      /* by the calls that led here: words */
     unsigned ranges;   /* of NVTX, likewise */
     unsigned guards;   /* against cancellation, likewise */
+    uint64_t slot;     /* of a reclaimable, in which they are */
     char name[40];
 } note;
 
@@ -133,10 +134,27 @@ static bool room_for_note(tidei_thread *t) {
 /* What stands at a mark while its note lives. */
 static uint64_t mark_of(uint64_t serial, const uint64_t *at) { return ~serial ^ (uintptr_t)at; }
 
+static const note *innermost(const tidei_thread *t) { return t && t->nnotes ? &t->notes[t->nnotes - 1] : NULL; }
+
+/* The record with the thread's last note. */
+static tidei_thread *last_noted(void) {
+    tidei_thread *last = NULL;
+    for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)
+        if (t->nnotes && (!last || innermost(t)->serial > innermost(last)->serial)) last = t;
+    return last;
+}
+
+tidei_thread *tidei_callbacks_record(tidei_runtime *rt) {
+    tidei_thread *last = noted ? last_noted() : NULL, *own;
+    const note *n = innermost(last);
+    if (n && n->kind == TIDEI_IN_VISIT && n->rt != rt) return last;
+    return (own = tidei_thread_look(rt)) ? own : last;
+}
+
 void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind, const char *name,
                          const void *frame) {
-    tidei_thread *t = tidei_thread_look(rt);
-    if (!t) t = tidei_thread_next(NULL); /* a visit from another runtime */
+    tidei_thread *t = tidei_callbacks_record(rt);
+    if (!t) t = tidei_thread_next(NULL); /* it only drops arrays there */
     c->t = t && room_for_note(t) ? t : NULL;
     if (!c->t) return;
     c->place = t->nnotes++;
@@ -150,7 +168,8 @@ void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_ki
                 .quiet = kinds[kind].quiet || (outer && outer->quiet),
                 .nheld = tidei_held_here(t),
                 .ranges = tidei_nvtx_open(),
-                .guards = tidei_guards_here.n};
+                .guards = tidei_guards_here.n,
+                .slot = tidei_inside_reclaimable()};
     tidei_format(n->name, sizeof n->name, "%s", name ? name : "");
     c->mark[0] = n->serial;
     c->mark[1] = mark_of(n->serial, c->mark);
@@ -164,26 +183,29 @@ static void forget_notes(tidei_thread *t, unsigned left) {
     if (!noted) tidei_thread_hide(false);
 }
 
-/* What was held since the first note that is forgotten is undone, by its thread. A runtime that closed meanwhile has done that. */
+/* What was held since the first note that is forgotten is undone, by its thread. Where the runtime
+** closed meanwhile, that has done it, and nothing of another runtime's was held there. */
 static void abandon(tidei_thread *t, unsigned left) {
     tidei_runtime *rt = tidei_thread_take(t);
     if (rt) {
         tidei_held_undo(rt, t, left ? t->notes[left - 1].nheld : 0);
         tidei_thread_give(t, rt);
     } else {
-        t->held = t->held_first;
+        tidei_check(!tidei_held_here(t));
     }
     forget_notes(t, left);
 }
 
-/* The ranges and guards of the calls down to a callback, and which one that is. */
+/* What belongs to the thread, not to a record, of the calls down to a callback; and which one that
+** is. */
 struct reached {
     uint64_t serial;
     unsigned ranges, guards;
+    uint64_t slot;
 };
 
 static void reach(struct reached *r, const note *n) {
-    if (n->serial > r->serial) *r = (struct reached){n->serial, n->ranges, n->guards};
+    if (n->serial > r->serial) *r = (struct reached){n->serial, n->ranges, n->guards, n->slot};
 }
 
 /* Whatever was noted from that serial on, in all records of the thread. */
@@ -197,6 +219,7 @@ static void abandon_from(uint64_t serial) {
         if (left) reach(&stays, &t->notes[left - 1]);
     }
     tidei_nvtx_unwind(stays.ranges);
+    tidei_back_in_reclaimable(stays.slot);
     tidei_guards_leave(left_last.guards - stays.guards);
 }
 
@@ -304,6 +327,7 @@ void tidei_callbacks_end(tidei_thread *t) {
     if (!t->nnotes) return;
     text_of(&t->notes[t->nnotes - 1], what, sizeof what);
     abandon(t, 0);
+    tidei_back_in_reclaimable(0);
     tidei_runtime *rt = tidei_thread_take(t);
     if (!rt) return;
     log_left(rt, what);
@@ -326,8 +350,6 @@ static bool refuse(const note *n, const char *op, const char *why, uintptr_t her
                    : "; if it was left by longjmp, the next call from nearer to the stack's beginning finds out");
     return false;
 }
-
-static const note *innermost(const tidei_thread *t) { return t && t->nnotes ? &t->notes[t->nnotes - 1] : NULL; }
 
 __attribute__((noinline)) bool tidei_may_make_here(tidei_runtime *rt, const char *op) {
     const note *n = innermost(tidei_thread_look(rt));

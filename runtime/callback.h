@@ -1,5 +1,6 @@
 /* callback.h: calling code of the embedder's: a collector's slots, caches that give way, callbacks of deaths, of
-** batches and of structures, the log. It may do what it must not, and it may never come back.
+** batches and of structures, the log. It may do what it must not, and all but the log's may never
+** come back.
 **
 ** Model. An interpreter's error may leave a callback by longjmp (or as an exception): the library's calls below it,
 ** down to where the error is caught, are gone without a word. So who calls a callback notes it in the calling
@@ -10,8 +11,10 @@
 ** undone, and the call fails once, saying so. A thread's end, and the runtime's, undo what is left too.
 ** Where the place lies on a stack that is not the thread's own (a coroutine's), its end does not show; then
 ** tide_thread_detach is the embedder's word that the callback was left.
-** What must stay true: no lock of ours is held across a callback. What is held names nothing on the stack. Undoing
-** calls no callback. A thread outside of any call holds nothing (tidei_runtime_valid). */
+** What must stay true: no lock of ours is held across a callback. What is held names nothing on the
+** stack. Undoing calls no callback but the log's, and may be done by another thread: who closes the
+** runtime. A line of the log is never left, so what a call has taken need not be held across it.
+** A thread outside of any call holds nothing (tidei_runtime_valid). */
 #ifndef TIDEI_CALLBACK_H
 #define TIDEI_CALLBACK_H
 
@@ -65,6 +68,10 @@ typedef struct tidei_callback {
 void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind, const char *name,
                          const void *frame);
 void tidei_callback_end(tidei_callback *c);
+/* The record in which is noted and held what the thread does in that runtime: its own there. On a
+** visit from another runtime that one's: the visited one may be closed by another thread meanwhile.
+** NULL: there is none. */
+tidei_thread *tidei_callbacks_record(tidei_runtime *rt);
 
 /* The calling thread is about to make an array, or memory for elements. False with the error set: it is inside a callback
 ** that makes none. The short way, tidei_may_make, stands in runtime.h. */

@@ -133,7 +133,9 @@ static tide_status order_after(tidei_stream *s, tidei_storage *st) {
     return status;
 }
 
-/* The block's uses end with what is queued on s now. A stream that is gone has completed all of it. */
+/* The block's uses end with what is queued on s now. A stream that is gone has completed all of it.
+** Where the history has no room that work is waited for, on the spot: the block is in no table any
+** more, and would be nobody's if the wait were left. */
 static void end_uses(tidei_stream *s, tidei_storage *st) {
     bool known = true;
     pthread_mutex_lock(&s->lock);
@@ -143,7 +145,7 @@ static void end_uses(tidei_stream *s, tidei_storage *st) {
         known = tidei_publish_uses(s, &(tidei_use){st, 0, st->bytes, TIDEI_WRITE}, 1, tick);
     }
     pthread_mutex_unlock(&s->lock);
-    if (!known) tidei_stream_wait(s, true);
+    if (!known) (void)tidei_stream_finish(s);
 }
 
 /* The pool, and the stream to use on its device; false with the error set. */

@@ -469,8 +469,8 @@ static void stop_leading(tidei_runtime *rt) {
     if (rt->gc_ops && rt->gc_ops->wake) rt->gc_ops->wake(rt);
 }
 
-static void undo_lead(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t of) {
-    (void)t, (void)unused, (void)of;
+static void undo_lead(tidei_runtime *own, tidei_thread *t, void *rt, uintptr_t of) {
+    (void)own, (void)t, (void)of;
     stop_leading(rt);
 }
 
@@ -589,11 +589,11 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     }
     c->occasion = tidei_reclaim_occasion(d->rt);
     c->patience_ns = &patience_ns;
-    tidei_hold(t, undo_lead, &d->rt->climbing, 0);
+    tidei_hold(t, undo_lead, d->rt, 0);
     tidei_deepen(t, &t->depth_climb);
     tide_status status = climb_while_robbed(c, attempt, arg);
     tidei_rise(t, &t->depth_climb);
-    tidei_let(t, &d->rt->climbing);
+    tidei_let(t, d->rt);
     stop_leading(d->rt);
     if (status != TIDE_E_NOMEM) return status;
     return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c); /* moving blocks may have lost it */

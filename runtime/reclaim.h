@@ -18,20 +18,24 @@ typedef struct tidei_reclaimable {
     bool cheap; /* purging waits for no device, and loses little: it comes before any collection */
     /* the registry's */
     struct tidei_reclaimable *next;
-    uint64_t number; /* counted at registration */
+    uint64_t number; /* counted at registration, of all in the process */
     uint64_t told;   /* the occasion whose failure was logged last */
     unsigned busy;
     bool by_user, over;
 } tidei_reclaimable;
-tide_status tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r); /* borrowed until unregistered */
-void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);      /* waits for a call in progress */
+/* Borrowed until unregistered, which waits for a call in progress. */
+void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r);
+void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r);
 
 /* Calls one slot of all entries, each on its own; returns the bytes. Nothing from inside such a call. What fails is logged once an
 ** `occasion`: a climb, or one reclaim by hand. */
 typedef enum { TIDEI_PURGE_CHEAP, TIDEI_PURGE, TIDEI_DROP } tidei_reclaim_slot;
 size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion);
 uint64_t tidei_reclaim_occasion(tidei_runtime *rt); /* a new one */
-bool tidei_inside_reclaimable(void);                /* is the thread in such a call, of whatever runtime? */
+/* The number of the entry in such a call of which the thread is, of whatever runtime; 0: of none.
+** The second: calls were left, down to one that was made inside of that one. */
+uint64_t tidei_inside_reclaimable(void);
+void tidei_back_in_reclaimable(uint64_t number);
 /* "cuBLAS 64.000 MiB, mine 3.000 MiB, others 1.000 MiB": the largest first; "" where none holds anything. Like snprintf. */
 size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap);
 void tidei_reclaimables_close(tidei_runtime *rt); /* nobody calls any more */

@@ -3,34 +3,44 @@
 ** Model. An entry is the library's own (a cache of handles), or a program's (tide_reclaimable_register), which the registry keeps a
 ** copy of. A round calls one slot of every entry, newest first, from its place in the order of registration: so rounds at the same
 ** time keep no marks in the entries, and none hides an entry from another.
-** What must stay true: no lock is held in a slot. An entry stays while it is `busy`. A thread inside a slot starts no round, climbs in
-** no runtime and asks no entry for its bytes: it may hold locks that they want. */
+** What must stay true: no lock is held in a slot. An entry stays while it is `busy`, which a round's
+** thread holds in the record of the runtime that is short. A thread inside a slot starts no round,
+** climbs in no runtime and asks no entry for its bytes: it may hold locks that they want. Another
+** thread may undo what is held (callback.h), so `inside` is put back by its own thread alone. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
 #include "runtime/text.h"
 #include "runtime/uncancelled.h"
 
-/* The entry whose slot the thread is in, of whatever runtime. */
-static TIDEI_FAST_TLS tidei_reclaimable *inside;
+/* The number of the entry whose slot the thread is in, of whatever runtime. */
+static TIDEI_FAST_TLS uint64_t inside;
 
-bool tidei_inside_reclaimable(void) { return inside != NULL; }
+uint64_t tidei_inside_reclaimable(void) { return inside; }
+void tidei_back_in_reclaimable(uint64_t number) { inside = number; }
 
 /* ---- the list ---- */
 
-static void enter(tidei_runtime *rt, tidei_reclaimable *r) {
+void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r) {
+    static _Atomic uint64_t made;
     pthread_mutex_lock(&rt->reclaimables_lock);
     r->busy = 0;
     r->told = 0;
-    r->number = ++rt->reclaimables_made;
+    r->number = atomic_fetch_add(&made, 1) + 1;
     r->next = rt->reclaimables;
     rt->reclaimables = r;
     pthread_mutex_unlock(&rt->reclaimables_lock);
 }
 
-tide_status tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r) {
-    enter(rt, r);
-    return TIDE_OK;
+/* Takes the entry of that number, a program's or the library's, out of the list; NULL: there is none. */
+static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t number, bool by_user) {
+    pthread_mutex_lock(&rt->reclaimables_lock);
+    tidei_reclaimable **p = &rt->reclaimables;
+    while (*p && !((*p)->number == number && (*p)->by_user == by_user)) p = &(*p)->next;
+    tidei_reclaimable *r = *p;
+    if (r) *p = r->next;
+    pthread_mutex_unlock(&rt->reclaimables_lock);
+    return r;
 }
 
 struct waiter {
@@ -45,36 +55,21 @@ static void wait_until_idle(void *p) {
     pthread_mutex_unlock(&w->rt->reclaimables_lock);
 }
 
-/* Out of the list; waits for the other threads that are in its slots. */
-static void leave(tidei_runtime *rt, tidei_reclaimable *r) {
-    struct waiter w = {rt, r, inside == r};
+/* The other threads that are in its slots. */
+static void wait_for_others(tidei_runtime *rt, const tidei_reclaimable *r) {
+    struct waiter w = {rt, r, inside == r->number};
     pthread_mutex_lock(&rt->reclaimables_lock);
-    for (tidei_reclaimable **p = &rt->reclaimables; *p; p = &(*p)->next)
-        if (*p == r) {
-            *p = r->next;
-            break;
-        }
     bool busy = r->busy > w.own;
     pthread_mutex_unlock(&rt->reclaimables_lock);
     if (busy) tidei_blocking(rt, wait_until_idle, &w); /* the slot may wait for a collection */
 }
 
-void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r) { leave(rt, r); }
-
-/* The newest one registered before number *last, which becomes its own, marked busy; NULL at the end. */
-static tidei_reclaimable *next_reclaimable(tidei_runtime *rt, uint64_t *last) {
-    pthread_mutex_lock(&rt->reclaimables_lock);
-    tidei_reclaimable *r = rt->reclaimables;
-    while (r && r->number >= *last) r = r->next;
-    if (r) {
-        *last = r->number;
-        r->busy++;
-    }
-    pthread_mutex_unlock(&rt->reclaimables_lock);
-    return r;
+void tidei_reclaimable_unregister(tidei_runtime *rt, tidei_reclaimable *r) {
+    (void)take_out(rt, r->number, false);
+    wait_for_others(rt, r);
 }
 
-static void done_reclaimable(tidei_runtime *rt, tidei_reclaimable *r) {
+static void end_busy(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     bool idle = --r->busy == 0, over = idle && r->over;
     if (idle) pthread_cond_broadcast(&rt->reclaimables_idle);
@@ -84,55 +79,81 @@ static void done_reclaimable(tidei_runtime *rt, tidei_reclaimable *r) {
 
 /* ---- rounds ---- */
 
-/* Of the call that is noted in `by`; nobody else has begun one on its thread. */
-static void undo_slot(tidei_runtime *rt, tidei_thread *t, void *r, uintptr_t d) {
-    (void)rt, (void)t;
-    inside = NULL;
-    done_reclaimable(((tidei_dev *)d)->rt, r);
-}
-
-static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of) {
-    (void)rt, (void)of;
-    tidei_thread_go(t, here);
-}
-
-/* The entry's own code begins and ends: a program's, which is a callback, or the library's. */
-struct visit {
-    tidei_thread *by; /* that holds the entry; NULL: nobody */
-    tidei_callback in;
+struct round {
+    tidei_runtime *rt;
+    tidei_thread *by; /* whose record holds the entry that it is at; NULL: none does */
+    uint64_t last;    /* that entry's number */
 };
 
-/* `frame`: of who calls it. */
-static void enter_slot(struct visit *v, tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
-                       const void *frame) {
-    v->by = tidei_thread_look(d->rt);
-    if (!v->by) v->by = tidei_thread_next(NULL);
-    v->in.t = NULL;
-    inside = r;
-    tidei_hold(v->by, undo_slot, r, (uintptr_t)d);
-    if (r->by_user) tidei_callback_note(&v->in, d->rt, kind, r->name, frame);
+static struct round begin_round(tidei_runtime *rt) {
+    return (struct round){rt, tidei_callbacks_record(rt), UINT64_MAX};
 }
 
-static void leave_slot(struct visit *v, const tidei_reclaimable *r) {
-    tidei_callback_end(&v->in);
-    tidei_let(v->by, r);
-    inside = NULL;
+static void undo_busy(tidei_runtime *by, tidei_thread *t, void *r, uintptr_t rt) {
+    (void)by, (void)t;
+    end_busy((tidei_runtime *)rt, r);
+}
+
+/* The newest one registered before the last one, busy until it is done with; NULL at the end. */
+static tidei_reclaimable *next_reclaimable(struct round *x) {
+    pthread_mutex_lock(&x->rt->reclaimables_lock);
+    tidei_reclaimable *r = x->rt->reclaimables;
+    while (r && r->number >= x->last) r = r->next;
+    if (r) {
+        x->last = r->number;
+        r->busy++;
+    }
+    pthread_mutex_unlock(&x->rt->reclaimables_lock);
+    if (r) tidei_hold(x->by, undo_busy, r, (uintptr_t)x->rt);
+    return r;
+}
+
+static void done_reclaimable(const struct round *x, tidei_reclaimable *r) {
+    tidei_let(x->by, r);
+    end_busy(x->rt, r);
+}
+
+/* The entry's own code begins and ends: a program's, which is a callback, or the library's. `frame`:
+** of who calls it. */
+static void enter_slot(tidei_callback *in, const tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
+                       const void *frame) {
+    in->t = NULL;
+    inside = r->number;
+    if (r->by_user) tidei_callback_note(in, d->rt, kind, r->name, frame);
+}
+
+static void leave_slot(tidei_callback *in) {
+    tidei_callback_end(in);
+    inside = 0;
+}
+
+/* The thread is on that device of its runtime again, unless it has left that meanwhile. */
+static void go_back(tidei_dev *here) {
+    tidei_thread *t = here ? tidei_thread_look(here->rt) : NULL;
+    if (t) tidei_thread_go(t, here);
+}
+
+/* By the thread itself: who closes the runtime leaves another thread's devices alone. */
+static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of) {
+    (void)of;
+    if (t == tidei_thread_look(rt)) go_back(here);
 }
 
 /* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
-static size_t call(tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted, bool *failed) {
+static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted,
+                   bool *failed) {
     TIDEI_UNCANCELLED;
     size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
     tidei_thread *t = tidei_thread_look(d->rt);
     tidei_dev *here = t ? t->dev : NULL;
-    struct visit v;
+    tidei_callback in;
     tide_clear_error();
-    tidei_hold(t, undo_go, here, 0);
-    enter_slot(&v, r, d, drop ? TIDEI_IN_DROP : TIDEI_IN_PURGE, __builtin_frame_address(0));
+    if (here) tidei_hold(x->by, undo_go, here, 0);
+    enter_slot(&in, r, d, drop ? TIDEI_IN_DROP : TIDEI_IN_PURGE, __builtin_frame_address(0));
     size_t given = slot(r->self, d, wanted, failed);
-    leave_slot(&v, r);
-    tidei_let(t, here);
-    if (t) tidei_thread_go(t, here);
+    leave_slot(&in);
+    if (here) tidei_let(x->by, here);
+    go_back(here);
     return given;
 }
 
@@ -151,18 +172,18 @@ size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wa
     tidei_runtime *rt = d->rt;
     bool drop = which == TIDEI_DROP;
     size_t given = 0;
-    uint64_t last = UINT64_MAX;
     tidei_saved_error before;
     if (inside) return 0;
+    struct round x = begin_round(rt);
     tidei_error_save(&before);
-    for (tidei_reclaimable *r; (r = next_reclaimable(rt, &last));) {
+    for (tidei_reclaimable *r; (r = next_reclaimable(&x));) {
         bool failed = false;
         if ((drop ? r->drop : r->purge) && (which != TIDEI_PURGE_CHEAP || r->cheap))
-            given += call(r, d, drop, wanted, &failed);
+            given += call(&x, r, d, drop, wanted, &failed);
         if (failed && first_failure(rt, r, occasion))
             tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge", r->name,
                       tide_last_error()->message);
-        done_reclaimable(rt, r);
+        done_reclaimable(&x, r);
     }
     tidei_error_restore(&before);
     return given;
@@ -188,23 +209,23 @@ static void note_holding(struct holding top[LISTED], struct holding x, size_t *r
     *rest += x.bytes;
 }
 
-static size_t ask_bytes(tidei_reclaimable *r, tidei_dev *d) {
-    struct visit v;
-    enter_slot(&v, r, d, TIDEI_IN_BYTES, __builtin_frame_address(0));
+static size_t ask_bytes(const tidei_reclaimable *r, tidei_dev *d) {
+    tidei_callback in;
+    enter_slot(&in, r, d, TIDEI_IN_BYTES, __builtin_frame_address(0));
     size_t bytes = r->bytes(r->self, d);
-    leave_slot(&v, r);
+    leave_slot(&in);
     return bytes;
 }
 
 static void find_holdings(tidei_dev *d, struct holding top[LISTED], size_t *rest) {
     TIDEI_UNCANCELLED;
-    uint64_t last = UINT64_MAX;
-    for (tidei_reclaimable *r; (r = next_reclaimable(d->rt, &last));) {
-        struct holding x = {.bytes = 0};
-        if (r->bytes) x.bytes = ask_bytes(r, d);
-        tidei_format(x.name, sizeof x.name, "%s", r->name);
-        done_reclaimable(d->rt, r);
-        note_holding(top, x, rest);
+    struct round x = begin_round(d->rt);
+    for (tidei_reclaimable *r; (r = next_reclaimable(&x));) {
+        struct holding h = {.bytes = 0};
+        if (r->bytes) h.bytes = ask_bytes(r, d);
+        tidei_format(h.name, sizeof h.name, "%s", r->name);
+        done_reclaimable(&x, r);
+        note_holding(top, h, rest);
     }
 }
 
@@ -291,38 +312,37 @@ tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable 
                                    .cheap = !g->user.dear,
                                    .self = g,
                                    .by_user = true};
-    enter(rt, &g->entry);
+    tidei_reclaimable_register(rt, &g->entry);
     *id = g->entry.number;
     return TIDE_OK;
 }
 
-/* Takes the program's entry of that number out of the list; NULL: there is none. */
-static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t id) {
+/* It is in no list: it goes now, or when the last slot that somebody is in has returned. */
+static void end_entry(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_lock(&rt->reclaimables_lock);
-    tidei_reclaimable **p = &rt->reclaimables;
-    while (*p && !((*p)->by_user && (*p)->number == id)) p = &(*p)->next;
-    tidei_reclaimable *r = *p;
-    if (r) *p = r->next;
+    bool idle = r->busy == 0;
+    r->over = true;
     pthread_mutex_unlock(&rt->reclaimables_lock);
-    return r;
+    if (idle) tidei_host_free(rt, r);
+}
+
+static void undo_unregister(tidei_runtime *rt, tidei_thread *t, void *r, uintptr_t of) {
+    (void)t, (void)of;
+    end_entry(rt, r);
 }
 
 tide_status tide_reclaimable_unregister(tide_runtime *ref, uint64_t id) {
     TIDEI_OPERATION("tide_reclaimable_unregister");
     static const char op[] = "tide_reclaimable_unregister";
-    tidei_runtime *rt = tidei_entered(ref, op);
-    if (!rt) return tidei_last_status();
-    tidei_reclaimable *r = take_out(rt, id);
+    tidei_thread *t = tidei_enter(ref, op);
+    if (!t) return tidei_last_status();
+    tidei_runtime *rt = tidei_thread_runtime(t);
+    tidei_reclaimable *r = take_out(rt, id, true);
     if (!r) return tidei_fail(TIDE_E_INVALID, op, "%llu is not registered", (unsigned long long)id);
-    leave(rt, r);
-    bool own = inside == r; /* the entry goes when its slot has returned */
-    if (own) {
-        pthread_mutex_lock(&rt->reclaimables_lock);
-        r->over = true;
-        pthread_mutex_unlock(&rt->reclaimables_lock);
-    } else {
-        tidei_host_free(rt, r);
-    }
+    tidei_hold(t, undo_unregister, r, 0);
+    wait_for_others(rt, r);
+    tidei_let(t, r);
+    end_entry(rt, r);
     return TIDE_OK;
 }
 

@@ -201,7 +201,6 @@ struct tidei_runtime {
     pthread_mutex_t reclaimables_lock;
     pthread_cond_t reclaimables_idle;
     tidei_reclaimable *reclaimables; /* newest first */
-    uint64_t reclaimables_made;      /* so far */
     _Atomic uint64_t reclaim_occasions;
     pthread_mutex_t climb_lock;
     pthread_cond_t climb_done;
@@ -331,6 +330,7 @@ static inline void tidei_let_storage(tidei_thread *t, const tidei_storage *st) {
         tidei_let(t, st);
 }
 static inline void tidei_hold(tidei_thread *t, tidei_undo undo, const void *what, uintptr_t of) {
+    tidei_check(!((uintptr_t)what & TIDEI_HELD_MARK));
     if (tidei_unlikely(!t) || (tidei_unlikely(t->held_end - t->held < 3) && !tidei_held_grow(t))) return;
     t->held[0] = of;
     t->held[1] = (uintptr_t)undo;

@@ -21,7 +21,7 @@ enum { /* callbacks */
        LEAVE_FILL,
        LEAVE_MOVED,
        LEAVE_DEATH,
-       LEAVE_LOG,
+       LEAVE_LOG, /* it and what follows are never left */
        LEAVE_KINDS,
        LEAVE_NONE = LEAVE_KINDS
 };
@@ -135,7 +135,8 @@ static void leave_death(void *user) {
 }
 static void leave_log(void *user, int level, const char *line) {
     (void)user, (void)level, (void)line;
-    if (L.rt) leave_called(LEAVE_LOG);
+    L.calls[LEAVE_LOG]++;
+    if (L.inside && L.rt) L.inside(LEAVE_LOG);
 }
 
 /* ---- opening and closing ---- */

@@ -7,6 +7,7 @@
 #include "runtime/device/host.h"
 #include "runtime/pools.h"
 #include <pthread.h>
+#include <sched.h>
 
 #define MIB TIDEI_MIB
 /* Sizes are an H200's scaled by 1/64. */
@@ -232,7 +233,7 @@ static void idle_handles_go_too(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
     struct idle_cache c = {.r = {.name = "cache", .purge = purge, .drop = drop, .self = &c}};
-    assert_ok(tidei_reclaimable_register(test_rt(one), &c.r));
+    tidei_reclaimable_register(test_rt(one), &c.r);
     tide_array *data = hoard(one), *big = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
     assert_array(big);
     assert_int_equal(c.purged, 1);
@@ -371,6 +372,59 @@ static void closing_waits_for_visitors(void **state) {
     assert_int_equal(taken, 0);
 }
 
+/* ---- a third runtime, which closes in a visit ---- */
+
+static tide_runtime *third;
+static unsigned looked;
+static tide_status look_at_third(void *user, int device, size_t wanted, size_t *given) {
+    tide_statistics s = {.struct_size = sizeof s};
+    (void)user, (void)device, (void)wanted, (void)given;
+    looked++;
+    return third ? tide_stats(third, &s) : TIDE_OK;
+}
+static tide_status close_third_and_leave(void *user, int device, size_t wanted, size_t *given) {
+    tide_runtime *rt = third;
+    third = NULL;
+    if (rt) tide_close(rt);
+    return leave_purge(user, device, wanted, given);
+}
+
+/* A thread visits a runtime that it does not know, closes a third one there, with which the visit
+** has nothing to do, and leaves. */
+static void a_third_runtime_closes_in_a_visit(void **state) {
+    tide_reclaimable looks = {.struct_size = sizeof looks, .name = "looks", .purge = look_at_third},
+                     closes = {.struct_size = sizeof closes, .name = "closes", .purge = close_third_and_leave};
+    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
+    uint64_t id, newer;
+    (void)state;
+    third = open_shared("tide", NULL);
+    assert_ok(tide_reclaimable_register(one, &closes, &id));
+    assert_ok(tide_reclaimable_register(one, &looks, &newer)); /* first: third was used last */
+    tide_array *volatile full = tide_zeros(one, TIDE_U8, SHAPE(SCALED(7)));
+    assert_array(full);
+    assert_ok(tide_synchronize(one, NULL));
+    tide_thread_detach(one);
+    leaves = true;
+    if (!setjmp(caught)) {
+        want_more_than_there_is(two);
+        fail_msg("nobody was visited");
+    }
+    leaves = false;
+    assert_null(third);
+    tide_safepoint(two);
+    assert_error(TIDE_E_INVALID, "purge of the reclaimable \"closes\" was left without a return");
+    tide_clear_error();
+    looked = 0;
+    assert_ok(tide_reclaim(one, TIDE_RECLAIM_PURGE, NULL));
+    assert_int_equal(looked, 1); /* the thread is in no slot any more */
+    assert_ok(tide_reclaimable_unregister(one, id));
+    tide_release(full);
+    assert_true(tidei_runtime_valid(test_rt(one)) && tidei_runtime_valid(test_rt(two)));
+    tide_close(one);
+    tide_close(two);
+    assert_int_equal(taken, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closing_waits_for_visitors),
@@ -382,6 +436,7 @@ int main(void) {
         cmocka_unit_test(idle_handles_go_too),
         cmocka_unit_test(neighbours_come_and_go),
         cmocka_unit_test(a_visit_is_left),
+        cmocka_unit_test(a_third_runtime_closes_in_a_visit),
     };
     return cmocka_run_group_tests(tests, make_table, NULL);
 }

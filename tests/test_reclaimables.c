@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "runtime/device/host.h"
+#include "tests/counted_host.h"
 #include "tests/failing_host.h"
 #include "tests/logged.h"
 
@@ -342,6 +343,106 @@ static void caches_come_and_go_while_all_are_short(void **state) {
     assert_true(tidei_runtime_valid(test_rt(rt)));
 }
 
+/* ---- leaving ---- */
+
+static jmp_buf caught;
+static tide_status leave_slot(void *user, int device, size_t wanted, size_t *given) {
+    (void)user, (void)device, (void)wanted, (void)given;
+    longjmp(caught, 1);
+}
+/* Deeper on the stack than the calls that come after it. */
+static __attribute__((noinline)) void reclaim_deep(tide_runtime *x) {
+    volatile char room[16384];
+    room[0] = 0;
+    (void)!tide_reclaim(x, TIDE_RECLAIM_PURGE, NULL);
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+static void *close_other(void *x) {
+    tide_close(x);
+    return NULL;
+}
+
+/* A thread leaves a slot of one runtime, and somebody else closes that: in other runtimes it is
+** inside no slot any more. */
+static void who_left_a_slot_reclaims_elsewhere(void **state) {
+    const tide_reclaimable r = {.struct_size = sizeof r, .name = "left", .purge = leave_slot};
+    tide_runtime *volatile other = test_open(&(tide_config){.device = "host", .collector = "refcount"});
+    struct cache c = {0};
+    pthread_t t;
+    uint64_t id;
+    (void)state;
+    assert_ok(tide_reclaimable_register(other, &r, &id));
+    assert_ok(enter(&c, "here"));
+    if (!setjmp(caught)) {
+        reclaim_deep(other);
+        fail_msg("nobody left");
+    }
+    assert_int_equal(pthread_create(&t, NULL, close_other, other), 0);
+    pthread_join(t, NULL);
+    tide_safepoint(rt);
+    assert_error(TIDE_E_INVALID, "purge of the reclaimable \"left\" was left without a return");
+    tide_clear_error();
+    assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
+    assert_int_equal(c.purges, 2); /* of two devices */
+    tide_array *a = array(5 * MIB);
+    tide_release(a);
+    assert_array(a = array(7 * MIB)); /* what is free is given back for it */
+    tide_release(a);
+    forget(&c);
+}
+
+static _Thread_local bool leaves_waits;
+static void wait_or_leave(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    if (leaves_waits) longjmp(caught, 1);
+    fn(arg);
+}
+static int collect_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static __attribute__((noinline)) void forget_deep(uint64_t id) {
+    volatile char room[16384];
+    room[0] = 0;
+    (void)!tide_reclaimable_unregister(rt, id);
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+
+/* Who unregisters waits for a call of another thread, and leaves that wait: the entry is nobody's,
+** and goes when it can, whether the call returns before that is found out or after. */
+static void unregistering_is_left(void **state) {
+    (void)state;
+    for (volatile int returns_first = 0; returns_first < 2; returns_first++) {
+        struct cache c = {.in = dwells};
+        pthread_t other;
+        int id;
+        assert_int_equal(host_held, 0);
+        rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host = &counted_memory});
+        const tide_collector table = {
+            .struct_size = sizeof table, .name = "host", .collect = collect_nothing, .blocking = wait_or_leave};
+        assert_ok(tide_collector_attach(rt, &table, &id));
+        atomic_store(&gate.inside, 0);
+        atomic_store(&gate.leave, 0);
+        assert_ok(enter(&c, "slow"));
+        assert_int_equal(pthread_create(&other, NULL, reclaim_all, NULL), 0);
+        while (!atomic_load(&gate.inside)) sched_yield();
+        leaves_waits = true;
+        if (!setjmp(caught)) {
+            forget_deep(c.id);
+            fail_msg("nobody left");
+        }
+        leaves_waits = false;
+        atomic_store(&gate.leave, returns_first);
+        if (returns_first) pthread_join(other, NULL);
+        tide_safepoint(rt);
+        assert_error(TIDE_E_INVALID, "blocking of the collector \"host\" was left without a return");
+        atomic_store(&gate.leave, 1);
+        if (!returns_first) pthread_join(other, NULL);
+        assert_int_equal(tide_reclaimable_unregister(rt, c.id), TIDE_E_INVALID);
+        assert_error(TIDE_E_INVALID, "is not registered");
+        tide_close(rt);
+        assert_int_equal(host_held, 0);
+        tide_clear_error();
+    }
+}
+
 /* ---- a neighbour ---- */
 
 /* Another runtime of the process is short: its thread, which this runtime may not know, is in the slot, and makes an array here. */
@@ -441,6 +542,8 @@ int main(void) {
         with_rt(the_largest_come_first),
         with_rt(unregistering_waits_for_a_call),
         with_rt(caches_come_and_go_while_all_are_short),
+        with_rt(who_left_a_slot_reclaims_elsewhere),
+        cmocka_unit_test(unregistering_is_left),
         cmocka_unit_test(a_neighbours_thread_climbs_nowhere),
         cmocka_unit_test(registering_may_fail),
     };

@@ -1,7 +1,9 @@
 /* test_use.c: memory lent to others' kernels (tide_use_begin, tide_use_end): addresses, order among streams, errors. */
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #include "runtime/device/host.h"
+#include "tests/failing_host.h"
 #include "tests/works.h"
 
 static void lent_memory(void **state) {
@@ -208,12 +210,81 @@ static void lending_errors(void **state) {
     tide_close(rt);
 }
 
+/* ---- an end that is left ---- */
+
+static jmp_buf caught;
+static bool leaves;
+static void wait_or_leave(void *self, void (*fn)(void *arg), void *arg) {
+    (void)self;
+    if (leaves) longjmp(caught, 1);
+    fn(arg);
+}
+static int collect_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static struct { atomic_int gate, done; } work;
+static void stand_at_the_gate(void *unused) {
+    (void)unused;
+    while (!atomic_load(&work.gate)) sched_yield();
+    usleep(20000);
+    atomic_store(&work.done, 1);
+}
+/* Deeper on the stack than the call that comes after it. */
+static __attribute__((noinline)) void end_deep(tide_use_scope *scope) {
+    volatile char room[16384];
+    room[0] = 0;
+    (void)!tide_use_end(scope);
+    __asm__ __volatile__("" : : "r"(room) : "memory");
+}
+
+/* There is no host memory for the history of a part, so the end waits; left there, it gives back all
+** that the scope had, once the work is over. */
+static void an_end_that_waits_is_left(void **state) {
+    static const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    tide_stream *second;
+    tide_use_scope *scope;
+    void *p;
+    int id;
+    (void)state;
+    if (!test_on_host()) skip();
+    tide_runtime *volatile rt = test_open(&(tide_config){.collector = "refcount", .host = &host});
+    const tide_collector table = {
+        .struct_size = sizeof table, .name = "host", .collect = collect_nothing, .blocking = wait_or_leave};
+    assert_ok(tide_collector_attach(rt, &table, &id));
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64)), *half = tide_slice(a, ":32");
+    tide_use use = {.array = half, .mode = TIDE_WRITE};
+    assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
+    assert_ok(tide_host_launch(scope, stand_at_the_gate, NULL));
+    tide_release(half);
+    tide_release(a);
+    assert_ok(tide_stream_new(rt, &second)); /* from here on parts are told apart */
+    host_fails = host_calls + 1;
+    leaves = true;
+    if (!setjmp(caught)) {
+        end_deep(scope);
+        fail_msg("nobody waited");
+    }
+    leaves = false;
+    host_fails = 0;
+    atomic_store(&work.gate, 1);
+    tide_safepoint(rt);
+    assert_error(TIDE_E_INVALID, "blocking of the collector \"host\" was left without a return");
+    assert_int_equal(atomic_load(&work.done), 1);
+    assert_int_equal(tide_use_end(scope), TIDE_E_INVALID);
+    tide_clear_error();
+    tide_safepoint(rt);
+    tide_pool_statistics s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_stats(tide_pool_default(rt), &s));
+    assert_int_equal(s.live + s.pinned, 0);
+    assert_true(tidei_runtime_valid(test_rt(rt)));
+    tide_close(rt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lent_memory),
         cmocka_unit_test(a_scope_keeps_its_stream),
         cmocka_unit_test(scopes_order_streams),
         cmocka_unit_test(lending_errors),
+        cmocka_unit_test(an_end_that_waits_is_left),
     };
     return cmocka_run_group_tests_name("use", tests, NULL, NULL);
 }

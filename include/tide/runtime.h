@@ -18,8 +18,8 @@ enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_
 
 /* Called with one line without its newline. May come from any thread of the program's that is in a
 ** call, or ends; no lock of the runtime is held. It may call tide_stats and tide_memory_status,
-** nothing else of the library. In tide_open and tide_close it returns; elsewhere see
-** docs/embedding.md. */
+** nothing else of the library, and must return (no longjmp, no exception, no pthread_exit): the
+** call goes on behind the line. */
 typedef void (*tide_log_fn)(void *user, int level, const char *line);
 
 /* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. Both are called from any
