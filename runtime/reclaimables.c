@@ -3,8 +3,8 @@
 ** Model. An entry is the library's own (a cache of handles), or a program's (tide_reclaimable_register), which the registry keeps a
 ** copy of. A round calls one slot of every entry, newest first, from its place in the order of registration: so rounds at the same
 ** time keep no marks in the entries, and none hides an entry from another.
-** What must stay true: no lock is held in a slot. An entry stays while it is `busy`, which a round's
-** thread holds in the record of the runtime that is short. A thread inside a slot starts no round,
+** What must stay true: no lock is held in a slot. An entry stays while it is `busy`, which a
+** round's thread holds in the record of the runtime that is short. A thread inside a slot starts no round,
 ** climbs in no runtime and asks no entry for its bytes: it may hold locks that they want. Another
 ** thread may undo what is held (callback.h), so `inside` is put back by its own thread alone. */
 #include "runtime/nvtx.h"
@@ -32,7 +32,7 @@ void tidei_reclaimable_register(tidei_runtime *rt, tidei_reclaimable *r) {
     pthread_mutex_unlock(&rt->reclaimables_lock);
 }
 
-/* Takes the entry of that number, a program's or the library's, out of the list; NULL: there is none. */
+/* Takes the entry of that number, a program's or the library's, out of the list; NULL: none. */
 static tidei_reclaimable *take_out(tidei_runtime *rt, uint64_t number, bool by_user) {
     pthread_mutex_lock(&rt->reclaimables_lock);
     tidei_reclaimable **p = &rt->reclaimables;
@@ -113,8 +113,8 @@ static void done_reclaimable(const struct round *x, tidei_reclaimable *r) {
     end_busy(x->rt, r);
 }
 
-/* The entry's own code begins and ends: a program's, which is a callback, or the library's. `frame`:
-** of who calls it. */
+/* The entry's own code begins and ends: a program's, which is a callback, or the library's.
+** `frame`: of who calls it. */
 static void enter_slot(tidei_callback *in, const tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
                        const void *frame) {
     in->t = NULL;

@@ -235,8 +235,8 @@ static __attribute__((noinline)) void end_deep(tide_use_scope *scope) {
     __asm__ __volatile__("" : : "r"(room) : "memory");
 }
 
-/* There is no host memory for the history of a part, so the end waits; left there, it gives back all
-** that the scope had, once the work is over. */
+/* There is no host memory for the history of a part, so the end waits; left there, it gives back
+** all that the scope had, once the work is over. */
 static void an_end_that_waits_is_left(void **state) {
     static const tide_host_memory host = {failing_alloc, plain_free, NULL};
     tide_stream *second;
