@@ -523,13 +523,28 @@ tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use
     return TIDE_OK;
 }
 
+/* The wait was left in a callback: the device may still be at the caller's memory. */
+static void undo_wait(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
+    (void)rt, (void)t, (void)of;
+    (void)tidei_stream_finish(s);
+}
+
+/* For work of which nobody else knows. */
+static tide_status wait_whole(tidei_stream *s, bool quiet) {
+    tidei_thread *t = tidei_thread_look(s->dev->rt);
+    tidei_hold(t, undo_wait, s, 0);
+    tide_status status = tidei_stream_wait(s, quiet);
+    tidei_let(t, s);
+    return status;
+}
+
 tide_status tidei_submit_end(tidei_window *w, tide_status result) {
     tidei_stream_after_work(w->s);
     tidei_record_submit(w->s, w->began, w->op);
     pthread_mutex_unlock(&w->s->lock);
     tidei_device_speak(w->s->dev->d);
     if (tidei_unlikely(w->unknown)) {
-        tide_status waited = tidei_stream_wait(w->s, true);
+        tide_status waited = wait_whole(w->s, true);
         if (result == TIDE_OK) result = waited;
     }
     return tidei_likely(result == TIDE_OK) ? TIDE_OK : tidei_device_failed(w->s, result, w->op);
@@ -554,19 +569,9 @@ static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n
     return status;
 }
 
-/* The wait was left in a callback: the device may still be at the caller's memory. */
-static void undo_copy(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of) {
-    (void)rt, (void)t, (void)of;
-    (void)tidei_stream_finish(s);
-}
-
 /* However it ends, the host's side is the caller's again. */
 static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
-    tidei_thread *t = tidei_thread_look(s->dev->rt);
-    tidei_hold(t, undo_copy, s, 0);
-    tide_status status = tidei_stream_wait(s, quiet);
-    tidei_let(t, s);
-    return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
+    return wait_whole(s, quiet) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
 tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
