@@ -401,12 +401,13 @@ static void on_apply_into(world *w) {
     array *of[MOST];
     thing *e = draw_thing(w, TIDEI_REF_EXPR, 0);
     size_t m = e->results >= 0 && e->results <= MOST && chance(w, 90) ? (size_t)e->results : below(w, MOST + 1);
-    bool none = m && chance(w, 3);
+    bool none = m && chance(w, 3), null = w->frame->null_array;
     for (size_t i = 0; i < m; i++) {
         of[i] = i && chance(w, 60) ? draw_partner(w, of[0], WRITABLE) : draw_target(w, 0);
         if (of[i]->in && of[i]->in->common) of[i] = draw_target(w, 0);
         dsts[i] = of[i]->a;
     }
+    if (none) w->frame->null_array = null; /* what is in a list that is absent is not seen */
     draw_arguments(w, e->params, m ? of[0] : NULL, &a);
     if (none) expect(w, TIDE_E_INVALID);
     w->frame->subject = e->text;
