@@ -1,4 +1,5 @@
-/* open.c: puts the floors together: runtime, then collectors, libraries, arrays; and takes them apart in reverse. */
+/* open.c: puts the floors together: runtime, then collectors, libraries, arrays; and takes them
+** apart in reverse. */
 #include "arrays/arrays.h"
 #include "gc/gc.h"
 #include "libs/libs.h"
@@ -9,8 +10,8 @@
 
 #define OP_CLOSE "tide_close"
 
-/* Who closes a runtime takes this lock to claim it, and to end its references: so who finds one that is still good finds the
-** runtime there. */
+/* Who closes a runtime takes this lock to claim it, and to end its references: so who finds one
+** that is still good finds the runtime there. */
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 
 static void close_floors(tidei_runtime *rt) {
@@ -45,9 +46,9 @@ tide_status tide_open(const tide_config *config, tide_runtime **out) {
     tidei_runtime *rt = NULL;
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_open", "out is NULL");
     if (tidei_forked())
-        return tidei_fail(
-            TIDE_E_FORKED, "tide_open",
-            "this process is a fork's child, and its parent had opened a runtime before; call exec first");
+        return tidei_fail(TIDE_E_FORKED, "tide_open",
+                          "this process is a fork's child, and its parent had opened a runtime "
+                          "before; call exec first");
     tide_status s = tidei_runtime_open(config, &rt);
     return s == TIDE_OK ? open_floors(rt, out) : s;
 }
@@ -79,9 +80,10 @@ static void disclaim(tidei_runtime *rt, tidei_thread *t, void *unused, uintptr_t
     pthread_mutex_unlock(&closing);
 }
 
-/* All that calls the program back, while the runtime still has all its floors: so a callback may call what it may call
-** elsewhere, and if one is left by longjmp the runtime is open. Other runtimes' threads are out of its slots first; then what
-** calls of its own threads held that were left is undone: what follows may wait for it. */
+/* All that calls the program back, while the runtime still has all its floors: so a callback may
+** call what it may call elsewhere, and if one is left by longjmp the runtime is open. Other
+** runtimes' threads are out of its slots first; then what calls of its own threads held that were
+** left is undone: what follows may wait for it. */
 static void say_farewell(tidei_runtime *rt) {
     tidei_thread *t = tidei_thread_get(rt);
     tidei_neighbours_leave(rt);

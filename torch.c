@@ -1,7 +1,9 @@
-/* torch.c: the default pools as PyTorch's pluggable allocator: two functions of its signature, on runtimes of the process.
+/* torch.c: the default pools as PyTorch's pluggable allocator: two functions of its signature, on
+** runtimes of the process.
 **
-** One runtime a GPU, opened at its first allocation, with reference counting: nothing of a collector comes into the process.
-** PyTorch names streams by their native handles; each is wrapped once and kept. */
+** One runtime a GPU, opened at its first allocation, with reference counting: nothing of a
+** collector comes into the process. PyTorch names streams by their native handles; each is wrapped
+** once and kept. */
 #include "runtime/runtime.h"
 #include "runtime/text.h"
 #include <stdlib.h>
@@ -18,14 +20,16 @@ static struct {
     pthread_mutex_t lock;
     struct gpu {
         tide_runtime *rt; /* NULL: not open */
-        wrapped *streams; /* room for TIDEI_STREAMS_MAX; not in the process's static data, which collectors scan */
+        /* room for TIDEI_STREAMS_MAX; not in the process's static data, which collectors scan */
+        wrapped *streams;
         unsigned n;
     } gpus[GPUS];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static tide_status open_one(const char *kind, int device, tide_runtime **out) {
     char name[16];
-    tide_config c = {.struct_size = sizeof c, .device = name, .collector = "refcount", .host_devices = GPUS / 4};
+    tide_config c = {
+        .struct_size = sizeof c, .device = name, .collector = "refcount", .host_devices = GPUS / 4};
     tidei_format(name, sizeof name, "%s:%d", kind, device);
     return tide_open(&c, out);
 }
@@ -34,7 +38,8 @@ static tide_status open_one(const char *kind, int device, tide_runtime **out) {
 static tide_status open_gpu(struct gpu *g, int device) {
     if (g->rt) return TIDE_OK;
     if (!g->streams) g->streams = calloc(TIDEI_STREAMS_MAX, sizeof *g->streams);
-    if (!g->streams) return tidei_fail_host_memory("tide_torch_malloc", TIDEI_STREAMS_MAX * sizeof *g->streams);
+    if (!g->streams)
+        return tidei_fail_host_memory("tide_torch_malloc", TIDEI_STREAMS_MAX * sizeof *g->streams);
     tidei_saved_error earlier;
     tidei_error_save(&earlier);
     tide_status status = open_one("cuda", device, &g->rt);
@@ -51,13 +56,15 @@ static tide_status find_stream(struct gpu *g, void *native, tide_stream **out) {
         if (g->streams[i].native == native) *out = g->streams[i].s;
     if (*out) return TIDE_OK;
     tide_status status = tide_stream_wrap(g->rt, native, out);
-    if (status == TIDE_OK) g->streams[g->n++] = (wrapped){native, *out}; /* a device has as many streams as fit */
+    /* a device has as many streams as fit */
+    if (status == TIDE_OK) g->streams[g->n++] = (wrapped){native, *out};
     return status;
 }
 
 static tide_status find(int device, void *native, bool opens, tide_runtime **rt, tide_stream **s) {
     const char *op = opens ? "tide_torch_malloc" : "tide_torch_free";
-    if (device < 0 || device >= GPUS) return tidei_fail(TIDE_E_INVALID, op, "there is no device %d", device);
+    if (device < 0 || device >= GPUS)
+        return tidei_fail(TIDE_E_INVALID, op, "there is no device %d", device);
     struct gpu *g = &all.gpus[device];
     pthread_mutex_lock(&all.lock);
     tide_status status = opens ? open_gpu(g, device) : g->rt ? TIDE_OK : TIDE_E_CLOSED;
@@ -85,7 +92,8 @@ void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream) {
     tide_runtime *rt = NULL;
     tide_stream *s;
     (void)size;
-    if (ptr && find(device, stream, false, &rt, &s) == TIDE_OK) tide_pool_free(tide_pool_default(rt), ptr, s);
+    if (ptr && find(device, stream, false, &rt, &s) == TIDE_OK)
+        tide_pool_free(tide_pool_default(rt), ptr, s);
 }
 
 void tide_torch_close(void) {

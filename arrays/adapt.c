@@ -1,7 +1,9 @@
-/* adapt.c: structures of arrays between host and device: rules, the outline that they make of a structure, and the move.
+/* adapt.c: structures of arrays between host and device: rules, the outline that they make of a
+** structure, and the move.
 **
-** Rules are in a list of the runtime's. Who moves a structure, or makes batches of it, lays it out flat first, under the
-** list's lock, and then needs no rule any more. A move builds a copy aside: only a whole one is handed out. */
+** Rules are in a list of the runtime's. Who moves a structure, or makes batches of it, lays it out
+** flat first, under the list's lock, and then needs no rule any more. A move builds a copy aside:
+** only a whole one is handed out. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
 #include "runtime/text.h"
@@ -9,9 +11,10 @@
 
 #include <stdalign.h>
 
-#define DEPTH_MOST  16    /* structures within each other: a rule that contains itself ends here */
-#define VISITS_MOST 65536 /* structures and arrays of one type; a wrong rule could ask for any number */
-#define PATH_MAX_   128   /* characters of a name; an error can show so many */
+#define DEPTH_MOST 16 /* structures within each other: a rule that contains itself ends here */
+/* structures and arrays of one type; a wrong rule could ask for any number */
+#define VISITS_MOST 65536
+#define PATH_MAX_   128 /* characters of a name; an error can show so many */
 
 typedef struct tidei_rule {
     struct tidei_rule *next;
@@ -26,20 +29,23 @@ static tidei_rule **find_rule(tidei_runtime *rt, const char *type) {
     return p;
 }
 
-static tide_status check_field(const tide_adapt_rule *r, const tide_adapt_field *f, const char *op) {
+static tide_status check_field(const tide_adapt_rule *r, const tide_adapt_field *f,
+                               const char *op) {
     size_t end = f->type ? f->count : 0; /* an inner structure has a byte at least */
     if (!f->name || !f->count)
-        return tidei_fail(TIDE_E_INVALID, op, "a field of \"%s\" has no name, or a count of 0", r->type);
+        return tidei_fail(TIDE_E_INVALID, op, "a field of \"%s\" has no name, or a count of 0",
+                          r->type);
     if ((!f->type && __builtin_mul_overflow(f->count, sizeof(tide_data), &end)) ||
         __builtin_add_overflow(end, f->offset, &end) || end > r->bytes)
-        return tidei_fail(TIDE_E_INVALID, op, "field %s of \"%s\" ends beyond its %zu bytes", f->name, r->type,
-                          r->bytes);
+        return tidei_fail(TIDE_E_INVALID, op, "field %s of \"%s\" ends beyond its %zu bytes",
+                          f->name, r->type, r->bytes);
     return TIDE_OK;
 }
 
 static tide_status check_rule(const tide_adapt_rule *r, const char *op) {
     if (!r || !r->type || !*r->type || !r->bytes || (r->nfields && !r->fields))
-        return tidei_fail(TIDE_E_INVALID, op, "the rule is NULL, or has no type, no size or no fields");
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "the rule is NULL, or has no type, no size or no fields");
     for (size_t i = 0; i < r->nfields; i++) {
         tide_status s = check_field(r, &r->fields[i], op);
         if (s != TIDE_OK) return s;
@@ -70,8 +76,9 @@ tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule) 
 }
 
 void tide_adapt_unregister(tide_runtime *ref, const char *type) {
-    tidei_runtime *rt =
-        ref && type && !tidei_forked() ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_adapt_unregister") : NULL;
+    tidei_runtime *rt = ref && type && !tidei_forked()
+                            ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_adapt_unregister")
+                            : NULL;
     if (!rt) return;
     pthread_mutex_t *lock = &tidei_arrays_of(rt)->adapt_lock;
     pthread_mutex_lock(lock);
@@ -101,17 +108,21 @@ struct tour {
     void *user;
 };
 
-static tide_status visit(struct tour *t, const char *type, size_t room, size_t offset, const char *path, int depth);
+static tide_status visit(struct tour *t, const char *type, size_t room, size_t offset,
+                         const char *path, int depth);
 
-static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const tide_adapt_field *f, size_t offset,
-                               const char *path, int depth) {
+static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const tide_adapt_field *f,
+                               size_t offset, const char *path, int depth) {
     for (size_t i = 0; i < f->count; i++) {
         char name[PATH_MAX_], number[24] = "";
         if (f->count > 1) tidei_format(number, sizeof number, "[%zu]", i);
-        if (tidei_format(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) < 0) *name = 0;
+        if (tidei_format(name, sizeof name, "%s%s%s%s", path, *path ? "." : "", f->name, number) <
+            0)
+            *name = 0;
         if (++t->visits > VISITS_MOST)
-            return tidei_fail(TIDE_E_INVALID, t->op, "%s of \"%s\": more than %d arrays and structures", name,
-                              r->type, VISITS_MOST);
+            return tidei_fail(TIDE_E_INVALID, t->op,
+                              "%s of \"%s\": more than %d arrays and structures", name, r->type,
+                              VISITS_MOST);
         size_t room = (r->bytes - f->offset) / f->count;
         if (!f->type) {
             t->leaf(t->user, offset + f->offset + i * sizeof(tide_data), name);
@@ -126,19 +137,19 @@ static tide_status visit_field(struct tour *t, const tide_adapt_rule *r, const t
 }
 
 /* A structure of this type at `offset`, where there is so much room for it. */
-static tide_status visit(struct tour *t, const char *type, size_t room, size_t offset, const char *path,
-                         int depth) {
+static tide_status visit(struct tour *t, const char *type, size_t room, size_t offset,
+                         const char *path, int depth) {
     tidei_rule *node = *find_rule(t->rt, type);
     if (!node)
-        return tidei_fail(TIDE_E_INVALID, t->op, "no rule is registered for the type \"%s\"%s%s", type,
-                          *path ? " of " : "", path);
+        return tidei_fail(TIDE_E_INVALID, t->op, "no rule is registered for the type \"%s\"%s%s",
+                          type, *path ? " of " : "", path);
     const tide_adapt_rule *r = node->rule;
     if (r->bytes > room)
-        return tidei_fail(TIDE_E_INVALID, t->op, "%s has no room for the %zu bytes of a \"%s\"", path, r->bytes,
-                          type);
+        return tidei_fail(TIDE_E_INVALID, t->op, "%s has no room for the %zu bytes of a \"%s\"",
+                          path, r->bytes, type);
     if (depth > DEPTH_MOST)
-        return tidei_fail(TIDE_E_INVALID, t->op, "%s: a \"%s\" lies more than %d structures deep", path, type,
-                          DEPTH_MOST);
+        return tidei_fail(TIDE_E_INVALID, t->op, "%s: a \"%s\" lies more than %d structures deep",
+                          path, type, DEPTH_MOST);
     for (size_t i = 0; i < r->nfields; i++) {
         tide_status s = visit_field(t, r, &r->fields[i], offset, path, depth);
         if (s != TIDE_OK) return s;
@@ -179,7 +190,8 @@ static void put_follow(void *user, size_t offset, const tide_adapt_rule *r) {
 
 /* Zeroed; one entry at least, so that NULL says that there was no memory. */
 static tide_status outline_room(tidei_runtime *rt, const char *op, tidei_outline *p) {
-    size_t leaves = (p->nleaves + 1) * sizeof *p->leaves, follows = (p->nfollows + 1) * sizeof *p->follows;
+    size_t leaves = (p->nleaves + 1) * sizeof *p->leaves,
+           follows = (p->nfollows + 1) * sizeof *p->follows;
     p->leaves = tidei_host_alloc(rt, leaves);
     p->follows = tidei_host_alloc(rt, follows);
     if (p->leaves && p->follows) return TIDE_OK;
@@ -199,7 +211,8 @@ static tide_status outline(tidei_runtime *rt, const char *type, const char *op, 
     return visit(&t, type, SIZE_MAX, 0, "", 0);
 }
 
-tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *op, tidei_outline *out) {
+tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *op,
+                               tidei_outline *out) {
     tide_status s = check_type(rt, type, op);
     tidei_outline p = {0};
     if (s != TIDE_OK) return s;
@@ -210,7 +223,8 @@ tide_status tidei_outline_make(tidei_runtime *rt, const char *type, const char *
     return s;
 }
 
-tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op, tidei_outline *out) {
+tide_status tidei_outline_of_arrays(tidei_runtime *rt, size_t n, const char *op,
+                                    tidei_outline *out) {
     tidei_outline p = {.bytes = n * sizeof(tide_data), .nleaves = n};
     tide_status s = outline_room(rt, op, &p);
     if (s != TIDE_OK) return s;
@@ -228,16 +242,18 @@ void tidei_outline_free(tidei_runtime *rt, tidei_outline *p) {
     *p = (tidei_outline){0};
 }
 
-tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy, const void *from,
-                                 unsigned how, const char *op) {
+tide_status tidei_outline_follow(tidei_runtime *rt, const tidei_outline *p, void *copy,
+                                 const void *from, unsigned how, const char *op) {
     TIDEI_UNCANCELLED;
     for (size_t i = 0; i < p->nfollows; i++) {
         const tidei_follow *f = &p->follows[i];
         tidei_callback in;
         tidei_callback_begin(&in, rt, TIDEI_IN_MOVED, NULL);
-        tide_status s = f->moved(f->user, (char *)copy + f->offset, (const char *)from + f->offset, how);
+        tide_status s =
+            f->moved(f->user, (char *)copy + f->offset, (const char *)from + f->offset, how);
         tidei_callback_end(&in);
-        if (s != TIDE_OK) return tidei_fail(s, op, "a rule's callback returned %s", tide_status_name(s));
+        if (s != TIDE_OK)
+            return tidei_fail(s, op, "a rule's callback returned %s", tide_status_name(s));
     }
     return TIDE_OK;
 }
@@ -263,7 +279,8 @@ static tide_status no_host(const char *name, const char *op) {
 }
 
 /* *out: row-major host memory of type `to`, to be freed. */
-static tide_status pack_new(tidei_runtime *rt, const tide_data *d, tide_dtype to, const char *op, void **out) {
+static tide_status pack_new(tidei_runtime *rt, const tide_data *d, tide_dtype to, const char *op,
+                            void **out) {
     size_t bytes = bytes_of(d, to);
     void *p = tidei_host_take(rt, tidei_max_size(bytes, 1));
     if (!p) return tidei_fail_host_memory(op, bytes);
@@ -294,7 +311,8 @@ static tide_status get_array(tidei_runtime *rt, tide_array *a, const char *name,
 }
 
 /* A new array over the same memory, or of another type. */
-static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *name, const char *op) {
+static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const char *name,
+                         const char *op) {
     tidei_operand o;
     if (get_array(rt, a, name, op, &o) != TIDE_OK) return NULL;
     tide_dtype to = narrow ? tidei_narrowed(o.lay.dtype) : o.lay.dtype;
@@ -304,8 +322,8 @@ static tide_array *again(tidei_runtime *rt, tide_array *a, bool narrow, const ch
 }
 
 /* What is under way elsewhere may collect: until the caller has it, the array is retained. */
-static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow, const char *name, const char *op,
-                             tide_data *out) {
+static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow, const char *name,
+                             const char *op, tide_data *out) {
     tide_array *a;
     if (d->array) {
         a = again(rt, d->array, narrow, name, op);
@@ -324,14 +342,17 @@ static tide_status to_device(tidei_runtime *rt, const tide_data *d, bool narrow,
     return TIDE_OK;
 }
 
-static tide_status download(tidei_runtime *rt, tide_array *a, const char *name, const char *op, tide_data *out) {
+static tide_status download(tidei_runtime *rt, tide_array *a, const char *name, const char *op,
+                            tide_data *out) {
     tidei_operand o;
     tide_status s = get_array(rt, a, name, op, &o);
     if (s != TIDE_OK) return s;
     tide_data d = tide_data_host(o.lay.dtype, o.lay.ndim, o.lay.shape, NULL);
     size_t bytes = bytes_of(&d, d.dtype);
     d.host = tidei_scratch_host(rt, bytes);
-    s = !d.host ? tidei_fail_host_memory(op, bytes) : bytes ? tidei_operand_read(&o, d.host, op) : TIDE_OK;
+    s = !d.host ? tidei_fail_host_memory(op, bytes)
+        : bytes ? tidei_operand_read(&o, d.host, op)
+                : TIDE_OK;
     if (d.host) tidei_let(o.t, d.host);
     tidei_operand_put(&o);
     if (s == TIDE_OK)
@@ -357,7 +378,8 @@ static tide_status to_host(tidei_runtime *rt, const tide_data *d, const char *na
 
 #define OP "tide_adapt"
 
-static tide_status move_leaf(tidei_runtime *rt, const tidei_leaf *l, const void *from, unsigned how, void *copy) {
+static tide_status move_leaf(tidei_runtime *rt, const tidei_leaf *l, const void *from, unsigned how,
+                             void *copy) {
     tide_data d = tidei_leaf_get(from, l), made = {0};
     tide_status s = TIDE_OK;
     if (!tidei_data_absent(&d))
@@ -404,16 +426,22 @@ static void undo_move(tidei_runtime *rt, tidei_thread *t, void *moving, uintptr_
 static tide_status move(tidei_runtime *rt, struct moving *m, const void *from, unsigned how) {
     tide_status s = TIDE_OK;
     memcpy(m->copy, from, m->p.bytes);
-    while (m->n < m->p.nleaves && (s = move_leaf(rt, &m->p.leaves[m->n], from, how, m->copy)) == TIDE_OK) m->n++;
+    while (m->n < m->p.nleaves &&
+           (s = move_leaf(rt, &m->p.leaves[m->n], from, how, m->copy)) == TIDE_OK)
+        m->n++;
     return s == TIDE_OK ? tidei_outline_follow(rt, &m->p, m->copy, from, how, OP) : s;
 }
 
-tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, unsigned how, void *to) {
+tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, unsigned how,
+                       void *to) {
     TIDEI_OPERATION("tide_adapt");
     tidei_outline p;
-    if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) && how != TIDE_ADAPT_HOST)
-        return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST", how);
-    if (!from || !to) return tidei_fail(TIDE_E_INVALID, OP, "the structure, or room for the other, is NULL");
+    if (how != TIDE_ADAPT_DEVICE && how != (TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW) &&
+        how != TIDE_ADAPT_HOST)
+        return tidei_fail(TIDE_E_INVALID, OP, "how is %u: neither DEVICE, DEVICE | NARROW nor HOST",
+                          how);
+    if (!from || !to)
+        return tidei_fail(TIDE_E_INVALID, OP, "the structure, or room for the other, is NULL");
     tidei_thread *t = tidei_enter(ref, OP);
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
@@ -436,7 +464,8 @@ tide_status tide_adapt(tide_runtime *ref, const char *type, const void *from, un
 
 /* ---- giving back ---- */
 
-/* Under reference counting the caller's reference; a tracing collector's array dies unless somebody has retained it. */
+/* Under reference counting the caller's reference; a tracing collector's array dies unless somebody
+** has retained it. */
 static void give_array(tide_array *a) {
     if (!a->hidden) return;
     tidei_handle *h = tidei_cell_handle(a);

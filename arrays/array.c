@@ -1,4 +1,5 @@
-/* array.c: making arrays, keeping and dropping them, looking at them, and bringing their elements to the host. */
+/* array.c: making arrays, keeping and dropping them, looking at them, and bringing their elements
+** to the host. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -17,8 +18,8 @@ tide_array *tide_empty(tide_runtime *ref, tide_dtype t, int ndim, const int64_t 
     return a ? tidei_array_done(a, &o, TIDE_OK) : NULL;
 }
 
-static tide_array *make_full(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape, tide_arg value,
-                             const char *op) {
+static tide_array *make_full(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape,
+                             tide_arg value, const char *op) {
     TIDEI_OPERATION(op);
     unsigned char element[16];
     tidei_operand o;
@@ -27,8 +28,9 @@ static tide_array *make_full(tide_runtime *ref, tide_dtype t, int ndim, const in
     tide_array *a = tidei_array_make(rt, t, ndim, shape, op, &o);
     if (!a) return NULL;
     return tidei_array_done(a, &o,
-                            tidei_submit_fill(tidei_stream_here(rt), o.st, 0, element, tide_dtype_size(t),
-                                              (size_t)tidei_layout_size(&o.lay), op));
+                            tidei_submit_fill(tidei_stream_here(rt), o.st, 0, element,
+                                              tide_dtype_size(t), (size_t)tidei_layout_size(&o.lay),
+                                              op));
 }
 
 tide_array *tide_zeros(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape) {
@@ -37,15 +39,16 @@ tide_array *tide_zeros(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *
 tide_array *tide_ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape) {
     return make_full(rt, t, ndim, shape, tide_arg_bool(1), "tide_ones");
 }
-tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, tide_arg value) {
+tide_array *tide_full(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
+                      tide_arg value) {
     return make_full(rt, t, ndim, shape, value, "tide_full");
 }
 
 /* ---- from the host ---- */
 
 static tide_status copy_in(const tidei_operand *o, size_t at, const void *data, size_t bytes) {
-    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, (void *)data, NULL, 0, bytes,
-                             "tide_from_host");
+    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, (void *)data, NULL, 0,
+                             bytes, "tide_from_host");
 }
 
 static bool all_are_bools(const unsigned char *p, size_t n) {
@@ -54,7 +57,8 @@ static bool all_are_bools(const unsigned char *p, size_t n) {
     return seen <= 1;
 }
 
-/* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so they must be one of two. */
+/* Bytes that are not all 0 or 1: C's own bool would be true. Kernels count and compare bools, so
+** they must be one of two. */
 static tide_status copy_truths(const tidei_operand *o, const unsigned char *data, size_t n) {
     size_t room = tidei_min_size(n, TIDEI_MIB);
     unsigned char *buf = tidei_scratch_host(o->rt, room);
@@ -68,7 +72,8 @@ static tide_status copy_truths(const tidei_operand *o, const unsigned char *data
     return s;
 }
 
-tide_array *tide_from_host(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
+tide_array *tide_from_host(tide_runtime *ref, tide_dtype t, int ndim, const int64_t *shape,
+                           const void *data) {
     TIDEI_OPERATION("tide_from_host");
     tidei_operand o;
     tidei_runtime *rt = tidei_entered(ref, "tide_from_host");
@@ -87,27 +92,32 @@ tide_array *tide_from_host(tide_runtime *ref, tide_dtype t, int ndim, const int6
 static bool arange_wide(double start, double stop) { return isinf(stop - start); }
 
 static tide_status arange_count(double start, double stop, double step, int64_t *count) {
-    double n = ceil(arange_wide(start, stop) ? (stop / 2 - start / 2) / (step / 2) : (stop - start) / step);
+    double n = ceil(arange_wide(start, stop) ? (stop / 2 - start / 2) / (step / 2)
+                                             : (stop - start) / step);
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step))
-        return tidei_fail(TIDE_E_INVALID, "tide_arange", "start %g, stop %g, step %g: all must be finite", start,
-                          stop, step);
+        return tidei_fail(TIDE_E_INVALID, "tide_arange",
+                          "start %g, stop %g, step %g: all must be finite", start, stop, step);
     if (step == 0) return tidei_fail(TIDE_E_INVALID, "tide_arange", "the step is 0");
-    *count = n >= 0x1p62 ? INT64_MAX : n > 0 ? (int64_t)n : 0; /* the former are beyond any memory */
+    /* the former are beyond any memory */
+    *count = n >= 0x1p62 ? INT64_MAX : n > 0 ? (int64_t)n : 0;
     return TIDE_OK;
 }
 
 /* The bounds and the step, and the last element, must be numbers of the type. */
-static tide_status arange_fits(tide_dtype t, double start, double stop, double step, int64_t count) {
+static tide_status arange_fits(tide_dtype t, double start, double stop, double step,
+                               int64_t count) {
     unsigned char element[16];
     if (!tidei_dtype_valid(t) || t == TIDE_BOOL)
         return tidei_fail(TIDE_E_DTYPE, "tide_arange", "%s has no ranges", tide_dtype_name(t));
     if (tidei_dtype_kind(t) == TIDEI_KIND_INT || tidei_dtype_kind(t) == TIDEI_KIND_UINT) {
         if (start != trunc(start) || stop != trunc(stop) || step != trunc(step))
-            return tidei_fail(TIDE_E_DTYPE, "tide_arange", "start %.15g, stop %.15g, step %.15g: %s wants integers",
-                              start, stop, step, tide_dtype_name(t));
+            return tidei_fail(TIDE_E_DTYPE, "tide_arange",
+                              "start %.15g, stop %.15g, step %.15g: %s wants integers", start, stop,
+                              step, tide_dtype_name(t));
     }
     if (count == 0) return TIDE_OK;
-    double half = arange_wide(start, stop) ? 0.5 : 1, last = half * start + (double)(count - 1) * (half * step);
+    double half = arange_wide(start, stop) ? 0.5 : 1,
+           last = half * start + (double)(count - 1) * (half * step);
     tide_status s = tidei_encode(tide_arg_float(start), t, "tide_arange", element);
     return s == TIDE_OK ? tidei_encode(tide_arg_float(last / half), t, "tide_arange", element) : s;
 }
@@ -117,8 +127,8 @@ static void program_node(tidei_program *p, tidei_op op, tide_dtype t, int a, int
         (tidei_node){.op = (uint8_t)op, .dtype = (uint8_t)t, .a = (uint16_t)a, .b = (uint16_t)b};
 }
 
-/* start + index * step in `t`'s work type (f64 or 64-bit integers, which wrap to the right value), cast to t. `twice`: of
-** halves. */
+/* start + index * step in `t`'s work type (f64 or 64-bit integers, which wrap to the right value),
+** cast to t. `twice`: of halves. */
 static void arange_program(tide_dtype t, tide_dtype work, bool twice, tidei_program *p) {
     memset(p, 0, sizeof *p);
     p->nscalars = 2;
@@ -139,7 +149,8 @@ static void arange_program(tide_dtype t, tide_dtype work, bool twice, tidei_prog
 static tide_status arange_run(const tidei_operand *o, double start, double stop, double step) {
     tide_dtype t = o->lay.dtype;
     bool wide = arange_wide(start, stop); /* floats alone: integers end at 2^64 */
-    bool real = tidei_dtype_kind(t) == TIDEI_KIND_FLOAT || tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX;
+    bool real =
+        tidei_dtype_kind(t) == TIDEI_KIND_FLOAT || tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX;
     tidei_program p;
     tidei_call c = {.ndim = 1, .shape = {o->lay.shape[0]}, .out[0] = {.st = o->st, .strides = {1}}};
     if (o->lay.shape[0] == 0) return TIDE_OK;
@@ -150,7 +161,8 @@ static tide_status arange_run(const tidei_operand *o, double start, double stop,
         if (wide) start /= 2, step /= 2;
         memcpy(c.scalars[0], &start, sizeof start);
         memcpy(c.scalars[1], &step, sizeof step);
-    } else {                                /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+        /* u64 counts beyond 2^63 modulo 2^64, as the result does */
+    } else {
         if (o->lay.shape[0] == 1) step = 0; /* it is not taken, and need not fit */
         uint64_t from = start < 0 ? 0 - (uint64_t)-start : (uint64_t)start,
                  by = step < 0 ? 0 - (uint64_t)-step : (uint64_t)step;
@@ -176,8 +188,9 @@ tide_array *tide_arange(tide_runtime *ref, tide_dtype t, double start, double st
 static tide_status read_dense(const tidei_operand *o, void *dst, const char *op) {
     size_t size = tide_dtype_size(o->lay.dtype);
     tidei_stream *s = tidei_stream_for(o);
-    tide_status status = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
-                                           (size_t)tidei_layout_size(&o->lay) * size, op);
+    tide_status status =
+        tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, dst, o->st, (size_t)o->lay.offset * size,
+                          (size_t)tidei_layout_size(&o->lay) * size, op);
     return status == TIDE_OK ? tidei_take_fault(o->st->dev->rt, op) : status;
 }
 
@@ -199,7 +212,8 @@ tide_status tide_to_host(tide_array *a, void *dst, size_t bytes) {
     if (s != TIDE_OK) return s;
     size_t wanted = (size_t)tidei_layout_size(&o.lay) * tide_dtype_size(o.lay.dtype);
     if (bytes != wanted)
-        s = tidei_fail(TIDE_E_INVALID, "tide_to_host", "the array has %zu bytes, not %zu", wanted, bytes);
+        s = tidei_fail(TIDE_E_INVALID, "tide_to_host", "the array has %zu bytes, not %zu", wanted,
+                       bytes);
     else if (bytes && !dst)
         s = tidei_fail(TIDE_E_INVALID, "tide_to_host", "dst is NULL");
     else
@@ -237,14 +251,17 @@ double tide_item_f64(tide_array *a) {
     switch (v.kind) {
     case TIDE_ARG_FLOAT: return v.value.f;
     case TIDE_ARG_UINT: return (double)v.value.u;
-    case TIDE_ARG_COMPLEX: tidei_fail(TIDE_E_DTYPE, "tide_item_f64", "the element is complex"); return NAN;
+    case TIDE_ARG_COMPLEX:
+        tidei_fail(TIDE_E_DTYPE, "tide_item_f64", "the element is complex");
+        return NAN;
     default: return (double)v.value.i;
     }
 }
 
 /* ---- keeping and dropping ---- */
 
-/* The handle of an array that is not freed; NULL with the error set otherwise. The caller keeps the cell alive. */
+/* The handle of an array that is not freed; NULL with the error set otherwise. The caller keeps the
+** cell alive. */
 static tidei_handle *live_handle(tide_array *a, const char *op) {
     if (tidei_unlikely(!a)) return (void)tidei_null_array(op, 1), NULL;
     tidei_handle *h = a->hidden ? tidei_cell_handle(a) : NULL;
@@ -336,7 +353,8 @@ int tide_ndim(tide_array *a) {
 
 int64_t tide_dim(tide_array *a, int axis) {
     tidei_handle *h = live_handle(a, "tide_dim");
-    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_dim", &axis) == TIDE_OK ? h->lay.shape[axis] : -1;
+    int64_t n =
+        h && tidei_axis(axis, h->lay.ndim, "tide_dim", &axis) == TIDE_OK ? h->lay.shape[axis] : -1;
     tidei_keep(a);
     return n;
 }
@@ -350,7 +368,9 @@ int64_t tide_size(tide_array *a) {
 
 int64_t tide_stride(tide_array *a, int axis) {
     tidei_handle *h = live_handle(a, "tide_stride");
-    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_stride", &axis) == TIDE_OK ? h->lay.strides[axis] : 0;
+    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_stride", &axis) == TIDE_OK
+                    ? h->lay.strides[axis]
+                    : 0;
     tidei_keep(a);
     return n;
 }
@@ -364,7 +384,8 @@ int tide_is_contiguous(tide_array *a) {
 
 int tide_is_freed(tide_array *a) {
     if (!a) return live_handle(a, "tide_is_freed") != NULL;
-    int yes = !a->hidden || atomic_load_explicit(&tidei_cell_handle(a)->word, memory_order_acquire) & TIDEI_DEAD;
+    int yes = !a->hidden ||
+              atomic_load_explicit(&tidei_cell_handle(a)->word, memory_order_acquire) & TIDEI_DEAD;
     tidei_keep(a);
     return yes;
 }

@@ -1,11 +1,13 @@
-/* batches.c: batches of host data, uploaded while the one before is used. The model stands in tide/batches.h.
+/* batches.c: batches of host data, uploaded while the one before is used. The model stands in
+** tide/batches.h.
 **
-** Batch i is made in half i mod 2: arrays, pinned memory that its samples are copied to, and the stream that uploads them.
-** A half's own stream is what the host waits for before it writes to the pinned memory again, so it never waits for the
-** other half's upload, which may have to wait for the device's memory. Who uses a batch waits for its upload as for any other
-** write: by the storages' stamps.
-** What must stay true: pinned memory is not touched while `uploading`; an array that is handed out or staged has one
-** reference of ours, under every collector. */
+** Batch i is made in half i mod 2: arrays, pinned memory that its samples are copied to, and the
+** stream that uploads them. A half's own stream is what the host waits for before it writes to the
+** pinned memory again, so it never waits for the other half's upload, which may have to wait for
+** the device's memory. Who uses a batch waits for its upload as for any other write: by the
+** storages' stamps.
+** What must stay true: pinned memory is not touched while `uploading`; an array that is handed out
+** or staged has one reference of ours, under every collector. */
 #include "arrays/adapt.h"
 #include "gc/gc.h"
 #include "runtime/kinds.h"
@@ -17,8 +19,8 @@
 #define OP_NEW       "tide_batches_new"
 #define OP_NEXT      "tide_batches_next"
 #define PINNED_ALIGN 256 /* bytes: for any element, and whole lines of a processor's cache */
-/* Batches that are made without looking ahead after memory was short for that, at most: it doubles from 1, so that what does not
-** fit is tried for at a cost that vanishes. */
+/* Batches that are made without looking ahead after memory was short for that, at most: it doubles
+** from 1, so that what does not fit is tried for at a cost that vanishes. */
 #define REST_MOST 64
 
 typedef struct half {
@@ -96,9 +98,11 @@ static void forget_past(tidei_batches *b) {
     }
 }
 
-/* Where ours is the only reference. A user may have released more than he retained: then there is none, but the handle stays. */
+/* Where ours is the only reference. A user may have released more than he retained: then there is
+** none, but the handle stays. */
 static bool ours_alone(tide_array *a) {
-    return (atomic_load_explicit(&tidei_cell_handle(a)->refs, memory_order_acquire) & ~TIDEI_SCOPED) <= 1;
+    return (atomic_load_explicit(&tidei_cell_handle(a)->refs, memory_order_acquire) &
+            ~TIDEI_SCOPED) <= 1;
 }
 
 /* The current batch's time is over. */
@@ -127,8 +131,8 @@ static void undo_scope(tidei_runtime *rt, tidei_thread *t, void *scope, uintptr_
     t->scope = scope;
 }
 
-/* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of it, as in a scope, though its user
-** release it by mistake. */
+/* With one reference of ours, and in no scope. What is counted keeps its handle until we let go of
+** it, as in a scope, though its user release it by mistake. */
 static tide_array *make_held(tidei_batches *b, tidei_storage *st, const tidei_layout *lay) {
     tidei_thread *t = tidei_thread_get(b->rt);
     struct tidei_scope *scope = t->scope;
@@ -173,8 +177,8 @@ static tide_status check_order(const tidei_batches *b, int64_t first, int64_t n)
     for (int64_t i = first; b->order && i < first + n; i++)
         if (b->order[i] < 0 || b->order[i] >= b->samples)
             return tidei_fail(TIDE_E_BOUNDS, OP_NEXT,
-                              "order[%" PRId64 "] is %" PRId64 ", there are %" PRId64 " samples", i, b->order[i],
-                              b->samples);
+                              "order[%" PRId64 "] is %" PRId64 ", there are %" PRId64 " samples", i,
+                              b->order[i], b->samples);
     return TIDE_OK;
 }
 
@@ -187,7 +191,9 @@ static tide_status wait_for_upload(half *h) {
     return TIDE_OK;
 }
 
-static void *place_of(const half *h, const source *x) { return (void *)(uintptr_t)(h->pinned->addr + x->place); }
+static void *place_of(const half *h, const source *x) {
+    return (void *)(uintptr_t)(h->pinned->addr + x->place);
+}
 
 /* Has the user write what is in no memory. */
 static tide_status ask_user(tidei_batches *b, half *h, int64_t first, int64_t n) {
@@ -260,15 +266,17 @@ static void look_ahead(tidei_batches *b) {
     tide_status s = stage(b, b->at);
     tidei_rise(t, &t->depth_optional);
     if (s == TIDE_OK) b->pause = 0;
-    if (s == TIDE_E_NOMEM) b->rest = b->pause = b->pause ? (unsigned)tidei_min_size(2 * b->pause, REST_MOST) : 1;
+    if (s == TIDE_E_NOMEM)
+        b->rest = b->pause = b->pause ? (unsigned)tidei_min_size(2 * b->pause, REST_MOST) : 1;
     if (s != TIDE_OK) tidei_error_restore(&e);
 }
 
 /* ---- handing out ---- */
 
-/* What the current batch's half uploads next comes after all work on that batch. So its memory is the one that is free for that,
-** and a host that runs ahead takes no more, until it waits for pinned memory; it does so first, or it would wait for that
-** work too. Failing means less order, no wrong one. */
+/* What the current batch's half uploads next comes after all work on that batch. So its memory is
+** the one that is free for that, and a host that runs ahead takes no more, until it waits for
+** pinned memory; it does so first, or it would wait for that work too. Failing means less order, no
+** wrong one. */
 static void follow_work(tidei_batches *b) {
     half *h = b->current;
     tidei_saved_error e;
@@ -276,7 +284,8 @@ static void follow_work(tidei_batches *b) {
     bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
     for (size_t i = 0; held && i < b->outline.nleaves; i++) {
         tidei_operand o; /* of what the user has not freed */
-        if (!h->at[i] || tide_is_freed(h->at[i]) || tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
+        if (!h->at[i] || tide_is_freed(h->at[i]) ||
+            tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
             continue;
         tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
         (void)tidei_order(h->up, &use, 1, OP_NEXT);
@@ -304,12 +313,14 @@ static tidei_batches *find_batches(const tide_batches *ref, const char *op) {
     return tidei_ref_find(TIDEI_REF_BATCHES, ref, op);
 }
 
-/* For who is about to change it. The thread's record is looked at first: a call that was left may have been its own. */
+/* For who is about to change it. The thread's record is looked at first: a call that was left may
+** have been its own. */
 static tidei_batches *take_batches(const tide_batches *ref, const char *op) {
     tidei_batches *b = find_batches(ref, op);
     if (b) (void)tidei_thread_get(b->rt);
     if (!b || !b->busy) return b;
-    tidei_fail(TIDE_E_INVALID, op, "called by a callback inside tide_batches_next of the same iterator");
+    tidei_fail(TIDE_E_INVALID, op,
+               "called by a callback inside tide_batches_next of the same iterator");
     return NULL;
 }
 
@@ -383,12 +394,14 @@ static tide_status take_source(tidei_batches *b, const tide_batches_config *c) {
     bool typed = c->type || c->source, flat = c->arrays || c->narrays;
     if (typed == flat || (typed && !c->source) || (flat && (!c->arrays || !c->narrays)) ||
         c->narrays > SIZE_MAX / sizeof(source))
-        return tidei_fail(TIDE_E_INVALID, OP_NEW,
-                          "give either `arrays` and `narrays`, or `type` and `source`: one of them, and whole");
+        return tidei_fail(
+            TIDE_E_INVALID, OP_NEW,
+            "give either `arrays` and `narrays`, or `type` and `source`: one of them, and whole");
     tide_status s = typed ? tidei_outline_make(b->rt, c->type, OP_NEW, &b->outline)
                           : tidei_outline_of_arrays(b->rt, c->narrays, OP_NEW, &b->outline);
     if (s != TIDE_OK) return s;
-    size_t n = b->outline.nleaves, bytes = n * (sizeof *b->sources + 4 * sizeof(void *)) + 2 * b->outline.bytes + 1;
+    size_t n = b->outline.nleaves,
+           bytes = n * (sizeof *b->sources + 4 * sizeof(void *)) + 2 * b->outline.bytes + 1;
     bool all = (b->sources = tidei_host_alloc(b->rt, n * sizeof *b->sources + 1)) &&
                (b->original = tidei_host_alloc(b->rt, b->outline.bytes)) &&
                (b->made = tidei_host_alloc(b->rt, b->outline.bytes)) &&
@@ -413,20 +426,23 @@ static tide_status check_source(tidei_batches *b, size_t i, const char **first) 
     const char *name = b->outline.leaves[i].name;
     if (tidei_data_absent(&x->d)) return TIDE_OK;
     if (x->d.array)
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is on the device; batches are made of host memory", name);
+        return tidei_fail(TIDE_E_INVALID, OP_NEW,
+                          "%s is on the device; batches are made of host memory", name);
     tide_status s = tidei_data_check(&x->d, name, OP_NEW);
     if (s != TIDE_OK) return s;
-    if (!x->d.ndim) return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has no axis to count samples along", name);
+    if (!x->d.ndim)
+        return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has no axis to count samples along", name);
     if (!x->d.host && !b->fill && !empty(&x->d))
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s: its host memory is NULL, and there is no `fill`", name);
+        return tidei_fail(TIDE_E_INVALID, OP_NEW,
+                          "%s: its host memory is NULL, and there is no `fill`", name);
     b->asks |= !x->d.host && !empty(&x->d);
     if (!*first) {
         *first = name;
         b->samples = x->d.shape[0];
     }
     if (x->d.shape[0] == b->samples) return TIDE_OK;
-    return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has %" PRId64 " samples, %s has %" PRId64, name, x->d.shape[0],
-                      *first, b->samples);
+    return tidei_fail(TIDE_E_SHAPE, OP_NEW, "%s has %" PRId64 " samples, %s has %" PRId64, name,
+                      x->d.shape[0], *first, b->samples);
 }
 
 static tide_status check_sources(tidei_batches *b, bool narrow) {
@@ -446,7 +462,8 @@ static tide_status check_sources(tidei_batches *b, bool narrow) {
     return tidei_fail(TIDE_E_INVALID, OP_NEW, "there is no array in the source");
 }
 
-/* Where each array's samples go in the pinned memory: what `fill` writes is of the wider type at first. */
+/* Where each array's samples go in the pinned memory: what `fill` writes is of the wider type at
+** first. */
 static tide_status lay_out(tidei_batches *b) {
     int64_t n = b->batch < b->total ? b->batch : b->total;
     size_t end = 0;
@@ -461,7 +478,8 @@ static tide_status lay_out(tidei_batches *b) {
         for (int k = 0; k < d.ndim; k++) bytes *= (size_t)d.shape[k];
         x->place = end;
         if (__builtin_add_overflow(end, bytes, &end) || end > SIZE_MAX - PINNED_ALIGN)
-            return tidei_fail(TIDE_E_HOST_NOMEM, OP_NEW, "a batch of %" PRId64 " samples is beyond any memory", n);
+            return tidei_fail(TIDE_E_HOST_NOMEM, OP_NEW,
+                              "a batch of %" PRId64 " samples is beyond any memory", n);
         end = tidei_round_up(end, PINNED_ALIGN);
     }
     b->pinned_bytes = tidei_max_size(end, PINNED_ALIGN);
@@ -470,9 +488,11 @@ static tide_status lay_out(tidei_batches *b) {
 
 static tide_status count_batches(tidei_batches *b, const tide_batches_config *c) {
     if (c->batch <= 0)
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "a batch of %" PRId64 " samples: give at least 1", c->batch);
+        return tidei_fail(TIDE_E_INVALID, OP_NEW, "a batch of %" PRId64 " samples: give at least 1",
+                          c->batch);
     if (c->norder < 0 || (c->norder && !c->order))
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%" PRId64 " sample numbers, but no `order`", c->norder);
+        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%" PRId64 " sample numbers, but no `order`",
+                          c->norder);
     b->batch = c->batch;
     b->order = c->order;
     b->total = c->order ? c->norder : b->samples;
@@ -527,8 +547,8 @@ static void end(tidei_batches *b) {
     tidei_error_restore(&e);
 }
 
-/* Pinned memory for the host to write to at once: of what an earlier iterator left, what its uploads still read is passed by, where there
-** is more to be had. */
+/* Pinned memory for the host to write to at once: of what an earlier iterator left, what its
+** uploads still read is passed by, where there is more to be had. */
 #define LEFT_MOST 4
 static tide_status take_pinned(tidei_batches *b, tidei_pool *pool, half *h) {
     tidei_storage *passed[LEFT_MOST]; /* held by the call, as h->pinned is by the iterator */
@@ -565,7 +585,8 @@ static tide_status check_switches(const tide_batches_config *c) {
     const int switches[] = {c->drop_last, c->narrow};
     for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)
         if (switches[i] < TIDE_DEFAULT || switches[i] > TIDE_OFF)
-            return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF",
+            return tidei_fail(TIDE_E_INVALID, OP_NEW,
+                              "%s is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF",
                               i ? "narrow" : "drop_last", switches[i]);
     return TIDE_OK;
 }
@@ -589,7 +610,8 @@ static const uint16_t config_ends[] = {END(struct_size), END(arrays), END(narray
                                        END(source),      END(batch),  END(drop_last), END(narrow),
                                        END(order),       END(norder), END(fill),      END(user)};
 #undef END
-static const tidei_sized config_sizes = {"tide_batches_config", config_ends, TIDEI_COUNT(config_ends),
+static const tidei_sized config_sizes = {"tide_batches_config", config_ends,
+                                         TIDEI_COUNT(config_ends),
                                          TIDEI_END(tide_batches_config, struct_size)};
 
 static void undo_new(tidei_runtime *rt, tidei_thread *t, void *b, uintptr_t of) {
@@ -597,13 +619,15 @@ static void undo_new(tidei_runtime *rt, tidei_thread *t, void *b, uintptr_t of) 
     end(b);
 }
 
-tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *config, tide_batches **out) {
+tide_status tide_batches_new(tide_runtime *ref, const tide_batches_config *config,
+                             tide_batches **out) {
     TIDEI_OPERATION(OP_NEW);
     tide_batches_config c = {0};
     tidei_thread *t = tidei_enter(ref, OP_NEW);
     if (!t || !tidei_may_make(tidei_thread_runtime(t), OP_NEW)) return tidei_last_status();
     if (!config || !out)
-        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL", config ? "out" : "the configuration");
+        return tidei_fail(TIDE_E_INVALID, OP_NEW, "%s is NULL",
+                          config ? "out" : "the configuration");
     tide_status s = tidei_sized_check(&config_sizes, config->struct_size, OP_NEW);
     if (s != TIDE_OK) return s;
     memcpy(&c, config, config->struct_size);

@@ -1,9 +1,10 @@
 /* blas.c: BLAS of arrays: types, shapes, and which routine takes the elements which way.
 **
-** The plain case is the library's own routine (libs/blas.h). Operands that a BLAS cannot read as they lie, or of another type, are
-** copied first; an updated one that it cannot write as it lies is computed in a copy and stored back; columns without gaps are the rows of
-** its transpose. The expression engine does what BLAS has no call for: an axpy of vectors that are not one line each, and the
-** norms of many vectors.
+** The plain case is the library's own routine (libs/blas.h). Operands that a BLAS cannot read as
+** they lie, or of another type, are copied first; an updated one that it cannot write as it lies is
+** computed in a copy and stored back; columns without gaps are the rows of its transpose. The
+** expression engine does what BLAS has no call for: an axpy of vectors that are not one line each,
+** and the norms of many vectors.
 ** What must stay true: nothing is written while an operand may still be refused. */
 #include "arrays/expr/front.h"
 #include "arrays/matrices.h"
@@ -25,8 +26,8 @@ typedef struct signature {
     int places[MOST]; /* the numbers of the arguments */
 } signature;
 
-/* A call: its operands, of which the last one may be updated, and what they have in common. Never cleared as a whole, which would
-** take longer than a small product's shapes do. */
+/* A call: its operands, of which the last one may be updated, and what they have in common. Never
+** cleared as a whole, which would take longer than a small product's shapes do. */
 typedef struct call {
     const char *op;
     const char *const *names;
@@ -44,7 +45,8 @@ static void let_go(call *c) {
     for (int i = 0; i < c->n; i++) tidei_operand_put(&c->x[i]);
 }
 
-/* Holds the operands, of one runtime, with the axes that they must have, and finds the type. On failure nothing is to be let go. */
+/* Holds the operands, of one runtime, with the axes that they must have, and finds the type. On
+** failure nothing is to be let go. */
 static tide_status hold(call *c, const signature *takes, tide_array *const *arrays) {
     const int n = takes->n;
     char text[192];
@@ -55,7 +57,8 @@ static tide_status hold(call *c, const signature *takes, tide_array *const *arra
     c->nbatch = 0;
     c->alpha[0] = c->alpha[1] = c->beta[0] = c->beta[1] = 0;
     for (int i = 0; i < n; i++)
-        if (tidei_unlikely(!arrays[i])) return tidei_null_array(c->op, (tidei_place)takes->places[i]);
+        if (tidei_unlikely(!arrays[i]))
+            return tidei_null_array(c->op, (tidei_place)takes->places[i]);
     for (c->n = 0; c->n < n && s == TIDE_OK;) {
         tidei_operand *o = &c->x[c->n];
         tidei_place place = (tidei_place)takes->places[c->n];
@@ -81,13 +84,15 @@ static int64_t dim(const call *c, int i, int which) {
     return l->shape[l->ndim - c->core[i] + which];
 }
 
-static tide_status differ(const call *c, int i, int j, const char *what, int64_t left, int64_t right) {
+static tide_status differ(const call *c, int i, int j, const char *what, int64_t left,
+                          int64_t right) {
     char one[192], other[192];
     const tidei_layout *x = &c->x[i].lay, *y = &c->x[j].lay;
-    return tidei_fail(TIDE_E_SHAPE, c->op, "%s of shape %s and %s of shape %s: %s %lld and %lld differ",
-                      c->names[i], tidei_shape_text(one, sizeof one, x->ndim, x->shape), c->names[j],
-                      tidei_shape_text(other, sizeof other, y->ndim, y->shape), what, (long long)left,
-                      (long long)right);
+    return tidei_fail(TIDE_E_SHAPE, c->op,
+                      "%s of shape %s and %s of shape %s: %s %lld and %lld differ", c->names[i],
+                      tidei_shape_text(one, sizeof one, x->ndim, x->shape), c->names[j],
+                      tidei_shape_text(other, sizeof other, y->ndim, y->shape), what,
+                      (long long)left, (long long)right);
 }
 
 /* What the batches of the operands from `first` on broadcast to. */
@@ -100,7 +105,8 @@ static tide_status join_batches(call *c, int first) {
 
 static bool is_empty(const tidei_operand *o) { return tidei_layout_size(&o->lay) == 0; }
 
-/* The last operand may be updated: it has the type and the batch of the result, and its memory to itself. */
+/* The last operand may be updated: it has the type and the batch of the result, and its memory to
+** itself. */
 static tide_status check_target(call *c) {
     char mine[192], all[192];
     const int last = c->n - 1;
@@ -110,22 +116,26 @@ static tide_status check_target(call *c) {
     tide_status s = join_batches(c, 0);
     if (s != TIDE_OK) return s;
     if (c->nbatch != nbatch || !tidei_same_dims(nbatch, c->batch, t->lay.shape))
-        return tidei_fail(TIDE_E_SHAPE, c->op, "the others' batch %s does not stretch to that of %s, %s",
+        return tidei_fail(TIDE_E_SHAPE, c->op,
+                          "the others' batch %s does not stretch to that of %s, %s",
                           tidei_shape_text(all, sizeof all, c->nbatch, c->batch), name,
                           tidei_shape_text(mine, sizeof mine, nbatch, t->lay.shape));
     if (t->lay.dtype != c->dtype)
-        return tidei_fail(TIDE_E_DTYPE, c->op, "%s is %s, the result %s: it is updated, so it must have that type",
-                          name, tide_dtype_name(t->lay.dtype), tide_dtype_name(c->dtype));
+        return tidei_fail(TIDE_E_DTYPE, c->op,
+                          "%s is %s, the result %s: it is updated, so it must have that type", name,
+                          tide_dtype_name(t->lay.dtype), tide_dtype_name(c->dtype));
     if (tidei_layout_repeats(&t->lay))
-        return tidei_fail(TIDE_E_INVALID, c->op, "%s repeats elements (it was made by tide_broadcast_to)", name);
+        return tidei_fail(TIDE_E_INVALID, c->op,
+                          "%s repeats elements (it was made by tide_broadcast_to)", name);
     for (int i = 0; i < last; i++)
         if (tidei_operands_overlap(t, &c->x[i]) && !is_empty(t) && !is_empty(&c->x[i]))
-            return tidei_fail(TIDE_E_INVALID, c->op, "%s, which is updated, shares memory with %s", name,
-                              c->names[i]);
+            return tidei_fail(TIDE_E_INVALID, c->op, "%s, which is updated, shares memory with %s",
+                              name, c->names[i]);
     return TIDE_OK;
 }
 
-/* A number as the type has it. Small integers, which most factors are, are the same in all types. */
+/* A number as the type has it. Small integers, which most factors are, are the same in all
+** types. */
 static tide_status factor(const call *c, tide_arg v, double out[2]) {
     unsigned char element[16];
     if (v.kind == TIDE_ARG_INT && v.value.i >= -SMALL && v.value.i <= SMALL) {
@@ -158,7 +168,8 @@ static bool readable(const tidei_operand *o, int core) {
 /* The i-th operand, or a copy of it that BLAS can read. To be put. */
 static tide_status ready(const call *c, int i, tidei_readied *out) {
     const tidei_operand *o = &c->x[i];
-    return tidei_ready(o, o->lay.dtype == c->dtype && readable(o, c->core[i]), c->core[i], c->dtype, c->op, out);
+    return tidei_ready(o, o->lay.dtype == c->dtype && readable(o, c->core[i]), c->core[i], c->dtype,
+                       c->op, out);
 }
 
 /* Of a readable operand. */
@@ -191,7 +202,8 @@ static void turn(tidei_matrix *a, tidei_matrix *b, tidei_matrix *c) {
     c->trans = false;
 }
 
-static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_operand *b, const tidei_operand *t) {
+static tide_status run_gemm(const call *c, const tidei_operand *a, const tidei_operand *b,
+                            const tidei_operand *t) {
     tidei_gemm g; /* by parts, as a call is */
     g.dtype = c->dtype;
     g.m = dim(c, 2, 0);
@@ -224,14 +236,16 @@ static tidei_blas routine_of(const call *c, tidei_blas_routine routine, const ti
     return x;
 }
 
-static tide_status run_gemv(const call *c, const tidei_operand *a, const tidei_operand *b, const tidei_operand *t) {
+static tide_status run_gemv(const call *c, const tidei_operand *a, const tidei_operand *b,
+                            const tidei_operand *t) {
     tidei_blas x = routine_of(c, TIDEI_GEMV, a, b, t);
     x.m = dim(c, 0, 0);
     x.n = dim(c, 0, 1);
     return tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
 }
 
-static tide_status run_ger(const call *c, const tidei_operand *a, const tidei_operand *b, const tidei_operand *t) {
+static tide_status run_ger(const call *c, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *t) {
     tidei_blas x = routine_of(c, TIDEI_GER, a, b, t);
     x.m = dim(c, 2, 0);
     x.n = dim(c, 2, 1);
@@ -243,9 +257,10 @@ static tide_status run_ger(const call *c, const tidei_operand *a, const tidei_op
     return tidei_blas_run(tidei_stream_here(c->rt), &x, c->op);
 }
 
-/* Into the target where BLAS can write it, else into a copy, which is stored back; `reads`: what is there counts. */
-static tide_status onto_target(const call *c, const tidei_operand *a, const tidei_operand *b, bool reads,
-                               update_fn *fn) {
+/* Into the target where BLAS can write it, else into a copy, which is stored back; `reads`: what is
+** there counts. */
+static tide_status onto_target(const call *c, const tidei_operand *a, const tidei_operand *b,
+                               bool reads, update_fn *fn) {
     const tidei_operand *t = &c->x[2];
     tidei_operand copy;
     if (readable(t, c->core[2])) return fn(c, a, b, t);
@@ -284,14 +299,18 @@ static tide_status scale(const call *c, tide_arg beta, tide_array *target) {
 }
 
 static tide_status gemm(call *c, tide_arg alpha, tide_arg beta, tide_array *target) {
-    if (dim(c, 0, 1) != dim(c, 1, 0)) return differ(c, 0, 1, "the inner dimensions", dim(c, 0, 1), dim(c, 1, 0));
-    if (dim(c, 0, 0) != dim(c, 2, 0)) return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
-    if (dim(c, 1, 1) != dim(c, 2, 1)) return differ(c, 1, 2, "the columns", dim(c, 1, 1), dim(c, 2, 1));
+    if (dim(c, 0, 1) != dim(c, 1, 0))
+        return differ(c, 0, 1, "the inner dimensions", dim(c, 0, 1), dim(c, 1, 0));
+    if (dim(c, 0, 0) != dim(c, 2, 0))
+        return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
+    if (dim(c, 1, 1) != dim(c, 2, 1))
+        return differ(c, 1, 2, "the columns", dim(c, 1, 1), dim(c, 2, 1));
     tide_status s = check_target(c);
     if (s == TIDE_OK) s = factor(c, alpha, c->alpha);
     if (s == TIDE_OK) s = factor(c, beta, c->beta);
     if (s != TIDE_OK || is_empty(&c->x[2])) return s;
-    return dim(c, 0, 1) == 0 ? scale(c, beta, target) : update(c, !tidei_is_zero(c->beta), run_gemm);
+    return dim(c, 0, 1) == 0 ? scale(c, beta, target)
+                             : update(c, !tidei_is_zero(c->beta), run_gemm);
 }
 
 tide_status tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta, tide_array *c) {
@@ -307,13 +326,16 @@ tide_status tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg bet
 }
 
 static tide_status gemv(call *c, tide_arg alpha, tide_arg beta, tide_array *target) {
-    if (dim(c, 0, 1) != dim(c, 1, 0)) return differ(c, 0, 1, "the inner dimensions", dim(c, 0, 1), dim(c, 1, 0));
-    if (dim(c, 0, 0) != dim(c, 2, 0)) return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
+    if (dim(c, 0, 1) != dim(c, 1, 0))
+        return differ(c, 0, 1, "the inner dimensions", dim(c, 0, 1), dim(c, 1, 0));
+    if (dim(c, 0, 0) != dim(c, 2, 0))
+        return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
     tide_status s = check_target(c);
     if (s == TIDE_OK) s = factor(c, alpha, c->alpha);
     if (s == TIDE_OK) s = factor(c, beta, c->beta);
     if (s != TIDE_OK || is_empty(&c->x[2])) return s;
-    return dim(c, 0, 1) == 0 ? scale(c, beta, target) : update(c, !tidei_is_zero(c->beta), run_gemv);
+    return dim(c, 0, 1) == 0 ? scale(c, beta, target)
+                             : update(c, !tidei_is_zero(c->beta), run_gemv);
 }
 
 tide_status tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta, tide_array *y) {
@@ -329,8 +351,10 @@ tide_status tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg bet
 }
 
 static tide_status ger(call *c, tide_arg alpha) {
-    if (dim(c, 0, 0) != dim(c, 2, 0)) return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
-    if (dim(c, 1, 0) != dim(c, 2, 1)) return differ(c, 1, 2, "the columns", dim(c, 1, 0), dim(c, 2, 1));
+    if (dim(c, 0, 0) != dim(c, 2, 0))
+        return differ(c, 0, 2, "the rows", dim(c, 0, 0), dim(c, 2, 0));
+    if (dim(c, 1, 0) != dim(c, 2, 1))
+        return differ(c, 1, 2, "the columns", dim(c, 1, 0), dim(c, 2, 1));
     tide_status s = check_target(c);
     if (s == TIDE_OK) s = factor(c, alpha, c->alpha);
     return s != TIDE_OK || is_empty(&c->x[2]) ? s : update(c, true, run_ger);
@@ -379,8 +403,8 @@ static const char *axpy_text(tide_dtype t) {
     }
 }
 
-/* BLAS where there is one line and one type, which is what it is for; the engine reads anything in one pass, without the copies that BLAS
-** would need. */
+/* BLAS where there is one line and one type, which is what it is for; the engine reads anything in
+** one pass, without the copies that BLAS would need. */
 static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya) {
     const tidei_operand *x = &c->x[0], *y = &c->x[1];
     const tide_arg args[] = {alpha, tide_arg_array(xa), tide_arg_array(ya)};
@@ -458,15 +482,17 @@ static tide_array *summed(const call *c, tidei_blas_routine routine, tide_dtype 
 static tide_array *dot_of_integers(const call *c, tide_array *x, tide_array *y) {
 #define DOT(t) "(x, y) -> " t "(sum(x*y, axis=-1))"
     static const char *const texts[] = {
-        [TIDE_I8] = DOT("i8"), [TIDE_I16] = DOT("i16"), [TIDE_I32] = DOT("i32"), [TIDE_I64] = DOT("i64"),
-        [TIDE_U8] = DOT("u8"), [TIDE_U16] = DOT("u16"), [TIDE_U32] = DOT("u32"), [TIDE_U64] = DOT("u64")};
+        [TIDE_I8] = DOT("i8"),   [TIDE_I16] = DOT("i16"), [TIDE_I32] = DOT("i32"),
+        [TIDE_I64] = DOT("i64"), [TIDE_U8] = DOT("u8"),   [TIDE_U16] = DOT("u16"),
+        [TIDE_U32] = DOT("u32"), [TIDE_U64] = DOT("u64")};
 #undef DOT
     const tide_arg args[] = {tide_arg_array(x), tide_arg_array(y)};
     tide_array *made = NULL;
     tide_dtype t;
     if (tidei_promote(c->x[0].lay.dtype, c->x[1].lay.dtype, c->op, &t) != TIDE_OK) return NULL;
     if (t == TIDE_BOOL)
-        tidei_fail(TIDE_E_DTYPE, c->op, "bool has no product; cast one of the operands to a number type");
+        tidei_fail(TIDE_E_DTYPE, c->op,
+                   "bool has no product; cast one of the operands to a number type");
     else
         (void)tidei_expr_map(c->rt, texts[t], c->op, args, 2, &made, NULL); /* NULL then */
     return made;
@@ -494,17 +520,22 @@ tide_array *tide_dot(tide_array *x, tide_array *y) {
 /* So many calls cost about what two passes of the engine do. No library has a call for more. */
 #define NORM_CALLS 4
 
-/* Squares of f32 neither overflow nor underflow in f64. Those of f64 are taken of shares of the largest, but where that is 0, infinite
-** or not a number, which the sum says by itself. */
+/* Squares of f32 neither overflow nor underflow in f64. Those of f64 are taken of shares of the
+** largest, but where that is 0, infinite or not a number, which the sum says by itself. */
 static tide_array *norms(const call *c, tide_array *x) {
-#define SCALED(modulus)                                                                                            \
-    "(x) -> let d = " modulus "; let m = max(d, axis=-1, keepdims=true); "                                         \
-    "let s = where(m > 0 && m < inf, m, 1.0); let q = d/s; sqrt(sum(q*q, axis=-1, keepdims=true))*s"
-    static const char f32[] = "(x) -> let d = f64(x); f32(sqrt(sum(d*d, axis=-1, keepdims=true)))",
-                      c64[] = "(x) -> let d = abs(c128(x)); f32(sqrt(sum(d*d, axis=-1, keepdims=true)))",
-                      f64[] = SCALED("abs(f64(x))"), c128[] = SCALED("abs(x)");
+#define SCALED(modulus)                                                                            \
+    "(x) -> let d = " modulus "; let m = max(d, axis=-1, keepdims=true); "                         \
+    "let s = where(m > 0 && m < inf, m, 1.0); let q = d/s; sqrt(sum(q*q, axis=-1, "                \
+    "keepdims=true))*s"
+    static const char
+        f32[] = "(x) -> let d = f64(x); f32(sqrt(sum(d*d, axis=-1, keepdims=true)))",
+        c64[] = "(x) -> let d = abs(c128(x)); f32(sqrt(sum(d*d, axis=-1, keepdims=true)))",
+        f64[] = SCALED("abs(f64(x))"), c128[] = SCALED("abs(x)");
 #undef SCALED
-    const char *text = c->dtype == TIDE_F32 ? f32 : c->dtype == TIDE_C64 ? c64 : c->dtype == TIDE_F64 ? f64 : c128;
+    const char *text = c->dtype == TIDE_F32   ? f32
+                       : c->dtype == TIDE_C64 ? c64
+                       : c->dtype == TIDE_F64 ? f64
+                                              : c128;
     const tide_arg arg = tide_arg_array(x);
     tide_array *kept = NULL;
     if (tidei_expr_map(c->rt, text, c->op, &arg, 1, &kept, NULL) != TIDE_OK) return NULL;
@@ -524,8 +555,9 @@ tide_array *tide_nrm2(tide_array *x) {
     if (join_batches(&c, 0) == TIDE_OK) {
         int64_t count = 1;
         for (int i = 0; i < c.nbatch; i++) count *= c.batch[i];
-        made =
-            count > NORM_CALLS && dim(&c, 0, 0) > 0 ? norms(&c, x) : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
+        made = count > NORM_CALLS && dim(&c, 0, 0) > 0
+                   ? norms(&c, x)
+                   : summed(&c, TIDEI_NRM2, tidei_real_of(c.dtype));
     }
     let_go(&c);
     return made;
@@ -578,13 +610,15 @@ static tide_array *solve_triangular(call *c, int how) {
                    tidei_shape_text(text, sizeof text, l->ndim, l->shape));
         return NULL;
     }
-    if (dim(c, 0, 1) != dim(c, 1, 0)) return (void)differ(c, 0, 1, "the rows", dim(c, 0, 1), dim(c, 1, 0)), NULL;
+    if (dim(c, 0, 1) != dim(c, 1, 0))
+        return (void)differ(c, 0, 1, "the rows", dim(c, 0, 1), dim(c, 1, 0)), NULL;
     if (join_batches(c, 0) != TIDE_OK) return NULL;
     memcpy(shape, c->batch, (size_t)c->nbatch * sizeof *shape);
     for (int i = 0; i < c->core[1]; i++) shape[c->nbatch + i] = dim(c, 1, i);
     tidei_dev *d = tidei_stream_here(c->rt)->dev;
     tidei_gemm_begin(d);
-    tide_array *made = tidei_array_make(c->rt, c->dtype, c->nbatch + c->core[1], shape, c->op, &y.x);
+    tide_array *made =
+        tidei_array_make(c->rt, c->dtype, c->nbatch + c->core[1], shape, c->op, &y.x);
     if (made) {
         tidei_operand x = y.x;
         made = tidei_array_done(made, &x, solve(&y, how));
@@ -602,8 +636,8 @@ tide_array *tide_solve_triangular(tide_array *a, tide_array *b, int how) {
     if (hold(&c, &takes, arrays) != TIDE_OK) return NULL;
     if (c.x[1].lay.ndim > 1) c.core[1] = 2;
     if (how & ~(TIDE_UPPER | TIDE_UNIT))
-        tidei_fail(TIDE_E_INVALID, takes.op, "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without",
-                   how);
+        tidei_fail(TIDE_E_INVALID, takes.op,
+                   "%d is none of TIDE_LOWER, TIDE_UPPER, with TIDE_UNIT or without", how);
     else
         made = solve_triangular(&c, how);
     let_go(&c);

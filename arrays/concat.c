@@ -1,10 +1,12 @@
-/* concat.c: arrays joined along an axis: each is cast and copied into its own slice of the result. */
+/* concat.c: arrays joined along an axis: each is cast and copied into its own slice of the
+** result. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 
 /* The result's type and shape. */
-static tide_status plan(const tidei_operand *parts, size_t n, int axis, tide_dtype *t, int64_t *shape) {
+static tide_status plan(const tidei_operand *parts, size_t n, int axis, tide_dtype *t,
+                        int64_t *shape) {
     const tidei_layout *first = &parts[0].lay;
     char one[192], other[192];
     *t = first->dtype;
@@ -14,19 +16,23 @@ static tide_status plan(const tidei_operand *parts, size_t n, int axis, tide_dty
         tide_status s = tidei_promote(*t, l->dtype, "tide_concat", t);
         if (s != TIDE_OK) return s;
         bool fits = l->ndim == first->ndim;
-        for (int d = 0; fits && d < l->ndim; d++) fits = d == axis || l->shape[d] == first->shape[d];
+        for (int d = 0; fits && d < l->ndim; d++)
+            fits = d == axis || l->shape[d] == first->shape[d];
         if (!fits)
             return tidei_fail(TIDE_E_SHAPE, "tide_concat",
                               "array %zu has shape %s, which does not join %s along axis %d", i,
                               tidei_shape_text(one, sizeof one, l->ndim, l->shape),
-                              tidei_shape_text(other, sizeof other, first->ndim, first->shape), axis);
+                              tidei_shape_text(other, sizeof other, first->ndim, first->shape),
+                              axis);
         if (__builtin_add_overflow(shape[axis], l->shape[axis], &shape[axis]))
-            return tidei_fail(TIDE_E_NOMEM, "tide_concat", "axis %d of the result has 2^63 elements or more", axis);
+            return tidei_fail(TIDE_E_NOMEM, "tide_concat",
+                              "axis %d of the result has 2^63 elements or more", axis);
     }
     return TIDE_OK;
 }
 
-static tide_status fill_parts(const tidei_operand *out, const tidei_operand *parts, size_t n, int axis) {
+static tide_status fill_parts(const tidei_operand *out, const tidei_operand *parts, size_t n,
+                              int axis) {
     tidei_operand slot = *out;
     tide_status s = TIDE_OK;
     for (size_t i = 0; i < n && s == TIDE_OK; i++) {
@@ -53,17 +59,20 @@ tide_array *tide_concat(tide_array *const *arrays, size_t n, int axis) {
     tidei_operand first;
     size_t got = 0;
     if (n == 0 || !arrays) {
-        tidei_fail(TIDE_E_INVALID, "tide_concat", n ? "arrays is NULL" : "there are no arrays to join");
+        tidei_fail(TIDE_E_INVALID, "tide_concat",
+                   n ? "arrays is NULL" : "there are no arrays to join");
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
         if (!arrays[i]) return (void)tidei_null_array("tide_concat", TIDEI_LISTED(1, i)), NULL;
-    if (tidei_operand_get(arrays[0], "tide_concat", TIDEI_LISTED(1, 0), &first) != TIDE_OK) return NULL;
+    if (tidei_operand_get(arrays[0], "tide_concat", TIDEI_LISTED(1, 0), &first) != TIDE_OK)
+        return NULL;
     tidei_runtime *rt = first.rt;
-    tidei_operand *parts = n <= SIZE_MAX / sizeof *parts ? tidei_scratch_host(rt, n * sizeof *parts) : NULL;
+    tidei_operand *parts =
+        n <= SIZE_MAX / sizeof *parts ? tidei_scratch_host(rt, n * sizeof *parts) : NULL;
     if (parts) {
-        while (got < n &&
-               tidei_operand_get_of(rt, arrays[got], "tide_concat", TIDEI_LISTED(1, got), &parts[got]) == TIDE_OK)
+        while (got < n && tidei_operand_get_of(rt, arrays[got], "tide_concat", TIDEI_LISTED(1, got),
+                                               &parts[got]) == TIDE_OK)
             got++;
         if (got == n) made = concat(parts, n, axis);
         while (got > 0) tidei_operand_put(&parts[--got]);

@@ -1,9 +1,10 @@
 /* copy.c: moving elements: copies, casts, assignment into views, fills.
 **
-** One dtype and no gaps is a plain device copy or fill; all else is a program of one or two nodes run by the expression
-** engine, so strides, broadcasting and casts have one implementation. Work is done where the destination is; what its device does not
-** reach is made dense where it is and brought over first. What the engine wants: operands overlap nothing, or
-** are the same view; overlapping assignments go through a temporary. */
+** One dtype and no gaps is a plain device copy or fill; all else is a program of one or two nodes
+** run by the expression engine, so strides, broadcasting and casts have one implementation. Work is
+** done where the destination is; what its device does not reach is made dense where it is and
+** brought over first. What the engine wants: operands overlap nothing, or are the same view;
+** overlapping assignments go through a temporary. */
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 
@@ -34,7 +35,8 @@ static void call_over(const tidei_operand *dst, tidei_call *c) {
     memcpy(c->out[0].strides, l->strides, sizeof l->strides);
 }
 
-static tide_status run(const tidei_operand *dst, tidei_call *c, const tidei_program *p, const char *op) {
+static tide_status run(const tidei_operand *dst, tidei_call *c, const tidei_program *p,
+                       const char *op) {
     c->prog = tidei_program_shared(dst->rt, p);
     if (!c->prog) return tidei_fail_host_memory(op, sizeof *p);
     tidei_call_collapse(c);
@@ -44,10 +46,12 @@ static tide_status run(const tidei_operand *dst, tidei_call *c, const tidei_prog
 /* ---- elements ---- */
 
 static bool same_shape(const tidei_layout *a, const tidei_layout *b) {
-    return a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+    return a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
-/* By way of a dense copy: beside the source if it is not dense itself, else beside the destination. */
+/* By way of a dense copy: beside the source if it is not dense itself, else beside the
+** destination. */
 static tide_status store_over(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
                               const char *op) {
     tidei_dev *d = tidei_layout_contiguous(&src->lay) ? dst->st->dev : src->st->dev;
@@ -60,22 +64,24 @@ static tide_status store_over(tidei_runtime *rt, const tidei_operand *dst, const
     return s;
 }
 
-tide_status tidei_store_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
-                                 const char *op) {
+tide_status tidei_store_elements(tidei_runtime *rt, const tidei_operand *dst,
+                                 const tidei_operand *src, const char *op) {
     tide_dtype from = src->lay.dtype, to = dst->lay.dtype;
     size_t size = tide_dtype_size(to), n = (size_t)tidei_layout_size(&dst->lay);
     tidei_program p;
     tidei_call c;
-    if (tidei_dtype_kind(from) == TIDEI_KIND_COMPLEX && tidei_dtype_kind(to) != TIDEI_KIND_COMPLEX &&
-        to != TIDE_BOOL)
-        return tidei_fail(TIDE_E_DTYPE, op, "%s has no cast to %s: take the real part, or the modulus",
+    if (tidei_dtype_kind(from) == TIDEI_KIND_COMPLEX &&
+        tidei_dtype_kind(to) != TIDEI_KIND_COMPLEX && to != TIDE_BOOL)
+        return tidei_fail(TIDE_E_DTYPE, op,
+                          "%s has no cast to %s: take the real part, or the modulus",
                           tide_dtype_name(from), tide_dtype_name(to));
     if (n == 0) return TIDE_OK;
     if (from == to && same_shape(&dst->lay, &src->lay) && tidei_layout_contiguous(&dst->lay) &&
         tidei_layout_contiguous(&src->lay))
-        return tidei_submit_transfer(tidei_thread_get(rt), dst->st, (size_t)dst->lay.offset * size, src->st,
-                                     (size_t)src->lay.offset * size, n * size, op);
-    if (tidei_unlikely(!tidei_peer_possible(dst->st->dev, src->st))) return store_over(rt, dst, src, op);
+        return tidei_submit_transfer(tidei_thread_get(rt), dst->st, (size_t)dst->lay.offset * size,
+                                     src->st, (size_t)src->lay.offset * size, n * size, op);
+    if (tidei_unlikely(!tidei_peer_possible(dst->st->dev, src->st)))
+        return store_over(rt, dst, src, op);
     one_value_program(TIDEI_OP_INPUT, from, to, &p);
     call_over(dst, &c);
     c.in[0] = (tidei_view){.st = src->st, .offset = src->lay.offset};
@@ -83,15 +89,16 @@ tide_status tidei_store_elements(tidei_runtime *rt, const tidei_operand *dst, co
     return run(dst, &c, &p, op);
 }
 
-tide_status tidei_copy_elements(tidei_runtime *rt, const tidei_operand *dst, const tidei_operand *src,
-                                const char *op) {
+tide_status tidei_copy_elements(tidei_runtime *rt, const tidei_operand *dst,
+                                const tidei_operand *src, const char *op) {
     tidei_check(dst->lay.dtype == src->lay.dtype && same_shape(&dst->lay, &src->lay));
     return tidei_store_elements(rt, dst, src, op);
 }
 
 /* ---- fresh copies ---- of the operand's kind of memory */
 
-tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype t, const char *op) {
+tide_array *tidei_copy_in(const tidei_operand *src, tide_memory kind, tide_dtype t,
+                          const char *op) {
     tidei_operand dst;
     tide_array *a = tidei_array_make_in(src->rt, kind, t, src->lay.ndim, src->lay.shape, op, &dst);
     return a ? tidei_array_done(a, &dst, tidei_store_elements(src->rt, &dst, src, op)) : NULL;
@@ -121,7 +128,8 @@ tide_array *tide_contiguous(tide_array *a) {
     if (tidei_operand_get(a, "tide_contiguous", 1, &src) != TIDE_OK) return NULL;
     if (tidei_layout_contiguous(&src.lay))
         return tidei_array_over(src.rt, tidei_operand_give(&src), &src.lay, "tide_contiguous");
-    tide_array *made = tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_contiguous");
+    tide_array *made =
+        tidei_copy_in(&src, tidei_operand_kind(&src), src.lay.dtype, "tide_contiguous");
     tidei_operand_put(&src);
     return made;
 }
@@ -141,8 +149,8 @@ static tide_status check_target(const tidei_layout *dst, const tidei_layout *src
                           tidei_shape_text(to, sizeof to, dst->ndim, dst->shape));
     const char *lost = tidei_cast_lost(src->dtype, dst->dtype);
     if (lost)
-        return tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first", tide_dtype_name(src->dtype),
-                          tide_dtype_name(dst->dtype), lost);
+        return tidei_fail(TIDE_E_DTYPE, op, "%s into %s: %s; tide_cast first",
+                          tide_dtype_name(src->dtype), tide_dtype_name(dst->dtype), lost);
     if (tidei_layout_repeats(dst))
         return tidei_fail(TIDE_E_INVALID, op,
                           "the destination repeats elements (it was made by tide_broadcast_to)");
@@ -188,8 +196,8 @@ tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, c
     tidei_call c;
     if (tidei_layout_size(&dst->lay) == 0) return TIDE_OK;
     if (tidei_layout_contiguous(&dst->lay))
-        return tidei_submit_fill(tidei_stream_for(dst), dst->st, (size_t)dst->lay.offset * size, element, size,
-                                 (size_t)tidei_layout_size(&dst->lay), op);
+        return tidei_submit_fill(tidei_stream_for(dst), dst->st, (size_t)dst->lay.offset * size,
+                                 element, size, (size_t)tidei_layout_size(&dst->lay), op);
     one_value_program(TIDEI_OP_SCALAR, t, t, &p);
     call_over(dst, &c);
     for (int i = 0; i < c.ndim; i++) {
@@ -199,8 +207,8 @@ tide_status tidei_fill_elements(const tidei_operand *dst, const void *element, c
     return run(dst, &c, &p, op);
 }
 
-/* Elements of any size that are no numbers: words of the same size, whose bytes pass through unchanged. Elements of 16
-** bytes are two such words. */
+/* Elements of any size that are no numbers: words of the same size, whose bytes pass through
+** unchanged. Elements of 16 bytes are two such words. */
 static tide_status fill_bytes(const tidei_operand *dst, const void *element, const char *op) {
     static const tide_dtype words[] = {TIDE_U8, TIDE_U16, TIDE_U32, TIDE_U64};
     size_t size = tide_dtype_size(dst->lay.dtype);

@@ -1,6 +1,8 @@
-/* data.c: data in host memory, of any strides, on its way into dense memory: copied, narrowed, bools made 0 or 1.
+/* data.c: data in host memory, of any strides, on its way into dense memory: copied, narrowed,
+** bools made 0 or 1.
 **
-** Axes are walked from the outside; from the first one on behind which all elements lie in a row, one stretch is copied. */
+** Axes are walked from the outside; from the first one on behind which all elements lie in a row,
+** one stretch is copied. */
 #include "arrays/adapt.h"
 
 tide_data tide_data_host(tide_dtype t, int ndim, const int64_t *shape, const void *host) {
@@ -27,7 +29,9 @@ tide_status tidei_data_check(const tide_data *d, const char *name, const char *o
     return s == TIDE_OK ? s : tidei_fail(s, op, "%s: %s", name, tide_last_error()->message);
 }
 
-tide_dtype tidei_narrowed(tide_dtype t) { return t == TIDE_F64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_C64 : t; }
+tide_dtype tidei_narrowed(tide_dtype t) {
+    return t == TIDE_F64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_C64 : t;
+}
 
 /* ---- elements in a row ---- */
 
@@ -65,7 +69,8 @@ struct walk {
 
 static void walk_of(const tide_data *d, tide_dtype to, struct walk *w) {
     int64_t size = (int64_t)tidei_dtype_size(d->dtype);
-    *w = (struct walk){.from = d->dtype, .to = to, .ndim = d->ndim, .row = d->ndim, .shape = d->shape};
+    *w = (struct walk){
+        .from = d->dtype, .to = to, .ndim = d->ndim, .row = d->ndim, .shape = d->shape};
     if (d->strides)
         memcpy(w->step, d->strides, (size_t)d->ndim * sizeof *w->step);
     else
@@ -85,7 +90,8 @@ static char *pack_from(const struct walk *w, int axis, const char *src, char *ds
         tidei_elements_pack(w->from, w->to, src, dst, (size_t)w->count[axis]);
         return dst + (size_t)w->count[axis] * tidei_dtype_size(w->to);
     }
-    for (int64_t i = 0; i < w->shape[axis]; i++) dst = pack_from(w, axis + 1, src + i * w->step[axis], dst);
+    for (int64_t i = 0; i < w->shape[axis]; i++)
+        dst = pack_from(w, axis + 1, src + i * w->step[axis], dst);
     return dst;
 }
 
@@ -95,14 +101,15 @@ void tidei_data_pack(const tide_data *d, tide_dtype to, void *dst) {
     if (w.count[0]) pack_from(&w, 0, d->host, dst);
 }
 
-void tidei_data_pack_samples(const tide_data *d, tide_dtype to, int64_t first, const int64_t *samples, int64_t n,
-                             void *dst) {
+void tidei_data_pack_samples(const tide_data *d, tide_dtype to, int64_t first,
+                             const int64_t *samples, int64_t n, void *dst) {
     struct walk w;
     char *at = dst;
     walk_of(d, to, &w);
     if (!w.count[1]) return;
     if (!samples && w.row == 0) {
-        tidei_elements_pack(w.from, to, (const char *)d->host + first * w.step[0], dst, (size_t)(n * w.count[1]));
+        tidei_elements_pack(w.from, to, (const char *)d->host + first * w.step[0], dst,
+                            (size_t)(n * w.count[1]));
         return;
     }
     for (int64_t i = 0; i < n; i++) {

@@ -1,8 +1,10 @@
-/* dtype.c: element types: names, sizes, kinds, promotion, and single elements to and from tagged arguments.
+/* dtype.c: element types: names, sizes, kinds, promotion, and single elements to and from tagged
+** arguments.
 **
-** Kinds are ordered bool < integers < floats < complex; promotion and storing follow that order. Every conversion to a
-** narrower float rounds once, to nearest even: f64 and 64-bit integers never pass through f32 on their way to f16 or bf16
-** without a sticky bit (rounding to odd), which makes the second rounding exact. */
+** Kinds are ordered bool < integers < floats < complex; promotion and storing follow that order.
+** Every conversion to a narrower float rounds once, to nearest even: f64 and 64-bit integers never
+** pass through f32 on their way to f16 or bf16 without a sticky bit (rounding to odd), which makes
+** the second rounding exact. */
 #include <float.h>
 #include <math.h>
 
@@ -31,7 +33,9 @@ tidei_kind tidei_dtype_kind(tide_dtype t) { return (tidei_kind)types[t].kind; }
 const char *tide_dtype_name(tide_dtype t) { return tidei_dtype_valid(t) ? types[t].name : "?"; }
 size_t tide_dtype_size(tide_dtype t) { return tidei_dtype_valid(t) ? tidei_dtype_bytes[t] : 0; }
 
-tide_arg tide_arg_array(tide_array *a) { return (tide_arg){.kind = TIDE_ARG_ARRAY, .value = {.array = a}}; }
+tide_arg tide_arg_array(tide_array *a) {
+    return (tide_arg){.kind = TIDE_ARG_ARRAY, .value = {.array = a}};
+}
 tide_arg tide_arg_bool(int v) { return (tide_arg){.kind = TIDE_ARG_BOOL, .value = {.i = v != 0}}; }
 tide_arg tide_arg_int(int64_t v) { return (tide_arg){.kind = TIDE_ARG_INT, .value = {.i = v}}; }
 tide_arg tide_arg_uint(uint64_t v) { return (tide_arg){.kind = TIDE_ARG_UINT, .value = {.u = v}}; }
@@ -55,7 +59,8 @@ static int kind_rank(tide_dtype t) {
 /* Two integer types; -1 where no type holds both. */
 static tide_dtype promote_integers(tide_dtype a, tide_dtype b) {
     static const tide_dtype by_log2[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64};
-    if (tidei_dtype_kind(a) == tidei_dtype_kind(b)) return tidei_dtype_bytes[a] >= tidei_dtype_bytes[b] ? a : b;
+    if (tidei_dtype_kind(a) == tidei_dtype_kind(b))
+        return tidei_dtype_bytes[a] >= tidei_dtype_bytes[b] ? a : b;
     tide_dtype s = tidei_dtype_kind(a) == TIDEI_KIND_INT ? a : b, u = s == a ? b : a;
     if (tidei_dtype_bytes[s] > tidei_dtype_bytes[u]) return s;
     return tidei_dtype_bytes[u] == 8 ? -1 : by_log2[__builtin_ctz(tidei_dtype_bytes[u]) + 1];
@@ -75,22 +80,25 @@ tide_status tidei_promote(tide_dtype a, tide_dtype b, const char *op, tide_dtype
     else if (ra == rb)
         t = ra == 1 ? promote_integers(a, b) : ra == 2 ? promote_floats(a, b) : TIDE_C128;
     else if (ra + rb == 5)
-        t = a == TIDE_F64 || b == TIDE_F64 ? TIDE_C128 : ra == 3 ? a : b; /* a float and a complex */
+        /* a float and a complex */
+        t = a == TIDE_F64 || b == TIDE_F64 ? TIDE_C128 : ra == 3 ? a : b;
     else
         t = ra > rb ? a : b;
     if (t < 0)
-        return tidei_fail(TIDE_E_DTYPE, op,
-                          "%s and %s have no common type: no integer type holds both; cast one of them",
-                          types[a].name, types[b].name);
+        return tidei_fail(
+            TIDE_E_DTYPE, op,
+            "%s and %s have no common type: no integer type holds both; cast one of them",
+            types[a].name, types[b].name);
     *out = t;
     return TIDE_OK;
 }
 
 const char *tidei_cast_lost(tide_dtype from, tide_dtype to) {
-    static const char *const lost[4][3] = {{0},
-                                           {"integer to bool", "signed to unsigned"},
-                                           {"float to bool", "float to integer"},
-                                           {"complex to bool", "complex to integer", "complex to float"}};
+    static const char *const lost[4][3] = {
+        {0},
+        {"integer to bool", "signed to unsigned"},
+        {"float to bool", "float to integer"},
+        {"complex to bool", "complex to integer", "complex to float"}};
     int a = kind_rank(from), b = kind_rank(to);
     if (a != b) return a < b ? NULL : lost[a][b];
     bool sign = tidei_dtype_kind(from) == TIDEI_KIND_INT && tidei_dtype_kind(to) == TIDEI_KIND_UINT;
@@ -111,7 +119,8 @@ static float float_of(uint32_t u) {
 }
 
 float tidei_f16_to_f32(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, fraction = h & 0x3ffu;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
+             fraction = h & 0x3ffu;
     if (exponent == 31) return float_of(sign | 0x7f800000u | fraction << 13);
     if (exponent == 0) { /* zero, or a denormal: fraction * 2^-24 is exact in f32 */
         float magnitude = (float)fraction * 0x1p-24f;
@@ -130,28 +139,35 @@ uint16_t tidei_f32_to_f16(float f) {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu)); /* NaN stays a quiet one */
-    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);    /* 65520 and above round to infinity */
+    /* 65520 and above round to infinity */
+    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
     if (magnitude >= 0x38800000u)
         return (uint16_t)(sign | shift_even(magnitude - 0x38000000u, 13)); /* 2^-14 and above */
-    if (magnitude <= 0x33000000u) return (uint16_t)sign;                   /* 2^-25, a tie with 0, and below */
+    /* 2^-25, a tie with 0, and below */
+    if (magnitude <= 0x33000000u) return (uint16_t)sign;
     /* A denormal: the significand in units of 2^-24; a carry makes it the least normal number. */
-    return (uint16_t)(sign | shift_even((magnitude & 0x7fffffu) | 0x800000u, 126 - (magnitude >> 23)));
+    return (uint16_t)(sign |
+                      shift_even((magnitude & 0x7fffffu) | 0x800000u, 126 - (magnitude >> 23)));
 }
 
 float tidei_bf16_to_f32(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 uint16_t tidei_f32_to_bf16(float f) {
     uint32_t u = bits_of(f);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u); /* NaN stays a quiet one */
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16); /* a carry ends in infinity, as it should */
+    /* NaN stays a quiet one */
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+    /* a carry ends in infinity, as it should */
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-/* f64 to f32 rounded to odd: the last bit says "inexact", so that rounding the result to fewer bits is exact. */
+/* f64 to f32 rounded to odd: the last bit says "inexact", so that rounding the result to fewer bits
+** is exact. */
 static float round_to_odd(double d) {
     float f = (float)d;
     if ((double)f == d || d != d) return f;
     uint32_t u = bits_of(f);
-    if (fabs((double)f) > fabs(d)) u--; /* towards zero; infinity becomes the greatest finite number */
+    /* towards zero; infinity becomes the greatest finite number */
+    if (fabs((double)f) > fabs(d)) u--;
     return float_of(u | 1);
 }
 
@@ -193,7 +209,9 @@ static double load_float(const void *p, tide_dtype t) {
 }
 
 /* The real type of one component. */
-static tide_dtype component(tide_dtype t) { return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t; }
+static tide_dtype component(tide_dtype t) {
+    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+}
 
 static bool overflows(double v, tide_dtype t) {
     unsigned char buf[8];
@@ -204,15 +222,16 @@ static bool overflows(double v, tide_dtype t) {
 static tide_status encode_floating(double re, double im, tide_dtype t, const char *op, void *out) {
     tide_dtype part = component(t);
     if (overflows(re, part) || (part != t && overflows(im, part)))
-        return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s", overflows(re, part) ? re : im,
-                          types[t].name);
+        return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s",
+                          overflows(re, part) ? re : im, types[t].name);
     store_float(re, part, out);
     if (part != t) store_float(im, part, (char *)out + tidei_dtype_bytes[part]);
     return TIDE_OK;
 }
 
 /* An integer as sign and magnitude into an integer type or bool. */
-static tide_status encode_integer(bool negative, uint64_t magnitude, tide_dtype t, const char *op, void *out) {
+static tide_status encode_integer(bool negative, uint64_t magnitude, tide_dtype t, const char *op,
+                                  void *out) {
     bool is_signed = tidei_dtype_kind(t) == TIDEI_KIND_INT;
     unsigned bits = 8u * tidei_dtype_bytes[t];
     uint64_t most = t == TIDE_BOOL ? 1 : UINT64_MAX >> (64 - bits + is_signed);
@@ -220,19 +239,23 @@ static tide_status encode_integer(bool negative, uint64_t magnitude, tide_dtype 
         return tidei_fail(TIDE_E_DTYPE, op, "%s%llu is out of the range of %s", negative ? "-" : "",
                           (unsigned long long)magnitude, types[t].name);
     uint64_t v = negative ? 0 - magnitude : magnitude;
-    for (unsigned i = 0; i < tidei_dtype_bytes[t]; i++) { /* little end first, as every machine we run on */
+    /* little end first, as every machine we run on */
+    for (unsigned i = 0; i < tidei_dtype_bytes[t]; i++) {
         ((unsigned char *)out)[i] = (unsigned char)(v >> 8 * i);
     }
     return TIDE_OK;
 }
 
-/* As a double, exactly but for a sticky last bit: rounding that to f32, f16 or bf16 is then exact. */
+/* As a double, exactly but for a sticky last bit: rounding that to f32, f16 or bf16 is then
+** exact. */
 static double sticky_double(bool negative, uint64_t magnitude) {
-    double v = magnitude >> 53 ? (double)(magnitude >> 11 | ((magnitude & 2047) != 0)) * 2048 : (double)magnitude;
+    double v = magnitude >> 53 ? (double)(magnitude >> 11 | ((magnitude & 2047) != 0)) * 2048
+                               : (double)magnitude;
     return negative ? -v : v;
 }
 
-static tide_status encode_from_integer(bool negative, uint64_t magnitude, tide_dtype t, const char *op, void *out) {
+static tide_status encode_from_integer(bool negative, uint64_t magnitude, tide_dtype t,
+                                       const char *op, void *out) {
     if (kind_rank(t) < 2) return encode_integer(negative, magnitude, t, op, out);
     if (component(t) == TIDE_F64) {
         double v = (double)magnitude;
@@ -243,25 +266,32 @@ static tide_status encode_from_integer(bool negative, uint64_t magnitude, tide_d
 
 static tide_status encode_from_float(double v, tide_dtype t, const char *op, void *out) {
     if (kind_rank(t) >= 2) return encode_floating(v, 0, t, op, out);
-    if (!isfinite(v)) return tidei_fail(TIDE_E_DTYPE, op, "%g cannot be stored as %s", v, types[t].name);
+    if (!isfinite(v))
+        return tidei_fail(TIDE_E_DTYPE, op, "%g cannot be stored as %s", v, types[t].name);
     if (v != trunc(v))
-        return tidei_fail(TIDE_E_DTYPE, op, "%.15g has a fraction, which %s cannot hold", v, types[t].name);
-    if (fabs(v) >= 0x1p64) return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s", v, types[t].name);
+        return tidei_fail(TIDE_E_DTYPE, op, "%.15g has a fraction, which %s cannot hold", v,
+                          types[t].name);
+    if (fabs(v) >= 0x1p64)
+        return tidei_fail(TIDE_E_DTYPE, op, "%.15g is out of the range of %s", v, types[t].name);
     return encode_integer(v < 0, (uint64_t)fabs(v), t, op, out);
 }
 
 tide_status tidei_encode(tide_arg v, tide_dtype t, const char *op, void *out) {
     int64_t i = v.value.i;
-    if (!tidei_dtype_valid(t)) return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
+    if (!tidei_dtype_valid(t))
+        return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
     switch (v.kind) {
     case TIDE_ARG_BOOL: return encode_from_integer(false, i != 0, t, op, out);
-    case TIDE_ARG_INT: return encode_from_integer(i < 0, i < 0 ? 0 - (uint64_t)i : (uint64_t)i, t, op, out);
+    case TIDE_ARG_INT:
+        return encode_from_integer(i < 0, i < 0 ? 0 - (uint64_t)i : (uint64_t)i, t, op, out);
     case TIDE_ARG_UINT: return encode_from_integer(false, v.value.u, t, op, out);
     case TIDE_ARG_FLOAT: return encode_from_float(v.value.f, t, op, out);
     case TIDE_ARG_COMPLEX:
         if (kind_rank(t) == 3) return encode_floating(v.value.c[0], v.value.c[1], t, op, out);
-        return tidei_fail(TIDE_E_DTYPE, op, "a complex number cannot be stored as %s", types[t].name);
-    case TIDE_ARG_ARRAY: return tidei_fail(TIDE_E_INVALID, op, "an array was given where a number is wanted");
+        return tidei_fail(TIDE_E_DTYPE, op, "a complex number cannot be stored as %s",
+                          types[t].name);
+    case TIDE_ARG_ARRAY:
+        return tidei_fail(TIDE_E_INVALID, op, "an array was given where a number is wanted");
     default: return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of argument", (int)v.kind);
     }
 }
@@ -277,7 +307,10 @@ static int integer_beyond(bool negative, uint64_t magnitude, tide_dtype t) {
 }
 
 static int float_beyond(double v, tide_dtype t) {
-    double most = t == TIDE_F16 ? 65504 : t == TIDE_BF16 ? 0x1.fep127 : t == TIDE_F32 ? FLT_MAX : DBL_MAX;
+    double most = t == TIDE_F16    ? 65504
+                  : t == TIDE_BF16 ? 0x1.fep127
+                  : t == TIDE_F32  ? FLT_MAX
+                                   : DBL_MAX;
     return isfinite(v) ? (v > most) - (v < -most) : 0;
 }
 
@@ -285,8 +318,10 @@ int tidei_beyond(const tide_arg *v, tide_dtype t) {
     bool whole = v->kind == TIDE_ARG_BOOL || v->kind == TIDE_ARG_INT || v->kind == TIDE_ARG_UINT;
     bool negative = v->kind != TIDE_ARG_UINT && v->value.i < 0;
     if (t == TIDE_BOOL) return 0;
-    if (kind_rank(t) == 1) return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
-    if (whole) return float_beyond(negative ? (double)v->value.i : (double)v->value.u, component(t));
+    if (kind_rank(t) == 1)
+        return whole ? integer_beyond(negative, negative ? 0 - v->value.u : v->value.u, t) : 0;
+    if (whole)
+        return float_beyond(negative ? (double)v->value.i : (double)v->value.u, component(t));
     if (v->kind == TIDE_ARG_FLOAT) return float_beyond(v->value.f, component(t));
     int re = float_beyond(v->value.c[0], component(t));
     return re ? re : float_beyond(v->value.c[1], component(t));
@@ -308,6 +343,7 @@ tide_arg tidei_decode(const void *p, tide_dtype t) {
     case TIDEI_KIND_UINT: return tide_arg_uint(load_integer(p, tidei_dtype_bytes[t], false));
     case TIDEI_KIND_FLOAT: return tide_arg_float(load_float(p, t));
     default:
-        return tide_arg_complex(load_float(p, part), load_float((const char *)p + tidei_dtype_bytes[part], part));
+        return tide_arg_complex(load_float(p, part),
+                                load_float((const char *)p + tidei_dtype_bytes[part], part));
     }
 }

@@ -1,9 +1,11 @@
-/* factorize.c: LU, Cholesky, QR, singular values, eigenvalues: which way the elements lie for the library, and come out.
+/* factorize.c: LU, Cholesky, QR, singular values, eigenvalues: which way the elements lie for the
+** library, and come out.
 **
-** A row-major matrix A, read column by column, is A^T. So where a factorization of A^T gives A's as well, A is copied as it is:
-** the Cholesky factor and the eigenvalues of a Hermitian matrix, which read so is its conjugate with the triangles exchanged;
-** the singular values of one that has no more rows than columns, where U and V^H exchange their places and come out row-major.
-** LU and QR, and tall matrices' singular values, take turned copies, and turn what comes out. */
+** A row-major matrix A, read column by column, is A^T. So where a factorization of A^T gives A's as
+** well, A is copied as it is: the Cholesky factor and the eigenvalues of a Hermitian matrix, which
+** read so is its conjugate with the triangles exchanged; the singular values of one that has no
+** more rows than columns, where U and V^H exchange their places and come out row-major. LU and QR,
+** and tall matrices' singular values, take turned copies, and turn what comes out. */
 #include "arrays/linalg.h"
 #include "runtime/text.h"
 
@@ -59,9 +61,11 @@ tide_status tide_lu_factor(tide_array *a, tide_array **lu_out, tide_array **pivo
         const int64_t shape[] = {f.a.m, f.a.n};
         f.least = lesser(f.a.m, f.a.n);
         tidei_operand *out = tidei_job_place(&j, lu_out, &which_lu, j.wide, b, 2, shape);
-        tidei_operand *pivots = tidei_job_place(&j, pivots_out, &which_pivots, TIDE_I64, b, 1, &f.least);
+        tidei_operand *pivots =
+            tidei_job_place(&j, pivots_out, &which_pivots, TIDE_I64, b, 1, &f.least);
         lu_factor(&j, &f, pivots);
-        tidei_job_unturn(&j, out, f.copy, b->count, f.a.m, f.a.n, f.a.m, f.a.m * f.a.n, FA_ALL, f.marks);
+        tidei_job_unturn(&j, out, f.copy, b->count, f.a.m, f.a.n, f.a.m, f.a.m * f.a.n, FA_ALL,
+                         f.marks);
     }
     if (tidei_job_end(&j) != TIDE_OK) return j.status;
     tidei_job_give(&j, lu_out, which_lu);
@@ -69,7 +73,8 @@ tide_status tide_lu_factor(tide_array *a, tide_array **lu_out, tide_array **pivo
     return TIDE_OK;
 }
 
-static void order_rows(tidei_job *j, const lu *f, const tidei_operand *order, const tidei_operand *pivots) {
+static void order_rows(tidei_job *j, const lu *f, const tidei_operand *order,
+                       const tidei_operand *pivots) {
     static const tidei_own_kernel kernel = TIDEI_FACTOR_KERNEL(factor_order);
     static const size_t at[] = {offsetof(fa_order, order), offsetof(fa_order, pivots)};
     if (j->status != TIDE_OK) return;
@@ -107,13 +112,16 @@ tide_status tide_lu(tide_array *a, tide_array **perm, tide_array **l, tide_array
         const tidei_batch *b = &f.a.batch;
         int64_t m = f.a.m, n = f.a.n, least = f.least = lesser(m, n);
         tidei_operand *order = tidei_job_place(&j, perm, &number[0], TIDE_I64, b, 1, &m);
-        tidei_operand *lower = tidei_job_place(&j, l, &number[1], j.wide, b, 2, (const int64_t[]){m, least});
-        tidei_operand *upper = tidei_job_place(&j, u, &number[2], j.wide, b, 2, (const int64_t[]){least, n});
+        tidei_operand *lower =
+            tidei_job_place(&j, l, &number[1], j.wide, b, 2, (const int64_t[]){m, least});
+        tidei_operand *upper =
+            tidei_job_place(&j, u, &number[2], j.wide, b, 2, (const int64_t[]){least, n});
         tidei_operand *pivots = tidei_job_work(&j, TIDE_I64, b, 1, &least);
         lu_factor(&j, &f, pivots);
         order_rows(&j, &f, order, pivots);
         lower_factor(&j, &f, lower);
-        tidei_job_unturn(&j, upper, f.copy, b->count, least, n, m, m * n, FA_DIAGONAL | FA_UPPER, f.marks);
+        tidei_job_unturn(&j, upper, f.copy, b->count, least, n, m, m * n, FA_DIAGONAL | FA_UPPER,
+                         f.marks);
     }
     if (tidei_job_end(&j) != TIDE_OK) return j.status;
     tidei_job_give(&j, perm, number[0]);
@@ -126,13 +134,15 @@ tide_status tide_lu(tide_array *a, tide_array **perm, tide_array **l, tide_array
 
 static void check_triangle(tidei_job *j, int how) {
     if (j->status == TIDE_OK && how != TIDE_LOWER && how != TIDE_UPPER)
-        j->status = tidei_fail(TIDE_E_INVALID, j->op, "how is %d, none of TIDE_LOWER, TIDE_UPPER", how);
+        j->status =
+            tidei_fail(TIDE_E_INVALID, j->op, "how is %d, none of TIDE_LOWER, TIDE_UPPER", how);
 }
 
 static int triangle(int how) { return FA_DIAGONAL | (how == TIDE_LOWER ? FA_LOWER : FA_UPPER); }
 
 static void say_not_positive(char *buf, size_t cap, int info) {
-    tidei_format(buf, cap, "is not positive definite: its leading minor of order %d is not positive", info);
+    tidei_format(buf, cap,
+                 "is not positive definite: its leading minor of order %d is not positive", info);
 }
 
 tide_array *tide_cholesky(tide_array *a, int how) {
@@ -179,7 +189,8 @@ tide_array *tide_cholesky(tide_array *a, int how) {
 
 static void check_mode(tidei_job *j, int mode) {
     if (j->status == TIDE_OK && mode != TIDE_REDUCED && mode != TIDE_COMPLETE)
-        j->status = tidei_fail(TIDE_E_INVALID, j->op, "mode is %d, none of TIDE_REDUCED, TIDE_COMPLETE", mode);
+        j->status = tidei_fail(TIDE_E_INVALID, j->op,
+                               "mode is %d, none of TIDE_REDUCED, TIDE_COMPLETE", mode);
 }
 
 typedef struct qr {
@@ -216,7 +227,9 @@ static void qr_factor(qr *f, const tidei_operand *q, const tidei_operand *r, int
     f->tau = tidei_job_work(j, j->wide, b, 1, &f->least);
     tidei_job_load(j, &f->load, &f->a, f->copy, b, m, n, true, f->step, f->marks, FA_ALL);
     find_reflectors(f);
-    if (r) tidei_job_unturn(j, r, f->copy, b->count, r_rows, n, m, f->step, FA_DIAGONAL | FA_UPPER, f->marks);
+    if (r)
+        tidei_job_unturn(j, r, f->copy, b->count, r_rows, n, m, f->step, FA_DIAGONAL | FA_UPPER,
+                         f->marks);
     if (!q || j->status != TIDE_OK) return;
     tidei_lapack x = tidei_job_routine(j, TIDEI_ORGQR, m, f->columns, b->count);
     x.k = f->least;
@@ -246,9 +259,9 @@ tide_status tide_qr(tide_array *a, int mode, tide_array **q, tide_array **r) {
         f.columns = q ? inner : 0;
         if (q) out_q = tidei_job_place(&j, q, &which_q, j.wide, b, 2, (const int64_t[]){m, inner});
         if (r) out_r = tidei_job_place(&j, r, &which_r, j.wide, b, 2, (const int64_t[]){inner, n});
-        if (b->count && f.least && j.status == TIDE_OK)
-            qr_factor(&f, out_q, out_r, inner);
-        else if (out_q && j.status == TIDE_OK) /* square where n is 0: there is nothing to be orthogonal to */
+        if (b->count && f.least && j.status == TIDE_OK) qr_factor(&f, out_q, out_r, inner);
+        /* square where n is 0: there is nothing to be orthogonal to */
+        else if (out_q && j.status == TIDE_OK)
             tidei_job_identity(&j, out_q, b->count, f.columns);
     }
     if (tidei_job_end(&j) != TIDE_OK) return j.status;
@@ -263,8 +276,8 @@ void tidei_say_no_values(char *buf, size_t cap, int info) {
     tidei_format(buf, cap, "has singular values that did not converge (%d)", info);
 }
 
-void tidei_job_svd(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u, const tidei_operand *s,
-                   const tidei_operand *vh) {
+void tidei_job_svd(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u,
+                   const tidei_operand *s, const tidei_operand *vh) {
     const tidei_batch *b = &f->a.batch;
     int64_t m = f->a.m, n = f->a.n, longer = m > n ? m : n, least = lesser(m, n);
     bool tall = m > n;
@@ -288,8 +301,8 @@ void tidei_job_svd(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u,
 }
 
 /* The vectors of a tall matrix come by columns. */
-static void svd_into(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u, const tidei_operand *s,
-                     const tidei_operand *vh) {
+static void svd_into(tidei_job *j, tidei_svd *f, char job, const tidei_operand *u,
+                     const tidei_operand *s, const tidei_operand *vh) {
     const tidei_batch *b = &f->a.batch;
     int64_t m = f->a.m, n = f->a.n, columns = job == 'A' ? m : n;
     if (job == 'N' || m <= n) {
@@ -315,7 +328,8 @@ tide_status tide_svd(tide_array *a, int mode, tide_array **u, tide_array **s, ti
     if (j.status == TIDE_OK) {
         const tidei_batch *b = &f.a.batch;
         int64_t m = f.a.m, n = f.a.n, least = lesser(m, n);
-        bool vectors = u || vh, larger = m > n ? u != NULL : vh != NULL; /* the other one is square in any case */
+        /* the other one is square in any case */
+        bool vectors = u || vh, larger = m > n ? u != NULL : vh != NULL;
         bool complete = mode == TIDE_COMPLETE && larger;
         const int64_t left[] = {m, complete ? m : least}, right[] = {complete ? n : least, n};
         tidei_operand *out_u = NULL, *out_vh = NULL;
@@ -325,7 +339,8 @@ tide_status tide_svd(tide_array *a, int mode, tide_array **u, tide_array **s, ti
         if (b->count && least && j.status == TIDE_OK) {
             svd_into(&j, &f, vectors ? (complete ? 'A' : 'S') : 'N', out_u, out_s, out_vh);
             tidei_job_check(&j, f.marks, b, TIDE_E_CONVERGENCE, tidei_say_no_values);
-        } else if (vectors && j.status == TIDE_OK) { /* of nothing: any orthonormal vectors will do */
+            /* of nothing: any orthonormal vectors will do */
+        } else if (vectors && j.status == TIDE_OK) {
             tidei_job_identity(&j, out_u, b->count, left[1]);
             tidei_job_identity(&j, out_vh, b->count, right[0]);
         }

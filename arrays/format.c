@@ -1,8 +1,9 @@
 /* format.c: arrays as text, laid out as NumPy prints them.
 **
-** Floats show the fewest digits that tell them from their neighbours, at most eight after the point; a column of them has
-** one form, plain or with exponents, chosen from the largest and smallest magnitude. Above 1000 elements only the first and
-** last three along each axis are shown, and only those leave the device. A 0-d array prints as its element, in full. */
+** Floats show the fewest digits that tell them from their neighbours, at most eight after the
+** point; a column of them has one form, plain or with exponents, chosen from the largest and
+** smallest magnitude. Above 1000 elements only the first and last three along each axis are shown,
+** and only those leave the device. A 0-d array prints as its element, in full. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -82,8 +83,12 @@ static double digits_value(const digits *d) {
 }
 
 /* Decimals of so many digits survive a trip through the type, denormal numbers apart. */
-static int digits_kept(tide_dtype t) { return t == TIDE_BF16 ? 2 : t == TIDE_F16 ? 3 : t == TIDE_F32 ? 6 : 15; }
-static double least_normal(tide_dtype t) { return t == TIDE_F64 ? 0x1p-1022 : t == TIDE_F16 ? 0x1p-14 : 0x1p-126; }
+static int digits_kept(tide_dtype t) {
+    return t == TIDE_BF16 ? 2 : t == TIDE_F16 ? 3 : t == TIDE_F32 ? 6 : 15;
+}
+static double least_normal(tide_dtype t) {
+    return t == TIDE_F64 ? 0x1p-1022 : t == TIDE_F16 ? 0x1p-14 : 0x1p-126;
+}
 
 static digits shortest_digits(double magnitude, tide_dtype t) {
     digits d;
@@ -93,7 +98,8 @@ static digits shortest_digits(double magnitude, tide_dtype t) {
     }
 }
 
-/* Plain form, a point always: "12.5", "3.", "0.001". More than `places` digits after the point are rounded off. */
+/* Plain form, a point always: "12.5", "3.", "0.001". More than `places` digits after the point are
+** rounded off. */
 static int plain_text(double magnitude, tide_dtype t, int places, char *out) {
     digits d = shortest_digits(magnitude, t);
     int n = 0, whole = d.exponent >= 0 ? d.exponent + 1 : 1, after = d.n - 1 - d.exponent;
@@ -158,7 +164,8 @@ static bool wants_exponent(const column *c, int part, tide_dtype t) {
     }
     if (most == 0) return false;
     int kept = digits_kept(t) < PLACES ? digits_kept(t) : PLACES;
-    return most >= round_to(pow(10, kept), t) || least < round_to(1e-4, t) || round_to(most / least, t) > 1000;
+    return most >= round_to(pow(10, kept), t) || least < round_to(1e-4, t) ||
+           round_to(most / least, t) > 1000;
 }
 
 static int at_least(int a, int b) { return a > b ? a : b; }
@@ -202,18 +209,19 @@ static int float_text(const float_form *f, double v, char *out) {
         return tidei_format(out, WORD, "%*s", f->left + f->right + 1, text);
     }
     if (f->exponent) {
-        digits d = round_digits(fabs(v), f->places + 1); /* further digits than the fewest are true ones too */
+        /* further digits than the fewest are true ones too */
+        digits d = round_digits(fabs(v), f->places + 1);
         int n = tidei_format(text, sizeof text, "%s%c.%.*s", sign, d.d[0], d.n - 1, d.d + 1);
         for (int zeros = f->places - (d.n - 1); zeros > 0; zeros--) text[n++] = '0';
-        tidei_format(text + n, sizeof text - (size_t)n, "e%c%0*d", d.exponent < 0 ? '-' : '+', f->exponent_size,
-                     abs(d.exponent));
+        tidei_format(text + n, sizeof text - (size_t)n, "e%c%0*d", d.exponent < 0 ? '-' : '+',
+                     f->exponent_size, abs(d.exponent));
         return tidei_format(out, WORD, "%*s", f->left + 1 + f->right, text);
     }
     int n = tidei_format(text, sizeof text, "%s", sign);
     plain_text(fabs(v), f->t, PLACES, text + n);
     int point = (int)(strchr(text, '.') - text);
-    return tidei_format(out, WORD, "%*s%-*s", f->left - point > 0 ? f->left - point : 0, "", f->right + 1 + point,
-                        text);
+    return tidei_format(out, WORD, "%*s%-*s", f->left - point > 0 ? f->left - point : 0, "",
+                        f->right + 1 + point, text);
 }
 
 /* ---- words ---- */
@@ -225,7 +233,8 @@ typedef struct form {
 } form;
 
 static int integer_text(tide_arg v, char *out) {
-    if (v.kind == TIDE_ARG_UINT) return tidei_format(out, WORD, "%llu", (unsigned long long)v.value.u);
+    if (v.kind == TIDE_ARG_UINT)
+        return tidei_format(out, WORD, "%llu", (unsigned long long)v.value.u);
     return tidei_format(out, WORD, "%lld", (long long)v.value.i);
 }
 
@@ -239,7 +248,8 @@ static form measure(const column *c) {
     }
     if (f.kind == TIDEI_KIND_INT || f.kind == TIDEI_KIND_UINT) {
         for (size_t i = 0; i < c->n; i++)
-            f.width = at_least(f.width, integer_text(tidei_decode(c->data + i * c->size, c->t), text));
+            f.width =
+                at_least(f.width, integer_text(tidei_decode(c->data + i * c->size, c->t), text));
     }
     return f;
 }
@@ -267,11 +277,11 @@ static void lone_float(double v, tide_dtype t, bool point, char *out) {
     int n = tidei_format(out, WORD, "%s", signbit(v) && !isnan(v) ? "-" : "");
     if (!isfinite(v)) {
         tidei_format(out + n, (size_t)(WORD - n), "%s", isnan(v) ? "nan" : "inf");
-    } else if (magnitude != 0 &&
-               (magnitude < 1e-4 || magnitude >= (t == TIDE_F64 ? 1e16 : pow(10, digits_kept(t))))) {
+    } else if (magnitude != 0 && (magnitude < 1e-4 ||
+                                  magnitude >= (t == TIDE_F64 ? 1e16 : pow(10, digits_kept(t))))) {
         digits d = shortest_digits(magnitude, t);
-        tidei_format(out + n, (size_t)(WORD - n), "%c%s%.*se%c%02d", d.d[0], d.n > 1 ? "." : "", d.n - 1, d.d + 1,
-                     d.exponent < 0 ? '-' : '+', abs(d.exponent));
+        tidei_format(out + n, (size_t)(WORD - n), "%c%s%.*se%c%02d", d.d[0], d.n > 1 ? "." : "",
+                     d.n - 1, d.d + 1, d.exponent < 0 ? '-' : '+', abs(d.exponent));
     } else {
         n += plain_text(magnitude, t, 30, out + n);
         if (out[n - 1] == '.' && point)
@@ -295,7 +305,8 @@ static void lone_text(const column *c, char *out) {
         if (v.value.c[0] == 0 && !signbit(v.value.c[0]))
             tidei_format(out, WORD, "%.*sj", WORD / 2, im);
         else
-            tidei_format(out, WORD, "(%.*s%s%.*sj)", WORD / 3, re, im[0] == '-' ? "" : "+", WORD / 3, im);
+            tidei_format(out, WORD, "(%.*s%s%.*sj)", WORD / 3, re, im[0] == '-' ? "" : "+",
+                         WORD / 3, im);
         break;
     default: integer_text(v, out);
     }
@@ -365,7 +376,8 @@ static void draw_all(picture *p) {
 
 /* ---- what is shown, from the device ---- */
 
-/* One corner of a summarised array: bit i of `corner` says which end of axis i. False: axis i has one part only. */
+/* One corner of a summarised array: bit i of `corner` says which end of axis i. False: axis i has
+** one part only. */
 static bool corner_of(const tidei_layout *l, const bool *cut, unsigned corner, tidei_layout *out) {
     *out = *l;
     for (int i = 0; i < l->ndim; i++) {
@@ -378,7 +390,8 @@ static bool corner_of(const tidei_layout *l, const bool *cut, unsigned corner, t
 }
 
 /* Brings the corners together on the device, then to the host in one piece. */
-static tide_status read_corners(const tidei_operand *o, const picture *p, void *data, const char *op) {
+static tide_status read_corners(const tidei_operand *o, const picture *p, void *data,
+                                const char *op) {
     bool cut[TIDE_MAX_RANK];
     tidei_operand dense, from = *o, to;
     tide_status s = tidei_operand_make(o->rt, o->lay.dtype, o->lay.ndim, p->shown, op, &dense);
@@ -386,7 +399,8 @@ static tide_status read_corners(const tidei_operand *o, const picture *p, void *
     to = dense;
     for (int i = 0; i < o->lay.ndim; i++) cut[i] = p->shown[i] < o->lay.shape[i];
     for (unsigned corner = 0; corner < 1u << o->lay.ndim && s == TIDE_OK; corner++) {
-        if (corner_of(&o->lay, cut, corner, &from.lay) && corner_of(&dense.lay, cut, corner, &to.lay))
+        if (corner_of(&o->lay, cut, corner, &from.lay) &&
+            corner_of(&dense.lay, cut, corner, &to.lay))
             s = tidei_copy_elements(o->rt, &to, &from, op);
     }
     if (s == TIDE_OK) s = tidei_operand_read(&dense, data, op);

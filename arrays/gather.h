@@ -1,8 +1,10 @@
-/* gather.h: elements of an array at the places that an index array names: one text for both back ends (take.c).
+/* gather.h: elements of an array at the places that an index array names: one text for both back
+** ends (take.c).
 **
-** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text) for NVRTC. The iteration space
-** is the result's, which is row-major; the source and the indices have strides over it. A row is its innermost dimension:
-** the host's kernel loops over rows, the device's threads over single elements. */
+** As philox.h: the host includes it as C, the build embeds it as a string (tidei_gather_text) for
+** NVRTC. The iteration space is the result's, which is row-major; the source and the indices have
+** strides over it. A row is its innermost dimension: the host's kernel loops over rows, the
+** device's threads over single elements. */
 #ifndef TIDEI_GATHER_H
 #define TIDEI_GATHER_H
 
@@ -14,7 +16,8 @@ typedef struct ga_16 {
 
 #define GA_WRITING 255ULL /* a report is being written */
 
-/* The steps of a report; who claims it has the words to itself until the last step, which others may read after. */
+/* The steps of a report; who claims it has the words to itself until the last step, which others
+** may read after. */
 #ifdef __CUDACC_RTC__
 #define GA_FN          static __device__ __forceinline__
 #define GA_CLAIM(w)    (atomicCAS((w), 0ULL, GA_WRITING) == 0ULL)
@@ -33,8 +36,9 @@ static inline int GA_CLAIM(unsigned long long *w) {
 #define GA_RANK 8
 
 typedef struct ga_take {
-    ga_u64 out, source, indices, fault; /* addresses of the first elements; where a bad index is reported, */
-    ga_u64 report;                      /* and the first word of that */
+    /* addresses of the first elements; where a bad index is reported, */
+    ga_u64 out, source, indices, fault;
+    ga_u64 report; /* and the first word of that */
     ga_i64 rows;
     ga_i64 length, step; /* of the axis taken along: elements, stride */
     int ndim;            /* of the iteration space, >= 1 */
@@ -51,15 +55,23 @@ GA_FN void ga_report(const ga_take *p, ga_i64 index) {
     GA_LAST(w, p->report);
 }
 
-/* The index at an offset, counted from the start; one out of range is reported, and read as the nearest valid one. */
+/* The index at an offset, counted from the start; one out of range is reported, and read as the
+** nearest valid one. */
 GA_FN ga_i64 ga_index(const ga_take *p, ga_i64 at) {
     ga_i64 v, given;
     switch (p->size) {
     case 1:
-        v = p->is_signed ? ((const signed char *)p->indices)[at] : ((const unsigned char *)p->indices)[at];
+        v = p->is_signed ? ((const signed char *)p->indices)[at]
+                         : ((const unsigned char *)p->indices)[at];
         break;
-    case 2: v = p->is_signed ? ((const short *)p->indices)[at] : ((const unsigned short *)p->indices)[at]; break;
-    case 4: v = p->is_signed ? ((const int *)p->indices)[at] : (ga_i64)((const unsigned *)p->indices)[at]; break;
+    case 2:
+        v = p->is_signed ? ((const short *)p->indices)[at]
+                         : ((const unsigned short *)p->indices)[at];
+        break;
+    case 4:
+        v = p->is_signed ? ((const int *)p->indices)[at]
+                         : (ga_i64)((const unsigned *)p->indices)[at];
+        break;
     default: v = ((const ga_i64 *)p->indices)[at];
     }
     given = v;
@@ -81,35 +93,37 @@ GA_FN void ga_row(const ga_take *p, ga_i64 row, ga_i64 *source, ga_i64 *index) {
 }
 
 #ifdef __CUDACC_RTC__
-#define GA_TAKE(name, type)                                                                                        \
-    extern "C" __global__ void name(const ga_take p) {                                                             \
-        ga_i64 width = p.shape[p.ndim - 1], n = p.rows * width, all = (ga_i64)gridDim.x * blockDim.x;              \
-        ga_i64 across = p.source_strides[p.ndim - 1], across_indices = p.index_strides[p.ndim - 1];                \
-        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) {                          \
-            ga_i64 row = i / width, j = i - row * width, source, index;                                            \
-            ga_row(&p, row, &source, &index);                                                                      \
-            ga_i64 at = ga_index(&p, index + j * across_indices);                                                  \
-            ((type *)p.out)[i] = ((const type *)p.source)[source + j * across + at * p.step];                      \
-        }                                                                                                          \
+#define GA_TAKE(name, type)                                                                        \
+    extern "C" __global__ void name(const ga_take p) {                                             \
+        ga_i64 width = p.shape[p.ndim - 1], n = p.rows * width,                                    \
+               all = (ga_i64)gridDim.x * blockDim.x;                                               \
+        ga_i64 across = p.source_strides[p.ndim - 1],                                              \
+               across_indices = p.index_strides[p.ndim - 1];                                       \
+        for (ga_i64 i = (ga_i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) {          \
+            ga_i64 row = i / width, j = i - row * width, source, index;                            \
+            ga_row(&p, row, &source, &index);                                                      \
+            ga_i64 at = ga_index(&p, index + j * across_indices);                                  \
+            ((type *)p.out)[i] = ((const type *)p.source)[source + j * across + at * p.step];      \
+        }                                                                                          \
     }
 #else
-#define GA_TAKE(name, type)                                                                                        \
-    static void name(const void *params) {                                                                         \
-        const ga_take *p = params;                                                                                 \
-        ga_i64 width = p->shape[p->ndim - 1], across = p->source_strides[p->ndim - 1];                             \
-        ga_i64 across_indices = p->index_strides[p->ndim - 1], source, index;                                      \
-        for (ga_i64 row = 0; row < p->rows; row++) {                                                               \
-            ga_row(p, row, &source, &index);                                                                       \
-            type *to = (type *)p->out + row * width;                                                               \
-            const type *from = (const type *)p->source + source;                                                   \
-            if (across_indices == 0) { /* one index for the whole row */                                           \
-                from += ga_index(p, index) * p->step;                                                              \
-                for (ga_i64 j = 0; j < width; j++) to[j] = from[j * across];                                       \
-            } else {                                                                                               \
-                for (ga_i64 j = 0; j < width; j++)                                                                 \
-                    to[j] = from[j * across + ga_index(p, index + j * across_indices) * p->step];                  \
-            }                                                                                                      \
-        }                                                                                                          \
+#define GA_TAKE(name, type)                                                                        \
+    static void name(const void *params) {                                                         \
+        const ga_take *p = params;                                                                 \
+        ga_i64 width = p->shape[p->ndim - 1], across = p->source_strides[p->ndim - 1];             \
+        ga_i64 across_indices = p->index_strides[p->ndim - 1], source, index;                      \
+        for (ga_i64 row = 0; row < p->rows; row++) {                                               \
+            ga_row(p, row, &source, &index);                                                       \
+            type *to = (type *)p->out + row * width;                                               \
+            const type *from = (const type *)p->source + source;                                   \
+            if (across_indices == 0) { /* one index for the whole row */                           \
+                from += ga_index(p, index) * p->step;                                              \
+                for (ga_i64 j = 0; j < width; j++) to[j] = from[j * across];                       \
+            } else {                                                                               \
+                for (ga_i64 j = 0; j < width; j++)                                                 \
+                    to[j] = from[j * across + ga_index(p, index + j * across_indices) * p->step];  \
+            }                                                                                      \
+        }                                                                                          \
     }
 #endif
 GA_TAKE(gather_take_1, unsigned char)

@@ -1,9 +1,11 @@
-/* host.c: the host's own access to arrays: views, single elements; arrays of a kind of memory, and where unified memory is.
+/* host.c: the host's own access to arrays: views, single elements; arrays of a kind of memory, and
+** where unified memory is.
 **
-** Model. A view holds its array's storage and a pin, and is lent (lent.h), so that one that was ended, or whose runtime was
-** closed, is a checked error. The host waits for what is in the storage's history; from
-** then on the order is the caller's until the view ends, and the host device's checker looks whether it is kept.
-** Reachable is what the host can address on a GPU too: device memory is not, though on a host device it could be. */
+** Model. A view holds its array's storage and a pin, and is lent (lent.h), so that one that was
+** ended, or whose runtime was closed, is a checked error. The host waits for what is in the
+** storage's history; from then on the order is the caller's until the view ends, and the host
+** device's checker looks whether it is kept. Reachable is what the host can address on a GPU too:
+** device memory is not, though on a host device it could be. */
 #include "arrays/arrays.h"
 #include "arrays/lent.h"
 #include "runtime/kinds.h"
@@ -12,7 +14,8 @@
 
 /* ---- arrays of a kind ---- */
 
-tide_array *tide_empty_in(tide_runtime *ref, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape) {
+tide_array *tide_empty_in(tide_runtime *ref, tide_memory kind, tide_dtype t, int ndim,
+                          const int64_t *shape) {
     TIDEI_OPERATION("tide_empty_in");
     tidei_operand o;
     tidei_runtime *rt = tidei_entered(ref, "tide_empty_in");
@@ -49,14 +52,16 @@ int tide_array_device(tide_array *a) {
 
 static bool reachable(const tidei_operand *o) { return o->st->pool->kind != TIDEI_MEM_DEVICE; }
 
-#define REMEDIES                                                                                                   \
-    "copy the data (tide_to_host, tide_item), or make the array in unified or pinned memory (tide_to_memory, "     \
+#define REMEDIES                                                                                   \
+    "copy the data (tide_to_host, tide_item), or make the array in unified or pinned memory "      \
+    "(tide_to_memory, "                                                                            \
     "tide_empty_in, TIDE_DEFAULT_MEMORY=unified)"
 
 static bool is_lost(tidei_dev *d) { return tidei_unlikely(atomic_load(&d->d->lost)); }
 
-/* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait for. A loss makes all look done,
-** while what runs may still touch the memory: so it is asked for behind the looks. */
+/* A sync point of the storage alone. `always`: the policy is asked though there be nothing to wait
+** for. A loss makes all look done, while what runs may still touch the memory: so it is asked for
+** behind the looks. */
 static tide_status wait_here(const tidei_operand *o, unsigned mode, bool always, const char *op) {
     tidei_dev *d = o->st->dev;
     if (is_lost(d)) return tidei_lost(d, op);
@@ -111,7 +116,8 @@ static void show(const host_use *u, tide_host_view *v) {
     const tidei_layout *l = &u->o.lay;
     *v = (tide_host_view){.ndim = l->ndim, .dtype = l->dtype};
     if (u->o.st->bytes)
-        v->data = (void *)(uintptr_t)(u->o.st->addr + (tidei_addr)l->offset * tidei_dtype_size(l->dtype));
+        v->data =
+            (void *)(uintptr_t)(u->o.st->addr + (tidei_addr)l->offset * tidei_dtype_size(l->dtype));
     memcpy(v->shape, l->shape, (size_t)l->ndim * sizeof *l->shape);
     memcpy(v->strides, l->strides, (size_t)l->ndim * sizeof *l->strides);
     v->reserved[0] = (uintptr_t)u->lent.ref;
@@ -128,8 +134,9 @@ static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *vi
     static const char op[] = "tide_host_begin";
     tidei_dev *d = o->st->dev;
     if (!reachable(o))
-        return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                          "the array is in device memory, which the host does not reach: " REMEDIES);
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, op,
+            "the array is in device memory, which the host does not reach: " REMEDIES);
     if (mode & TIDEI_WRITE && tidei_layout_repeats(&o->lay))
         return tidei_fail(TIDE_E_INVALID, op, "the array is " TIDEI_STRETCHED);
     host_use *u = tidei_host_alloc(o->rt, sizeof *u);
@@ -161,8 +168,8 @@ tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
     if (!a) return tidei_null_array("tide_host_begin", 1);
     if (!view) return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "view is NULL");
     if (!mode || mode & ~(TIDE_READ | TIDE_WRITE))
-        return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "mode %d is none of TIDE_READ, TIDE_WRITE, or both",
-                          mode);
+        return tidei_fail(TIDE_E_INVALID, "tide_host_begin",
+                          "mode %d is none of TIDE_READ, TIDE_WRITE, or both", mode);
     tide_status s = tidei_operand_get(a, "tide_host_begin", 1, &o);
     if (s != TIDE_OK) return s;
     s = open_view(&o, (unsigned)mode, view);
@@ -172,7 +179,8 @@ tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
 
 tide_status tide_host_end(tide_host_view *view) {
     if (!view || !view->reserved[0])
-        return tidei_fail(TIDE_E_INVALID, "tide_host_end", "the view is NULL, was never begun, or was ended");
+        return tidei_fail(TIDE_E_INVALID, "tide_host_end",
+                          "the view is NULL, was never begun, or was ended");
     const void *ref = (const void *)(uintptr_t)view->reserved[0];
     memset(view, 0, sizeof *view);
     tidei_lent *l = tidei_take_back(TIDEI_REF_VIEW, ref, "tide_host_end");
@@ -191,8 +199,9 @@ static tide_status pick(tidei_operand *o, const int64_t *index, const char *op) 
     for (int i = 0; i < l->ndim; i++) {
         int64_t n = l->shape[i], k = index[i] < 0 ? index[i] + n : index[i];
         if (k < 0 || k >= n)
-            return tidei_fail(TIDE_E_BOUNDS, op, "index %lld of axis %d is outside an array of shape %s",
-                              (long long)index[i], i, tidei_shape_text(text, sizeof text, l->ndim, l->shape));
+            return tidei_fail(
+                TIDE_E_BOUNDS, op, "index %lld of axis %d is outside an array of shape %s",
+                (long long)index[i], i, tidei_shape_text(text, sizeof text, l->ndim, l->shape));
         l->offset += k * l->strides[i];
     }
     l->ndim = 0;
@@ -202,18 +211,19 @@ static tide_status pick(tidei_operand *o, const int64_t *index, const char *op) 
 /* Whether single elements of device memory may be copied. */
 static tide_status may_copy(const tidei_operand *o, const char *op) {
     if (tidei_thread_get(o->rt)->scalar) return TIDE_OK;
-    return tidei_fail(
-        TIDE_E_UNSUPPORTED, op,
-        "the array is in device memory, where each element costs a round trip to the device: " REMEDIES
-        ", or allow it (tide_allow_scalar)");
+    return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                      "the array is in device memory, where each element costs a round trip to the "
+                      "device: " REMEDIES ", or allow it (tide_allow_scalar)");
 }
 
 static void *address(const tidei_operand *o) {
-    return (void *)(uintptr_t)(o->st->addr + (tidei_addr)o->lay.offset * tidei_dtype_size(o->lay.dtype));
+    return (void *)(uintptr_t)(o->st->addr +
+                               (tidei_addr)o->lay.offset * tidei_dtype_size(o->lay.dtype));
 }
 
 /* Moves the one element to or from `element`. */
-static tide_status move_element(const tidei_operand *o, void *element, unsigned mode, const char *op) {
+static tide_status move_element(const tidei_operand *o, void *element, unsigned mode,
+                                const char *op) {
     size_t size = tidei_dtype_size(o->lay.dtype);
     tidei_range r = range_of(o, mode);
     tide_status s = wait_here(o, mode, false, op);
@@ -227,15 +237,18 @@ static tide_status move_element(const tidei_operand *o, void *element, unsigned 
     return TIDE_OK;
 }
 
-static tide_status copy_element(const tidei_operand *o, void *element, unsigned mode, const char *op) {
+static tide_status copy_element(const tidei_operand *o, void *element, unsigned mode,
+                                const char *op) {
     size_t size = tidei_dtype_size(o->lay.dtype), at = (size_t)o->lay.offset * size;
     tide_status s = may_copy(o, op);
     if (s != TIDE_OK) return s;
     if (!(mode & TIDEI_WRITE)) return tidei_operand_read(o, element, op);
-    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, element, NULL, 0, size, op);
+    return tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, element, NULL, 0, size,
+                             op);
 }
 
-static tide_status touch_element(const tidei_operand *o, void *element, unsigned mode, const char *op) {
+static tide_status touch_element(const tidei_operand *o, void *element, unsigned mode,
+                                 const char *op) {
     return reachable(o) ? move_element(o, element, mode, op) : copy_element(o, element, mode, op);
 }
 
@@ -278,18 +291,20 @@ int tide_allow_scalar(tide_runtime *ref, int on) {
 /* ---- where unified memory is ---- */
 
 /* The elements [first, first + count) of the stretch that the operand spans, as a use. */
-static tide_status stretch(const tidei_operand *o, int64_t first, int64_t count, const char *op, tidei_use *out) {
+static tide_status stretch(const tidei_operand *o, int64_t first, int64_t count, const char *op,
+                           tidei_use *out) {
     int64_t lo, hi;
     size_t size = tidei_dtype_size(o->lay.dtype);
     if (o->st->pool->kind != TIDEI_MEM_UNIFIED)
-        return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                          "the array is in %s memory, which stays where it is; unified memory moves",
-                          tidei_kind_name(o->st->pool->kind));
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, op,
+            "the array is in %s memory, which stays where it is; unified memory moves",
+            tidei_kind_name(o->st->pool->kind));
     tidei_layout_extent(&o->lay, &lo, &hi);
     if (first < 0 || count < 0 || first > hi - lo || count > hi - lo - first)
         return tidei_fail(TIDE_E_BOUNDS, op,
-                          "%lld elements from %lld on reach beyond the %lld that the array spans", (long long)count,
-                          (long long)first, (long long)(hi - lo));
+                          "%lld elements from %lld on reach beyond the %lld that the array spans",
+                          (long long)count, (long long)first, (long long)(hi - lo));
     *out = (tidei_use){o->st, (size_t)(lo + first) * size, (size_t)count * size, TIDEI_READ};
     return TIDE_OK;
 }
@@ -301,7 +316,8 @@ static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool t
     if (!use->bytes) return TIDE_OK;
     tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_prefetch");
     if (status != TIDE_OK) return status;
-    if (d->d->ops->prefetch) status = d->d->ops->prefetch(d->d, s->ds, w.ranges[0].addr, use->bytes, to_host);
+    if (d->d->ops->prefetch)
+        status = d->d->ops->prefetch(d->d, s->ds, w.ranges[0].addr, use->bytes, to_host);
     return tidei_submit_end(&w, status);
 }
 
@@ -311,8 +327,8 @@ tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where
     tidei_use use;
     if (!a) return tidei_null_array("tide_prefetch", 1);
     if (where != TIDE_TO_DEVICE && where != TIDE_TO_HOST)
-        return tidei_fail(TIDE_E_INVALID, "tide_prefetch", "where is %d; wanted: TIDE_TO_DEVICE or TIDE_TO_HOST",
-                          where);
+        return tidei_fail(TIDE_E_INVALID, "tide_prefetch",
+                          "where is %d; wanted: TIDE_TO_DEVICE or TIDE_TO_HOST", where);
     tide_status s = tidei_operand_get(a, "tide_prefetch", 1, &o);
     if (s != TIDE_OK) return s;
     s = stretch(&o, first, count, "tide_prefetch", &use);

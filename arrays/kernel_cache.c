@@ -1,12 +1,12 @@
 /* kernel_cache.c: compiled kernels on disk.
 **
-** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key, which only finds it: the
-** stored key is compared, so a collision is a miss. The image's XXH3-64 is checked. Entries are
-** written as drafts (runtime/draft.h), so no lock is needed between threads or processes, and what a
-** killed writer leaves is removed.
-** What must stay true: code is run only from files that nobody but this user could have written. The folder must be the
-** user's own and writable by none else, else the cache is off; and so must each entry, else it is removed. Any failure is
-** silent: a kernel is then compiled. */
+** An entry is one file: a header, the whole key, the image. Its name is the XXH3-128 of the key,
+** which only finds it: the stored key is compared, so a collision is a miss. The image's XXH3-64 is
+** checked. Entries are written as drafts (runtime/draft.h), so no lock is needed between threads or
+** processes, and what a killed writer leaves is removed.
+** What must stay true: code is run only from files that nobody but this user could have written.
+** The folder must be the user's own and writable by none else, else the cache is off; and so must
+** each entry, else it is removed. Any failure is silent: a kernel is then compiled. */
 #include "arrays/kernel_cache.h"
 #include "runtime/draft.h"
 #include "runtime/files.h"
@@ -21,11 +21,14 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define NAME_BYTES         64               /* room for a file's name */
-#define ENTRY_MAX          (64 * TIDEI_MIB) /* a file beyond this is not ours */
-#define TOUCH_AFTER        (24 * 60 * 60)   /* seconds; an entry in use is marked so at most this often */
-#define KEEP_OF_BOUND(max) ((max) / 4 * 3)  /* pruning goes this far, so that not every new entry prunes */
-#define RECOUNT(max)       ((max) / 16) /* bytes added after which the folder is counted again, for others add too */
+#define NAME_BYTES 64               /* room for a file's name */
+#define ENTRY_MAX  (64 * TIDEI_MIB) /* a file beyond this is not ours */
+/* seconds; an entry in use is marked so at most this often */
+#define TOUCH_AFTER (24 * 60 * 60)
+/* pruning goes this far, so that not every new entry prunes */
+#define KEEP_OF_BOUND(max) ((max) / 4 * 3)
+/* bytes added after which the folder is counted again, for others add too */
+#define RECOUNT(max) ((max) / 16)
 
 static const char suffix[] = ".kernel";
 
@@ -85,8 +88,8 @@ static void tell_off(tidei_runtime *rt, int error) {
     if (!rt->set.cache_dir_given && named && !strcmp(named, path))
         tidei_warn_environment(rt, "TIDE_CACHE_DIR", path, ": %s; the kernel cache is off", why);
     else
-        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING, "kernel cache: %s: %s; the cache is off", path,
-                  why);
+        tidei_log(rt, error ? TIDE_LOG_DEBUG : TIDE_LOG_WARNING,
+                  "kernel cache: %s: %s; the cache is off", path, why);
 }
 
 static int folder_of(tidei_kernel_cache *c) {
@@ -122,8 +125,8 @@ void tidei_kernel_cache_close(tidei_kernel_cache *c) {
 
 static void entry_name(char name[NAME_BYTES], const char *key, size_t key_bytes) {
     XXH128_hash_t h = XXH3_128bits(key, key_bytes);
-    tidei_format(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h.high64, (unsigned long long)h.low64,
-                 suffix);
+    tidei_format(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h.high64,
+                 (unsigned long long)h.low64, suffix);
 }
 
 /* ---- reading ---- */
@@ -159,16 +162,19 @@ static verdict read_image(int fd, const header *h, void **image) {
 }
 
 /* The image of an open entry, if all in it is as it was written. */
-static verdict read_entry(int fd, const char *key, size_t key_bytes, struct stat *st, void **image, size_t *bytes) {
+static verdict read_entry(int fd, const char *key, size_t key_bytes, struct stat *st, void **image,
+                          size_t *bytes) {
     header h;
     if (fstat(fd, st)) return UNREAD;
     size_t size = (size_t)st->st_size;
-    if (!S_ISREG(st->st_mode) || !ours_alone(st) || size <= sizeof h + key_bytes || size > ENTRY_MAX)
+    if (!S_ISREG(st->st_mode) || !ours_alone(st) || size <= sizeof h + key_bytes ||
+        size > ENTRY_MAX)
         return DAMAGED;
     verdict v = read_all(fd, &h, sizeof h);
     if (v != WHOLE) return v;
     if (memcmp(h.magic, magic, sizeof magic) != 0 || h.version != VERSION || h.reserved ||
-        h.key_bytes != key_bytes || h.image_bytes == 0 || h.image_bytes != size - sizeof h - key_bytes)
+        h.key_bytes != key_bytes || h.image_bytes == 0 ||
+        h.image_bytes != size - sizeof h - key_bytes)
         return DAMAGED;
     *bytes = h.image_bytes;
     v = read_key(fd, key, key_bytes);
@@ -190,10 +196,12 @@ bool tidei_kernel_cache_find(tidei_kernel_cache *c, const char *key, size_t key_
     if (v == WHOLE && time(NULL) - st.st_mtime > TOUCH_AFTER) futimens(fd, NULL);
     tidei_file_close(fd);
     if (v == UNREAD)
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s cannot be read: %s", name, tidei_errno_text(reason));
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s cannot be read: %s", name,
+                  tidei_errno_text(reason));
     if (v == DAMAGED) {
         tidei_log(c->rt, TIDE_LOG_DEBUG,
-                  "kernel cache: %s is damaged, of another kernel, or open to others; removed", name);
+                  "kernel cache: %s is damaged, of another kernel, or open to others; removed",
+                  name);
         unlinkat(folder, name, 0);
     }
     return v == WHOLE;
@@ -216,7 +224,8 @@ typedef struct entry {
     struct timespec used;
 } entry;
 
-/* The cache's own files by their form: anything else in the folder is somebody else's, and stays. */
+/* The cache's own files by their form: anything else in the folder is somebody else's, and
+** stays. */
 static bool is_ours(const char *name) {
     size_t n = strspn(name, "0123456789abcdef");
     return n == 32 && strcmp(name + n, suffix) == 0;
@@ -251,7 +260,8 @@ static int by_age(const void *x, const void *y) {
     return strcmp(a->name, b->name);
 }
 
-/* Counts the folder, and where it is beyond its bound removes what was used longest ago. Returns what it holds then. */
+/* Counts the folder, and where it is beyond its bound removes what was used longest ago. Returns
+** what it holds then. */
 static size_t count_and_prune(tidei_kernel_cache *c, int folder) {
     size_t total = 0, max = c->rt->set.cache_max;
     entries x = {.folder = folder};
@@ -263,7 +273,8 @@ static size_t count_and_prune(tidei_kernel_cache *c, int folder) {
         qsort(x.at, x.n, sizeof *x.at, by_age);
         for (size_t i = 0; i < x.n && total > KEEP_OF_BOUND(max); i++)
             if (unlinkat(folder, x.at[i].name, 0) == 0) total -= x.at[i].bytes;
-        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: pruned from %zu to %zu bytes", before, total);
+        tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: pruned from %zu to %zu bytes", before,
+                  total);
     }
     free(x.at);
     return total;
@@ -285,8 +296,8 @@ static void note_new(tidei_kernel_cache *c, int folder, size_t bytes) {
 
 /* ---- writing ---- */
 
-void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_bytes, const void *image,
-                             size_t bytes) {
+void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_bytes,
+                             const void *image, size_t bytes) {
     TIDEI_UNCANCELLED;
     char name[NAME_BYTES];
     tidei_draft d;
@@ -301,7 +312,8 @@ void tidei_kernel_cache_keep(tidei_kernel_cache *c, const char *key, size_t key_
         tidei_log(c->rt, TIDE_LOG_DEBUG, "kernel cache: %s: %s", name, tidei_errno_text(errno));
         return;
     }
-    bool whole = tidei_file_write(d.fd, &h, sizeof h, NULL) && tidei_file_write(d.fd, key, key_bytes, NULL) &&
+    bool whole = tidei_file_write(d.fd, &h, sizeof h, NULL) &&
+                 tidei_file_write(d.fd, key, key_bytes, NULL) &&
                  tidei_file_write(d.fd, image, bytes, NULL);
     if (!whole) tidei_draft_drop(&d);
     if (!whole || !tidei_draft_keep(&d, name)) {

@@ -1,9 +1,11 @@
-/* kernels.c: the kernels of a runtime: each source text compiled once a device, found again by its content.
+/* kernels.c: the kernels of a runtime: each source text compiled once a device, found again by its
+** content.
 **
-** A table in memory, then the disk (kernel_cache.c), then the compiler. Whoever asks first for a text builds it, outside
-** the lock; others who want the same wait for that one, others who want another build at the same time. Loading a kernel
-** takes device memory: it climbs the ladder like any allocation. The library's own texts are found by their address, in a
-** list that only grows: no lock, no look at the text. */
+** A table in memory, then the disk (kernel_cache.c), then the compiler. Whoever asks first for a
+** text builds it, outside the lock; others who want the same wait for that one, others who want
+** another build at the same time. Loading a kernel takes device memory: it climbs the ladder like
+** any allocation. The library's own texts are found by their address, in a list that only grows: no
+** lock, no look at the text. */
 #include "arrays/kernels.h"
 #include "arrays/arrays.h"
 #include "arrays/kernel_cache.h"
@@ -72,12 +74,13 @@ static kernel *new_kernel(const kernel *like) {
 
 /* ---- building ---- */
 
-/* All that decides what the compiler makes of the text. The text of the key is part of the entry on disk. */
+/* All that decides what the compiler makes of the text. The text of the key is part of the entry on
+** disk. */
 static char *make_key(const kernel *e, size_t *bytes) {
     const tidei_device_info *info = &e->d->d->info;
-    char *key = tidei_format_new("tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s", tide_version(),
-                                 tidei_nvrtc_version(), info->sm_major, info->sm_minor, tidei_nvrtc_options(),
-                                 e->name, e->source);
+    char *key = tidei_format_new("tidepool %s\nnvrtc %d\nsm %d.%d\noptions %s\nkernel %s\n%s",
+                                 tide_version(), tidei_nvrtc_version(), info->sm_major,
+                                 info->sm_minor, tidei_nvrtc_options(), e->name, e->source);
     if (key) *bytes = strlen(key);
     return key;
 }
@@ -91,7 +94,8 @@ static tide_status attempt(void *arg, unsigned flags) {
     building *b = arg;
     kernel *e = b->e;
     tidei_device *d = e->d->d;
-    tidei_kernel_text t = {.name = e->name, .source = e->source, .image = e->image, .image_bytes = e->image_bytes};
+    tidei_kernel_text t = {
+        .name = e->name, .source = e->source, .image = e->image, .image_bytes = e->image_bytes};
     void *made = NULL;
     size_t bytes = 0;
     (void)flags;
@@ -123,15 +127,17 @@ static tide_status compile_and_load(building *b, const char *op) {
 }
 
 /* From the disk if it is there and loads. */
-static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, size_t key_bytes, const char *op,
-                      tide_status *s) {
+static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, size_t key_bytes,
+                      const char *op, tide_status *s) {
     tidei_runtime *rt = b->e->d->rt;
-    if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->e->image, &b->e->image_bytes)) return false;
+    if (!key || !tidei_kernel_cache_find(cache, key, key_bytes, &b->e->image, &b->e->image_bytes))
+        return false;
     *s = tidei_outside_with_reclaim(b->e->d, LOADED_BYTES, op, attempt, b);
     if (*s == TIDE_OK) atomic_fetch_add(&rt->kernels_loaded, 1);
     if (*s != TIDE_E_DEVICE) return true;
     /* The driver does not take it: made for another one, perhaps. */
-    tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s does not load: %s", b->e->name, tide_last_error()->message);
+    tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s does not load: %s", b->e->name,
+              tide_last_error()->message);
     tidei_kernel_cache_forget(cache, key, key_bytes);
     drop_image(b->e);
     return false;
@@ -170,7 +176,8 @@ static void wait_for_a_build(void *arg) {
     pthread_mutex_unlock(&w->ks->lock);
 }
 
-/* An entry that has got its kernel is there for all; one that has not goes. Who waits for it looks again. */
+/* An entry that has got its kernel is there for all; one that has not goes. Who waits for it looks
+** again. */
 static void end_build(tidei_kernels *ks, kernel *e) {
     bool there = e->made != NULL;
     drop_image(e);
@@ -194,7 +201,8 @@ static void undo_build(tidei_runtime *rt, tidei_thread *t, void *e, uintptr_t of
 }
 
 /* Builds `e`, which is in the table without its kernel. */
-static tide_status build_in_table(tidei_kernels *ks, kernel *e, const char *op, tidei_dkernel **out) {
+static tide_status build_in_table(tidei_kernels *ks, kernel *e, const char *op,
+                                  tidei_dkernel **out) {
     tidei_thread *t = tidei_thread_get(e->d->rt);
     tidei_hold(t, undo_build, e, 0);
     tide_status s = build(ks, e, op);
@@ -204,9 +212,10 @@ static tide_status build_in_table(tidei_kernels *ks, kernel *e, const char *op, 
     return s;
 }
 
-/* What the table has: a kernel, one being built (*seen: wait for the next round), or neither, and then `fresh`, if there
-** is one, goes in. */
-static kernel *look(tidei_kernels *ks, const kernel *wanted, kernel *fresh, tidei_dkernel **k, uint64_t *seen) {
+/* What the table has: a kernel, one being built (*seen: wait for the next round), or neither, and
+** then `fresh`, if there is one, goes in. */
+static kernel *look(tidei_kernels *ks, const kernel *wanted, kernel *fresh, tidei_dkernel **k,
+                    uint64_t *seen) {
     pthread_mutex_lock(&ks->lock);
     kernel **p = place_of(ks, wanted);
     if (!*p && fresh) *p = fresh;
@@ -220,14 +229,16 @@ static kernel *look(tidei_kernels *ks, const kernel *wanted, kernel *fresh, tide
 tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source, const char *op,
                              tidei_dkernel **out) {
     tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
-    const kernel wanted = {.d = d, .name = name, .source = source, .hash = XXH3_64bits(source, strlen(source))};
+    const kernel wanted = {
+        .d = d, .name = name, .source = source, .hash = XXH3_64bits(source, strlen(source))};
     kernel *fresh = NULL;
     for (;;) {
         struct waiter w = {ks, 0};
         tidei_dkernel *k;
         kernel *found = look(ks, &wanted, fresh, &k, &w.seen);
         if (!found) {
-            if (!(fresh = new_kernel(&wanted))) return tidei_fail_host_memory(op, sizeof *fresh + strlen(source));
+            if (!(fresh = new_kernel(&wanted)))
+                return tidei_fail_host_memory(op, sizeof *fresh + strlen(source));
             continue;
         }
         if (found == fresh) return build_in_table(ks, fresh, op, out);
@@ -238,13 +249,16 @@ tide_status tidei_kernel_get(tidei_dev *d, const char *name, const char *source,
     }
 }
 
-static const fixed *find_fixed(const fixed *f, const tidei_dev *d, const char *name, const char *source) {
+static const fixed *find_fixed(const fixed *f, const tidei_dev *d, const char *name,
+                               const char *source) {
     while (f && (f->d != d || f->name != name || f->source != source)) f = f->next;
     return f;
 }
 
-/* Without memory for it nothing is kept: the next call asks by content again. Two threads may both add one. */
-static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const char *source, tidei_dkernel *k) {
+/* Without memory for it nothing is kept: the next call asks by content again. Two threads may both
+** add one. */
+static void keep_fixed(tidei_kernels *ks, tidei_dev *d, const char *name, const char *source,
+                       tidei_dkernel *k) {
     fixed *f = tidei_host_alloc(d->rt, sizeof *f);
     if (!f) return;
     *f = (fixed){.d = d, .name = name, .source = source, .k = k, .next = atomic_load(&ks->fixed)};
@@ -264,10 +278,11 @@ static tide_status get_wanted(tidei_dev *d, const char *name, const char *source
     return s;
 }
 
-tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source, const char *op,
-                                   tidei_dkernel **out) {
+tide_status tidei_kernel_get_fixed(tidei_dev *d, const char *name, const char *source,
+                                   const char *op, tidei_dkernel **out) {
     tidei_kernels *ks = tidei_arrays_of(d->rt)->kernels;
-    const fixed *f = find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source);
+    const fixed *f =
+        find_fixed(atomic_load_explicit(&ks->fixed, memory_order_acquire), d, name, source);
     if (f) return *out = f->k, TIDE_OK;
     tide_status s = get_wanted(d, name, source, op, out);
     if (s == TIDE_OK) keep_fixed(ks, d, name, source, *out);

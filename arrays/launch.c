@@ -18,8 +18,9 @@ static void add_addresses(const tidei_window *w, void *user) {
     }
 }
 
-tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses, unsigned n,
-                          void *params, size_t params_bytes, const size_t *at, uint64_t items, const char *op) {
+tide_status tidei_run_own(tidei_runtime *rt, const tidei_own_kernel *k, const tidei_use *uses,
+                          unsigned n, void *params, size_t params_bytes, const size_t *at,
+                          uint64_t items, const char *op) {
     tidei_stream *s = tidei_stream_here(rt);
     const tidei_device_info *info = &s->dev->d->info;
     struct patch p = {params, at};

@@ -1,7 +1,8 @@
 /* layout.c: the arithmetic of shapes and strides: row-major layouts, extents, broadcasting, axes.
 **
-** What must stay true: the elements of every layout, times their size, fit into int64_t, stretched (stride 0) dimensions
-** counted in full; so no later product of dimensions overflows. Dimensions of zero are legal and make everything empty. */
+** What must stay true: the elements of every layout, times their size, fit into int64_t, stretched
+** (stride 0) dimensions counted in full; so no later product of dimensions overflows. Dimensions of
+** zero are legal and make everything empty. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -11,17 +12,20 @@
 
 tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op) {
     char text[SHAPE_TEXT];
-    if (!tidei_dtype_valid(t)) return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
+    if (!tidei_dtype_valid(t))
+        return tidei_fail(TIDE_E_INVALID, op, "%d is no element type", (int)t);
     if (ndim < 0 || ndim > TIDE_MAX_RANK)
-        return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d", TIDE_MAX_RANK, ndim);
-    if (ndim && !shape) return tidei_fail(TIDE_E_INVALID, op, "shape is NULL with %d dimensions", ndim);
+        return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d",
+                          TIDE_MAX_RANK, ndim);
+    if (ndim && !shape)
+        return tidei_fail(TIDE_E_INVALID, op, "shape is NULL with %d dimensions", ndim);
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0)
             return tidei_fail(TIDE_E_SHAPE, op, "dimension %d of %s is negative", i,
                               tidei_shape_text(text, sizeof text, ndim, shape));
     }
-    int64_t bytes =
-        (int64_t)tidei_dtype_size(t); /* of the dimensions that are not zero, so that strides fit as well */
+    /* of the dimensions that are not zero, so that strides fit as well */
+    int64_t bytes = (int64_t)tidei_dtype_size(t);
     for (int i = 0; i < ndim; i++) {
         if (shape[i] && __builtin_mul_overflow(bytes, shape[i], &bytes))
             return tidei_fail(TIDE_E_NOMEM, op, "%s of %s is 2^63 bytes or more",
@@ -43,7 +47,8 @@ void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides) {
     }
 }
 
-tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op, tidei_layout *out) {
+tide_status tidei_layout_make(tide_dtype t, int ndim, const int64_t *shape, const char *op,
+                              tidei_layout *out) {
     tide_status s = tidei_shape_check(t, ndim, shape, op);
     if (s != TIDE_OK) return s;
     out->dtype = t; /* and no more than is used: to clear all would take longer */
@@ -68,7 +73,8 @@ bool tidei_layout_contiguous(const tidei_layout *l) {
     bool dense = true;
     for (int i = l->ndim; i-- > 0;) {
         if (l->shape[i] == 0) return true;
-        if (l->shape[i] != 1 && l->strides[i] != step) dense = false; /* go on: a later dimension may be zero */
+        /* go on: a later dimension may be zero */
+        if (l->shape[i] != 1 && l->strides[i] != step) dense = false;
         step *= l->shape[i];
     }
     return dense;
@@ -94,7 +100,8 @@ bool tidei_layout_repeats(const tidei_layout *l) {
 bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {
     if (a->offset != b->offset || a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++) {
-        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i])) return false;
+        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i]))
+            return false;
     }
     return true;
 }
@@ -102,7 +109,8 @@ bool tidei_layout_same(const tidei_layout *a, const tidei_layout *b) {
 tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, const char *op) {
     int64_t joined[TIDE_MAX_RANK], count = 1;
     char left[SHAPE_TEXT], right[SHAPE_TEXT];
-    if (*ndim == b->ndim && tidei_same_dims(b->ndim, shape, b->shape)) return TIDE_OK; /* the common case */
+    /* the common case */
+    if (*ndim == b->ndim && tidei_same_dims(b->ndim, shape, b->shape)) return TIDE_OK;
     if (*ndim == 0) {
         *ndim = b->ndim;
         memcpy(shape, b->shape, sizeof b->shape);
@@ -113,12 +121,14 @@ tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, co
         int64_t x = i <= *ndim ? shape[*ndim - i] : 1, y = i <= b->ndim ? b->shape[b->ndim - i] : 1;
         if (x != y && x != 1 && y != 1)
             return tidei_fail(TIDE_E_SHAPE, op,
-                              "shapes %s and %s do not broadcast: axis %d is %" PRId64 " against %" PRId64,
+                              "shapes %s and %s do not broadcast: axis %d is %" PRId64
+                              " against %" PRId64,
                               tidei_shape_text(left, sizeof left, *ndim, shape),
                               tidei_shape_text(right, sizeof right, b->ndim, b->shape), -i, x, y);
         joined[n - i] = x == 1 ? y : x;
         if (joined[n - i] && __builtin_mul_overflow(count, joined[n - i], &count))
-            return tidei_fail(TIDE_E_NOMEM, op, "shapes %s and %s broadcast to 2^63 elements or more",
+            return tidei_fail(TIDE_E_NOMEM, op,
+                              "shapes %s and %s broadcast to 2^63 elements or more",
                               tidei_shape_text(left, sizeof left, *ndim, shape),
                               tidei_shape_text(right, sizeof right, b->ndim, b->shape));
     }
@@ -127,9 +137,11 @@ tide_status tidei_broadcast(int *ndim, int64_t *shape, const tidei_layout *b, co
     return TIDE_OK;
 }
 
-void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape, int64_t *strides) {
+void tidei_broadcast_strides(const tidei_layout *l, int ndim, const int64_t *strides_shape,
+                             int64_t *strides) {
     for (int i = 1; i <= ndim; i++) {
-        bool stretched = i > l->ndim || (l->shape[l->ndim - i] == 1 && strides_shape[ndim - i] != 1);
+        bool stretched =
+            i > l->ndim || (l->shape[l->ndim - i] == 1 && strides_shape[ndim - i] != 1);
         strides[ndim - i] = stretched ? 0 : l->strides[l->ndim - i];
     }
 }

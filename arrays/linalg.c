@@ -39,8 +39,10 @@ static void describe(tidei_job *j, tidei_operand *o, tidei_input *x, bool *vecto
                                vector ? ", nor a vector" : ": that has two axes");
         return;
     }
-    *x = (tidei_input){
-        .o = o, .batch = batch_of(&o->lay), .m = o->lay.shape[o->lay.ndim - 2], .n = o->lay.shape[o->lay.ndim - 1]};
+    *x = (tidei_input){.o = o,
+                       .batch = batch_of(&o->lay),
+                       .m = o->lay.shape[o->lay.ndim - 2],
+                       .n = o->lay.shape[o->lay.ndim - 1]};
 }
 
 void tidei_job_begin(tidei_job *j, const char *op, tide_array *first, tidei_input *a) {
@@ -71,9 +73,9 @@ void tidei_job_types(tidei_job *j, tide_dtype t) {
     bool counts = kind == TIDEI_KIND_FLOAT || kind == TIDEI_KIND_COMPLEX;
     if (!goes_on(j)) return;
     if (t == TIDE_F16 || t == TIDE_BF16) {
-        j->status =
-            tidei_fail(TIDE_E_DTYPE, j->op, "%s is too narrow for linear algebra; tide_cast it to f32 first",
-                       tide_dtype_name(t));
+        j->status = tidei_fail(TIDE_E_DTYPE, j->op,
+                               "%s is too narrow for linear algebra; tide_cast it to f32 first",
+                               tide_dtype_name(t));
         return;
     }
     if (counts && j->floats)
@@ -87,19 +89,22 @@ void tidei_job_types(tidei_job *j, tide_dtype t) {
 void tidei_job_square(tidei_job *j, const tidei_input *a) {
     char text[192];
     if (goes_on(j) && a->m != a->n)
-        j->status = tidei_fail(TIDE_E_SHAPE, j->op, "shape %s: the matrix is not square",
-                               tidei_shape_text(text, sizeof text, a->o->lay.ndim, a->o->lay.shape));
+        j->status =
+            tidei_fail(TIDE_E_SHAPE, j->op, "shape %s: the matrix is not square",
+                       tidei_shape_text(text, sizeof text, a->o->lay.ndim, a->o->lay.shape));
 }
 
 /* ---- memory ---- */
 
-static int shape_over(const tidei_batch *b, int ntail, const int64_t *tail, int64_t shape[TIDE_MAX_RANK]) {
+static int shape_over(const tidei_batch *b, int ntail, const int64_t *tail,
+                      int64_t shape[TIDE_MAX_RANK]) {
     memcpy(shape, b->shape, sizeof b->shape);
     for (int i = 0; i < ntail; i++) shape[b->ndim + i] = tail[i];
     return b->ndim + ntail;
 }
 
-tidei_operand *tidei_job_work(tidei_job *j, tide_dtype t, const tidei_batch *b, int ntail, const int64_t *tail) {
+tidei_operand *tidei_job_work(tidei_job *j, tide_dtype t, const tidei_batch *b, int ntail,
+                              const int64_t *tail) {
     int64_t shape[TIDE_MAX_RANK];
     if (!goes_on(j)) return NULL;
     tidei_operand *o = room_for(j);
@@ -109,7 +114,8 @@ tidei_operand *tidei_job_work(tidei_job *j, tide_dtype t, const tidei_batch *b, 
     return o;
 }
 
-tidei_operand *tidei_job_result(tidei_job *j, tide_dtype t, const tidei_batch *b, int ntail, const int64_t *tail) {
+tidei_operand *tidei_job_result(tidei_job *j, tide_dtype t, const tidei_batch *b, int ntail,
+                                const int64_t *tail) {
     int64_t shape[TIDE_MAX_RANK];
     if (!goes_on(j)) return NULL;
     tidei_operand *o = room_for(j);
@@ -121,8 +127,8 @@ tidei_operand *tidei_job_result(tidei_job *j, tide_dtype t, const tidei_batch *b
     return o;
 }
 
-tidei_operand *tidei_job_place(tidei_job *j, const void *to, int *number, tide_dtype t, const tidei_batch *b,
-                               int ntail, const int64_t *tail) {
+tidei_operand *tidei_job_place(tidei_job *j, const void *to, int *number, tide_dtype t,
+                               const tidei_batch *b, int ntail, const int64_t *tail) {
     *number = to ? (int)j->nmade : -1;
     return to ? tidei_job_result(j, t, b, ntail, tail) : tidei_job_work(j, t, b, ntail, tail);
 }
@@ -149,8 +155,8 @@ void tidei_job_zero(tidei_job *j, const tidei_operand *o) {
         j->status = tidei_submit_fill(j->stream, o->st, 0, zeros, size, (size_t)elements(o), j->op);
 }
 
-void tidei_job_own(tidei_job *j, const tidei_own_kernel *k, const tidei_use *uses, unsigned n, void *params,
-                   size_t bytes, const size_t *at, const fa_space *space) {
+void tidei_job_own(tidei_job *j, const tidei_own_kernel *k, const tidei_use *uses, unsigned n,
+                   void *params, size_t bytes, const size_t *at, const fa_space *space) {
     int64_t items = space->count * space->rows * space->cols;
     if (goes_on(j) && items)
         j->status = tidei_run_own(j->rt, k, uses, n, params, bytes, at, (uint64_t)items, j->op);
@@ -176,21 +182,25 @@ void tidei_job_carry(tidei_job *j, fa_carry *k, const tidei_operand *out, const 
     tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, n, k, sizeof *k, at, &k->space);
 }
 
-/* All of a large one: the expression engine moves it as fast as memory does, and then little is left to do. */
+/* All of a large one: the expression engine moves it as fast as memory does, and then little is
+** left to do. */
 #define UNTURN_LARGE ((int64_t)1 << 20)
-static bool unturn_large(tidei_job *j, const fa_carry *k, const tidei_operand *out, const tidei_operand *in) {
+static bool unturn_large(tidei_job *j, const fa_carry *k, const tidei_operand *out,
+                         const tidei_operand *in) {
     const fa_space *n = &k->space;
     if (k->part != FA_ALL || n->count * n->rows * n->cols < UNTURN_LARGE) return false;
     tidei_operand to = *out, from = *in;
-    to.lay = from.lay = (tidei_layout){.dtype = j->wide, .ndim = 3, .shape = {n->count, n->rows, n->cols}};
+    to.lay = from.lay =
+        (tidei_layout){.dtype = j->wide, .ndim = 3, .shape = {n->count, n->rows, n->cols}};
     memcpy(to.lay.strides, (int64_t[]){k->out_step, k->out_row, k->out_col}, 3 * sizeof(int64_t));
     memcpy(from.lay.strides, (int64_t[]){k->in_step, k->in_row, k->in_col}, 3 * sizeof(int64_t));
     j->status = tidei_copy_elements(j->rt, &to, &from, j->op);
     return true;
 }
 
-void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operand *in, int64_t count, int64_t rows,
-                      int64_t cols, int64_t ld, int64_t step, int part, const tidei_operand *marks) {
+void tidei_job_unturn(tidei_job *j, const tidei_operand *out, const tidei_operand *in,
+                      int64_t count, int64_t rows, int64_t cols, int64_t ld, int64_t step, int part,
+                      const tidei_operand *marks) {
     fa_carry k = {.space = {count, rows, cols},
                   .out_row = cols,
                   .out_col = 1,
@@ -214,7 +224,8 @@ void tidei_job_identity(tidei_job *j, const tidei_operand *out, int64_t count, i
 }
 
 void tidei_job_pivots(tidei_job *j, const tidei_operand *pivots, const tidei_operand *narrow,
-                      const tidei_operand *marks, int64_t count, int64_t n, int64_t shift, int64_t bound) {
+                      const tidei_operand *marks, int64_t count, int64_t n, int64_t shift,
+                      int64_t bound) {
     static const tidei_own_kernel kernel = TIDEI_FACTOR_KERNEL(factor_pivots);
     static const size_t at[] = {offsetof(fa_pivots, pivots), offsetof(fa_pivots, flags),
                                 offsetof(fa_pivots, narrow)};
@@ -269,17 +280,20 @@ static bool few_and_small(const tidei_load *l) {
     return l->marks && n && n <= SMALL_ELEMENTS && l->count <= FEW_MATRICES;
 }
 
-/* The kernel can bring the matrices itself: they need no cast, are here, and one step leads from each to the next. */
+/* The kernel can bring the matrices itself: they need no cast, are here, and one step leads from
+** each to the next. */
 static bool is_plain(const tidei_job *j, const tidei_load *l) {
     const tidei_operand *from = l->from;
     if (!from || from->lay.dtype != j->wide || from->st->dev != j->stream->dev) return false;
     return l->count == 1 || (from->lay.ndim == 3 && from->lay.shape[0] == l->count);
 }
 
-/* With `from` NULL the matrices are there already. A block is one matrix's, however small, so that none waits for another. */
+/* With `from` NULL the matrices are there already. A block is one matrix's, however small, so that
+** none waits for another. */
 static void screen_at_once(tidei_job *j, const tidei_load *l, const tidei_operand *from) {
     static const tidei_own_kernel forms[4] = TIDEI_FACTOR_KERNELS(factor_screen);
-    static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags), offsetof(fa_screen, in)};
+    static const size_t at[] = {offsetof(fa_screen, a), offsetof(fa_screen, flags),
+                                offsetof(fa_screen, in)};
     fa_screen k = screening(l);
     tidei_use uses[3] = {tidei_operand_use(&l->to, TIDEI_WRITE | (from ? 0 : TIDEI_READ)),
                          tidei_operand_use(l->marks, TIDEI_WRITE)};
@@ -293,15 +307,16 @@ static void screen_at_once(tidei_job *j, const tidei_load *l, const tidei_operan
         k.in_step = from->lay.ndim == 3 ? from->lay.strides[0] : 0;
     }
     if (goes_on(j))
-        j->status = tidei_run_own(j->rt, tidei_factor_kernel(forms, j->wide), uses, from ? 3 : 2, &k, sizeof k, at,
-                                  (uint64_t)l->count * TIDEI_OWN_BLOCK, j->op);
+        j->status = tidei_run_own(j->rt, tidei_factor_kernel(forms, j->wide), uses, from ? 3 : 2,
+                                  &k, sizeof k, at, (uint64_t)l->count * TIDEI_OWN_BLOCK, j->op);
 }
 
 tide_status tidei_load_again(void *load) {
     const tidei_load *l = load;
     tidei_job *j = l->j;
     bool few = few_and_small(l);
-    j->status = TIDE_OK; /* the job was well; what a try at a lower rung of the ladder lacked may be there now */
+    /* the job was well; what a try at a lower rung of the ladder lacked may be there now */
+    j->status = TIDE_OK;
     if (few && is_plain(j, l)) {
         screen_at_once(j, l, l->from);
         return j->status;
@@ -343,7 +358,8 @@ void tidei_job_load(tidei_job *j, tidei_load *l, const tidei_input *x, const tid
 
 /* ---- the library ---- */
 
-tidei_lapack tidei_job_routine(const tidei_job *j, tidei_lapack_routine r, int64_t m, int64_t n, int64_t count) {
+tidei_lapack tidei_job_routine(const tidei_job *j, tidei_lapack_routine r, int64_t m, int64_t n,
+                               int64_t count) {
     return (tidei_lapack){.routine = r, .dtype = j->wide, .m = m, .n = n, .count = count};
 }
 
@@ -363,11 +379,12 @@ static void name_matrix(char *buf, size_t cap, const tidei_batch *b, int64_t w) 
     else if (b->ndim == 1)
         tidei_format(buf, cap, "matrix %" PRId64 " of the batch", index[0]);
     else
-        tidei_format(buf, cap, "matrix %s of the batch", tidei_shape_text(text, sizeof text, b->ndim, index));
+        tidei_format(buf, cap, "matrix %s of the batch",
+                     tidei_shape_text(text, sizeof text, b->ndim, index));
 }
 
-static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_batch *b, tide_status failure,
-                         void (*say)(char *buf, size_t cap, int info)) {
+static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_batch *b,
+                         tide_status failure, void (*say)(char *buf, size_t cap, int info)) {
     char name[256], what[128];
     for (int64_t w = 0; w < b->count; w++) {
         int info = marks[w];
@@ -383,12 +400,13 @@ static tide_status judge(const tidei_job *j, const int32_t *marks, const tidei_b
     return TIDE_OK;
 }
 
-void tidei_job_check(tidei_job *j, const tidei_operand *marks, const tidei_batch *b, tide_status failure,
-                     void (*say)(char *buf, size_t cap, int info)) {
+void tidei_job_check(tidei_job *j, const tidei_operand *marks, const tidei_batch *b,
+                     tide_status failure, void (*say)(char *buf, size_t cap, int info)) {
     if (!goes_on(j) || !b->count) return;
     size_t bytes = (size_t)elements(marks) * sizeof(int32_t);
     int32_t *read = tidei_scratch_host(j->rt, bytes);
-    j->status = read ? tidei_operand_read(marks, read, j->op) : tidei_fail_host_memory(j->op, bytes);
+    j->status =
+        read ? tidei_operand_read(marks, read, j->op) : tidei_fail_host_memory(j->op, bytes);
     if (goes_on(j)) j->status = judge(j, read, b, failure, say);
     tidei_scratch_host_free(j->rt, read);
 }

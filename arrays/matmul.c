@@ -1,10 +1,11 @@
 /* matmul.c: matrix products: shapes, types, and which way the elements go.
 **
-** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns have no gaps between their
-** elements; others are copied first. Integers go to kernels of our own (product.h), which take any strides. An operand of
-** another type is cast on the same way. A matrix times a vector is the expression engine's fold where that runs on the
-** device: it moves the matrix as fast as memory does, takes any strides and no workspace, and costs less than a call of
-** cuBLAS does. */
+** Floats go to the BLAS of the device (libs/blas.h), which reads matrices whose rows or columns
+** have no gaps between their elements; others are copied first. Integers go to kernels of our own
+** (product.h), which take any strides. An operand of another type is cast on the same way. A matrix
+** times a vector is the expression engine's fold where that runs on the device: it moves the matrix
+** as fast as memory does, takes any strides and no workspace, and costs less than a call of cuBLAS
+** does. */
 #include "arrays/arrays.h"
 #include "arrays/expr/ir.h"
 #include "arrays/launch.h"
@@ -52,15 +53,18 @@ static side side_of(const tidei_layout *l, bool left) {
     return x;
 }
 
-/* Why there is no product. Texts are made here alone: they cost more than all else that the host does for a small one. */
+/* Why there is no product. Texts are made here alone: they cost more than all else that the host
+** does for a small one. */
 static tide_status no_product(const tidei_layout *a, const tidei_layout *b) {
     char left[192], right[192];
     tidei_shape_text(left, sizeof left, a->ndim, a->shape);
     tidei_shape_text(right, sizeof right, b->ndim, b->shape);
     if (a->ndim == 0 || b->ndim == 0)
-        return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
+        return tidei_fail(TIDE_E_SHAPE, op,
+                          "shapes %s and %s: a 0-d array is no matrix; multiply it elementwise",
                           left, right);
-    return tidei_fail(TIDE_E_SHAPE, op, "shapes %s and %s: the inner dimensions %lld and %lld differ", left, right,
+    return tidei_fail(TIDE_E_SHAPE, op,
+                      "shapes %s and %s: the inner dimensions %lld and %lld differ", left, right,
                       (long long)side_of(a, true).cols, (long long)side_of(b, false).rows);
 }
 
@@ -85,7 +89,8 @@ static tide_status plan_shapes(const tidei_layout *a, const tidei_layout *b, pla
 static tide_status plan_types(const tidei_layout *a, const tidei_layout *b, plan *p) {
     tide_status s = tidei_promote(a->dtype, b->dtype, op, &p->dtype);
     if (s == TIDE_OK && p->dtype == TIDE_BOOL)
-        return tidei_fail(TIDE_E_DTYPE, op, "bool has no product; cast one of the operands to a number type");
+        return tidei_fail(TIDE_E_DTYPE, op,
+                          "bool has no product; cast one of the operands to a number type");
     return s;
 }
 
@@ -95,8 +100,10 @@ static bool as_stored(const side *x, bool *trans, int64_t *ld) {
     return tidei_as_stored(x->rows, x->cols, x->row, x->col, trans, ld);
 }
 
-/* The operand with elements of type t, its own where that will do, else a row-major copy. To be put. */
-static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas, tidei_readied *out) {
+/* The operand with elements of type t, its own where that will do, else a row-major copy. To be
+** put. */
+static tide_status prepare(const tidei_operand *o, bool left, tide_dtype t, bool for_blas,
+                           tidei_readied *out) {
     side x = side_of(&o->lay, left);
     bool trans;
     int64_t ld;
@@ -123,7 +130,8 @@ static void set_matrix(const plan *p, const tidei_operand *o, bool left, tidei_m
 }
 
 /* Elements of c, row-major, of the type that BLAS computes in. */
-static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+static tide_status by_blas(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
     tidei_gemm g; /* by parts: to clear it as a whole takes longer than to fill it */
     g.dtype = c->lay.dtype;
     g.m = p->m;
@@ -150,12 +158,13 @@ static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
 
 static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_operand *b,
                              const tidei_operand *c) {
-#define KERNEL(name)                                                                                               \
+#define KERNEL(name)                                                                               \
     { #name, tidei_product_text, name }
-    static const tidei_own_kernel by_log2[] = {KERNEL(product_1), KERNEL(product_2), KERNEL(product_4),
-                                               KERNEL(product_8)};
+    static const tidei_own_kernel by_log2[] = {KERNEL(product_1), KERNEL(product_2),
+                                               KERNEL(product_4), KERNEL(product_8)};
 #undef KERNEL
-    static const size_t at[] = {offsetof(pr_product, out), offsetof(pr_product, a), offsetof(pr_product, b)};
+    static const size_t at[] = {offsetof(pr_product, out), offsetof(pr_product, a),
+                                offsetof(pr_product, b)};
     const tidei_use uses[] = {tidei_operand_use(c, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
                               tidei_operand_use(b, TIDEI_READ)};
     side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
@@ -180,17 +189,19 @@ static tide_status by_kernel(const plan *p, const tidei_operand *a, const tidei_
         k.a_batch[i] = x_batch[i];
         k.b_batch[i] = y_batch[i];
     }
-    uint64_t tiles =
-        (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) * (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
-    return tidei_run_own(c->rt, &by_log2[__builtin_ctzll(tide_dtype_size(p->dtype))], uses, 3, &k, sizeof k, at,
-                         tiles * PR_TILE * PR_TILE, op);
+    uint64_t tiles = (uint64_t)k.count * (((uint64_t)p->m + PR_TILE - 1) / PR_TILE) *
+                     (((uint64_t)p->n + PR_TILE - 1) / PR_TILE);
+    return tidei_run_own(c->rt, &by_log2[__builtin_ctzll(tide_dtype_size(p->dtype))], uses, 3, &k,
+                         sizeof k, at, tiles * PR_TILE * PR_TILE, op);
 }
 
 /* ---- matrix times vector ---- */
 
-static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_dev *d) {
-    return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) && a->lay.dtype == p->dtype &&
-           b->lay.dtype == p->dtype && d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
+static bool is_by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                       const tidei_dev *d) {
+    return (p->m == 1 || p->n == 1) && (p->dtype == TIDE_F32 || p->dtype == TIDE_F64) &&
+           a->lay.dtype == p->dtype && b->lay.dtype == p->dtype &&
+           d->d->info.flags & TIDEI_DEV_RUNS_TEXT;
 }
 
 /* (a, b) -> sum(a * b) over one dimension. */
@@ -199,7 +210,8 @@ static tidei_program *vector_program(tidei_runtime *rt, tide_dtype t) {
     tidei_program *known = atomic_load_explicit(slot, memory_order_acquire);
     if (tidei_likely(known != NULL)) return known;
     const uint8_t type = (uint8_t)t;
-    tidei_program p = {.nnodes = 3, .ninputs = 2, .nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
+    tidei_program p = {
+        .nnodes = 3, .ninputs = 2, .nouts = 1, .fold = TIDEI_FOLD_SUM, .acc_dtype = type};
     p.nodes[0] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 0};
     p.nodes[1] = (tidei_node){.op = TIDEI_OP_INPUT, .dtype = type, .a = 1};
     p.nodes[2] = (tidei_node){.op = TIDEI_OP_MUL, .dtype = type, .a = 0, .b = 1};
@@ -210,7 +222,8 @@ static tidei_program *vector_program(tidei_runtime *rt, tide_dtype t) {
     return known;
 }
 
-static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+static tide_status by_fold(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
     side x = side_of(&a->lay, true), y = side_of(&b->lay, false);
     const int kept = p->nbatch, folded = kept + 1;
     tidei_call call;
@@ -248,7 +261,8 @@ static bool is_for_blas(tide_dtype t) {
 }
 
 /* Both operands in type t, then the product into c, which has that type. */
-static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+static tide_status multiply(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                            const tidei_operand *c) {
     tide_dtype t = c->lay.dtype;
     bool blas = is_for_blas(t);
     tidei_readied x, y;
@@ -275,24 +289,29 @@ static tide_status multiply_wider(const plan *p, const tidei_operand *a, const t
     return s;
 }
 
-static tide_status compute(const plan *p, const tidei_operand *a, const tidei_operand *b, const tidei_operand *c) {
+static tide_status compute(const plan *p, const tidei_operand *a, const tidei_operand *b,
+                           const tidei_operand *c) {
     static const char zeros[16];
     size_t size = tide_dtype_size(p->dtype);
     int64_t n = tidei_layout_size(&c->lay);
     bool half = p->dtype == TIDE_F16 || p->dtype == TIDE_BF16;
     if (n == 0) return TIDE_OK;
-    if (p->k == 0) return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
+    if (p->k == 0)
+        return tidei_submit_fill(tidei_stream_here(c->rt), c->st, 0, zeros, size, (size_t)n, op);
     if (is_by_fold(p, a, b, c->st->dev)) return by_fold(p, a, b, c);
-    return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c) : multiply(p, a, b, c);
+    return half && !tidei_gemm_takes(c->st->dev, p->dtype) ? multiply_wider(p, a, b, c)
+                                                           : multiply(p, a, b, c);
 }
 
 static tide_array *matmul(const tidei_operand *a, const tidei_operand *b) {
     plan p;
     tidei_operand c;
-    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK) return NULL;
+    if (plan_types(&a->lay, &b->lay, &p) != TIDE_OK || plan_shapes(&a->lay, &b->lay, &p) != TIDE_OK)
+        return NULL;
     tidei_dev *d = tidei_stream_here(a->rt)->dev;
     bool library = is_for_blas(p.dtype) && p.k != 0 && !is_by_fold(&p, a, b, d);
-    if (library) tidei_gemm_begin(d); /* room for the result is not made of what the product needs */
+    /* room for the result is not made of what the product needs */
+    if (library) tidei_gemm_begin(d);
     tide_array *made = tidei_array_make(a->rt, p.dtype, p.ndim, p.shape, op, &c);
     if (made) made = tidei_array_done(made, &c, compute(&p, a, b, &c));
     if (library) tidei_gemm_end(d);

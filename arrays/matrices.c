@@ -1,7 +1,8 @@
 /* matrices.c: operands as matrices (matrices.h). */
 #include "arrays/matrices.h"
 
-bool tidei_as_stored(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *trans, int64_t *ld) {
+bool tidei_as_stored(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *trans,
+                     int64_t *ld) {
     if ((col == 1 || cols == 1) && (rows == 1 || row >= cols)) {
         *trans = false;
         *ld = rows == 1 ? cols : row;
@@ -21,13 +22,15 @@ tidei_layout tidei_batch_of(const tidei_layout *l, int core) {
     return b;
 }
 
-tide_status tidei_batch_join(const tidei_layout *l, int core, int *nbatch, int64_t *batch, const char *op) {
+tide_status tidei_batch_join(const tidei_layout *l, int core, int *nbatch, int64_t *batch,
+                             const char *op) {
     if (l->ndim <= core) return TIDE_OK;
     tidei_layout b = tidei_batch_of(l, core);
     return tidei_broadcast(nbatch, batch, &b, op);
 }
 
-void tidei_batch_strides(const tidei_layout *l, int core, int nbatch, const int64_t *batch, int64_t *strides) {
+void tidei_batch_strides(const tidei_layout *l, int core, int nbatch, const int64_t *batch,
+                         int64_t *strides) {
     if (!nbatch) return;
     tidei_layout b = tidei_batch_of(l, core);
     tidei_broadcast_strides(&b, nbatch, batch, strides);
@@ -45,8 +48,8 @@ tide_status tidei_matrices_copy(const tidei_operand *o, int core, tide_dtype t, 
     return s;
 }
 
-tide_status tidei_ready(const tidei_operand *o, bool will_do, int core, tide_dtype t, const char *op,
-                        tidei_readied *out) {
+tide_status tidei_ready(const tidei_operand *o, bool will_do, int core, tide_dtype t,
+                        const char *op, tidei_readied *out) {
     out->o = will_do ? o : &out->copy;
     return will_do ? TIDE_OK : tidei_matrices_copy(o, core, t, op, &out->copy);
 }
@@ -58,9 +61,10 @@ tide_status tidei_linalg_type(const tidei_operand *x, int n, const char *op, tid
         tide_dtype u = x[i].lay.dtype;
         tidei_kind kind = tidei_dtype_kind(u);
         if (u == TIDE_F16 || u == TIDE_BF16)
-            return tidei_fail(TIDE_E_DTYPE, op,
-                              "linear algebra computes in f32, f64, c64 and c128, not in %s: cast it",
-                              tide_dtype_name(u));
+            return tidei_fail(
+                TIDE_E_DTYPE, op,
+                "linear algebra computes in f32, f64, c64 and c128, not in %s: cast it",
+                tide_dtype_name(u));
         if (kind != TIDEI_KIND_FLOAT && kind != TIDEI_KIND_COMPLEX) continue;
         if (!any) t = u;
         tide_status s = t != u ? tidei_promote(t, u, op, &t) : TIDE_OK;

@@ -1,10 +1,11 @@
-/* npy.c: NumPy's .npy files: a magic string, a version, a Python dictionary as text, then the elements.
+/* npy.c: NumPy's .npy files: a magic string, a version, a Python dictionary as text, then the
+** elements.
 **
-** What a file says is not trusted: the header's length, every number in it and the file's own length are checked before
-** memory is asked for. Elements pass through a host buffer of fixed size in both directions. An array stored in Fortran
-** order is read as it lies and comes back as a transposed view. A file is written as a draft
-** (runtime/draft.h) and gets its name when it is whole: whatever fails before, the device's earlier
-** work or the disk, leaves what was there. */
+** What a file says is not trusted: the header's length, every number in it and the file's own
+** length are checked before memory is asked for. Elements pass through a host buffer of fixed size
+** in both directions. An array stored in Fortran order is read as it lies and comes back as a
+** transposed view. A file is written as a draft (runtime/draft.h) and gets its name when it is
+** whole: whatever fails before, the device's earlier work or the disk, leaves what was there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,8 +20,9 @@
 #include "runtime/uncancelled.h"
 
 #define HEADER_MAX ((size_t)64 << 10) /* bytes; NumPy itself reads at most 10000 */
-#define CHUNK      ((size_t)1 << 20)  /* bytes in the host's buffer; a multiple of every element's size */
-#define ALIGN      64                 /* bytes: the elements begin at a multiple */
+/* bytes in the host's buffer; a multiple of every element's size */
+#define CHUNK ((size_t)1 << 20)
+#define ALIGN 64 /* bytes: the elements begin at a multiple */
 
 static const char magic[6] = "\x93NUMPY";
 
@@ -31,18 +33,21 @@ typedef struct reader {
     const char *name; /* of the file */
 } reader;
 
-/* As a message shows what a file says: the file is not trusted, and a terminal obeys more than letters. */
+/* As a message shows what a file says: the file is not trusted, and a terminal obeys more than
+** letters. */
 static char shown(char c) { return c >= ' ' && c <= '~' ? c : '?'; }
 
 static tide_status bad_header(const reader *r, const char *wanted) {
     char found[8] = "the end";
     if (r->at < r->end) tidei_format(found, sizeof found, "'%c'", shown(*r->at));
-    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: header: expected %s at character %zu, found %s", r->name,
-                      wanted, (size_t)(r->at - r->start) + 1, found);
+    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                      "%s: header: expected %s at character %zu, found %s", r->name, wanted,
+                      (size_t)(r->at - r->start) + 1, found);
 }
 
 static void skip_blanks(reader *r) {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r'))
+        r->at++;
 }
 
 static bool take(reader *r, char c) {
@@ -75,10 +80,11 @@ static tide_status take_string(reader *r, const char *wanted, char *out, size_t 
 }
 
 static tide_status take_descr(reader *r, tidei_npy *h) {
-    static const char *const codes[TIDE_DTYPE_COUNT] = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4",
-                                                        "u8", "f2", NULL, "f4", "f8", "c8", "c16"};
+    static const char *const codes[TIDE_DTYPE_COUNT] = {
+        "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", NULL, "f4", "f8", "c8", "c16"};
     char text[16];
-    tide_status s = take_string(r, "an element type such as '<f4' (structures are not offered)", text, sizeof text);
+    tide_status s = take_string(r, "an element type such as '<f4' (structures are not offered)",
+                                text, sizeof text);
     if (s != TIDE_OK) return s;
     const char *code = text + (*text && strchr("<>|=", *text) ? 1 : 0);
     h->swap = *text == '>';
@@ -86,10 +92,10 @@ static tide_status take_descr(reader *r, tidei_npy *h) {
         if (codes[h->dtype] && strcmp(codes[h->dtype], code) == 0) return TIDE_OK;
     }
     for (char *p = text; *p; p++) *p = shown(*p);
-    return tidei_fail(
-        TIDE_E_FORMAT, "tide_npy_read",
-        "%s: element type '%s' is not offered: expected b1, i1 to i8, u1 to u8, f2, f4, f8, c8 or c16", r->name,
-        text);
+    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                      "%s: element type '%s' is not offered: expected b1, i1 to i8, u1 to u8, f2, "
+                      "f4, f8, c8 or c16",
+                      r->name, text);
 }
 
 static tide_status take_order(reader *r, tidei_npy *h) {
@@ -114,8 +120,8 @@ static tide_status take_shape(reader *r, tidei_npy *h) {
     if (!take(r, '(')) return bad_header(r, "'('");
     for (h->ndim = 0; !take(r, ')');) {
         if (h->ndim == TIDE_MAX_RANK)
-            return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: more than %d dimensions", r->name,
-                              TIDE_MAX_RANK);
+            return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: more than %d dimensions",
+                              r->name, TIDE_MAX_RANK);
         tide_status s = take_dimension(r, &h->shape[h->ndim]);
         if (s != TIDE_OK) return s;
         h->ndim++;
@@ -133,7 +139,8 @@ static tide_status check_size(const reader *r, tidei_npy *h) {
     for (int i = 0; i < h->ndim; i++) {
         empty |= h->shape[i] == 0;
         if (h->shape[i] && __builtin_mul_overflow(bytes, h->shape[i], &bytes))
-            return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: the shape means 2^63 bytes or more", r->name);
+            return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                              "%s: the shape means 2^63 bytes or more", r->name);
     }
     h->bytes = empty ? 0 : (size_t)bytes;
     return TIDE_OK;
@@ -141,7 +148,8 @@ static tide_status check_size(const reader *r, tidei_npy *h) {
 
 tide_status tidei_npy_parse(const char *text, size_t n, const char *name, tidei_npy *out) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
-    static tide_status (*const values[])(reader *, tidei_npy *) = {take_descr, take_order, take_shape};
+    static tide_status (*const values[])(reader *, tidei_npy *) = {take_descr, take_order,
+                                                                   take_shape};
     reader r = {text, text, text + n, name};
     tidei_npy h = {0};
     unsigned seen = 0;
@@ -188,8 +196,8 @@ static tide_status read_bytes(int f, const char *name, void *to, size_t n, const
     ssize_t got = tidei_file_read(f, to, n, -1);
     if (got < 0) return io_error("tide_npy_read", name, "reading failed");
     if ((size_t)got == n) return TIDE_OK;
-    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: the file ends inside %s, %zu bytes short", name, what,
-                      n - (size_t)got);
+    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                      "%s: the file ends inside %s, %zu bytes short", name, what, n - (size_t)got);
 }
 
 static tide_status read_header(tidei_runtime *rt, int f, const char *name, tidei_npy *h) {
@@ -200,8 +208,9 @@ static tide_status read_header(tidei_runtime *rt, int f, const char *name, tidei
         return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
                           "%s: not a .npy file: expected it to begin with \\x93NUMPY", name);
     if (start[6] < 1 || start[6] > 3 || start[7] != 0)
-        return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: format version %d.%d; expected 1.0 to 3.0", name,
-                          start[6], start[7]);
+        return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                          "%s: format version %d.%d; expected 1.0 to 3.0", name, start[6],
+                          start[7]);
     size_t n = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1) {
         s = read_bytes(f, name, start + 10, 2, "the header's length");
@@ -209,8 +218,8 @@ static tide_status read_header(tidei_runtime *rt, int f, const char *name, tidei
         n |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (n > HEADER_MAX)
-        return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: a header of %zu bytes; expected at most %zu", name,
-                          n, HEADER_MAX);
+        return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                          "%s: a header of %zu bytes; expected at most %zu", name, n, HEADER_MAX);
     char *text = tidei_host_alloc(rt, n + 1);
     if (!text) return tidei_fail_host_memory("tide_npy_read", n + 1);
     s = read_bytes(f, name, text, n, "the header");
@@ -226,8 +235,8 @@ static tide_status check_length(int f, const char *name, const tidei_npy *h) {
     if (lseek(f, here, SEEK_SET) < 0) return io_error("tide_npy_read", name, "seeking failed");
     size_t have = end > here ? (size_t)(end - here) : 0;
     if (have >= h->bytes) return TIDE_OK;
-    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read", "%s: the elements take %zu bytes, the file has %zu", name,
-                      h->bytes, have);
+    return tidei_fail(TIDE_E_FORMAT, "tide_npy_read",
+                      "%s: the elements take %zu bytes, the file has %zu", name, h->bytes, have);
 }
 
 static void swap_bytes(unsigned char *p, size_t bytes, size_t width) {
@@ -244,10 +253,12 @@ static void normalise(const tidei_npy *h, unsigned char *p, size_t bytes) {
     size_t size = tide_dtype_size(h->dtype);
     if (h->dtype == TIDE_BOOL)
         for (size_t i = 0; i < bytes; i++) p[i] = p[i] != 0;
-    if (h->swap) swap_bytes(p, bytes, tidei_dtype_kind(h->dtype) == TIDEI_KIND_COMPLEX ? size / 2 : size);
+    if (h->swap)
+        swap_bytes(p, bytes, tidei_dtype_kind(h->dtype) == TIDEI_KIND_COMPLEX ? size / 2 : size);
 }
 
-static tide_status read_elements(int f, const char *name, const tidei_npy *h, const tidei_operand *o) {
+static tide_status read_elements(int f, const char *name, const tidei_npy *h,
+                                 const tidei_operand *o) {
     size_t room = tidei_min_size(CHUNK, h->bytes);
     unsigned char *buf = tidei_scratch_host(o->rt, room + 1);
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_read", room + 1);
@@ -256,7 +267,8 @@ static tide_status read_elements(int f, const char *name, const tidei_npy *h, co
         s = read_bytes(f, name, buf, n, "the elements");
         if (s != TIDE_OK) break;
         normalise(h, buf, n);
-        s = tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n, "tide_npy_read");
+        s = tidei_submit_copy(tidei_stream_for(o), TIDEI_COPY_H2D, o->st, at, buf, NULL, 0, n,
+                              "tide_npy_read");
     }
     tidei_scratch_host_free(o->rt, buf);
     return s;
@@ -279,8 +291,10 @@ tide_array *tidei_npy_read_file(tidei_runtime *rt, int f, const char *name) {
     TIDEI_UNCANCELLED;
     tidei_npy h;
     tidei_operand o;
-    if (read_header(rt, f, name, &h) != TIDE_OK || check_length(f, name, &h) != TIDE_OK) return NULL;
-    if (tidei_operand_make_in(rt, TIDE_MEMORY_DEFAULT, h.dtype, h.ndim, h.shape, "tide_npy_read", &o) != TIDE_OK)
+    if (read_header(rt, f, name, &h) != TIDE_OK || check_length(f, name, &h) != TIDE_OK)
+        return NULL;
+    if (tidei_operand_make_in(rt, TIDE_MEMORY_DEFAULT, h.dtype, h.ndim, h.shape, "tide_npy_read",
+                              &o) != TIDE_OK)
         return NULL;
     if (read_elements(f, name, &h, &o) != TIDE_OK) {
         tidei_operand_put(&o);
@@ -321,14 +335,16 @@ tide_array *tide_npy_read(tide_runtime *ref, const char *path) {
 
 /* ---- writing ---- */
 
-/* The whole beginning of a file of version 1.0; returns its length. `cap` is enough for every shape. */
+/* The whole beginning of a file of version 1.0; returns its length. `cap` is enough for every
+** shape. */
 static size_t compose_header(const tidei_layout *l, unsigned char *out, size_t cap) {
-    static const char *const codes[TIDE_DTYPE_COUNT] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4",
-                                                        "<u8", "<f2", NULL,  "<f4", "<f8", "<c8", "<c16"};
+    static const char *const codes[TIDE_DTYPE_COUNT] = {"|b1", "|i1", "<i2", "<i4", "<i8",
+                                                        "|u1", "<u2", "<u4", "<u8", "<f2",
+                                                        NULL,  "<f4", "<f8", "<c8", "<c16"};
     char shape[192];
     char *text = (char *)out + 10;
-    int n = tidei_format(text, cap - 10, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", codes[l->dtype],
-                         tidei_shape_text(shape, sizeof shape, l->ndim, l->shape));
+    int n = tidei_format(text, cap - 10, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+                         codes[l->dtype], tidei_shape_text(shape, sizeof shape, l->ndim, l->shape));
     size_t all = tidei_round_up(10 + (size_t)n + 1, ALIGN), length = all - 10;
     memset(text + n, ' ', length - (size_t)n);
     text[length - 1] = '\n';
@@ -341,7 +357,8 @@ static size_t compose_header(const tidei_layout *l, unsigned char *out, size_t c
 }
 
 static tide_status write_bytes(int f, const char *name, const void *from, size_t n) {
-    return tidei_file_write(f, from, n, NULL) ? TIDE_OK : io_error("tide_npy_write", name, "writing failed");
+    return tidei_file_write(f, from, n, NULL) ? TIDE_OK
+                                              : io_error("tide_npy_write", name, "writing failed");
 }
 
 static tide_status write_elements(int f, const char *name, const tidei_operand *dense) {
@@ -351,7 +368,8 @@ static tide_status write_elements(int f, const char *name, const tidei_operand *
     tidei_operand piece = *dense;
     tide_status s = buf ? TIDE_OK : tidei_fail_host_memory("tide_npy_write", room * size + 1);
     for (size_t at = 0; at < n && s == TIDE_OK; at += room) {
-        piece.lay = (tidei_layout){.dtype = dense->lay.dtype, .ndim = 1, .offset = dense->lay.offset + (int64_t)at};
+        piece.lay = (tidei_layout){
+            .dtype = dense->lay.dtype, .ndim = 1, .offset = dense->lay.offset + (int64_t)at};
         piece.lay.shape[0] = (int64_t)tidei_min_size(room, n - at);
         piece.lay.strides[0] = 1;
         s = tidei_operand_read(&piece, buf, "tide_npy_write");
@@ -363,7 +381,8 @@ static tide_status write_elements(int f, const char *name, const tidei_operand *
 
 static tide_status write_all(int f, const char *path, const tidei_operand *dense) {
     unsigned char header[512];
-    tide_status s = write_bytes(f, path, header, compose_header(&dense->lay, header, sizeof header));
+    tide_status s =
+        write_bytes(f, path, header, compose_header(&dense->lay, header, sizeof header));
     return s == TIDE_OK ? write_elements(f, path, dense) : s;
 }
 
@@ -383,7 +402,8 @@ static void undo_text(tidei_runtime *rt, tidei_thread *t, void *text, uintptr_t 
 /* A draft in the folder of `place`; NULL with errno set if it cannot be had. */
 static tidei_draft *open_draft(const char *place) {
     const char *slash = strrchr(place, '/');
-    char *above = tidei_format_new("%.*s", slash ? (int)(slash - place) + 1 : 1, slash ? place : ".");
+    char *above =
+        tidei_format_new("%.*s", slash ? (int)(slash - place) + 1 : 1, slash ? place : ".");
     int folder = above ? tidei_file_open(AT_FDCWD, above, O_PATH | O_DIRECTORY, 0) : -1;
     tidei_draft *d = malloc(sizeof *d);
     free(above);
@@ -401,7 +421,8 @@ static tide_status write_draft(const char *path, const char *place, const struct
     const char *slash = strrchr(place, '/'), *name = slash ? slash + 1 : place;
     tidei_draft *d = open_draft(place);
     if (!d) return io_error("tide_npy_write", path, "opening failed");
-    if (old) (void)!fchmod(d->fd, old->st_mode & 07777); /* refused: it keeps the mode of a new one */
+    /* refused: it keeps the mode of a new one */
+    if (old) (void)!fchmod(d->fd, old->st_mode & 07777);
     tidei_thread *t = tidei_thread_get(dense->rt);
     tidei_hold(t, undo_draft, d, 0);
     tide_status s = write_all(d->fd, path, dense);
@@ -422,7 +443,8 @@ static tide_status write_in_place(const char *path, const tidei_operand *dense) 
     tidei_hold(t, undo_file, held_as(f), 0);
     tide_status s = write_all(f, path, dense);
     tidei_let(t, held_as(f));
-    if (!tidei_file_close(f) && s == TIDE_OK) s = io_error("tide_npy_write", path, "writing failed");
+    if (!tidei_file_close(f) && s == TIDE_OK)
+        s = io_error("tide_npy_write", path, "writing failed");
     return s;
 }
 
@@ -450,7 +472,8 @@ static tide_status write_file(const char *path, const tidei_operand *dense) {
 static tide_status write_operand(const tidei_operand *o, const char *path) {
     tidei_operand dense;
     if (o->lay.dtype == TIDE_BF16)
-        return tidei_fail(TIDE_E_DTYPE, "tide_npy_write", "%s: bf16 has no .npy form; cast to f32", path);
+        return tidei_fail(TIDE_E_DTYPE, "tide_npy_write", "%s: bf16 has no .npy form; cast to f32",
+                          path);
     if (tidei_layout_contiguous(&o->lay)) return write_file(path, o);
     tide_status s = tidei_operand_make_like(o, o->st->dev, "tide_npy_write", &dense);
     if (s != TIDE_OK) return s;
@@ -465,7 +488,8 @@ tide_status tide_npy_write(tide_array *a, const char *path) {
     tidei_operand o;
     tide_status s = tidei_operand_get(a, "tide_npy_write", 1, &o);
     if (s != TIDE_OK) return s;
-    s = path ? write_operand(&o, path) : tidei_fail(TIDE_E_INVALID, "tide_npy_write", "the path is NULL");
+    s = path ? write_operand(&o, path)
+             : tidei_fail(TIDE_E_INVALID, "tide_npy_write", "the path is NULL");
     tidei_operand_put(&o);
     return s;
 }

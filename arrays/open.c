@@ -1,4 +1,5 @@
-/* open.c: opens and closes the arrays' floor: the parts that keep state of their own in rt->arrays. */
+/* open.c: opens and closes the arrays' floor: the parts that keep state of their own in
+** rt->arrays. */
 #include "arrays/adapt.h"
 #include "arrays/arrays.h"
 #include "arrays/kernels.h"
@@ -14,7 +15,8 @@ tide_status tidei_arrays_open(tidei_runtime *rt) {
     return s == TIDE_OK ? tidei_exprs_open(rt) : s;
 }
 
-/* What runs on the device uses programs and kernels. A lost device's wait ends at once; its work ends with its streams. */
+/* What runs on the device uses programs and kernels. A lost device's wait ends at once; its work
+** ends with its streams. */
 static void end_work(tidei_dev *d) {
     (void)tidei_streams_wait_all(d, true);
     if (atomic_load(&d->d->lost)) tidei_streams_sweep(d, true);

@@ -1,8 +1,9 @@
-/* operand.c: from the cells that users hold to storages and layouts, and back: gather and leave of every operation.
+/* operand.c: from the cells that users hold to storages and layouts, and back: gather and leave of
+** every operation.
 **
-** A compiler may drop the caller's last pointer to an array while the call still runs, and a collector that then finds
-** the cell dead ends the array. So an operand retains the storage while the cell is kept alive, and needs the cell no more
-** afterwards. */
+** A compiler may drop the caller's last pointer to an array while the call still runs, and a
+** collector that then finds the cell dead ends the array. So an operand retains the storage while
+** the cell is kept alive, and needs the cell no more afterwards. */
 #include "arrays/arrays.h"
 #include "runtime/text.h"
 
@@ -34,11 +35,12 @@ tide_status tidei_foreign_array(const char *op, tidei_place place) {
 /* ---- gather ---- */
 
 /* The live handle of a cell, its open runtime, and the thread's record there. */
-static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h, tidei_runtime **rt,
-                         tidei_thread **t) {
+static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei_handle **h,
+                         tidei_runtime **rt, tidei_thread **t) {
     if (tidei_unlikely(!a)) return tidei_null_array(op, place);
     if (!a->hidden)
-        return tidei_fail(TIDE_E_FREED, op, "the array is gone: it was released, or its collector found it dead");
+        return tidei_fail(TIDE_E_FREED, op,
+                          "the array is gone: it was released, or its collector found it dead");
     *h = tidei_cell_handle(a);
     *rt = atomic_load_explicit(&(*h)->deaths->rt, memory_order_acquire);
     if (!*rt) return tidei_fail(TIDE_E_CLOSED, op, "the array's runtime was closed");
@@ -49,13 +51,15 @@ static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei
     return *tide_last_error()->operation ? tidei_last_status() : tidei_fail_as(op);
 }
 
-tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place, tidei_runtime **rt) {
+tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place,
+                                  tidei_runtime **rt) {
     tidei_handle *h = NULL;
     tidei_thread *t;
     return enter(a, op, place, &h, rt, &t);
 }
 
-tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, tidei_operand *out) {
+tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place,
+                              tidei_operand *out) {
     tidei_handle *h = NULL;
     tidei_runtime *rt = NULL;
     tidei_thread *t = NULL;
@@ -71,8 +75,8 @@ tide_status tidei_operand_get(tide_array *a, const char *op, tidei_place place, 
     return TIDE_OK;
 }
 
-tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op, tidei_place place,
-                                 tidei_operand *out) {
+tide_status tidei_operand_get_of(tidei_runtime *rt, tide_array *a, const char *op,
+                                 tidei_place place, tidei_operand *out) {
     tide_status s = tidei_operand_get(a, op, place, out);
     if (s != TIDE_OK || out->rt == rt) return s;
     tidei_operand_put(out);
@@ -92,8 +96,10 @@ void tidei_operand_keep(tidei_operand *o) {
 tidei_use tidei_operand_use(const tidei_operand *o, unsigned mode) {
     int64_t lo, hi, size = (int64_t)tide_dtype_size(o->lay.dtype);
     tidei_layout_extent(&o->lay, &lo, &hi);
-    return (tidei_use){
-        .st = o->st, .offset = (size_t)(lo * size), .bytes = (size_t)((hi - lo) * size), .mode = mode};
+    return (tidei_use){.st = o->st,
+                       .offset = (size_t)(lo * size),
+                       .bytes = (size_t)((hi - lo) * size),
+                       .mode = mode};
 }
 
 bool tidei_operands_overlap(const tidei_operand *a, const tidei_operand *b) {
@@ -120,23 +126,26 @@ static size_t bytes_wanted(tide_dtype t, int ndim, const int64_t *shape) {
 /* An array's pool: what the thread has set, else of the runtime's kind. */
 static tide_status find_pool(tidei_thread *t, tide_memory kind, const char *op, tidei_pool **out) {
     tidei_dev *d = t->dev;
-    if (tidei_unlikely(kind > TIDE_MEMORY_DEVICE || kind < 0 ||
-                       (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->here.pool)))
+    if (tidei_unlikely(
+            kind > TIDE_MEMORY_DEVICE || kind < 0 ||
+            (kind == TIDE_MEMORY_DEFAULT && d->usual != TIDEI_MEM_DEVICE && !t->here.pool)))
         return tidei_kind_pool(d, kind, op, out);
     *out = tidei_pool_here(d);
     return TIDE_OK;
 }
 
-tide_memory tidei_operand_kind(const tidei_operand *o) { return tidei_kind_public(o->st->pool->kind); }
+tide_memory tidei_operand_kind(const tidei_operand *o) {
+    return tidei_kind_public(o->st->pool->kind);
+}
 
-tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
-                               tidei_operand *out) {
+tide_status tidei_operand_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
+                               const char *op, tidei_operand *out) {
     return tidei_operand_make_in(rt, TIDE_MEMORY_DEVICE, t, ndim, shape, op, out);
 }
 
 /* Not held yet. */
-static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
-                                  const char *op, tidei_operand *out) {
+static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
+                                  const int64_t *shape, const char *op, tidei_operand *out) {
     tidei_pool *pool;
     tide_status s = tidei_layout_make(t, ndim, shape, op, &out->lay);
     size_t absurd = s == TIDE_E_NOMEM ? bytes_wanted(t, ndim, shape) : 0;
@@ -152,14 +161,15 @@ static inline tide_status make_in(tidei_runtime *rt, tide_memory kind, tide_dtyp
     return tidei_storage_new_in(pool, bytes, tidei_thread_stream(thread), op, &out->st);
 }
 
-tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
-                                  const char *op, tidei_operand *out) {
+tide_status tidei_operand_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
+                                  const int64_t *shape, const char *op, tidei_operand *out) {
     tide_status s = make_in(rt, kind, t, ndim, shape, op, out);
     if (s == TIDE_OK) tidei_hold_storage(out->t, out->st);
     return s;
 }
 
-tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op, tidei_operand *out) {
+tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, const char *op,
+                                    tidei_operand *out) {
     tidei_operand o = {.rt = like->rt, .t = tidei_thread_get(like->rt)};
     tide_status s = tidei_layout_make(like->lay.dtype, like->lay.ndim, like->lay.shape, op, &o.lay);
     if (s == TIDE_OK && !tidei_may_make(like->rt, op)) s = tidei_last_status();
@@ -173,8 +183,8 @@ tide_status tidei_operand_make_like(const tidei_operand *like, tidei_dev *d, con
 }
 
 /* By a thread that may make arrays. */
-static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st, const tidei_layout *lay,
-                                     const char *op) {
+static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_storage *st,
+                                     const tidei_layout *lay, const char *op) {
     tidei_handle *h = tidei_handle_new(rt, &t->spare, st, lay);
     if (tidei_unlikely(!h)) {
         tidei_fail_host_memory(op, sizeof *h);
@@ -189,15 +199,16 @@ static inline tide_array *array_over(tidei_runtime *rt, tidei_thread *t, tidei_s
     return h->home;
 }
 
-tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay, const char *op) {
+tide_array *tidei_array_over(tidei_runtime *rt, tidei_storage *st, const tidei_layout *lay,
+                             const char *op) {
     tidei_thread *t = tidei_thread_get(rt);
     if (tidei_likely(t && tidei_may_make(rt, op))) return array_over(rt, t, st, lay, op);
     tidei_storage_release(st);
     return NULL;
 }
 
-/* An array that no user has seen. A tracing collector may have found it dead already: then its handle is another array's, or
-** nobody's; it does not have this storage, which is retained here. */
+/* An array that no user has seen. A tracing collector may have found it dead already: then its
+** handle is another array's, or nobody's; it does not have this storage, which is retained here. */
 static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t handle) {
     tidei_handle *h = (tidei_handle *)handle;
     (void)t;
@@ -206,16 +217,17 @@ static void undo_made(tidei_runtime *rt, tidei_thread *t, void *st, uintptr_t ha
     tidei_storage_release(st);
 }
 
-tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const char *op,
-                             tidei_operand *o) {
+tide_array *tidei_array_make(tidei_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
+                             const char *op, tidei_operand *o) {
     return tidei_array_make_in(rt, TIDE_MEMORY_DEFAULT, t, ndim, shape, op, o);
 }
 
-tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim, const int64_t *shape,
-                                const char *op, tidei_operand *o) {
+tide_array *tidei_array_make_in(tidei_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
+                                const int64_t *shape, const char *op, tidei_operand *o) {
     if (make_in(rt, kind, t, ndim, shape, op, o) != TIDE_OK) return NULL;
     tide_array *a =
-        array_over(rt, o->t, o->st, &o->lay, op); /* while it alone refers to the storage, which it weighs */
+        /* while it alone refers to the storage, which it weighs */
+        array_over(rt, o->t, o->st, &o->lay, op);
     if (!a) return NULL;
     tidei_storage_retain(o->st);
     tidei_hold(o->t, undo_made, o->st, (uintptr_t)tidei_cell_handle(a));
@@ -229,7 +241,8 @@ void tidei_array_drop(tide_array *a) {
     tidei_saved_error e;
     tidei_error_save(&e);
     /* A tracing owner holds no reference: there the cell stays until its collector finds it. */
-    if (atomic_load_explicit(&h->refs, memory_order_relaxed) == 0 || rt->gc_ops->release(h) != TIDE_OK)
+    if (atomic_load_explicit(&h->refs, memory_order_relaxed) == 0 ||
+        rt->gc_ops->release(h) != TIDE_OK)
         tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
     tidei_keep(a);
     tidei_error_restore(&e);

@@ -1,10 +1,13 @@
-/* philox.h: random numbers from a counter: Philox 4x32-10, and what is made of its words: one text for both back ends.
+/* philox.h: random numbers from a counter: Philox 4x32-10, and what is made of its words: one text
+** for both back ends.
 **
-** The host includes this file as C; the build also embeds it as a string (tidei_philox_text) that NVRTC compiles: written in
-** the common subset, including nothing. The unit of work is a block: one application of the generator to (counter + b),
-** which gives four 32-bit words and, of them, one, two or four elements.
-** What must stay true: only additions, multiplications, divisions and square roots, compiled so that each rounds by itself
-** (-ffp-contract=off, -fmad=false); so both back ends give the same bits. */
+** The host includes this file as C; the build also embeds it as a string (tidei_philox_text) that
+** NVRTC compiles: written in the common subset, including nothing. The unit of work is a block: one
+** application of the generator to (counter + b), which gives four 32-bit words and, of them, one,
+** two or four elements.
+** What must stay true: only additions, multiplications, divisions and square roots, compiled so
+** that each rounds by itself (-ffp-contract=off, -fmad=false); so both back ends give the same
+** bits. */
 #ifndef TIDEI_PHILOX_H
 #define TIDEI_PHILOX_H
 
@@ -35,16 +38,17 @@ static inline double PH_DOUBLE(ph_u64 u) {
 
 /* Defines `name` in the form of each back end: work(&params, i) for every i below params.items. */
 #ifdef __CUDACC_RTC__
-#define PH_KERNEL(name, type, work)                                                                                \
-    extern "C" __global__ void name(const type p) {                                                                \
-        ph_u64 step = (ph_u64)gridDim.x * blockDim.x;                                                              \
-        for (ph_u64 i = (ph_u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.items; i += step) work(&p, i);        \
+#define PH_KERNEL(name, type, work)                                                                \
+    extern "C" __global__ void name(const type p) {                                                \
+        ph_u64 step = (ph_u64)gridDim.x * blockDim.x;                                              \
+        for (ph_u64 i = (ph_u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.items; i += step)     \
+            work(&p, i);                                                                           \
     }
 #else
-#define PH_KERNEL(name, type, work)                                                                                \
-    static __attribute__((unused)) void name(const void *params) {                                                 \
-        const type *p = params;                                                                                    \
-        for (ph_u64 i = 0; i < p->items; i++) work(p, i);                                                          \
+#define PH_KERNEL(name, type, work)                                                                \
+    static __attribute__((unused)) void name(const void *params) {                                 \
+        const type *p = params;                                                                    \
+        for (ph_u64 i = 0; i < p->items; i++) work(p, i);                                          \
     }
 #endif
 
@@ -70,7 +74,9 @@ PH_FN ph_words ph_block(ph_u64 seed, ph_u64 counter) {
     ph_words c = {{(ph_u32)counter, (ph_u32)(counter >> 32), 0, 0}};
     return ph_generate(c, (ph_u32)seed, (ph_u32)(seed >> 32));
 }
-PH_FN ph_u64 ph_word64(ph_words b, int half) { return (ph_u64)b.w[2 * half + 1] << 32 | b.w[2 * half]; }
+PH_FN ph_u64 ph_word64(ph_words b, int half) {
+    return (ph_u64)b.w[2 * half + 1] << 32 | b.w[2 * half];
+}
 
 /* ---- a draw: n elements at `out`, made block by block, from block `counter` on ---- */
 
@@ -87,19 +93,22 @@ typedef struct ph_draw {
 PH_FN void ph_uniform_f32(const ph_draw *d, ph_u64 b) {
     ph_words r = ph_block(d->seed, d->counter + b);
     float *out = (float *)d->out + 4 * b;
-    for (int i = 0; i < 4 && 4 * b + (ph_u64)i < d->n; i++) out[i] = (float)(r.w[i] >> 8) * 0x1p-24f;
+    for (int i = 0; i < 4 && 4 * b + (ph_u64)i < d->n; i++)
+        out[i] = (float)(r.w[i] >> 8) * 0x1p-24f;
 }
 PH_FN void ph_uniform_f64(const ph_draw *d, ph_u64 b) {
     ph_words r = ph_block(d->seed, d->counter + b);
     double *out = (double *)d->out + 2 * b;
-    for (int i = 0; i < 2 && 2 * b + (ph_u64)i < d->n; i++) out[i] = (double)(ph_word64(r, i) >> 11) * 0x1p-53;
+    for (int i = 0; i < 2 && 2 * b + (ph_u64)i < d->n; i++)
+        out[i] = (double)(ph_word64(r, i) >> 11) * 0x1p-53;
 }
 PH_KERNEL(philox_uniform_f32, ph_draw, ph_uniform_f32)
 PH_KERNEL(philox_uniform_f64, ph_draw, ph_uniform_f64)
 
 /* ---- normals, by Box and Muller ---- */
 
-/* The natural logarithm of a normal number, within 2 ulp: x = 2^e * m, log m = 2 atanh(s) by its series. */
+/* The natural logarithm of a normal number, within 2 ulp: x = 2^e * m, log m = 2 atanh(s) by its
+** series. */
 PH_FN double ph_log(double x) {
     ph_u64 bits = PH_BITS(x);
     int e = (int)(bits >> 52) - 1023;
@@ -125,11 +134,13 @@ PH_FN double ph_log(double x) {
     return e * 6.93147180369123816490e-01 + (2 * s + tail);
 }
 
-/* The point at u turns on the unit circle, u in [0, 1): the nearest quarter turn, and series for what is left of it. */
+/* The point at u turns on the unit circle, u in [0, 1): the nearest quarter turn, and series for
+** what is left of it. */
 PH_FN void ph_circle(double u, double *cosine, double *sine) {
     int quarter = (int)(u * 4 + 0.5);
     double x = (u - quarter * 0.25) * 6.283185307179586, z = -(x * x);
-    double s = 1.0 / 355687428096000, c = 1.0 / 6402373705728000; /* |x| <= pi/4: the rest is below 2^-60 */
+    /* |x| <= pi/4: the rest is below 2^-60 */
+    double s = 1.0 / 355687428096000, c = 1.0 / 6402373705728000;
     s = s * z + 1.0 / 1307674368000;
     s = s * z + 1.0 / 6227020800;
     s = s * z + 1.0 / 39916800;
@@ -172,7 +183,8 @@ PH_FN void ph_normal_f64(const ph_draw *d, ph_u64 b) {
     ph_words r = ph_block(d->seed, d->counter + b);
     double *out = (double *)d->out + 2 * b;
     double x[2];
-    ph_pair((double)((ph_word64(r, 0) >> 11) + 1) * 0x1p-53, (double)(ph_word64(r, 1) >> 11) * 0x1p-53, x);
+    ph_pair((double)((ph_word64(r, 0) >> 11) + 1) * 0x1p-53,
+            (double)(ph_word64(r, 1) >> 11) * 0x1p-53, x);
     for (int i = 0; i < 2 && 2 * b + (ph_u64)i < d->n; i++) out[i] = x[i];
 }
 PH_KERNEL(philox_normal_f32, ph_draw, ph_normal_f32)
@@ -198,7 +210,8 @@ PH_FN void ph_integers(const ph_draw *d, ph_u64 b) {
 /* Larger ones: the upper 64 bits of a product of 128 and 64. */
 PH_FN void ph_integers_wide(const ph_draw *d, ph_u64 b) {
     ph_words r = ph_block(d->seed, d->counter + b);
-    ph_u64 high = ph_word64(r, 1), middle = high * d->range, sum = middle + PH_MULHI(ph_word64(r, 0), d->range);
+    ph_u64 high = ph_word64(r, 1), middle = high * d->range,
+           sum = middle + PH_MULHI(ph_word64(r, 0), d->range);
     ph_store(d, b, d->low + PH_MULHI(high, d->range) + (sum < middle));
 }
 PH_KERNEL(philox_integers, ph_draw, ph_integers)
@@ -220,7 +233,8 @@ PH_FN ph_u64 ph_mix(ph_u64 x, ph_u64 key) {
     x = (x ^ x >> 32) * 0xD6E8FEB86659FD93ull;
     return x >> 32;
 }
-/* A bijection of 0 .. 2^(left + right) - 1: each round changes one half by what the other one says. */
+/* A bijection of 0 .. 2^(left + right) - 1: each round changes one half by what the other one
+** says. */
 PH_FN ph_u64 ph_permute(const ph_shuffle *p, ph_u64 x) {
     ph_u64 right_mask = ((ph_u64)1 << p->right) - 1, left_mask = ((ph_u64)1 << p->left) - 1;
     ph_u64 l = x >> p->right, r = x & right_mask;

@@ -47,13 +47,14 @@ int tidei_text_column(const char *text, size_t at, int *line) {
 }
 
 const char *tidei_text_window(const char *text, size_t at, char out[TIDEI_WINDOW_MAX]) {
-    const char *p = text + at, *line = line_of(text, p), *begin = line, *end = p + strcspn(p, "\r\n");
+    const char *p = text + at, *line = line_of(text, p), *begin = line,
+               *end = p + strcspn(p, "\r\n");
     if (p - begin > BEFORE_MAX) begin = head_of(line, p - BEFORE_MAX);
     bool cut = end - begin > SHOWN_MAX;
     if (cut) end = head_of(begin, begin + SHOWN_MAX);
     int indent = 2 + (begin > line ? 3 : 0) + characters(begin, p);
-    tidei_format(out, TIDEI_WINDOW_MAX, "  %s%.*s%s\n%*s^", begin > line ? "..." : "", (int)(end - begin), begin,
-                 cut ? "..." : "", indent, "");
+    tidei_format(out, TIDEI_WINDOW_MAX, "  %s%.*s%s\n%*s^", begin > line ? "..." : "",
+                 (int)(end - begin), begin, cut ? "..." : "", indent, "");
     for (char *s = out; *s; s++) /* tabs would shift the caret */
         if (*s != '\n' && (unsigned char)*s < ' ') *s = ' ';
     return out;

@@ -1,8 +1,9 @@
 /* slice.c: views as arithmetic on layouts: ranges, their text, and which reshapes need no copy.
 **
-** A range means what Python's start:stop:step means, parts not given and clipping included. No element of a result lies
-** outside the elements of its source; what must stay true for that: an empty result keeps the source's offset, and a
-** dimension of length 1 keeps a stride that never counts. */
+** A range means what Python's start:stop:step means, parts not given and clipping included. No
+** element of a result lies outside the elements of its source; what must stay true for that: an
+** empty result keeps the source's offset, and a dimension of length 1 keeps a stride that never
+** counts. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,10 +17,12 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v
 
 /* start:stop:step on a dimension of n elements: where it starts, and how many there are. */
 static int64_t range_resolve(const tide_range *r, int64_t n, int64_t step, int64_t *first) {
-    int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? n : n - 1; /* a downward range may stop before element 0 */
-    int64_t start =
-        r->start == TIDE_NONE ? (step > 0 ? lo : hi) : clamp(r->start < 0 ? r->start + n : r->start, lo, hi);
-    int64_t stop = r->stop == TIDE_NONE ? (step > 0 ? hi : lo) : clamp(r->stop < 0 ? r->stop + n : r->stop, lo, hi);
+    /* a downward range may stop before element 0 */
+    int64_t lo = step > 0 ? 0 : -1, hi = step > 0 ? n : n - 1;
+    int64_t start = r->start == TIDE_NONE ? (step > 0 ? lo : hi)
+                                          : clamp(r->start < 0 ? r->start + n : r->start, lo, hi);
+    int64_t stop = r->stop == TIDE_NONE ? (step > 0 ? hi : lo)
+                                        : clamp(r->stop < 0 ? r->stop + n : r->stop, lo, hi);
     *first = start;
     if (step > 0) return stop > start ? (stop - start - 1) / step + 1 : 0;
     return start > stop ? (start - stop - 1) / -step + 1 : 0;
@@ -27,8 +30,10 @@ static int64_t range_resolve(const tide_range *r, int64_t n, int64_t step, int64
 
 static tide_status slice_axis(const tidei_layout *l, int axis, const tide_range *r, const char *op,
                               tidei_layout *out) {
-    int64_t n = l->shape[axis], stride = l->strides[axis], step = r->step == TIDE_NONE ? 1 : r->step, first;
-    if (step == 0) return tidei_fail(TIDE_E_INVALID, op, "the step of a range is 0 (axis %d)", axis);
+    int64_t n = l->shape[axis], stride = l->strides[axis],
+            step = r->step == TIDE_NONE ? 1 : r->step, first;
+    if (step == 0)
+        return tidei_fail(TIDE_E_INVALID, op, "the step of a range is 0 (axis %d)", axis);
     int64_t count = range_resolve(r, n, step, &first);
     if (count > 0) out->offset += first * stride;
     out->shape[out->ndim] = count;
@@ -40,8 +45,9 @@ static tide_status index_axis(const tidei_layout *l, int axis, const tide_range 
                               tidei_layout *out) {
     int64_t n = l->shape[axis], i = r->start < 0 ? r->start + n : r->start;
     if (r->start == TIDE_NONE || i < 0 || i >= n)
-        return tidei_fail(TIDE_E_BOUNDS, op, "index %" PRId64 " of axis %d, which has %" PRId64 " element%s",
-                          r->start, axis, n, n == 1 ? "" : "s");
+        return tidei_fail(TIDE_E_BOUNDS, op,
+                          "index %" PRId64 " of axis %d, which has %" PRId64 " element%s", r->start,
+                          axis, n, n == 1 ? "" : "s");
     out->offset += i * l->strides[axis];
     return TIDE_OK;
 }
@@ -53,8 +59,10 @@ static void keep_axes(const tidei_layout *l, int *axis, int count, tidei_layout 
     }
 }
 
-/* How many axes of the source the ranges take, and how many the result has; an ellipsis, given or not, takes the rest. */
-static tide_status count_ranges(const tidei_layout *l, size_t n, const tide_range *r, const char *op, int *rest) {
+/* How many axes of the source the ranges take, and how many the result has; an ellipsis, given or
+** not, takes the rest. */
+static tide_status count_ranges(const tidei_layout *l, size_t n, const tide_range *r,
+                                const char *op, int *rest) {
     int64_t taken = 0, made = 0, ellipses = 0;
     for (size_t i = 0; i < n; i++) {
         switch (r[i].kind) {
@@ -62,22 +70,25 @@ static tide_status count_ranges(const tidei_layout *l, size_t n, const tide_rang
         case TIDE_RANGE_INDEX: taken++; break;
         case TIDE_RANGE_NEWAXIS: made++; break;
         case TIDE_RANGE_ELLIPSIS: ellipses++; break;
-        default: return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of range (entry %zu)", (int)r[i].kind, i);
+        default:
+            return tidei_fail(TIDE_E_INVALID, op, "%d is no kind of range (entry %zu)",
+                              (int)r[i].kind, i);
         }
     }
     if (ellipses > 1) return tidei_fail(TIDE_E_INVALID, op, "more than one ellipsis in a slice");
     if (taken > l->ndim)
-        return tidei_fail(TIDE_E_BOUNDS, op, "%" PRId64 " ranges for an array with %d dimension%s", taken,
-                          (int)l->ndim, l->ndim == 1 ? "" : "s");
+        return tidei_fail(TIDE_E_BOUNDS, op, "%" PRId64 " ranges for an array with %d dimension%s",
+                          taken, (int)l->ndim, l->ndim == 1 ? "" : "s");
     *rest = l->ndim - (int)taken;
     if (made + *rest > TIDE_MAX_RANK)
-        return tidei_fail(TIDE_E_SHAPE, op, "the slice has %" PRId64 " dimensions; at most %d are possible",
+        return tidei_fail(TIDE_E_SHAPE, op,
+                          "the slice has %" PRId64 " dimensions; at most %d are possible",
                           made + *rest, TIDE_MAX_RANK);
     return TIDE_OK;
 }
 
-tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range *ranges, const char *op,
-                               tidei_layout *out) {
+tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range *ranges,
+                               const char *op, tidei_layout *out) {
     tidei_layout v = {.dtype = l->dtype, .offset = l->offset};
     int axis = 0, rest = 0;
     tide_status s = count_ranges(l, n, ranges, op, &rest);
@@ -99,7 +110,8 @@ tide_status tidei_layout_slice(const tidei_layout *l, size_t n, const tide_range
     return TIDE_OK;
 }
 
-/* ---- the text of a slice ---- items, separated by commas: N | [N] ":" [N] [":" [N]] | "..." | "newaxis" | "None" */
+/* ---- the text of a slice ---- items, separated by commas: N | [N] ":" [N] [":" [N]] | "..." |
+** "newaxis" | "None" */
 
 typedef struct reader {
     const char *text, *at, *op;
@@ -112,8 +124,9 @@ static tide_status parse_error(const reader *r, const char *at, const char *what
         tidei_format(found, sizeof found, "'?'");
     else if (*at)
         tidei_format(found, sizeof found, "'%.*s'", (int)tidei_text_character(at), at);
-    return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n%s", tidei_text_column(r->text, place, NULL),
-                      what, found, tidei_text_window(r->text, place, window));
+    return tidei_fail(TIDE_E_PARSE, r->op, "column %d: %s, found %s\n%s",
+                      tidei_text_column(r->text, place, NULL), what, found,
+                      tidei_text_window(r->text, place, window));
 }
 
 static void skip_blanks(reader *r) {
@@ -122,7 +135,8 @@ static void skip_blanks(reader *r) {
 
 static bool take_word(reader *r, const char *word) {
     size_t n = strlen(word);
-    if (strncmp(r->at, word, n) != 0 || tidei_is_letter(r->at[n]) || tidei_is_digit(r->at[n])) return false;
+    if (strncmp(r->at, word, n) != 0 || tidei_is_letter(r->at[n]) || tidei_is_digit(r->at[n]))
+        return false;
     r->at += n;
     return true;
 }
@@ -150,8 +164,9 @@ static tide_status read_range(reader *r, tide_range *out) {
     if (s != TIDE_OK) return s;
     if (*r->at != ':') {
         out->kind = TIDE_RANGE_INDEX;
-        return out->start == TIDE_NONE ? parse_error(r, start, "wanted a number, ':', '...' or 'newaxis'")
-                                       : TIDE_OK;
+        return out->start == TIDE_NONE
+                   ? parse_error(r, start, "wanted a number, ':', '...' or 'newaxis'")
+                   : TIDE_OK;
     }
     r->at++;
     s = read_number(r, &out->stop);
@@ -187,14 +202,16 @@ tide_status tidei_slice_parse(const char *text, const char *op, tide_range *rang
 
 /* ---- reshapes ---- */
 
-tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *shape, const char *op,
-                                int64_t *out) {
+tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *shape,
+                                const char *op, int64_t *out) {
     char from[192], to[192];
     int64_t size = tidei_layout_size(l), known = 1;
     int open = -1;
     if (ndim < 0 || ndim > TIDE_MAX_RANK)
-        return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d", TIDE_MAX_RANK, ndim);
-    if (ndim && !shape) return tidei_fail(TIDE_E_INVALID, op, "shape is NULL with %d dimensions", ndim);
+        return tidei_fail(TIDE_E_SHAPE, op, "an array has 0 to %d dimensions, not %d",
+                          TIDE_MAX_RANK, ndim);
+    if (ndim && !shape)
+        return tidei_fail(TIDE_E_INVALID, op, "shape is NULL with %d dimensions", ndim);
     for (int i = 0; i < ndim; i++) {
         out[i] = shape[i];
         if (shape[i] == -1 && open < 0)
@@ -209,17 +226,19 @@ tide_status tidei_reshape_shape(const tidei_layout *l, int ndim, const int64_t *
                               tidei_shape_text(from, sizeof from, l->ndim, l->shape), size);
     }
     if (open >= 0 && known == 0)
-        return tidei_fail(TIDE_E_SHAPE, op, "%s: -1 stands for no certain number beside a dimension of 0",
+        return tidei_fail(TIDE_E_SHAPE, op,
+                          "%s: -1 stands for no certain number beside a dimension of 0",
                           tidei_shape_text(to, sizeof to, ndim, shape));
     if (open >= 0) known *= out[open] = size / known;
     if (known != size)
         return tidei_fail(TIDE_E_SHAPE, op, "%s with %" PRId64 " element%s does not reshape to %s",
-                          tidei_shape_text(from, sizeof from, l->ndim, l->shape), size, size == 1 ? "" : "s",
-                          tidei_shape_text(to, sizeof to, ndim, shape));
+                          tidei_shape_text(from, sizeof from, l->ndim, l->shape), size,
+                          size == 1 ? "" : "s", tidei_shape_text(to, sizeof to, ndim, shape));
     return tidei_view_shape_check(l->dtype, ndim, out, op);
 }
 
-bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {
+bool tidei_layout_reshape(const tidei_layout *l, int ndim, const int64_t *shape,
+                          tidei_layout *out) {
     int64_t run_size[TIDE_MAX_RANK], run_stride[TIDE_MAX_RANK];
     int runs = 0;
     *out = (tidei_layout){.dtype = l->dtype, .ndim = ndim, .offset = l->offset};

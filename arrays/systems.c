@@ -1,8 +1,10 @@
 /* systems.c: linear systems, inverses, determinants, least squares: on top of the factorizations.
 **
-** A is factored as it lies, which the library sees as A^T: a system is then one with A^T transposed, and the inverse of A^T, column
-** by column, is A's row by row. Right sides are columns too: a single one needs no turning. Where one matrix meets a batch of right
-** sides, they are more columns of one system; where several meet more, the factors are repeated, not the work on them. */
+** A is factored as it lies, which the library sees as A^T: a system is then one with A^T
+** transposed, and the inverse of A^T, column by column, is A's row by row. Right sides are columns
+** too: a single one needs no turning. Where one matrix meets a batch of right sides, they are more
+** columns of one system; where several meet more, the factors are repeated, not the work on
+** them. */
 #include "arrays/linalg.h"
 #include "runtime/text.h"
 
@@ -45,15 +47,16 @@ static void factor(tidei_job *j, factors *f) {
 static void same_rows(tidei_job *j, const tidei_input *a, const tidei_input *b, bool vector) {
     char left[192], right[192];
     if (j->status != TIDE_OK || a->m == b->m) return;
-    j->status = tidei_fail(TIDE_E_SHAPE, j->op, "shapes %s and %s: the matrix has %lld rows, the right side %lld",
-                           tidei_shape_text(left, sizeof left, a->o->lay.ndim, a->o->lay.shape),
-                           tidei_shape_text(right, sizeof right, b->o->lay.ndim - vector, b->o->lay.shape),
-                           (long long)a->m, (long long)b->m);
+    j->status = tidei_fail(
+        TIDE_E_SHAPE, j->op, "shapes %s and %s: the matrix has %lld rows, the right side %lld",
+        tidei_shape_text(left, sizeof left, a->o->lay.ndim, a->o->lay.shape),
+        tidei_shape_text(right, sizeof right, b->o->lay.ndim - vector, b->o->lay.shape),
+        (long long)a->m, (long long)b->m);
 }
 
 /* A right side, its rows as the matrix has them, and the batch that both make. */
-static void right_side(tidei_job *j, tide_array *given, tidei_place place, const tidei_input *a, tidei_input *b,
-                       bool *vector, tidei_batch *both) {
+static void right_side(tidei_job *j, tide_array *given, tidei_place place, const tidei_input *a,
+                       tidei_input *b, bool *vector, tidei_batch *both) {
     tidei_layout left, right;
     tidei_job_input(j, given, place, b, vector);
     same_rows(j, a, b, *vector);
@@ -70,13 +73,14 @@ static void right_side(tidei_job *j, tide_array *given, tidei_place place, const
 }
 
 /* The solution's place: a column loses its axis where the right side had none. */
-static tidei_operand *solution(tidei_job *j, const tidei_batch *both, int64_t n, int64_t k, bool vector) {
+static tidei_operand *solution(tidei_job *j, const tidei_batch *both, int64_t n, int64_t k,
+                               bool vector) {
     return tidei_job_result(j, j->wide, both, vector ? 1 : 2, (const int64_t[]){n, k});
 }
 
 /* Operand o, over the batch b with a tail of its own, repeated over `both`. */
-static tidei_operand *repeated(tidei_job *j, const tidei_operand *o, const tidei_batch *both, int ntail,
-                               const int64_t *tail) {
+static tidei_operand *repeated(tidei_job *j, const tidei_operand *o, const tidei_batch *both,
+                               int ntail, const int64_t *tail) {
     tidei_operand *all = o ? tidei_job_work(j, o->lay.dtype, both, ntail, tail) : NULL;
     if (all) j->status = tidei_store_elements(j->rt, all, o, j->op);
     return all;
@@ -100,12 +104,14 @@ static tidei_operand *repeated_marks(tidei_job *j, const tidei_operand *marks, c
     return all;
 }
 
-/* x = what solves the systems, over the batch `both`. `marked`: where a matrix was not finite, x is not-a-number. Nothing is empty. */
-static void solve_with(tidei_job *j, const factors *f, const tidei_input *b, const tidei_batch *both,
-                       const tidei_operand *x, bool marked) {
+/* x = what solves the systems, over the batch `both`. `marked`: where a matrix was not finite, x is
+** not-a-number. Nothing is empty. */
+static void solve_with(tidei_job *j, const factors *f, const tidei_input *b,
+                       const tidei_batch *both, const tidei_operand *x, bool marked) {
     int64_t n = f->a.n, k = b->n, count = both->count;
     bool single = f->a.batch.count == 1, turned = k > 1;
-    const tidei_operand *copy = f->copy, *pivots = f->pivots, *marks = marked ? f->marks : NULL, *right = x;
+    const tidei_operand *copy = f->copy, *pivots = f->pivots, *marks = marked ? f->marks : NULL,
+                        *right = x;
     tidei_load load;
     if (j->status != TIDE_OK) return;
     if (!single && f->a.batch.count != count) {
@@ -160,7 +166,8 @@ tide_array *tide_solve(tide_array *a, tide_array *b) {
     return tidei_job_end(&j) == TIDE_OK ? j.made[0] : NULL;
 }
 
-/* Pivots as a user has them: of any integer type, counting from 0, in the shape that the factors want. */
+/* Pivots as a user has them: of any integer type, counting from 0, in the shape that the factors
+** want. */
 static void load_pivots(tidei_job *j, tide_array *given, factors *f) {
     char left[192], right[192];
     tidei_operand *o = &j->held[j->nheld];
@@ -171,8 +178,8 @@ static void load_pivots(tidei_job *j, tide_array *given, factors *f) {
     const tidei_layout *p = &o->lay, *a = &f->a.o->lay;
     tidei_kind kind = tidei_dtype_kind(p->dtype);
     if (kind != TIDEI_KIND_INT && kind != TIDEI_KIND_UINT)
-        j->status =
-            tidei_fail(TIDE_E_DTYPE, j->op, "pivots are %s; wanted an integer type", tide_dtype_name(p->dtype));
+        j->status = tidei_fail(TIDE_E_DTYPE, j->op, "pivots are %s; wanted an integer type",
+                               tide_dtype_name(p->dtype));
     else if (p->ndim != a->ndim - 1 || !tidei_same_dims(p->ndim, p->shape, a->shape))
         j->status = tidei_fail(TIDE_E_SHAPE, j->op, "factors of shape %s with pivots of shape %s",
                                tidei_shape_text(left, sizeof left, a->ndim, a->shape),
@@ -245,19 +252,23 @@ tide_array *tide_inv(tide_array *a) {
 /* ---- determinants ---- */
 
 /* `logs` NULL: det, else its sign and the logarithm of its modulus. */
-static void determinants(tidei_job *j, const factors *f, const tidei_operand *det, const tidei_operand *logs) {
+static void determinants(tidei_job *j, const factors *f, const tidei_operand *det,
+                         const tidei_operand *logs) {
     static const tidei_own_kernel forms[4] = TIDEI_FACTOR_KERNELS(factor_det);
-    static const size_t at[] = {offsetof(fa_det, det), offsetof(fa_det, lu), offsetof(fa_det, pivots),
-                                offsetof(fa_det, flags), offsetof(fa_det, logs)};
+    static const size_t at[] = {offsetof(fa_det, det), offsetof(fa_det, lu),
+                                offsetof(fa_det, pivots), offsetof(fa_det, flags),
+                                offsetof(fa_det, logs)};
     if (j->status != TIDE_OK) return;
     fa_det k = {.space = {f->a.batch.count, 1, 1},
                 .flags = (fa_u64)f->a.batch.count * sizeof(int32_t),
                 .n = f->a.n,
                 .apart = logs != NULL};
-    const tidei_use uses[] = {tidei_operand_use(det, TIDEI_WRITE), tidei_operand_use(f->copy, TIDEI_READ),
-                              tidei_operand_use(f->pivots, TIDEI_READ), tidei_operand_use(f->marks, TIDEI_READ),
-                              tidei_operand_use(logs ? logs : det, TIDEI_WRITE)};
-    tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, logs ? 5 : 4, &k, sizeof k, at, &k.space);
+    const tidei_use uses[] = {
+        tidei_operand_use(det, TIDEI_WRITE), tidei_operand_use(f->copy, TIDEI_READ),
+        tidei_operand_use(f->pivots, TIDEI_READ), tidei_operand_use(f->marks, TIDEI_READ),
+        tidei_operand_use(logs ? logs : det, TIDEI_WRITE)};
+    tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, logs ? 5 : 4, &k, sizeof k, at,
+                  &k.space);
 }
 
 /* Of matrices without elements it is 1. */
@@ -269,7 +280,8 @@ static void fill_ones(tidei_job *j, const tidei_operand *o) {
                                       (size_t)tidei_layout_size(&o->lay), j->op);
 }
 
-static void det_and_logs(tidei_job *j, factors *f, const tidei_operand *det, const tidei_operand *logs) {
+static void det_and_logs(tidei_job *j, factors *f, const tidei_operand *det,
+                         const tidei_operand *logs) {
     if (j->status != TIDE_OK || !f->a.batch.count) return;
     if (f->a.n) {
         factor(j, f);
@@ -287,7 +299,8 @@ tide_array *tide_det(tide_array *a) {
     factors f;
     tidei_job_begin(&j, op, a, &f.a);
     tidei_job_square(&j, &f.a);
-    if (j.status == TIDE_OK) det_and_logs(&j, &f, tidei_job_result(&j, j.wide, &f.a.batch, 0, NULL), NULL);
+    if (j.status == TIDE_OK)
+        det_and_logs(&j, &f, tidei_job_result(&j, j.wide, &f.a.batch, 0, NULL), NULL);
     return tidei_job_end(&j) == TIDE_OK ? j.made[0] : NULL;
 }
 
@@ -325,10 +338,12 @@ typedef struct least_squares {
     tidei_operand *u, *vh, *s, *rank, *x;
 } least_squares;
 
-/* V^H becomes what U^H b is multiplied by: conjugated, divided by the values, without those that count as 0. */
+/* V^H becomes what U^H b is multiplied by: conjugated, divided by the values, without those that
+** count as 0. */
 static void cut_off(tidei_job *j, const least_squares *f) {
     static const tidei_own_kernel forms[4] = TIDEI_FACTOR_KERNELS(factor_cut);
-    static const size_t at[] = {offsetof(fa_cut, vectors), offsetof(fa_cut, values), offsetof(fa_cut, rank)};
+    static const size_t at[] = {offsetof(fa_cut, vectors), offsetof(fa_cut, values),
+                                offsetof(fa_cut, rank)};
     int64_t n = f->svd.a.n, r = f->least;
     if (j->status != TIDE_OK) return;
     fa_cut k = {.space = {f->svd.a.batch.count, r, n},
@@ -337,7 +352,8 @@ static void cut_off(tidei_job *j, const least_squares *f) {
                 .step = r * n,
                 .rcond = f->rcond};
     const tidei_use uses[] = {tidei_operand_use(f->vh, TIDEI_READ | TIDEI_WRITE),
-                              tidei_operand_use(f->s, TIDEI_READ), tidei_operand_use(f->rank, TIDEI_WRITE)};
+                              tidei_operand_use(f->s, TIDEI_READ),
+                              tidei_operand_use(f->rank, TIDEI_WRITE)};
     tidei_job_own(j, tidei_factor_kernel(forms, j->wide), uses, 3, &k, sizeof k, at, &k.space);
 }
 
@@ -356,8 +372,8 @@ static void conjugate(tidei_job *j, const tidei_operand *o) {
 }
 
 /* A matrix of a product over the batch `both`: that of a's batch, or dense over `both`. */
-static tidei_matrix factor_of(const tidei_operand *o, const tidei_batch *own, const tidei_batch *both, int64_t ld,
-                              bool trans, int64_t step) {
+static tidei_matrix factor_of(const tidei_operand *o, const tidei_batch *own,
+                              const tidei_batch *both, int64_t ld, bool trans, int64_t step) {
     tidei_matrix x = {.st = o->st, .ld = ld, .trans = trans};
     tidei_layout l = {.ndim = own->ndim};
     memcpy(l.shape, own->shape, sizeof own->shape);
@@ -367,9 +383,11 @@ static tidei_matrix factor_of(const tidei_operand *o, const tidei_batch *own, co
 }
 
 /* c (rows x cols) = factor (rows x inner) times b (inner x cols), over the batch. */
-static void multiply(tidei_job *j, const tidei_batch *both, int64_t rows, int64_t cols, int64_t inner,
-                     tidei_matrix a, const tidei_operand *b, const tidei_operand *c) {
-    tidei_gemm g = {.dtype = j->wide, .m = rows, .n = cols, .k = inner, .nbatch = both->ndim, .alpha = {1}};
+static void multiply(tidei_job *j, const tidei_batch *both, int64_t rows, int64_t cols,
+                     int64_t inner, tidei_matrix a, const tidei_operand *b,
+                     const tidei_operand *c) {
+    tidei_gemm g = {
+        .dtype = j->wide, .m = rows, .n = cols, .k = inner, .nbatch = both->ndim, .alpha = {1}};
     if (j->status != TIDE_OK) return;
     memcpy(g.batch, both->shape, sizeof both->shape);
     g.a = a;
@@ -389,8 +407,10 @@ static void project(tidei_job *j, const least_squares *f) {
     tidei_job_load(j, &load, &f->b, right, both, m, k, false, 0, NULL, 0);
     conjugate(j, f->u);
     if (j->status != TIDE_OK) return;
-    multiply(j, both, r, k, m, factor_of(f->u, own, both, f->tall ? m : r, !f->tall, m * r), right, y);
-    multiply(j, both, n, k, r, factor_of(f->vh, own, both, f->tall ? r : n, !f->tall, n * r), y, f->x);
+    multiply(j, both, r, k, m, factor_of(f->u, own, both, f->tall ? m : r, !f->tall, m * r), right,
+             y);
+    multiply(j, both, n, k, r, factor_of(f->vh, own, both, f->tall ? r : n, !f->tall, n * r), y,
+             f->x);
 }
 
 static void fit(tidei_job *j, least_squares *f) {
@@ -410,8 +430,8 @@ static void fit(tidei_job *j, least_squares *f) {
     }
 }
 
-tide_status tide_lstsq(tide_array *a, tide_array *b, double rcond, tide_array **x, tide_array **rank,
-                       tide_array **s) {
+tide_status tide_lstsq(tide_array *a, tide_array *b, double rcond, tide_array **x,
+                       tide_array **rank, tide_array **s) {
     static const char op[] = "tide_lstsq";
     TIDEI_OPERATION(op);
     tidei_job j;
@@ -424,14 +444,17 @@ tide_status tide_lstsq(tide_array *a, tide_array *b, double rcond, tide_array **
     right_side(&j, b, 2, &f.svd.a, &f.b, &vector, &f.both);
     if (j.status == TIDE_OK && !x && !rank && !s)
         j.status = tidei_fail(TIDE_E_INVALID, op, "no result is wanted: all pointers are NULL");
-    if (j.status == TIDE_OK && rcond != rcond) j.status = tidei_fail(TIDE_E_INVALID, op, "rcond is not a number");
+    if (j.status == TIDE_OK && rcond != rcond)
+        j.status = tidei_fail(TIDE_E_INVALID, op, "rcond is not a number");
     if (j.status == TIDE_OK) {
         const tidei_batch *own = &f.svd.a.batch;
         int64_t m = f.svd.a.m, n = f.svd.a.n;
         f.tall = m > n;
         f.least = m < n ? m : n;
-        if (rcond < 0) f.rcond = (double)(m > n ? m : n) * (j.real == TIDE_F32 ? FLT_EPSILON : DBL_EPSILON);
-        f.x = tidei_job_place(&j, x, &number[0], j.wide, &f.both, vector ? 1 : 2, (const int64_t[]){n, f.b.n});
+        if (rcond < 0)
+            f.rcond = (double)(m > n ? m : n) * (j.real == TIDE_F32 ? FLT_EPSILON : DBL_EPSILON);
+        f.x = tidei_job_place(&j, x, &number[0], j.wide, &f.both, vector ? 1 : 2,
+                              (const int64_t[]){n, f.b.n});
         f.rank = tidei_job_place(&j, rank, &number[1], TIDE_I64, own, 0, NULL);
         f.s = tidei_job_place(&j, s, &number[2], j.real, own, 1, &f.least);
         fit(&j, &f);

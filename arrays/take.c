@@ -1,8 +1,8 @@
 /* take.c: elements along an axis at the places that an index array names (gather.h does the work).
 **
-** The result's dimensions are the source's before the axis, then the indices', then the source's after the axis; over them
-** the source has strides of 0 on the indices' dimensions, and the indices on the source's. Indices are looked at on the
-** device, so nothing waits here. */
+** The result's dimensions are the source's before the axis, then the indices', then the source's
+** after the axis; over them the source has strides of 0 on the indices' dimensions, and the indices
+** on the source's. Indices are looked at on the device, so nothing waits here. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
@@ -14,12 +14,14 @@ _Static_assert(TIDEI_FAULT_WRITING == GA_WRITING, "one protocol of reports");
 
 extern const char tidei_gather_text[];
 
-#define KERNEL(name)                                                                                               \
+#define KERNEL(name)                                                                               \
     { #name, tidei_gather_text, name }
 
-static const tidei_own_kernel *kernel_for(tide_dtype t) { /* elements are only moved: their size tells */
-    static const tidei_own_kernel by_log2[] = {KERNEL(gather_take_1), KERNEL(gather_take_2), KERNEL(gather_take_4),
-                                               KERNEL(gather_take_8), KERNEL(gather_take_16)};
+/* elements are only moved: their size tells */
+static const tidei_own_kernel *kernel_for(tide_dtype t) {
+    static const tidei_own_kernel by_log2[] = {KERNEL(gather_take_1), KERNEL(gather_take_2),
+                                               KERNEL(gather_take_4), KERNEL(gather_take_8),
+                                               KERNEL(gather_take_16)};
     return &by_log2[__builtin_ctzll(tide_dtype_size(t))];
 }
 
@@ -37,22 +39,26 @@ static tide_status plan(const tidei_layout *a, const tidei_layout *indices, int 
         return tidei_fail(TIDE_E_DTYPE, "tide_take", "indices are %s; wanted an integer type",
                           tide_dtype_name(indices->dtype));
     if (ndim > TIDE_MAX_RANK)
-        return tidei_fail(TIDE_E_SHAPE, "tide_take", "the result has %d dimensions; at most %d are possible", ndim,
+        return tidei_fail(TIDE_E_SHAPE, "tide_take",
+                          "the result has %d dimensions; at most %d are possible", ndim,
                           TIDE_MAX_RANK);
     if (a->shape[axis] == 0 && tidei_layout_size(indices) > 0)
-        return tidei_fail(TIDE_E_BOUNDS, "tide_take", "%" PRId64 " indices into axis %d, which has no elements",
+        return tidei_fail(TIDE_E_BOUNDS, "tide_take",
+                          "%" PRId64 " indices into axis %d, which has no elements",
                           tidei_layout_size(indices), axis);
     *p = (ga_take){.length = a->shape[axis],
                    .step = a->strides[axis],
                    .size = (int)tide_dtype_size(indices->dtype),
                    .is_signed = kind == TIDEI_KIND_INT};
     for (int i = 0; i < axis; i++) add_dimension(p, a->shape[i], a->strides[i], 0);
-    for (int i = 0; i < indices->ndim; i++) add_dimension(p, indices->shape[i], 0, indices->strides[i]);
+    for (int i = 0; i < indices->ndim; i++)
+        add_dimension(p, indices->shape[i], 0, indices->strides[i]);
     for (int i = axis + 1; i < a->ndim; i++) add_dimension(p, a->shape[i], a->strides[i], 0);
     return TIDE_OK;
 }
 
-/* Joins neighbouring dimensions where both strides allow it, drops those of length 1, and leaves at least one. */
+/* Joins neighbouring dimensions where both strides allow it, drops those of length 1, and leaves at
+** least one. */
 static void collapse(ga_take *p) {
     int kept = 0;
     for (int i = 0; i < p->ndim; i++) {
@@ -82,8 +88,10 @@ static uint64_t first_element(const tidei_operand *o, const tidei_use *use) {
     return (uint64_t)o->lay.offset * tide_dtype_size(o->lay.dtype) - use->offset;
 }
 
-static tide_status run(const tidei_operand *out, const tidei_operand *a, const tidei_operand *indices, ga_take *p) {
-    static const size_t at[] = {offsetof(ga_take, out), offsetof(ga_take, source), offsetof(ga_take, indices)};
+static tide_status run(const tidei_operand *out, const tidei_operand *a,
+                       const tidei_operand *indices, ga_take *p) {
+    static const size_t at[] = {offsetof(ga_take, out), offsetof(ga_take, source),
+                                offsetof(ga_take, indices)};
     tidei_use uses[] = {tidei_operand_use(out, TIDEI_WRITE), tidei_operand_use(a, TIDEI_READ),
                         tidei_operand_use(indices, TIDEI_READ)};
     if (tidei_layout_size(&out->lay) == 0) return TIDE_OK;

@@ -1,8 +1,10 @@
-/* use.c: lending addresses to other people's kernels and library calls (tide_use_begin .. tide_use_end).
+/* use.c: lending addresses to other people's kernels and library calls (tide_use_begin ..
+** tide_use_end).
 **
-** At begin the stream is ordered, on the device, after what the uses need; at end one tick is taken that covers everything
-** queued in between, and the uses are written into the storages' histories at that tick. The scope holds a reference and a
-** pin on every storage, so nothing can go, move or be reused meanwhile. */
+** At begin the stream is ordered, on the device, after what the uses need; at end one tick is taken
+** that covers everything queued in between, and the uses are written into the storages' histories
+** at that tick. The scope holds a reference and a pin on every storage, so nothing can go, move or
+** be reused meanwhile. */
 #include "arrays/arrays.h"
 #include "arrays/lent.h"
 
@@ -43,13 +45,15 @@ static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!uses[i].mode || (uses[i].mode & ~(TIDE_READ | TIDE_WRITE)))
             return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
-                              "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both", uses[i].mode, i);
-        tide_status status =
-            tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin", TIDEI_LISTED(3, i), &u->operands[i]);
+                              "mode %d of use %zu is none of TIDE_READ, TIDE_WRITE, or both",
+                              uses[i].mode, i);
+        tide_status status = tidei_operand_get_of(u->rt, uses[i].array, "tide_use_begin",
+                                                  TIDEI_LISTED(3, i), &u->operands[i]);
         if (status != TIDE_OK) return status;
         if (uses[i].mode & TIDE_WRITE && tidei_layout_repeats(&u->operands[i].lay)) {
             tidei_operand_put(&u->operands[i]);
-            return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "use %zu writes " TIDEI_STRETCHED, i);
+            return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "use %zu writes " TIDEI_STRETCHED,
+                              i);
         }
         tidei_storage_pin(u->operands[i].st); /* the address is lent */
         u->n = i + 1;
@@ -62,13 +66,15 @@ static tide_status gather(use_scope *u, const tide_use *uses, size_t n) {
 /* The address of element [0, 0, ...], which with negative strides is not the lowest. */
 static void *first_element(const tidei_operand *o) {
     if (!o->st->bytes) return NULL;
-    return (void *)(uintptr_t)(o->st->addr + (tidei_addr)o->lay.offset * tide_dtype_size(o->lay.dtype));
+    return (void *)(uintptr_t)(o->st->addr +
+                               (tidei_addr)o->lay.offset * tide_dtype_size(o->lay.dtype));
 }
 
 /* The stream is held: released within the scope, it serves the scope to its end. */
 static tide_status order(use_scope *u) {
     u->holds_stream = tidei_stream_hold(u->s) != NULL;
-    if (!u->holds_stream) return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
+    if (!u->holds_stream)
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "the stream was released");
     tide_status status = tidei_stream_usable(u->s);
     if (status != TIDE_OK) status = tidei_device_failed(u->s, status, "tide_use_begin");
     if (status == TIDE_OK) status = tidei_order(u->s, u->uses, (unsigned)u->n, "tide_use_begin");
@@ -76,8 +82,8 @@ static tide_status order(use_scope *u) {
     return status;
 }
 
-tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_use *uses, size_t n, void **ptrs,
-                           tide_use_scope **out) {
+tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_use *uses, size_t n,
+                           void **ptrs, tide_use_scope **out) {
     TIDEI_OPERATION("tide_use_begin");
     for (size_t i = 0; uses && i < n && i < TIDEI_USES_MAX; i++)
         if (!uses[i].array) return tidei_null_array("tide_use_begin", TIDEI_LISTED(3, i));
@@ -89,8 +95,8 @@ tide_status tide_use_begin(tide_runtime *ref, tide_stream *stream, const tide_us
                           : !uses ? "the list of uses"
                                   : "the list of addresses");
     if (n > TIDEI_USES_MAX)
-        return tidei_fail(TIDE_E_INVALID, "tide_use_begin", "%zu uses; at most %d can be had at once", n,
-                          TIDEI_USES_MAX);
+        return tidei_fail(TIDE_E_INVALID, "tide_use_begin",
+                          "%zu uses; at most %d can be had at once", n, TIDEI_USES_MAX);
     tidei_stream *s = tidei_stream_of(t, stream, "tide_use_begin");
     if (!s) return tidei_last_status();
     tidei_runtime *rt = s->dev->rt;
@@ -172,7 +178,8 @@ tide_status tide_host_launch(tide_use_scope *ref, void (*fn)(void *arg), void *a
     tidei_device *d = u->s->dev->d;
     if (!(d->info.flags & TIDEI_DEV_RUNS_HOST))
         return tidei_fail(TIDE_E_UNSUPPORTED, "tide_host_launch",
-                          "%s runs no host functions; launch a kernel on tide_stream_native", d->info.name);
+                          "%s runs no host functions; launch a kernel on tide_stream_native",
+                          d->info.name);
     struct call c = {fn, arg};
     tidei_range ranges[TIDEI_USES_MAX];
     for (size_t i = 0; i < u->n; i++) ranges[i] = tidei_use_range(&u->uses[i]);

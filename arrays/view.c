@@ -1,11 +1,13 @@
-/* view.c: arrays that share another's memory: slices, transposes, reshapes, stretched shapes. Each is a new layout over
-** the same storage; only tide_reshape may copy, where no strides give the new shape. */
+/* view.c: arrays that share another's memory: slices, transposes, reshapes, stretched shapes. Each
+** is a new layout over the same storage; only tide_reshape may copy, where no strides give the new
+** shape. */
 #include <inttypes.h>
 
 #include "arrays/arrays.h"
 
 /* The view of an operand under a layout; takes over the operand. */
-static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l, const char *op) {
+static tide_array *view_over(tidei_operand *o, tide_status s, const tidei_layout *l,
+                             const char *op) {
     if (s == TIDE_OK) return tidei_array_over(o->rt, tidei_operand_give(o), l, op);
     tidei_operand_put(o);
     return NULL;
@@ -39,7 +41,8 @@ static tide_status transpose(const tidei_layout *l, const int *perm, tidei_layou
         int axis = l->ndim - 1 - i;
         tide_status s = perm ? tidei_axis(perm[i], l->ndim, "tide_transpose", &axis) : TIDE_OK;
         if (s != TIDE_OK) return s;
-        if (used >> axis & 1) return tidei_fail(TIDE_E_INVALID, "tide_transpose", "axis %d stands twice", axis);
+        if (used >> axis & 1)
+            return tidei_fail(TIDE_E_INVALID, "tide_transpose", "axis %d stands twice", axis);
         used |= 1u << axis;
         out->shape[i] = l->shape[axis];
         out->strides[i] = l->strides[axis];
@@ -56,8 +59,8 @@ tide_array *tide_transpose(tide_array *a, const int *perm) {
 
 static tide_array *reshape_copy(tidei_operand *o, int ndim, const int64_t *shape) {
     tidei_operand dst, dense;
-    tide_array *made =
-        tidei_array_make_in(o->rt, tidei_operand_kind(o), o->lay.dtype, ndim, shape, "tide_reshape", &dst);
+    tide_array *made = tidei_array_make_in(o->rt, tidei_operand_kind(o), o->lay.dtype, ndim, shape,
+                                           "tide_reshape", &dst);
     if (!made) return NULL;
     dense = dst;
     dense.lay = o->lay; /* the old shape over the new memory */
@@ -72,13 +75,15 @@ tide_array *tide_reshape(tide_array *a, int ndim, const int64_t *shape) {
     tidei_layout l;
     if (tidei_operand_get(a, "tide_reshape", 1, &o) != TIDE_OK) return NULL;
     tide_status s = tidei_reshape_shape(&o.lay, ndim, shape, "tide_reshape", wanted);
-    if (s != TIDE_OK || tidei_layout_reshape(&o.lay, ndim, wanted, &l)) return view_over(&o, s, &l, "tide_reshape");
+    if (s != TIDE_OK || tidei_layout_reshape(&o.lay, ndim, wanted, &l))
+        return view_over(&o, s, &l, "tide_reshape");
     tide_array *made = reshape_copy(&o, ndim, wanted);
     tidei_operand_put(&o);
     return made;
 }
 
-static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *shape, tidei_layout *out) {
+static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *shape,
+                                tidei_layout *out) {
     char from[192], to[192];
     int n = ndim;
     tide_status s = tidei_view_shape_check(l->dtype, ndim, shape, "tide_broadcast_to");
@@ -87,7 +92,8 @@ static tide_status broadcast_to(const tidei_layout *l, int ndim, const int64_t *
     if (ndim) memcpy(out->shape, shape, (size_t)ndim * sizeof *shape);
     s = tidei_broadcast(&n, out->shape, l, "tide_broadcast_to");
     if (s != TIDE_OK && s != TIDE_E_NOMEM) return s;
-    if (s != TIDE_OK || n != ndim || (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
+    if (s != TIDE_OK || n != ndim ||
+        (ndim && memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0))
         return tidei_fail(TIDE_E_SHAPE, "tide_broadcast_to", "shape %s does not stretch to %s",
                           tidei_shape_text(from, sizeof from, l->ndim, l->shape),
                           tidei_shape_text(to, sizeof to, ndim, shape));
@@ -104,7 +110,8 @@ tide_array *tide_broadcast_to(tide_array *a, int ndim, const int64_t *shape) {
 
 static tide_status expand(const tidei_layout *l, int axis, tidei_layout *out) {
     if (l->ndim == TIDE_MAX_RANK)
-        return tidei_fail(TIDE_E_SHAPE, "tide_expand_dims", "the array has %d dimensions already", TIDE_MAX_RANK);
+        return tidei_fail(TIDE_E_SHAPE, "tide_expand_dims", "the array has %d dimensions already",
+                          TIDE_MAX_RANK);
     tide_status s = tidei_axis(axis, l->ndim + 1, "tide_expand_dims", &axis);
     if (s != TIDE_OK) return s;
     *out = *l;
@@ -129,8 +136,8 @@ static tide_status squeeze(const tidei_layout *l, int axis, tidei_layout *out) {
     tide_status s = tidei_axis(axis, l->ndim, "tide_squeeze", &axis);
     if (s != TIDE_OK) return s;
     if (l->shape[axis] != 1)
-        return tidei_fail(TIDE_E_SHAPE, "tide_squeeze", "axis %d has %" PRId64 " elements, not 1", axis,
-                          l->shape[axis]);
+        return tidei_fail(TIDE_E_SHAPE, "tide_squeeze", "axis %d has %" PRId64 " elements, not 1",
+                          axis, l->shape[axis]);
     *out = *l;
     out->ndim--;
     for (int i = axis; i < out->ndim; i++) {

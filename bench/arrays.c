@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <tide/tide.h>
 
-#define ROUNDS      BENCH_ROUNDS
-#define HOST_ROUNDS 81 /* neighbours on a processor take their part of its memory's bandwidth, now and then */
+#define ROUNDS BENCH_ROUNDS
+/* neighbours on a processor take their part of its memory's bandwidth, now and then */
+#define HOST_ROUNDS 81
 
 /* ---- dispatch ---- */
 
@@ -47,7 +48,8 @@ static bool bare_open(tide_runtime *rt, struct bare *b) {
     return ok;
 }
 
-/* In the state that a program is in after a while: the memory of earlier rounds' garbage, host memory too, is used again. */
+/* In the state that a program is in after a while: the memory of earlier rounds' garbage, host
+** memory too, is used again. */
 static int dispatch(bench *b, int64_t size) {
     tide_runtime *rt = b->rt;
     double ours[ROUNDS], bare[ROUNDS], ratio[ROUNDS];
@@ -112,10 +114,12 @@ static bool product_ours(void *arg) {
 static bool product_direct(const struct product *p) {
     const float one = 1, zero = 0;
     const int64_t n = p->x.lay.shape[0];
-    const void *a = (const void *)(uintptr_t)p->x.st->addr, *b = (const void *)(uintptr_t)p->y.st->addr;
-    return p->t->cublasGemmEx_64(p->h, TIDEI_CUBLAS_OP_N, TIDEI_CUBLAS_OP_N, n, n, n, &one, b, TIDEI_CUDA_R_32F, n,
-                                 a, TIDEI_CUDA_R_32F, n, &zero, (void *)(uintptr_t)p->z.st->addr, TIDEI_CUDA_R_32F,
-                                 n, TIDEI_CUBLAS_COMPUTE_32F, TIDEI_CUBLAS_GEMM_DEFAULT) == TIDEI_CUBLAS_SUCCESS;
+    const void *a = (const void *)(uintptr_t)p->x.st->addr,
+               *b = (const void *)(uintptr_t)p->y.st->addr;
+    return p->t->cublasGemmEx_64(
+               p->h, TIDEI_CUBLAS_OP_N, TIDEI_CUBLAS_OP_N, n, n, n, &one, b, TIDEI_CUDA_R_32F, n, a,
+               TIDEI_CUDA_R_32F, n, &zero, (void *)(uintptr_t)p->z.st->addr, TIDEI_CUDA_R_32F, n,
+               TIDEI_CUBLAS_COMPUTE_32F, TIDEI_CUBLAS_GEMM_DEFAULT) == TIDEI_CUBLAS_SUCCESS;
 }
 
 /* As timed, around the runtime's back. */
@@ -140,7 +144,8 @@ static bool product_open(tide_runtime *rt, struct product *p, int64_t n) {
     tide_array *c = tide_zeros(rt, TIDE_F32, 2, shape);
     if (tidei_operand_get(p->a, "bench", 1, &p->x) != TIDE_OK ||
         tidei_operand_get(p->b, "bench", 1, &p->y) != TIDE_OK ||
-        tidei_operand_get(c, "bench", 1, &p->z) != TIDE_OK || tidei_cublas_load("bench", &p->t) != TIDE_OK)
+        tidei_operand_get(c, "bench", 1, &p->z) != TIDE_OK ||
+        tidei_cublas_load("bench", &p->t) != TIDE_OK)
         return false;
     p->c = tidei_cuda_of(tidei_runtime_of(rt)->devs[0].d);
     p->c->cu->cuCtxPushCurrent(p->c->ctx);
@@ -157,7 +162,8 @@ static int product(bench *b, int64_t n) {
     if (!bench_on_cuda(b)) return bench_skipped("cuBLAS wants cuda");
     if (!product_open(rt, &p, n)) return bench_failed("the product");
     for (int r = -1; r < ROUNDS; r++) { /* the first one loads */
-        double o = timed(rt, product_ours, &p, PRODUCTS), d = timed_direct(&p, tide_stream_current(rt));
+        double o = timed(rt, product_ours, &p, PRODUCTS),
+               d = timed_direct(&p, tide_stream_current(rt));
         if (o < 0 || d < 0) return bench_failed("tide_matmul");
         if (r >= 0) ours[r] = o, direct[r] = d, ratio[r] = o / d;
     }
@@ -197,8 +203,8 @@ static double issued(tide_runtime *rt, work_fn *fn, void *arg) {
     return tide_device_synchronize(rt) == TIDE_OK ? each : -1;
 }
 
-/* The library's call alone: the context is current, the stream set, and the workspace none, as ours. With the one that a handle has
-** by itself cuBLAS 13.1 takes 1.5 us more for a call. */
+/* The library's call alone: the context is current, the stream set, and the workspace none, as
+** ours. With the one that a handle has by itself cuBLAS 13.1 takes 1.5 us more for a call. */
 static double issued_direct(tide_runtime *rt, struct small *p) {
     p->of.c->cu->cuCtxPushCurrent(p->of.c->ctx);
     bool ok = p->of.t->cublasSetWorkspace_v2(p->of.h, NULL, 0) == TIDEI_CUBLAS_SUCCESS;
@@ -215,9 +221,12 @@ static int small(bench *b, int64_t n) {
     p.out = tide_zeros(rt, TIDE_F32, 2, (const int64_t[]){n, n});
     if (!product_open(rt, &p.of, n) || !p.out) return bench_failed("the product");
     for (int r = -1; r < ROUNDS; r++) { /* the first one loads */
-        double o = issued(rt, small_ours, &p), i = issued(rt, small_into, &p), d = issued_direct(rt, &p);
+        double o = issued(rt, small_ours, &p), i = issued(rt, small_into, &p),
+               d = issued_direct(rt, &p);
         if (o < 0 || i < 0 || d < 0) return bench_failed("a small product");
-        if (r >= 0) ours[r] = o, into[r] = i, direct[r] = d, more[r] = (o - d) / 1e3, more_into[r] = (i - d) / 1e3;
+        if (r >= 0)
+            ours[r] = o, into[r] = i, direct[r] = d, more[r] = (o - d) / 1e3,
+            more_into[r] = (i - d) / 1e3;
     }
     bench_note(b, bench_median(ours, ROUNDS) / 1e3, "us", "tide_matmul");
     bench_note(b, bench_median(into, ROUNDS) / 1e3, "us", "tide_gemm");
@@ -242,18 +251,21 @@ static bool copy_work(void *arg) {
 }
 
 /* The share of a copy's bandwidth that `fn`, moving `bytes`, reaches. */
-static int against_copy(bench *b, work_fn *fn, void *arg, double bytes, const char *name, int64_t floats) {
+static int against_copy(bench *b, work_fn *fn, void *arg, double bytes, const char *name,
+                        int64_t floats) {
     tide_runtime *rt = b->rt;
     struct timing t;
     struct copy c = {tide_zeros(rt, TIDE_F32, 1, &floats), tide_zeros(rt, TIDE_F32, 1, &floats)};
     int n = bench_on_cuda(b) ? 10 : 1;
-    if (!c.dst || !c.src || timed(rt, fn, arg, 2) < 0 || timed(rt, copy_work, &c, 2) < 0) return bench_failed(name);
+    if (!c.dst || !c.src || timed(rt, fn, arg, 2) < 0 || timed(rt, copy_work, &c, 2) < 0)
+        return bench_failed(name);
     for (int r = 0; r < ROUNDS; r++) {
         t.ours[r] = timed(rt, fn, arg, n);
         t.copy[r] = timed(rt, copy_work, &c, n);
         if (t.ours[r] < 0 || t.copy[r] < 0) return bench_failed(name);
     }
-    double ours = bytes / bench_median(t.ours, ROUNDS), copy = 8.0 * (double)floats / bench_median(t.copy, ROUNDS);
+    double ours = bytes / bench_median(t.ours, ROUNDS),
+           copy = 8.0 * (double)floats / bench_median(t.copy, ROUNDS);
     bench_note(b, ours, "GB/s", "%s", name);
     bench_note(b, copy, "GB/s", "copy");
     bench_note(b, ours / copy, "", "ratio");
@@ -275,7 +287,8 @@ static int fused(bench *b, int64_t n) {
     struct chain x = {tide_expr_new(rt, "(a, b, c) -> sqrt(a*a + b*b)*c + a"),
                       tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
                       tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
-                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n), tide_zeros(rt, TIDE_F32, 1, &n)};
+                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
+                      tide_zeros(rt, TIDE_F32, 1, &n)};
     if (!x.e || !x.a || !x.b || !x.c || !x.out) return bench_failed("fused");
     return against_copy(b, chain_work, &x, 16.0 * (double)n, "sqrt_chain", n);
 }
@@ -308,8 +321,9 @@ static int sum_1(bench *b, int64_t n) { return sum_along(b, n, 1); }
 static int transpose(bench *b, int64_t n) {
     tide_runtime *rt = b->rt;
     tide_rng rng = {.seed = 5};
-    struct copy c = {tide_zeros(rt, TIDE_F32, 2, (const int64_t[]){n, n}),
-                     tide_transpose(tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){n, n}), NULL)};
+    struct copy c = {
+        tide_zeros(rt, TIDE_F32, 2, (const int64_t[]){n, n}),
+        tide_transpose(tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){n, n}), NULL)};
     if (!c.dst || !c.src) return bench_failed("transpose");
     return against_copy(b, copy_work, &c, 8.0 * (double)n * (double)n, "transpose", n * n);
 }
@@ -372,21 +386,25 @@ static int host_fused(bench *b, int64_t n) {
     struct chain x = {tide_expr_new(rt, "(a, b, c) -> sqrt(a*a + b*b)*c + a"),
                       tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
                       tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
-                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n), tide_zeros(rt, TIDE_F32, 1, &n)};
+                      tide_random_uniform(rt, &rng, TIDE_F32, 1, &n),
+                      tide_zeros(rt, TIDE_F32, 1, &n)};
     if (!x.e || !x.a || !x.b || !x.c || !x.out) return bench_failed("host-fused");
     double bytes = 16.0 * (double)n;
-    return against_plain(b, chain_work, &x, timed_loop, (size_t)n, bytes, bytes, "sqrt_chain", "gcc_O3");
+    return against_plain(b, chain_work, &x, timed_loop, (size_t)n, bytes, bytes, "sqrt_chain",
+                         "gcc_O3");
 }
 
 static int host_sum(bench *b, int64_t n, int axis) {
     tide_runtime *rt = b->rt;
     tide_rng rng = {.seed = 4};
-    struct reduction x = {tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){n, n}), &axis};
+    struct reduction x = {tide_random_uniform(rt, &rng, TIDE_F32, 2, (const int64_t[]){n, n}),
+                          &axis};
     char name[64];
     if (!x.a) return bench_failed("host-sum");
     snprintf(name, sizeof name, "sum_axis_%d", axis);
     double bytes = 4.0 * (double)n * (double)n;
-    return against_plain(b, sum_work, &x, timed_memcpy, (size_t)(n * n), bytes, 2 * bytes, name, "memcpy");
+    return against_plain(b, sum_work, &x, timed_memcpy, (size_t)(n * n), bytes, 2 * bytes, name,
+                         "memcpy");
 }
 static int host_sum_0(bench *b, int64_t n) { return host_sum(b, n, 0); }
 static int host_sum_1(bench *b, int64_t n) { return host_sum(b, n, 1); }

@@ -1,23 +1,26 @@
 /* batches.c: how much of the upload of batches is hidden behind work on the batch before.
 **
-** Three loops over the same batches, in turn: got and not used; used but not got (one batch that stays); got and used. The work
-** is repeated until it takes about as long as the upload, since only then both could be hidden, and all the waiting of one
-** for the other shows: (upload + work - both) / min(upload, work). What the upload takes, the copy into pinned memory by this
-** thread included, is for whoever measures the machine: here it is one side of a ratio. */
+** Three loops over the same batches, in turn: got and not used; used but not got (one batch that
+** stays); got and used. The work is repeated until it takes about as long as the upload, since only
+** then both could be hidden, and all the waiting of one for the other shows: (upload + work - both)
+** / min(upload, work). What the upload takes, the copy into pinned memory by this thread included,
+** is for whoever measures the machine: here it is one side of a ratio. */
 #include "arrays/arrays.h"
 #include "bench/bench.h"
 #include <stdlib.h>
 #include <tide/tide.h>
 
-#define SAMPLE      (64 * TIDEI_KIB) /* bytes */
-#define CUDA_BATCH  (64 * TIDEI_MIB)
-#define HOST_BATCH  (4 * TIDEI_MIB)
-#define DATA        8  /* batches in memory: more than the processor's caches hold on cuda */
-#define BATCHES     96 /* an epoch: the first two uploads and the last work have nothing beside them */
+#define SAMPLE     (64 * TIDEI_KIB) /* bytes */
+#define CUDA_BATCH (64 * TIDEI_MIB)
+#define HOST_BATCH (4 * TIDEI_MIB)
+#define DATA       8 /* batches in memory: more than the processor's caches hold on cuda */
+/* an epoch: the first two uploads and the last work have nothing beside them */
+#define BATCHES     96
 #define ROUNDS      7
 #define REPEATS_MAX 4096
 
-/* One step of work: on a GPU some hundred operations an element, so that launches take none of the host's time to speak of. */
+/* One step of work: on a GPU some hundred operations an element, so that launches take none of the
+** host's time to speak of. */
 #define SIN4(x) "sin(sin(sin(sin(" x "))))"
 static const char cuda_step[] = "(x) -> " SIN4(SIN4(SIN4(SIN4("x"))));
 static const char host_step[] = "(x) -> sqrt(x*x + 1)";
@@ -117,8 +120,9 @@ int bench_batches(bench *b) {
     bytes = tidei_round_up(bytes, SAMPLE);
     float *data = malloc(DATA * bytes);
     int64_t *order = malloc(BATCHES * (bytes / SAMPLE) * sizeof *order);
-    int status =
-        data && order && open_epoch(&e, data, order, bytes) ? run(&e, bytes) : bench_failed("tide_batches_new");
+    int status = data && order && open_epoch(&e, data, order, bytes)
+                     ? run(&e, bytes)
+                     : bench_failed("tide_batches_new");
     tide_batches_release(e.batches);
     tide_expr_release(e.step);
     free(data);

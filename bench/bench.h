@@ -1,7 +1,7 @@
 /* bench.h: what the benchmarks share: their options, their figures, and the timing of rounds.
 **
-** A benchmark opens its runtime, takes turns between what it compares, and notes its figures by name; the program shows them
-** as a table and a last line "figure VALUE", or as one JSON object. */
+** A benchmark opens its runtime, takes turns between what it compares, and notes its figures by
+** name; the program shows them as a table and a last line "figure VALUE", or as one JSON object. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -32,15 +32,16 @@ typedef struct bench {
     const char *bar; /* the name of the one that a bar is for, unless the user chose another */
 } bench;
 
-/* Opens the runtime. `limit` as tide_config has it. With `untouched` memory is never written: a host device may then be as large
-** as GPUs are. `collector` NULL: as a program has it. */
+/* Opens the runtime. `limit` as tide_config has it. With `untouched` memory is never written: a
+** host device may then be as large as GPUs are. `collector` NULL: as a program has it. */
 bool bench_open(bench *b, const char *collector, const char *limit, bool untouched);
 void bench_close(bench *b); /* also where nothing is open */
 bool bench_on_cuda(const bench *b);
 
-__attribute__((format(printf, 4, 5))) void bench_note(bench *b, double value, const char *unit, const char *name,
-                                                      ...);
-/* The figures noted so far are the result, and this is the one that a bar is for. Returns the exit status. */
+__attribute__((format(printf, 4, 5))) void bench_note(bench *b, double value, const char *unit,
+                                                      const char *name, ...);
+/* The figures noted so far are the result, and this is the one that a bar is for. Returns the exit
+** status. */
 int bench_done(bench *b, const char *bar);
 /* Shows what was noted. Returns the exit status. */
 int bench_show(const bench *b, const char *device, const char *pool);
@@ -63,12 +64,14 @@ static inline void bench_give(bench *b, tidei_block *x) { b->d->pool->ops->free(
 /* The benchmarks (bench/tide_bench.c lists them). Each returns an exit status. */
 int bench_dispatch(bench *b), bench_quiet(bench *b), bench_fused(bench *b), bench_sum(bench *b),
     bench_sum0(bench *b), bench_sum1(bench *b), bench_transpose(bench *b), bench_matmul(bench *b),
-    bench_gemm_small(bench *b), bench_host_fused(bench *b), bench_host_sum0(bench *b), bench_host_sum1(bench *b);
+    bench_gemm_small(bench *b), bench_host_fused(bench *b), bench_host_sum0(bench *b),
+    bench_host_sum1(bench *b);
 int bench_pair(bench *b), bench_random(bench *b), bench_holes(bench *b), bench_threads(bench *b),
-    bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b), bench_pipeline(bench *b),
-    bench_move(bench *b), bench_handover(bench *b), bench_batches(bench *b), bench_debug(bench *b),
-    bench_scalar(bench *b), bench_peer(bench *b), bench_stress(bench *b);
-int bench_factor(bench *b), bench_factor_small(bench *b), bench_first_use(bench *b), bench_hoard(bench *b),
-    bench_workspace(bench *b), bench_rungs(bench *b);
+    bench_trace(bench *b), bench_frontier(bench *b), bench_breaker(bench *b),
+    bench_pipeline(bench *b), bench_move(bench *b), bench_handover(bench *b),
+    bench_batches(bench *b), bench_debug(bench *b), bench_scalar(bench *b), bench_peer(bench *b),
+    bench_stress(bench *b);
+int bench_factor(bench *b), bench_factor_small(bench *b), bench_first_use(bench *b),
+    bench_hoard(bench *b), bench_workspace(bench *b), bench_rungs(bench *b);
 
 #endif

@@ -1,9 +1,11 @@
-/* debug.c: what sampling costs: a program that makes many small arrays, with TIDE_DEBUG=sample:1000 and without, in turns.
+/* debug.c: what sampling costs: a program that makes many small arrays, with TIDE_DEBUG=sample:1000
+** and without, in turns.
 **
-** Each has a runtime of its own, and both are open all the time; their rounds are short and take turns, so that both see the same
-** processor clock. A round has a whole number of samples, and each is compared with its neighbour: so what a sample costs is
-** in the figure, which is the median of these ratios. Beside the small operations: bare pairs of an allocation and its
-** release, where the tracker's part is as large as it can be. */
+** Each has a runtime of its own, and both are open all the time; their rounds are short and take
+** turns, so that both see the same processor clock. A round has a whole number of samples, and each
+** is compared with its neighbour: so what a sample costs is in the figure, which is the median of
+** these ratios. Beside the small operations: bare pairs of an allocation and its release, where the
+** tracker's part is as large as it can be. */
 #include "bench/bench.h"
 #include <tide/tide.h>
 #include <time.h>
@@ -54,14 +56,16 @@ static bool pairs(const struct side *s) {
     return true;
 }
 
-/* What the calling thread has worked, whatever else the machine does: sampling costs that thread alone. */
+/* What the calling thread has worked, whatever else the machine does: sampling costs that thread
+** alone. */
 static uint64_t worked_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Of a round's time with sampling to one without: the median over rounds in turn; < 0: it failed. */
+/* Of a round's time with sampling to one without: the median over rounds in turn; < 0: it
+** failed. */
 static double ratio_of(const struct side side[2], bool (*fn)(const struct side *s), size_t rounds) {
     double ratio[ROUNDS_MOST];
     if (!fn(&side[0]) || !fn(&side[1])) return -1;

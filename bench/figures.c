@@ -35,7 +35,8 @@ int bench_done(bench *b, const char *bar) {
 }
 
 int bench_failed(const char *what) {
-    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, tide_last_error()->message);
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what,
+            tide_last_error()->message);
     return 1;
 }
 
@@ -51,9 +52,10 @@ static const bench_figure *figure_named(const bench *b, const char *name) {
 }
 
 static void print_json(const bench *b, const char *device, const char *pool) {
-    printf("{\"bench\": \"%s%s%s\", \"device\": \"%s\", \"pool\": \"%s\"", b->name, b->level ? ":" : "",
-           b->level ? b->level : "", device, pool);
-    for (unsigned i = 0; i < b->figures; i++) printf(", \"%s\": %.6g", b->figure[i].name, b->figure[i].value);
+    printf("{\"bench\": \"%s%s%s\", \"device\": \"%s\", \"pool\": \"%s\"", b->name,
+           b->level ? ":" : "", b->level ? b->level : "", device, pool);
+    for (unsigned i = 0; i < b->figures; i++)
+        printf(", \"%s\": %.6g", b->figure[i].name, b->figure[i].value);
     printf("}\n");
 }
 
@@ -61,7 +63,8 @@ int bench_show(const bench *b, const char *device, const char *pool) {
     const char *chosen = b->chosen ? b->chosen : b->bar;
     const bench_figure *f = figure_named(b, chosen);
     if (!f) {
-        fprintf(stderr, "%s: %s has no figure %s here; it has", program_invocation_short_name, b->name, chosen);
+        fprintf(stderr, "%s: %s has no figure %s here; it has", program_invocation_short_name,
+                b->name, chosen);
         for (unsigned i = 0; i < b->figures; i++) fprintf(stderr, " %s", b->figure[i].name);
         fprintf(stderr, "\n");
         return 2;

@@ -36,7 +36,8 @@ static void step(struct state *s, const forced_event *e) {
     }
 }
 
-static void judge(const struct state *s, const forced_event *e, uint64_t room, bool scans, forced_figures *out) {
+static void judge(const struct state *s, const forced_event *e, uint64_t room, bool scans,
+                  forced_figures *out) {
     const struct asker *a = &s->of[e->thread];
     uint64_t held = s->held - a->asks, garbage = scans && e->bytes > held ? e->bytes - held : 0;
     out->failures++;

@@ -1,6 +1,6 @@
-/* handover.c: what it costs the host that an array goes from stream to stream: small fills of one array on two streams in turn, each
-** of which waits on the device for the one before, against fills of two arrays, each on its own stream. Few enough at a time that no
-** queue is full. */
+/* handover.c: what it costs the host that an array goes from stream to stream: small fills of one
+** array on two streams in turn, each of which waits on the device for the one before, against fills
+** of two arrays, each on its own stream. Few enough at a time that no queue is full. */
 #include "bench/bench.h"
 #include "runtime/storage.h"
 
@@ -20,7 +20,8 @@ static double fills(pair *p, bool shared) {
     tidei_dev *d = p->s[0]->dev;
     uint64_t waits = atomic_load(&d->host_waits), start = tidei_now_ns();
     for (unsigned i = 0; i < TIMES && status == TIDE_OK; i++)
-        status = tidei_submit_fill(p->s[i % 2], p->st[shared ? 0 : i % 2], 0, &zero, 1, BYTES, "bench");
+        status =
+            tidei_submit_fill(p->s[i % 2], p->st[shared ? 0 : i % 2], 0, &zero, 1, BYTES, "bench");
     double ns = (double)(tidei_now_ns() - start) / TIMES;
     p->host_waits += atomic_load(&d->host_waits) - waits;
     if (status == TIDE_OK) status = tidei_streams_wait_all(d, true);

@@ -1,8 +1,9 @@
-/* linalg.c: benchmarks of factorizations and of library handles, against cuSOLVER and cuBLAS called directly.
+/* linalg.c: benchmarks of factorizations and of library handles, against cuSOLVER and cuBLAS called
+** directly.
 **
-** Direct calls are made as the libraries' documentation makes them: a handle of one's own, the workspace it asks for from cuMemAlloc,
-** column-major matrices; a matrix that the call overwrites is copied first, as we leave ours as they are. What is compared takes
-** turns. */
+** Direct calls are made as the libraries' documentation makes them: a handle of one's own, the
+** workspace it asks for from cuMemAlloc, column-major matrices; a matrix that the call overwrites
+** is copied first, as we leave ours as they are. What is compared takes turns. */
 #include "bench/bench.h"
 #include "libs/cusolver.h"
 #include "libs/handles.h"
@@ -35,10 +36,12 @@ static void leave(const struct direct *d) { d->c->cu->cuCtxPopCurrent(&(tidei_cu
 static bool direct_sizes(struct direct *d) {
     const tidei_cuda_data_type f = TIDEI_CUDA_R_32F;
     const int64_t n = d->n;
-    return (d->svd ? d->t->cusolverDnXgesvd_bufferSize(d->h, d->params, 'S', 'S', n, n, f, NULL, n, f, NULL, f,
-                                                       NULL, n, f, NULL, n, f, &d->work_bytes, &d->host_bytes)
-                   : d->t->cusolverDnXgetrf_bufferSize(d->h, d->params, n, n, f, NULL, n, f, &d->work_bytes,
-                                                       &d->host_bytes)) == TIDEI_CUSOLVER_SUCCESS;
+    return (d->svd ? d->t->cusolverDnXgesvd_bufferSize(d->h, d->params, 'S', 'S', n, n, f, NULL, n,
+                                                       f, NULL, f, NULL, n, f, NULL, n, f,
+                                                       &d->work_bytes, &d->host_bytes)
+                   : d->t->cusolverDnXgetrf_bufferSize(d->h, d->params, n, n, f, NULL, n, f,
+                                                       &d->work_bytes, &d->host_bytes)) ==
+           TIDEI_CUSOLVER_SUCCESS;
 }
 
 /* In the context. */
@@ -55,7 +58,8 @@ static bool direct_make(struct direct *d) {
                                   (size_t)d->n * sizeof(int64_t),
                                   sizeof(int),
                                   d->work_bytes ? d->work_bytes : 1};
-    tidei_cu_addr *const blocks[BLOCKS] = {&d->from, &d->a, &d->s, &d->u, &d->v, &d->pivots, &d->info, &d->work};
+    tidei_cu_addr *const blocks[BLOCKS] = {&d->from, &d->a,      &d->s,    &d->u,
+                                           &d->v,    &d->pivots, &d->info, &d->work};
     for (int i = 0; i < BLOCKS; i++)
         if (d->c->cu->cuMemAlloc(blocks[i], bytes[i]) != TIDEI_CU_SUCCESS) return false;
     d->host = malloc(d->host_bytes + 1);
@@ -75,7 +79,8 @@ static bool direct_open(tide_runtime *rt, struct direct *d, int64_t n, bool svd)
 }
 
 static void direct_close(struct direct *d) {
-    const tidei_cu_addr blocks[BLOCKS] = {d->from, d->a, d->s, d->u, d->v, d->pivots, d->info, d->work};
+    const tidei_cu_addr blocks[BLOCKS] = {d->from, d->a,      d->s,    d->u,
+                                          d->v,    d->pivots, d->info, d->work};
     enter(d);
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i]) d->c->cu->cuMemFree(blocks[i]);
@@ -91,15 +96,17 @@ static bool direct_call(struct direct *d) {
     void *a = (void *)(uintptr_t)d->a, *work = (void *)(uintptr_t)d->work;
     int *info = (int *)(uintptr_t)d->info;
     enter(d);
-    bool ok =
-        d->c->cu->cuMemcpyAsync(d->a, d->from, (size_t)(n * n) * sizeof(float), d->stream) == TIDEI_CU_SUCCESS;
+    bool ok = d->c->cu->cuMemcpyAsync(d->a, d->from, (size_t)(n * n) * sizeof(float), d->stream) ==
+              TIDEI_CU_SUCCESS;
     unsigned r = !ok ? 1
                  : d->svd
-                     ? d->t->cusolverDnXgesvd(d->h, d->params, 'S', 'S', n, n, f, a, n, f, (void *)(uintptr_t)d->s,
-                                              f, (void *)(uintptr_t)d->u, n, f, (void *)(uintptr_t)d->v, n, f, work,
+                     ? d->t->cusolverDnXgesvd(d->h, d->params, 'S', 'S', n, n, f, a, n, f,
+                                              (void *)(uintptr_t)d->s, f, (void *)(uintptr_t)d->u,
+                                              n, f, (void *)(uintptr_t)d->v, n, f, work,
                                               d->work_bytes, d->host, d->host_bytes, info)
-                     : d->t->cusolverDnXgetrf(d->h, d->params, n, n, f, a, n, (int64_t *)(uintptr_t)d->pivots, f,
-                                              work, d->work_bytes, d->host, d->host_bytes, info);
+                     : d->t->cusolverDnXgetrf(d->h, d->params, n, n, f, a, n,
+                                              (int64_t *)(uintptr_t)d->pivots, f, work,
+                                              d->work_bytes, d->host, d->host_bytes, info);
     leave(d);
     return r == TIDEI_CUSOLVER_SUCCESS;
 }
@@ -151,8 +158,10 @@ static bool ours_svd(tide_array *a) {
 
 /* ---- large ones, and small ones ---- */
 
-/* Nanoseconds a call; with `issue` until the last one is queued, else until it is done. Negative: one failed. */
-static double timed_ours(tide_runtime *rt, bool (*fn)(tide_array *), tide_array *a, int calls, bool issue) {
+/* Nanoseconds a call; with `issue` until the last one is queued, else until it is done. Negative:
+** one failed. */
+static double timed_ours(tide_runtime *rt, bool (*fn)(tide_array *), tide_array *a, int calls,
+                         bool issue) {
     uint64_t start = tidei_now_ns();
     for (int i = 0; i < calls; i++)
         if (!fn(a)) return -1;
@@ -178,7 +187,8 @@ struct factor {
     int calls, rounds;
 };
 
-/* Ours and theirs in turn; the figure is a ratio, or for what is issued the difference in microseconds. */
+/* Ours and theirs in turn; the figure is a ratio, or for what is issued the difference in
+** microseconds. */
 static bool compare(bench *b, const struct factor *f) {
     double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], figure[BENCH_ROUNDS];
     struct direct d;
@@ -186,7 +196,8 @@ static bool compare(bench *b, const struct factor *f) {
     bool ok = a && direct_open(b->rt, &d, f->n, f->svd);
     if (ok) ok = direct_fill(&d, a);
     for (int r = -1; r < f->rounds && ok; r++) { /* the first one loads */
-        double o = timed_ours(b->rt, f->ours, a, f->calls, f->issue), t = timed_direct(&d, f->calls, f->issue);
+        double o = timed_ours(b->rt, f->ours, a, f->calls, f->issue),
+               t = timed_direct(&d, f->calls, f->issue);
         ok = o > 0 && t > 0;
         if (r >= 0) ours[r] = o, theirs[r] = t, figure[r] = f->issue ? (o - t) / 1e3 : o / t;
     }
@@ -195,7 +206,8 @@ static bool compare(bench *b, const struct factor *f) {
     size_t n = (size_t)f->rounds;
     bench_note(b, bench_median(ours, n) / 1e3, "us", "%s", f->name);
     bench_note(b, bench_median(theirs, n) / 1e3, "us", "%s_direct", f->name);
-    bench_note(b, bench_median(figure, n), f->issue ? "us" : "", "%s_%s", f->name, f->issue ? "more" : "ratio");
+    bench_note(b, bench_median(figure, n), f->issue ? "us" : "", "%s_%s", f->name,
+               f->issue ? "more" : "ratio");
     return true;
 }
 
@@ -231,10 +243,13 @@ static double first_product(tide_runtime *rt) {
 static double first_solve(tide_runtime *rt) {
     tide_array *a = matrix(rt, 64, 2);
     uint64_t start = tidei_now_ns();
-    return a && ours_lu(a) && tide_synchronize(rt, NULL) == TIDE_OK ? (double)(tidei_now_ns() - start) / 1e6 : -1;
+    return a && ours_lu(a) && tide_synchronize(rt, NULL) == TIDE_OK
+               ? (double)(tidei_now_ns() - start) / 1e6
+               : -1;
 }
 
-/* What a process pays for its first call of each library: loading it, a handle, its kernels; and for the second call. */
+/* What a process pays for its first call of each library: loading it, a handle, its kernels; and
+** for the second call. */
 int bench_first_use(bench *b) {
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("the libraries want cuda");
@@ -289,7 +304,8 @@ static void *worker_main(void *p) {
         tide_stream *s;
         w->ok = tide_stream_new(w->rt, &s) == TIDE_OK;
         if (!w->ok) break;
-        w->ok = tide_stream_set(w->rt, s) == TIDE_OK && work_on(w, i) && tide_synchronize(w->rt, NULL) == TIDE_OK;
+        w->ok = tide_stream_set(w->rt, s) == TIDE_OK && work_on(w, i) &&
+                tide_synchronize(w->rt, NULL) == TIDE_OK;
         if (tide_stream_set(w->rt, NULL) != TIDE_OK) w->ok = false;
         tide_stream_release(s);
     }
@@ -308,15 +324,17 @@ static bool control(bench *b) {
     int opened = 0;
     bool ok = true;
     for (; opened < WORKERS && ok; opened++)
-        ok = direct_open(b->rt, &d[opened], opened ? SOLVE : SVD, opened == 0) && direct_call(&d[opened]) &&
-             direct_wait(&d[opened]);
+        ok = direct_open(b->rt, &d[opened], opened ? SOLVE : SVD, opened == 0) &&
+             direct_call(&d[opened]) && direct_wait(&d[opened]);
     for (int i = 0; i < opened; i++) direct_close(&d[i]);
     return ok;
 }
 
 static double used(bench *b) {
     size_t free_bytes = 0, total = 0;
-    return b->d->d->ops->memory(b->d->d, &free_bytes, &total) == TIDE_OK ? (double)(total - free_bytes) / MIB : -1;
+    return b->d->d->ops->memory(b->d->d, &free_bytes, &total) == TIDE_OK
+               ? (double)(total - free_bytes) / MIB
+               : -1;
 }
 
 struct cycle {
@@ -358,9 +376,9 @@ static void note_cycle(bench *b, const struct cycle *c, const char *name) {
 /* Less than a handle for every thread and stream would take, beside what the work itself needs. */
 #define TIGHT "3GiB"
 
-/* 8 threads with 4 streams each solve, take an SVD and multiply, and are parked; what is in use on the device once all is
-** dropped, against handles that are made, used and destroyed directly. The first cycle loads all kernels. The figure is how
-** much more, in MiB, two cycles together leave. */
+/* 8 threads with 4 streams each solve, take an SVD and multiply, and are parked; what is in use on
+** the device once all is dropped, against handles that are made, used and destroyed directly. The
+** first cycle loads all kernels. The figure is how much more, in MiB, two cycles together leave. */
 int bench_hoard(bench *b) {
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("the libraries want cuda");
@@ -372,9 +390,11 @@ int bench_hoard(bench *b) {
         c[i] = cycle(b);
         if (!c[i].ok) return bench_failed("a cycle");
         note_cycle(b, &c[i], i == 1 ? "first" : "second");
-        if (c[i].library_after || c[i].library_before > b->d->rt->set.handle_cache) return bench_failed("the cap");
+        if (c[i].library_after || c[i].library_before > b->d->rt->set.handle_cache)
+            return bench_failed("the cap");
     }
-    if (tide_set_limit(b->rt, (size_t)3 << 30) != TIDE_OK || !(c[0] = cycle(b)).ok) return bench_failed(TIGHT);
+    if (tide_set_limit(b->rt, (size_t)3 << 30) != TIDE_OK || !(c[0] = cycle(b)).ok)
+        return bench_failed(TIGHT);
     bench_note(b, (double)c[0].library_before / MIB, "MiB", "limited_library");
     double more = c[2].after - base;
     bench_note(b, c[2].after - c[1].after, "MiB", "second_adds");
@@ -384,7 +404,8 @@ int bench_hoard(bench *b) {
 
 /* ---- workspaces ---- */
 
-/* The singular values of 8192 x 8192 floats: how much of the pool was live at most beyond what arrays are, and what is left of it. */
+/* The singular values of 8192 x 8192 floats: how much of the pool was live at most beyond what
+** arrays are, and what is left of it. */
 int bench_workspace(bench *b) {
     const int64_t n = (int64_t)bench_or(b->n, 8192);
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
@@ -397,7 +418,8 @@ int bench_workspace(bench *b) {
     if (tide_svd(a, TIDE_REDUCED, NULL, &s, NULL) != TIDE_OK) return bench_failed("tide_svd");
     bench_note(b, (double)(tidei_now_ns() - start) / 1e9, "s", "svd_%lld", (long long)n);
     tide_free(s);
-    if (tide_stats(b->rt, &after) != TIDE_OK || tide_reclaim(b->rt, TIDE_RECLAIM_SYNC, NULL) != TIDE_OK ||
+    if (tide_stats(b->rt, &after) != TIDE_OK ||
+        tide_reclaim(b->rt, TIDE_RECLAIM_SYNC, NULL) != TIDE_OK ||
         tide_stats(b->rt, &end) != TIDE_OK)
         return bench_failed("tide_stats");
     double copy = (double)n * (double)n * sizeof(float) / MIB;

@@ -1,8 +1,10 @@
-/* peer.c: how fast an array gets from one device to another, against what the driver does with as many bytes.
+/* peer.c: how fast an array gets from one device to another, against what the driver does with as
+** many bytes.
 **
-** With peer access: against one cuMemcpyPeerAsync between blocks that the driver gave. Staged (--staged: the devices are kept
-** from each other's memory): against the slower of the two ways through the host, pinned memory to or from a device by itself,
-** which is what a copy in two steps could reach if both went on at once. What is compared takes turns. */
+** With peer access: against one cuMemcpyPeerAsync between blocks that the driver gave. Staged
+** (--staged: the devices are kept from each other's memory): against the slower of the two ways
+** through the host, pinned memory to or from a device by itself, which is what a copy in two steps
+** could reach if both went on at once. What is compared takes turns. */
 #include "bench/bench.h"
 #include "runtime/device/cuda/device.h"
 #include <tide/tide.h>
@@ -26,8 +28,8 @@ static void leave(const struct rig *g) { g->cu->cuCtxPopCurrent(&(tidei_cu_ctx){
 
 static bool rig_open(struct rig *g, bench *b, size_t bytes) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
-    *g =
-        (struct rig){.c = {tidei_cuda_of(b->d->rt->devs[0].d), tidei_cuda_of(b->d->rt->devs[1].d)}, .bytes = bytes};
+    *g = (struct rig){.c = {tidei_cuda_of(b->d->rt->devs[0].d), tidei_cuda_of(b->d->rt->devs[1].d)},
+                      .bytes = bytes};
     g->cu = g->c[0]->cu;
     for (int i = 0; i < 2 && r == TIDEI_CU_SUCCESS; i++) {
         enter(g, i);
@@ -52,7 +54,8 @@ static void rig_close(const struct rig *g) {
 
 typedef tidei_cu_result copy_fn(const struct rig *g);
 static tidei_cu_result across(const struct rig *g) {
-    return g->cu->cuMemcpyPeerAsync(g->block[1], g->c[1]->ctx, g->block[0], g->c[0]->ctx, g->bytes, g->stream[1]);
+    return g->cu->cuMemcpyPeerAsync(g->block[1], g->c[1]->ctx, g->block[0], g->c[0]->ctx, g->bytes,
+                                    g->stream[1]);
 }
 static tidei_cu_result to_host(const struct rig *g) {
     return g->cu->cuMemcpyDtoHAsync(g->pinned, g->block[0], g->bytes, g->stream[0]);
@@ -92,7 +95,8 @@ struct theirs {
 };
 static double timed_theirs(const struct rig *g, struct theirs *t, int round) {
     if (!g->pinned) return t->across[round] = timed(g, 1, across);
-    double down = t->to_host[round] = timed(g, 0, to_host), up = t->from_host[round] = timed(g, 1, from_host);
+    double down = t->to_host[round] = timed(g, 0, to_host),
+           up = t->from_host[round] = timed(g, 1, from_host);
     return down < 0 || up < 0 ? -1 : down > up ? down : up;
 }
 
@@ -137,12 +141,14 @@ int bench_peer(bench *b) {
     int64_t floats = (int64_t)(bytes / sizeof(float));
     struct rig g;
     if (!bench_open(b, "refcount", NULL, false)) return bench_failed("tide_open");
-    if (!bench_on_cuda(b) || tide_device_count(b->rt) < 2) return bench_skipped("it wants two cuda devices");
+    if (!bench_on_cuda(b) || tide_device_count(b->rt) < 2)
+        return bench_skipped("it wants two cuda devices");
     if (tide_device_set(b->rt, 0) != TIDE_OK) return bench_failed("tide_device_set");
     tide_array *a = tide_ones(b->rt, TIDE_F32, 1, &floats);
     if (!a || tide_synchronize(b->rt, NULL) != TIDE_OK || tide_device_set(b->rt, 1) != TIDE_OK)
         return bench_failed("an array on device 0");
-    if (!b->staged && !possible(b)) return bench_skipped("the devices cannot use each other's memory");
+    if (!b->staged && !possible(b))
+        return bench_skipped("the devices cannot use each other's memory");
     if (!b->staged && !enable(b)) return bench_failed("peer_enable");
     int status = rig_open(&g, b, bytes) ? run(b, &g, a) : bench_failed("the driver's blocks");
     rig_close(&g);

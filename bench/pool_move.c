@@ -1,5 +1,6 @@
-/* pool_move.c: the breaker of B6, and the speed of moving: memory full of small blocks, every second one freed, then one
-** request that fits only once those between are moved. Each block carries a number, which must still be there afterwards. */
+/* pool_move.c: the breaker of B6, and the speed of moving: memory full of small blocks, every
+** second one freed, then one request that fits only once those between are moved. Each block
+** carries a number, which must still be there afterwards. */
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@ struct pieces {
     unsigned pinned_each;
 };
 
-static bool is_pinned(const struct pieces *p, size_t i) { return p->pinned_each && i / 2 % p->pinned_each == 0; }
+static bool is_pinned(const struct pieces *p, size_t i) {
+    return p->pinned_each && i / 2 % p->pinned_each == 0;
+}
 
 /* Fills what the limit leaves, and frees every second one. */
 static bool pieces_make(bench *b, struct pieces *p) {
@@ -22,7 +25,8 @@ static bool pieces_make(bench *b, struct pieces *p) {
     for (size_t i = 0; i < p->n; i++) {
         uint64_t number = i;
         if (tidei_storage_new(b->d, SMALL, s, "bench", &p->st[i]) != TIDE_OK) return false;
-        if (tidei_submit_fill(s, p->st[i], 0, &number, sizeof number, SMALL / sizeof number, "bench") != TIDE_OK)
+        if (tidei_submit_fill(s, p->st[i], 0, &number, sizeof number, SMALL / sizeof number,
+                              "bench") != TIDE_OK)
             return false;
         if (i % 2 && is_pinned(p, i)) tidei_storage_pin(p->st[i]);
     }
@@ -41,8 +45,8 @@ static bool pieces_intact(bench *b, const struct pieces *p, size_t *wrong) {
     for (size_t i = 1; i < p->n; i += 2)
         for (size_t at = 0; at < SMALL; at += SMALL - sizeof(uint64_t)) {
             uint64_t number;
-            if (tidei_submit_copy(b->d->stream0, TIDEI_COPY_D2H, NULL, 0, &number, p->st[i], at, sizeof number,
-                                  "bench") != TIDE_OK)
+            if (tidei_submit_copy(b->d->stream0, TIDEI_COPY_D2H, NULL, 0, &number, p->st[i], at,
+                                  sizeof number, "bench") != TIDE_OK)
                 return false;
             *wrong += number != i;
         }
@@ -94,7 +98,8 @@ static bool ask_among(bench *b, struct pieces *p, size_t bytes, struct large *ou
 static bool open_full(bench *b, size_t cuda, size_t host, struct pieces *p) {
     char limit[32];
     if (!bench_open(b, "refcount", NULL, false)) return false;
-    size_t bytes = tidei_round_up(bench_or(b->size, bench_on_cuda(b) ? cuda : host), b->d->d->info.page_bytes);
+    size_t bytes =
+        tidei_round_up(bench_or(b->size, bench_on_cuda(b) ? cuda : host), b->d->d->info.page_bytes);
     bench_close(b);
     snprintf(limit, sizeof limit, "%zu", bytes);
     if (!bench_open(b, "refcount", limit, false)) return false;
@@ -103,17 +108,19 @@ static bool open_full(bench *b, size_t cuda, size_t host, struct pieces *p) {
     return p->st || tidei_fail_host_memory("bench", p->n * sizeof *p->st) == TIDE_OK;
 }
 
-/* Bytes read and written a nanosecond where the device alone has `n` small blocks to copy, all told at once; < 0: it failed. */
+/* Bytes read and written a nanosecond where the device alone has `n` small blocks to copy, all told
+** at once; < 0: it failed. */
 static double copy_rate(bench *b, size_t n) {
     tidei_device *d = b->d->d;
     tidei_storage *from = NULL, *to = NULL;
     tidei_piece *pieces = calloc(n, sizeof *pieces);
     double ns[MOVE_ROUNDS];
-    bool ok = pieces && tidei_storage_new(b->d, n * SMALL, b->d->stream0, "bench", &from) == TIDE_OK &&
+    bool ok = pieces &&
+              tidei_storage_new(b->d, n * SMALL, b->d->stream0, "bench", &from) == TIDE_OK &&
               tidei_storage_new(b->d, n * SMALL, b->d->stream0, "bench", &to) == TIDE_OK;
     for (size_t i = 0; ok && i < n; i++)
-        pieces[i] =
-            (tidei_piece){.dst = to->addr + (n - 1 - i) * SMALL, .src = from->addr + i * SMALL, .bytes = SMALL};
+        pieces[i] = (tidei_piece){
+            .dst = to->addr + (n - 1 - i) * SMALL, .src = from->addr + i * SMALL, .bytes = SMALL};
     for (int r = -1; ok && r < MOVE_ROUNDS; r++) {
         uint64_t start = tidei_now_ns();
         ok = d->ops->copy_many(d, b->d->stream0->ds, pieces, n) == TIDE_OK &&

@@ -1,7 +1,8 @@
 /* pool_pair.c: B1: taking one block and giving it back, again and again, on one stream.
 **
-** At level `pool` through the pool's table alone; `storage` adds the record with the history; `array` the handle and the cell.
-** A large block is held meanwhile: what the caches of pool tide may hold is a part of what is backed. */
+** At level `pool` through the pool's table alone; `storage` adds the record with the history;
+** `array` the handle and the cell. A large block is held meanwhile: what the caches of pool tide
+** may hold is a part of what is backed. */
 #include "bench/bench.h"
 #include <stdio.h>
 #include <tide/tide.h>
@@ -56,7 +57,8 @@ static const struct {
 /* The median of the rounds, in nanoseconds a pair; < 0: it failed. */
 static double time_pairs(bench *b, pairs_fn *pairs, size_t bytes) {
     double ns[1000];
-    size_t n = bench_or(b->n, PAIRS), rounds = tidei_min_size(bench_or(b->rounds, BENCH_ROUNDS), TIDEI_COUNT(ns));
+    size_t n = bench_or(b->n, PAIRS),
+           rounds = tidei_min_size(bench_or(b->rounds, BENCH_ROUNDS), TIDEI_COUNT(ns));
     if (!pairs(b, b->d->stream0, bytes, 1)) return -1; /* grows */
     for (size_t r = 0; r < rounds; r++) {
         uint64_t start = tidei_now_ns();
@@ -72,7 +74,8 @@ static int all_sizes(bench *b, pairs_fn *pairs) {
     for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
         double ns = time_pairs(b, pairs, sizes[i].bytes);
         if (ns < 0) return bench_failed("pairs");
-        double *worst = sizes[i].bytes <= atomic_load(&b->d->backed) / CACHE_PART ? &cached : &above;
+        double *worst =
+            sizes[i].bytes <= atomic_load(&b->d->backed) / CACHE_PART ? &cached : &above;
         if (ns > *worst) *worst = ns;
         bench_note(b, ns, "ns", "%s", sizes[i].name);
     }

@@ -1,8 +1,9 @@
 /* pool_pipeline.c: B7: buffers that pass through k streams, under a limit of k+1 of them.
 **
-** A producer takes a buffer on its stream, work of fixed length on the next of k consumers' streams uses it, and it is given
-** back at once: the host runs far ahead. What could be reached is told by k+1 buffers that stay, with an event behind each
-** work: work i takes buffer i mod (k+1), so it waits for work i-k-1 and no other. */
+** A producer takes a buffer on its stream, work of fixed length on the next of k consumers' streams
+** uses it, and it is given back at once: the host runs far ahead. What could be reached is told by
+** k+1 buffers that stay, with an event behind each work: work i takes buffer i mod (k+1), so it
+** waits for work i-k-1 and no other. */
 #include "arrays/kernels.h"
 #include "arrays/launch.h"
 #include "bench/bench.h"
@@ -29,15 +30,15 @@ static void spin_host(const void *params) {
     nanosleep(&t, NULL);
 }
 
-static const char spin_text[] =
-    "typedef unsigned long long u64;\n"
-    "struct P { u64 at, ns; };\n"
-    "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); return t; }\n"
-    "extern \"C\" __global__ void spin(const P p) {\n"
-    "    u64 start = now();\n"
-    "    if (!threadIdx.x) *(volatile u64 *)p.at = start;\n"
-    "    while (now() - start < p.ns) {}\n"
-    "}\n";
+static const char spin_text[] = "typedef unsigned long long u64;\n"
+                                "struct P { u64 at, ns; };\n"
+                                "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
+                                "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
+                                "extern \"C\" __global__ void spin(const P p) {\n"
+                                "    u64 start = now();\n"
+                                "    if (!threadIdx.x) *(volatile u64 *)p.at = start;\n"
+                                "    while (now() - start < p.ns) {}\n"
+                                "}\n";
 static const tidei_own_kernel spin_kernel = {"spin", spin_text, spin_host};
 
 struct pipe {
@@ -62,7 +63,8 @@ static bool use_buffer(struct pipe *p, tidei_storage *st, unsigned i) {
     tidei_use use = {st, 0, st->bytes, TIDEI_WRITE};
     struct spin params = {.ns = p->work_ns};
     return tide_stream_set(p->b->rt, p->consumers[i % p->k]->ref) == TIDE_OK &&
-           tidei_run_own(p->b->d->rt, &spin_kernel, &use, 1, &params, sizeof params, &at, 1, "bench") == TIDE_OK;
+           tidei_run_own(p->b->d->rt, &spin_kernel, &use, 1, &params, sizeof params, &at, 1,
+                         "bench") == TIDE_OK;
 }
 
 static bool pass_buffer(struct pipe *p, unsigned i) {
@@ -104,7 +106,8 @@ static bool reuse_buffer(struct pipe *p, unsigned i) {
                       .ranges = &range,
                       .nranges = 1};
     if (i > p->k && d->ops->event_wait(d, p->used[which], s) != TIDE_OK) return false;
-    return d->ops->launch(d, s, &l) == TIDE_OK && d->ops->event_record(d, p->used[which], s) == TIDE_OK;
+    return d->ops->launch(d, s, &l) == TIDE_OK &&
+           d->ops->event_record(d, p->used[which], s) == TIDE_OK;
 }
 
 static double run_fixed(struct pipe *p) {
@@ -119,8 +122,8 @@ static double run_fixed(struct pipe *p) {
 
 static bool fixed_make(struct pipe *p) {
     tidei_device *d = p->b->d->d;
-    if (bench_on_cuda(p->b) &&
-        tidei_kernel_get_fixed(p->b->d, spin_kernel.name, spin_kernel.text, "bench", &p->kernel) != TIDE_OK)
+    if (bench_on_cuda(p->b) && tidei_kernel_get_fixed(p->b->d, spin_kernel.name, spin_kernel.text,
+                                                      "bench", &p->kernel) != TIDE_OK)
         return false;
     for (unsigned i = 0; i < p->k; i++)
         if (d->ops->stream_new(d, &p->streams[i]) != TIDE_OK) return false;
@@ -145,7 +148,8 @@ static void fixed_drop(struct pipe *p) {
 /* ---- the two in turn ---- */
 
 struct outcome {
-    double overlap, fixed_ns, ns, ideal; /* ideal: memory reserved, of that of the buffers that stay */
+    /* ideal: memory reserved, of that of the buffers that stay */
+    double overlap, fixed_ns, ns, ideal;
 };
 
 static bool rounds(struct pipe *p, struct outcome *out) {
@@ -163,7 +167,8 @@ static bool rounds(struct pipe *p, struct outcome *out) {
     }
     *out = (struct outcome){bench_median(overlap, PIPE_ROUNDS), bench_median(fixed, PIPE_ROUNDS),
                             bench_median(ours, PIPE_ROUNDS),
-                            (double)atomic_load(&p->b->d->peak_backed) / (double)((p->k + 1) * p->bytes)};
+                            (double)atomic_load(&p->b->d->peak_backed) /
+                                (double)((p->k + 1) * p->bytes)};
     return true;
 }
 
@@ -171,7 +176,8 @@ static bool open_pipe(bench *b, struct pipe *p) {
     char limit[32];
     if (!bench_open(b, "refcount", NULL, false)) return false;
     bool cuda = bench_on_cuda(b);
-    p->bytes = tidei_round_up(bench_or(b->size, cuda ? CUDA_BUFFER : HOST_BUFFER), b->d->d->info.page_bytes);
+    p->bytes = tidei_round_up(bench_or(b->size, cuda ? CUDA_BUFFER : HOST_BUFFER),
+                              b->d->d->info.page_bytes);
     p->work_ns = cuda ? CUDA_WORK_NS : HOST_WORK_NS;
     bench_close(b);
     snprintf(limit, sizeof limit, "%zu", (p->k + 1) * p->bytes);

@@ -1,4 +1,5 @@
-/* pool_random.c: B2, a random live set (bench/workload.h has its rules), and B3, pairs among many holes. */
+/* pool_random.c: B2, a random live set (bench/workload.h has its rules), and B3, pairs among many
+** holes. */
 #include "bench/bench.h"
 #include <stdio.h>
 
@@ -71,7 +72,8 @@ int bench_random(bench *b) {
     }
     for (size_t i = 0; i < made; i++) {
         if (status == 0) {
-            bench_note(b, bench_median(runs[i].ns, RANDOM_ROUNDS), "ns", "n%zu", bench_or(b->n, random_counts[i]));
+            bench_note(b, bench_median(runs[i].ns, RANDOM_ROUNDS), "ns", "n%zu",
+                       bench_or(b->n, random_counts[i]));
             peak = tidei_max_size(peak, runs[i].w.peak);
         }
         random_drop(&runs[i]);

@@ -3,8 +3,9 @@
 **   mixed    each with 1,000 blocks of mixed sizes alive, one of them replaced at a time
 **   passed   half of the threads take, the other half give back, each one's blocks by one other
 **   buried   all take, and one thread gives everything back, as a thread that runs finalizers does
-** All but `own` do the same work in all, however many threads share it: they meet at the pool's lock.
-** What `passed` and `buried` cost is told by the time of giving back a batch that the thread itself took (`local`). */
+** All but `own` do the same work in all, however many threads share it: they meet at the pool's
+** lock. What `passed` and `buried` cost is told by the time of giving back a batch that the thread
+** itself took (`local`). */
 #include "bench/bench.h"
 #include <sched.h>
 #include <stdalign.h>
@@ -171,7 +172,8 @@ static void *thread_main(void *arg) {
 static void prepare(crew *c, enum work work, size_t pairs, pthread_barrier_t *start) {
     for (unsigned i = 0; i < c->n; i++) {
         worker *w = &c->workers[i];
-        *w = (worker){.b = c->b, .s = w->s, .pairs = pairs, .ok = true, .seed = i + 1, .start = start};
+        *w = (worker){
+            .b = c->b, .s = w->s, .pairs = pairs, .ok = true, .seed = i + 1, .start = start};
         w->sample = c->samples + (size_t)i * SAMPLES;
         for (unsigned k = 0; k < BATCHES; k++) {
             batch *x = &c->batches[i * BATCHES + k];
@@ -251,7 +253,8 @@ static bool crew_new(bench *b, crew *c, unsigned n) {
                 .batches = calloc((size_t)n * BATCHES, sizeof *c->batches),
                 .samples = calloc((size_t)n * SAMPLES, sizeof *c->samples)};
     bool ok = c->batches && c->samples;
-    for (unsigned i = 0; i < n && ok; i++) ok = tidei_stream_open(b->d, &c->workers[i].s) == TIDE_OK;
+    for (unsigned i = 0; i < n && ok; i++)
+        ok = tidei_stream_open(b->d, &c->workers[i].s) == TIDE_OK;
     return ok;
 }
 
@@ -274,7 +277,8 @@ static bool all_work(bench *b, crew *c) {
     bench_note(b, mixed.p999_ns, "ns", "mixed_p999_t%u", c->n);
     bench_note(b, local.free_ns, "ns", "local_free_t%u", c->n);
     if (c->n == 1) return true;
-    if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &buried)) return false;
+    if (!run_rounds(c, PASSED, share, &passed) || !run_rounds(c, BURIED, share, &buried))
+        return false;
     bench_note(b, passed.pairs_per_s, "pairs/s", "passed_t%u", c->n);
     bench_note(b, passed.free_ns, "ns", "passed_free_t%u", c->n);
     bench_note(b, buried.pairs_per_s, "pairs/s", "buried_t%u", c->n);

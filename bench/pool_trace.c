@@ -1,5 +1,5 @@
-/* pool_trace.c: B5, the recorded traces, and B6, how little memory they need; both play them as `tide replay` does
-** (tools/tide/replay.h): ticks without work, memory that nobody writes. */
+/* pool_trace.c: B5, the recorded traces, and B6, how little memory they need; both play them as
+** `tide replay` does (tools/tide/replay.h): ticks without work, memory that nobody writes. */
 #include "bench/bench.h"
 #include "tools/tide/replay.h"
 #include <math.h>
@@ -21,7 +21,8 @@ struct recorded {
 static bool read_all(const bench *b, struct recorded *x) {
     for (x->n = 0; x->n < TRACES; x->n++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s.csv.gz", b->traces ? b->traces : "tests/traces", traces[x->n].file);
+        snprintf(path, sizeof path, "%s/%s.csv.gz", b->traces ? b->traces : "tests/traces",
+                 traces[x->n].file);
         if (tidei_trace_read(path, &x->trace[x->n]) != TIDE_OK) return false;
     }
     return true;
@@ -30,7 +31,8 @@ static void drop_all(struct recorded *x) {
     while (x->n) tidei_trace_clear(&x->trace[--x->n]);
 }
 
-/* A runtime of its own stays open beside: opening those of the replays is then cheap where a context takes long. */
+/* A runtime of its own stays open beside: opening those of the replays is then cheap where a
+** context takes long. */
 static int with_traces(bench *b, int (*run)(bench *b, struct recorded *x)) {
     struct recorded x;
     if (!bench_open(b, "refcount", NULL, true)) return bench_failed("tide_open");
@@ -49,7 +51,8 @@ struct played {
 };
 
 /* Plays all passes behind a first one, in which the pool grows. */
-static bool play(const tidei_replay_options *o, const tidei_trace *trace, unsigned passes, struct played *out) {
+static bool play(const tidei_replay_options *o, const tidei_trace *trace, unsigned passes,
+                 struct played *out) {
     tidei_replay *r;
     double ns[PASSES];
     if (tidei_replay_open(o, trace, &r) != TIDE_OK) return false;
@@ -94,9 +97,10 @@ int bench_trace(bench *b) { return with_traces(b, play_traces); }
 static const unsigned pinned[] = {0, 10, 50};
 
 /* Whether nothing fails in two passes under a limit of so many times the peak, and two pages. */
-static bool completes(const bench *b, const tidei_trace *trace, unsigned percent, double factor, struct played *p,
-                      bool *ok) {
-    tidei_replay_options o = {.device = b->device, .streams = 1, .limit_factor = factor, .pinned = percent};
+static bool completes(const bench *b, const tidei_trace *trace, unsigned percent, double factor,
+                      struct played *p, bool *ok) {
+    tidei_replay_options o = {
+        .device = b->device, .streams = 1, .limit_factor = factor, .pinned = percent};
     *ok = play(&o, trace, 1, p);
     return *ok && !p->last.failed;
 }
@@ -125,7 +129,8 @@ struct limited {
 };
 
 /* Under 1.02 times the peak. Medians of rounds that take turns: the processor's clock changes. */
-static bool play_limited(const bench *b, const tidei_trace *trace, unsigned percent, struct limited *out) {
+static bool play_limited(const bench *b, const tidei_trace *trace, unsigned percent,
+                         struct limited *out) {
     tidei_replay_options o = {.device = b->device, .streams = 1, .pinned = percent}, at_limit = o;
     double without[SPEED_ROUNDS], with[SPEED_ROUNDS];
     struct played p;
@@ -152,8 +157,10 @@ static int find_frontier(bench *b, struct recorded *x) {
                 !play_limited(b, &x->trace[i], pinned[k], &at_limit))
                 return bench_failed(traces[i].name);
             bench_note(b, factor, "of the peak", "%s_pinned%u_smallest", traces[i].name, pinned[k]);
-            bench_note(b, (double)at_limit.failed, "", "%s_pinned%u_failed_at_1.02", traces[i].name, pinned[k]);
-            bench_note(b, at_limit.speed, "of the speed", "%s_pinned%u_speed_at_1.02", traces[i].name, pinned[k]);
+            bench_note(b, (double)at_limit.failed, "", "%s_pinned%u_failed_at_1.02", traces[i].name,
+                       pinned[k]);
+            bench_note(b, at_limit.speed, "of the speed", "%s_pinned%u_speed_at_1.02",
+                       traces[i].name, pinned[k]);
             failures += (double)at_limit.failed;
             if (factor > worst) worst = factor;
             if (at_limit.speed < slowest) slowest = at_limit.speed;

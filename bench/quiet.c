@@ -1,5 +1,6 @@
-/* quiet.c: what the machine adds to steps that call nothing, and are as many and as long as those of examples/c/dense: no
-** figure for a worst step can be better than this one (1.2c of bars.txt). */
+/* quiet.c: what the machine adds to steps that call nothing, and are as many and as long as those
+** of examples/c/dense: no figure for a worst step can be better than this one (1.2c of
+** bars.txt). */
 #include "bench/bench.h"
 #include <stdlib.h>
 

@@ -1,9 +1,11 @@
-/* rungs.c: what each rung of the reclaim ladder gives, and how long it takes: one climb in which every rung finds something.
+/* rungs.c: what each rung of the reclaim ladder gives, and how long it takes: one climb in which
+** every rung finds something.
 **
-** Under a limit of 4 GiB: live arrays; garbage that only a collection finds; memory whose last use is pending behind long work; handles
-** of cuBLAS and cuSOLVER; free memory in the pool, scattered among live arrays; and a neighbour in the process that has some too.
-** Then more is asked for than there can be, so that all rungs are climbed. Bytes and times are read from a recording, names from the
-** report. */
+** Under a limit of 4 GiB: live arrays; garbage that only a collection finds; memory whose last use
+** is pending behind long work; handles of cuBLAS and cuSOLVER; free memory in the pool, scattered
+** among live arrays; and a neighbour in the process that has some too. Then more is asked for than
+** there can be, so that all rungs are climbed. Bytes and times are read from a recording, names
+** from the report. */
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,8 @@ static tide_array *floats(tide_runtime *rt, size_t bytes) {
     return tide_empty(rt, TIDE_F32, 1, &n);
 }
 
-/* Arrays that nobody refers to any more: a frame of its own, so that no word of it stays where the collector looks. */
+/* Arrays that nobody refers to any more: a frame of its own, so that no word of it stays where the
+** collector looks. */
 static __attribute__((noinline)) bool make_garbage(tide_runtime *rt) {
     for (int i = 0; i < 8; i++)
         if (!floats(rt, 64 * TIDEI_MIB)) return false;
@@ -33,8 +36,8 @@ static __attribute__((noinline)) bool make_garbage(tide_runtime *rt) {
 static __attribute__((noinline)) bool wake_libraries(tide_runtime *rt) {
     const int64_t shape[] = {256, 256};
     tide_rng rng = {.seed = 1};
-    tide_array *a = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape), *p = a ? tide_matmul(a, a) : NULL,
-               *x = p ? tide_solve(a, p) : NULL;
+    tide_array *a = tide_random_uniform(rt, &rng, TIDE_F32, 2, shape),
+               *p = a ? tide_matmul(a, a) : NULL, *x = p ? tide_solve(a, p) : NULL;
     tide_free(a);
     tide_free(p);
     tide_free(x);
@@ -44,9 +47,11 @@ static __attribute__((noinline)) bool wake_libraries(tide_runtime *rt) {
 /* Work of some 50 ms on the stream, and memory that it uses last. */
 static __attribute__((noinline)) bool leave_pending(tide_runtime *rt) {
     const int64_t shape[] = {4096, 4096};
-    tide_array *a = tide_ones(rt, TIDE_F32, 2, shape), *c = a ? tide_ones(rt, TIDE_F32, 2, shape) : NULL;
+    tide_array *a = tide_ones(rt, TIDE_F32, 2, shape),
+               *c = a ? tide_ones(rt, TIDE_F32, 2, shape) : NULL;
     bool ok = c != NULL;
-    for (int i = 0; i < 16 && ok; i++) ok = tide_gemm(tide_arg_float(1), a, a, tide_arg_float(0), c) == TIDE_OK;
+    for (int i = 0; i < 16 && ok; i++)
+        ok = tide_gemm(tide_arg_float(1), a, a, tide_arg_float(0), c) == TIDE_OK;
     tide_free(a);
     tide_free(c);
     return ok;
@@ -113,8 +118,11 @@ static bool prepare(tide_runtime *rt, tide_array *keep[PIECES]) {
 
 static tide_runtime *open_one(const bench *b, const char *limit, const char *trace) {
     tide_runtime *rt = NULL;
-    tide_config c = {
-        .struct_size = sizeof c, .device = b->device, .limit = limit, .policy = "never", .trace = trace};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = b->device,
+                     .limit = limit,
+                     .policy = "never",
+                     .trace = trace};
     return tide_open(&c, &rt) == TIDE_OK ? rt : NULL;
 }
 
@@ -127,7 +135,8 @@ static unsigned climb(bench *b, tide_runtime *neighbour, int round, struct rung 
     close(fd);
     tide_free(theirs);
     tide_runtime *rt = open_one(b, "4GiB", path);
-    if (rt && prepare(rt, keep) && !floats(rt, REQUEST) && tide_last_error()->status == TIDE_E_NOMEM)
+    if (rt && prepare(rt, keep) && !floats(rt, REQUEST) &&
+        tide_last_error()->status == TIDE_E_NOMEM)
         n = read_names(rungs);
     for (int i = 0; i < PIECES && n; i++) tide_release(keep[i]);
     tide_close(rt);

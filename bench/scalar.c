@@ -1,7 +1,9 @@
-/* scalar.c: B12: the host reads elements one after another: through a view of an array in unified and in pinned memory, begin
-** and end counted in, against a plain pointer to malloc'ed memory; and what one tide_get takes.
+/* scalar.c: B12: the host reads elements one after another: through a view of an array in unified
+** and in pinned memory, begin and end counted in, against a plain pointer to malloc'ed memory; and
+** what one tide_get takes.
 **
-** The sum is a chain of additions, as a fold is that somebody brings over unchanged. What is compared takes turns. */
+** The sum is a chain of additions, as a fold is that somebody brings over unchanged. What is
+** compared takes turns. */
 #include "bench/bench.h"
 #include <stdlib.h>
 #include <tide/tide.h>
@@ -54,8 +56,10 @@ int bench_scalar(bench *b) {
     if (!p) return bench_failed("malloc");
     for (size_t i = 0; i < (size_t)ELEMENTS * ELEMENTS; i++) p[i] = 1;
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
-        tide_array *a = tide_empty_in(b->rt, kinds[k].kind, TIDE_F32, 2, (const int64_t[]){ELEMENTS, ELEMENTS});
-        bool ok = a && tide_fill(a, tide_arg_int(1)) == TIDE_OK && view_sum(a) > 0; /* the pages are here now */
+        tide_array *a =
+            tide_empty_in(b->rt, kinds[k].kind, TIDE_F32, 2, (const int64_t[]){ELEMENTS, ELEMENTS});
+        /* the pages are here now */
+        bool ok = a && tide_fill(a, tide_arg_int(1)) == TIDE_OK && view_sum(a) > 0;
         for (int r = 0; r < BENCH_ROUNDS && ok; r++) {
             plain[r] = timed(sum_plain, p);
             view[r] = timed(sum_view, a);

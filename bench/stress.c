@@ -1,10 +1,12 @@
 /* stress.c: threads that make and drop arrays of random sizes near the limit.
 **
-** Each thread has a budget, and what it holds never exceeds that: so what lives at most is known beforehand, however the threads
-** meet, and a limit a little above it forces no failure but those of pinned blocks, in whose pages nobody else may lie. What an
-** operation needs at once, its workspaces included, is measured before, alone. Every thread writes down what it asks for and lets
-** go, in one order for all (forced.h).
-** What must stay true: something counts as held from before it is asked for until after it was let go. */
+** Each thread has a budget, and what it holds never exceeds that: so what lives at most is known
+** beforehand, however the threads meet, and a limit a little above it forces no failure but those
+** of pinned blocks, in whose pages nobody else may lie. What an operation needs at once, its
+** workspaces included, is measured before, alone. Every thread writes down what it asks for and
+** lets go, in one order for all (forced.h).
+** What must stay true: something counts as held from before it is asked for until after it was let
+** go. */
 #include "bench/stress.h"
 #include <math.h>
 #include <pthread.h>
@@ -15,8 +17,9 @@
 #include "bench/workload.h"
 #include "runtime/runtime.h"
 
-#define LIVE_PAGES 128  /* what all threads hold at most */
-#define LARGEST    8    /* pages of the largest array: in one piece, and twice what the closest limit leaves */
+#define LIVE_PAGES 128 /* what all threads hold at most */
+/* pages of the largest array: in one piece, and twice what the closest limit leaves */
+#define LARGEST    8
 #define SMALLEST   1024 /* bytes */
 #define CLASSES    24   /* sizes between these */
 #define SLOTS      64   /* arrays of a thread, at most */
@@ -24,8 +27,9 @@
 #define PIN_EVERY  64   /* steps; one small array of the thread stays where it is */
 #define PIN_FOR    32   /* of these */
 #define WANT_EVERY 4096 /* steps; more than there can be is asked for */
-/* Libraries' handles go when memory is short, and are made anew, of whole pages: then part of one is lost behind the handle, and of
-** another where the free bytes begin that were brought together for it. */
+/* Libraries' handles go when memory is short, and are made anew, of whole pages: then part of one
+** is lost behind the handle, and of another where the free bytes begin that were brought together
+** for it. */
 #define HANDLE_PAGES 2
 
 typedef struct stress stress;
@@ -35,7 +39,9 @@ typedef struct stress stress;
 static void let_go(const stress *s, tide_array *a);
 
 static tide_array *full(stress *s, tide_array *a, int64_t side);
-static tide_array *add(stress *s, tide_array *a, int64_t side) { return (void)s, (void)side, tide_add(a, a); }
+static tide_array *add(stress *s, tide_array *a, int64_t side) {
+    return (void)s, (void)side, tide_add(a, a);
+}
 static tide_array *fused(stress *s, tide_array *a, int64_t side);
 static tide_array *turned(stress *s, tide_array *a, int64_t side) {
     tide_array *t = tide_transpose(a, NULL), *c = tide_contiguous(t);
@@ -57,7 +63,8 @@ static tide_array *triangle(stress *s, tide_array *a, int64_t side) {
 static const struct operation {
     tide_array *(*run)(stress *s, tide_array *a, int64_t side);
     int64_t most; /* the largest side that does not take too long; 0: any */
-} operations[] = {{full, 0}, {add, 0}, {fused, 0}, {turned, 0}, {drawn, 0}, {product, 96}, {triangle, 96}};
+} operations[] = {{full, 0},  {add, 0},      {fused, 0},    {turned, 0},
+                  {drawn, 0}, {product, 96}, {triangle, 96}};
 #define OPERATIONS TIDEI_COUNT(operations)
 
 /* ---- what all threads share ---- */
@@ -150,7 +157,8 @@ static void failed(worker *w, const char *what) {
 }
 
 /* In a frame of its own: what it leaves on the stack is the collector's. */
-static __attribute__((noinline)) bool make(worker *w, unsigned slot, unsigned op, tide_array *of, unsigned class) {
+static __attribute__((noinline)) bool make(worker *w, unsigned slot, unsigned op, tide_array *of,
+                                           unsigned class) {
     tide_array *a = operations[op].run(w->s, of, w->s->side[class]);
     slots[w->id][slot] = a;
     return a != NULL;
@@ -165,7 +173,8 @@ static tide_array *one_of(worker *w, unsigned class) {
     return NULL;
 }
 
-/* Something random into the slot, which is empty; of a smaller size, or after letting others go, where the budget wants that. */
+/* Something random into the slot, which is empty; of a smaller size, or after letting others go,
+** where the budget wants that. */
 static void replace(worker *w, unsigned slot) {
     stress *s = w->s;
     unsigned class = workload_dice(&w->seed) % CLASSES, op = workload_dice(&w->seed) % OPERATIONS;
@@ -224,7 +233,8 @@ static void pin(worker *w) {
         broken(s, "tide_use_begin");
         return;
     }
-    size_t first = (uintptr_t)at / s->page, last = ((uintptr_t)at + s->holds[w->class[slot]] - 1) / s->page;
+    size_t first = (uintptr_t)at / s->page,
+           last = ((uintptr_t)at + s->holds[w->class[slot]] - 1) / s->page;
     w->useless = (last - first + 1) * s->page - s->holds[w->class[slot]];
     w->pinned = slot + 1;
     note(w, FORCED_UNPIN, 2 * s->page - w->useless);
@@ -232,7 +242,8 @@ static void pin(worker *w) {
 
 static void *work(void *p) {
     worker *w = p;
-    while (!atomic_load(&w->s->go)) sched_yield(); /* a thread alone near its budget is near no limit */
+    /* a thread alone near its budget is near no limit */
+    while (!atomic_load(&w->s->go)) sched_yield();
     for (size_t i = 0; i < w->steps && !atomic_load(&w->s->broken); i++) {
         unsigned slot = workload_dice(&w->seed) % SLOTS;
         if (i % PIN_EVERY == 0) pin(w);
@@ -259,8 +270,8 @@ static bool measure(stress *s, unsigned op, unsigned class) {
     bool good = of && tide_stats(s->rt, &before) == TIDE_OK;
     tide_array *a = good ? operations[op].run(s, of, s->side[class]) : NULL;
     good = a && tide_stats(s->rt, &after) == TIDE_OK;
-    s->needs[op][class] =
-        granules(after.peak_live - before.live) + (size_t)(after.allocations - before.allocations) * GRANULE;
+    s->needs[op][class] = granules(after.peak_live - before.live) +
+                          (size_t)(after.allocations - before.allocations) * GRANULE;
     if (a) tide_free(a), let_go(s, a);
     if (of) tide_free(of), let_go(s, of);
     return good;
@@ -269,16 +280,19 @@ static bool measure(stress *s, unsigned op, unsigned class) {
 static bool prepare(stress *s) {
     double most = (double)(LARGEST * s->page), ratio = most / SMALLEST;
     for (unsigned c = 0; c < CLASSES; c++) {
-        s->side[c] = (int64_t)sqrt(SMALLEST * pow(ratio, (double)c / (CLASSES - 1)) / sizeof(float));
+        s->side[c] =
+            (int64_t)sqrt(SMALLEST * pow(ratio, (double)c / (CLASSES - 1)) / sizeof(float));
         s->holds[c] = granules((size_t)(s->side[c] * s->side[c]) * sizeof(float));
         for (unsigned op = 0; op < OPERATIONS; op++)
-            if ((!operations[op].most || s->side[c] <= operations[op].most) && !measure(s, op, c)) return false;
+            if ((!operations[op].most || s->side[c] <= operations[op].most) && !measure(s, op, c))
+                return false;
     }
     size_t library = atomic_load(&s->d->library);
     s->apart = library ? tidei_round_up(library, s->page) + HANDLE_PAGES * s->page : 0;
     s->budget = LIVE_PAGES * s->page / s->o->threads;
-    s->limit = tidei_round_up((size_t)(s->o->factor * (double)(s->budget * s->o->threads)), s->page) + 2 * s->page +
-               s->apart;
+    s->limit =
+        tidei_round_up((size_t)(s->o->factor * (double)(s->budget * s->o->threads)), s->page) +
+        2 * s->page + s->apart;
     return tide_set_limit(s->rt, s->limit) == TIDE_OK;
 }
 
@@ -339,7 +353,8 @@ bool stress_run(const stress_options *o, stress_outcome *out) {
     bool good = stress_open(&s, o, out);
     if (good) {
         run_threads(&s, w);
-        good = !atomic_load(&s.broken) && tide_stats(s.rt, &t) == TIDE_OK && tidei_runtime_valid(s.d->rt);
+        good = !atomic_load(&s.broken) && tide_stats(s.rt, &t) == TIDE_OK &&
+               tidei_runtime_valid(s.d->rt);
         size_t n = atomic_load(&s.n);
         if (n > s.capacity) good = false;
         if (good) forced_check(s.events, n, s.limit, s.apart, !s.counted, &out->found);

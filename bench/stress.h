@@ -1,4 +1,5 @@
-/* stress.h: threads that make and drop arrays of random sizes near the limit, and whether each failure was forced. */
+/* stress.h: threads that make and drop arrays of random sizes near the limit, and whether each
+** failure was forced. */
 #ifndef BENCH_STRESS_H
 #define BENCH_STRESS_H
 
@@ -19,7 +20,8 @@ typedef struct stress_outcome {
     uint64_t steps, climbs, collections;
     uint64_t too_large; /* requests that were to fail */
     double filled;      /* of what may live at most, what did */
-    char why[3000]; /* the report of the first failure of a request that was to succeed; or what else went wrong */
+    /* the report of the first failure of a request that was to succeed; or what else went wrong */
+    char why[3000];
 } stress_outcome;
 
 /* False: something went wrong that is no failed allocation. */

@@ -1,5 +1,6 @@
-/* stress_bench.c: `tide-bench stress`: the figure is how many allocations failed that arithmetic did not force, over collectors and limits
-** from 1.02 times what lives at most, and two pages, to 1.2 times. */
+/* stress_bench.c: `tide-bench stress`: the figure is how many allocations failed that arithmetic
+** did not force, over collectors and limits from 1.02 times what lives at most, and two pages, to
+** 1.2 times. */
 #include "bench/bench.h"
 #include "bench/stress.h"
 #include <stdio.h>
@@ -21,7 +22,8 @@ static bool run_one(bench *b, size_t i, stress_outcome *sum) {
                               .collector = collectors[i / TIDEI_COUNT(factors)],
                               .factor = factors[i % TIDEI_COUNT(factors)],
                               .steps = bench_or(b->n, STRESS_STEPS) / RUNS,
-                              .threads = (unsigned)tidei_min_size(bench_or(b->threads, 4), STRESS_THREADS),
+                              .threads =
+                                  (unsigned)tidei_min_size(bench_or(b->threads, 4), STRESS_THREADS),
                               .seed = (unsigned)i + 1};
     if (!stress_run(&o, &r)) {
         fprintf(stderr, "tide-bench: %s, %.2f: %s\n", o.collector, o.factor, r.why);

@@ -1,6 +1,6 @@
-/* tide_bench.c: tide-bench NAME [OPTION VALUE...] [--json]: one benchmark, its figures, and a last line "figure VALUE" that
-** bench/bars.txt holds against a bar (--figure names another one of them). With --json: all figures in one object.
-** Exit 0, 1 failed, 2 bad input, 77 skipped. */
+/* tide_bench.c: tide-bench NAME [OPTION VALUE...] [--json]: one benchmark, its figures, and a last
+** line "figure VALUE" that bench/bars.txt holds against a bar (--figure names another one of them).
+** With --json: all figures in one object. Exit 0, 1 failed, 2 bad input, 77 skipped. */
 #include "bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,27 +11,38 @@ static const struct {
     const char *what;
 } benches[] = {
     {"dispatch", bench_dispatch, "issuing a small tide_add, against a bare launch (cuda)"},
-    {"quiet", bench_quiet, "what the machine adds to steps that call nothing: the floor under any worst step"},
+    {"quiet", bench_quiet,
+     "what the machine adds to steps that call nothing: the floor under any worst step"},
     {"fused", bench_fused,
      "sqrt(a*a+b*b)*c+a on 2^28 floats, against a device-to-device copy; bytes read plus written"},
     {"sum", bench_sum, "the sum of 16384 x 16384 floats, against the same copy"},
     {"sum0", bench_sum0, "the same over axis 0"},
     {"sum1", bench_sum1, "the same over axis 1"},
-    {"transpose", bench_transpose, "a contiguous transpose of 8192 x 8192 floats, against the same copy"},
+    {"transpose", bench_transpose,
+     "a contiguous transpose of 8192 x 8192 floats, against the same copy"},
     {"matmul", bench_matmul, "a product of 8192 x 8192 floats, against cuBLAS called directly"},
     {"gemm-small", bench_gemm_small,
-     "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: n)"},
-    {"host-fused", bench_host_fused, "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
-    {"host-sum0", bench_host_sum0, "the sum of 4096 x 4096 floats on the host, against memcpy's bandwidth"},
+     "what the host spends on a product of 32 x 32 floats beyond cuBLAS called directly (--size: "
+     "n)"},
+    {"host-fused", bench_host_fused,
+     "the chain on 2^24 floats on the host, against gcc -O3 (bench/loop.c)"},
+    {"host-sum0", bench_host_sum0,
+     "the sum of 4096 x 4096 floats on the host, against memcpy's bandwidth"},
     {"host-sum1", bench_host_sum1, "the same over axis 1"},
-    {"pair", bench_pair, "B1: taking and giving back one block, by size (--level pool, storage, array)"},
-    {"random", bench_random, "B2: a random live set, by the rules of RMM's RANDOM_ALLOCATIONS (--n, --max)"},
+    {"pair", bench_pair,
+     "B1: taking and giving back one block, by size (--level pool, storage, array)"},
+    {"random", bench_random,
+     "B2: a random live set, by the rules of RMM's RANDOM_ALLOCATIONS (--n, --max)"},
     {"holes", bench_holes, "B3: pairs while thousands of holes lie free"},
-    {"threads", bench_threads, "B4: pairs by many threads; blocks that another thread gives back (--threads)"},
-    {"trace", bench_trace, "B5: the recorded traces: time an event, memory reserved over live (--traces DIR)"},
+    {"threads", bench_threads,
+     "B4: pairs by many threads; blocks that another thread gives back (--threads)"},
+    {"trace", bench_trace,
+     "B5: the recorded traces: time an event, memory reserved over live (--traces DIR)"},
     {"frontier", bench_frontier, "B6: how little memory the traces need, with pinned blocks too"},
-    {"breaker", bench_breaker, "B6: a quarter of the limit in one piece, when every second small block is free"},
-    {"pipeline", bench_pipeline, "B7: streams passing buffers on, one more than streams; against static buffers"},
+    {"breaker", bench_breaker,
+     "B6: a quarter of the limit in one piece, when every second small block is free"},
+    {"pipeline", bench_pipeline,
+     "B7: streams passing buffers on, one more than streams; against static buffers"},
     {"handover", bench_handover, "what it costs the host that an array goes from stream to stream"},
     {"batches", bench_batches,
      "how much of the upload of batches hides behind work on the one before (--size: of a batch)"},
@@ -39,24 +50,31 @@ static const struct {
      "an array copied to another device, against the driver (--size; --staged: through the host)"},
     {"factor", bench_factor,
      "LU of 4096 and 8192 squared, an SVD of 2048 squared, against cuSOLVER called directly"},
-    {"factor-small", bench_factor_small, "issuing the LU and the SVD of 32 x 32 floats, against the same"},
-    {"first-use", bench_first_use, "the first and the second call of each library, and what its handle takes"},
-    {"hoard", bench_hoard, "8 threads with 4 streams use all libraries and are parked: what stays in use"},
-    {"workspace", bench_workspace, "the workspace of an SVD of 8192 squared (--n), and what is left of it"},
+    {"factor-small", bench_factor_small,
+     "issuing the LU and the SVD of 32 x 32 floats, against the same"},
+    {"first-use", bench_first_use,
+     "the first and the second call of each library, and what its handle takes"},
+    {"hoard", bench_hoard,
+     "8 threads with 4 streams use all libraries and are parked: what stays in use"},
+    {"workspace", bench_workspace,
+     "the workspace of an SVD of 8192 squared (--n), and what is left of it"},
     {"rungs", bench_rungs, "what each rung of the reclaim ladder gives, and the time it takes"},
     {"move", bench_move, "the speed at which blocks of 64 KiB are moved to make room"},
-    {"debug", bench_debug, "small operations with TIDE_DEBUG=sample:1000, against the same without"},
+    {"debug", bench_debug,
+     "small operations with TIDE_DEBUG=sample:1000, against the same without"},
     {"stress", bench_stress,
-     "threads near the limit: failed allocations that arithmetic did not force (--n: steps; --threads)"},
-    {"scalar", bench_scalar, "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
+     "threads near the limit: failed allocations that arithmetic did not force (--n: steps; "
+     "--threads)"},
+    {"scalar", bench_scalar,
+     "B12: the host reads elements of unified and pinned arrays, against a plain pointer"},
 };
 
 static int usage(void) {
-    fprintf(
-        stderr,
-        "usage: tide-bench NAME [--device D] [--size BYTES] [--max BYTES] [--held BYTES] [--threads N] [--n N]\n"
-        "                  [--rounds N] [--level pool|storage|array] [--traces DIR] [--figure NAME]\n"
-        "                  [--staged] [--json]\n");
+    fprintf(stderr, "usage: tide-bench NAME [--device D] [--size BYTES] [--max BYTES] [--held "
+                    "BYTES] [--threads N] [--n N]\n"
+                    "                  [--rounds N] [--level pool|storage|array] [--traces DIR] "
+                    "[--figure NAME]\n"
+                    "                  [--staged] [--json]\n");
     for (size_t i = 0; i < TIDEI_COUNT(benches); i++)
         fprintf(stderr, "  %-12s %s\n", benches[i].name, benches[i].what);
     return 2;
@@ -74,7 +92,8 @@ bool bench_open(bench *b, const char *collector, const char *limit, bool untouch
                      .policy = collector ? "never" : NULL,
                      .limit = limit,
                      .peers = b->staged ? "none" : NULL,
-                     .host_memory = untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
+                     .host_memory =
+                         untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
     if (tide_open(&c, &b->rt) != TIDE_OK) return false;
     b->d = &tidei_runtime_of(b->rt)->devs[0];
     return true;
@@ -93,8 +112,10 @@ bool bench_on_cuda(const bench *b) { return b->d->d->info.flags & TIDEI_DEV_RUNS
 static bool option(bench *b, const char *flag, const char *text) {
     const struct {
         const char *flag, **out;
-    } texts[] = {
-        {"--device", &b->device}, {"--level", &b->level}, {"--traces", &b->traces}, {"--figure", &b->chosen}};
+    } texts[] = {{"--device", &b->device},
+                 {"--level", &b->level},
+                 {"--traces", &b->traces},
+                 {"--figure", &b->chosen}};
     const struct {
         const char *flag;
         size_t *out;
@@ -103,7 +124,8 @@ static bool option(bench *b, const char *flag, const char *text) {
     for (size_t i = 0; i < TIDEI_COUNT(texts); i++)
         if (!strcmp(flag, texts[i].flag)) return *texts[i].out = text, true;
     for (size_t i = 0; i < TIDEI_COUNT(counts); i++)
-        if (!strcmp(flag, counts[i].flag)) return tidei_parse_bytes(text, 0, counts[i].out) && *counts[i].out;
+        if (!strcmp(flag, counts[i].flag))
+            return tidei_parse_bytes(text, 0, counts[i].out) && *counts[i].out;
     return false;
 }
 

@@ -1,5 +1,6 @@
-/* workload.h: the sequences of allocations that our benchmarks and the peers' programs (bench/peers, C and C++) play alike,
-** made before anything is timed. Needs nothing but the C library. */
+/* workload.h: the sequences of allocations that our benchmarks and the peers' programs
+** (bench/peers, C and C++) play alike, made before anything is timed. Needs nothing but the C
+** library. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
@@ -35,9 +36,10 @@ static inline size_t workload_spread(uint64_t *seed, unsigned low,
     return top + workload_dice(seed) % top;
 }
 
-/* RMM's RANDOM_ALLOCATIONS: of 2n steps each allocates with probability 0.73 while fewer than n allocations are done and less
-** than 16,000 MiB would be live, else frees a random one of those that live; sizes are uniform from 1 to `most`. Steps with
-** nothing to do are left out, and slots serve again, as RMM keeps what lives packed. Returns 0 where there is no memory. */
+/* RMM's RANDOM_ALLOCATIONS: of 2n steps each allocates with probability 0.73 while fewer than n
+** allocations are done and less than 16,000 MiB would be live, else frees a random one of those
+** that live; sizes are uniform from 1 to `most`. Steps with nothing to do are left out, and slots
+** serve again, as RMM keeps what lives packed. Returns 0 where there is no memory. */
 static inline int workload_random(size_t n, size_t most, workload *out) {
     const size_t live_most = (size_t)16000 << 20;
     workload_step *steps = (workload_step *)calloc(3 * n, sizeof *steps);
@@ -54,7 +56,8 @@ static inline int workload_random(size_t n, size_t most, workload *out) {
         int wants = !taken || workload_dice(&seed) % 100 < 73;
         if (wants && made < n && bytes + size < live_most) {
             live[taken].bytes = size;
-            if (taken == slots) live[taken].slot = (uint32_t)slots++; /* else one that was freed lies there */
+            /* else one that was freed lies there */
+            if (taken == slots) live[taken].slot = (uint32_t)slots++;
             made++;
             bytes += size;
             if (bytes > peak) peak = bytes;

@@ -1,25 +1,31 @@
-/* boehm.c: the adapter to bdwgc, one for the process: cells in its heap, and how their deaths are found.
+/* boehm.c: the adapter to bdwgc, one for the process: cells in its heap, and how their deaths are
+** found.
 **
-** A cell is a pointer-free object of bdwgc's heap that holds the inverted address of its handle. bdwgc's finalizers would
-** tell when it dies, at 30 to 60 ns an array and collection and with full collections forced whenever their table grows; so
-** the adapter keeps a table of its own, of inverted cell addresses in malloc memory, and asks GC_is_marked for each of them
-** in the event RECLAIM_START: marking is over, the world runs again, the allocator lock is held, and nothing was swept yet.
-** What must stay true: the table changes under the allocator lock only; the sweep allocates and locks nothing; a cell is
-** in the table before its maker returns, so no live cell is ever unknown. A cell made between mark and sweep is marked (it
-** came from a thread's own free list) or waits for the lock.
+** A cell is a pointer-free object of bdwgc's heap that holds the inverted address of its handle.
+** bdwgc's finalizers would tell when it dies, at 30 to 60 ns an array and collection and with full
+** collections forced whenever their table grows; so the adapter keeps a table of its own, of
+** inverted cell addresses in malloc memory, and asks GC_is_marked for each of them in the event
+** RECLAIM_START: marking is over, the world runs again, the allocator lock is held, and nothing was
+** swept yet.
+** What must stay true: the table changes under the allocator lock only; the sweep allocates and
+** locks nothing; a cell is in the table before its maker returns, so no live cell is ever unknown.
+** A cell made between mark and sweep is marked (it came from a thread's own free list) or waits for
+** the lock.
 **
-** That the event comes at this point is knowledge of bdwgc's source, not its contract, and the event's one slot may be
-** taken by the host. So 64 cells test it at the start and whenever a collection ended without our sweep. If the test
-** fails, deaths are found by no_order finalizers from then on, whose table is grown in advance. They are left to the
-** host's mode of running finalizers (ours is legal anywhere); if that is "on demand", our collections run them.
+** That the event comes at this point is knowledge of bdwgc's source, not its contract, and the
+** event's one slot may be taken by the host. So 64 cells test it at the start and whenever a
+** collection ended without our sweep. If the test fails, deaths are found by no_order finalizers
+** from then on, whose table is grown in advance. They are left to the host's mode of running
+** finalizers (ours is legal anywhere); if that is "on demand", our collections run them.
 **
 ** bdwgc stops threads by signals: stoppable.h says of which it must not try to, and init_patient
 ** how long it waits.
 **
-** Process-wide hooks: the collection event (the earlier callback is called after ours), the static-roots filter (one slot
-** without a getter: a host that wants its own installs it after tide_open and asks tide_is_device_library), java
-** finalization on, registration of threads allowed, the heap grown once. They stay until the process ends. For users they are
-** listed in docs/boehm.md. */
+** Process-wide hooks: the collection event (the earlier callback is called after ours), the
+** static-roots filter (one slot without a getter: a host that wants its own installs it after
+** tide_open and asks tide_is_device_library), java finalization on, registration of threads
+** allowed, the heap grown once. They stay until the process ends. For users they are listed in
+** docs/boehm.md. */
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include "gc/boehm.h"
@@ -35,13 +41,14 @@
 
 #define CELL_BYTES sizeof(tide_array)
 #define CHUNK      4096 /* entries: 96 KiB, one malloc for so many arrays */
-#define HEAP_BYTES                                                                                                 \
-    (4 * TIDEI_MIB) /* room for 260,000 cells (16 bytes each) between automatic collections (measured) */
+/* room for 260,000 cells (16 bytes each) between automatic collections (measured) */
+#define HEAP_BYTES  (4 * TIDEI_MIB)
 #define PROBES      64
-#define PROBE_KEEP  4     /* every 4th probe stays reachable */
-#define PROBE_FOUND 40    /* of the 48 dropped ones; a stale word on the stack may keep a few */
-#define PREGROWN    65536 /* finalizers; their table grows by forced collections beyond (measured: 14 us an array) */
-#define QUARANTINE  4096  /* dead cells kept out of use at debug level 1 */
+#define PROBE_KEEP  4  /* every 4th probe stays reachable */
+#define PROBE_FOUND 40 /* of the 48 dropped ones; a stale word on the stack may keep a few */
+/* finalizers; their table grows by forced collections beyond (measured: 14 us an array) */
+#define PREGROWN   65536
+#define QUARANTINE 4096 /* dead cells kept out of use at debug level 1 */
 
 tidei_boehm_switches tidei_boehm_test;
 
@@ -64,7 +71,8 @@ static struct {
 } table;
 
 static struct {
-    pthread_mutex_t lock; /* installation and the change to finalizers; taken before the allocator lock */
+    /* installation and the change to finalizers; taken before the allocator lock */
+    pthread_mutex_t lock;
     bool installed;
     bool scan_all;           /* fixed then: no data is left out of the roots */
     bool testing;            /* under lock */
@@ -91,8 +99,8 @@ static _Thread_local struct {
 
 /* ---- deaths ---- */
 
-/* Keeps the dead cell's memory from its next user, under the allocator lock or where the cell is still reachable. Whoever
-** uses the array now finds no handle and gets an error. */
+/* Keeps the dead cell's memory from its next user, under the allocator lock or where the cell is
+** still reachable. Whoever uses the array now finds no handle and gets an error. */
 static void quarantine(tide_array *cell) {
     cell->hidden = 0;
     boehm.quarantine[boehm.quarantined++ % QUARANTINE] = cell;
@@ -102,13 +110,15 @@ static void report(const entry *e) {
     tidei_report(e->h, e->generation & ~(uint64_t)TIDEI_WORD_FLAGS, TIDEI_DEAD | TIDEI_GONE);
 }
 
-/* After a collection that we did not see, a dead cell's memory may have been given to others, or back. */
+/* After a collection that we did not see, a dead cell's memory may have been given to others, or
+** back. */
 static bool still_a_cell(const entry *e) {
     tide_array *cell = (tide_array *)~e->hidden;
     return GC_base(cell) == cell && cell->hidden == ~(uintptr_t)e->h;
 }
 
-/* Deaths that a sweep has found, to be reported together: their handles come into the cache meanwhile. */
+/* Deaths that a sweep has found, to be reported together: their handles come into the cache
+** meanwhile. */
 typedef struct findings {
     size_t n;
     tidei_death at[32];
@@ -215,7 +225,8 @@ static watch_result watch(const entry *e) {
         GC_alloc_unlock();
         if (done || by_finalizer) {
             free(more); /* somebody else made room meanwhile */
-            if (tidei_unlikely(begins_chunk)) tidei_stoppable(atomic_load(&e->h->deaths->rt), false);
+            if (tidei_unlikely(begins_chunk))
+                tidei_stoppable(atomic_load(&e->h->deaths->rt), false);
             return done ? WATCHED : WATCH_BY_FINALIZER;
         }
         if (!more && !(more = malloc(sizeof *more))) return WATCH_NO_MEMORY;
@@ -276,7 +287,8 @@ static bool watch_by_finalizer(const entry *e) {
 
 static void GC_CALLBACK on_dummy(void *object, void *data) { (void)object, (void)data; }
 
-/* Grows bdwgc's table now, by finalizers that are taken back, so that it does not grow by forced collections later. */
+/* Grows bdwgc's table now, by finalizers that are taken back, so that it does not grow by forced
+** collections later. */
 static void pregrow_finalizers(void) {
     void **dummies = GC_MALLOC_UNCOLLECTABLE(PREGROWN * sizeof *dummies);
     if (!dummies) return;
@@ -284,13 +296,16 @@ static void pregrow_finalizers(void) {
     size_t n = 0;
     while (n < PREGROWN && (dummies[n] = GC_MALLOC_ATOMIC(CELL_BYTES)))
         GC_register_finalizer_no_order(dummies[n++], on_dummy, NULL, NULL, NULL);
-    for (size_t i = 0; i < n; i++) GC_register_finalizer_no_order(dummies[i], NULL, NULL, NULL, NULL);
+    for (size_t i = 0; i < n; i++)
+        GC_register_finalizer_no_order(dummies[i], NULL, NULL, NULL, NULL);
     GC_enable();
     GC_FREE(dummies);
-    GC_set_allocd_bytes_per_finalizer(0); /* arrays are few and their weight is the policy's business */
+    /* arrays are few and their weight is the policy's business */
+    GC_set_allocd_bytes_per_finalizer(0);
 }
 
-/* Turns the table's cells into reachable pointers in `cells`; NULL for those that are dead and gone. */
+/* Turns the table's cells into reachable pointers in `cells`; NULL for those that are dead and
+** gone. */
 static size_t reveal_locked(tide_array **cells, entry **records, size_t cap) {
     size_t n = 0;
     for (chunk *c = table.first; c; c = c->next)
@@ -324,7 +339,8 @@ static chunk *take_table_locked(void) {
     return c;
 }
 
-/* Moves what the table watches to finalizers; false when host memory is exhausted (nothing has changed then). */
+/* Moves what the table watches to finalizers; false when host memory is exhausted (nothing has
+** changed then). */
 static bool change_to_finalizers(void) {
     for (;;) {
         size_t cap = tidei_boehm_watched() + 64, n; /* others may add some meanwhile */
@@ -385,7 +401,8 @@ static bool probes_agree(void) {
 
 typedef enum { TEST_PASSED, TEST_FAILED, TEST_IMPOSSIBLE } test_result;
 
-/* Probes are made and judged by one collection: if another one came between, or none could be made, nothing is known. */
+/* Probes are made and judged by one collection: if another one came between, or none could be made,
+** nothing is known. */
 static test_result test_once(void **kept) {
     uint64_t before = GC_get_gc_no();
     memset(boehm.probe_dead, 0, sizeof boehm.probe_dead);
@@ -412,8 +429,9 @@ static test_result self_test(void) {
     return r;
 }
 
-/* Tests whether our sweep sees what a collection finds, and changes to finalizers if it does not. A test that could not
-** be made is made again at the next collection. No lock is held meanwhile: a collection may run the host's finalizers. */
+/* Tests whether our sweep sees what a collection finds, and changes to finalizers if it does not. A
+** test that could not be made is made again at the next collection. No lock is held meanwhile: a
+** collection may run the host's finalizers. */
 static void test_sweeps(tidei_runtime *rt) {
     pthread_mutex_lock(&boehm.lock);
     bool mine = !boehm.testing && !atomic_load(&boehm.finalizers);
@@ -432,14 +450,16 @@ static void test_sweeps(tidei_runtime *rt) {
     pthread_mutex_unlock(&boehm.lock);
     if (changed && rt)
         tidei_log(rt, TIDE_LOG_WARNING,
-                  "boehm: the collection event does not reach us; dead arrays are found by finalizers from now on");
+                  "boehm: the collection event does not reach us; dead arrays are found by "
+                  "finalizers from now on");
 }
 
-/* True once a collection has ended without our sweep. Between mark and sweep the numbers differ too, which is why a doubt
-** is looked into under the allocator lock. */
+/* True once a collection has ended without our sweep. Between mark and sweep the numbers differ
+** too, which is why a doubt is looked into under the allocator lock. */
 static bool missed_a_sweep(void) {
     if (atomic_load_explicit(&boehm.finalizers, memory_order_relaxed)) return false;
-    if (tidei_likely(GC_get_gc_no() == atomic_load_explicit(&boehm.swept, memory_order_relaxed))) return false;
+    if (tidei_likely(GC_get_gc_no() == atomic_load_explicit(&boehm.swept, memory_order_relaxed)))
+        return false;
     GC_alloc_lock();
     bool missed = GC_get_gc_no() != atomic_load_explicit(&boehm.swept, memory_order_relaxed);
     GC_alloc_unlock();
@@ -448,8 +468,8 @@ static bool missed_a_sweep(void) {
 
 /* ---- static roots ---- */
 
-/* A bdwgc that was built to serve malloc collects what it gives out: then any library's data may hold the only pointer to
-** some of it, ours those to the slabs of handles. */
+/* A bdwgc that was built to serve malloc collects what it gives out: then any library's data may
+** hold the only pointer to some of it, ours those to the slabs of handles. */
 static bool collects_malloc(void) {
     void *p = malloc(CELL_BYTES);
     bool collects = p && GC_base(p);
@@ -457,12 +477,13 @@ static bool collects_malloc(void) {
     return collects;
 }
 
-/* Called for every writable segment before every mark, under the allocator lock. The first one of the process begins a
-** new count. */
+/* Called for every writable segment before every mark, under the allocator lock. The first one of
+** the process begins a new count. */
 static int GC_CALLBACK has_static_roots(const char *name, void *start, size_t bytes) {
     if (!boehm.first_root) boehm.first_root = start;
     if (start == boehm.first_root) boehm.root_bytes = 0;
-    if (!boehm.scan_all && !atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
+    if (!boehm.scan_all &&
+        !atomic_load_explicit(&tidei_boehm_test.scan_device_libraries, memory_order_relaxed) &&
         tidei_has_no_roots(name))
         return 0;
     boehm.root_bytes += bytes;
@@ -544,12 +565,12 @@ void tidei_boehm_blocking(void *unused, void (*fn)(void *arg), void *arg) {
 
 /* ---- installation ---- */
 
-/* Left to itself bdwgc waits 15 s for a thread to stop, sends its signal again every 0.1 s, and then
-** ends the process: because a thread got no processor, or waited in the kernel for a file. On Linux
-** no signal is lost, so nothing is gained by that; and beside two threads that are busy on two
-** processors a collection takes 40 ms so, and 2 ms without the second signals. That it is to wait for
-** as long as it takes it learns from its environment alone, which it reads as it is initialised. So
-** meanwhile `environ` is a copy that has this entry too; who reads the environment
+/* Left to itself bdwgc waits 15 s for a thread to stop, sends its signal again every 0.1 s, and
+** then ends the process: because a thread got no processor, or waited in the kernel for a file. On
+** Linux no signal is lost, so nothing is gained by that; and beside two threads that are busy on
+** two processors a collection takes 40 ms so, and 2 ms without the second signals. That it is to
+** wait for as long as it takes it learns from its environment alone, which it reads as it is
+** initialised. So meanwhile `environ` is a copy that has this entry too; who reads the environment
 ** then finds either, and who changes it (which nobody may while tide_open reads it) has changed the
 ** copy, which stays. */
 static bool init_patient(void) {
@@ -571,20 +592,23 @@ static bool init_patient(void) {
     return true;
 }
 
-/* bdwgc takes the thread that initialises it for the main one; elsewhere it must be told where this stack begins. */
+/* bdwgc takes the thread that initialises it for the main one; elsewhere it must be told where this
+** stack begins. */
 static tide_status init_collector(void) {
     struct GC_stack_base base;
     if (GC_is_init_called()) return TIDE_OK;
     if (getpid() != gettid()) {
         if (GC_get_stack_base(&base) != GC_SUCCESS)
             return tidei_fail(TIDE_E_UNSUPPORTED, "tide_open",
-                              "bdwgc cannot find this thread's stack; open the runtime in the main thread, or with "
+                              "bdwgc cannot find this thread's stack; open the runtime in the main "
+                              "thread, or with "
                               "the collector \"refcount\"");
         GC_set_stackbottom(NULL, &base);
         self.ours = true;
     }
-    /* Waking a marker on each of many processors takes longer than marking what we have: a heap of cells without
-    ** pointers. A host with a heap of its own initialises bdwgc itself; GC_MARKERS in the environment has its way too. */
+    /* Waking a marker on each of many processors takes longer than marking what we have: a heap of
+    ** cells without pointers. A host with a heap of its own initialises bdwgc itself; GC_MARKERS in
+    ** the environment has its way too. */
     GC_set_markers_count(1);
     return init_patient() ? TIDE_OK : tidei_fail_host_memory("tide_open", sizeof(char *));
 }
@@ -596,10 +620,12 @@ static tide_status install_locked(void) {
     if (status == TIDE_OK) status = init_collector();
     if (status != TIDE_OK) return status;
     if (pthread_key_create(&boehm.at_exit, thread_ends))
-        return tidei_fail(TIDE_E_HOST_NOMEM, "tide_open", "the process has no thread-specific key left");
+        return tidei_fail(TIDE_E_HOST_NOMEM, "tide_open",
+                          "the process has no thread-specific key left");
     if (self.ours) pthread_setspecific(boehm.at_exit, &self);
     GC_allow_register_threads();
-    status = tidei_boehm_enter(); /* what follows allocates, and the host may have initialised bdwgc elsewhere */
+    /* what follows allocates, and the host may have initialised bdwgc elsewhere */
+    status = tidei_boehm_enter();
     if (status == TIDE_OK) {
         boehm.quarantine = GC_MALLOC_UNCOLLECTABLE(QUARANTINE * sizeof *boehm.quarantine);
         if (!boehm.quarantine || !GC_expand_hp(HEAP_BYTES)) {
@@ -611,7 +637,8 @@ static tide_status install_locked(void) {
         pthread_key_delete(boehm.at_exit);
         return status;
     }
-    GC_set_java_finalization(1); /* what an unreachable object refers to stays valid for its finalizer */
+    /* what an unreachable object refers to stays valid for its finalizer */
+    GC_set_java_finalization(1);
     boehm.scan_all = collects_malloc();
     GC_register_has_static_roots_callback(has_static_roots);
     boehm.earlier = GC_get_on_collection_event();
@@ -647,7 +674,8 @@ tide_status tidei_boehm_cell(tidei_handle *h, bool quarantined) {
     if (r == WATCH_BY_FINALIZER && watch_by_finalizer(&e)) r = WATCHED;
     if (r != WATCHED) {
         GC_FREE(cell);
-        return tidei_fail_host_memory("tide_array", r == WATCH_NO_MEMORY ? sizeof(chunk) : sizeof(entry));
+        return tidei_fail_host_memory("tide_array",
+                                      r == WATCH_NO_MEMORY ? sizeof(chunk) : sizeof(entry));
     }
     atomic_store_explicit(&h->refs, 0, memory_order_relaxed);
     h->home = cell;
@@ -655,8 +683,9 @@ tide_status tidei_boehm_cell(tidei_handle *h, bool quarantined) {
     return TIDE_OK;
 }
 
-/* The first reference roots the cell by a word that bdwgc scans and never collects; the last one takes it away. Steps
-** between 0 and 1 are made under the allocator lock, so that root and count agree; others need none. */
+/* The first reference roots the cell by a word that bdwgc scans and never collects; the last one
+** takes it away. Steps between 0 and 1 are made under the allocator lock, so that root and count
+** agree; others need none. */
 static bool step(_Atomic uint32_t *refs, uint32_t least, uint32_t most, int by) {
     uint32_t n = atomic_load_explicit(refs, memory_order_relaxed);
     while (n >= least && n <= most)
@@ -671,7 +700,8 @@ static bool take_one(tidei_handle *h) { return step(&h->refs, 2, UINT32_MAX, -1)
 tide_status tidei_boehm_retain(tidei_handle *h) {
     if (add_one(h)) return TIDE_OK;
     TIDEI_UNCANCELLED;
-    if (tidei_forked()) return tidei_fail(TIDE_E_FORKED, "tide_retain", "this process is a fork's child");
+    if (tidei_forked())
+        return tidei_fail(TIDE_E_FORKED, "tide_retain", "this process is a fork's child");
     tide_array **root = GC_MALLOC_UNCOLLECTABLE(sizeof *root);
     if (!root) return tidei_fail_host_memory("tide_retain", sizeof *root);
     *root = h->home;
@@ -680,7 +710,9 @@ tide_status tidei_boehm_retain(tidei_handle *h) {
     if (rooted) h->root = root;
     GC_alloc_unlock();
     if (!rooted) GC_FREE(root); /* somebody else was first */
-    return done ? TIDE_OK : tidei_fail(TIDE_E_INVALID, "tide_retain", "the array has been retained too often");
+    return done
+               ? TIDE_OK
+               : tidei_fail(TIDE_E_INVALID, "tide_retain", "the array has been retained too often");
 }
 
 tide_status tidei_boehm_release(tidei_handle *h) {
@@ -697,7 +729,8 @@ tide_status tidei_boehm_release(tidei_handle *h) {
     if (root) GC_FREE(root);
     return done ? TIDE_OK
                 : tidei_fail(TIDE_E_INVALID, "tide_release",
-                             "the array was not retained; its collector looks after it (tide_free ends it early)");
+                             "the array was not retained; its collector looks after it (tide_free "
+                             "ends it early)");
 }
 
 /* ---- collecting ---- */

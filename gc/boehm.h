@@ -12,7 +12,8 @@ void tidei_boehm_close(void); /* a runtime that it was opened for closes */
 tide_status tidei_boehm_enter(void);
 void tidei_boehm_leave(void);
 
-/* A watched cell for the handle: h->home. `quarantine`: its memory stays out of use for a while after death. */
+/* A watched cell for the handle: h->home. `quarantine`: its memory stays out of use for a while
+** after death. */
 tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine);
 tide_status tidei_boehm_retain(tidei_handle *h);
 tide_status tidei_boehm_release(tidei_handle *h);

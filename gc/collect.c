@@ -1,13 +1,14 @@
 /* collect.c: collecting: who leads, whom it reaches, what it brought; and the question whether to.
 **
-** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others that want a collection
-** wait for the round and count it as theirs, in the blocking region, or go on with their work if they only asked the
-** policy. A collector bound to another thread is asked by a flag: if its thread waits for this round, or for the climb that
-** it is part of, it answers at once, and the leader waits for that; otherwise it answers at its thread's next
-** allocation, wait or safe point. A climb that has found nothing else waits for that, for a bounded time
+** A round: one thread leads; it calls the collectors, drains, counts and tells the policy. Others
+** that want a collection wait for the round and count it as theirs, in the blocking region, or go
+** on with their work if they only asked the policy. A collector bound to another thread is asked by
+** a flag: if its thread waits for this round, or for the climb that it is part of, it answers at
+** once, and the leader waits for that; otherwise it answers at its thread's next allocation, wait
+** or safe point. A climb that has found nothing else waits for that, for a bounded time
 ** (tidei_gc_await); the report says who was not reached.
-** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread inside any of these starts
-** nothing (depth_collect, depth_drain). */
+** What must stay true: no lock of ours is held in a collector, a drain or a log line; a thread
+** inside any of these starts nothing (depth_collect, depth_drain). */
 #include "gc/boehm.h"
 #include "gc/collector.h"
 #include "runtime/nvtx.h"
@@ -17,9 +18,11 @@
 #include <errno.h>
 #include <time.h>
 
-#define BUDGET_AGE_NS 10000000000u /* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
-#define LOOK_AGAIN                                                                                                 \
-    64 /* parts of a device: growth by one of them without a limit, since others' use moves the budget */
+/* asking a driver for its free memory takes 6 us; CUDA.jl does it as often */
+#define BUDGET_AGE_NS 10000000000u
+/* parts of a device: growth by one of them without a limit, since others' use moves the
+** budget */
+#define LOOK_AGAIN  64
 #define RETRY_BYTES TIDEI_MIB /* of growth, before collectors that were busy are tried again */
 
 /* ---- what the policy sees ---- */
@@ -31,7 +34,8 @@ static uint64_t limit_of(_Atomic size_t *limit) {
     return n == SIZE_MAX ? TIDEI_NO_LIMIT : n;
 }
 
-/* What the device could give us, free and backed by us; looked up now and then. Unified memory that is not on the card is in both. */
+/* What the device could give us, free and backed by us; looked up now and then. Unified memory that
+** is not on the card is in both. */
 static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
     uint64_t asked = atomic_load_explicit(&g->available_ns, memory_order_relaxed);
     if (!asked || now - asked > BUDGET_AGE_NS) {
@@ -41,14 +45,16 @@ static uint64_t available(tidei_gc_dev *g, tidei_dev *d, uint64_t now) {
         bool known = d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK;
         tidei_error_restore(&e);
         size_t whole = d->d->info.total_bytes;
-        atomic_store_explicit(&g->available, known ? tidei_min_size(free_bytes + backed, whole) : whole,
+        atomic_store_explicit(&g->available,
+                              known ? tidei_min_size(free_bytes + backed, whole) : whole,
                               memory_order_relaxed);
         atomic_store_explicit(&g->available_ns, now, memory_order_relaxed);
     }
     return atomic_load_explicit(&g->available, memory_order_relaxed);
 }
 
-static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request, tidei_policy_in *in) {
+static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request,
+                     tidei_policy_in *in) {
     tidei_pool_stats ps;
     tidei_pools_stats(d, &ps);
     in->now_ns = now_ns(gc->rt);
@@ -72,16 +78,17 @@ static void snapshot(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t reque
 static void snapshot_host(tidei_gc *gc, tidei_where where, size_t request, tidei_policy_in *in) {
     tidei_runtime *rt = gc->rt;
     uint64_t limit = rt->host_budget.limit;
-    *in = (tidei_policy_in){.now_ns = now_ns(rt),
-                            .where = where,
-                            .levels = atomic_load_explicit(&gc->offers, memory_order_relaxed),
-                            .threads = atomic_load_explicit(&gc->threads, memory_order_relaxed),
-                            .live = atomic_load_explicit(&rt->host_budget.live, memory_order_relaxed),
-                            .request = request,
-                            .hard = limit,
-                            .soft = TIDEI_NO_LIMIT,
-                            .total = limit,
-                            .available = limit};
+    *in =
+        (tidei_policy_in){.now_ns = now_ns(rt),
+                          .where = where,
+                          .levels = atomic_load_explicit(&gc->offers, memory_order_relaxed),
+                          .threads = atomic_load_explicit(&gc->threads, memory_order_relaxed),
+                          .live = atomic_load_explicit(&rt->host_budget.live, memory_order_relaxed),
+                          .request = request,
+                          .hard = limit,
+                          .soft = TIDEI_NO_LIMIT,
+                          .total = limit,
+                          .available = limit};
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         uint64_t slack = tidei_slack_ns(d, where == TIDEI_AT_SYNC);
         if (slack > in->slack_ns) in->slack_ns = slack;
@@ -97,13 +104,17 @@ static int level_for(const tidei_collector *c, int level);
 
 static bool traces(const tidei_collector *c) { return c->table.caps & TIDE_COLLECTOR_TRACING; }
 
-static bool offers(const tidei_collector *c, int level) { return traces(c) && level_for(c, level) != 0; }
+static bool offers(const tidei_collector *c, int level) {
+    return traces(c) && level_for(c, level) != 0;
+}
 
 static bool bound_elsewhere(const tidei_collector *c) {
     return (c->table.caps & TIDE_COLLECTOR_BOUND) && c->thread != tidei_thread_serial();
 }
 
-static bool attached(const tidei_collector *c) { return atomic_load_explicit(&c->id, memory_order_acquire) >= 0; }
+static bool attached(const tidei_collector *c) {
+    return atomic_load_explicit(&c->id, memory_order_acquire) >= 0;
+}
 
 /* The policy is asked at the next allocation, or never where nobody could collect. */
 static void wake_all(tidei_gc *gc) {
@@ -138,8 +149,8 @@ void tidei_gc_changed(tidei_gc *gc) {
 
 static unsigned bit_of(int level) { return 1u << level; }
 
-/* The level that it is asked for where `level` is wanted: a full collection that it does not know is tried as a minor one.
-** 0: it knows neither. */
+/* The level that it is asked for where `level` is wanted: a full collection that it does not know
+** is tried as a minor one. 0: it knows neither. */
 static int level_for(const tidei_collector *c, int level) {
     unsigned cannot = atomic_load_explicit(&c->cannot, memory_order_relaxed);
     bool minor = (c->table.caps & TIDE_COLLECTOR_MINOR) && !(cannot & bit_of(TIDE_COLLECT_MINOR));
@@ -162,7 +173,8 @@ static bool may_collect(tidei_gc *gc, tidei_collector *c) {
 static int call_collect(tidei_gc *gc, tidei_collector *c, int level) {
     TIDEI_UNCANCELLED;
     tidei_callback in;
-    tidei_callback_begin(&in, gc->rt, own(gc, c) ? TIDEI_IN_FINALIZERS : TIDEI_IN_COLLECT, c->table.name);
+    tidei_callback_begin(&in, gc->rt, own(gc, c) ? TIDEI_IN_FINALIZERS : TIDEI_IN_COLLECT,
+                         c->table.name);
     int answer = c->table.collect(c->table.self, level);
     tidei_callback_end(&in);
     return answer;
@@ -171,10 +183,12 @@ static int call_collect(tidei_gc *gc, tidei_collector *c, int level) {
 static void log_odd(tidei_gc *gc, tidei_collector *c, int answer) {
     atomic_store(&c->answer, answer);
     if (!atomic_exchange(&c->odd, true))
-        tidei_log(gc->rt, TIDE_LOG_WARNING,
-                  "collect of the collector \"%s\" answered %d, which is none of TIDE_COLLECT_DONE (0), "
-                  "TIDE_COLLECT_BUSY (1) and TIDE_COLLECT_UNSUPPORTED (2): it counts as not having collected",
-                  c->table.name, answer);
+        tidei_log(
+            gc->rt, TIDE_LOG_WARNING,
+            "collect of the collector \"%s\" answered %d, which is none of TIDE_COLLECT_DONE (0), "
+            "TIDE_COLLECT_BUSY (1) and TIDE_COLLECT_UNSUPPORTED (2): it counts as not having "
+            "collected",
+            c->table.name, answer);
 }
 
 /* What it says that it does not know is not asked for again. */
@@ -206,7 +220,8 @@ static bool is_bound(const tidei_collector *c) { return c->table.caps & TIDE_COL
 /* A collector bound to this thread that is asked for something, or NULL. */
 static tidei_collector *mine_asked_locked(tidei_gc *gc) {
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if (gc->at[i].asked && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i])) return &gc->at[i];
+        if (gc->at[i].asked && attached(&gc->at[i]) && !bound_elsewhere(&gc->at[i]))
+            return &gc->at[i];
     return NULL;
 }
 
@@ -277,7 +292,8 @@ void tidei_gc_thread_is(tidei_gc *gc, bool here) {
     uint64_t thread = tidei_thread_serial();
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 1; i < TIDEI_COLLECTORS; i++)
-        if (attached(&gc->at[i]) && is_bound(&gc->at[i]) && gc->at[i].thread == thread) gc->at[i].ended = !here;
+        if (attached(&gc->at[i]) && is_bound(&gc->at[i]) && gc->at[i].thread == thread)
+            gc->at[i].ended = !here;
     pthread_cond_broadcast(&gc->changed);
     pthread_mutex_unlock(&gc->lock);
 }
@@ -355,7 +371,8 @@ static void wait_for_change(void *p) {
     struct wait *w = p;
     tidei_gc *gc = w->gc;
     pthread_mutex_lock(&gc->lock);
-    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc)) tidei_cond_wait(&gc->changed, &gc->lock);
+    while (atomic_load(w->count) == w->seen && !mine_asked_locked(gc))
+        tidei_cond_wait(&gc->changed, &gc->lock);
     w->asked = mine_asked_locked(gc);
     pthread_mutex_unlock(&gc->lock);
 }
@@ -397,7 +414,8 @@ static bool expected_locked(tidei_gc *gc, bool begun) {
 }
 
 static struct timespec moment(uint64_t ns) {
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
 }
 
 /* Those who have begun are waited for, however long it takes them. */
@@ -467,7 +485,8 @@ static bool run_collectors(tidei_gc *gc, tidei_thread *t, int level) {
     bool ran = false;
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         tidei_collector *c = &gc->at[i];
-        if (!attached(c) || !traces(c) || (level != TIDE_COLLECT_FULL && !offers(c, level))) continue;
+        if (!attached(c) || !traces(c) || (level != TIDE_COLLECT_FULL && !offers(c, level)))
+            continue;
         tidei_outcome how = !offers(c, level)    ? TIDEI_CANNOT
                             : bound_elsewhere(c) ? ask_bound(gc, c, level)
                                                  : run_here(gc, t, c, level);
@@ -552,12 +571,14 @@ struct round {
     const char *why;
 };
 
-/* The leader's part. What was dead before is drained first, so that what comes back is what the collection found. */
+/* The leader's part. What was dead before is drained first, so that what comes back is what the
+** collection found. */
 static size_t run_round(tidei_gc *gc, tidei_thread *t, const struct round *r, bool *ran) {
     tidei_runtime *rt = gc->rt;
     tidei_collection c = {.level = r->level, .early = r->early};
     const tidei_span span = {TIDEI_SPAN_COLLECTION, (unsigned)r->level,
-                             r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection", r->why};
+                             r->level == TIDE_COLLECT_FULL ? "full collection" : "minor collection",
+                             r->why};
     tidei_hold(t, undo_round, gc, 0);
     tidei_deepen(t, &t->depth_collect);
     tidei_drain(rt);
@@ -589,7 +610,8 @@ static void answer_late(tidei_gc *gc, tidei_thread *t) {
     if (tidei_likely(!atomic_load_explicit(&gc->asked, memory_order_relaxed))) return;
     pthread_mutex_lock(&gc->lock);
     tidei_collector *c = mine_asked_locked(gc);
-    struct round r = {.level = c ? c->asked : 0, .where = TIDEI_AT_SAFEPOINT, .answers = true, .why = "collect"};
+    struct round r = {
+        .level = c ? c->asked : 0, .where = TIDEI_AT_SAFEPOINT, .answers = true, .why = "collect"};
     pthread_mutex_unlock(&gc->lock);
     uint64_t round;
     bool ran;
@@ -618,7 +640,8 @@ size_t tidei_gc_collect(tidei_runtime *rt, int level, const char *why, bool *ran
             return w.bytes;
         }
     }
-    return run_round(gc, t, &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .why = why}, ran);
+    return run_round(gc, t, &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .why = why},
+                     ran);
 }
 
 void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t seen) {
@@ -634,11 +657,13 @@ void tidei_gc_wake(tidei_runtime *rt) {
 }
 
 /* Why it was not reached, in words; NULL: it was. */
-static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait_ns, char *buf, size_t cap) {
+static const char *why_not(tidei_gc *gc, const tidei_collector *c, uint64_t wait_ns, char *buf,
+                           size_t cap) {
     switch (c->how) {
     case TIDEI_COLLECTED: break;
     case TIDEI_WAS_BUSY:
-        return gc->boehm && own(gc, c) && tidei_boehm_held_off() ? "a thread blocks its signals" : "busy";
+        return gc->boehm && own(gc, c) && tidei_boehm_held_off() ? "a thread blocks its signals"
+                                                                 : "busy";
     case TIDEI_CANNOT: return "cannot";
     case TIDEI_ODD: return tidei_format(buf, cap, "answered %d", atomic_load(&c->answer)), buf;
     case TIDEI_ELSEWHERE: return "its thread is elsewhere";
@@ -659,10 +684,11 @@ size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap) {
     pthread_mutex_lock(&gc->lock);
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) {
         const tidei_collector *c = &gc->at[i];
-        const char *why = attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
+        const char *why =
+            attached(c) ? why_not(gc, c, rt->set.collect_wait_ns, words, sizeof words) : NULL;
         if (why)
-            n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)", n ? ", " : "",
-                                      c->table.name, why);
+            n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s (%s)",
+                                      n ? ", " : "", c->table.name, why);
     }
     pthread_mutex_unlock(&gc->lock);
     return n;
@@ -675,9 +701,10 @@ static uint64_t rounds_so_far(tidei_gc *gc) {
     return n;
 }
 
-/* The policy's word on a snapshot that was begun after `rounds`. If a round ends meanwhile the snapshot is from before it, and
-** the policy's history from after it: they say nothing together. */
-static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *in, uint64_t rounds) {
+/* The policy's word on a snapshot that was begun after `rounds`. If a round ends meanwhile the
+** snapshot is from before it, and the policy's history from after it: they say nothing together. */
+static tidei_decision judge(tidei_gc *gc, tidei_gc_dev *g, const tidei_policy_in *in,
+                            uint64_t rounds) {
     pthread_mutex_lock(&gc->lock);
     bool running = gc->running, stale = gc->rounds != rounds;
     tidei_decision x = {0, stale ? 0 : in->live + RETRY_BYTES, ""};
@@ -703,7 +730,8 @@ static int decide(tidei_gc *gc, tidei_dev *d, tidei_where where, size_t request)
     return x.level;
 }
 
-/* The same for the other devices, at a moment that is as good for them: nobody may be about to allocate there, who would ask. */
+/* The same for the other devices, at a moment that is as good for them: nobody may be about to
+** allocate there, who would ask. */
 static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
     int level = 0;
     for (tidei_dev *d = NULL; !level && (d = tidei_dev_next(gc->rt, d));)
@@ -715,7 +743,8 @@ static int decide_elsewhere(tidei_gc *gc, const tidei_dev *here) {
 static int decide_host(tidei_gc *gc, tidei_where where, size_t request) {
     tidei_policy_in in;
     uint64_t rounds = rounds_so_far(gc);
-    if (!request && !atomic_load_explicit(&gc->rt->host_budget.live, memory_order_relaxed)) return 0;
+    if (!request && !atomic_load_explicit(&gc->rt->host_budget.live, memory_order_relaxed))
+        return 0;
     snapshot_host(gc, where, request, &in);
     tidei_decision x = judge(gc, &gc->host, &in, rounds);
     size_t wake = x.wake_at > SIZE_MAX ? SIZE_MAX : (size_t)x.wake_at;
@@ -738,9 +767,11 @@ void tidei_gc_ask_host(tidei_runtime *rt, size_t request) {
     bool ran = false;
     if (!level || !lead(gc, &round)) return;
     run_round(gc, t,
-              &(struct round){.level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "maybe_collect"},
+              &(struct round){
+                  .level = level, .where = TIDEI_AT_ALLOC, .early = true, .why = "maybe_collect"},
               &ran);
-    if (!ran) atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
+    if (!ran)
+        atomic_store(&rt->host_budget.wake_at, atomic_load(&rt->host_budget.live) + RETRY_BYTES);
 }
 
 void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
@@ -760,7 +791,10 @@ void tidei_gc_ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t req
     uint64_t round;
     bool ran = false;
     if (!level || !lead(gc, &round)) return;
-    run_round(gc, t, &(struct round){.level = level, .where = where, .early = true, .why = "maybe_collect"}, &ran);
+    run_round(
+        gc, t,
+        &(struct round){.level = level, .where = where, .early = true, .why = "maybe_collect"},
+        &ran);
     if (!ran) atomic_store(&d->wake_at, atomic_load(&d->live) + RETRY_BYTES); /* all were busy */
 }
 

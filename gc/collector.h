@@ -1,12 +1,14 @@
-/* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards: runtime/collect.h (what the runtime asks
-** of the collectors) and tide/collector.h (an embedder's collector).
+/* collector.h: the collectors of a runtime, as gc/ keeps them. The seams outwards:
+** runtime/collect.h (what the runtime asks of the collectors) and tide/collector.h (an embedder's
+** collector).
 **
-** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's owner is a
-** collector's id, fixed at birth; ids are never used twice, so an owner that is gone is nobody, not somebody else.
-** Locks: gc->lock guards what stands under it below and is never held across a slot of a collector, a policy's log line or
-** a drain. `running` makes collections single-flight: who sets it leads a round.
-** Slots of foreign collectors are called as runtime/callback.h says: noted, with what is under way held, since an error of the
-** interpreter's may leave them by longjmp. */
+** Place 0 is the runtime's own collector, "refcount" or "boehm"; the others are foreign. An array's
+** owner is a collector's id, fixed at birth; ids are never used twice, so an owner that is gone is
+** nobody, not somebody else. Locks: gc->lock guards what stands under it below and is never held
+** across a slot of a collector, a policy's log line or a drain. `running` makes collections
+** single-flight: who sets it leads a round. Slots of foreign collectors are called as
+** runtime/callback.h says: noted, with what is under way held, since an error of the interpreter's
+** may leave them by longjmp. */
 #ifndef TIDEI_COLLECTOR_H
 #define TIDEI_COLLECTOR_H
 
@@ -28,9 +30,10 @@ typedef enum tidei_outcome {
 } tidei_outcome;
 
 typedef struct tidei_collector {
-    tide_collector table;      /* the runtime's own: caps 0 for "refcount" */
-    _Atomic int id;            /* -1: the place is free */
-    _Atomic uint32_t owner;    /* whose weight this is: an id, though that one is gone; 0: nobody's */
+    tide_collector table; /* the runtime's own: caps 0 for "refcount" */
+    _Atomic int id;       /* -1: the place is free */
+    /* whose weight this is: an id, though that one is gone; 0: nobody's */
+    _Atomic uint32_t owner;
     _Atomic unsigned weighing; /* threads that add to it just now */
     uint64_t thread;           /* tidei_thread_serial of who attached it, where a bound one runs */
     _Atomic bool weighs;       /* wants to know of weight */
@@ -40,8 +43,9 @@ typedef struct tidei_collector {
     atomic_bool odd;           /* an answer that is none was told in the log */
     _Atomic int answer;        /* the last such */
     /* under gc->lock */
-    unsigned users;     /* threads inside one of its slots */
-    unsigned waits;     /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
+    unsigned users; /* threads inside one of its slots */
+    /* bound: its thread waits for a round or a climb to end, and answers meanwhile */
+    unsigned waits;
     int asked;          /* bound: the level wanted of it; 0: nothing */
     bool answers;       /* bound: its thread collects */
     bool ended;         /* bound: its thread is attached no more */
@@ -52,7 +56,8 @@ typedef struct tidei_collector {
 typedef struct tidei_gc_dev { /* one device; under gc->lock, `before` is the leader's */
     tidei_policy_run run;
     tidei_policy_in before;
-    _Atomic uint64_t available, available_ns; /* the budget without limits, and when the driver was asked for it */
+    /* the budget without limits, and when the driver was asked for it */
+    _Atomic uint64_t available, available_ns;
 } tidei_gc_dev;
 
 typedef struct tidei_gc {
@@ -88,12 +93,15 @@ void tidei_gc_wait(tidei_runtime *rt, const _Atomic uint64_t *count, uint64_t se
 void tidei_gc_wake(tidei_runtime *rt);
 bool tidei_gc_await(tidei_runtime *rt, uint64_t *patience_ns);
 size_t tidei_gc_unreached(tidei_runtime *rt, char *buf, size_t cap);
-/* The calling thread comes to the runtime, or leaves it: where collectors bound to it run, or run no more. */
+/* The calling thread comes to the runtime, or leaves it: where collectors bound to it run, or run
+** no more. */
 void tidei_gc_thread_is(tidei_gc *gc, bool here);
-/* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked for is void. */
+/* A collector came or went: what they offer now; the policy looks anew; what a gone one was asked
+** for is void. */
 void tidei_gc_changed(tidei_gc *gc);
-/* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in the unwritten parts of the
-** frames that come next, and a collector that scans the stack would find them. */
+/* Overwrites the stack below the caller: earlier calls left addresses of arrays there, which lie in
+** the unwritten parts of the frames that come next, and a collector that scans the stack would find
+** them. */
 void tidei_clear_stack(void);
 
 /* ---- foreign.c ---- */
@@ -112,8 +120,9 @@ void tidei_undo_use(tidei_runtime *rt, tidei_thread *t, void *c, uintptr_t of);
 
 /* ---- scope.c ---- */
 tide_status tidei_scope_add(tidei_thread *t,
-                            tidei_handle *h); /* takes the creation reference; no scope: does nothing */
-void tidei_scopes_end(tidei_thread *t);       /* all of the thread's */
-void tidei_scopes_close(tidei_gc *gc);        /* all there are */
+                            /* takes the creation reference; no scope: does nothing */
+                            tidei_handle *h);
+void tidei_scopes_end(tidei_thread *t); /* all of the thread's */
+void tidei_scopes_close(tidei_gc *gc);  /* all there are */
 
 #endif

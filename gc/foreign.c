@@ -1,12 +1,13 @@
 /* foreign.c: an embedder's collectors: attaching, detaching, choosing, its own safe points.
 **
-** A place keeps its collector until nobody is inside one of its slots: `users` counts those that blocking and pressure
-** run in, `running` covers collect. One collector leaves at a time (`leaving`), and nobody but who detaches it enters its
-** region any more: who detaches another one meanwhile waits for his turn outside of it, or each would wait for the other.
-** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`; their sum is what its arrays keep
-** alive. When it leaves its arrays are nobody's weight, so it is told the rest. Weight comes and
-** goes without a lock, so a place is not given to the next collector while somebody may add to the
-** last one's (`weighing`).
+** A place keeps its collector until nobody is inside one of its slots: `users` counts those that
+** blocking and pressure run in, `running` covers collect. One collector leaves at a time
+** (`leaving`), and nobody but who detaches it enters its region any more: who detaches another one
+** meanwhile waits for his turn outside of it, or each would wait for the other. Weight: what a
+** collector was told of in all is `told`, what it is still to be told `weight`; their sum is what
+** its arrays keep alive. When it leaves its arrays are nobody's weight, so it is told the rest.
+** Weight comes and goes without a lock, so a place is not given to the next collector while
+** somebody may add to the last one's (`weighing`).
 ** A callback that is left before `detach` was called leaves the collector attached. */
 #include "gc/collector.h"
 #include "runtime/sized.h"
@@ -91,11 +92,12 @@ void tidei_tell_weights(tidei_gc *gc) {
 }
 
 #define END(field) TIDEI_END(tide_collector, field)
-static const uint16_t collector_ends[] = {END(struct_size), END(name),    END(caps),        END(reserved),
-                                          END(self),        END(collect), END(may_collect), END(pressure),
-                                          END(blocking),    END(detach)};
+static const uint16_t collector_ends[] = {
+    END(struct_size), END(name),        END(caps),     END(reserved), END(self),
+    END(collect),     END(may_collect), END(pressure), END(blocking), END(detach)};
 #undef END
-static const tidei_sized collector_sizes = {"tide_collector", collector_ends, TIDEI_COUNT(collector_ends),
+static const tidei_sized collector_sizes = {"tide_collector", collector_ends,
+                                            TIDEI_COUNT(collector_ends),
                                             TIDEI_END(tide_collector, collect)};
 
 static tide_status check(const tide_collector *c) {
@@ -103,7 +105,8 @@ static tide_status check(const tide_collector *c) {
     if (status != TIDE_OK) return status;
     if (!c->collect) return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "collect is NULL");
     if (c->caps & ~(uint32_t)ALL_CAPS)
-        return tidei_fail(TIDE_E_INVALID, OP_ATTACH, "caps has bits that this library does not know: 0x%x",
+        return tidei_fail(TIDE_E_INVALID, OP_ATTACH,
+                          "caps has bits that this library does not know: 0x%x",
                           (unsigned)(c->caps & ~(uint32_t)ALL_CAPS));
     return TIDE_OK;
 }
@@ -146,8 +149,8 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
     }
     pthread_mutex_unlock(&gc->lock);
     return c ? TIDE_OK
-             : tidei_fail(TIDE_E_INVALID, OP_ATTACH, "%d collectors are attached, the most there can be",
-                          TIDEI_FOREIGN_MAX);
+             : tidei_fail(TIDE_E_INVALID, OP_ATTACH,
+                          "%d collectors are attached, the most there can be", TIDEI_FOREIGN_MAX);
 }
 
 tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, int *id) {
@@ -167,8 +170,9 @@ tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, in
 
 struct leaving {
     tidei_gc *gc;
-    tidei_collector *c; /* that one leaves; while waiting for the turn: that another thread detaches */
-    unsigned own;       /* uses of the waiting thread itself, inside the blocking region */
+    /* that one leaves; while waiting for the turn: that another thread detaches */
+    tidei_collector *c;
+    unsigned own; /* uses of the waiting thread itself, inside the blocking region */
 };
 static void wait_until_unused(void *p) {
     struct leaving *l = p;
@@ -254,7 +258,9 @@ tide_status tide_collector_detach(tide_runtime *ref, int id) {
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
     if (!tidei_may_detach(t, op)) return tidei_last_status();
-    if (id == 0) return tidei_fail(TIDE_E_INVALID, op, "collector 0 is the runtime's own; it leaves with it");
+    if (id == 0)
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "collector 0 is the runtime's own; it leaves with it");
     tidei_gc *gc = tidei_gc_of(rt);
     tidei_collector *c = id > 0 ? begin_leaving(gc, id) : NULL;
     if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %d is attached", id);

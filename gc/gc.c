@@ -1,5 +1,6 @@
-/* gc.c: opens the collectors' floor on a runtime, and what every array needs of it: a cell, references, a thread's coming
-** and going. When to collect, and doing it: collect.c. An embedder's collectors: foreign.c. */
+/* gc.c: opens the collectors' floor on a runtime, and what every array needs of it: a cell,
+** references, a thread's coming and going. When to collect, and doing it: collect.c. An embedder's
+** collectors: foreign.c. */
 #include "gc/gc.h"
 #include "gc/boehm.h"
 #include "gc/collector.h"
@@ -14,23 +15,27 @@ static tide_status count_up(tidei_handle *h) {
     do {
         if (COUNT(n) == 0 || COUNT(n) == COUNT(UINT32_MAX))
             return tidei_fail(TIDE_E_INVALID, "tide_retain",
-                              COUNT(n) ? "the array has been retained too often" : "the array was released before");
-    } while (
-        !atomic_compare_exchange_weak_explicit(&h->refs, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
+                              COUNT(n) ? "the array has been retained too often"
+                                       : "the array was released before");
+    } while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, n + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
     return TIDE_OK;
 }
 
-/* The last one reports the death; where a scope still holds the handle, that it is gone is the scope's to say. The
-** generation is read while the reference still keeps the handle from being born again. */
+/* The last one reports the death; where a scope still holds the handle, that it is gone is the
+** scope's to say. The generation is read while the reference still keeps the handle from being born
+** again. */
 static tide_status count_down(tidei_handle *h) {
     uint64_t generation = tidei_handle_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed);
     do {
         if (COUNT(n) == 0)
-            return tidei_fail(TIDE_E_INVALID, "tide_release", "the array was released more often than retained");
-    } while (
-        !atomic_compare_exchange_weak_explicit(&h->refs, &n, n - 1, memory_order_acq_rel, memory_order_relaxed));
-    if (COUNT(n) == 1) tidei_report(h, generation, n & TIDEI_SCOPED ? TIDEI_DEAD : TIDEI_DEAD | TIDEI_GONE);
+            return tidei_fail(TIDE_E_INVALID, "tide_release",
+                              "the array was released more often than retained");
+    } while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, n - 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (COUNT(n) == 1)
+        tidei_report(h, generation, n & TIDEI_SCOPED ? TIDEI_DEAD : TIDEI_DEAD | TIDEI_GONE);
     return TIDE_OK;
 }
 
@@ -38,15 +43,20 @@ void tidei_gc_unscope(tidei_handle *h, bool release) {
     uint64_t generation = tidei_handle_generation(h);
     uint32_t n = atomic_load_explicit(&h->refs, memory_order_relaxed), left;
     do left = COUNT(n) - (release && COUNT(n) > 0);
-    while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&h->refs, &n, left, memory_order_acq_rel,
+                                                  memory_order_relaxed));
     if (left == 0) tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
 }
 
 /* An array of "boehm" has its cell in that heap; all others have it in the handle. */
 static bool counted(const tidei_handle *h) { return h->home == &h->cell; }
 
-static tide_status retain(tidei_handle *h) { return counted(h) ? count_up(h) : tidei_boehm_retain(h); }
-tide_status tidei_gc_release(tidei_handle *h) { return counted(h) ? count_down(h) : tidei_boehm_release(h); }
+static tide_status retain(tidei_handle *h) {
+    return counted(h) ? count_up(h) : tidei_boehm_retain(h);
+}
+tide_status tidei_gc_release(tidei_handle *h) {
+    return counted(h) ? count_down(h) : tidei_boehm_release(h);
+}
 
 /* ---- cells ---- */
 
@@ -67,7 +77,8 @@ static bool add_weight(tidei_collector *c, uint32_t owner, int64_t bytes, int64_
     return its;
 }
 
-/* Memory weighs on the collector that the first array over it belongs to, until no view of it is left. */
+/* Memory weighs on the collector that the first array over it belongs to, until no view of it is
+** left. */
 static void weigh(tidei_thread *t, tidei_collector *c, tidei_handle *h) {
     tidei_storage *st = h->st;
     if (!st->bytes || atomic_load_explicit(&st->refs, memory_order_relaxed) != 1) return;
@@ -86,7 +97,8 @@ static tide_status new_counted_cell(tidei_thread *t, tidei_collector *c, tidei_h
     h->cell.hidden = ~(uintptr_t)h;
     h->home = &h->cell;
     tide_status status = tidei_scope_add(t, h);
-    if (status == TIDE_OK && h->st && atomic_load_explicit(&c->weighs, memory_order_relaxed)) weigh(t, c, h);
+    if (status == TIDE_OK && h->st && atomic_load_explicit(&c->weighs, memory_order_relaxed))
+        weigh(t, c, h);
     return status;
 }
 
@@ -212,7 +224,9 @@ static const tidei_gc_ops ops = {
 static const char *collector_name(tidei_runtime *rt) {
     const char *name = rt->set.collector;
     if (!*name) return TIDEI_COLLECTOR_DEFAULT;
-    if (rt->set.collector_given || !strcmp(name, "refcount") || !strcmp(name, TIDEI_COLLECTOR_DEFAULT)) return name;
+    if (rt->set.collector_given || !strcmp(name, "refcount") ||
+        !strcmp(name, TIDEI_COLLECTOR_DEFAULT))
+        return name;
     tidei_warn_unknown(rt, "TIDE_COLLECTOR", name, KNOWN_COLLECTOR);
     return TIDEI_COLLECTOR_DEFAULT;
 }
@@ -225,8 +239,8 @@ static tide_status open_own(tidei_gc *gc) {
     c->table = (tide_collector){.struct_size = sizeof c->table, .name = "refcount"};
     if (!strcmp(name, "refcount")) return TIDE_OK;
     if (strcmp(name, "boehm"))
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no collector \"%s\"; there are: boehm, refcount",
-                          name);
+        return tidei_fail(TIDE_E_INVALID, "tide_open",
+                          "there is no collector \"%s\"; there are: boehm, refcount", name);
     tide_status status = tidei_boehm_open(gc->rt);
     if (status != TIDE_OK) return status;
     gc->boehm = true;
@@ -245,8 +259,8 @@ static tide_status open_policy(tidei_gc *gc) {
     tidei_policy_names(names, sizeof names);
     gc->policy = tidei_policy_find(set->policy);
     if (!gc->policy && set->policy_given)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s", set->policy,
-                          names);
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no policy \"%s\"; there are: %s",
+                          set->policy, names);
     if (!gc->policy) {
         tidei_warn_unknown(gc->rt, "TIDE_POLICY", set->policy, names);
         gc->policy = &tidei_policy_reserve;
@@ -270,7 +284,8 @@ tide_status tidei_gc_open(tidei_runtime *rt) {
     for (unsigned i = 0; i < TIDEI_COLLECTORS; i++) atomic_init(&gc->at[i].id, -1);
     rt->gc = gc;
     gc->devs = tidei_host_alloc(rt, rt->ndevs * sizeof *gc->devs);
-    tide_status status = gc->devs ? open_policy(gc) : tidei_fail_host_memory("tide_open", sizeof *gc->devs);
+    tide_status status =
+        gc->devs ? open_policy(gc) : tidei_fail_host_memory("tide_open", sizeof *gc->devs);
     if (status == TIDE_OK) status = open_own(gc);
     if (status != TIDE_OK) {
         tidei_saved_error e;

@@ -1,21 +1,23 @@
-/* gc.h: the collectors' floor: opened on a runtime after its own half, closed before it. Fills rt->gc_ops. */
+/* gc.h: the collectors' floor: opened on a runtime after its own half, closed before it. Fills
+** rt->gc_ops. */
 #ifndef TIDEI_GC_H
 #define TIDEI_GC_H
 
 #include "runtime/runtime.h"
 
-/* Attaches the collector and the policy that the settings name. A name that this build lacks is TIDE_E_INVALID listing
-** what there is. */
+/* Attaches the collector and the policy that the settings name. A name that this build lacks is
+** TIDE_E_INVALID listing what there is. */
 tide_status tidei_gc_open(tidei_runtime *rt);
-/* The runtime is about to close, and still open: foreign collectors hear the last, and are detached. */
+/* The runtime is about to close, and still open: foreign collectors hear the last, and are
+** detached. */
 void tidei_gc_farewell(tidei_runtime *rt);
 void tidei_gc_close(tidei_runtime *rt); /* every close accepts a floor that never opened */
 
 /* As tide_release. A reference may be given back at any time, also after tide_close. */
 tide_status tidei_gc_release(tidei_handle *h);
 
-/* A scope lets go of a handle that it holds, and of its reference, unless its user gave that back already (`release`), or
-** leaves the reference to the caller. */
+/* A scope lets go of a handle that it holds, and of its reference, unless its user gave that back
+** already (`release`), or leaves the reference to the caller. */
 void tidei_gc_unscope(tidei_handle *h, bool release);
 
 #endif

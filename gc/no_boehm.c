@@ -1,4 +1,5 @@
-/* no_boehm.c: the answer of a build without bdwgc. Only tidei_boehm_open can be reached, and it fails. */
+/* no_boehm.c: the answer of a build without bdwgc. Only tidei_boehm_open can be reached, and it
+** fails. */
 #include <tide/collector.h>
 
 #include "gc/boehm.h"
@@ -8,7 +9,8 @@ tidei_boehm_switches tidei_boehm_test;
 tide_status tidei_boehm_open(tidei_runtime *rt) {
     (void)rt;
     return tidei_fail(TIDE_E_INVALID, "tide_open",
-                      "this build has no collector \"boehm\" (bdw-gc was not there when it was built); there are: "
+                      "this build has no collector \"boehm\" (bdw-gc was not there when it was "
+                      "built); there are: "
                       "refcount");
 }
 void tidei_boehm_close(void) {}
@@ -19,7 +21,9 @@ tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine) {
 }
 tide_status tidei_boehm_retain(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
 tide_status tidei_boehm_release(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
-int tidei_boehm_collect(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_UNSUPPORTED; }
+int tidei_boehm_collect(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_UNSUPPORTED;
+}
 int tidei_boehm_may_collect(void *self) { return (void)self, 0; }
 bool tidei_boehm_held_off(void) { return false; }
 void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg) {

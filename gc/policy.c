@@ -1,22 +1,28 @@
 /* policy.c: the registry of policies, and what they share.
 **
-** What must stay true: `base` is what was in use after the drain of the last collection, or less if the program gave back
-** more since, so use - base bounds the garbage that a collection can find; a dear collection that freed nothing is not
-** repeated before the program has used a tenth of the room that is left, or a hundred times its pause has passed, unless the
-** policy bounds the time itself. */
+** What must stay true: `base` is what was in use after the drain of the last collection, or less if
+** the program gave back more since, so use - base bounds the garbage that a collection can find; a
+** dear collection that freed nothing is not repeated before the program has used a tenth of the
+** room that is left, or a hundred times its pause has passed, unless the policy bounds the time
+** itself. */
 #include "gc/policy.h"
 #include "runtime/text.h"
 #include <math.h>
 
-#define EWMA_OLD       0.75 /* weight of the past in the averages */
-#define MINOR_POOR     0.25 /* a minor collection that freed less of the growth: the rest is old, look at all of it */
-#define FRUITLESS      0.02       /* of the growth freed, and ... */
-#define FRUITLESS_DUTY 0.05       /* ... of the time spent: such a collection is not worth repeating soon */
-#define FRUITLESS_STEP 0.10       /* of the remaining room must be used before the next one, ... */
-#define YIELD_LEAST    (1.0 / 64) /* so that fruitless collections are tried again, after ever more growth */
-#define FORGIVEN       0.01       /* ... or so little of the time since then is what another one would take */
+#define EWMA_OLD 0.75 /* weight of the past in the averages */
+/* a minor collection that freed less of the growth: the rest is old, look at all of it */
+#define MINOR_POOR 0.25
+#define FRUITLESS  0.02 /* of the growth freed, and ... */
+/* ... of the time spent: such a collection is not worth repeating soon */
+#define FRUITLESS_DUTY 0.05
+#define FRUITLESS_STEP 0.10 /* of the remaining room must be used before the next one, ... */
+/* so that fruitless collections are tried again, after ever more growth */
+#define YIELD_LEAST (1.0 / 64)
+/* ... or so little of the time since then is what another one would take */
+#define FORGIVEN 0.01
 
-static const tidei_policy *const policies[] = {&tidei_policy_reserve, &tidei_policy_cudajl, &tidei_policy_never};
+static const tidei_policy *const policies[] = {&tidei_policy_reserve, &tidei_policy_cudajl,
+                                               &tidei_policy_never};
 
 const tidei_policy *tidei_policy_find(const char *name) {
     for (size_t i = 0; i < TIDEI_COUNT(policies); i++)
@@ -33,14 +39,17 @@ const char *tidei_policy_names(char *buf, size_t cap) {
 }
 
 uint64_t tidei_policy_room_end(const tidei_policy_in *in) {
-    uint64_t end = in->hard != TIDEI_NO_LIMIT ? in->hard : in->soft != TIDEI_NO_LIMIT ? in->soft : in->total;
+    uint64_t end = in->hard != TIDEI_NO_LIMIT   ? in->hard
+                   : in->soft != TIDEI_NO_LIMIT ? in->soft
+                                                : in->total;
     return end > in->library ? end - in->library : 0;
 }
 
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels) {
     if (!(levels & TIDEI_OFFERS_FULL)) return levels & TIDEI_OFFERS_MINOR ? TIDE_COLLECT_MINOR : 0;
     if (!(levels & TIDEI_OFFERS_MINOR) || h->minor_was_poor) return TIDE_COLLECT_FULL;
-    if (h->gc_ns[0] == 0 || h->gc_ns[1] == 0) return TIDE_COLLECT_MINOR; /* a minor one tells most for its time */
+    /* a minor one tells most for its time */
+    if (h->gc_ns[0] == 0 || h->gc_ns[1] == 0) return TIDE_COLLECT_MINOR;
     return h->per_ns[1] > h->per_ns[0] ? TIDE_COLLECT_FULL : TIDE_COLLECT_MINOR;
 }
 
@@ -62,14 +71,19 @@ tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in) 
     return d;
 }
 
-static double average(double old, double now) { return old == 0 ? now : EWMA_OLD * old + (1 - EWMA_OLD) * now; }
+static double average(double old, double now) {
+    return old == 0 ? now : EWMA_OLD * old + (1 - EWMA_OLD) * now;
+}
 
-void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before, const tidei_policy_in *after,
-                       const tidei_collection *c) {
+void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
+                       const tidei_policy_in *after, const tidei_collection *c) {
     tidei_policy_history *h = &r->history;
-    uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after), end = tidei_policy_room_end(after);
-    double freed = used > left ? (double)(used - left) : 0, growth = used > h->base ? (double)(used - h->base) : 0;
-    double pause = c->pause_ns ? (double)c->pause_ns : 1; /* a clock's tick may be longer than the pause */
+    uint64_t used = tidei_policy_used(before), left = tidei_policy_used(after),
+             end = tidei_policy_room_end(after);
+    double freed = used > left ? (double)(used - left) : 0,
+           growth = used > h->base ? (double)(used - h->base) : 0;
+    /* a clock's tick may be longer than the pause */
+    double pause = c->pause_ns ? (double)c->pause_ns : 1;
     uint64_t last = h->end_ns ? h->end_ns : h->opened_ns;
     double since = after->now_ns > last ? (double)(after->now_ns - last) : 1;
     int k = c->level == TIDE_COLLECT_FULL;
@@ -78,7 +92,8 @@ void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before, const
     if (growth > 0) h->yield = average(h->yield, fmax(freed / growth, YIELD_LEAST));
     h->minor_was_poor = k == 0 && freed < MINOR_POOR * growth;
     bool fruitless = freed <= FRUITLESS * growth && pause > FRUITLESS_DUTY * since;
-    h->guard = fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
+    h->guard =
+        fruitless && end > left ? left + (uint64_t)(FRUITLESS_STEP * (double)(end - left)) : 0;
     h->base = left;
     h->end_ns = after->now_ns;
     if (r->policy->observe) r->policy->observe(r->state, before, after, c);

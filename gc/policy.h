@@ -1,12 +1,13 @@
 /* policy.h: when it is worth asking the collectors: policies as pure functions of a snapshot.
 **
-** A policy sees what the runtime knows at a safe point (tidei_policy_in), what earlier collections did
-** (tidei_policy_history) and its own small state, all passed in; it reads no clock and touches nothing else, so the code
-** that runs live also runs in a simulation. It answers which collection to ask for, if any, and at which growth it wants
-** to be asked again. tidei_policy_ask and tidei_policy_told wrap a policy with what all of them share: the history, the
-** choice of level, and the guard against collections that free nothing.
-** A snapshot is of one budget: a device's memory, or what arrays take of the host's (runtime/kinds.h). Each has its own history;
-** a collection that either asks for frees of both. */
+** A policy sees what the runtime knows at a safe point (tidei_policy_in), what earlier collections
+** did (tidei_policy_history) and its own small state, all passed in; it reads no clock and touches
+** nothing else, so the code that runs live also runs in a simulation. It answers which collection
+** to ask for, if any, and at which growth it wants to be asked again. tidei_policy_ask and
+** tidei_policy_told wrap a policy with what all of them share: the history, the choice of level,
+** and the guard against collections that free nothing.
+** A snapshot is of one budget: a device's memory, or what arrays take of the host's
+** (runtime/kinds.h). Each has its own history; a collection that either asks for frees of both. */
 #ifndef TIDEI_POLICY_H
 #define TIDEI_POLICY_H
 
@@ -18,9 +19,10 @@
 typedef struct tidei_policy_in {
     uint64_t now_ns;
     tidei_where where;
-    unsigned levels;     /* TIDEI_OFFERS_* : what the attached collectors offer */
-    unsigned threads;    /* attached to the runtime: a collection may stop them all */
-    uint64_t live;       /* bytes requested by arrays and workspaces: live, and dead but not yet found */
+    unsigned levels;  /* TIDEI_OFFERS_* : what the attached collectors offer */
+    unsigned threads; /* attached to the runtime: a collection may stop them all */
+    /* bytes requested by arrays and workspaces: live, and dead but not yet found */
+    uint64_t live;
     uint64_t rounding;   /* bytes lost to granules on top of that */
     uint64_t request;    /* bytes wanted now, not in live; 0 at a sync point */
     uint64_t hard, soft; /* limits on backed bytes and library state; TIDEI_NO_LIMIT */
@@ -29,13 +31,15 @@ typedef struct tidei_policy_in {
     uint64_t available;  /* free on the device + backed by this runtime; may be some seconds old */
     uint64_t slack_ns;   /* device work still queued: a pause this long costs nothing */
     uint64_t backed;     /* bytes taken from the driver: use grows up to there at no cost */
-    double fresh_ns;     /* what a byte beyond `backed` takes; 0: nothing, or what is freed is not kept either */
+    /* what a byte beyond `backed` takes; 0: nothing, or what is freed is not kept either */
+    double fresh_ns;
 } tidei_policy_in;
 enum { TIDEI_OFFERS_MINOR = 1 << TIDE_COLLECT_MINOR, TIDEI_OFFERS_FULL = 1 << TIDE_COLLECT_FULL };
 
 typedef struct tidei_decision {
-    int level;          /* TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL; 0: none */
-    uint64_t wake_at;   /* live + request at which to ask again at an allocation; UINT64_MAX: never */
+    int level; /* TIDE_COLLECT_MINOR, TIDE_COLLECT_FULL; 0: none */
+    /* live + request at which to ask again at an allocation; UINT64_MAX: never */
+    uint64_t wake_at;
     const char *reason; /* static text */
 } tidei_decision;
 
@@ -46,13 +50,14 @@ typedef struct tidei_collection { /* a collection that ran */
 } tidei_collection;
 
 typedef struct tidei_policy_history {
-    uint64_t opened_ns;  /* time of the first question */
-    uint64_t end_ns;     /* end of the last collection; 0: none yet */
-    uint64_t base;       /* bytes used after the drain of the last collection, or the least since */
-    uint64_t guard;      /* after a fruitless collection: use below which there is no other */
-    double gc_ns[2];     /* average pause of a minor, a full collection; 0: not tried */
-    double per_ns[2];    /* average bytes that one ns of it freed */
-    double yield;        /* average share of the growth that collections freed; 0: there was none yet */
+    uint64_t opened_ns; /* time of the first question */
+    uint64_t end_ns;    /* end of the last collection; 0: none yet */
+    uint64_t base;      /* bytes used after the drain of the last collection, or the least since */
+    uint64_t guard;     /* after a fruitless collection: use below which there is no other */
+    double gc_ns[2];    /* average pause of a minor, a full collection; 0: not tried */
+    double per_ns[2];   /* average bytes that one ns of it freed */
+    /* average share of the growth that collections freed; 0: there was none yet */
+    double yield;
     bool minor_was_poor; /* the last minor collection freed less than a quarter of the growth */
 } tidei_policy_history;
 
@@ -63,7 +68,8 @@ typedef struct tidei_policy {
     /* (optional) A collection ran: the snapshots just before it and after its drain. */
     void (*observe)(void *state, const tidei_policy_in *before, const tidei_policy_in *after,
                     const tidei_collection *c);
-    bool unguarded; /* fruitless collections are its own business: its rule bounds the time they take */
+    /* fruitless collections are its own business: its rule bounds the time they take */
+    bool unguarded;
 } tidei_policy;
 
 extern const tidei_policy tidei_policy_never, tidei_policy_cudajl, tidei_policy_reserve;
@@ -78,15 +84,19 @@ typedef struct tidei_policy_run {
 } tidei_policy_run;
 void tidei_policy_start(tidei_policy_run *r, const tidei_policy *p);
 tidei_decision tidei_policy_ask(tidei_policy_run *r, const tidei_policy_in *in);
-void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before, const tidei_policy_in *after,
-                       const tidei_collection *c);
+void tidei_policy_told(tidei_policy_run *r, const tidei_policy_in *before,
+                       const tidei_policy_in *after, const tidei_collection *c);
 
 /* ---- what policies share ---- */
 /* Bytes taken up by what is live. */
-static inline uint64_t tidei_policy_used(const tidei_policy_in *in) { return in->live + in->rounding; }
-/* What arrays may take up: the hard limit, else the soft one, else the device, less library state. */
+static inline uint64_t tidei_policy_used(const tidei_policy_in *in) {
+    return in->live + in->rounding;
+}
+/* What arrays may take up: the hard limit, else the soft one, else the device, less library
+** state. */
 uint64_t tidei_policy_room_end(const tidei_policy_in *in);
-/* The level that has freed more for its time; a full one after a poor minor one. 0: nothing is offered. */
+/* The level that has freed more for its time; a full one after a poor minor one. 0: nothing is
+** offered. */
 int tidei_policy_level(const tidei_policy_history *h, unsigned levels);
 
 #endif

@@ -1,7 +1,9 @@
-/* policy_never.c: no early collections: garbage waits until memory runs out and the reclaim ladder is climbed. */
+/* policy_never.c: no early collections: garbage waits until memory runs out and the reclaim ladder
+** is climbed. */
 #include "gc/policy.h"
 
-static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
+static tidei_decision decide(void *state, const tidei_policy_history *h,
+                             const tidei_policy_in *in) {
     (void)state, (void)h, (void)in;
     return (tidei_decision){0, UINT64_MAX, "never"};
 }

@@ -1,32 +1,41 @@
-/* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is used.
+/* policy_reserve.c: the default: collect at the first cheap moment once a third of the room is
+** used.
 **
-** Room is what the last collection left below the limit in sight. While less than X0 of it is used, nothing happens. From
-** there to X1 each question is an offer with a price, the part of the pause that no queued device work hides. At a sync
-** point prices lie between FLOOR (m) and a forced collection (M), and the first one not above sqrt(m*M) is taken, which is
-** at most sqrt(M/m) times the cheapest: no online rule promises more. At an allocation only a hidden pause is taken: the
-** same price is to be had at the next one, and after more of them a collection finds more. So is none while a sync point is
-** expected before X1, for it delays nobody's next submission there. How far that is, the growth between the last
-** ones tells; a sync point that the next one cannot replace is taken at any price, as everything is from X1 on. So
-** voluntary collections number at most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they
-** die out. No term grows with live data, since a pause does not.
-** Memory that is new costs time, on a host device more than a collection often does (a page's first touch). So an
-** allocation for which the pool would have to grow is a reason to collect once the growth since the last collection, so
-** far as collections have found it to be garbage of late, would cost as much as a collection: who pays either price only when
-** the other one has mounted up to it pays at most twice the least.
-** Without a limit below the device's size, garbage also has a price for its neighbours: once it may exceed what is live
-** (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the time. */
+** Room is what the last collection left below the limit in sight. While less than X0 of it is used,
+** nothing happens. From there to X1 each question is an offer with a price, the part of the pause
+** that no queued device work hides. At a sync point prices lie between FLOOR (m) and a forced
+** collection (M), and the first one not above sqrt(m*M) is taken, which is at most sqrt(M/m) times
+** the cheapest: no online rule promises more. At an allocation only a hidden pause is taken: the
+** same price is to be had at the next one, and after more of them a collection finds more. So is
+** none while a sync point is expected before X1, for it delays nobody's next submission there. How
+** far that is, the growth between the last ones tells; a sync point that the next one cannot
+** replace is taken at any price, as everything is from X1 on. So voluntary collections number at
+** most 1/X0 times the least possible, and a fruitless one shrinks the room, so that they die out.
+** No term grows with live data, since a pause does not.
+** Memory that is new costs time, on a host device more than a collection often does (a page's first
+** touch). So an allocation for which the pool would have to grow is a reason to collect once the
+** growth since the last collection, so far as collections have found it to be garbage of late,
+** would cost as much as a collection: who pays either price only when the other one has mounted up
+** to it pays at most twice the least.
+** Without a limit below the device's size, garbage also has a price for its neighbours: once it may
+** exceed what is live (and GARBAGE_MIN), it is collected when that takes less than CHEAP of the
+** time. */
 #include "gc/policy.h"
 #include <math.h>
 
-#define X0            0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
-#define X1            0.97 /* of the room: what remains lets requests of 3 % in without a climb */
-#define WORTH         0.10 /* of the room must be garbage, perhaps, before a request that does not fit is a reason */
-#define FLOOR_NS      50e3 /* m: below this a pause does not matter */
-#define STALL_NS      20e6 /* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
-#define STOPPED       0.5 /* share of its time that another stopped thread would have used well; unknown */
-#define GARBAGE_MIN   ((double)(256 << 20))
-#define CHEAP         0.01       /* of the time since the last collection */
-#define FIRST_NS      2e6        /* of a collection, while there was none: a heap of some 10,000 objects */
+#define X0 0.35 /* of the room: at most 2.9 times the collections that are unavoidable */
+#define X1 0.97 /* of the room: what remains lets requests of 3 % in without a climb */
+/* of the room must be garbage, perhaps, before a request that does not fit is a reason */
+#define WORTH    0.10
+#define FLOOR_NS 50e3 /* m: below this a pause does not matter */
+/* of a climb: wait for the device, trim, map, retry; results do not move from 2 to 100 ms */
+#define STALL_NS 20e6
+/* share of its time that another stopped thread would have used well; unknown */
+#define STOPPED     0.5
+#define GARBAGE_MIN ((double)(256 << 20))
+#define CHEAP       0.01 /* of the time since the last collection */
+/* of a collection, while there was none: a heap of some 10,000 objects */
+#define FIRST_NS      2e6
 #define STEP          (1.0 / 64) /* of the room, between questions while offers are too dear */
 #define REQUEST_DECAY (63.0 / 64)
 #define SPAN_DECAY    0.875
@@ -35,7 +44,8 @@
 typedef struct view { /* the snapshot in the terms of the rule; bytes as doubles */
     double used, base, room, x;
     double gc_ns, price_ns, price_max_ns;
-    double grow_at; /* use from which growing costs more than collecting; INFINITY: it costs nothing */
+    /* use from which growing costs more than collecting; INFINITY: it costs nothing */
+    double grow_at;
     int level;
 } view;
 
@@ -53,7 +63,8 @@ static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
     uint64_t made = r->freed + tidei_policy_used(in);
     if (made < r->mark) r->mark = made; /* given back otherwise than by a collection */
     uint64_t since = made > r->mark ? made - r->mark : 0;
-    if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) { /* one where nothing was made belongs to the last */
+    /* one where nothing was made belongs to the last */
+    if (in->where == TIDEI_AT_SYNC && (since || !r->syncs)) {
         if (r->syncs++) r->span = fmax((double)since, r->span * SPAN_DECAY);
         r->mark = made;
         since = 0;
@@ -61,16 +72,17 @@ static double to_next_sync(rhythm *r, const tidei_policy_in *in) {
     return r->syncs > 1 ? fmax(0, r->span * SPAN_MARGIN - (double)since) : 0;
 }
 
-/* Use from which a pause is due in any case. Two of the greatest requests stay free, for among the holes between what is
-** live there may be no piece for one. */
+/* Use from which a pause is due in any case. Two of the greatest requests stay free, for among the
+** holes between what is live there may be no piece for one. */
 static double last_use(rhythm *r, const view *v, const tidei_policy_in *in) {
     r->request = fmax((double)in->request, r->request * REQUEST_DECAY);
     return v->base + fmax(X0, fmin(X1, 1 - 2 * r->request / fmax(v->room, 1))) * v->room;
 }
 
 static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
-    view v = {
-        .used = (double)tidei_policy_used(in), .base = (double)h->base, .level = tidei_policy_level(h, in->levels)};
+    view v = {.used = (double)tidei_policy_used(in),
+              .base = (double)h->base,
+              .level = tidei_policy_level(h, in->levels)};
     double end = (double)tidei_policy_room_end(in);
     v.room = end > v.base ? end - v.base : 0;
     double growth = v.used - v.base;
@@ -80,13 +92,15 @@ static view look(const tidei_policy_history *h, const tidei_policy_in *in) {
     v.price_ns = fmax(FLOOR_NS, v.gc_ns - (double)in->slack_ns);
     if (in->threads > 1) v.price_ns += (double)(in->threads - 1) * v.gc_ns * STOPPED;
     v.price_max_ns = sqrt(FLOOR_NS * (v.gc_ns + STALL_NS));
-    double saved_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1); /* by a byte that need not be new */
+    /* by a byte that need not be new */
+    double saved_ns = in->fresh_ns * (h->yield > 0 ? h->yield : 1);
     v.grow_at = saved_ns > 0 ? v.base + (v.gc_ns > 0 ? v.price_ns : FIRST_NS) / saved_ns : INFINITY;
     return v;
 }
 
 /* Garbage that nobody's limit forbids. `at`: the use from which the rule looks. */
-static bool neighbourly(const view *v, const tidei_policy_history *h, const tidei_policy_in *in, double *at) {
+static bool neighbourly(const view *v, const tidei_policy_history *h, const tidei_policy_in *in,
+                        double *at) {
     if (in->hard < in->total || in->soft < in->total) {
         *at = INFINITY;
         return false;
@@ -109,24 +123,31 @@ static bool dear_to_grow(const view *v, const tidei_policy_in *in) {
     return in->where == TIDEI_AT_ALLOC && wanted > (double)in->backed && wanted >= v->grow_at;
 }
 
-static tidei_decision decide(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
+static tidei_decision decide(void *state, const tidei_policy_history *h,
+                             const tidei_policy_in *in) {
     view v = look(h, in);
     double neighbours_at, next_sync = to_next_sync(state, in), end = last_use(state, &v, in);
     bool fits = v.used + next_sync<end, known = next_sync> 0;
-    if (v.x >= X1 || (v.used > v.base && v.used >= end)) return (tidei_decision){v.level, 0, "the room is used up"};
-    if (in->where == TIDEI_AT_ALLOC) { /* what a pause takes must be known before it can be hidden */
+    if (v.x >= X1 || (v.used > v.base && v.used >= end))
+        return (tidei_decision){v.level, 0, "the room is used up"};
+    /* what a pause takes must be known before it can be hidden */
+    if (in->where == TIDEI_AT_ALLOC) {
         if (v.x >= X0 && v.gc_ns > 0 && v.price_ns <= FLOOR_NS && !(known && fits))
-            return (tidei_decision){v.level, 0, "a third of the room is used, and the device is busy"};
+            return (tidei_decision){v.level, 0,
+                                    "a third of the room is used, and the device is busy"};
     } else {
         if (v.x >= X0 && v.price_ns <= v.price_max_ns)
             return (tidei_decision){v.level, 0, "a third of the room is used"};
         if (v.x >= WORTH && known && !fits)
             return (tidei_decision){v.level, 0, "the next sync point would be too late"};
     }
-    if (dear_to_grow(&v, in)) return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
-    if (neighbourly(&v, h, in, &neighbours_at)) return (tidei_decision){v.level, 0, "much may be garbage"};
+    if (dear_to_grow(&v, in))
+        return (tidei_decision){v.level, 0, "new memory costs more than collecting"};
+    if (neighbourly(&v, h, in, &neighbours_at))
+        return (tidei_decision){v.level, 0, "much may be garbage"};
     double first = v.base + X0 * v.room, next = v.used + STEP * v.room;
-    double at = fmin(v.used < first ? first : fmin(next, end), v.used < neighbours_at ? neighbours_at : next);
+    double at = fmin(v.used < first ? first : fmin(next, end),
+                     v.used < neighbours_at ? neighbours_at : next);
     at = fmin(at, fmax(v.grow_at, (double)in->backed));
     return (tidei_decision){0, wake(in, &v, at), "it is too early"};
 }

@@ -1,10 +1,10 @@
 /* roots.c: which libraries' data a conservative collector need not scan.
 **
-** CUDA's libraries have hundreds of megabytes of writable data (cuBLAS alone 190) that hold no pointer into anybody's
-** heap; scanned as roots they turn a pause of 0.01 ms into one of 40. What is ours, and OpenBLAS, holds none either: together
-** half a megabyte, most of what a small program's collections would scan. Nor do the libraries that
-** sanitizers load, 12 megabytes in a program built with AddressSanitizer and UBSan: they keep
-** addresses of their own records alone. */
+** CUDA's libraries have hundreds of megabytes of writable data (cuBLAS alone 190) that hold no
+** pointer into anybody's heap; scanned as roots they turn a pause of 0.01 ms into one of 40. What
+** is ours, and OpenBLAS, holds none either: together half a megabyte, most of what a small
+** program's collections would scan. Nor do the libraries that sanitizers load, 12 megabytes in a
+** program built with AddressSanitizer and UBSan: they keep addresses of their own records alone. */
 #include "gc/roots.h"
 #include <tide/collector.h>
 
@@ -23,7 +23,8 @@ static const library own_libraries[] = {{"libtidepool", false}};
 
 static const library sanitizers[] = {{"libasan", false}, {"liblsan", false}, {"libubsan", false}};
 
-/* Names of other libraries may begin so too; a name of its own goes on with one of these, and then as ends_well says. */
+/* Names of other libraries may begin so too; a name of its own goes on with one of these, and then
+** as ends_well says. */
 #define OPENBLAS "libopenblas"
 static const char *const openblas_builds[] = {"",     "p",   "o",    "64",   "64_", "p64",
                                               "p64_", "o64", "o64_", "64_p", "64_o"};
@@ -44,7 +45,8 @@ static bool is_among(const char *base, const library *known, size_t n) {
 
 /* The name is over, but for a suffix or OpenBLAS's release ("-r0.3.21.so"). */
 static bool ends_well(const char *rest) {
-    return rest[0] == 0 || rest[0] == '.' || (rest[0] == '-' && rest[1] == 'r' && rest[2] >= '0' && rest[2] <= '9');
+    return rest[0] == 0 || rest[0] == '.' ||
+           (rest[0] == '-' && rest[1] == 'r' && rest[2] >= '0' && rest[2] <= '9');
 }
 
 static bool is_openblas(const char *base) {
@@ -52,7 +54,8 @@ static bool is_openblas(const char *base) {
     if (strncmp(base, OPENBLAS, stem)) return false;
     for (size_t i = 0; i < TIDEI_COUNT(openblas_builds); i++) {
         size_t length = strlen(openblas_builds[i]);
-        if (!strncmp(base + stem, openblas_builds[i], length) && ends_well(base + stem + length)) return true;
+        if (!strncmp(base + stem, openblas_builds[i], length) && ends_well(base + stem + length))
+            return true;
     }
     return false;
 }

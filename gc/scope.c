@@ -1,9 +1,11 @@
-/* scope.c: scopes: what a thread makes between begin and end under reference counting is released at the end.
+/* scope.c: scopes: what a thread makes between begin and end under reference counting is released
+** at the end.
 **
-** A scope holds the creation reference of each array made in it, and the handle itself (TIDEI_SCOPED): an array that its
-** user released early is dead, but its handle is not born again before the scope has let go of it. So an entry is never
-** stale, whatever other threads do. One that moved outwards has left a hole. Scopes are their thread's own; the list of all
-** is for tide_close. */
+** A scope holds the creation reference of each array made in it, and the handle itself
+** (TIDEI_SCOPED): an array that its user released early is dead, but its handle is not born again
+** before the scope has let go of it. So an entry is never stale, whatever other threads do. One
+** that moved outwards has left a hole. Scopes are their thread's own; the list of all is for
+** tide_close. */
 #include "gc/collector.h"
 #include "gc/gc.h"
 #include <tide/array.h>
@@ -40,11 +42,13 @@ static bool released(tidei_handle *h) {
 }
 
 static void let_go(tidei_handle *h, bool release) {
-    atomic_store_explicit(&h->scope, NULL, memory_order_relaxed); /* before others may have the handle */
+    /* before others may have the handle */
+    atomic_store_explicit(&h->scope, NULL, memory_order_relaxed);
     tidei_gc_unscope(h, release);
 }
 
-/* Lets go of what was released by hand, so that a loop that does so needs no more room than it has arrays. */
+/* Lets go of what was released by hand, so that a loop that does so needs no more room than it has
+** arrays. */
 static void compact(tidei_scope *s) {
     size_t n = s->n;
     s->n = 0;
@@ -122,7 +126,8 @@ tide_status tide_scope_end(tide_runtime *ref) {
     tidei_thread *t = tidei_enter(ref, "tide_scope_end");
     if (!t) return tidei_last_status();
     if (!t->scope)
-        return tidei_fail(TIDE_E_INVALID, "tide_scope_end", "this thread has no open scope in this runtime");
+        return tidei_fail(TIDE_E_INVALID, "tide_scope_end",
+                          "this thread has no open scope in this runtime");
     tidei_scope *s = t->scope;
     t->scope = s->outer;
     finish(s);

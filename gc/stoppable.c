@@ -47,14 +47,16 @@ tide_status tidei_stoppable_check(const char *op) {
     char stop[16], restart[16];
     sigset_t blocked;
     int number = GC_get_suspend_signal();
-    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) || !sigismember(&blocked, number)) return TIDE_OK;
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) || !sigismember(&blocked, number))
+        return TIDE_OK;
     name_signal(stop, number);
     name_signal(restart, GC_get_thr_restart_signal());
-    return tidei_fail(
-        TIDE_E_UNSUPPORTED, op,
-        "this thread blocks %s, by which the collector boehm stops threads: let it unblock %s and %s "
-        "(pthread_sigmask) before its first call, or open the runtime with the collector \"refcount\"",
-        stop, stop, restart);
+    return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                      "this thread blocks %s, by which the collector boehm stops threads: let it "
+                      "unblock %s and %s "
+                      "(pthread_sigmask) before its first call, or open the runtime with the "
+                      "collector \"refcount\"",
+                      stop, stop, restart);
 }
 
 /* Whether the thread blocks it, as /proc/self/task/TID/stat says: its 32nd field has the signals up
@@ -75,7 +77,8 @@ static bool blocks(pid_t tid, int number) {
 /* One that blocks it; 0: none. */
 static pid_t blocker_locked(int number, const member *but) {
     for (const member *m = all.first; m; m = m->next)
-        if (m != but && !atomic_load_explicit(&m->blocking, memory_order_relaxed) && blocks(m->tid, number))
+        if (m != but && !atomic_load_explicit(&m->blocking, memory_order_relaxed) &&
+            blocks(m->tid, number))
             return m->tid;
     return 0;
 }
@@ -92,7 +95,8 @@ static void hold_off_locked(bool held_off) {
 
 /* Where the reason may be gone. */
 static void review_locked(void) {
-    if (atomic_load(&all.held_off) && !blocker_locked(GC_get_suspend_signal(), NULL)) hold_off_locked(false);
+    if (atomic_load(&all.held_off) && !blocker_locked(GC_get_suspend_signal(), NULL))
+        hold_off_locked(false);
 }
 
 void tidei_stoppable_review(void) {
@@ -163,7 +167,8 @@ bool tidei_stoppable(tidei_runtime *rt, bool patient) {
     if (!rt || !claim_telling()) return false;
     name_signal(name, number);
     tidei_log(rt, TIDE_LOG_WARNING,
-              "boehm: thread %d blocks %s, by which threads are stopped: nothing is collected until it unblocks it",
+              "boehm: thread %d blocks %s, by which threads are stopped: nothing is collected "
+              "until it unblocks it",
               (int)found, name);
     return false;
 }

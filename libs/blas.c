@@ -1,7 +1,10 @@
-/* blas.c: what both sides of BLAS share: fewer, larger products, routines as products, and what memory they touch. */
+/* blas.c: what both sides of BLAS share: fewer, larger products, routines as products, and what
+** memory they touch. */
 #include "libs/blas.h"
 
-tide_dtype tidei_real_of(tide_dtype t) { return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t; }
+tide_dtype tidei_real_of(tide_dtype t) {
+    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+}
 
 /* ---- batches ---- */
 
@@ -38,11 +41,12 @@ static void merge_dims(const batches *b) {
     }
 }
 
-bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const tidei_matrix *const *x, int n,
-                      int64_t *at) {
+bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index,
+                      const tidei_matrix *const *x, int n, int64_t *at) {
     for (int i = nbatch - 1; i >= 0; i--) {
         bool more = ++index[i] < batch[i];
-        for (int k = 0; k < n; k++) at[k] += more ? x[k]->batch[i] : x[k]->batch[i] * (1 - batch[i]);
+        for (int k = 0; k < n; k++)
+            at[k] += more ? x[k]->batch[i] : x[k]->batch[i] * (1 - batch[i]);
         if (more) return true;
         index[i] = 0;
     }
@@ -50,8 +54,8 @@ bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const ti
 }
 
 /* What an operand's matrices span, rows x cols of them. */
-static tidei_use use_of(int nbatch, const int64_t *batch, const tidei_matrix *x, int64_t rows, int64_t cols,
-                        tide_dtype t, unsigned mode) {
+static tidei_use use_of(int nbatch, const int64_t *batch, const tidei_matrix *x, int64_t rows,
+                        int64_t cols, tide_dtype t, unsigned mode) {
     size_t size = tide_dtype_size(t);
     int64_t stored_rows = x->trans ? cols : rows, stored_cols = x->trans ? rows : cols;
     int64_t low = x->offset, high = x->offset + (stored_rows - 1) * x->ld + stored_cols;
@@ -59,11 +63,15 @@ static tidei_use use_of(int nbatch, const int64_t *batch, const tidei_matrix *x,
         int64_t span = x->batch[i] * (batch[i] - 1);
         *(span < 0 ? &low : &high) += span;
     }
-    return (tidei_use){
-        .st = x->st, .offset = (size_t)low * size, .bytes = (size_t)(high - low) * size, .mode = mode};
+    return (tidei_use){.st = x->st,
+                       .offset = (size_t)low * size,
+                       .bytes = (size_t)(high - low) * size,
+                       .mode = mode};
 }
 
-static bool on_cuda(const tidei_stream *s) { return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0; }
+static bool on_cuda(const tidei_stream *s) {
+    return (s->dev->d->info.flags & TIDEI_DEV_RUNS_TEXT) != 0;
+}
 
 /* ---- products ---- */
 
@@ -95,7 +103,8 @@ void tidei_gemm_simplify(tidei_gemm *g) {
 }
 
 tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op) {
-    tidei_check(g->m >= 1 && g->n >= 1 && g->k >= 1 && !g->c.trans && tidei_gemm_takes(s->dev, g->dtype));
+    tidei_check(g->m >= 1 && g->n >= 1 && g->k >= 1 && !g->c.trans &&
+                tidei_gemm_takes(s->dev, g->dtype));
     tidei_gemm_simplify(g);
     const unsigned update = TIDEI_WRITE | (tidei_is_zero(g->beta) ? 0 : TIDEI_READ);
     const tidei_use uses[3] = {use_of(g->nbatch, g->batch, &g->a, g->m, g->k, g->dtype, TIDEI_READ),
@@ -118,12 +127,14 @@ tidei_extents tidei_blas_extents(const tidei_blas *x, int which) {
     }
 }
 
-/* All vectors meet one matrix, and lie in rows: y = alpha a b + beta y of many b is Y = alpha B a^T + beta Y. */
+/* All vectors meet one matrix, and lie in rows: y = alpha a b + beta y of many b is Y = alpha B a^T
+** + beta Y. */
 static bool as_rows(const tidei_blas *x, tidei_gemm *g) {
     if (x->routine != TIDEI_GEMV || x->nbatch != 1 || x->a.batch[0] != 0) return false;
     if ((x->b.ld != 1 && x->n != 1) || (x->c.ld != 1 && x->m != 1)) return false;
     if (x->b.batch[0] < x->n || x->c.batch[0] < x->m) return false;
-    *g = (tidei_gemm){.dtype = x->dtype, .m = x->batch[0], .n = x->m, .k = x->n, .a = x->b, .b = x->a, .c = x->c};
+    *g = (tidei_gemm){
+        .dtype = x->dtype, .m = x->batch[0], .n = x->m, .k = x->n, .a = x->b, .b = x->a, .c = x->c};
     g->a.ld = x->b.batch[0];
     g->b.trans = !x->a.trans;
     g->c.ld = x->c.batch[0];
@@ -156,8 +167,9 @@ bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g) {
     }
 }
 
-/* One matrix that many vectors meet is read once in a product. Else OpenBLAS's calls one after the other cost nothing, while cuBLAS has
-** batches of products alone; but to two long vectors a product gives a small part of the device. */
+/* One matrix that many vectors meet is read once in a product. Else OpenBLAS's calls one after the
+** other cost nothing, while cuBLAS has batches of products alone; but to two long vectors a product
+** gives a small part of the device. */
 static bool goes_as_gemm(const tidei_stream *s, const tidei_blas *x, tidei_gemm *g) {
     int64_t count = 1;
     if (x->nbatch == 0) return false;
@@ -166,7 +178,8 @@ static bool goes_as_gemm(const tidei_stream *s, const tidei_blas *x, tidei_gemm 
     return (x->routine != TIDEI_DOT || x->n / TIDEI_DOT_LONG < count) && tidei_blas_as_gemm(x, g);
 }
 
-static tidei_use routine_use(const tidei_blas *x, const tidei_matrix *at, int which, unsigned mode) {
+static tidei_use routine_use(const tidei_blas *x, const tidei_matrix *at, int which,
+                             unsigned mode) {
     tidei_extents e = tidei_blas_extents(x, which);
     tide_dtype t = x->routine == TIDEI_NRM2 && which == 1 ? tidei_real_of(x->dtype) : x->dtype;
     return use_of(x->nbatch, x->batch, at, e.rows, e.cols, t, mode);
@@ -183,8 +196,10 @@ tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *given, const char 
     (void)vectors;
     merge_dims(&(batches){&x.nbatch, x.batch, all, (int)n});
     if (goes_as_gemm(s, &x, &g)) return tidei_gemm_batched(s, &g, op);
-    if (x.routine == TIDEI_DOT || x.routine == TIDEI_NRM2 || (x.routine == TIDEI_GEMV && tidei_is_zero(x.beta)))
+    if (x.routine == TIDEI_DOT || x.routine == TIDEI_NRM2 ||
+        (x.routine == TIDEI_GEMV && tidei_is_zero(x.beta)))
         mode = TIDEI_WRITE;
-    for (unsigned i = 0; i < n; i++) uses[i] = routine_use(&x, all[i], (int)i, i == 1 ? mode : TIDEI_READ);
+    for (unsigned i = 0; i < n; i++)
+        uses[i] = routine_use(&x, all[i], (int)i, i == 1 ? mode : TIDEI_READ);
     return on_cuda(s) ? tidei_blas_cuda(s, &x, uses, n, op) : tidei_blas_host(s, &x, uses, n, op);
 }

@@ -1,22 +1,27 @@
-/* blas.h: BLAS on tracked memory: OpenBLAS on devices that run host functions, cuBLAS on cuda. Products (tidei_gemm) and the other
-** routines (tidei_blas): descriptors that both sides take, of operands that a BLAS can read as they lie. */
+/* blas.h: BLAS on tracked memory: OpenBLAS on devices that run host functions, cuBLAS on cuda.
+** Products (tidei_gemm) and the other routines (tidei_blas): descriptors that both sides take, of
+** operands that a BLAS can read as they lie. */
 #ifndef TIDEI_BLAS_H
 #define TIDEI_BLAS_H
 
 #include "libs/libs.h"
 
-/* Matrices of one operand, row-major, one for each index of the batch. Strides and offset in elements. */
+/* Matrices of one operand, row-major, one for each index of the batch. Strides and offset in
+** elements. */
 typedef struct tidei_matrix {
     tidei_storage *st;
-    int64_t offset;               /* of the first element of the first matrix */
-    int64_t ld;                   /* from a row to the next, as stored */
-    bool trans;                   /* stored transposed */
-    bool conj;                    /* (a product's a and b, with `trans`) and its elements are conjugated */
-    int64_t batch[TIDE_MAX_RANK]; /* from a matrix to the next along each batch dimension; 0 repeats it */
+    int64_t offset; /* of the first element of the first matrix */
+    int64_t ld;     /* from a row to the next, as stored */
+    bool trans;     /* stored transposed */
+    /* (a product's a and b, with `trans`) and its elements are conjugated */
+    bool conj;
+    /* from a matrix to the next along each batch dimension; 0 repeats it */
+    int64_t batch[TIDE_MAX_RANK];
 } tidei_matrix;
 
-/* c = alpha * a b + beta * c for every index of the batch: a is m x k, b is k x n, c is m x n and not transposed. ld is at
-** least the stored row's length. m, n, k and the batch's dimensions are >= 1. Matrices of c overlap nothing. */
+/* c = alpha * a b + beta * c for every index of the batch: a is m x k, b is k x n, c is m x n and
+** not transposed. ld is at least the stored row's length. m, n, k and the batch's dimensions are >=
+** 1. Matrices of c overlap nothing. */
 typedef struct tidei_gemm {
     tide_dtype dtype; /* one that tidei_gemm_takes */
     int64_t m, n, k;
@@ -29,23 +34,24 @@ typedef struct tidei_gemm {
 /* f32, f64, c64, c128 everywhere; f16 and bf16 (accumulated in f32) on cuda. */
 bool tidei_gemm_takes(tidei_dev *d, tide_dtype t);
 
-/* Submits the products to s, between tidei_gemm_begin and end; g is simplified on the way. May allocate a workspace and climb.
-** TIDE_E_UNSUPPORTED where the device's library is not installed, saying which and how to get it. */
+/* Submits the products to s, between tidei_gemm_begin and end; g is simplified on the way. May
+** allocate a workspace and climb. TIDE_E_UNSUPPORTED where the device's library is not installed,
+** saying which and how to get it. */
 tide_status tidei_gemm_batched(tidei_stream *s, tidei_gemm *g, const char *op);
 
-/* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is under way that needs it, so
-** what letting go of it gave would be wanted back at once. */
+/* Between the two the reclaim ladder leaves one handle of the library's on d alone: a product is
+** under way that needs it, so what letting go of it gave would be wanted back at once. */
 void tidei_gemm_begin(tidei_dev *d);
 void tidei_gemm_end(tidei_dev *d);
 
-/* Merges dimensions of the batch that lie one after the other, and drops those of length 1; rows of matrices that meet one
-** b become one tall matrix. The products stay the same. */
+/* Merges dimensions of the batch that lie one after the other, and drops those of length 1; rows of
+** matrices that meet one b become one tall matrix. The products stay the same. */
 void tidei_gemm_simplify(tidei_gemm *g);
 
 /* ---- the other routines ---- */
 
-/* A vector is a matrix of one column: ld is the step from an element to the next, >= 1. All sizes >= 1; c is not transposed, and what
-** c's of different indices of the batch touch is apart.
+/* A vector is a matrix of one column: ld is the step from an element to the next, >= 1. All sizes
+** >= 1; c is not transposed, and what c's of different indices of the batch touch is apart.
 **          sizes   a                 b            c
 ** GEMV     m, n    in: m x n         in: n        y = alpha a b + beta y: m
 ** GER      m, n    in: m             in: n        += alpha a b^T: m x n
@@ -54,7 +60,14 @@ void tidei_gemm_simplify(tidei_gemm *g);
 ** NRM2     n       in: n             unused       out: one element, of the real type
 ** TRSM     m, n    in: m x m, of     unused       in: B, out: X with a X = B: m x n
 **                  which `upper`'s triangle is read, and not its diagonal with `unit` */
-typedef enum { TIDEI_GEMV, TIDEI_GER, TIDEI_AXPY, TIDEI_DOT, TIDEI_NRM2, TIDEI_TRSM } tidei_blas_routine;
+typedef enum {
+    TIDEI_GEMV,
+    TIDEI_GER,
+    TIDEI_AXPY,
+    TIDEI_DOT,
+    TIDEI_NRM2,
+    TIDEI_TRSM
+} tidei_blas_routine;
 
 typedef struct tidei_blas {
     tidei_blas_routine routine;
@@ -65,20 +78,22 @@ typedef struct tidei_blas {
     double alpha[2], beta[2];
     bool upper, unit;
     tidei_matrix a, b, c; /* b.st NULL where it is unused */
-    /* (TRSM; may be NULL: B need not survive) Writes B anew, as work on the stream: a library that ran out of memory half way has
-    ** spoiled it, and is called again. No window is open. */
+    /* (TRSM; may be NULL: B need not survive) Writes B anew, as work on the stream: a library that
+    ** ran out of memory half way has spoiled it, and is called again. No window is open. */
     tide_status (*again)(void *arg);
     void *again_arg;
 } tidei_blas;
 
-/* cuBLAS's dot products of many vectors are one call of products, which gives each pair one block of threads: not where there are so
-** many terms a pair. An estimate: a block reads about 20 GB/s, a call of its own costs 5 us. */
+/* cuBLAS's dot products of many vectors are one call of products, which gives each pair one block
+** of threads: not where there are so many terms a pair. An estimate: a block reads about 20 GB/s, a
+** call of its own costs 5 us. */
 #define TIDEI_DOT_LONG 8192
 
-/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; what never becomes a product (AXPY, NRM2, TRSM)
-** need not stand between begin and end. */
+/* Submits the routine to s, for every index of the batch. As tidei_gemm_batched; what never becomes
+** a product (AXPY, NRM2, TRSM) need not stand between begin and end. */
 tide_status tidei_blas_run(tidei_stream *s, const tidei_blas *x, const char *op);
-/* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of those only. */
+/* The same as products, where it can be said so (GEMV, GER, DOT): for sides that have batches of
+** those only. */
 bool tidei_blas_as_gemm(const tidei_blas *x, tidei_gemm *g);
 /* The matrix that an operand is: x->a, x->c, x->b by `which` 0, 1, 2, the order of uses. */
 typedef struct tidei_extents {
@@ -101,20 +116,24 @@ static inline tidei_factor tidei_factor_of(const double v[2], tide_dtype t) {
 }
 static inline bool tidei_is_zero(const double v[2]) { return v[0] == 0 && v[1] == 0; }
 
-/* The next index of a batch, the last dimension fastest: at[i], an offset in elements, moves along x[i]. Begin with all zero; false: that
-** was the last one, and all is as at the beginning. */
-bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index, const tidei_matrix *const *x, int n,
-                      int64_t *at);
+/* The next index of a batch, the last dimension fastest: at[i], an offset in elements, moves along
+** x[i]. Begin with all zero; false: that was the last one, and all is as at the beginning. */
+bool tidei_batch_next(int nbatch, const int64_t *batch, int64_t *index,
+                      const tidei_matrix *const *x, int n, int64_t *at);
 
-/* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a, c, b, those that there are, in
-** tidei_blas's; of a, b, c in tidei_gemm's, which stands between tidei_gemm_begin and end. */
-tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
-tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op);
+/* ---- the two sides (blas_host.c, blas_cuda.c, routines_host.c, routines_cuda.c) ---- uses: of a,
+** c, b, those that there are, in tidei_blas's; of a, b, c in tidei_gemm's, which stands between
+** tidei_gemm_begin and end. */
+tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+                            const char *op);
+tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+                            const char *op);
 tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op);
 tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_use *uses, unsigned n,
                             const char *op);
 /* A workspace for a call of cuBLAS whose results take so many bytes. */
-tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op, tidei_storage **out);
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
+                                   tidei_storage **out);
 
 #endif

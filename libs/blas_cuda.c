@@ -1,21 +1,24 @@
 /* blas_cuda.c: matrix products by cuBLAS, with a handle from the cache (libs/handles.h).
 **
-** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an operand, or none; it is set anew at
-** every call because setting the stream resets it. A call that fails for want of memory leaves, climbs, and comes again; it goes on
-** where it failed, for what adds to a result must not do so twice. While products are under way the ladder leaves a handle alone:
-** they could not go on without it. */
+** What must stay true: cuBLAS's workspace is a block of our pool that the product uses like an
+** operand, or none; it is set anew at every call because setting the stream resets it. A call that
+** fails for want of memory leaves, climbs, and comes again; it goes on where it failed, for what
+** adds to a result must not do so twice. While products are under way the ladder leaves a handle
+** alone: they could not go on without it. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "runtime/text.h"
 
-/* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs since Hopper; more makes nothing
-** faster. */
+/* The least that is given, with which all of cuBLAS runs, and what it takes by default on GPUs
+** since Hopper; more makes nothing faster. */
 #define WORKSPACE_MIN ((size_t)64 << 10)
 #define WORKSPACE_MAX (32 * TIDEI_MIB)
-/* It splits long sums over this many partial results at most, so small products need no more than that. */
+/* It splits long sums over this many partial results at most, so small products need no more than
+** that. */
 #define WORKSPACE_SPLITS 16
 #define WORKSPACE_PART   64 /* of what the hard limit leaves for arrays */
-/* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000 shapes, in six types. */
+/* Few results of sums of so few terms are not split, and need none. Tried with cuBLAS 13.1: 177,000
+** shapes, in six types. */
 #define SHORT_SUM 128
 
 void tidei_gemm_begin(tidei_dev *d) { tidei_library_keep(d, &tidei_cublas_kind); }
@@ -33,24 +36,28 @@ static tidei_cublas_operation operation(const tidei_matrix *x) {
     return !x->trans ? TIDEI_CUBLAS_OP_N : x->conj ? TIDEI_CUBLAS_OP_C : TIDEI_CUBLAS_OP_T;
 }
 
-/* All matrices along one dimension of the batch in one call (`dim` < 0: one matrix). cuBLAS counts by columns: our rows are
-** its columns, so the product is b' a' = c', and nothing is transposed that was not. */
-static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim, tidei_addr a, tidei_addr b,
-                                    tidei_addr c) {
+/* All matrices along one dimension of the batch in one call (`dim` < 0: one matrix). cuBLAS counts
+** by columns: our rows are its columns, so the product is b' a' = c', and nothing is transposed
+** that was not. */
+static tidei_cublas_status one_call(const job *j, tidei_cublas_handle h, int dim, tidei_addr a,
+                                    tidei_addr b, tidei_addr c) {
     const tidei_gemm *g = j->g;
     tidei_cuda_data_type type = tidei_cuda_type(g->dtype);
     bool wide = g->dtype == TIDE_F64 || g->dtype == TIDE_C128;
     tidei_cublas_compute compute = wide ? TIDEI_CUBLAS_COMPUTE_64F : TIDEI_CUBLAS_COMPUTE_32F;
     tidei_cublas_operation ta = operation(&g->a), tb = operation(&g->b);
-    tidei_factor alpha = tidei_factor_of(g->alpha, g->dtype), beta = tidei_factor_of(g->beta, g->dtype);
+    tidei_factor alpha = tidei_factor_of(g->alpha, g->dtype),
+                 beta = tidei_factor_of(g->beta, g->dtype);
     const void *pa = (const void *)(uintptr_t)a, *pb = (const void *)(uintptr_t)b;
     void *pc = (void *)(uintptr_t)c;
     if (dim < 0)
-        return j->t->cublasGemmEx_64(h, tb, ta, g->n, g->m, g->k, &alpha, pb, type, g->b.ld, pa, type, g->a.ld,
-                                     &beta, pc, type, g->c.ld, compute, TIDEI_CUBLAS_GEMM_DEFAULT);
+        return j->t->cublasGemmEx_64(h, tb, ta, g->n, g->m, g->k, &alpha, pb, type, g->b.ld, pa,
+                                     type, g->a.ld, &beta, pc, type, g->c.ld, compute,
+                                     TIDEI_CUBLAS_GEMM_DEFAULT);
     return j->t->cublasGemmStridedBatchedEx_64(
-        h, tb, ta, g->n, g->m, g->k, &alpha, pb, type, g->b.ld, g->b.batch[dim], pa, type, g->a.ld, g->a.batch[dim],
-        &beta, pc, type, g->c.ld, g->c.batch[dim], g->batch[dim], compute, TIDEI_CUBLAS_GEMM_DEFAULT);
+        h, tb, ta, g->n, g->m, g->k, &alpha, pb, type, g->b.ld, g->b.batch[dim], pa, type, g->a.ld,
+        g->a.batch[dim], &beta, pc, type, g->c.ld, g->c.batch[dim], g->batch[dim], compute,
+        TIDEI_CUBLAS_GEMM_DEFAULT);
 }
 
 /* The longest dimension of the batch that one call can take; -1: none. */
@@ -69,9 +76,10 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
     const tidei_matrix *const x[3] = {&g->a, &g->b, &g->c};
     int64_t index[TIDE_MAX_RANK] = {0}, call = 0;
     int inner = inner_dim(g);
-    tidei_addr
-        at[3]; /* a range begins at the lowest element touched, which with negative strides is not the first */
-    for (int i = 0; i < 3; i++) at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
+    /* a range begins at the lowest element touched, which with negative strides is not the first */
+    tidei_addr at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = w->ranges[i].addr + (size_t)x[i]->offset * size - j->uses[i].offset;
     for (;;) {
         if (call++ >= j->done) {
             tidei_cublas_status r = one_call(j, h, inner, at[0], at[1], at[2]);
@@ -83,7 +91,8 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
             if (i == inner) continue;
             bool more = ++index[i] < g->batch[i];
             int64_t steps = more ? 1 : 1 - g->batch[i];
-            for (int k = 0; k < 3; k++) at[k] += (tidei_addr)(x[k]->batch[i] * steps * (int64_t)size);
+            for (int k = 0; k < 3; k++)
+                at[k] += (tidei_addr)(x[k]->batch[i] * steps * (int64_t)size);
             if (more) break;
             index[i] = 0;
         }
@@ -100,18 +109,23 @@ static unsigned run(const tidei_library_call *c, void *handle, const tidei_windo
 
 static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     const tidei_gemm *g = ((const job *)c->arg)->g;
-    tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m, (long long)g->k,
-                 (long long)g->k, (long long)g->n);
+    tidei_format(buf, cap, "a product of (%lld, %lld) by (%lld, %lld)", (long long)g->m,
+                 (long long)g->k, (long long)g->k, (long long)g->n);
 }
 
-/* Always the same for the same wish, so that results repeat; a small one where memory is short. Under a limit it is a small part
-** of that: what makes a product a little faster must not make anything climb. */
-tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op, tidei_storage **out) {
+/* Always the same for the same wish, so that results repeat; a small one where memory is short.
+** Under a limit it is a small part of that: what makes a product a little faster must not make
+** anything climb. */
+tide_status tidei_cublas_workspace(tidei_stream *s, double results, const char *op,
+                                   tidei_storage **out) {
     double want = WORKSPACE_SPLITS * results;
     size_t limit = atomic_load(&s->dev->limit), library = atomic_load(&s->dev->library),
-           most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN * WORKSPACE_MIN;
+           most = (limit > library ? limit - library : 0) / WORKSPACE_PART / WORKSPACE_MIN *
+                  WORKSPACE_MIN;
     most = tidei_min_size(WORKSPACE_MAX, tidei_max_size(most, WORKSPACE_MIN));
-    size_t bytes = want >= (double)most ? most : tidei_round_up(tidei_max_size((size_t)want, 1), WORKSPACE_MIN);
+    size_t bytes = want >= (double)most
+                       ? most
+                       : tidei_round_up(tidei_max_size((size_t)want, 1), WORKSPACE_MIN);
     tidei_saved_error before;
     tidei_error_save(&before);
     tidei_thread *t = tidei_thread_get(s->dev->rt);
@@ -138,8 +152,8 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
     tidei_storage *workspace;
     tide_status status = tidei_cublas_workspace(c.s, results, c.op, &workspace);
     if (status != TIDE_OK) return status;
-    j->uses[c.n++] =
-        (tidei_use){.st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
+    j->uses[c.n++] = (tidei_use){
+        .st = workspace, .offset = 0, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
     c.workspace = true;
     status = tidei_library_run(&c);
     tidei_scratch_release(workspace);
@@ -147,7 +161,8 @@ static tide_status run_in_workspace(const tidei_library_call *given, job *j, dou
 }
 
 /* The handle first: a workspace takes what it leaves. */
-tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+tide_status tidei_gemm_cuda(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+                            const char *op) {
     job j;
     memcpy(j.uses, uses, 3 * sizeof *uses);
     j.g = g;

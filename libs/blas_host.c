@@ -4,7 +4,8 @@
 #include <cblas.h>
 #include <limits.h>
 
-/* OpenBLAS counts in int: larger products are done in pieces of this many rows, columns, and terms. */
+/* OpenBLAS counts in int: larger products are done in pieces of this many rows, columns, and
+** terms. */
 #define PIECE ((int64_t)1 << 30)
 
 /* The call as the stream runs it: addresses instead of storages. */
@@ -25,14 +26,22 @@ static void product(const tidei_gemm *g, const void *a, const void *b, void *c, 
     int lda = (int)g->a.ld, ldb = (int)g->b.ld, ldc = (int)g->c.ld;
     tidei_factor p = tidei_factor_of(g->alpha, g->dtype), q = tidei_factor_of(beta, g->dtype);
     switch (g->dtype) {
-    case TIDE_F32: cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, p.f[0], a, lda, b, ldb, q.f[0], c, ldc); break;
-    case TIDE_F64: cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, p.d[0], a, lda, b, ldb, q.d[0], c, ldc); break;
-    case TIDE_C64: cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &p, a, lda, b, ldb, &q, c, ldc); break;
+    case TIDE_F32:
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, p.f[0], a, lda, b, ldb, q.f[0], c, ldc);
+        break;
+    case TIDE_F64:
+        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, p.d[0], a, lda, b, ldb, q.d[0], c, ldc);
+        break;
+    case TIDE_C64:
+        cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &p, a, lda, b, ldb, &q, c, ldc);
+        break;
     default: cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &p, a, lda, b, ldb, &q, c, ldc);
     }
 }
 
-static int piece(int64_t whole, int64_t at) { return (int)(whole - at < PIECE ? whole - at : PIECE); }
+static int piece(int64_t whole, int64_t at) {
+    return (int)(whole - at < PIECE ? whole - at : PIECE);
+}
 
 static void one_matrix(const tidei_gemm *g, const char *a, const char *b, char *c) {
     static const double one[2] = {1, 0}; /* the pieces of a sum add up */
@@ -43,8 +52,8 @@ static void one_matrix(const tidei_gemm *g, const char *a, const char *b, char *
         for (int64_t j = 0; j < g->n; j += PIECE)
             for (int64_t p = 0; p < g->k; p += PIECE)
                 product(g, a + (i * a_row + p * a_col) * size, b + (p * b_row + j * b_col) * size,
-                        c + (i * g->c.ld + j) * size, piece(g->m, i), piece(g->n, j), piece(g->k, p),
-                        p == 0 ? g->beta : one);
+                        c + (i * g->c.ld + j) * size, piece(g->m, i), piece(g->n, j),
+                        piece(g->k, p), p == 0 ? g->beta : one);
 }
 
 static void run(const void *params) {
@@ -59,13 +68,17 @@ static void run(const void *params) {
 static void patch(const tidei_window *w, void *user) {
     call *x = user;
     size_t size = tide_dtype_size(x->g.dtype);
-    /* a range begins at the lowest element that its matrices touch, which with negative strides is not the first */
-    x->a = (const char *)(uintptr_t)w->ranges[0].addr + (size_t)x->g.a.offset * size - w->uses[0].offset;
-    x->b = (const char *)(uintptr_t)w->ranges[1].addr + (size_t)x->g.b.offset * size - w->uses[1].offset;
+    /* a range begins at the lowest element that its matrices touch, which with negative strides is
+    ** not the first */
+    x->a = (const char *)(uintptr_t)w->ranges[0].addr + (size_t)x->g.a.offset * size -
+           w->uses[0].offset;
+    x->b = (const char *)(uintptr_t)w->ranges[1].addr + (size_t)x->g.b.offset * size -
+           w->uses[1].offset;
     x->c = (char *)(uintptr_t)w->ranges[2].addr + (size_t)x->g.c.offset * size - w->uses[2].offset;
 }
 
-/* A single row or column has no stride between rows that would count; it may be any number, also one beyond int. */
+/* A single row or column has no stride between rows that would count; it may be any number, also
+** one beyond int. */
 static bool fit_ld(tidei_matrix *x, int64_t rows, int64_t cols) {
     int64_t stored_rows = x->trans ? cols : rows, stored_cols = x->trans ? rows : cols;
     if (stored_rows == 1) x->ld = stored_cols < PIECE ? stored_cols : PIECE;
@@ -74,7 +87,8 @@ static bool fit_ld(tidei_matrix *x, int64_t rows, int64_t cols) {
 
 _Static_assert(sizeof(call) <= TIDEI_PARAMS_MAX, "the parameters of a launch are bounded");
 
-tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3], const char *op) {
+tide_status tidei_gemm_host(tidei_stream *s, const tidei_gemm *g, const tidei_use uses[3],
+                            const char *op) {
     call x = {.g = *g};
     if (!fit_ld(&x.g.a, g->m, g->k) || !fit_ld(&x.g.b, g->k, g->n) || !fit_ld(&x.g.c, g->m, g->n))
         return tidei_fail(TIDE_E_UNSUPPORTED, op, "OpenBLAS takes rows of less than 2^31 elements");

@@ -1,4 +1,5 @@
-/* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the cache. */
+/* cublas.c: finds libcublas and fills the table of its functions; what its handles are to the
+** cache. */
 #include "libs/cublas.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
@@ -32,25 +33,29 @@ static tide_status open_table(void *table, const char *op) {
         if (!lib && *said) tidei_format(why, sizeof why, "%s", said);
     }
     if (!lib)
-        return tidei_fail(
-            TIDE_E_UNSUPPORTED, op,
-            "linear algebra on cuda needs cuBLAS, and libcublas.so.%d was not found: install it with the CUDA "
-            "toolkit (NVIDIA's package libcublas-13-0; pip install nvidia-cublas), or put its folder into "
-            "LD_LIBRARY_PATH%s%s%s",
-            family >= 12 ? family : versions[0], *why ? " (" : "", why, *why ? ")" : "");
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "linear algebra on cuda needs cuBLAS, and libcublas.so.%d was not found: "
+                          "install it with the CUDA "
+                          "toolkit (NVIDIA's package libcublas-13-0; pip install nvidia-cublas), "
+                          "or put its folder into "
+                          "LD_LIBRARY_PATH%s%s%s",
+                          family >= 12 ? family : versions[0], *why ? " (" : "", why,
+                          *why ? ")" : "");
     tidei_cublas_table t = {0};
-    const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
+    const char *missing =
+        tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
         tidei_library_close(lib);
-        return tidei_fail(TIDE_E_UNSUPPORTED, op, "linear algebra needs cuBLAS 12 or later: this one has no %s",
-                          missing);
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "linear algebra needs cuBLAS 12 or later: this one has no %s", missing);
     }
     memcpy(table, &t, sizeof t);
     return TIDE_OK;
 }
 
 static tidei_cublas_table table;
-static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
+static tidei_loaded library = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
 
 tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out) {
     const void *t;
@@ -86,7 +91,8 @@ static unsigned set_workspace(const void *lib, void *handle, void *at, size_t by
     return ((const tidei_cublas_table *)lib)->cublasSetWorkspace_v2(handle, at, bytes);
 }
 
-/* cublasCreate says "not initialized" where memory is short; calls whose kernels do not load, "internal error". */
+/* cublasCreate says "not initialized" where memory is short; calls whose kernels do not load,
+** "internal error". */
 static const unsigned short_codes[] = {TIDEI_CUBLAS_NOT_INITIALIZED, TIDEI_CUBLAS_ALLOC_FAILED,
                                        TIDEI_CUBLAS_INTERNAL_ERROR};
 

@@ -1,4 +1,5 @@
-/* cublas.h: our own declarations of cuBLAS, as driver.h's of the driver. Calls with 64-bit sizes: cuBLAS 12 and later. */
+/* cublas.h: our own declarations of cuBLAS, as driver.h's of the driver. Calls with 64-bit sizes:
+** cuBLAS 12 and later. */
 #ifndef TIDEI_CUBLAS_H
 #define TIDEI_CUBLAS_H
 
@@ -8,8 +9,9 @@
 typedef unsigned int tidei_cublas_status; /* cublasStatus_t */
 typedef struct cublasContext *tidei_cublas_handle;
 /* Enums that only appear as parameters. */
-typedef unsigned int tidei_cublas_operation, tidei_cublas_math, tidei_cublas_compute, tidei_cuda_data_type,
-    tidei_cublas_side, tidei_cublas_fill, tidei_cublas_diag, tidei_cublas_pointer_mode;
+typedef unsigned int tidei_cublas_operation, tidei_cublas_math, tidei_cublas_compute,
+    tidei_cuda_data_type, tidei_cublas_side, tidei_cublas_fill, tidei_cublas_diag,
+    tidei_cublas_pointer_mode;
 typedef int tidei_cublas_algo;
 /* cuComplex, cuDoubleComplex: only their addresses are given. */
 typedef struct tidei_cublas_c64 tidei_cublas_c64;
@@ -28,7 +30,8 @@ enum {
     TIDEI_CUBLAS_FILL_UPPER = 1,
     TIDEI_CUBLAS_DIAG_NON_UNIT = 0,
     TIDEI_CUBLAS_DIAG_UNIT = 1,
-    TIDEI_CUBLAS_POINTERS_HOST = 0, /* a new handle's: factors and results by the call are the host's memory */
+    /* a new handle's: factors and results by the call are the host's memory */
+    TIDEI_CUBLAS_POINTERS_HOST = 0,
     TIDEI_CUBLAS_POINTERS_DEVICE = 1,
     TIDEI_CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION =
         16, /* with the default: no TF32, and sums in the wide type */
@@ -44,66 +47,73 @@ enum {
 };
 
 /* A routine's functions of the four types; T is the element. */
-#define TIDEI_CUBLAS_GEMV(X, name, T)                                                                              \
-    X(name, (tidei_cublas_handle, tidei_cublas_operation, int64_t, int64_t, const T *, const T *, int64_t,         \
-             const T *, int64_t, const T *, T *, int64_t))
-#define TIDEI_CUBLAS_GER(X, name, T)                                                                               \
-    X(name,                                                                                                        \
-      (tidei_cublas_handle, int64_t, int64_t, const T *, const T *, int64_t, const T *, int64_t, T *, int64_t))
-#define TIDEI_CUBLAS_TRSM(X, name, T)                                                                              \
-    X(name, (tidei_cublas_handle, tidei_cublas_side, tidei_cublas_fill, tidei_cublas_operation, tidei_cublas_diag, \
-             int64_t, int64_t, const T *, const T *, int64_t, T *, int64_t))
+#define TIDEI_CUBLAS_GEMV(X, name, T)                                                              \
+    X(name, (tidei_cublas_handle, tidei_cublas_operation, int64_t, int64_t, const T *, const T *,  \
+             int64_t, const T *, int64_t, const T *, T *, int64_t))
+#define TIDEI_CUBLAS_GER(X, name, T)                                                               \
+    X(name, (tidei_cublas_handle, int64_t, int64_t, const T *, const T *, int64_t, const T *,      \
+             int64_t, T *, int64_t))
+#define TIDEI_CUBLAS_TRSM(X, name, T)                                                              \
+    X(name, (tidei_cublas_handle, tidei_cublas_side, tidei_cublas_fill, tidei_cublas_operation,    \
+             tidei_cublas_diag, int64_t, int64_t, const T *, const T *, int64_t, T *, int64_t))
 
 /* X(name, parameters): all return a cublasStatus_t. */
-#define TIDEI_CUBLAS_FUNCTIONS(X)                                                                                  \
-    X(cublasCreate_v2, (tidei_cublas_handle *))                                                                    \
-    X(cublasDestroy_v2, (tidei_cublas_handle))                                                                     \
-    X(cublasGetVersion_v2, (tidei_cublas_handle, int *))                                                           \
-    X(cublasSetStream_v2, (tidei_cublas_handle, tidei_cu_stream))                                                  \
-    X(cublasSetWorkspace_v2, (tidei_cublas_handle, void *, size_t))                                                \
-    X(cublasSetMathMode, (tidei_cublas_handle, tidei_cublas_math))                                                 \
-    X(cublasScopy_v2, (tidei_cublas_handle, int, const float *, int, float *, int))                                \
-    TIDEI_CUBLAS_BATCHED_LU(X, S, float)                                                                           \
-    TIDEI_CUBLAS_BATCHED_LU(X, D, double)                                                                          \
-    TIDEI_CUBLAS_BATCHED_LU(X, C, tidei_cublas_c64)                                                                \
-    TIDEI_CUBLAS_BATCHED_LU(X, Z, tidei_cublas_c128)                                                               \
-    X(cublasGemmStridedBatchedEx_64,                                                                               \
-      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t, int64_t,             \
-       const void *, const void *, tidei_cuda_data_type, int64_t, long long, const void *, tidei_cuda_data_type,   \
-       int64_t, long long, const void *, void *, tidei_cuda_data_type, int64_t, long long, int64_t,                \
-       tidei_cublas_compute, tidei_cublas_algo))                                                                   \
-    X(cublasGemmEx_64,                                                                                             \
-      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t, int64_t,             \
-       const void *, const void *, tidei_cuda_data_type, int64_t, const void *, tidei_cuda_data_type, int64_t,     \
-       const void *, void *, tidei_cuda_data_type, int64_t, tidei_cublas_compute, tidei_cublas_algo))              \
-    X(cublasSetPointerMode_v2, (tidei_cublas_handle, tidei_cublas_pointer_mode))                                   \
-    X(cublasAxpyEx_64,                                                                                             \
-      (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, const void *, tidei_cuda_data_type,       \
-       int64_t, void *, tidei_cuda_data_type, int64_t, tidei_cuda_data_type))                                      \
-    X(cublasDotEx_64, (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, const void *,    \
-                       tidei_cuda_data_type, int64_t, void *, tidei_cuda_data_type, tidei_cuda_data_type))         \
-    X(cublasDotcEx_64, (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, const void *,   \
-                        tidei_cuda_data_type, int64_t, void *, tidei_cuda_data_type, tidei_cuda_data_type))        \
-    X(cublasNrm2Ex_64, (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, void *,         \
-                        tidei_cuda_data_type, tidei_cuda_data_type))                                               \
-    TIDEI_CUBLAS_GEMV(X, cublasSgemv_v2_64, float)                                                                 \
-    TIDEI_CUBLAS_GEMV(X, cublasDgemv_v2_64, double)                                                                \
-    TIDEI_CUBLAS_GEMV(X, cublasCgemv_v2_64, tidei_cublas_c64)                                                      \
-    TIDEI_CUBLAS_GEMV(X, cublasZgemv_v2_64, tidei_cublas_c128)                                                     \
-    TIDEI_CUBLAS_GER(X, cublasSger_v2_64, float)                                                                   \
-    TIDEI_CUBLAS_GER(X, cublasDger_v2_64, double)                                                                  \
-    TIDEI_CUBLAS_GER(X, cublasCgeru_v2_64, tidei_cublas_c64)                                                       \
-    TIDEI_CUBLAS_GER(X, cublasZgeru_v2_64, tidei_cublas_c128)                                                      \
-    TIDEI_CUBLAS_TRSM(X, cublasStrsm_v2_64, float)                                                                 \
-    TIDEI_CUBLAS_TRSM(X, cublasDtrsm_v2_64, double)                                                                \
-    TIDEI_CUBLAS_TRSM(X, cublasCtrsm_v2_64, tidei_cublas_c64)                                                      \
+#define TIDEI_CUBLAS_FUNCTIONS(X)                                                                  \
+    X(cublasCreate_v2, (tidei_cublas_handle *))                                                    \
+    X(cublasDestroy_v2, (tidei_cublas_handle))                                                     \
+    X(cublasGetVersion_v2, (tidei_cublas_handle, int *))                                           \
+    X(cublasSetStream_v2, (tidei_cublas_handle, tidei_cu_stream))                                  \
+    X(cublasSetWorkspace_v2, (tidei_cublas_handle, void *, size_t))                                \
+    X(cublasSetMathMode, (tidei_cublas_handle, tidei_cublas_math))                                 \
+    X(cublasScopy_v2, (tidei_cublas_handle, int, const float *, int, float *, int))                \
+    TIDEI_CUBLAS_BATCHED_LU(X, S, float)                                                           \
+    TIDEI_CUBLAS_BATCHED_LU(X, D, double)                                                          \
+    TIDEI_CUBLAS_BATCHED_LU(X, C, tidei_cublas_c64)                                                \
+    TIDEI_CUBLAS_BATCHED_LU(X, Z, tidei_cublas_c128)                                               \
+    X(cublasGemmStridedBatchedEx_64,                                                               \
+      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t,      \
+       int64_t, const void *, const void *, tidei_cuda_data_type, int64_t, long long,              \
+       const void *, tidei_cuda_data_type, int64_t, long long, const void *, void *,               \
+       tidei_cuda_data_type, int64_t, long long, int64_t, tidei_cublas_compute,                    \
+       tidei_cublas_algo))                                                                         \
+    X(cublasGemmEx_64,                                                                             \
+      (tidei_cublas_handle, tidei_cublas_operation, tidei_cublas_operation, int64_t, int64_t,      \
+       int64_t, const void *, const void *, tidei_cuda_data_type, int64_t, const void *,           \
+       tidei_cuda_data_type, int64_t, const void *, void *, tidei_cuda_data_type, int64_t,         \
+       tidei_cublas_compute, tidei_cublas_algo))                                                   \
+    X(cublasSetPointerMode_v2, (tidei_cublas_handle, tidei_cublas_pointer_mode))                   \
+    X(cublasAxpyEx_64, (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type,          \
+                        const void *, tidei_cuda_data_type, int64_t, void *, tidei_cuda_data_type, \
+                        int64_t, tidei_cuda_data_type))                                            \
+    X(cublasDotEx_64,                                                                              \
+      (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, const void *,    \
+       tidei_cuda_data_type, int64_t, void *, tidei_cuda_data_type, tidei_cuda_data_type))         \
+    X(cublasDotcEx_64,                                                                             \
+      (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, const void *,    \
+       tidei_cuda_data_type, int64_t, void *, tidei_cuda_data_type, tidei_cuda_data_type))         \
+    X(cublasNrm2Ex_64, (tidei_cublas_handle, int64_t, const void *, tidei_cuda_data_type, int64_t, \
+                        void *, tidei_cuda_data_type, tidei_cuda_data_type))                       \
+    TIDEI_CUBLAS_GEMV(X, cublasSgemv_v2_64, float)                                                 \
+    TIDEI_CUBLAS_GEMV(X, cublasDgemv_v2_64, double)                                                \
+    TIDEI_CUBLAS_GEMV(X, cublasCgemv_v2_64, tidei_cublas_c64)                                      \
+    TIDEI_CUBLAS_GEMV(X, cublasZgemv_v2_64, tidei_cublas_c128)                                     \
+    TIDEI_CUBLAS_GER(X, cublasSger_v2_64, float)                                                   \
+    TIDEI_CUBLAS_GER(X, cublasDger_v2_64, double)                                                  \
+    TIDEI_CUBLAS_GER(X, cublasCgeru_v2_64, tidei_cublas_c64)                                       \
+    TIDEI_CUBLAS_GER(X, cublasZgeru_v2_64, tidei_cublas_c128)                                      \
+    TIDEI_CUBLAS_TRSM(X, cublasStrsm_v2_64, float)                                                 \
+    TIDEI_CUBLAS_TRSM(X, cublasDtrsm_v2_64, double)                                                \
+    TIDEI_CUBLAS_TRSM(X, cublasCtrsm_v2_64, tidei_cublas_c64)                                      \
     TIDEI_CUBLAS_TRSM(X, cublasZtrsm_v2_64, tidei_cublas_c128)
 
-/* Many small matrices: arrays of addresses, in the device's memory. The second one's info is the host's. */
-#define TIDEI_CUBLAS_BATCHED_LU(X, letter, T)                                                                      \
-    X(cublas##letter##getrfBatched, (tidei_cublas_handle, int, T *const *, int, int *, int *, int))                \
-    X(cublas##letter##getrsBatched, (tidei_cublas_handle, tidei_cublas_operation, int, int, const T *const *, int, \
-                                     const int *, T *const *, int, int *, int))
+/* Many small matrices: arrays of addresses, in the device's memory. The second one's info is the
+** host's. */
+#define TIDEI_CUBLAS_BATCHED_LU(X, letter, T)                                                      \
+    X(cublas##letter##getrfBatched,                                                                \
+      (tidei_cublas_handle, int, T *const *, int, int *, int *, int))                              \
+    X(cublas##letter##getrsBatched,                                                                \
+      (tidei_cublas_handle, tidei_cublas_operation, int, int, const T *const *, int, const int *,  \
+       T *const *, int, int *, int))
 
 typedef struct tidei_cublas_table {
 #define TIDEI_CUBLAS_MEMBER(name, params) tidei_cublas_status(*name) params;
@@ -111,8 +121,8 @@ typedef struct tidei_cublas_table {
 #undef TIDEI_CUBLAS_MEMBER
 } tidei_cublas_table;
 
-/* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the process keeps it.
-** TIDE_E_UNSUPPORTED that says how to get it. */
+/* cuBLAS of the same family as NVRTC, else another, opened at the first call that succeeds; the
+** process keeps it. TIDE_E_UNSUPPORTED that says how to get it. */
 tide_status tidei_cublas_load(const char *op, const tidei_cublas_table **out);
 /* Its handles, for the cache. They compute without TF32, and sum in the wide type. */
 extern const tidei_handle_kind tidei_cublas_kind;

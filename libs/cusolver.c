@@ -1,16 +1,18 @@
-/* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of handles has them. */
+/* cusolver.c: finds libcusolver and fills the table of its functions; its handles as the cache of
+** handles has them. */
 #include "libs/cusolver.h"
 #include "runtime/device/cuda/loaded.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/loader.h"
 #include "runtime/text.h"
 
-/* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one, 11.7.1, reads workspace that it did
-** not write, and gets c64 matrices wrong. */
+/* The first version whose cusolverDnXsyevBatched is known to be right. The first that has one,
+** 11.7.1, reads workspace that it did not write, and gets c64 matrices wrong. */
 #define SYEV_BATCHED_SINCE 11703
 
 static const tidei_loaded_function functions[] = {
-#define FUNCTION(name, needed, params) {#name, #name, 0, needed, offsetof(tidei_cusolver_table, name)},
+#define FUNCTION(name, needed, params)                                                             \
+    {#name, #name, 0, needed, offsetof(tidei_cusolver_table, name)},
     TIDEI_CUSOLVER_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -37,7 +39,8 @@ static void *open_version(int so, char *why, size_t cap) {
     return tidei_cuda_library(name, beside, why, cap);
 }
 
-/* NVRTC's own family first. What dlopen said of it counts most: it may be there and lack a library that it needs itself. */
+/* NVRTC's own family first. What dlopen said of it counts most: it may be there and lack a library
+** that it needs itself. */
 static void *open_any(const struct family *own, char *why, size_t cap) {
     char said[512];
     void *lib = own ? open_version(own->so, why, cap) : NULL;
@@ -58,16 +61,20 @@ static tide_status open_table(void *table, const char *op) {
     if (!lib)
         return tidei_fail(
             TIDE_E_UNSUPPORTED, op,
-            "factorizations on cuda need cuSOLVER, and libcusolver.so.%d was not found: install it with the CUDA "
-            "toolkit (NVIDIA's package libcusolver-13-0; pip install nvidia-cusolver), or put its folder into "
+            "factorizations on cuda need cuSOLVER, and libcusolver.so.%d was not found: install it "
+            "with the CUDA "
+            "toolkit (NVIDIA's package libcusolver-13-0; pip install nvidia-cusolver), or put its "
+            "folder into "
             "LD_LIBRARY_PATH; it needs cuBLAS, cuSPARSE and nvJitLink beside it%s%s%s",
             own ? own->so : families[0].so, *why ? " (" : "", why, *why ? ")" : "");
     tidei_cusolver_table t = {0};
-    const char *missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
+    const char *missing =
+        tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
     if (missing) {
         tidei_library_close(lib);
         return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                          "factorizations need cuSOLVER of CUDA 12 or later: this one has no %s", missing);
+                          "factorizations need cuSOLVER of CUDA 12 or later: this one has no %s",
+                          missing);
     }
     leave_out(&t);
     memcpy(table, &t, sizeof t);
@@ -75,7 +82,8 @@ static tide_status open_table(void *table, const char *op) {
 }
 
 static tidei_cusolver_table table;
-static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
+static tidei_loaded library = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
 
 tide_status tidei_cusolver_load(const char *op, const tidei_cusolver_table **out) {
     const void *t;

@@ -1,11 +1,13 @@
 /* handles.c: the cache of library handles: who has which, what they take, and how they give way.
 **
-** A slot's state is the only thing that two threads meet at: EMPTY and IDLE belong to nobody, TAKEN to who made it so by CAS,
-** who alone may read and write the rest. What must stay true besides: d->library is the sum of what slots count, and of what is
-** reserved for one that is being made; a waiter is woken by every slot that becomes IDLE or EMPTY.
-** Locks: `making` orders those who make and destroy, who would disturb what a maker measures; nothing climbs and no callback runs
-** under it.
-** `lock` is a leaf that waiters sleep on, and under which who evicts looks what there is too much of. */
+** A slot's state is the only thing that two threads meet at: EMPTY and IDLE belong to nobody, TAKEN
+** to who made it so by CAS, who alone may read and write the rest. What must stay true besides:
+** d->library is the sum of what slots count, and of what is reserved for one that is being made; a
+** waiter is woken by every slot that becomes IDLE or EMPTY. Locks: `making` orders those who make
+** and destroy, who would disturb what a maker measures; nothing climbs and no callback runs under
+** it.
+** `lock` is a leaf that waiters sleep on, and under which who evicts looks what there is too much
+** of. */
 #include "libs/handles.h"
 #include "libs/libs.h"
 #include "runtime/device/cuda/driver.h"
@@ -19,8 +21,9 @@ enum { EMPTY, IDLE, TAKEN };
 typedef struct slot {
     _Atomic unsigned state;
     _Atomic(const tidei_handle_kind *) kind; /* looked at by who has not taken it yet, to choose */
-    _Atomic uint64_t used;                   /* likewise: the table's clock when it was given back */
-    _Atomic size_t bytes;                    /* likewise: counted for it */
+    /* likewise: the table's clock when it was given back */
+    _Atomic uint64_t used;
+    _Atomic size_t bytes; /* likewise: counted for it */
     void *handle;
 } slot;
 
@@ -52,12 +55,16 @@ struct tidei_handles {
     table tables[]; /* one a device */
 };
 
-static table *table_of(const tidei_dev *d) { return &tidei_libs_of(d->rt)->handles->tables[d->index]; }
+static table *table_of(const tidei_dev *d) {
+    return &tidei_libs_of(d->rt)->handles->tables[d->index];
+}
 
 static kind_state *state_of(table *t, const tidei_handle_kind *k) {
     for (unsigned i = 0; i < KINDS; i++) {
-        const tidei_handle_kind *there = atomic_load_explicit(&t->kinds[i].kind, memory_order_acquire);
-        if (there == k || (!there && atomic_compare_exchange_strong(&t->kinds[i].kind, &there, k)) || there == k)
+        const tidei_handle_kind *there =
+            atomic_load_explicit(&t->kinds[i].kind, memory_order_acquire);
+        if (there == k ||
+            (!there && atomic_compare_exchange_strong(&t->kinds[i].kind, &there, k)) || there == k)
             return &t->kinds[i];
     }
     tidei_check(!"more kinds of handles than KINDS");
@@ -71,11 +78,14 @@ typedef struct context {
     bool pushed;
 } context;
 
-/* It stays the same while the device is open, so it is asked for once. Of a lost one the driver is asked, which may refuse. */
-static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstream *ds, tidei_cu_ctx *out) {
+/* It stays the same while the device is open, so it is asked for once. Of a lost one the driver is
+** asked, which may refuse. */
+static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstream *ds,
+                                    tidei_cu_ctx *out) {
     _Atomic tidei_cu_ctx *known = &table_of(d)->ctx;
     *out = atomic_load_explicit(known, memory_order_acquire);
-    if (tidei_likely(*out && !atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return TIDEI_CU_SUCCESS;
+    if (tidei_likely(*out && !atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
+        return TIDEI_CU_SUCCESS;
     tidei_cu_result r = cu->cuStreamGetCtx(d->d->ops->stream_native(d->d, ds), out);
     if (r == TIDEI_CU_SUCCESS) atomic_store_explicit(known, *out, memory_order_release);
     return r;
@@ -84,18 +94,21 @@ static tidei_cu_result find_context(tidei_dev *d, const tidei_cu *cu, tidei_dstr
 /* Where it is current already it only has to stay so: pushing and popping cost more than asking. */
 static tide_status enter_context(tidei_dev *d, context *c, const char *op) {
     tidei_stream *own =
-        d->stream0; /* not the call's, which may be CUDA's default one, of whatever context is current */
+        /* not the call's, which may be CUDA's default one, of whatever context is current */
+        d->stream0;
     tidei_dstream *ds = own->ds;
     tidei_cu_ctx ours, now = NULL;
-    if (!ds) return tidei_lost(d, op); /* only a lost device's default stream goes before its libraries */
+    /* only a lost device's default stream goes before its libraries */
+    if (!ds) return tidei_lost(d, op);
     tide_status status = tidei_cu_open(&c->cu);
     if (status != TIDE_OK) return status;
     tidei_cu_result r = find_context(d, c->cu, ds, &ours);
-    c->pushed = r == TIDEI_CU_SUCCESS && (c->cu->cuCtxGetCurrent(&now) != TIDEI_CU_SUCCESS || now != ours);
+    c->pushed =
+        r == TIDEI_CU_SUCCESS && (c->cu->cuCtxGetCurrent(&now) != TIDEI_CU_SUCCESS || now != ours);
     if (c->pushed) r = c->cu->cuCtxPushCurrent(ours);
-    return r == TIDEI_CU_SUCCESS
-               ? TIDE_OK
-               : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)", tidei_cu_name(c->cu, r), r);
+    return r == TIDEI_CU_SUCCESS ? TIDE_OK
+                                 : tidei_fail(TIDE_E_DEVICE, op, "the stream's context: %s (%u)",
+                                              tidei_cu_name(c->cu, r), r);
 }
 
 /* From entering to leaving the thread is not cancelled: by a guard of the callers'. */
@@ -115,18 +128,20 @@ static void undo_context(tidei_runtime *rt, tidei_thread *t, void *cu, uintptr_t
 /* Free on the device so much, a handle or call that fails lacks something else than memory. */
 static size_t plenty(const tidei_handle_kind *k) { return 4 * k->about; }
 
-/* A status of the library's. It has many words for a lack of memory, and the same ones for other things, so what the device has
-** free decides. */
-static tide_status library_failed(tidei_dev *d, const tidei_handle_kind *k, unsigned r, const char *what,
-                                  const char *op) {
+/* A status of the library's. It has many words for a lack of memory, and the same ones for other
+** things, so what the device has free decides. */
+static tide_status library_failed(tidei_dev *d, const tidei_handle_kind *k, unsigned r,
+                                  const char *what, const char *op) {
     size_t free_bytes = 0, total = 0;
     bool may_be_short = false;
-    if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return tidei_last_status(); /* lost */
+    /* lost */
+    if (d->d->ops->memory(d->d, &free_bytes, &total) != TIDE_OK) return tidei_last_status();
     for (unsigned i = 0; i < k->nshort; i++) may_be_short |= k->short_codes[i] == r;
     if (may_be_short && free_bytes < plenty(k))
-        return tidei_fail(TIDE_E_NOMEM, op, "%s: error %u in %s with %zu bytes free on %s", k->name, r, what,
-                          free_bytes, d->d->info.name);
-    return tidei_fail(TIDE_E_DEVICE, op, "%s: error %u in %s; %s has %zu bytes free, so memory is not the reason",
+        return tidei_fail(TIDE_E_NOMEM, op, "%s: error %u in %s with %zu bytes free on %s", k->name,
+                          r, what, free_bytes, d->d->info.name);
+    return tidei_fail(TIDE_E_DEVICE, op,
+                      "%s: error %u in %s; %s has %zu bytes free, so memory is not the reason",
                       k->name, r, what, d->d->info.name, free_bytes);
 }
 
@@ -157,7 +172,8 @@ static bool take_as(table *t, slot *s, unsigned state, const tidei_handle_kind *
 static slot *take_idle(table *t, const tidei_handle_kind *k) {
     for (unsigned i = 0; i < SLOTS; i++) {
         slot *s = &t->slots[i];
-        if (atomic_load(&s->state) == IDLE && atomic_load(&s->kind) == k && take_as(t, s, IDLE, k)) return s;
+        if (atomic_load(&s->state) == IDLE && atomic_load(&s->kind) == k && take_as(t, s, IDLE, k))
+            return s;
     }
     return NULL;
 }
@@ -175,7 +191,8 @@ struct waiter {
 
 static bool has_idle(table *t, const tidei_handle_kind *k) {
     for (unsigned i = 0; i < SLOTS; i++)
-        if (atomic_load(&t->slots[i].state) == IDLE && atomic_load(&t->slots[i].kind) == k) return true;
+        if (atomic_load(&t->slots[i].state) == IDLE && atomic_load(&t->slots[i].kind) == k)
+            return true;
     return false;
 }
 
@@ -186,9 +203,9 @@ static bool has_place(table *t) {
     return false;
 }
 
-/* Until there is an idle one, or none of the kind at all and a place for one. It is not taken here: who waits is in the blocking
-** region. Slots are looked at without the lock, which who gives one back takes; what is given back between the look and the sleep
-** is a change. */
+/* Until there is an idle one, or none of the kind at all and a place for one. It is not taken here:
+** who waits is in the blocking region. Slots are looked at without the lock, which who gives one
+** back takes; what is given back between the look and the sleep is a change. */
 static void wait_for_one(void *p) {
     struct waiter *w = p;
     table *t = w->t;
@@ -213,26 +230,29 @@ static size_t free_but_ours(tidei_dev *d) {
     return free_bytes + atomic_load(&d->backed);
 }
 
-/* What a first handle took, from what the device had free before and after. That is everybody's: what another process took at
-** the same time is not the handle's. */
+/* What a first handle took, from what the device had free before and after. That is everybody's:
+** what another process took at the same time is not the handle's. */
 static size_t taken(const tidei_handle_kind *k, size_t before, size_t after) {
     size_t bytes = before > after ? before - after : 0;
     return bytes > k->most ? k->about : bytes;
 }
 
 static tide_status beyond_limit(const tidei_handle_kind *k, size_t bytes, const char *op) {
-    return tidei_fail(TIDE_E_NOMEM, op, "a %s handle takes %zu bytes, more than the limit leaves", k->name, bytes);
+    return tidei_fail(TIDE_E_NOMEM, op, "a %s handle takes %zu bytes, more than the limit leaves",
+                      k->name, bytes);
 }
 
-/* The count goes from what was reserved to what the first one took; beyond the limit that is one too many. */
+/* The count goes from what was reserved to what the first one took; beyond the limit that is one
+** too many. */
 static bool settle(tidei_dev *d, size_t reserved, size_t took) {
     if (took <= reserved) return tidei_library_unback(d, reserved - took), true;
     return tidei_library_back(d, took - reserved);
 }
 
-/* In the context, under `making`, with an empty slot of ours: a handle counted and idle, or the slot empty again. */
-static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_kind *k, const void *lib,
-                          const char *op) {
+/* In the context, under `making`, with an empty slot of ours: a handle counted and idle, or the
+** slot empty again. */
+static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_kind *k,
+                          const void *lib, const char *op) {
     kind_state *ks = state_of(t, k);
     bool measured = atomic_load(&ks->measured);
     size_t reserved = measured ? atomic_load(&ks->takes) : k->about, took = reserved;
@@ -261,8 +281,9 @@ static tide_status create(tidei_dev *d, table *t, slot *s, const tidei_handle_ki
     return TIDE_OK;
 }
 
-/* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its context is not to be had. One
-** that the library does not destroy is nobody's any more, and stays counted, for its memory did not come back. */
+/* A handle that we have taken ends; *failed, and the handle idle and counted as before, where its
+** context is not to be had. One that the library does not destroy is nobody's any more, and stays
+** counted, for its memory did not come back. */
 static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
     TIDEI_UNCANCELLED;
     table *t = table_of(d);
@@ -285,8 +306,8 @@ static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
     atomic_fetch_sub(&t->bytes, bytes);
     put(t, s, EMPTY);
     if (r) {
-        tidei_fail(TIDE_E_DEVICE, "tide_reclaim", "%s: error %u in destroying a handle of %zu bytes", k->name, r,
-                   bytes);
+        tidei_fail(TIDE_E_DEVICE, "tide_reclaim",
+                   "%s: error %u in destroying a handle of %zu bytes", k->name, r, bytes);
         *failed = true;
         return 0;
     }
@@ -296,7 +317,8 @@ static size_t destroy(tidei_dev *d, slot *s, bool *failed) {
 
 /* ---- giving way ---- */
 
-/* The one that has been idle longest, among those that may go: `spare_last` leaves each kind the one it used last. */
+/* The one that has been idle longest, among those that may go: `spare_last` leaves each kind the
+** one it used last. */
 static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
     for (;;) {
         slot *oldest = NULL;
@@ -305,7 +327,8 @@ static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
             slot *s = &t->slots[i];
             const tidei_handle_kind *k = atomic_load(&s->kind);
             uint64_t used = atomic_load(&s->used);
-            if (k && newest[state_of(t, k) - t->kinds] < used) newest[state_of(t, k) - t->kinds] = used;
+            if (k && newest[state_of(t, k) - t->kinds] < used)
+                newest[state_of(t, k) - t->kinds] = used;
         }
         for (unsigned i = 0; i < SLOTS; i++) {
             slot *s = &t->slots[i];
@@ -323,7 +346,8 @@ static slot *take_oldest(table *t, bool spare_last, uint64_t after) {
     }
 }
 
-/* Destroys idle ones until `wanted` bytes came back. Each is tried once: one that fails stays, and does not hide the others. */
+/* Destroys idle ones until `wanted` bytes came back. Each is tried once: one that fails stays, and
+** does not hide the others. */
 static size_t give_way(tidei_dev *d, size_t wanted, bool spare_last, bool *failed) {
     table *t = table_of(d);
     size_t given = 0;
@@ -361,7 +385,8 @@ static size_t idle_bytes(table *t) {
     return bytes;
 }
 
-/* One beyond the cap, the least recently used. Under the lock, so that of two who look at once not both take one. */
+/* One beyond the cap, the least recently used. Under the lock, so that of two who look at once not
+** both take one. */
 static slot *take_excess(table *t, size_t cap) {
     pthread_mutex_lock(&t->lock);
     slot *s = idle_bytes(t) > cap ? take_oldest(t, true, 0) : NULL;
@@ -400,8 +425,8 @@ static void give(tidei_dev *d, slot *s) {
 
 /* ---- one more ---- */
 
-/* A slot for the first one of a kind, if need be in place of an idle one of another. NULL: all are in calls, or (*stuck) one does not
-** go. */
+/* A slot for the first one of a kind, if need be in place of an idle one of another. NULL: all are
+** in calls, or (*stuck) one does not go. */
 static slot *take_place(tidei_dev *d, table *t, bool *stuck) {
     slot *s, *old;
     *stuck = false;
@@ -410,10 +435,10 @@ static slot *take_place(tidei_dev *d, table *t, bool *stuck) {
     return s;
 }
 
-/* One more handle, taken. *out NULL, without a failure: there is no slot for it, or it was to be the `first` of its kind, and another
-** thread made that. */
-static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, bool first, const char *op,
-                        slot **out) {
+/* One more handle, taken. *out NULL, without a failure: there is no slot for it, or it was to be
+** the `first` of its kind, and another thread made that. */
+static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *lib, bool first,
+                        const char *op, slot **out) {
     TIDEI_UNCANCELLED;
     table *t = table_of(d);
     context c;
@@ -421,7 +446,8 @@ static tide_status make(tidei_dev *d, const tidei_handle_kind *k, const void *li
     slot *s = first ? take_place(d, t, &stuck) : take_empty(t);
     *out = NULL;
     if (stuck && !s)
-        return tidei_fail(TIDE_E_DEVICE, op, "no place for a %s handle: one of %d others could not be destroyed",
+        return tidei_fail(TIDE_E_DEVICE, op,
+                          "no place for a %s handle: one of %d others could not be destroyed",
                           k->name, SLOTS);
     if (!s) return TIDE_OK;
     tide_status status = enter_context(d, &c, op);
@@ -478,14 +504,17 @@ static tide_status provide(void *arg, unsigned flags) {
     return status;
 }
 
-/* What the first one took, and was too much, is known afterwards: then it is climbed for again, and what failed before is no error. */
+/* What the first one took, and was too much, is known afterwards: then it is climbed for again, and
+** what failed before is no error. */
 static tide_status provide_first(tidei_library_call *call) {
     tidei_dev *d = call->s->dev;
     tidei_saved_error before = {0}; /* collections below may scan it */
     tide_status status;
     size_t bytes;
     tidei_error_save(&before);
-    do status = tidei_outside_with_reclaim(d, bytes = about(d, call->kind), call->op, provide, call);
+    do
+        status =
+            tidei_outside_with_reclaim(d, bytes = about(d, call->kind), call->op, provide, call);
     while (status == TIDE_E_NOMEM && about(d, call->kind) > bytes);
     if (status == TIDE_OK) tidei_error_restore(&before);
     return status;
@@ -506,7 +535,8 @@ tide_status tidei_library_begin(const tidei_library_call *c) {
 
 void tidei_library_end(const tidei_library_call *c) { tidei_library_unkeep(c->s->dev, c->kind); }
 
-/* Another handle beside those that are all in calls just now, if there is room for it that nobody has to make. */
+/* Another handle beside those that are all in calls just now, if there is room for it that nobody
+** has to make. */
 static slot *make_another(const tidei_library_call *c) {
     tidei_dev *d = c->s->dev;
     slot *s = NULL;
@@ -554,10 +584,12 @@ static tide_status fail_call(const tidei_library_call *c, unsigned r) {
 static unsigned bind_workspace(const tidei_library_call *c, void *handle, const tidei_window *w) {
     if (!c->workspace) return c->kind->set_workspace(c->lib, handle, NULL, 0);
     const unsigned last = c->n - 1;
-    return c->kind->set_workspace(c->lib, handle, (void *)(uintptr_t)w->ranges[last].addr, c->uses[last].bytes);
+    return c->kind->set_workspace(c->lib, handle, (void *)(uintptr_t)w->ranges[last].addr,
+                                  c->uses[last].bytes);
 }
 
-/* In the context, with the handle: the window. It climbs nothing, for who leads a climb may wait for the handle. */
+/* In the context, with the handle: the window. It climbs nothing, for who leads a climb may wait
+** for the handle. */
 static tide_status queue(attempted *a, slot *s) {
     const tidei_library_call *c = a->c;
     tidei_device *d = c->s->dev->d;
@@ -652,8 +684,8 @@ tide_status tidei_handles_open(tidei_runtime *rt, tidei_handles **out) {
         pthread_mutex_init(&h->tables[i].lock, NULL);
         pthread_cond_init(&h->tables[i].changed, NULL);
     }
-    h->reclaim =
-        (tidei_reclaimable){.name = "library handles", .purge = purge, .drop = drop, .bytes = all_bytes, .self = h};
+    h->reclaim = (tidei_reclaimable){
+        .name = "library handles", .purge = purge, .drop = drop, .bytes = all_bytes, .self = h};
     tidei_reclaimable_register(rt, &h->reclaim);
     *out = h;
     return TIDE_OK;
@@ -666,8 +698,8 @@ void tidei_handles_close(tidei_handles *h) {
         bool failed = false;
         give_way(d, SIZE_MAX, false, &failed);
         if (failed)
-            tidei_log(h->rt, TIDE_LOG_WARNING, "tide_close: a library handle on %s: %s", d->d->info.name,
-                      tide_last_error()->message);
+            tidei_log(h->rt, TIDE_LOG_WARNING, "tide_close: a library handle on %s: %s",
+                      d->d->info.name, tide_last_error()->message);
     }
     for (unsigned i = 0; i < h->n; i++) {
         pthread_mutex_destroy(&h->tables[i].making);

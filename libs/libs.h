@@ -10,7 +10,8 @@ typedef struct tidei_libs {
 } tidei_libs;
 static inline tidei_libs *tidei_libs_of(tidei_runtime *rt) { return rt->libs; }
 
-tide_status tidei_libs_open(tidei_runtime *rt); /* opens nothing yet: libraries are loaded at their first use */
+/* opens nothing yet: libraries are loaded at their first use */
+tide_status tidei_libs_open(tidei_runtime *rt);
 void tidei_libs_close(tidei_runtime *rt);
 
 #endif

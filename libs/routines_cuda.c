@@ -1,10 +1,13 @@
-/* routines_cuda.c: BLAS's routines besides products by cuBLAS, matrix by matrix, vector by vector, in one submission.
+/* routines_cuda.c: BLAS's routines besides products by cuBLAS, matrix by matrix, vector by vector,
+** in one submission.
 **
-** cuBLAS counts by columns: our row-major matrix is its transpose there, so factors change sides, and what is transposed here is not
-** there. Results of DOT and NRM2 stay on the device: they are written through the pointer mode, which is a handle's, and handles go from
-** hand to hand; so whoever changes it puts it back.
-** What must stay true: a call that comes again after a lack of memory does nothing twice: it goes on where it failed, or, where one
-** failing call may have spoiled what it works on (TRSM), begins anew with all written anew. */
+** cuBLAS counts by columns: our row-major matrix is its transpose there, so factors change sides,
+** and what is transposed here is not there. Results of DOT and NRM2 stay on the device: they are
+** written through the pointer mode, which is a handle's, and handles go from hand to hand; so
+** whoever changes it puts it back.
+** What must stay true: a call that comes again after a lack of memory does nothing twice: it goes
+** on where it failed, or, where one failing call may have spoiled what it works on (TRSM), begins
+** anew with all written anew. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "libs/handles.h"
@@ -22,12 +25,13 @@ typedef struct job {
 
 static tidei_cublas_status gemv(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
     const tidei_blas *x = j->x;
-    const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype), beta = tidei_factor_of(x->beta, x->dtype);
+    const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype),
+                       beta = tidei_factor_of(x->beta, x->dtype);
     const tidei_cublas_operation t = x->a.trans ? TIDEI_CUBLAS_OP_N : TIDEI_CUBLAS_OP_T;
     const int64_t rows = x->a.trans ? x->m : x->n, cols = x->a.trans ? x->n : x->m;
-#define CALL(name)                                                                                                 \
-    j->t->name(h, t, rows, cols, PTR(&alpha), PTR(at[0]), x->a.ld, PTR(at[2]), x->b.ld, PTR(&beta), PTR(at[1]),    \
-               x->c.ld)
+#define CALL(name)                                                                                 \
+    j->t->name(h, t, rows, cols, PTR(&alpha), PTR(at[0]), x->a.ld, PTR(at[2]), x->b.ld,            \
+               PTR(&beta), PTR(at[1]), x->c.ld)
     switch (x->dtype) {
     case TIDE_F32: return CALL(cublasSgemv_v2_64);
     case TIDE_F64: return CALL(cublasDgemv_v2_64);
@@ -40,8 +44,9 @@ static tidei_cublas_status gemv(const job *j, tidei_cublas_handle h, const tidei
 static tidei_cublas_status ger(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
     const tidei_blas *x = j->x;
     const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype);
-#define CALL(name)                                                                                                 \
-    j->t->name(h, x->n, x->m, PTR(&alpha), PTR(at[2]), x->b.ld, PTR(at[0]), x->a.ld, PTR(at[1]), x->c.ld)
+#define CALL(name)                                                                                 \
+    j->t->name(h, x->n, x->m, PTR(&alpha), PTR(at[2]), x->b.ld, PTR(at[0]), x->a.ld, PTR(at[1]),   \
+               x->c.ld)
     switch (x->dtype) {
     case TIDE_F32: return CALL(cublasSger_v2_64);
     case TIDE_F64: return CALL(cublasDger_v2_64);
@@ -51,17 +56,19 @@ static tidei_cublas_status ger(const job *j, tidei_cublas_handle h, const tidei_
 #undef CALL
 }
 
-/* a X = B is X' a' = B', where B' is what cuBLAS sees, and a' too, unless a is stored transposed. */
+/* a X = B is X' a' = B', where B' is what cuBLAS sees, and a' too, unless a is stored
+** transposed. */
 static tidei_cublas_status trsm(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
     static const double unity[2] = {1, 0};
     const tidei_blas *x = j->x;
     const tidei_factor one = tidei_factor_of(unity, x->dtype);
     const tidei_cublas_operation t = x->a.trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N;
-    const tidei_cublas_fill half = x->upper == x->a.trans ? TIDEI_CUBLAS_FILL_UPPER : TIDEI_CUBLAS_FILL_LOWER;
+    const tidei_cublas_fill half =
+        x->upper == x->a.trans ? TIDEI_CUBLAS_FILL_UPPER : TIDEI_CUBLAS_FILL_LOWER;
     const tidei_cublas_diag unit = x->unit ? TIDEI_CUBLAS_DIAG_UNIT : TIDEI_CUBLAS_DIAG_NON_UNIT;
-#define CALL(name)                                                                                                 \
-    j->t->name(h, TIDEI_CUBLAS_SIDE_RIGHT, half, t, unit, x->n, x->m, PTR(&one), PTR(at[0]), x->a.ld, PTR(at[1]),  \
-               x->c.ld)
+#define CALL(name)                                                                                 \
+    j->t->name(h, TIDEI_CUBLAS_SIDE_RIGHT, half, t, unit, x->n, x->m, PTR(&one), PTR(at[0]),       \
+               x->a.ld, PTR(at[1]), x->c.ld)
     switch (x->dtype) {
     case TIDE_F32: return CALL(cublasStrsm_v2_64);
     case TIDE_F64: return CALL(cublasDtrsm_v2_64);
@@ -74,10 +81,13 @@ static tidei_cublas_status trsm(const job *j, tidei_cublas_handle h, const tidei
 static tidei_cublas_status vectors(const job *j, tidei_cublas_handle h, const tidei_addr at[3]) {
     const tidei_blas *x = j->x;
     const tidei_factor alpha = tidei_factor_of(x->alpha, x->dtype);
-    const tidei_cuda_data_type t = tidei_cuda_type(x->dtype), real = tidei_cuda_type(tidei_real_of(x->dtype));
+    const tidei_cuda_data_type t = tidei_cuda_type(x->dtype),
+                               real = tidei_cuda_type(tidei_real_of(x->dtype));
     void *a = PTR(at[0]), *c = PTR(at[1]), *b = PTR(at[2]);
-    if (x->routine == TIDEI_AXPY) return j->t->cublasAxpyEx_64(h, x->n, &alpha, t, a, t, x->a.ld, c, t, x->c.ld, t);
-    if (x->routine == TIDEI_NRM2) return j->t->cublasNrm2Ex_64(h, x->n, a, t, x->a.ld, c, real, real);
+    if (x->routine == TIDEI_AXPY)
+        return j->t->cublasAxpyEx_64(h, x->n, &alpha, t, a, t, x->a.ld, c, t, x->c.ld, t);
+    if (x->routine == TIDEI_NRM2)
+        return j->t->cublasNrm2Ex_64(h, x->n, a, t, x->a.ld, c, real, real);
     return t == real ? j->t->cublasDotEx_64(h, x->n, a, t, x->a.ld, b, t, x->b.ld, c, t, t)
                      : j->t->cublasDotcEx_64(h, x->n, a, t, x->a.ld, b, t, x->b.ld, c, t, t);
 }
@@ -102,8 +112,10 @@ static tidei_cublas_status all_calls(job *j, tidei_cublas_handle h, const tidei_
         tidei_addr at[3] = {0};
         for (unsigned i = 0; i < n; i++) {
             tide_dtype t = i == 1 && x->routine == TIDEI_NRM2 ? tidei_real_of(x->dtype) : x->dtype;
-            /* a range begins at the lowest element that is touched, which with negative strides is not the first */
-            at[i] = w->ranges[i].addr + (tidei_addr)(all[i]->offset + place[i]) * tide_dtype_size(t) -
+            /* a range begins at the lowest element that is touched, which with negative strides is
+            ** not the first */
+            at[i] = w->ranges[i].addr +
+                    (tidei_addr)(all[i]->offset + place[i]) * tide_dtype_size(t) -
                     w->uses[i].offset;
         }
         if (call++ < j->done) continue;
@@ -140,7 +152,9 @@ static void describe(const tidei_library_call *c, char *buf, size_t cap) {
     case TIDEI_AXPY: tidei_format(buf, cap, "an update of (%lld,) by a vector", n); break;
     case TIDEI_DOT: tidei_format(buf, cap, "a dot product of vectors (%lld,)", n); break;
     case TIDEI_NRM2: tidei_format(buf, cap, "a norm of a vector (%lld,)", n); break;
-    case TIDEI_TRSM: tidei_format(buf, cap, "a triangular system (%lld, %lld) for (%lld, %lld)", m, m, m, n); break;
+    case TIDEI_TRSM:
+        tidei_format(buf, cap, "a triangular system (%lld, %lld) for (%lld, %lld)", m, m, m, n);
+        break;
     }
 }
 
@@ -171,7 +185,8 @@ tide_status tidei_blas_cuda(tidei_stream *s, const tidei_blas *x, const tidei_us
     status = tidei_cublas_workspace(s, results * (double)tide_dtype_size(x->dtype), op, &workspace);
     if (status == TIDE_OK) {
         memcpy(all, uses, n * sizeof *uses);
-        all[n] = (tidei_use){.st = workspace, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
+        all[n] = (tidei_use){
+            .st = workspace, .bytes = workspace->bytes, .mode = TIDEI_READ | TIDEI_WRITE};
         status = tidei_library_run(&call);
         tidei_scratch_release(workspace);
     }

@@ -1,6 +1,8 @@
-/* routines_host.c: BLAS's routines besides products by OpenBLAS, in a function that the host device's stream runs.
+/* routines_host.c: BLAS's routines besides products by OpenBLAS, in a function that the host
+** device's stream runs.
 **
-** OpenBLAS counts in int: longer vectors, and matrices of more rows or columns, are done in pieces. */
+** OpenBLAS counts in int: longer vectors, and matrices of more rows or columns, are done in
+** pieces. */
 #include "libs/blas.h"
 
 #include <cblas.h>
@@ -19,7 +21,9 @@ typedef struct call {
     char *at[3];
 } call;
 
-static int piece(int64_t whole, int64_t at) { return (int)(whole - at < PIECE ? whole - at : PIECE); }
+static int piece(int64_t whole, int64_t at) {
+    return (int)(whole - at < PIECE ? whole - at : PIECE);
+}
 
 /* ---- one piece, by type ---- */
 
@@ -61,14 +65,19 @@ static double nrm2(const tidei_blas *x, int n, const void *a) {
     }
 }
 
-static void gemv(const tidei_blas *x, int m, int n, const void *a, const void *b, const double beta[2], void *c) {
+static void gemv(const tidei_blas *x, int m, int n, const void *a, const void *b,
+                 const double beta[2], void *c) {
     tidei_factor p = tidei_factor_of(x->alpha, x->dtype), q = tidei_factor_of(beta, x->dtype);
     CBLAS_TRANSPOSE t = x->a.trans ? CblasTrans : CblasNoTrans;
     int rows = x->a.trans ? n : m, cols = x->a.trans ? m : n, ld = (int)x->a.ld, by = (int)x->b.ld,
         step = (int)x->c.ld;
     switch (x->dtype) {
-    case TIDE_F32: cblas_sgemv(CblasRowMajor, t, rows, cols, p.f[0], a, ld, b, by, q.f[0], c, step); break;
-    case TIDE_F64: cblas_dgemv(CblasRowMajor, t, rows, cols, p.d[0], a, ld, b, by, q.d[0], c, step); break;
+    case TIDE_F32:
+        cblas_sgemv(CblasRowMajor, t, rows, cols, p.f[0], a, ld, b, by, q.f[0], c, step);
+        break;
+    case TIDE_F64:
+        cblas_dgemv(CblasRowMajor, t, rows, cols, p.d[0], a, ld, b, by, q.d[0], c, step);
+        break;
     case TIDE_C64: cblas_cgemv(CblasRowMajor, t, rows, cols, &p, a, ld, b, by, &q, c, step); break;
     default: cblas_zgemv(CblasRowMajor, t, rows, cols, &p, a, ld, b, by, &q, c, step);
     }
@@ -93,9 +102,15 @@ static void trsm(const tidei_blas *x, int n, const void *a, void *c) {
     CBLAS_DIAG unit = x->unit ? CblasUnit : CblasNonUnit;
     int m = (int)x->m, ld = (int)x->a.ld, ldc = (int)x->c.ld;
     switch (x->dtype) {
-    case TIDE_F32: cblas_strsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, 1, a, ld, c, ldc); break;
-    case TIDE_F64: cblas_dtrsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, 1, a, ld, c, ldc); break;
-    case TIDE_C64: cblas_ctrsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, &one, a, ld, c, ldc); break;
+    case TIDE_F32:
+        cblas_strsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, 1, a, ld, c, ldc);
+        break;
+    case TIDE_F64:
+        cblas_dtrsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, 1, a, ld, c, ldc);
+        break;
+    case TIDE_C64:
+        cblas_ctrsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, &one, a, ld, c, ldc);
+        break;
     default: cblas_ztrsm(CblasRowMajor, CblasLeft, half, t, unit, m, n, &one, a, ld, c, ldc);
     }
 }
@@ -115,11 +130,12 @@ static void whole_gemv(const tidei_blas *x, const char *a, const char *b, char *
     static const double one[2] = {1, 0}; /* the pieces of a sum add up */
     int64_t size = (int64_t)tide_dtype_size(x->dtype);
     int64_t row = x->a.trans ? 1 : x->a.ld, col = x->a.trans ? x->a.ld : 1;
-    if (tidei_is_zero(x->beta)) set_zero(x, c, (size_t)size); /* some releases multiply what is there by 0 */
+    /* some releases multiply what is there by 0 */
+    if (tidei_is_zero(x->beta)) set_zero(x, c, (size_t)size);
     for (int64_t i = 0; i < x->m; i += PIECE)
         for (int64_t j = 0; j < x->n; j += PIECE)
-            gemv(x, piece(x->m, i), piece(x->n, j), a + (i * row + j * col) * size, b + j * x->b.ld * size,
-                 j == 0 ? x->beta : one, c + i * x->c.ld * size);
+            gemv(x, piece(x->m, i), piece(x->n, j), a + (i * row + j * col) * size,
+                 b + j * x->b.ld * size, j == 0 ? x->beta : one, c + i * x->c.ld * size);
 }
 
 static void whole_ger(const tidei_blas *x, const char *a, const char *b, char *c) {
@@ -148,7 +164,8 @@ static void whole_vectors(const tidei_blas *x, const char *a, const char *b, cha
 }
 
 static void whole_trsm(const tidei_blas *x, const char *a, char *c) {
-    for (int64_t j = 0; j < x->n; j += PIECE) trsm(x, piece(x->n, j), a, c + (size_t)j * tide_dtype_size(x->dtype));
+    for (int64_t j = 0; j < x->n; j += PIECE)
+        trsm(x, piece(x->n, j), a, c + (size_t)j * tide_dtype_size(x->dtype));
 }
 
 static void run(const void *params) {
@@ -176,13 +193,15 @@ static void patch(const tidei_window *w, void *user) {
     const tidei_matrix *const all[] = {&x->x.a, &x->x.c, &x->x.b};
     tide_dtype result = x->x.routine == TIDEI_NRM2 ? tidei_real_of(x->x.dtype) : x->x.dtype;
     for (unsigned i = 0; i < w->n; i++) {
-        /* a range begins at the lowest element that is touched, which with negative strides is not the first */
+        /* a range begins at the lowest element that is touched, which with negative strides is not
+        ** the first */
         size_t first = (size_t)all[i]->offset * tide_dtype_size(i == 1 ? result : x->x.dtype);
         x->at[i] = (char *)(uintptr_t)w->ranges[i].addr + first - w->uses[i].offset;
     }
 }
 
-/* A single row, or a vector of one element, has no step that would count; it may be any number, also one beyond int. */
+/* A single row, or a vector of one element, has no step that would count; it may be any number,
+** also one beyond int. */
 static bool fit_ld(const tidei_blas *x, tidei_matrix *at, int which) {
     tidei_extents e = tidei_blas_extents(x, which);
     int64_t rows = at->trans ? e.cols : e.rows, cols = at->trans ? e.rows : e.cols;
@@ -199,8 +218,9 @@ tide_status tidei_blas_host(tidei_stream *s, const tidei_blas *x, const tidei_us
     bool fits = x->routine != TIDEI_TRSM || x->m <= INT_MAX;
     for (unsigned i = 0; i < n; i++) fits = fit_ld(x, all[i], (int)i) && fits;
     if (!fits)
-        return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                          "OpenBLAS takes rows of less than 2^31 elements, and steps of a vector as large");
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, op,
+            "OpenBLAS takes rows of less than 2^31 elements, and steps of a vector as large");
     tidei_launch l = {.name = "blas", .host_fn = run, .params = &c, .params_bytes = sizeof c};
     return tidei_submit_launch(s, uses, n, &l, patch, &c, op);
 }

@@ -1,10 +1,12 @@
-/* solver.c: what both sides of a factorization share: which memory it touches, and whether the descriptor makes sense. */
+/* solver.c: what both sides of a factorization share: which memory it touches, and whether the
+** descriptor makes sense. */
 #include "libs/solver.h"
 
 const char *tidei_lapack_name(const tidei_lapack *x) {
     static const char *const names[TIDEI_LAPACK_ROUTINES] = {
-        [TIDEI_GETRF] = "getrf", [TIDEI_GETRS] = "getrs", [TIDEI_POTRF] = "potrf", [TIDEI_GEQRF] = "geqrf",
-        [TIDEI_ORGQR] = "orgqr", [TIDEI_GESVD] = "gesvd", [TIDEI_SYEVD] = "syevd"};
+        [TIDEI_GETRF] = "getrf", [TIDEI_GETRS] = "getrs", [TIDEI_POTRF] = "potrf",
+        [TIDEI_GEQRF] = "geqrf", [TIDEI_ORGQR] = "orgqr", [TIDEI_GESVD] = "gesvd",
+        [TIDEI_SYEVD] = "syevd"};
     return names[x->routine];
 }
 
@@ -16,7 +18,9 @@ typedef struct span {
     unsigned mode;
 } span;
 
-static tide_dtype real_of(tide_dtype t) { return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t; }
+static tide_dtype real_of(tide_dtype t) {
+    return t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
+}
 
 /* The table of solver.h, in C. */
 static void spans_of(const tidei_lapack *x, span s[4]) {
@@ -58,8 +62,10 @@ static void spans_of(const tidei_lapack *x, span s[4]) {
 static tidei_use use_of(const span *s, int64_t count) {
     size_t size = tide_dtype_size(s->dtype);
     int64_t elements = s->at->step * (count - 1) + s->at->ld * (s->cols - 1) + s->rows;
-    return (tidei_use){
-        .st = s->at->st, .offset = (size_t)s->at->offset * size, .bytes = (size_t)elements * size, .mode = s->mode};
+    return (tidei_use){.st = s->at->st,
+                       .offset = (size_t)s->at->offset * size,
+                       .bytes = (size_t)elements * size,
+                       .mode = s->mode};
 }
 
 unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]) {
@@ -81,14 +87,15 @@ unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]) 
 /* Whether the descriptor is one: sizes, steps, and operands where the routine wants them. */
 static bool makes_sense(const tidei_lapack *x) {
     span s[4];
-    bool rectangular = x->routine == TIDEI_GETRF || x->routine == TIDEI_GEQRF || x->routine == TIDEI_ORGQR ||
-                       x->routine == TIDEI_GESVD;
-    bool fails = x->routine == TIDEI_GETRF || x->routine == TIDEI_POTRF || x->routine == TIDEI_GESVD ||
-                 x->routine == TIDEI_SYEVD;
+    bool rectangular = x->routine == TIDEI_GETRF || x->routine == TIDEI_GEQRF ||
+                       x->routine == TIDEI_ORGQR || x->routine == TIDEI_GESVD;
+    bool fails = x->routine == TIDEI_GETRF || x->routine == TIDEI_POTRF ||
+                 x->routine == TIDEI_GESVD || x->routine == TIDEI_SYEVD;
     bool ok = x->n >= 1 && x->count >= 1 && (!rectangular || x->m >= 1) && (!fails || x->info);
     if (x->routine == TIDEI_GETRS) ok = ok && x->k >= 1;
     if (x->routine == TIDEI_ORGQR) ok = ok && x->k >= 1 && x->n <= x->m && x->k <= x->n;
-    if (x->routine == TIDEI_GESVD) ok = ok && x->m >= x->n && (x->job == 'N' || x->job == 'S' || x->job == 'A');
+    if (x->routine == TIDEI_GESVD)
+        ok = ok && x->m >= x->n && (x->job == 'N' || x->job == 'S' || x->job == 'A');
     spans_of(x, s);
     for (int i = 0; i < 4 && ok; i++) {
         if (!s[i].rows) continue;

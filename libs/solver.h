@@ -1,18 +1,22 @@
-/* solver.h: factorizations of tracked memory: LAPACKE on devices that run host functions, cuSOLVER on cuda.
+/* solver.h: factorizations of tracked memory: LAPACKE on devices that run host functions, cuSOLVER
+** on cuda.
 **
-** Model. One descriptor for all routines, as LAPACK has them: batches of column-major matrices that are overwritten where they
-** lie. What order the elements have for users, copies, and what a code of failure means to them: arrays/linalg.c. Each side runs
-** a batch in one submission where the library can, else matrix by matrix on the stream.
-** What must stay true: the matrices that a routine factors are finite (arrays/linalg.c replaces those that are not), so that no
-** iteration meets not-a-number but where something overflows on the way. Workspaces come from the device's pool (host memory that a
-** library wants besides: tidei_host_alloc); nothing here waits for the device but what the library itself does; codes go to `info`,
-** never to the status. */
+** Model. One descriptor for all routines, as LAPACK has them: batches of column-major matrices that
+** are overwritten where they lie. What order the elements have for users, copies, and what a code
+** of failure means to them: arrays/linalg.c. Each side runs a batch in one submission where the
+** library can, else matrix by matrix on the stream.
+** What must stay true: the matrices that a routine factors are finite (arrays/linalg.c replaces
+** those that are not), so that no iteration meets not-a-number but where something overflows on the
+** way. Workspaces come from the device's pool (host memory that a library wants besides:
+** tidei_host_alloc); nothing here waits for the device but what the library itself does; codes go
+** to `info`, never to the status. */
 #ifndef TIDEI_SOLVER_H
 #define TIDEI_SOLVER_H
 
 #include "libs/libs.h"
 
-/* `count` column-major matrices in one storage, or vectors (ld unused). In elements of their type. count >= 1. */
+/* `count` column-major matrices in one storage, or vectors (ld unused). In elements of their type.
+** count >= 1. */
 typedef struct tidei_mats {
     tidei_storage *st;
     int64_t offset; /* of the first element of the first one */
@@ -20,7 +24,8 @@ typedef struct tidei_mats {
     int64_t step;   /* from a matrix to the next, >= what one spans */
 } tidei_mats;
 
-/* All sizes >= 1. `wide` is the dtype, `real` its real counterpart (f32 for c64). In, out: what happens to each matrix.
+/* All sizes >= 1. `wide` is the dtype, `real` its real counterpart (f32 for c64). In, out: what
+**            happens to each matrix.
 **            sizes                    a                          b                           c               d
 ** GETRF      m, n, narrow             in: A, out: L and U        out: pivots, i64, min(m,n)
 ** GETRS      n, k, trans              in: L and U                in: pivots                  in: n x k, out: X
@@ -29,10 +34,12 @@ typedef struct tidei_mats {
 ** ORGQR      m, n <= m, k <= n        in: k reflectors, out: Q   in: tau (UNGQR where complex)
 ** GESVD      m >= n, job              destroyed                  out: s, real, n             out: U          out: V^H
 ** SYEVD      n, upper, vectors        in: A, out: V or rubbish   out: w, real, n, ascending
-** GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H is n x n. Pivots count from 1, as LAPACK's do.
-** GETRF's pivots are i32 where that is asked for, and tidei_lapack_narrow says that it can be.
-** `info`: i32, one a matrix, LAPACK's: 0, or > 0: GETRF's U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and
-** SYEVD's did not converge. Always written, by the stream; ignored where a routine cannot fail (GETRS, GEQRF, ORGQR: st may be NULL). */
+** GESVD's job: 'N' no vectors (c, d unused), 'S' U is m x n, 'A' U is m x m; V^H is n x n. Pivots
+** count from 1, as LAPACK's do. GETRF's pivots are i32 where that is asked for, and
+** tidei_lapack_narrow says that it can be. `info`: i32, one a matrix, LAPACK's: 0, or > 0: GETRF's
+** U(i,i) is exactly 0, POTRF's leading minor i is not positive, GESVD's and SYEVD's did not
+** converge. Always written, by the stream; ignored where a routine cannot fail (GETRS, GEQRF,
+** ORGQR: st may be NULL). */
 typedef enum {
     TIDEI_GETRF,
     TIDEI_GETRS,
@@ -55,18 +62,21 @@ typedef struct tidei_lapack {
     char job;     /* GESVD */
     tidei_mats a, b, c, d;
     tidei_storage *info; /* at offset 0 */
-    /* (may be NULL: what is overwritten need not survive) Writes the matrices that the routine overwrites anew, as work on the stream: a library
-    ** that ran out of memory half way has spoiled them, and is called again. No window is open. */
+    /* (may be NULL: what is overwritten need not survive) Writes the matrices that the routine
+    ** overwrites anew, as work on the stream: a library that ran out of memory half way has spoiled
+    ** them, and is called again. No window is open. */
     tide_status (*again)(void *arg);
     void *again_arg;
 } tidei_lapack;
 
-/* Submits the routine to s. May allocate workspaces and climb. TIDE_E_UNSUPPORTED where the device's library is not installed,
-** saying which and how to get it, or where sizes are beyond what it counts in; TIDE_E_INVALID where
-** the descriptor is none: a size, a step or an operand that the routine cannot have. */
+/* Submits the routine to s. May allocate workspaces and climb. TIDE_E_UNSUPPORTED where the
+** device's library is not installed, saying which and how to get it, or where sizes are beyond what
+** it counts in; TIDE_E_INVALID where the descriptor is none: a size, a step or an operand that the
+** routine cannot have. */
 tide_status tidei_lapack_run(tidei_stream *s, const tidei_lapack *x, const char *op);
 
-/* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the widening. */
+/* Whether GETRF's pivots come as i32 on the way there: who can take them so spares the stream the
+** widening. */
 bool tidei_lapack_narrow(tidei_stream *s, const tidei_lapack *x);
 
 const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
@@ -75,8 +85,9 @@ const char *tidei_lapack_name(const tidei_lapack *x); /* "getrf" */
 tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char *op);
 tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char *op);
 bool tidei_lapack_narrow_cuda(const tidei_lapack *x);
-/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those unused are left out. Returns how many. `at`
-** (may be NULL) receives which operand each is, 0 to 4. */
+/* What each matrix operand spans, for both: uses[0..3] of a, b, c, d and uses[4] of info; those
+** unused are left out. Returns how many. `at` (may be NULL) receives which operand each is, 0 to
+** 4. */
 unsigned tidei_lapack_uses(const tidei_lapack *x, tidei_use uses[5], int at[5]);
 
 #endif

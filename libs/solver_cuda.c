@@ -1,14 +1,17 @@
-/* solver_cuda.c: factorizations by cuSOLVER: the call and its workspaces, and every routine for one matrix after the other.
+/* solver_cuda.c: factorizations by cuSOLVER: the call and its workspaces, and every routine for one
+** matrix after the other.
 **
-** What must stay true: what the library wants is asked for with the addresses it will work at, in the window, and only then is
-** it run; before, it was asked to know what to allocate. Where it wants more by then, nothing is queued, the workspace goes, a
-** larger one comes, and the call comes again. Host workspaces are ordinary memory, so the library is done with them when its
-** call returns. */
+** What must stay true: what the library wants is asked for with the addresses it will work at, in
+** the window, and only then is it run; before, it was asked to know what to allocate. Where it
+** wants more by then, nothing is queued, the workspace goes, a larger one comes, and the call comes
+** again. Host workspaces are ordinary memory, so the library is done with them when its call
+** returns. */
 #include "libs/solver_cuda.h"
 #include "runtime/text.h"
 
-#define ATTEMPTS                                                                                                   \
-    4 /* to find a workspace that is large enough: the answer changes with what else is free, not for ever */
+/* to find a workspace that is large enough: the answer changes with what else is free, not for
+** ever */
+#define ATTEMPTS       4
 #define PART           256             /* bytes: what parts of workspaces are aligned to */
 #define BLAS_WORKSPACE (4 * TIDEI_MIB) /* what cuBLAS gives itself by default, but for Hopper */
 
@@ -19,45 +22,50 @@
 
 static unsigned getrf_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXgetrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld, c->type,
-                                                  &c->work_bytes, &c->host_bytes);
+    return c->solver->cusolverDnXgetrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld,
+                                                  c->type, &c->work_bytes, &c->host_bytes);
 }
 static unsigned getrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXgetrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, m->b, c->type, SPACE, m->info);
+    return c->solver->cusolverDnXgetrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, m->b, c->type,
+                                       SPACE, m->info);
 }
 
 static unsigned getrs(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXgetrs(BEGIN, x->trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N, x->n, x->k, c->type,
-                                       m->a, x->a.ld, m->b, c->type, m->c, x->c.ld, m->info);
+    return c->solver->cusolverDnXgetrs(BEGIN, x->trans ? TIDEI_CUBLAS_OP_T : TIDEI_CUBLAS_OP_N,
+                                       x->n, x->k, c->type, m->a, x->a.ld, m->b, c->type, m->c,
+                                       x->c.ld, m->info);
 }
 
 static unsigned potrf_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXpotrf_bufferSize(BEGIN, tidei_lapack_fill(x), x->n, c->type, c->first.a, x->a.ld,
-                                                  c->type, &c->work_bytes, &c->host_bytes);
+    return c->solver->cusolverDnXpotrf_bufferSize(BEGIN, tidei_lapack_fill(x), x->n, c->type,
+                                                  c->first.a, x->a.ld, c->type, &c->work_bytes,
+                                                  &c->host_bytes);
 }
 static unsigned potrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXpotrf(BEGIN, tidei_lapack_fill(x), x->n, c->type, m->a, x->a.ld, c->type, SPACE,
-                                       m->info);
+    return c->solver->cusolverDnXpotrf(BEGIN, tidei_lapack_fill(x), x->n, c->type, m->a, x->a.ld,
+                                       c->type, SPACE, m->info);
 }
 
 static unsigned geqrf_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXgeqrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld, c->type,
-                                                  c->first.b, c->type, &c->work_bytes, &c->host_bytes);
+    return c->solver->cusolverDnXgeqrf_bufferSize(BEGIN, x->m, x->n, c->type, c->first.a, x->a.ld,
+                                                  c->type, c->first.b, c->type, &c->work_bytes,
+                                                  &c->host_bytes);
 }
 static unsigned geqrf(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXgeqrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, c->type, m->b, c->type, SPACE,
-                                       m->info);
+    return c->solver->cusolverDnXgeqrf(BEGIN, x->m, x->n, c->type, m->a, x->a.ld, c->type, m->b,
+                                       c->type, SPACE, m->info);
 }
 
 /* It has no 64-bit form. */
 static bool fits(const tidei_lapack *x) {
-    return x->routine != TIDEI_ORGQR || (x->m <= INT32_MAX && x->n <= INT32_MAX && x->a.ld <= INT32_MAX);
+    return x->routine != TIDEI_ORGQR ||
+           (x->m <= INT32_MAX && x->n <= INT32_MAX && x->a.ld <= INT32_MAX);
 }
 static unsigned orgqr_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
@@ -66,9 +74,15 @@ static unsigned orgqr_sizes(tidei_lapack_call *c) {
     const void *a = c->first.a, *tau = c->first.b;
     unsigned r;
     switch (x->dtype) {
-    case TIDE_F32: r = t->cusolverDnSorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
-    case TIDE_F64: r = t->cusolverDnDorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
-    case TIDE_C64: r = t->cusolverDnCungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
+    case TIDE_F32:
+        r = t->cusolverDnSorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items);
+        break;
+    case TIDE_F64:
+        r = t->cusolverDnDorgqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items);
+        break;
+    case TIDE_C64:
+        r = t->cusolverDnCungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items);
+        break;
     default: r = t->cusolverDnZungqr_bufferSize(c->handle, m, n, k, a, ld, tau, &items); break;
     }
     if (items < 0) return TIDEI_CUSOLVER_INVALID_VALUE; /* it counts no further */
@@ -81,10 +95,14 @@ static unsigned orgqr(const tidei_lapack_call *c, const tidei_lapack_at *at) {
     int m = (int)x->m, n = (int)x->n, k = (int)x->k, ld = (int)x->a.ld;
     int items = (int)(c->work_bytes / tide_dtype_size(x->dtype));
     switch (x->dtype) {
-    case TIDE_F32: return t->cusolverDnSorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
-    case TIDE_F64: return t->cusolverDnDorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
-    case TIDE_C64: return t->cusolverDnCungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
-    default: return t->cusolverDnZungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    case TIDE_F32:
+        return t->cusolverDnSorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    case TIDE_F64:
+        return t->cusolverDnDorgqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    case TIDE_C64:
+        return t->cusolverDnCungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
+    default:
+        return t->cusolverDnZungqr(c->handle, m, n, k, at->a, ld, at->b, c->work, items, at->info);
     }
 }
 
@@ -97,15 +115,16 @@ static unsigned gesvd_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
     signed char job = (signed char)x->job;
     return c->solver->cusolverDnXgesvd_bufferSize(
-        BEGIN, job, job, x->m, x->n, c->type, c->first.a, x->a.ld, c->real, c->first.b, c->type, c->first.c,
-        ld_of(x, &x->c, x->m), c->type, c->first.d, ld_of(x, &x->d, x->n), c->type, &c->work_bytes, &c->host_bytes);
+        BEGIN, job, job, x->m, x->n, c->type, c->first.a, x->a.ld, c->real, c->first.b, c->type,
+        c->first.c, ld_of(x, &x->c, x->m), c->type, c->first.d, ld_of(x, &x->d, x->n), c->type,
+        &c->work_bytes, &c->host_bytes);
 }
 static unsigned gesvd(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
     signed char job = (signed char)x->job;
-    return c->solver->cusolverDnXgesvd(BEGIN, job, job, x->m, x->n, c->type, m->a, x->a.ld, c->real, m->b, c->type,
-                                       m->c, ld_of(x, &x->c, x->m), c->type, m->d, ld_of(x, &x->d, x->n), c->type,
-                                       SPACE, m->info);
+    return c->solver->cusolverDnXgesvd(BEGIN, job, job, x->m, x->n, c->type, m->a, x->a.ld, c->real,
+                                       m->b, c->type, m->c, ld_of(x, &x->c, x->m), c->type, m->d,
+                                       ld_of(x, &x->d, x->n), c->type, SPACE, m->info);
 }
 
 static tidei_cusolver_mode mode_of(const tidei_lapack *x) {
@@ -113,20 +132,23 @@ static tidei_cusolver_mode mode_of(const tidei_lapack *x) {
 }
 static unsigned syevd_sizes(tidei_lapack_call *c) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXsyevd_bufferSize(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n, c->type,
-                                                  c->first.a, x->a.ld, c->real, c->first.b, c->type, &c->work_bytes,
-                                                  &c->host_bytes);
+    return c->solver->cusolverDnXsyevd_bufferSize(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n,
+                                                  c->type, c->first.a, x->a.ld, c->real, c->first.b,
+                                                  c->type, &c->work_bytes, &c->host_bytes);
 }
 static unsigned syevd(const tidei_lapack_call *c, const tidei_lapack_at *m) {
     const tidei_lapack *x = c->x;
-    return c->solver->cusolverDnXsyevd(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n, c->type, m->a, x->a.ld,
-                                       c->real, m->b, c->type, SPACE, m->info);
+    return c->solver->cusolverDnXsyevd(BEGIN, mode_of(x), tidei_lapack_fill(x), x->n, c->type, m->a,
+                                       x->a.ld, c->real, m->b, c->type, SPACE, m->info);
 }
 
 static const tidei_lapack_way each[TIDEI_LAPACK_ROUTINES] = {
-    [TIDEI_GETRF] = {.sizes = getrf_sizes, .one = getrf}, [TIDEI_GETRS] = {.one = getrs},
-    [TIDEI_POTRF] = {.sizes = potrf_sizes, .one = potrf}, [TIDEI_GEQRF] = {.sizes = geqrf_sizes, .one = geqrf},
-    [TIDEI_ORGQR] = {.sizes = orgqr_sizes, .one = orgqr}, [TIDEI_GESVD] = {.sizes = gesvd_sizes, .one = gesvd},
+    [TIDEI_GETRF] = {.sizes = getrf_sizes, .one = getrf},
+    [TIDEI_GETRS] = {.one = getrs},
+    [TIDEI_POTRF] = {.sizes = potrf_sizes, .one = potrf},
+    [TIDEI_GEQRF] = {.sizes = geqrf_sizes, .one = geqrf},
+    [TIDEI_ORGQR] = {.sizes = orgqr_sizes, .one = orgqr},
+    [TIDEI_GESVD] = {.sizes = gesvd_sizes, .one = gesvd},
     [TIDEI_SYEVD] = {.sizes = syevd_sizes, .one = syevd}};
 
 static const tidei_lapack_way *way_of(const tidei_lapack *x, const tidei_cusolver_table *t) {
@@ -257,7 +279,8 @@ static unsigned queue(const tidei_lapack_way *w, tidei_lapack_call *c) {
 /* The addresses of this window. */
 static void set_where(const job *j, const tidei_window *w, tidei_lapack_call *c) {
     unsigned next = j->operands;
-    for (unsigned i = 0; i < j->operands; i++) set_operand(&c->first, j->what[i], w->ranges[i].addr);
+    for (unsigned i = 0; i < j->operands; i++)
+        set_operand(&c->first, j->what[i], w->ranges[i].addr);
     if (j->scratch) c->scratch = (void *)(uintptr_t)(w->ranges[next].addr + PART);
     c->one_info = !c->first.info;
     if (c->one_info) c->first.info = (void *)(uintptr_t)w->ranges[next].addr;
@@ -291,7 +314,8 @@ static tide_status again(const tidei_library_call *lc) {
 
 static void describe(const tidei_library_call *lc, char *buf, size_t cap) {
     const tidei_lapack *x = ((const job *)lc->arg)->x;
-    bool square = x->routine == TIDEI_GETRS || x->routine == TIDEI_POTRF || x->routine == TIDEI_SYEVD;
+    bool square =
+        x->routine == TIDEI_GETRS || x->routine == TIDEI_POTRF || x->routine == TIDEI_SYEVD;
     long long m = square ? x->n : x->m, n = x->n, count = x->count;
     tidei_format(buf, cap, "%s of %lld matri%s of (%lld, %lld)", tidei_lapack_name(x), count,
                  count == 1 ? "x" : "ces", m, n);
@@ -336,11 +360,13 @@ static unsigned all_uses(job *j) {
     unsigned n = j->operands;
     tidei_storage *const ours[] = {j->scratch, j->work};
     for (size_t i = 0; i < TIDEI_COUNT(ours); i++)
-        if (ours[i]) j->uses[n++] = (tidei_use){ours[i], 0, ours[i]->bytes, TIDEI_READ | TIDEI_WRITE};
+        if (ours[i])
+            j->uses[n++] = (tidei_use){ours[i], 0, ours[i]->bytes, TIDEI_READ | TIDEI_WRITE};
     return n;
 }
 
-/* Asks, allocates, runs, until what was allocated is what is wanted. Where the library has no say, nobody is asked. */
+/* Asks, allocates, runs, until what was allocated is what is wanted. Where the library has no say,
+** nobody is asked. */
 static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
     tide_status status = TIDE_OK;
     if (j->way->sizes) { /* it may look at addresses */
@@ -361,12 +387,14 @@ static tide_status run_in_workspaces(job *j, tidei_library_call *c) {
         if (status != TIDE_OK || j->ran) return status;
     }
     if (status != TIDE_OK) return status;
-    return tidei_fail(TIDE_E_DEVICE, j->op,
-                      "%s wants another workspace at each call, now of %zu bytes and %zu of the host's",
-                      c->kind->name, j->want, j->want_host);
+    return tidei_fail(
+        TIDE_E_DEVICE, j->op,
+        "%s wants another workspace at each call, now of %zu bytes and %zu of the host's",
+        c->kind->name, j->want, j->want_host);
 }
 
-/* Ours on the device: what the ways want, and before it a word where the library reports what nobody reads. */
+/* Ours on the device: what the ways want, and before it a word where the library reports what
+** nobody reads. */
 static tide_status make_scratch(job *j) {
     size_t bytes = j->way->scratch ? j->way->scratch(j->x) : 0;
     bool has_info = false;
@@ -408,7 +436,8 @@ tide_status tidei_lapack_cuda(tidei_stream *s, const tidei_lapack *x, const char
     const tidei_lapack_way *way = way_of(x, j.solver);
     if (way->by_cublas || way->then) status = tidei_cublas_load(op, &j.blas);
     j.operands = tidei_lapack_uses(x, j.uses, j.what);
-    for (unsigned i = 0; i < j.operands && status == TIDE_OK; i++) /* which may climb: before any lock */
+    /* which may climb: before any lock */
+    for (unsigned i = 0; i < j.operands && status == TIDE_OK; i++)
         if (j.uses[i].st->dev != s->dev) status = tidei_peer_need(s->dev, j.uses[i].st, op);
     for (bool first = true; way && status == TIDE_OK; way = way->then, first = false)
         status = run_way(&j, way, first);

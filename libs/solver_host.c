@@ -1,15 +1,18 @@
 /* solver_host.c: factorizations by LAPACK, in a function that the host device's stream runs.
 **
-** Model. A routine is asked for its workspace when it is submitted; the stream's function then goes over the batch, one matrix
-** after the other in the same workspace. Every LAPACK routine takes one struct here, so that types and routines make a table.
-** What must stay true: LAPACK counts in int, also the parts of its workspaces: what does not fit is refused before the call. */
+** Model. A routine is asked for its workspace when it is submitted; the stream's function then goes
+** over the batch, one matrix after the other in the same workspace. Every LAPACK routine takes one
+** struct here, so that types and routines make a table.
+** What must stay true: LAPACK counts in int, also the parts of its workspaces: what does not fit is
+** refused before the call. */
 #include "libs/solver.h"
 
 #include <lapacke.h>
 #include <limits.h>
 #include <stdlib.h>
 
-/* One call of LAPACK's. lwork, lrwork and liwork of -1 ask: the answers come in the first elements of the three. */
+/* One call of LAPACK's. lwork, lrwork and liwork of -1 ask: the answers come in the first elements
+** of the three. */
 typedef struct one {
     int m, n, k, lda, ldc, ldd;
     char trans, uplo, job;
@@ -22,37 +25,43 @@ typedef struct one {
 typedef int (*routine)(const one *x); /* returns info */
 
 #define COL LAPACK_COL_MAJOR
-#define COMMON(p, or)                                                                                              \
-    static int p##_getrf(const one *x) { return LAPACKE_##p##getrf_work(COL, x->m, x->n, x->a, x->lda, x->ipiv); } \
-    static int p##_getrs(const one *x) {                                                                           \
-        return LAPACKE_##p##getrs_work(COL, x->trans, x->n, x->k, x->a, x->lda, x->ipiv, x->c, x->ldc);            \
-    }                                                                                                              \
-    static int p##_potrf(const one *x) { return LAPACKE_##p##potrf_work(COL, x->uplo, x->n, x->a, x->lda); }       \
-    static int p##_geqrf(const one *x) {                                                                           \
-        return LAPACKE_##p##geqrf_work(COL, x->m, x->n, x->a, x->lda, x->b, x->work, x->lwork);                    \
-    }                                                                                                              \
-    static int p##_orgqr(const one *x) {                                                                           \
-        return LAPACKE_##p## or ##gqr_work(COL, x->m, x->n, x->k, x->a, x->lda, x->b, x->work, x->lwork);          \
+#define COMMON(p, or)                                                                              \
+    static int p##_getrf(const one *x) {                                                           \
+        return LAPACKE_##p##getrf_work(COL, x->m, x->n, x->a, x->lda, x->ipiv);                    \
+    }                                                                                              \
+    static int p##_getrs(const one *x) {                                                           \
+        return LAPACKE_##p##getrs_work(COL, x->trans, x->n, x->k, x->a, x->lda, x->ipiv, x->c,     \
+                                       x->ldc);                                                    \
+    }                                                                                              \
+    static int p##_potrf(const one *x) {                                                           \
+        return LAPACKE_##p##potrf_work(COL, x->uplo, x->n, x->a, x->lda);                          \
+    }                                                                                              \
+    static int p##_geqrf(const one *x) {                                                           \
+        return LAPACKE_##p##geqrf_work(COL, x->m, x->n, x->a, x->lda, x->b, x->work, x->lwork);    \
+    }                                                                                              \
+    static int p##_orgqr(const one *x) {                                                           \
+        return LAPACKE_##p## or                                                                    \
+               ##gqr_work(COL, x->m, x->n, x->k, x->a, x->lda, x->b, x->work, x->lwork);           \
     }
-#define REAL(p)                                                                                                    \
-    COMMON(p, or)                                                                                                  \
-    static int p##_gesvd(const one *x) {                                                                           \
-        return LAPACKE_##p##gesdd_work(COL, x->job, x->m, x->n, x->a, x->lda, x->b, x->c, x->ldc, x->d, x->ldd,    \
-                                       x->work, x->lwork, x->iwork);                                               \
-    }                                                                                                              \
-    static int p##_syevd(const one *x) {                                                                           \
-        return LAPACKE_##p##syevd_work(COL, x->job, x->uplo, x->n, x->a, x->lda, x->b, x->work, x->lwork,          \
-                                       x->iwork, x->liwork);                                                       \
+#define REAL(p)                                                                                    \
+    COMMON(p, or)                                                                                  \
+    static int p##_gesvd(const one *x) {                                                           \
+        return LAPACKE_##p##gesdd_work(COL, x->job, x->m, x->n, x->a, x->lda, x->b, x->c, x->ldc,  \
+                                       x->d, x->ldd, x->work, x->lwork, x->iwork);                 \
+    }                                                                                              \
+    static int p##_syevd(const one *x) {                                                           \
+        return LAPACKE_##p##syevd_work(COL, x->job, x->uplo, x->n, x->a, x->lda, x->b, x->work,    \
+                                       x->lwork, x->iwork, x->liwork);                             \
     }
-#define COMPLEX(p)                                                                                                 \
-    COMMON(p, un)                                                                                                  \
-    static int p##_gesvd(const one *x) {                                                                           \
-        return LAPACKE_##p##gesdd_work(COL, x->job, x->m, x->n, x->a, x->lda, x->b, x->c, x->ldc, x->d, x->ldd,    \
-                                       x->work, x->lwork, x->rwork, x->iwork);                                     \
-    }                                                                                                              \
-    static int p##_syevd(const one *x) {                                                                           \
-        return LAPACKE_##p##heevd_work(COL, x->job, x->uplo, x->n, x->a, x->lda, x->b, x->work, x->lwork,          \
-                                       x->rwork, x->lrwork, x->iwork, x->liwork);                                  \
+#define COMPLEX(p)                                                                                 \
+    COMMON(p, un)                                                                                  \
+    static int p##_gesvd(const one *x) {                                                           \
+        return LAPACKE_##p##gesdd_work(COL, x->job, x->m, x->n, x->a, x->lda, x->b, x->c, x->ldc,  \
+                                       x->d, x->ldd, x->work, x->lwork, x->rwork, x->iwork);       \
+    }                                                                                              \
+    static int p##_syevd(const one *x) {                                                           \
+        return LAPACKE_##p##heevd_work(COL, x->job, x->uplo, x->n, x->a, x->lda, x->b, x->work,    \
+                                       x->lwork, x->rwork, x->lrwork, x->iwork, x->liwork);        \
     }
 REAL(s)
 REAL(d)
@@ -61,10 +70,11 @@ COMPLEX(z)
 #undef COL
 
 static routine routine_of(const tidei_lapack *x) {
-#define TABLE(p)                                                                                                   \
-    {                                                                                                              \
-        [TIDEI_GETRF] = p##_getrf, [TIDEI_GETRS] = p##_getrs, [TIDEI_POTRF] = p##_potrf,                           \
-        [TIDEI_GEQRF] = p##_geqrf, [TIDEI_ORGQR] = p##_orgqr, [TIDEI_GESVD] = p##_gesvd, [TIDEI_SYEVD] = p##_syevd \
+#define TABLE(p)                                                                                   \
+    {                                                                                              \
+        [TIDEI_GETRF] = p##_getrf, [TIDEI_GETRS] = p##_getrs, [TIDEI_POTRF] = p##_potrf,           \
+        [TIDEI_GEQRF] = p##_geqrf, [TIDEI_ORGQR] = p##_orgqr, [TIDEI_GESVD] = p##_gesvd,           \
+        [TIDEI_SYEVD] = p##_syevd                                                                  \
     }
     static const routine table[4][TIDEI_LAPACK_ROUTINES] = {TABLE(s), TABLE(d), TABLE(c), TABLE(z)};
 #undef TABLE
@@ -80,14 +90,20 @@ typedef struct room {
     int64_t work, rwork, iwork, ipiv;
 } room;
 
-static bool is_complex(const tidei_lapack *x) { return x->dtype == TIDE_C64 || x->dtype == TIDE_C128; }
-static bool is_single(const tidei_lapack *x) { return x->dtype == TIDE_F32 || x->dtype == TIDE_C64; }
+static bool is_complex(const tidei_lapack *x) {
+    return x->dtype == TIDE_C64 || x->dtype == TIDE_C128;
+}
+static bool is_single(const tidei_lapack *x) {
+    return x->dtype == TIDE_F32 || x->dtype == TIDE_C64;
+}
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The least that LAPACK's documentation wants; the larger of it and what a routine asks for is what it gets. */
+/* The least that LAPACK's documentation wants; the larger of it and what a routine asks for is what
+** it gets. */
 static room least_room(const tidei_lapack *x) {
-    /* Lengths that LAPACK does not count to are refused in any case: cut down, so that nothing overflows here. */
+    /* Lengths that LAPACK does not count to are refused in any case: cut down, so that nothing
+    ** overflows here. */
     int64_t m = lesser(x->m, INT_MAX), n = lesser(x->n, INT_MAX), nn = lesser(n * n, INT_MAX);
     bool vectors = x->job != 'N';
     room r = {0};
@@ -116,14 +132,16 @@ static room least_room(const tidei_lapack *x) {
 }
 
 static tide_status too_large(const tidei_lapack *x, const char *op) {
-    return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                      "%s of %lld x %lld with %lld columns more: LAPACK counts in int, its workspaces too",
-                      tidei_lapack_name(x), (long long)x->m, (long long)x->n, (long long)x->k);
+    return tidei_fail(
+        TIDE_E_UNSUPPORTED, op,
+        "%s of %lld x %lld with %lld columns more: LAPACK counts in int, its workspaces too",
+        tidei_lapack_name(x), (long long)x->m, (long long)x->n, (long long)x->k);
 }
 
 static bool fits(int64_t v) { return v <= INT_MAX; }
 
-/* A length that came as a number of the routine's type. One of 2^24 and more may have been rounded down to f32. */
+/* A length that came as a number of the routine's type. One of 2^24 and more may have been rounded
+** down to f32. */
 static int64_t answer(const tidei_lapack *x, const void *at) {
     if (!is_single(x)) return (int64_t) * (const double *)at;
     float f = *(const float *)at;
@@ -165,8 +183,10 @@ static size_t aligned(size_t bytes) { return tidei_round_up(bytes, 64); }
 /* Cuts the workspace up; returns its size. */
 static size_t lay_out(const call *c, one *to) {
     size_t size = tide_dtype_size(c->x.dtype), real = is_single(&c->x) ? 4 : 8;
-    size_t work = aligned((size_t)c->room.work * size), rwork = aligned((size_t)c->room.rwork * real);
-    size_t iwork = aligned((size_t)c->room.iwork * sizeof(int)), ipiv = aligned((size_t)c->room.ipiv * sizeof(int));
+    size_t work = aligned((size_t)c->room.work * size),
+           rwork = aligned((size_t)c->room.rwork * real);
+    size_t iwork = aligned((size_t)c->room.iwork * sizeof(int)),
+           ipiv = aligned((size_t)c->room.ipiv * sizeof(int));
     if (to && c->space) {
         to->work = c->space;
         to->rwork = c->space + work;
@@ -189,7 +209,8 @@ static void one_matrix(const call *c, one *x, int64_t i) {
     int info = c->fn(x);
     if (c->x.routine == TIDEI_GETRF)
         for (int64_t k = 0; k < c->room.ipiv; k++) pivots[k] = x->ipiv[k];
-    if (c->info) c->info[i] = abs(info); /* below 0: an argument that it does not take; none of ours is such */
+    /* below 0: an argument that it does not take; none of ours is such */
+    if (c->info) c->info[i] = abs(info);
 }
 
 static void run(const void *params) {
@@ -218,14 +239,15 @@ static tide_status fill_in(call *c, const char *op) {
     const tidei_lapack *x = &c->x;
     room r = least_room(x);
     bool eigen = x->routine == TIDEI_SYEVD;
-    if (!fits(x->m) || !fits(x->n) || !fits(x->k) || !fits(x->a.ld) || !fits(x->c.ld) || !fits(x->d.ld) ||
-        !fits(r.work) || !fits(r.rwork) || !fits(r.iwork))
+    if (!fits(x->m) || !fits(x->n) || !fits(x->k) || !fits(x->a.ld) || !fits(x->c.ld) ||
+        !fits(x->d.ld) || !fits(r.work) || !fits(r.rwork) || !fits(r.iwork))
         return too_large(x, op);
     c->first = (one){.m = (int)x->m,
                      .n = (int)x->n,
                      .k = (int)x->k,
                      .lda = (int)x->a.ld,
-                     .ldc = x->c.ld ? (int)x->c.ld : 1, /* 1: unused, and even so to be at least that */
+                     /* 1: unused, and even so to be at least that */
+                     .ldc = x->c.ld ? (int)x->c.ld : 1,
                      .ldd = x->d.ld ? (int)x->d.ld : 1,
                      .trans = x->trans ? 'T' : 'N',
                      .uplo = x->upper ? 'U' : 'L',
@@ -254,7 +276,8 @@ tide_status tidei_lapack_host(tidei_stream *s, const tidei_lapack *x, const char
         c.operand[n] = 5;
         uses[n++] = (tidei_use){space, 0, bytes, TIDEI_READ | TIDEI_WRITE};
     }
-    tidei_launch l = {.name = tidei_lapack_name(x), .host_fn = run, .params = &c, .params_bytes = sizeof c};
+    tidei_launch l = {
+        .name = tidei_lapack_name(x), .host_fn = run, .params = &c, .params_bytes = sizeof c};
     status = tidei_submit_launch(s, uses, n, &l, patch, &c, op);
     if (space) tidei_scratch_release(space);
     return status;

@@ -1,4 +1,5 @@
-/* backtrace.c: reading the stack, and what the loader knows of an address. The model stands in backtrace.h. */
+/* backtrace.c: reading the stack, and what the loader knows of an address. The model stands in
+** backtrace.h. */
 #include "runtime/backtrace.h"
 #include "runtime/uncancelled.h"
 #include <dlfcn.h>
@@ -20,7 +21,8 @@ void tidei_backtrace_prepare(void) {
 }
 
 tidei_place tidei_place_by_loader(const void *at) {
-    const char *address = (const char *)at - 1; /* within the call: a call may be its function's last instruction */
+    /* within the call: a call may be its function's last instruction */
+    const char *address = (const char *)at - 1;
     tidei_place p = {.offset = (uintptr_t)address};
     Dl_info info;
     if (!dladdr(address, &info)) return p;

@@ -1,8 +1,10 @@
-/* backtrace_libdw.c: names from debug information, by elfutils' libdw: functions, files, lines, what was inlined where.
+/* backtrace_libdw.c: names from debug information, by elfutils' libdw: functions, files, lines,
+** what was inlined where.
 **
-** Model. An address lies in scopes of its compile unit. From the innermost one outwards, each that is an inlined instance of a
-** function was called where the instance says (call_file, call_line), until the function that is really there. libdw takes
-** memory of its own; where it knows nothing, its symbol tables are asked, and then the loader. */
+** Model. An address lies in scopes of its compile unit. From the innermost one outwards, each that
+** is an inlined instance of a function was called where the instance says (call_file, call_line),
+** until the function that is really there. libdw takes memory of its own; where it knows nothing,
+** its symbol tables are asked, and then the loader. */
 #include "runtime/backtrace.h"
 #include "runtime/uncancelled.h"
 #include <dwarf.h>
@@ -22,7 +24,8 @@ tidei_names *tidei_names_open(void) {
     n->callbacks.find_elf = dwfl_linux_proc_find_elf;
     n->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
     n->dwfl = dwfl_begin(&n->callbacks);
-    if (n->dwfl && dwfl_linux_proc_report(n->dwfl, getpid()) == 0 && dwfl_report_end(n->dwfl, NULL, NULL) == 0)
+    if (n->dwfl && dwfl_linux_proc_report(n->dwfl, getpid()) == 0 &&
+        dwfl_report_end(n->dwfl, NULL, NULL) == 0)
         return n;
     tidei_names_close(n);
     return NULL;
@@ -49,19 +52,22 @@ static void go_to_call(Dwarf_Die *instance, tidei_place *p) {
     if (!dwarf_formudata(dwarf_attr(instance, DW_AT_call_line, &attribute), &v)) p->line = (int)v;
 }
 
-/* The scopes around an address as they are nested in the machine's code, innermost first: to be freed. */
+/* The scopes around an address as they are nested in the machine's code, innermost first: to be
+** freed. */
 static int scopes_at(Dwfl_Module *m, Dwarf_Addr address, Dwarf_Die **scopes) {
     Dwarf_Addr bias;
     Dwarf_Die *unit = dwfl_module_addrdie(m, address, &bias), innermost;
     Dwarf_Die *lexical = NULL;
     *scopes = NULL;
     if (!unit || dwarf_getscopes(unit, address - bias, &lexical) <= 0) return 0;
-    bool found = dwarf_offdie(dwfl_module_getdwarf(m, &bias), dwarf_dieoffset(&lexical[0]), &innermost) != NULL;
+    bool found = dwarf_offdie(dwfl_module_getdwarf(m, &bias), dwarf_dieoffset(&lexical[0]),
+                              &innermost) != NULL;
     free(lexical);
     return found ? dwarf_getscopes_die(&innermost, scopes) : 0;
 }
 
-/* False: there is no debug information. `p` has the module, and the file and line of the address. */
+/* False: there is no debug information. `p` has the module, and the file and line of the
+** address. */
 static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_place *p,
                         bool (*fn)(void *user, const tidei_place *place), void *user) {
     Dwarf_Die *scopes;
@@ -80,7 +86,8 @@ static bool name_scopes(Dwfl_Module *m, Dwarf_Addr address, tidei_place *p,
     return named;
 }
 
-void tidei_names_of(tidei_names *n, const void *at, bool (*fn)(void *user, const tidei_place *place), void *user) {
+void tidei_names_of(tidei_names *n, const void *at,
+                    bool (*fn)(void *user, const tidei_place *place), void *user) {
     TIDEI_UNCANCELLED;
     tidei_place p = tidei_place_by_loader(at);
     Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)at - 1;

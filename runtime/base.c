@@ -1,6 +1,7 @@
-/* base.c: errors, host memory, time, byte counts in text. Model: the error record is the thread's own; the message is
-** composed once, where the error is born. Its text is the thread's too, but not thread-local data: a library whose data are
-** as quick to reach as ours can be opened late (dlopen) only if they are few hundred bytes. */
+/* base.c: errors, host memory, time, byte counts in text. Model: the error record is the thread's
+** own; the message is composed once, where the error is born. Its text is the thread's too, but not
+** thread-local data: a library whose data are as quick to reach as ours can be opened late (dlopen)
+** only if they are few hundred bytes. */
 #include "runtime/runtime.h"
 #include "runtime/text.h"
 #include "runtime/uncancelled.h"
@@ -68,12 +69,13 @@ tide_status tidei_fail_null(const char *op, const char *what) {
     const tide_error e = tidei_error_record;
     if (e.status == TIDE_OK) return tidei_fail(TIDE_E_INVALID, op, "%s is NULL", what);
     if (strstr(e.message, THEN)) return e.status;
-    return tidei_fail(e.status, e.operation, "%.*s" THEN "%s: %s is NULL", MESSAGE_MAX - THEN_ROOM, e.message, op,
-                      what);
+    return tidei_fail(e.status, e.operation, "%.*s" THEN "%s: %s is NULL", MESSAGE_MAX - THEN_ROOM,
+                      e.message, op, what);
 }
 
 tide_status tidei_fail_host_memory(const char *op, size_t bytes) {
-    return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted", bytes);
+    return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory is exhausted: %zu bytes were wanted",
+                      bytes);
 }
 
 void tidei_error_save_text(tidei_saved_error *e) {
@@ -142,7 +144,8 @@ void *tidei_host_take(tidei_runtime *rt, size_t bytes) {
 
 void *tidei_host_alloc(tidei_runtime *rt, size_t bytes) {
     if (!bytes) bytes = 1;
-    /* malloc and memset: glibc's calloc passes the thread's cache by and costs 250 instructions more. */
+    /* malloc and memset: glibc's calloc passes the thread's cache by and costs 250 instructions
+    ** more. */
     void *p = tidei_host_take(rt, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
@@ -157,7 +160,9 @@ void tidei_host_free(tidei_runtime *rt, void *p) {
     rt->host.free(rt->host.user, p);
 }
 
-bool tidei_log_wants(tidei_runtime *rt, int level) { return rt && rt->log && level <= rt->set.log_level; }
+bool tidei_log_wants(tidei_runtime *rt, int level) {
+    return rt && rt->log && level <= rt->set.log_level;
+}
 
 void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
     if (!tidei_log_wants(rt, level)) return;
@@ -181,13 +186,16 @@ const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits) 
     }
     double v = (double)bytes / 1024;
     size_t u = 0;
-    /* 1023.9996 KiB with three digits would read "1024.000 KiB": what rounds to 1024 takes the next unit. */
-    for (double half = 0.5 * pow(10, -digits); v + half >= 1024 && u + 1 < TIDEI_COUNT(units); u++) v /= 1024;
+    /* 1023.9996 KiB with three digits would read "1024.000 KiB": what rounds to 1024 takes the next
+    ** unit. */
+    for (double half = 0.5 * pow(10, -digits); v + half >= 1024 && u + 1 < TIDEI_COUNT(units); u++)
+        v /= 1024;
     tidei_format(buf, cap, "%.*f %s", digits, v, units[u]);
     return buf;
 }
 
-/* The factor of a unit suffix; 0 if there is none such. Decimal for "MB", binary for "M" and "MiB". */
+/* The factor of a unit suffix; 0 if there is none such. Decimal for "MB", binary for "M" and
+** "MiB". */
 static double unit_factor(const char *unit) {
     static const char letters[] = "KMGTPE";
     if (!*unit || tidei_same_word(unit, "b")) return 1;

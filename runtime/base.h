@@ -1,7 +1,9 @@
-/* base.h: the few things every file of the library shares: assertions, host memory, time, locks, error birth.
+/* base.h: the few things every file of the library shares: assertions, host memory, time, locks,
+** error birth.
 **
-** Assertions are for our mistakes, errors for the world's refusals. tidei_check is on unless NDEBUG; tidei_check_slow
-** (walks whole structures) only in the stress build (-Dstress=true defines TIDEI_STRESS). */
+** Assertions are for our mistakes, errors for the world's refusals. tidei_check is on unless
+** NDEBUG; tidei_check_slow (walks whole structures) only in the stress build (-Dstress=true defines
+** TIDEI_STRESS). */
 #ifndef TIDEI_BASE_H
 #define TIDEI_BASE_H
 
@@ -16,7 +18,8 @@
 #include <tide/base.h>
 #include <tide/runtime.h>
 
-typedef struct tidei_runtime tidei_runtime; /* what a tide_runtime refers to (refs.h): runtime/runtime.h */
+/* what a tide_runtime refers to (refs.h): runtime/runtime.h */
+typedef struct tidei_runtime tidei_runtime;
 
 #define TIDEI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define TIDEI_KIB      ((size_t)1 << 10)
@@ -58,23 +61,28 @@ static inline void tidei_pause(void) {
 
 uint64_t tidei_now_ns(void); /* monotonic */
 
-/* Host memory through the runtime's hook (rt may be NULL: malloc). Zeroed; NULL when exhausted, with no error set. */
+/* Host memory through the runtime's hook (rt may be NULL: malloc). Zeroed; NULL when exhausted,
+** with no error set. */
 void *tidei_host_alloc(tidei_runtime *rt, size_t bytes);
 void *tidei_host_take(tidei_runtime *rt, size_t bytes); /* the same, not zeroed; bytes > 0 */
 void tidei_host_free(tidei_runtime *rt, void *p);
 
-/* Sets the thread's error record and returns `s`. `op` is the public operation ("tide_add"), static or TLS-lived text. */
-__attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op, const char *fmt, ...);
+/* Sets the thread's error record and returns `s`. `op` is the public operation ("tide_add"), static
+** or TLS-lived text. */
+__attribute__((format(printf, 3, 4))) tide_status tidei_fail(tide_status s, const char *op,
+                                                             const char *fmt, ...);
 tide_status tidei_fail_host_memory(const char *op, size_t bytes);
 extern TIDEI_FAST_TLS tide_error tidei_error_record; /* the thread's */
 static inline tide_status tidei_last_status(void) { return tidei_error_record.status; }
-/* The error that stands becomes the public operation's: the device and pool tables below it know none. Returns its status. */
+/* The error that stands becomes the public operation's: the device and pool tables below it know
+** none. Returns its status. */
 tide_status tidei_fail_as(const char *op);
 /* An array that is NULL: TIDE_E_INVALID, or where an error stands that one's status: it is why
 ** there is no array, and its message says, once, at which call that was noticed ("then: tide_mul:
 ** argument 2 is NULL"). `what`: "argument 2". */
 tide_status tidei_fail_null(const char *op, const char *what);
-#define TIDEI_MESSAGE_MAX 4096 /* bytes; an out-of-memory report needs about 1500, a compiler's log more */
+/* bytes; an out-of-memory report needs about 1500, a compiler's log more */
+#define TIDEI_MESSAGE_MAX 4096
 /* Saves and restores the error record around clean-up that may fail too. */
 typedef struct tidei_saved_error {
     tide_status status;
@@ -89,12 +97,14 @@ static inline void tidei_error_save(tidei_saved_error *e) {
 void tidei_error_restore(const tidei_saved_error *e);
 
 /* One line to the runtime's log, if its level lets it through. No lock may be held. */
-__attribute__((format(printf, 3, 4))) void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void tidei_log(tidei_runtime *rt, int level, const char *fmt,
+                                                     ...);
 bool tidei_log_wants(tidei_runtime *rt, int level);
 
 /* "1.8 GiB" (digits = 1), "2.865 GiB" (3), "0 bytes"; returns buf. */
 const char *tidei_format_bytes(char *buf, size_t cap, size_t bytes, int digits);
-/* "4GiB", "4G", "512MB", "1024", "50%" (of `whole`; not allowed when whole is 0). False on anything else, and on overflow. */
+/* "4GiB", "4G", "512MB", "1024", "50%" (of `whole`; not allowed when whole is 0). False on anything
+** else, and on overflow. */
 bool tidei_parse_bytes(const char *text, size_t whole, size_t *out);
 
 #endif

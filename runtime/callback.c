@@ -1,5 +1,5 @@
-/* callback.c: what is noted of callbacks, whether they are still there, and undoing what a call held that is gone. The model
-** stands in callback.h. */
+/* callback.c: what is noted of callbacks, whether they are still there, and undoing what a call
+** held that is gone. The model stands in callback.h. */
 #include "runtime/callback.h"
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
@@ -21,10 +21,12 @@ typedef struct tidei_note {
     char name[40];
 } note;
 
-/* ---- what calls hold ---- A stack of words: a storage's address, or three: what else the undo wants, the undo, and the address
-** or number with its lowest bit set. Below them all is one that is neither. */
+/* ---- what calls hold ---- A stack of words: a storage's address, or three: what else the undo
+** wants, the undo, and the address or number with its lowest bit set. Below them all is one that is
+** neither. */
 
-#define HELD_FIRST 64 /* words: an operation of a few operands that climbs and collects has half of that */
+/* words: an operation of a few operands that climbs and collects has half of that */
+#define HELD_FIRST 64
 #define BOTTOM     ((uintptr_t)2)
 
 static const uintptr_t no_room[1] = {BOTTOM};
@@ -35,7 +37,8 @@ void tidei_callbacks_init(tidei_thread *t) {
 
 bool tidei_held_grow(tidei_thread *t) {
     size_t used = (size_t)(t->held - t->held_first), room = used ? 2 * (used + 1) : HELD_FIRST;
-    uintptr_t *more = realloc(t->held_end == no_room + 1 ? NULL : t->held_first - 1, room * sizeof *more);
+    uintptr_t *more =
+        realloc(t->held_end == no_room + 1 ? NULL : t->held_first - 1, room * sizeof *more);
     if (!more) return false;
     more[0] = BOTTOM;
     t->held_first = more + 1;
@@ -134,7 +137,9 @@ static bool room_for_note(tidei_thread *t) {
 /* What stands at a mark while its note lives. */
 static uint64_t mark_of(uint64_t serial, const uint64_t *at) { return ~serial ^ (uintptr_t)at; }
 
-static const note *innermost(const tidei_thread *t) { return t && t->nnotes ? &t->notes[t->nnotes - 1] : NULL; }
+static const note *innermost(const tidei_thread *t) {
+    return t && t->nnotes ? &t->notes[t->nnotes - 1] : NULL;
+}
 
 /* The record with the thread's last note. */
 static tidei_thread *last_noted(void) {
@@ -151,8 +156,8 @@ tidei_thread *tidei_callbacks_record(tidei_runtime *rt) {
     return (own = tidei_thread_look(rt)) ? own : last;
 }
 
-void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind, const char *name,
-                         const void *frame) {
+void tidei_callback_note(tidei_callback *c, tidei_runtime *rt, tidei_callback_kind kind,
+                         const char *name, const void *frame) {
     tidei_thread *t = tidei_callbacks_record(rt);
     if (!t) t = tidei_thread_next(NULL); /* it only drops arrays there */
     c->t = t && room_for_note(t) ? t : NULL;
@@ -224,8 +229,8 @@ static void abandon_from(uint64_t serial) {
 }
 
 static void log_left(tidei_runtime *rt, const char *what) {
-    tidei_log(rt, TIDE_LOG_ERROR, "%s was left without a return; what the calls below it had begun was undone",
-              what);
+    tidei_log(rt, TIDE_LOG_ERROR,
+              "%s was left without a return; what the calls below it had begun was undone", what);
 }
 
 void tidei_callback_end(tidei_callback *c) {
@@ -233,7 +238,8 @@ void tidei_callback_end(tidei_callback *c) {
     tidei_thread *t = c->t;
     if (!t || t->nnotes <= c->place) return; /* tide_thread_detach was told that it was left */
     if (t->nnotes >
-        c->place + 1) { /* it came back by way of a call of its own that was left inside another callback */
+        /* it came back by way of a call of its own that was left inside another callback */
+        c->place + 1) {
         text_of(&t->notes[t->nnotes - 1], what, sizeof what);
         abandon_from(t->notes[c->place + 1].serial);
     }
@@ -274,9 +280,10 @@ __attribute__((no_sanitize("address", "thread"))) static bool marked(const note 
 
 typedef enum { THERE, LEFT, UNTOLD } whereabouts;
 
-/* Whether the frame of a note is still there, as seen from a frame of a call. Stacks grow downwards: a call from inside the
-** callback has its frames below the mark. One that has them there and is not from inside has most likely gone over it. Where
-** the mark was put elsewhere, as AddressSanitizer does with what lies on frames, the frame's own address serves. */
+/* Whether the frame of a note is still there, as seen from a frame of a call. Stacks grow
+** downwards: a call from inside the callback has its frames below the mark. One that has them there
+** and is not from inside has most likely gone over it. Where the mark was put elsewhere, as
+** AddressSanitizer does with what lies on frames, the frame's own address serves. */
 static whereabouts judge(const note *n, uintptr_t here) {
     struct stack s = own_stack();
     bool own_mark = on(&s, (uintptr_t)n->mark);
@@ -285,7 +292,8 @@ static whereabouts judge(const note *n, uintptr_t here) {
     return here >= lowest || (own_mark && !marked(n)) ? LEFT : THERE;
 }
 
-/* The first of the thread's notes that is gone, by its serial, and the last one's words; 0: all are there. */
+/* The first of the thread's notes that is gone, by its serial, and the last one's words; 0: all are
+** there. */
 static uint64_t first_gone(uintptr_t here, char *what, size_t cap) {
     uint64_t first = 0, last = 0;
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)
@@ -304,11 +312,11 @@ static uint64_t first_gone(uintptr_t here, char *what, size_t cap) {
 }
 
 static void fail_left(const char *op, const char *what) {
-    tidei_fail(
-        TIDE_E_INVALID, op,
-        "%s was left without a return (by longjmp, say) in an earlier call of this thread: what that call had "
-        "begun was undone, and the runtime works as before; this call did nothing",
-        what);
+    tidei_fail(TIDE_E_INVALID, op,
+               "%s was left without a return (by longjmp, say) in an earlier call of this thread: "
+               "what that call had "
+               "begun was undone, and the runtime works as before; this call did nothing",
+               what);
 }
 
 __attribute__((noinline)) bool tidei_callbacks_look(tidei_runtime *rt, const char *op) {
@@ -344,16 +352,18 @@ void tidei_callbacks_free(tidei_thread *t) {
 static bool refuse(const note *n, const char *op, const char *why, uintptr_t here) {
     char what[96];
     tidei_fail(TIDE_E_INVALID, op, "called inside %s, %s%s", text_of(n, what, sizeof what), why,
-               judge(n, here) == UNTOLD
-                   ? "; if it was left by longjmp, which a stack that is not the thread's own does not show, "
-                     "tide_thread_detach says so"
-                   : "; if it was left by longjmp, the next call from nearer to the stack's beginning finds out");
+               judge(n, here) == UNTOLD ? "; if it was left by longjmp, which a stack that is not "
+                                          "the thread's own does not show, "
+                                          "tide_thread_detach says so"
+                                        : "; if it was left by longjmp, the next call from nearer "
+                                          "to the stack's beginning finds out");
     return false;
 }
 
 __attribute__((noinline)) bool tidei_may_make_here(tidei_runtime *rt, const char *op) {
     const note *n = innermost(tidei_thread_look(rt));
-    return !n || n->makes || refuse(n, op, "where no array is made", (uintptr_t)__builtin_frame_address(0));
+    return !n || n->makes ||
+           refuse(n, op, "where no array is made", (uintptr_t)__builtin_frame_address(0));
 }
 
 __attribute__((noinline)) bool tidei_may_detach(tidei_thread *t, const char *op) {
@@ -369,13 +379,15 @@ bool tidei_is_quiet(const tidei_thread *t) {
 
 __attribute__((noinline)) bool tidei_may_close(tidei_runtime *rt, const char *op) {
     if (tidei_serves == rt) {
-        tidei_fail(TIDE_E_INVALID, op, "called by a function of tide_host_launch, which the runtime waits for");
+        tidei_fail(TIDE_E_INVALID, op,
+                   "called by a function of tide_host_launch, which the runtime waits for");
         return false;
     }
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)
         for (unsigned i = 0; i < t->nnotes; i++)
             if (t->notes[i].rt == rt)
-                return refuse(&t->notes[i], op, "whose runtime stays open", (uintptr_t)__builtin_frame_address(0));
+                return refuse(&t->notes[i], op, "whose runtime stays open",
+                              (uintptr_t)__builtin_frame_address(0));
     return true;
 }
 

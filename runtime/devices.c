@@ -1,4 +1,5 @@
-/* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The model stands in devices.h. */
+/* devices.c: opening and closing the devices of a runtime, and which is the calling thread's. The
+** model stands in devices.h. */
 #include "runtime/devices.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
@@ -34,7 +35,8 @@ static int ordinal_of(const char *device) {
 }
 
 /* `sibling`: a device of the runtime that is open; NULL: this is the first. */
-static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibling, tidei_device **out) {
+static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibling,
+                             tidei_device **out) {
     tidei_device_params p = {.ordinal = ordinal,
                              .count = rt->set.host_devices,
                              .host_memory = rt->set.host_memory,
@@ -42,8 +44,9 @@ static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibli
                              .host_sibling = sibling,
                              .rt = rt};
     if (p.ordinal >= rt->set.host_devices)
-        return tidei_fail(TIDE_E_NODEVICE, "tide_open", "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
-                          p.ordinal, rt->set.host_devices);
+        return tidei_fail(TIDE_E_NODEVICE, "tide_open",
+                          "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)", p.ordinal,
+                          rt->set.host_devices);
     return tidei_host_open(&p, out);
 }
 
@@ -52,7 +55,8 @@ static tide_status open_cuda(tidei_runtime *rt, int ordinal, tidei_device **out)
     return tidei_cuda_open(&p, out);
 }
 
-/* The device that the settings name; by default cuda, and where that does not open, host, with the reason kept. */
+/* The device that the settings name; by default cuda, and where that does not open, host, with the
+** reason kept. */
 static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     bool cuda = !strncmp(rt->set.device, "cuda", 4);
     int ordinal = ordinal_of(rt->set.device);
@@ -63,7 +67,8 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     tide_clear_error();
     const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");
     if (nvrtc && strstr(rt->device_note, "TIDE_NVRTC_PATH"))
-        tidei_warn_environment(rt, "TIDE_NVRTC_PATH", nvrtc, ": %s; a host device serves", rt->device_note);
+        tidei_warn_environment(rt, "TIDE_NVRTC_PATH", nvrtc, ": %s; a host device serves",
+                               rt->device_note);
     return open_host(rt, ordinal, NULL, out);
 }
 
@@ -94,8 +99,8 @@ tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first) {
     unsigned n = first->info.count > 0 ? (unsigned)first->info.count : 1;
     if (n > TIDEI_DEVICES_MAX) n = TIDEI_DEVICES_MAX;
     if ((unsigned)first->info.ordinal >= n) {
-        status = tidei_fail(TIDE_E_NODEVICE, "tide_open", "%s: only devices below %d can be used", first->info.name,
-                            TIDEI_DEVICES_MAX);
+        status = tidei_fail(TIDE_E_NODEVICE, "tide_open", "%s: only devices below %d can be used",
+                            first->info.name, TIDEI_DEVICES_MAX);
         first->ops->close(first);
         return status;
     }
@@ -145,7 +150,8 @@ void tidei_devices_close(tidei_runtime *rt) {
     for (unsigned i = 0; i < rt->ndevs; i++)
         if (rt->devs[i].d) close_dev(&rt->devs[i]);
     free_streams(rt);
-    for (unsigned i = rt->ndevs; i-- > 0;) { /* the first one last, which the others may have parts of */
+    /* the first one last, which the others may have parts of */
+    for (unsigned i = rt->ndevs; i-- > 0;) {
         tidei_dev *d = &rt->devs[i];
         if (d->d) d->d->ops->close(d->d);
         d->d = NULL;

@@ -1,13 +1,15 @@
 /* devices.h: the devices of a runtime, and which of them reach each other's memory.
 **
-** Model. A runtime works on devices of one kind. Users number them as the kind does ("cuda:1" is 1); the runtime's own order begins
-** with the one that it was opened on. The others are opened at their first use, each with a pool, limits and a default stream
-** of its own. Streams, ticks and moves are the runtime's, so waits between devices are waits like any other.
-** Work runs on the device of its stream. It may use memory of another device where that one can be reached: where the settings
-** (TIDE_PEERS) and the devices allow it, access was enabled, and a pattern has come through right both ways. That is found out at
-** first need, once, and then known. Pinned and unified memory can be reached from everywhere.
-** What must stay true: a device that is open stays so to the runtime's end. `used_elsewhere` is set before another device's work
-** uses memory of a device. */
+** Model. A runtime works on devices of one kind. Users number them as the kind does ("cuda:1" is
+** 1); the runtime's own order begins with the one that it was opened on. The others are opened at
+** their first use, each with a pool, limits and a default stream of its own. Streams, ticks and
+** moves are the runtime's, so waits between devices are waits like any other. Work runs on the
+** device of its stream. It may use memory of another device where that one can be reached: where
+** the settings (TIDE_PEERS) and the devices allow it, access was enabled, and a pattern has come
+** through right both ways. That is found out at first need, once, and then known. Pinned and
+** unified memory can be reached from everywhere.
+** What must stay true: a device that is open stays so to the runtime's end. `used_elsewhere` is set
+** before another device's work uses memory of a device. */
 #ifndef TIDEI_DEVICES_H
 #define TIDEI_DEVICES_H
 
@@ -17,10 +19,11 @@
 
 typedef struct tidei_storage tidei_storage;
 
-/* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL) the one that the settings
-** name. */
+/* Opens the runtime's first device: the one that is given, which the runtime then owns, or (NULL)
+** the one that the settings name. */
 tide_status tidei_devices_open(tidei_runtime *rt, tidei_device *first);
-/* Before the runtime closes: waits for the work of all devices; a fault that nobody asked for is a line of the log. */
+/* Before the runtime closes: waits for the work of all devices; a fault that nobody asked for is a
+** line of the log. */
 void tidei_devices_end_work(tidei_runtime *rt);
 void tidei_devices_close(tidei_runtime *rt);
 /* The one of that number, opened if it is not yet. TIDE_E_NODEVICE where there is none. */
@@ -32,8 +35,8 @@ tidei_dev *tidei_dev_next(tidei_runtime *rt, const tidei_dev *after);
 
 /* Whether work of d may use the storage, as far as is known already. */
 bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st);
-/* The same, found out: TIDE_OK, or an error that names both devices and what can be done. No stream's lock is held. Waits for
-** the streams by which it is found out, once for two devices. */
+/* The same, found out: TIDE_OK, or an error that names both devices and what can be done. No
+** stream's lock is held. Waits for the streams by which it is found out, once for two devices. */
 tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op);
 /* Whether that would succeed; an error of finding out is none of the caller's. */
 bool tidei_peer_possible(tidei_dev *d, tidei_storage *st);

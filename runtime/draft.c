@@ -67,7 +67,8 @@ static bool is_old(int fd) {
 /* Whether there was one, and it is gone. */
 static bool sweep(int folder, const char *name) {
     struct stat st;
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+        st.st_uid != geteuid())
         return false;
     /* For writing, since some file systems lock nothing else; it may have become another file
     ** meanwhile. */
@@ -142,7 +143,8 @@ void tidei_draft_drop(tidei_draft *d) {
 }
 
 /* What the last write to a file could not bring home is told by a close, of any descriptor of it:
-** one is closed while the other still holds the draft. Where there is no second one it is not told. */
+** one is closed while the other still holds the draft. Where there is no second one it is not
+** told. */
 static bool arrived(int fd) {
     int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return second < 0 || tidei_file_close(second);

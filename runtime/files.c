@@ -25,7 +25,8 @@ ssize_t tidei_file_read(int fd, void *to, size_t bytes, off_t offset) {
     size_t got = 0;
     while (got < bytes) {
         char *at = (char *)to + got;
-        ssize_t n = offset < 0 ? read(fd, at, bytes - got) : pread(fd, at, bytes - got, offset + (off_t)got);
+        ssize_t n = offset < 0 ? read(fd, at, bytes - got)
+                               : pread(fd, at, bytes - got, offset + (off_t)got);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return -1;
         if (n == 0) break;
@@ -66,7 +67,8 @@ bool tidei_folder_each(int folder, bool (*fn)(void *user, const char *name), voi
         return false;
     }
     for (struct dirent *e; (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !fn(user, e->d_name)) break;
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !fn(user, e->d_name))
+            break;
     closedir(dir);
     return true;
 }

@@ -1,21 +1,25 @@
 /* handle.c: handles, the death queue, drain. The model stands in handle.h.
 **
-** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is cleared last, in one
-** step that also sees a GONE that arrived meanwhile; so two drains never work on one handle. */
+** Who may touch a queued handle: while QUEUED is set, only the drain that took the list. QUEUED is
+** cleared last, in one step that also sees a GONE that arrived meanwhile; so two drains never work
+** on one handle. */
 #include "runtime/runtime.h"
 #include "runtime/uncancelled.h"
 #include <sched.h>
 #include <stdlib.h>
 
-#define SLAB_HANDLES 64 /* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
-static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE, "what a death touches is the first line, but for the cell");
+/* 16 KiB a slab: small programs need one, and a slab is one malloc for 64 arrays */
+#define SLAB_HANDLES 64
+static_assert(sizeof(tidei_handle) == 4 * TIDEI_LINE,
+              "what a death touches is the first line, but for the cell");
 
 struct slab {
     struct slab *next;
     tidei_handle handles[SLAB_HANDLES];
 };
 
-/* The process's: slabs are never given back, so that a late report reads valid memory; queues likewise. */
+/* The process's: slabs are never given back, so that a late report reads valid memory; queues
+** likewise. */
 static struct {
     pthread_mutex_t lock;
     struct slab *slabs;
@@ -79,13 +83,15 @@ static void put(tidei_spare *spare, tidei_handle *h) {
 
 /* ---- a handle's life ---- */
 
-tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st, const tidei_layout *lay) {
+tidei_handle *tidei_handle_new(tidei_runtime *rt, tidei_spare *spare, tidei_storage *st,
+                               const tidei_layout *lay) {
     if (!spare->first && !fetch(spare)) return NULL;
     tidei_handle *h = spare->first;
     spare->first = h->next;
     spare->n--;
-    uint64_t generation = (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
-                          TIDEI_WORD_GENERATION;
+    uint64_t generation =
+        (atomic_load_explicit(&h->word, memory_order_relaxed) & ~(uint64_t)TIDEI_WORD_FLAGS) +
+        TIDEI_WORD_GENERATION;
     h->next = NULL;
     atomic_store_explicit(&h->deaths, rt->deaths, memory_order_relaxed);
     h->home = NULL;
@@ -116,14 +122,16 @@ static tidei_handle *quarantine(tidei_handle *h) {
     return oldest;
 }
 
-/* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours: later reports leave it
-** alone. At debug level 1 it stays out of use for a while, so that a stale pointer to it keeps failing as one. */
+/* The handle's last step: nobody holds the cell any more, and its word, GONE, is nobody's but ours:
+** later reports leave it alone. At debug level 1 it stays out of use for a while, so that a stale
+** pointer to it keeps failing as one. */
 static void recycle(tidei_runtime *rt, tidei_handle *h, uint64_t word, tidei_spare *spare) {
-    bool counted =
-        h->home == &h->cell; /* else the dead cell lies in another heap, and is its owner's to quarantine */
+    /* else the dead cell lies in another heap, and is its owner's to quarantine */
+    bool counted = h->home == &h->cell;
     bool keep = counted && rt && rt->set.debug;
     if (counted && !keep) h->cell.hidden = 0;
-    atomic_store_explicit(&h->word, (word | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED, memory_order_release);
+    atomic_store_explicit(&h->word, (word | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED,
+                          memory_order_release);
     if (keep && !(h = quarantine(h))) return;
     put(spare, h);
 }
@@ -133,8 +141,8 @@ static bool mark(tidei_handle *h, uint64_t generation, unsigned flags) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_relaxed);
     do {
         if ((w & ~(uint64_t)TIDEI_WORD_FLAGS) != generation || (w & flags) == flags) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&h->word, &w, w | flags | TIDEI_QUEUED, memory_order_acq_rel,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&h->word, &w, w | flags | TIDEI_QUEUED,
+                                                    memory_order_acq_rel, memory_order_relaxed));
     return !(w & TIDEI_QUEUED);
 }
 
@@ -147,7 +155,8 @@ static void push(tidei_deaths *q, tidei_handle *youngest, tidei_handle *oldest) 
 }
 
 void tidei_report(tidei_handle *h, uint64_t generation, unsigned flags) {
-    if (mark(h, generation, flags)) push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
+    if (mark(h, generation, flags))
+        push(atomic_load_explicit(&h->deaths, memory_order_relaxed), h, h);
 }
 
 void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
@@ -167,7 +176,8 @@ void tidei_report_many(const tidei_death *at, size_t n, unsigned flags) {
     if (q) push(q, youngest, oldest);
 }
 
-/* Each is taken from the handle before it is called: one that does not come back has had its turn. */
+/* Each is taken from the handle before it is called: one that does not come back has had its
+** turn. */
 static void run_notes(tidei_runtime *rt, tidei_handle *h) {
     TIDEI_UNCANCELLED;
     for (tidei_death_note *n; (n = h->notes);) {
@@ -208,13 +218,15 @@ static bool bury(tidei_runtime *rt, tidei_handle *h, tidei_spare *spare) {
             recycle(rt, h, w, spare);
             return true;
         }
-    } while (!atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
+    } while (
+        !atomic_compare_exchange_weak(&h->word, &w, (w | TIDEI_DRAINED) & ~(uint64_t)TIDEI_QUEUED));
     return false;
 }
 
 /* The queue is a stack; callbacks and frees should come in the order of the deaths. */
 static tidei_handle *take_all(tidei_deaths *q) {
-    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel), *reversed = NULL;
+    tidei_handle *list = atomic_exchange_explicit(&q->head, NULL, memory_order_acq_rel),
+                 *reversed = NULL;
     while (list) {
         tidei_handle *next = list->next;
         list->next = reversed;
@@ -224,10 +236,12 @@ static tidei_handle *take_all(tidei_deaths *q) {
     return reversed;
 }
 
-#define BATCH 16 /* handles: what is fetched for so many, five lines each, stays in the nearest cache */
+/* handles: what is fetched for so many, five lines each, stays in the nearest cache */
+#define BATCH 16
 
-/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing is in the nearest cache:
-** what the next step touches of all of them is fetched before it begins, so that they are waited for together. */
+/* Returns the storages of the handles; their bytes. A collection leaves many dead of which nothing
+** is in the nearest cache: what the next step touches of all of them is fetched before it begins,
+** so that they are waited for together. */
 static size_t let_go_all(tidei_handle *const *h, unsigned n) {
     tidei_storage *over[BATCH];
     unsigned m = 0;
@@ -254,8 +268,8 @@ static unsigned take_batch(tidei_handle **list, tidei_handle **batch) {
     return n;
 }
 
-/* The drain was left inside a callback of death. The first of the list is the one whose callback that was: its others follow,
-** in another drain. */
+/* The drain was left inside a callback of death. The first of the list is the one whose callback
+** that was: its others follow, in another drain. */
 static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_t of) {
     tidei_handle *youngest = NULL, *oldest = t->dead;
     (void)list, (void)of;
@@ -269,7 +283,8 @@ static void undo_burial(tidei_runtime *rt, tidei_thread *t, void *list, uintptr_
     if (youngest) push(rt->deaths, youngest, oldest);
 }
 
-/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it has one. */
+/* Calls their callbacks. What is left of the list stands in the thread's record meanwhile, if it
+** has one. */
 static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, tidei_thread *t,
                        tidei_handle *list) {
     tidei_handle *alone, **noted = t ? &t->dead : &alone;
@@ -284,10 +299,11 @@ static void bury_noted(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, t
     tidei_let(t, noted);
 }
 
-/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can find these storages: in
-** `burials` (odd) one sees that they are on their way, and not that a callback takes its time. */
-static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare, _Atomic uint64_t *burials,
-                          tidei_thread *t) {
+/* Returns the storages of what is dead, and then calls the callbacks. Meanwhile nobody else can
+** find these storages: in `burials` (odd) one sees that they are on their way, and not that a
+** callback takes its time. */
+static size_t drain_queue(tidei_runtime *rt, tidei_deaths *q, tidei_spare *spare,
+                          _Atomic uint64_t *burials, tidei_thread *t) {
     size_t bytes = 0;
     uint64_t recycled = 0;
     tidei_handle *batch[BATCH], *noted = NULL, **end = &noted;
@@ -326,12 +342,13 @@ size_t tidei_drain(tidei_runtime *rt) {
 
 /* ---- queues ---- */
 
-/* A queue without handles and without a runtime may serve again; those with late reports are emptied on the way. The one
-** returned is claimed. */
+/* A queue without handles and without a runtime may serve again; those with late reports are
+** emptied on the way. The one returned is claimed. */
 static tidei_deaths *idle_queue(void) {
     for (tidei_deaths *q = all.queues; q; q = q->next) {
         if (atomic_load(&q->rt) || q->claimed) continue;
-        q->claimed = true; /* or another opening runtime takes it, and its dead would be buried here as nobody's */
+        /* or another opening runtime takes it, and its dead would be buried here as nobody's */
+        q->claimed = true;
         pthread_mutex_unlock(&all.lock); /* recycling takes it; queues never leave the list */
         tidei_spare spare = {NULL, 0};
         _Atomic uint64_t alone = 0;
@@ -359,7 +376,8 @@ tidei_deaths *tidei_deaths_open(tidei_runtime *rt) {
     return q;
 }
 
-static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user), void *user) {
+static void each_handle_locked(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
+                               void *user) {
     for (struct slab *s = all.slabs; s; s = s->next)
         for (unsigned i = 0; i < SLAB_HANDLES; i++) {
             uint64_t w = atomic_load_explicit(&s->handles[i].word, memory_order_acquire);
@@ -373,9 +391,10 @@ void tidei_each_handle(tidei_deaths *q, void (*fn)(tidei_handle *h, void *user),
     pthread_mutex_unlock(&all.lock);
 }
 
-/* The fields are read as they come, and count only if the handle is then what it was before: hence no sanitizer. */
-__attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, tidei_dev **dev, size_t *bytes,
-                                                              tidei_layout *lay) {
+/* The fields are read as they come, and count only if the handle is then what it was before: hence
+** no sanitizer. */
+__attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, tidei_dev **dev,
+                                                              size_t *bytes, tidei_layout *lay) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     *dev = h->dev;
     *bytes = h->bytes;
@@ -383,8 +402,8 @@ __attribute__((no_sanitize("thread"))) bool tidei_handle_look(tidei_handle *h, t
     return !(w & TIDEI_DRAINED) && atomic_compare_exchange_strong(&h->word, &w, w);
 }
 
-__attribute__((no_sanitize("thread"))) tidei_storage *tidei_handle_holds(tidei_handle *h, size_t *bytes,
-                                                                         tidei_layout *lay) {
+__attribute__((no_sanitize("thread"))) tidei_storage *
+tidei_handle_holds(tidei_handle *h, size_t *bytes, tidei_layout *lay) {
     uint64_t w = atomic_load_explicit(&h->word, memory_order_acquire);
     tidei_storage *st = h->st;
     *bytes = h->bytes;
@@ -438,7 +457,8 @@ static void look_at(tidei_handle *h, void *user) {
 }
 
 static int by_storage(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t)((const tidei_idle *)a)->st, y = (uintptr_t)((const tidei_idle *)b)->st;
+    uintptr_t x = (uintptr_t)((const tidei_idle *)a)->st,
+              y = (uintptr_t)((const tidei_idle *)b)->st;
     return (x > y) - (x < y);
 }
 
@@ -459,7 +479,8 @@ static size_t keep_idle(tidei_idle *at, size_t n) {
 
 size_t tidei_handles_idle(tidei_deaths *q, const tidei_dev *d, tidei_idle *at, size_t room) {
     struct idle_look x = {q, d, at, 0, room};
-    pthread_mutex_lock(&all.lock); /* others who look on compare words, and would take a held one for another */
+    /* others who look on compare words, and would take a held one for another */
+    pthread_mutex_lock(&all.lock);
     each_handle_locked(q, look_at, &x);
     qsort(at, x.n, sizeof *at, by_storage);
     size_t kept = keep_idle(at, x.n);
@@ -472,7 +493,8 @@ static void report_dead(tidei_handle *h, void *count) {
     ++*(size_t *)count;
 }
 
-/* A report of another thread may be between its two steps: its handle is marked, and will be pushed. */
+/* A report of another thread may be between its two steps: its handle is marked, and will be
+** pushed. */
 void tidei_deaths_end(tidei_deaths *q) {
     tidei_runtime *rt = atomic_load(&q->rt);
     tidei_thread *t = tidei_thread_get(rt);

@@ -1,4 +1,5 @@
-/* kinds.c: the second budget, pools by kind, advice, and figures by kind. The model stands in kinds.h. */
+/* kinds.c: the second budget, pools by kind, advice, and figures by kind. The model stands in
+** kinds.h. */
 #include "runtime/kinds.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
@@ -19,7 +20,8 @@ bool tidei_kind_parse(const char *text, tidei_mem_kind *out) {
 void tidei_host_budget_init(tidei_runtime *rt) {
     size_t half = tidei_host_default_memory();
     rt->host_budget.limit = half;
-    if (*rt->set.host_limit) tidei_parse_bytes(rt->set.host_limit, 2 * half, &rt->host_budget.limit);
+    if (*rt->set.host_limit)
+        tidei_parse_bytes(rt->set.host_limit, 2 * half, &rt->host_budget.limit);
 }
 
 static tide_status back_host(tidei_dev *d, size_t bytes) {
@@ -28,7 +30,8 @@ static tide_status back_host(tidei_dev *d, size_t bytes) {
     do {
         if (old > b->limit || bytes > b->limit - old)
             return tidei_fail(TIDE_E_HOST_NOMEM, "tidei_back",
-                              "%zu bytes more would exceed the limit of %zu on host memory in arrays (%zu backed)",
+                              "%zu bytes more would exceed the limit of %zu on host memory in "
+                              "arrays (%zu backed)",
                               bytes, b->limit, old);
     } while (!atomic_compare_exchange_weak(&b->backed, &old, old + bytes));
     return TIDE_OK;
@@ -46,7 +49,8 @@ tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
 }
 
 void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
-    if (tidei_on_host(kind)) atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
+    if (tidei_on_host(kind))
+        atomic_fetch_sub_explicit(&d->rt->host_budget.backed, bytes, memory_order_relaxed);
     if (tidei_on_device(kind)) tidei_unback(d, bytes);
     if (kind == TIDEI_MEM_UNIFIED) atomic_fetch_sub(&d->unified, bytes);
 }
@@ -75,7 +79,8 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
     if (kind == TIDE_MEMORY_DEFAULT) kind = tidei_kind_public(d->usual);
     if (kind == TIDE_MEMORY_DEVICE) return *out = tidei_pool_here(d), TIDE_OK;
     if (kind == TIDE_MEMORY_UNIFIED && !(d->d->info.flags & TIDEI_DEV_UNIFIED))
-        return tidei_fail(TIDE_E_UNSUPPORTED, op, "%s has no unified memory that host and device may use at once",
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "%s has no unified memory that host and device may use at once",
                           d->d->info.name);
     tidei_mem_kind k = kind == TIDE_MEMORY_PINNED ? TIDEI_MEM_PINNED : TIDEI_MEM_UNIFIED;
     tidei_pool *p = atomic_load_explicit(&d->kinds[k], memory_order_acquire);
@@ -84,8 +89,9 @@ tide_status tidei_kind_pool(tidei_dev *d, tide_memory kind, const char *op, tide
     return status == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
-/* ---- advice ---- Notes and their number are under pools_lock. A block has one at most: what its advice spans, which is what taking it
-** back needs to know. So there are no more than blocks, however often and in whatever pieces they are advised. */
+/* ---- advice ---- Notes and their number are under pools_lock. A block has one at most: what its
+** advice spans, which is what taking it back needs to know. So there are no more than blocks,
+** however often and in whatever pieces they are advised. */
 
 struct tidei_advised {
     tidei_advised *next;
@@ -116,7 +122,8 @@ static tidei_advised *note_advice(tidei_dev *d, tidei_advised *fresh) {
     return fresh;
 }
 
-/* The advice within [from, to) was taken back. Returns the block's note if nothing is left of it. */
+/* The advice within [from, to) was taken back. Returns the block's note if nothing is left of
+** it. */
 static tidei_advised *cut_advice(tidei_dev *d, tidei_addr block, tidei_addr from, tidei_addr to) {
     pthread_mutex_lock(&d->pools_lock);
     tidei_advised **at = find_advised(d, block), *x = *at;
@@ -135,7 +142,8 @@ static tide_status tell_advice(tidei_dev *d, tidei_addr addr, size_t bytes, tide
     return d->d->ops->advise ? d->d->ops->advise(d->d, addr, bytes, advice) : TIDE_OK;
 }
 
-tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t bytes, tidei_advice advice) {
+tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t bytes,
+                         tidei_advice advice) {
     tidei_addr from = block + offset;
     tidei_advised *x = NULL;
     if (advice != TIDEI_ADVICE_NONE) { /* before the driver: what it was told must be noted */
@@ -189,9 +197,9 @@ static void kind_figures(tidei_dev *d, tidei_mem_kind kind, tide_memory_figures 
 }
 
 #define END(field) TIDEI_END(tide_memory_information, field)
-static const uint16_t information_ends[] = {END(struct_size), END(free),        END(total),      END(limit),
-                                            END(library),     END(host_backed), END(host_limit), END(device),
-                                            END(pinned),      END(unified),     END(spilled)};
+static const uint16_t information_ends[] = {
+    END(struct_size), END(free),   END(total),  END(limit),   END(library), END(host_backed),
+    END(host_limit),  END(device), END(pinned), END(unified), END(spilled)};
 #undef END
 static const tidei_sized information_sizes = {"tide_memory_information", information_ends,
                                               TIDEI_COUNT(information_ends),
@@ -201,7 +209,8 @@ tide_status tide_memory_info(tide_runtime *ref, tide_memory_information *out) {
     tidei_thread *t = tidei_enter(ref, "tide_memory_info");
     if (!t) return tidei_last_status();
     if (!out) return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "out is NULL");
-    tide_status status = tidei_sized_check(&information_sizes, out->struct_size, "tide_memory_info");
+    tide_status status =
+        tidei_sized_check(&information_sizes, out->struct_size, "tide_memory_info");
     if (status != TIDE_OK) return status;
     tidei_dev *d = t->dev;
     tidei_runtime *rt = d->rt;

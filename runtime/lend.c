@@ -1,8 +1,9 @@
 /* lend.c: pools lent to others: memory by address, in the order of a stream.
 **
-** Model. A lent block is a storage that is pinned as long as it is lent, in a table from its address, which the runtime keeps.
-** Work on it is not ours to see: from malloc on its stream is ordered after all earlier uses, and free says that the uses
-** ended with what is queued on its stream by then, for which that stream takes a tick. */
+** Model. A lent block is a storage that is pinned as long as it is lent, in a table from its
+** address, which the runtime keeps. Work on it is not ours to see: from malloc on its stream is
+** ordered after all earlier uses, and free says that the uses ended with what is queued on its
+** stream by then, for which that stream takes a tick. */
 #include "runtime/lend.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
@@ -31,7 +32,9 @@ struct tidei_loans {
 };
 
 static uint64_t hash(tidei_addr addr) { return (addr >> 8) * 0x9e3779b97f4a7c15u; }
-static struct shard *shard_of(tidei_loans *l, tidei_addr addr) { return &l->shard[hash(addr) >> 60]; }
+static struct shard *shard_of(tidei_loans *l, tidei_addr addr) {
+    return &l->shard[hash(addr) >> 60];
+}
 _Static_assert(SHARDS == 1 << (64 - 60), "shard_of takes four bits");
 static lent **bucket_of(lent **bucket, size_t buckets, tidei_addr addr) {
     return &bucket[(hash(addr) >> 16) & (buckets - 1)];
@@ -124,7 +127,8 @@ void tidei_loans_close(tidei_runtime *rt) {
 
 /* The stream's later work comes after all that is pending on the block. */
 static tide_status order_after(tidei_stream *s, tidei_storage *st) {
-    if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
+    if (!tidei_stream_hold(s))
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_malloc", "the stream was released");
     tide_status status = tidei_stream_usable(s);
     if (status != TIDE_OK) status = tidei_device_failed(s, status, "tide_pool_malloc");
     if (status == TIDE_OK)
@@ -149,7 +153,8 @@ static void end_uses(tidei_stream *s, tidei_storage *st) {
 }
 
 /* The pool, and the stream to use on its device; false with the error set. */
-static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei_user_pool **x, tidei_stream **s) {
+static bool check_in(tide_pool *pool, tide_stream *stream, const char *op, tidei_user_pool **x,
+                     tidei_stream **s) {
     tidei_thread *t = NULL;
     *x = tidei_user_pool_find(pool, op);
     if (*x) t = tidei_thread_get((*x)->dev->rt);
@@ -168,10 +173,13 @@ void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *stream) {
     tidei_stream *s;
     if (!check_in(pool, stream, "tide_pool_malloc", &x, &s)) return NULL;
     if (!tidei_may_make(x->dev->rt, "tide_pool_malloc")) return NULL;
-    if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK) return NULL;
-    tidei_storage_pin(st); /* from here on the address stays, once whoever moved it before is done */
+    if (tidei_storage_new_in(x->p, bytes ? bytes : 1, s, "tide_pool_malloc", &st) != TIDE_OK)
+        return NULL;
+    /* from here on the address stays, once whoever moved it before is done */
+    tidei_storage_pin(st);
     tidei_moves_wait(&st->dev->rt->moves);
-    if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK) return (void *)(uintptr_t)st->addr;
+    if (order_after(s, st) == TIDE_OK && enter(x->dev->rt, st) == TIDE_OK)
+        return (void *)(uintptr_t)st->addr;
     tidei_storage_unpin(st);
     tidei_storage_release(st);
     return NULL;
@@ -184,7 +192,8 @@ void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *stream) {
     if (!ptr || tidei_forked() || !check_in(pool, stream, "tide_pool_free", &x, &s)) return;
     tidei_storage *st = leave(x->dev->rt, (uintptr_t)ptr);
     if (!st) {
-        tidei_fail(TIDE_E_INVALID, "tide_pool_free", "no block of this runtime's pools is lent at %p", ptr);
+        tidei_fail(TIDE_E_INVALID, "tide_pool_free",
+                   "no block of this runtime's pools is lent at %p", ptr);
         return;
     }
     end_uses(s, st);

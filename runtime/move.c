@@ -79,18 +79,21 @@ tide_status tidei_moves_follow(tidei_stream *s, const tidei_stamp *x, unsigned n
 
 tide_status tidei_moves_follow_uses(tidei_stream *s, tidei_storage *st) {
     tidei_stamp uses[2 * TIDEI_STREAMS_MAX]; /* a reading and a writing one a stream */
-    tidei_stamps_lock(st);                   /* who looks whether a window can be opened may make room in them */
+    /* who looks whether a window can be opened may make room in them */
+    tidei_stamps_lock(st);
     tidei_parts_fold(st);
-    bool covered = tidei_stamps_covered(s, &st->stamps); /* as nearly always: no copy of them then */
+    /* as nearly always: no copy of them then */
+    bool covered = tidei_stamps_covered(s, &st->stamps);
     unsigned n = st->stamps.n;
     if (!covered) memcpy(uses, tidei_stamps_at(&st->stamps), n * sizeof *uses);
     tidei_stamps_unlock(st);
     return covered ? TIDE_OK : tidei_moves_follow(s, uses, n);
 }
 
-/* How many of the moves, from the first on, may be copied in any order: none goes where another of them comes from. Told by
-** intervals: all come from [low, high), and go below or above it. Which is so where blocks leave a stretch, and where they
-** slide until one would end behind the first one's old beginning. 0: the first goes over itself. */
+/* How many of the moves, from the first on, may be copied in any order: none goes where another of
+** them comes from. Told by intervals: all come from [low, high), and go below or above it. Which is
+** so where blocks leave a stretch, and where they slide until one would end behind the first one's
+** old beginning. 0: the first goes over itself. */
 static size_t together(const tidei_piece *p, size_t n) {
     tidei_addr low = UINT64_MAX, high = 0, below = 0,
                above = UINT64_MAX; /* below, above: the nearest that are written */
@@ -105,8 +108,9 @@ static size_t together(const tidei_piece *p, size_t n) {
     return n;
 }
 
-/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before. Once a piece has gone
-** over the old place there is no way back: the next one that fails loses the device. */
+/* Over itself, to a lower place, in pieces as long as it goes far: each comes after the one before.
+** Once a piece has gone over the old place there is no way back: the next one that fails loses the
+** device. */
 static tide_status copy_over_itself(tidei_stream *s, const tidei_piece *p) {
     tidei_device *d = s->dev->d;
     tidei_check(p->dst < p->src);
@@ -148,9 +152,10 @@ static void stay(const tidei_move *m, tidei_stamp x) {
     tidei_stamps_unlock(st);
 }
 
-/* As many of the moves as go at once, from the first on: all of them or none. Returns how many that are. */
-static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
-                        tidei_stamp x, tide_status *status) {
+/* As many of the moves as go at once, from the first on: all of them or none. Returns how many that
+** are. */
+static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_piece *places,
+                        size_t n, bool apart, tidei_stamp x, tide_status *status) {
     tidei_device *d = s->dev->d;
     size_t k = apart ? n : together(places, n);
     *status = k ? d->ops->copy_many(d, s->ds, places, k) : copy_over_itself(s, places);
@@ -164,18 +169,21 @@ static size_t move_some(tidei_stream *s, const tidei_move *moves, const tidei_pi
 }
 
 /* Orders s after what is pending on the storages and where they go. */
-static tide_status order(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                         size_t n) {
+static tide_status order(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                         const tidei_move *moves, size_t n) {
     tide_status status = tidei_moves_follow(s, pending, npending);
-    for (size_t i = 0; i < n && status == TIDE_OK; i++) status = tidei_moves_follow_uses(s, moves[i].owner);
+    for (size_t i = 0; i < n && status == TIDE_OK; i++)
+        status = tidei_moves_follow_uses(s, moves[i].owner);
     return status;
 }
 
-static tide_status move(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *moves,
-                        const tidei_piece *places, size_t n, bool apart, size_t *moved, uint64_t *tick) {
+static tide_status move(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                        const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
+                        size_t *moved, uint64_t *tick) {
     *moved = 0;
     *tick = 0;
-    if (!tidei_stream_hold(s)) return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
+    if (!tidei_stream_hold(s))
+        return tidei_fail(TIDE_E_INVALID, "compaction", "the stream was released");
     tide_status status = order(s, pending, npending, moves, n);
     if (status != TIDE_OK) { /* s comes after nothing yet: no moment that says so */
         tidei_stream_let_go(s);

@@ -1,9 +1,10 @@
 /* neighbours.c: the open runtimes of the process, and asking the others on a device for memory.
 **
-** Who is short visits each of them and makes its pools give back what is free, as their own ladder's cheap rungs would:
-** without collecting, without waiting, without becoming one of its threads; so unified memory, which the driver takes back only
-** when the device has done all its work, stays. A runtime that closes leaves the list first and
-** waits until its visitors have gone; a visit waits for nobody, so two runtimes may visit each other.
+** Who is short visits each of them and makes its pools give back what is free, as their own
+** ladder's cheap rungs would: without collecting, without waiting, without becoming one of its
+** threads; so unified memory, which the driver takes back only when the device has done all its
+** work, stays. A runtime that closes leaves the list first and waits until its visitors have gone;
+** a visit waits for nobody, so two runtimes may visit each other.
 ** What must stay true: no lock is held during a visit. */
 #include "runtime/neighbours.h"
 #include "runtime/pools.h"
@@ -36,7 +37,8 @@ void tidei_neighbours_leave(tidei_runtime *rt) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays open until the visit ends. */
+/* The newest runtime opened before number *last, which becomes its own, but for `self`; it stays
+** open until the visit ends. */
 static tidei_runtime *visit(const tidei_runtime *self, uint64_t *last) {
     pthread_mutex_lock(&all.lock);
     tidei_runtime *rt = all.open;
@@ -72,7 +74,8 @@ static size_t give_back(tidei_runtime *rt, const char *name, size_t wanted) {
         tidei_pools_settle(d);
         tidei_pools_trim(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE));
         size_t after = held(d), came = before > after ? before - after : 0;
-        given += tidei_max_size(said, came); /* what an entry let go the pool may have given back: once */
+        /* what an entry let go the pool may have given back: once */
+        given += tidei_max_size(said, came);
     }
     return given;
 }
@@ -91,7 +94,8 @@ size_t tidei_neighbours_ask(tidei_dev *d, size_t bytes) {
     tidei_thread *t = tidei_thread_look(d->rt);
     if (!others_could_help(d, bytes)) return 0;
     for (tidei_runtime *rt; (rt = visit(d->rt, &last));) {
-        tidei_callback in; /* the other one's callbacks are noted there, and this one's calls are below them */
+        /* the other one's callbacks are noted there, and this one's calls are below them */
+        tidei_callback in;
         tidei_hold(t, undo_visit, rt, 0);
         tidei_callback_begin(&in, d->rt, TIDEI_IN_VISIT, NULL);
         given += give_back(rt, d->d->info.name, bytes);

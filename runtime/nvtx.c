@@ -1,6 +1,7 @@
 /* nvtx.c: finding the tool and calling it. The rules stand in nvtx.h.
 **
-** What must stay true: the tool's library stays loaded once it accepted, since its functions may be called until the end. */
+** What must stay true: the tool's library stays loaded once it accepted, since its functions may be
+** called until the end. */
 #include "runtime/nvtx.h"
 #include "runtime/loader.h"
 #include "runtime/runtime.h"
@@ -50,7 +51,8 @@ static void set_tool_version(uint32_t version) { (void)version; }
 
 static const void *export_table(uint32_t id) {
     static const tidei_nvtx_callbacks callbacks = {sizeof callbacks, module_table};
-    static const tidei_nvtx_version_info info = {sizeof info, TIDEI_NVTX_VERSION, 0, set_tool_version};
+    static const tidei_nvtx_version_info info = {sizeof info, TIDEI_NVTX_VERSION, 0,
+                                                 set_tool_version};
     if (id == TIDEI_NVTX_CALLBACKS) return &callbacks;
     return id == TIDEI_NVTX_VERSION_INFO ? &info : NULL;
 }
@@ -76,7 +78,8 @@ static bool load(const char *path, char *why, size_t cap) {
 
 /* Ranges in a domain of ours where the tool knows domains, among everybody's otherwise. */
 static bool usable(void) {
-    if (slot.domain_create_a && slot.domain_push && slot.domain_pop) domain = slot.domain_create_a("tidepool");
+    if (slot.domain_create_a && slot.domain_push && slot.domain_pop)
+        domain = slot.domain_create_a("tidepool");
     return domain || (slot.push_a && slot.pop);
 }
 
@@ -109,8 +112,10 @@ void tidei_nvtx_unwind(unsigned left) {
 void tidei_nvtx_push(const char *name) {
     TIDEI_UNCANCELLED;
     open_here++;
-    tidei_nvtx_attributes a = {
-        .version = TIDEI_NVTX_VERSION, .size = sizeof a, .message_type = TIDEI_NVTX_MESSAGE_ASCII, .message = name};
+    tidei_nvtx_attributes a = {.version = TIDEI_NVTX_VERSION,
+                               .size = sizeof a,
+                               .message_type = TIDEI_NVTX_MESSAGE_ASCII,
+                               .message = name};
     if (domain)
         slot.domain_push(domain, &a);
     else

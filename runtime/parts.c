@@ -19,11 +19,13 @@ static void remove_part(tidei_parts *p, unsigned i) {
     memmove(&p->part[i], &p->part[i + 1], (p->n - i) * sizeof *p->part);
 }
 
-/* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the stream's own earlier reading. */
+/* What x makes superfluous within its stretch: if it writes, all that s is ordered after; else the
+** stream's own earlier reading. */
 static void remove_covered(tidei_parts *p, tidei_stream *s, const tidei_part *x) {
     for (unsigned i = p->n; i-- > 0;) {
         const tidei_part *old = &p->part[i];
-        bool covered = x->at.write ? tidei_stamp_covered(s, old->at) : old->at.stream == s->slot && !old->at.write;
+        bool covered = x->at.write ? tidei_stamp_covered(s, old->at)
+                                   : old->at.stream == s->slot && !old->at.write;
         if (covered && x->from <= old->from && old->to <= x->to) remove_part(p, i);
     }
 }
@@ -53,7 +55,8 @@ void tidei_parts_fold(tidei_storage *st) {
     tidei_parts *p = st->parts;
     if (tidei_likely(!p)) return;
     for (unsigned i = 0; i < p->n; i++) tidei_stamps_add(&st->stamps, p->part[i].at);
-    for (unsigned i = 0; i < p->unordered.n; i++) tidei_stamps_add(&st->stamps, tidei_stamps_at(&p->unordered)[i]);
+    for (unsigned i = 0; i < p->unordered.n; i++)
+        tidei_stamps_add(&st->stamps, tidei_stamps_at(&p->unordered)[i]);
     tidei_parts_forget(st);
 }
 

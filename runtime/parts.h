@@ -1,15 +1,17 @@
-/* parts.h: uses of a part of a storage, told apart from uses of the whole, so that views that share no byte need not wait for each
-** other.
+/* parts.h: uses of a part of a storage, told apart from uses of the whole, so that views that share
+** no byte need not wait for each other.
 **
-** Model. A storage's stamps stand for all its bytes. Where several streams are at work, a use of fewer bytes is kept as a part: a
-** stretch with a stamp. Whoever uses the storage waits for the stamps, and for those parts that overlap what it touches. There
-** are few parts: one more than there is room for makes the oldest a stamp of the whole, which only says too much.
-** A storage that is not ordered (tide_set_ordered) has all its uses here, in a set of their own that no stream waits for;
-** the host does.
-** Between the ordering of a stream and the publication of its use others may use the storage: so a write takes the place of
-** those uses alone that its stream is ordered after.
-** What must stay true: among the stamps there is room for all parts, so that folding them in takes no memory. Everything is done
-** under the storage's flag, but where nobody else knows the storage. */
+** Model. A storage's stamps stand for all its bytes. Where several streams are at work, a use of
+** fewer bytes is kept as a part: a stretch with a stamp. Whoever uses the storage waits for the
+** stamps, and for those parts that overlap what it touches. There are few parts: one more than
+** there is room for makes the oldest a stamp of the whole, which only says too much. A storage that
+** is not ordered (tide_set_ordered) has all its uses here, in a set of their own that no stream
+** waits for; the host does.
+** Between the ordering of a stream and the publication of its use others may use the storage: so a
+** write takes the place of those uses alone that its stream is ordered after.
+** What must stay true: among the stamps there is room for all parts, so that folding them in takes
+** no memory. Everything is done under the storage's flag, but where nobody else knows the
+** storage. */
 #ifndef TIDEI_PARTS_H
 #define TIDEI_PARTS_H
 

@@ -1,7 +1,8 @@
 /* peers.c: whether work of one device may use another one's memory. The model stands in devices.h.
 **
-** Drivers have been seen to enable access and then read zeros. So once access is enabled, a pattern goes from the other device's
-** memory to this one's and another one back, by this device's work, in memory of the pools that arrays come from. */
+** Drivers have been seen to enable access and then read zeros. So once access is enabled, a pattern
+** goes from the other device's memory to this one's and another one back, by this device's work, in
+** memory of the pools that arrays come from. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include "runtime/text.h"
@@ -20,8 +21,10 @@ static const char *const why[] = {[WRONG] = "peer access was enabled and brought
 static bool next_pair(const char **text, int *a, int *b) {
     const char *end = *text;
     uint64_t one, two;
-    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two)) return false;
-    if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX) return false;
+    if (!tidei_read_digits(&end, &one) || *end++ != '-' || !tidei_read_digits(&end, &two))
+        return false;
+    if ((*end && (*end != ',' || !end[1])) || one >= TIDEI_DEVICES_MAX || two >= TIDEI_DEVICES_MAX)
+        return false;
     *a = (int)one;
     *b = (int)two;
     *text = *end ? end + 1 : end;
@@ -43,7 +46,8 @@ static bool allowed(const char *text, int x, int y) {
     return false;
 }
 
-/* ---- the proof ---- By copies like others: on the default streams, in the histories of what they touch. */
+/* ---- the proof ---- By copies like others: on the default streams, in the histories of what they
+** touch. */
 
 #define PROOF_BYTES 4096
 
@@ -60,7 +64,8 @@ static void leave(tidei_storage *st) {
     tidei_storage_release(st);
 }
 
-/* Memory of the device that stays where it is; the host waits for its past, so nothing is to be ordered. May climb the ladder. */
+/* Memory of the device that stays where it is; the host waits for its past, so nothing is to be
+** ordered. May climb the ladder. */
 static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
     tide_status status = tidei_storage_new_in(d->pool, PROOF_BYTES, d->stream0, op, out);
     if (status != TIDE_OK) return *out = NULL, status;
@@ -71,7 +76,8 @@ static tide_status enter(tidei_dev *d, const char *op, tidei_storage **out) {
 }
 
 /* By d's work, and waited for. dst or src NULL: the host's words. */
-static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, uint64_t *words, const char *op) {
+static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, uint64_t *words,
+                        const char *op) {
     tidei_stream *s = d->stream0;
     tidei_addr host = (tidei_addr)(uintptr_t)words;
     bool busy;
@@ -86,7 +92,8 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
     unsigned n = 0;
     if (dst) uses[n++] = (tidei_use){dst, 0, PROOF_BYTES, TIDEI_WRITE};
     if (src) uses[n++] = (tidei_use){src, 0, PROOF_BYTES, TIDEI_READ};
-    /* a copy to the host's own memory waits for all that is queued, by itself and under the lock: so there is little left */
+    /* a copy to the host's own memory waits for all that is queued, by itself and under the lock:
+    ** so there is little left */
     if (!dst && tidei_stream_wait(s, true) != TIDE_OK) return tidei_last_status();
     pthread_mutex_lock(&s->lock);
     if (!s->ds) { /* only a lost device's goes early */
@@ -94,7 +101,8 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
         return tidei_lost(d, op);
     }
     tide_status status = d->d->ops->copy(d->d, s->ds, &c);
-    tidei_publish_uses(s, uses, n, tidei_stream_tick(s)); /* all there is room for: it is waited for here, too */
+    /* all there is room for: it is waited for here, too */
+    tidei_publish_uses(s, uses, n, tidei_stream_tick(s));
     tidei_stream_after_work(s);
     pthread_mutex_unlock(&s->lock);
     tide_status waited = tidei_stream_finish(s); /* the words may lie on the caller's frame */
@@ -102,8 +110,8 @@ static tide_status copy(tidei_dev *d, tidei_storage *dst, tidei_storage *src, ui
 }
 
 /* A pattern from one memory to another by `by`'s work. */
-static tide_status carry(tidei_dev *by, tidei_storage *from, tidei_storage *to, uint64_t seed, const char *op,
-                         bool *right) {
+static tide_status carry(tidei_dev *by, tidei_storage *from, tidei_storage *to, uint64_t seed,
+                         const char *op, bool *right) {
     uint64_t sent[PROOF_BYTES / sizeof(uint64_t)], got[TIDEI_COUNT(sent)] = {0};
     for (size_t i = 0; i < TIDEI_COUNT(sent); i++)
         sent[i] = seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -132,7 +140,8 @@ static tide_status enable(tidei_dev *d, tidei_dev *other, unsigned *known) {
     const struct tidei_device_ops *ops = d->d->ops;
     if (!allowed(d->rt->set.peers, tidei_dev_number(d), tidei_dev_number(other)))
         return *known = FORBIDDEN, TIDE_OK;
-    if (ops->peer_possible && !ops->peer_possible(d->d, other->d)) return *known = IMPOSSIBLE, TIDE_OK;
+    if (ops->peer_possible && !ops->peer_possible(d->d, other->d))
+        return *known = IMPOSSIBLE, TIDE_OK;
     atomic_store(&other->used_elsewhere, true);
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -154,7 +163,8 @@ static tide_status find_out(tidei_dev *d, tidei_dev *other, const char *op, unsi
         *known = enabled;
     else if (!right)
         tidei_log(d->rt, TIDE_LOG_WARNING,
-                  "%s reads and writes %s's memory wrong, though the driver enabled it: arrays are copied",
+                  "%s reads and writes %s's memory wrong, though the driver enabled it: arrays are "
+                  "copied",
                   d->d->info.name, other->d->info.name);
     return TIDE_OK;
 }
@@ -178,7 +188,8 @@ static tide_status look(tidei_dev *d, tidei_dev *other, const char *op, unsigned
 /* Memory that every device of the runtime reaches. */
 static bool is_everywhere(const tidei_dev *d, const tidei_storage *st) {
     tidei_mem_kind kind = st->pool->kind;
-    return kind == TIDEI_MEM_PINNED || (kind == TIDEI_MEM_UNIFIED && (d->d->info.flags & TIDEI_DEV_UNIFIED));
+    return kind == TIDEI_MEM_PINNED ||
+           (kind == TIDEI_MEM_UNIFIED && (d->d->info.flags & TIDEI_DEV_UNIFIED));
 }
 
 bool tidei_peer_known(const tidei_dev *d, const tidei_storage *st) {
@@ -195,7 +206,8 @@ static tide_status reach(tidei_dev *d, tidei_storage *st, const char *op, unsign
     *known = REACHED;
     if (tidei_peer_known(d, st)) return TIDE_OK;
     if (owner->rt != d->rt)
-        return tidei_fail(TIDE_E_INVALID, op, "an array belongs to another runtime; copy it through host memory");
+        return tidei_fail(TIDE_E_INVALID, op,
+                          "an array belongs to another runtime; copy it through host memory");
     if (atomic_load(&d->d->lost)) return tidei_lost(d, op);
     if (atomic_load(&owner->d->lost)) return tidei_lost(owner, op);
     if (is_everywhere(d, st)) return atomic_store(&owner->used_elsewhere, true), TIDE_OK;
@@ -209,11 +221,12 @@ tide_status tidei_peer_need(tidei_dev *d, tidei_storage *st, const char *op) {
     unsigned known;
     tide_status status = reach(d, st, op, &known);
     if (status != TIDE_OK || known == REACHED) return status;
-    return tidei_fail(TIDE_E_UNSUPPORTED, op,
-                      "an array of %s was used on %s, which cannot reach its memory: %s. Make its device current "
-                      "(tide_device_set(rt, %d)), or copy the array: tide_copy while %d is current",
-                      owner->d->info.name, d->d->info.name, why[known], tidei_dev_number(owner),
-                      tidei_dev_number(d));
+    return tidei_fail(
+        TIDE_E_UNSUPPORTED, op,
+        "an array of %s was used on %s, which cannot reach its memory: %s. Make its device current "
+        "(tide_device_set(rt, %d)), or copy the array: tide_copy while %d is current",
+        owner->d->info.name, d->d->info.name, why[known], tidei_dev_number(owner),
+        tidei_dev_number(d));
 }
 
 bool tidei_peer_possible(tidei_dev *d, tidei_storage *st) {

@@ -1,8 +1,9 @@
-/* pool_figures.c: a pool's figures for users: what is counted where storages are made and returned, summed on demand, and
-** as a text.
+/* pool_figures.c: a pool's figures for users: what is counted where storages are made and returned,
+** summed on demand, and as a text.
 **
-** The counting is on the way of every array: a thread adds to one tally of several, chosen by its number, and
-** touches what threads share only where a peak rises, or the pool is not the default one. */
+** The counting is on the way of every array: a thread adds to one tally of several, chosen by its
+** number, and touches what threads share only where a peak rises, or the pool is not the default
+** one. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
@@ -10,8 +11,9 @@
 
 /* ---- counting ---- */
 
-#define SMALLEST     256 /* bytes; the largest request of class 0 */
-#define SAMPLE_EVERY 64  /* allocations of a class in one tally; each of as many first ones is a look at the peak */
+#define SMALLEST 256 /* bytes; the largest request of class 0 */
+/* allocations of a class in one tally; each of as many first ones is a look at the peak */
+#define SAMPLE_EVERY 64
 
 static unsigned class_of(size_t bytes) {
     if (bytes <= SMALLEST) return 0;
@@ -34,14 +36,16 @@ static inline uint64_t count_in(unsigned tally, _Atomic uint64_t *x, uint64_t n)
 }
 
 static uint64_t get(_Atomic uint64_t *x) { return atomic_load_explicit(x, memory_order_relaxed); }
-static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; } /* sums of moving counters may cross */
+/* sums of moving counters may cross */
+static uint64_t beyond(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 static void raise_count(_Atomic uint64_t *x, uint64_t v) {
     uint64_t old = get(x);
     while (old < v && !atomic_compare_exchange_weak(x, &old, v)) {}
 }
 
-/* All tallies of a class; what came back is summed first, so that nothing is missing in what was made. */
+/* All tallies of a class; what came back is summed first, so that nothing is missing in what was
+** made. */
 static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
     *c = (tide_pool_class){.bytes = k + 1 < TIDE_POOL_CLASSES ? (size_t)SMALLEST << k : SIZE_MAX};
     for (unsigned i = 0; i < TIDEI_TALLIES; i++) {
@@ -63,7 +67,8 @@ static void sum_class(tidei_user_pool *x, unsigned k, tide_pool_class *c) {
 static size_t live_with(tidei_user_pool *x, size_t bytes, size_t live) {
     tidei_dev *d = x->dev;
     if (!x->own) return beyond(live, atomic_load_explicit(&d->own_live, memory_order_relaxed));
-    if (tidei_on_device(x->p->kind)) atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
+    if (tidei_on_device(x->p->kind))
+        atomic_fetch_add_explicit(&d->own_live, bytes, memory_order_relaxed);
     return atomic_fetch_add_explicit(&x->live, bytes, memory_order_relaxed) + bytes;
 }
 
@@ -86,7 +91,8 @@ void tidei_pool_gone(tidei_user_pool *x, size_t bytes) {
     count_in(t, &x->tallies[t].of[k].gone, 1);
     count_in(t, &x->tallies[t].of[k].gone_bytes, bytes);
     if (!x->own) return;
-    if (tidei_on_device(x->p->kind)) atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
+    if (tidei_on_device(x->p->kind))
+        atomic_fetch_sub_explicit(&x->dev->own_live, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&x->live, bytes, memory_order_relaxed);
     tidei_pool_let_go(x);
 }
@@ -111,7 +117,8 @@ void tidei_pools_reset_peaks(tidei_dev *d) {
 
 /* How much the pool could take from the driver now, in whole pages. */
 static size_t room(tidei_dev *d) {
-    size_t limit = atomic_load(&d->limit), used = atomic_load(&d->backed) + atomic_load(&d->library);
+    size_t limit = atomic_load(&d->limit),
+           used = atomic_load(&d->backed) + atomic_load(&d->library);
     size_t more = beyond(limit, used), free_bytes, total;
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -148,11 +155,13 @@ static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
 
 #define END(field) TIDEI_END(tide_pool_statistics, field)
 static const uint16_t statistics_ends[] = {
-    END(struct_size), END(live),        END(peak_live),   END(rounding),       END(cached), END(parked),
-    END(backed),      END(largest),     END(pinned),      END(allocations),    END(frees),  END(retries),
-    END(ooms),        END(compactions), END(bytes_moved), END(bytes_remapped), END(classes)};
+    END(struct_size),    END(live),    END(peak_live), END(rounding),    END(cached),
+    END(parked),         END(backed),  END(largest),   END(pinned),      END(allocations),
+    END(frees),          END(retries), END(ooms),      END(compactions), END(bytes_moved),
+    END(bytes_remapped), END(classes)};
 #undef END
-static const tidei_sized statistics_sizes = {"tide_pool_statistics", statistics_ends, TIDEI_COUNT(statistics_ends),
+static const tidei_sized statistics_sizes = {"tide_pool_statistics", statistics_ends,
+                                             TIDEI_COUNT(statistics_ends),
                                              TIDEI_END(tide_pool_statistics, struct_size)};
 
 static tide_status pool_stats(tidei_user_pool *x, tide_pool_statistics *out) {
@@ -182,26 +191,32 @@ struct text {
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = tidei_vformat(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    int n = tidei_vformat(t->n < t->cap ? t->buf + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0,
+                          fmt, ap);
     va_end(ap);
     if (n > 0) t->n += (size_t)n;
 }
 
-static const char *size_text(char b[32], size_t bytes) { return tidei_format_bytes(b, 32, bytes, 3); }
+static const char *size_text(char b[32], size_t bytes) {
+    return tidei_format_bytes(b, 32, bytes, 3);
+}
 
 static void put_figures(struct text *t, const tidei_user_pool *x, const tide_pool_statistics *s) {
     char b[4][32];
-    put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name, size_text(b[0], s->backed));
-    put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live), size_text(b[1], s->peak_live),
-        size_text(b[2], s->rounding));
-    put(t, "cached %s, parked %s, pinned %s\n", size_text(b[0], s->cached), size_text(b[1], s->parked),
-        size_text(b[2], s->pinned));
+    put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name,
+        size_text(b[0], s->backed));
+    put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live),
+        size_text(b[1], s->peak_live), size_text(b[2], s->rounding));
+    put(t, "cached %s, parked %s, pinned %s\n", size_text(b[0], s->cached),
+        size_text(b[1], s->parked), size_text(b[2], s->pinned));
     put(t, "  largest request that fits now: %s\n", size_text(b[0], s->largest));
     put(t,
-        "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s moved, %s "
+        "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s "
+        "moved, %s "
         "remapped)\n",
-        (unsigned long long)s->allocations, (unsigned long long)s->frees, (unsigned long long)s->retries,
-        (unsigned long long)s->ooms, (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved),
+        (unsigned long long)s->allocations, (unsigned long long)s->frees,
+        (unsigned long long)s->retries, (unsigned long long)s->ooms,
+        (unsigned long long)s->compactions, size_text(b[0], s->bytes_moved),
         size_text(b[1], s->bytes_remapped));
 }
 
@@ -209,8 +224,9 @@ static void put_class(struct text *t, const tide_pool_class *c) {
     char b[4][32];
     put(t, "%14s %10llu %10llu %12llu %12llu %14s %14s %14s\n",
         c->bytes == SIZE_MAX ? "larger" : tidei_format_bytes(b[0], sizeof b[0], c->bytes, 0),
-        (unsigned long long)c->current, (unsigned long long)c->peak, (unsigned long long)c->allocated,
-        (unsigned long long)c->freed, size_text(b[1], c->current_bytes), size_text(b[2], c->peak_bytes),
+        (unsigned long long)c->current, (unsigned long long)c->peak,
+        (unsigned long long)c->allocated, (unsigned long long)c->freed,
+        size_text(b[1], c->current_bytes), size_text(b[2], c->peak_bytes),
         size_text(b[3], c->allocated_bytes));
 }
 
@@ -220,8 +236,8 @@ size_t tide_pool_summary(tide_pool *ref, char *buf, size_t cap) {
     struct text t = {buf, cap, 0};
     if (!x || pool_stats(x, &s) != TIDE_OK) return 0;
     put_figures(&t, x, &s);
-    put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated", "freed",
-        "bytes", "at most", "allocated");
+    put(&t, "%14s %10s %10s %12s %12s %14s %14s %14s\n", "up to", "blocks", "at most", "allocated",
+        "freed", "bytes", "at most", "allocated");
     for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++)
         if (s.classes[k].allocated) put_class(&t, &s.classes[k]);
     return t.n;

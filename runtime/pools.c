@@ -1,4 +1,5 @@
-/* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes. The model stands in pools.h. */
+/* pools.c: the pools of a device: choosing, opening, holding, closing them, and their attributes.
+** The model stands in pools.h. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
@@ -16,14 +17,16 @@ struct wish {
 
 static bool may_split_at(uint64_t bytes) { return bytes > TIDEI_SPLIT_SEGMENT; }
 
-/* A pool's name; for `split` perhaps with the size from which on its pieces stay whole ("split:200MiB"). */
+/* A pool's name; for `split` perhaps with the size from which on its pieces stay whole
+** ("split:200MiB"). */
 static struct wish parse_pool(const char *text) {
     char name[sizeof((tidei_settings *)0)->pool];
     struct wish w = {.max_split = SIZE_MAX};
     size_t n = strcspn(text, ":");
     tidei_format(name, sizeof name, "%.*s", (int)n, text);
     const struct tidei_pool_ops *ops = tidei_pool_find(name);
-    bool split = text[n] && ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, &w.max_split);
+    bool split =
+        text[n] && ops == &tidei_pool_split && tidei_parse_bytes(text + n + 1, 0, &w.max_split);
     if (!text[n] || (split && may_split_at(w.max_split))) w.ops = ops;
     return w;
 }
@@ -34,11 +37,13 @@ static const struct tidei_pool_ops *default_ops(const tidei_dev *d) {
 
 /* ---- opening ---- */
 
-static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind, tidei_user_pool **out) {
+static tide_status open_one(tidei_dev *d, struct wish w, tidei_mem_kind kind,
+                            tidei_user_pool **out) {
     tidei_user_pool *x = tidei_host_alloc(d->rt, sizeof *x);
     if (!x) return tidei_fail_host_memory("a pool", sizeof *x);
     x->ref = tidei_ref_new(TIDEI_REF_POOL, x, d->rt);
-    tide_status status = x->ref ? w.ops->open(d, kind, &x->p) : tidei_fail_host_memory("a pool", sizeof *x);
+    tide_status status =
+        x->ref ? w.ops->open(d, kind, &x->p) : tidei_fail_host_memory("a pool", sizeof *x);
     if (status != TIDE_OK) {
         tidei_ref_end(x->ref);
         tidei_host_free(d->rt, x);
@@ -95,17 +100,19 @@ static void set_deterministic(tidei_user_pool *x, bool on) {
 /* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
 static void apply_settings(tidei_user_pool *x, const tidei_settings *s) {
     size_t threshold = TIDE_THRESHOLD_ADAPTIVE;
-    bool given = tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
+    bool given =
+        tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
     if (given || x->p->ops != &tidei_pool_driver) set_threshold(x, threshold);
     set_deterministic(x, s->deterministic);
 }
 
-/* Pinning and unified memory cost the driver much a call, so a pool that caches; the pools of pages and of the driver's own hand
-** out device memory alone. */
+/* Pinning and unified memory cost the driver much a call, so a pool that caches; the pools of pages
+** and of the driver's own hand out device memory alone. */
 tide_status tidei_pools_open_kind(tidei_dev *d, tidei_mem_kind kind, tidei_user_pool **out) {
     tidei_pool *like = d->pool;
     bool any = like->ops != &tidei_pool_tide && like->ops != &tidei_pool_driver;
-    struct wish w = {any ? like->ops : &tidei_pool_split, any ? atomic_load(&like->attrs.max_split) : SIZE_MAX};
+    struct wish w = {any ? like->ops : &tidei_pool_split,
+                     any ? atomic_load(&like->attrs.max_split) : SIZE_MAX};
     tide_status status = open_one(d, w, kind, out);
     if (status != TIDE_OK) return status;
     tidei_user_pool *x = *out;
@@ -124,7 +131,8 @@ static bool is_first(const tidei_dev *d) { return d->index == 0; }
 static tide_status open_usual(tidei_dev *d) {
     const tidei_settings *set = &d->rt->set;
     tidei_pool *p;
-    tide_status status = tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
+    tide_status status =
+        tidei_kind_pool(d, tidei_kind_public(set->default_memory), "tide_open", &p);
     if (status == TIDE_OK) d->usual = set->default_memory;
     if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
     if (is_first(d))
@@ -139,8 +147,8 @@ tide_status tidei_pools_open(tidei_dev *d) {
     struct wish w = parse_pool(set->pool);
     tidei_user_pool *x;
     if (!w.ops && set->pool_given)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s", set->pool,
-                          POOLS_WANTED);
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "there is no pool \"%s\"; there are: %s",
+                          set->pool, POOLS_WANTED);
     if (!w.ops) {
         if (is_first(d)) tidei_warn_unknown(d->rt, "TIDE_POOL", set->pool, POOLS_WANTED);
         w = (struct wish){&tidei_pool_tide, SIZE_MAX};
@@ -198,7 +206,9 @@ size_t tidei_pools_synced(tidei_dev *d) {
     return bytes;
 }
 
-static bool among(const tidei_user_pool *x, unsigned kinds) { return kinds & TIDEI_KIND_BIT(x->p->kind); }
+static bool among(const tidei_user_pool *x, unsigned kinds) {
+    return kinds & TIDEI_KIND_BIT(x->p->kind);
+}
 
 size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
     size_t bytes = 0;
@@ -211,11 +221,14 @@ size_t tidei_pools_trim(tidei_dev *d, unsigned kinds) {
 size_t tidei_pools_clear(tidei_dev *d, unsigned kinds, size_t bytes) {
     size_t given = 0;
     for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
-        if (given < bytes && among(x, kinds) && x->p->ops->clear) given += x->p->ops->clear(x->p, bytes - given);
+        if (given < bytes && among(x, kinds) && x->p->ops->clear)
+            given += x->p->ops->clear(x->p, bytes - given);
     return given;
 }
 
-void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) { tidei_pools_stats_of(d, TIDEI_KINDS_ON_DEVICE, sum); }
+void tidei_pools_stats(tidei_dev *d, tidei_pool_stats *sum) {
+    tidei_pools_stats_of(d, TIDEI_KINDS_ON_DEVICE, sum);
+}
 
 void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
     *sum = (tidei_pool_stats){0};
@@ -259,7 +272,8 @@ void tidei_pool_orphaned(tidei_user_pool *x) {
 static bool is_over(tidei_user_pool *x) {
     if (!atomic_load(&x->orphan)) return false;
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
-        if (!tidei_stamp_done(x->dev, (tidei_stamp){.tick = x->ticks[i], .stream = (uint16_t)i, .write = 1}))
+        if (!tidei_stamp_done(
+                x->dev, (tidei_stamp){.tick = x->ticks[i], .stream = (uint16_t)i, .write = 1}))
             return false;
     return true;
 }
@@ -292,9 +306,9 @@ void tidei_pools_sweep(tidei_dev *d) {
 /* ---- for users ---- */
 
 #define END(field) TIDEI_END(tide_pool_config, field)
-static const uint16_t config_ends[] = {END(struct_size),   END(kind),         END(release_threshold),
-                                       END(deterministic), END(reuse_follow), END(reuse_done),
-                                       END(reuse_wait)};
+static const uint16_t config_ends[] = {
+    END(struct_size),  END(kind),       END(release_threshold), END(deterministic),
+    END(reuse_follow), END(reuse_done), END(reuse_wait)};
 #undef END
 static const tidei_sized config_sizes = {"tide_pool_config", config_ends, TIDEI_COUNT(config_ends),
                                          TIDEI_END(tide_pool_config, struct_size)};
@@ -305,23 +319,29 @@ static tide_status read_config(const tide_pool_config *c, tide_pool_config *out)
     tide_status status = tidei_sized_check(&config_sizes, c->struct_size, "tide_pool_new");
     if (status != TIDE_OK) return status;
     memcpy(out, c, c->struct_size);
-    const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done, out->reuse_wait};
+    const int switches[] = {out->deterministic, out->reuse_follow, out->reuse_done,
+                            out->reuse_wait};
     for (unsigned i = 0; i < TIDEI_COUNT(switches); i++)
         if (switches[i] < TIDE_DEFAULT || switches[i] > TIDE_OFF)
             return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
-                              "a switch is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF", switches[i]);
+                              "a switch is %d; wanted: TIDE_DEFAULT, TIDE_ON, TIDE_OFF",
+                              switches[i]);
     return TIDE_OK;
 }
 
-static tide_status read_wish(tidei_dev *d, const tide_pool_config *c, struct wish *w, size_t *threshold) {
+static tide_status read_wish(tidei_dev *d, const tide_pool_config *c, struct wish *w,
+                             size_t *threshold) {
     tidei_pool *usual = d->pool;
-    *w = c->kind ? parse_pool(c->kind) : (struct wish){usual->ops, atomic_load(&usual->attrs.max_split)};
+    *w = c->kind ? parse_pool(c->kind)
+                 : (struct wish){usual->ops, atomic_load(&usual->attrs.max_split)};
     if (!w->ops)
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "there is no pool \"%.200s\"; there are: %s", c->kind,
-                          POOLS_WANTED);
-    if (c->release_threshold && !tidei_parse_threshold(c->release_threshold, d->d->info.total_bytes, threshold))
-        return tidei_fail(TIDE_E_INVALID, "tide_pool_new", "the release threshold is \"%.200s\"; wanted: %s",
-                          c->release_threshold, TIDEI_THRESHOLD_WANTED);
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
+                          "there is no pool \"%.200s\"; there are: %s", c->kind, POOLS_WANTED);
+    if (c->release_threshold &&
+        !tidei_parse_threshold(c->release_threshold, d->d->info.total_bytes, threshold))
+        return tidei_fail(TIDE_E_INVALID, "tide_pool_new",
+                          "the release threshold is \"%.200s\"; wanted: %s", c->release_threshold,
+                          TIDEI_THRESHOLD_WANTED);
     return TIDE_OK;
 }
 
@@ -413,13 +433,15 @@ static const unsigned rule_of[] = {[TIDE_POOL_REUSE_FOLLOW] = TIDEI_REUSE_FOLLOW
                                    [TIDE_POOL_REUSE_DONE] = TIDEI_REUSE_DONE,
                                    [TIDE_POOL_REUSE_WAIT] = TIDEI_REUSE_WAIT};
 
-static tide_status find_attribute(tide_pool *ref, int attribute, const char *op, tidei_user_pool **out) {
+static tide_status find_attribute(tide_pool *ref, int attribute, const char *op,
+                                  tidei_user_pool **out) {
     tidei_user_pool *x = *out = tidei_user_pool_find(ref, op);
     if (!x) return tidei_last_status();
     if (attribute < TIDE_POOL_RELEASE_THRESHOLD || attribute > TIDE_POOL_DETERMINISTIC)
         return tidei_fail(TIDE_E_INVALID, op, "there is no attribute %d", attribute);
     if (attribute == TIDE_POOL_MAX_SPLIT && x->p->ops != &tidei_pool_split)
-        return tidei_fail(TIDE_E_UNSUPPORTED, op, "TIDE_POOL_MAX_SPLIT is the pool split's; this one is %s",
+        return tidei_fail(TIDE_E_UNSUPPORTED, op,
+                          "TIDE_POOL_MAX_SPLIT is the pool split's; this one is %s",
                           x->p->ops->name);
     return tidei_thread_get(x->dev->rt) ? TIDE_OK : tidei_last_status();
 }
@@ -430,10 +452,11 @@ static tide_status check_value(int attribute, uint64_t value) {
         return may_split_at(value)
                    ? TIDE_OK
                    : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute",
-                                "TIDE_POOL_MAX_SPLIT is %llu; wanted: more than 20 MiB", (unsigned long long)value);
+                                "TIDE_POOL_MAX_SPLIT is %llu; wanted: more than 20 MiB",
+                                (unsigned long long)value);
     return value <= 1 ? TIDE_OK
-                      : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute", "a switch is %llu; wanted: 0 or 1",
-                                   (unsigned long long)value);
+                      : tidei_fail(TIDE_E_INVALID, "tide_pool_set_attribute",
+                                   "a switch is %llu; wanted: 0 or 1", (unsigned long long)value);
 }
 
 tide_status tide_pool_set_attribute(tide_pool *ref, int attribute, uint64_t value) {
@@ -454,7 +477,8 @@ tide_status tide_pool_set_attribute(tide_pool *ref, int attribute, uint64_t valu
 tide_status tide_pool_attribute(tide_pool *ref, int attribute, uint64_t *value) {
     tidei_user_pool *x;
     tide_status status = find_attribute(ref, attribute, "tide_pool_attribute", &x);
-    if (status == TIDE_OK && !value) status = tidei_fail(TIDE_E_INVALID, "tide_pool_attribute", "value is NULL");
+    if (status == TIDE_OK && !value)
+        status = tidei_fail(TIDE_E_INVALID, "tide_pool_attribute", "value is NULL");
     if (status != TIDE_OK) return status;
     const tidei_pool_attrs *a = &x->p->attrs;
     switch (attribute) {

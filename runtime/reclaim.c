@@ -1,10 +1,11 @@
 /* reclaim.c: the reclaim ladder: what happens when a request for device memory does not fit.
 **
-** One thread leads the climb; the others wait for it and try again. Each rung gives back what it can, cheapest first; after
-** each the request is tried again, and the climb stops as soon as it fits. No lock is held across a rung.
-** A request for a block is served from free parts of pages too, in the end by moving others. Who wants memory *outside* the pools,
-** for a library's handle say, has no use for those: for it blocks are moved off pages, which go back to the device.
-** "Out of memory while memory is free" starts here. */
+** One thread leads the climb; the others wait for it and try again. Each rung gives back what it
+** can, cheapest first; after each the request is tried again, and the climb stops as soon as it
+** fits. No lock is held across a rung. A request for a block is served from free parts of pages
+** too, in the end by moving others. Who wants memory *outside* the pools, for a library's handle
+** say, has no use for those: for it blocks are moved off pages, which go back to the device. "Out
+** of memory while memory is free" starts here. */
 #include "runtime/neighbours.h"
 #include "runtime/nvtx.h"
 #include "runtime/pools.h"
@@ -16,18 +17,21 @@
 
 /* ---- what is counted against the limits ---- */
 
-static size_t library_bytes(tidei_dev *d) { return atomic_load_explicit(&d->library, memory_order_relaxed); }
+static size_t library_bytes(tidei_dev *d) {
+    return atomic_load_explicit(&d->library, memory_order_relaxed);
+}
 
-/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that comes second in d->backed sees the
-** other, and keeps to the device's size. */
+/* Who backs unified memory counts it first, in d->unified, so that of two threads the one that
+** comes second in d->backed sees the other, and keeps to the device's size. */
 size_t tidei_hard_limit(tidei_dev *d) {
     size_t limit = atomic_load_explicit(&d->limit, memory_order_relaxed);
     return atomic_load(&d->unified) ? tidei_min_size(limit, d->d->info.total_bytes) : limit;
 }
 
 static tide_status beyond_limit(size_t bytes, size_t limit, size_t backed) {
-    return tidei_fail(TIDE_E_NOMEM, "tidei_back", "%zu bytes more would exceed the limit of %zu (%zu backed)",
-                      bytes, limit, backed);
+    return tidei_fail(TIDE_E_NOMEM, "tidei_back",
+                      "%zu bytes more would exceed the limit of %zu (%zu backed)", bytes, limit,
+                      backed);
 }
 
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
@@ -35,9 +39,11 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
     do {
         limit = tidei_hard_limit(d);
         now = old + bytes;
-        if (now < old || now > limit || library_bytes(d) > limit - now) return beyond_limit(bytes, limit, old);
+        if (now < old || now > limit || library_bytes(d) > limit - now)
+            return beyond_limit(bytes, limit, old);
     } while (!atomic_compare_exchange_weak(&d->backed, &old, now));
-    if (tidei_unlikely(atomic_load(&d->library) > limit - now)) { /* a handle was counted meanwhile */
+    /* a handle was counted meanwhile */
+    if (tidei_unlikely(atomic_load(&d->library) > limit - now)) {
         atomic_fetch_sub(&d->backed, bytes);
         return beyond_limit(bytes, limit, old);
     }
@@ -54,8 +60,8 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
 }
 
-/* Library state is counted first and looked at then, backed memory the other way round: of two threads that come at once,
-** one sees the other. */
+/* Library state is counted first and looked at then, backed memory the other way round: of two
+** threads that come at once, one sees the other. */
 bool tidei_library_back(tidei_dev *d, size_t bytes) {
     size_t limit = tidei_hard_limit(d), library = atomic_fetch_add(&d->library, bytes) + bytes,
            backed = atomic_load(&d->backed);
@@ -120,7 +126,8 @@ static size_t occupied(const struct climb *c) {
     return bytes;
 }
 
-/* What reclaimables let go may be memory of ours, which comes back to the pool, or some of which we know nothing. */
+/* What reclaimables let go may be memory of ours, which comes back to the pool, or some of which we
+** know nothing. */
 static size_t given_since(const struct climb *c, size_t before, size_t said) {
     size_t now = occupied(c);
     return tidei_max_size(said, before > now ? before - now : 0);
@@ -143,13 +150,15 @@ static size_t rung_trim(const struct climb *c) {
         bytes += tidei_pools_trim(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST);
     return bytes;
 }
-/* What a request outside the pools lacks: of the limit, or of the device. Where both seem to have enough and it was refused all the same,
-** all that it wants. */
+/* What a request outside the pools lacks: of the limit, or of the device. Where both seem to have
+** enough and it was refused all the same, all that it wants. */
 static size_t lacking(const struct climb *c) {
     tidei_dev *d = c->d;
-    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + library_bytes(d), free_bytes, total;
+    size_t limit = tidei_hard_limit(d), used = atomic_load(&d->backed) + library_bytes(d),
+           free_bytes, total;
     size_t left = used < limit ? limit - used : 0;
-    if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK) left = tidei_min_size(left, free_bytes);
+    if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_OK)
+        left = tidei_min_size(left, free_bytes);
     return c->bytes > left ? c->bytes - left : c->bytes;
 }
 
@@ -179,8 +188,11 @@ static size_t rung_purge_cheap(const struct climb *c) { return purge(c, TIDEI_PU
 static size_t rung_minor(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_MINOR, "reclaim", NULL);
 }
-static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; } /* its flag is what it does */
-static size_t rung_compact(const struct climb *c) { return c->outside ? give_to_driver(c) : rung_flag(c); }
+/* its flag is what it does */
+static size_t rung_flag(const struct climb *c) { return (void)c, (size_t)0; }
+static size_t rung_compact(const struct climb *c) {
+    return c->outside ? give_to_driver(c) : rung_flag(c);
+}
 static size_t rung_full(const struct climb *c) {
     return tidei_collect(c->d->rt, TIDE_COLLECT_FULL, "reclaim", NULL);
 }
@@ -188,7 +200,8 @@ static size_t rung_purge(const struct climb *c) { return purge(c, TIDEI_PURGE); 
 static size_t rung_wait(const struct climb *c) { return wait_for_work(c); }
 /* Complete at its strength. */
 static size_t rung_drop(const struct climb *c) {
-    size_t before = occupied(c), said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
+    size_t before = occupied(c),
+           said = tidei_reclaimables_call(c->d, TIDEI_DROP, c->bytes, c->occasion);
     rung_full(c);
     tidei_drain(c->d->rt);
     said += tidei_reclaimables_call(c->d, TIDEI_PURGE, c->bytes, c->occasion);
@@ -198,7 +211,8 @@ static size_t rung_drop(const struct climb *c) {
     return c->outside ? tidei_max_size(given, to_driver) : given;
 }
 static size_t rung_neighbours(const struct climb *c) {
-    return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes) : 0;
+    return kinds_of(c) & TIDEI_KIND_BIT(TIDEI_MEM_DEVICE) ? tidei_neighbours_ask(c->d, c->bytes)
+                                                          : 0;
 }
 
 /* What was asked of other threads at the full collection they may do a moment later. */
@@ -211,15 +225,18 @@ static size_t rung_await(const struct climb *c) {
     return given_since(c, before, 0);
 }
 
-/* What is lacking if free memory were in one piece; and where that was not all, as much again as went so far. */
+/* What is lacking if free memory were in one piece; and where that was not all, as much again as
+** went so far. */
 static size_t rung_spill(const struct climb *c) {
     tidei_dev *d = c->d;
     tidei_pool_stats ps;
-    if (!d->rt->set.spill || c->by_host || !tidei_on_device(c->kind) || tidei_thread_get(d->rt)->depth_optional)
+    if (!d->rt->set.spill || c->by_host || !tidei_on_device(c->kind) ||
+        tidei_thread_get(d->rt)->depth_optional)
         return 0;
     tidei_pools_stats(d, &ps);
     size_t limit = tidei_min_size(tidei_hard_limit(d), d->d->info.total_bytes);
-    size_t want = ps.live + ps.rounding + library_bytes(d) + c->bytes, lacking = want > limit ? want - limit : 1;
+    size_t want = ps.live + ps.rounding + library_bytes(d) + c->bytes,
+           lacking = want > limit ? want - limit : 1;
     size_t given = tidei_spill(d, tidei_max_size(lacking, c->given[RUNGS - 1]));
     if (!given) return 0;
     rung_wait(c);
@@ -240,7 +257,8 @@ static const struct rung {
     {"full collection", rung_full, TIDEI_ALLOC_STEAL},
     {"purge idle handles", rung_purge, TIDEI_ALLOC_STEAL}, /* destroying one syncs the device */
     {"wait for streams", rung_wait, TIDEI_ALLOC_STEAL},
-    {"compact", rung_compact, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE}, /* other blocks may be moved for it */
+    /* other blocks may be moved for it */
+    {"compact", rung_compact, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE},
     {"trim", rung_trim, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"drop library state", rung_drop, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
     {"ask neighbours", rung_neighbours, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED},
@@ -266,7 +284,8 @@ static void note_holder(tidei_handle *h, void *user) {
     struct holders *x = user;
     struct holder one;
     tidei_dev *d;
-    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d || tidei_handle_away(h)) return;
+    if (!tidei_handle_look(h, &d, &one.bytes, &one.lay) || d != x->d || tidei_handle_away(h))
+        return;
     for (unsigned i = 0; i < HOLDERS; i++)
         if (one.bytes > x->top[i].bytes) {
             struct holder swap = x->top[i];
@@ -299,13 +318,16 @@ static void put_holders(struct text *t, tidei_dev *d) {
     for (unsigned i = 0; i < HOLDERS && x.top[i].bytes; i++) {
         put(t, "%s%s %s (", i ? ", " : "\n  largest holders: ", size_text(b, x.top[i].bytes),
             tide_dtype_name(x.top[i].lay.dtype));
-        for (int k = 0; k < x.top[i].lay.ndim; k++) put(t, k ? ", %lld" : "%lld", (long long)x.top[i].lay.shape[k]);
+        for (int k = 0; k < x.top[i].lay.ndim; k++)
+            put(t, k ? ", %lld" : "%lld", (long long)x.top[i].lay.shape[k]);
         put(t, ")");
     }
 }
 
-/* A remedy only where one fits the figures. What lies cached may be of no use, so it is not counted on. */
-static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_stats *ps, size_t limit) {
+/* A remedy only where one fits the figures. What lies cached may be of no use, so it is not counted
+** on. */
+static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_stats *ps,
+                       size_t limit) {
     const tidei_device_info *info = &c->d->d->info;
     size_t page = info->page_bytes, held = ps->live + ps->rounding;
     char b[32];
@@ -313,39 +335,45 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
         put(t, "\n  the device has less than that in all");
         return;
     }
-    size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page); /* pages of the pool */
+    /* pages of the pool */
+    size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page);
     want = tidei_round_up(want + library_bytes(c->d), page);
     if (want > limit && want <= info->total_bytes)
-        put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_set_limit)", size_text(b, want),
-            want);
+        put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_set_limit)",
+            size_text(b, want), want);
 }
 
 static void put_rungs(struct text *t, const struct climb *c) {
     char b[32];
     for (unsigned i = 0; i < c->climbed; i++)
-        put(t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name, size_text(b, c->given[i]));
+        put(t, "%s%s %s", i ? ", " : "\n  given by rung: ", ladder[i].name,
+            size_text(b, c->given[i]));
 }
 
 static void put_reclaimables(struct text *t, const struct climb *c) {
     char list[640];
-    if (tidei_reclaimables_text(c->d, list, sizeof list)) put(t, "\n  held by what can be reclaimed: %s", list);
+    if (tidei_reclaimables_text(c->d, list, sizeof list))
+        put(t, "\n  held by what can be reclaimed: %s", list);
 }
 
 static void put_unreached(struct text *t, const struct climb *c) {
     char names[512];
     tidei_runtime *rt = c->d->rt;
-    if (rt->gc_ops && rt->gc_ops->unreached && c->climbed && rt->gc_ops->unreached(rt, names, sizeof names))
+    if (rt->gc_ops && rt->gc_ops->unreached && c->climbed &&
+        rt->gc_ops->unreached(rt, names, sizeof names))
         put(t, "\n  collectors not reached: %s", names);
 }
 
-#define HOST_GRANULE ((size_t)512) /* no pool cuts finer, or by the device's alignment if that is more */
+/* no pool cuts finer, or by the device's alignment if that is more */
+#define HOST_GRANULE ((size_t)512)
 
-/* A limit with which the request fits beside all that is backed: after a climb nothing of that could be given back, and what a
-** request that was never climbed for could have is not known. */
+/* A limit with which the request fits beside all that is backed: after a climb nothing of that
+** could be given back, and what a request that was never climbed for could have is not known. */
 static void put_host_remedy(struct text *t, const struct climb *c) {
     char b[32];
     const tidei_host_budget *h = &c->d->rt->host_budget;
-    size_t whole = 2 * tidei_host_default_memory(), align = tidei_max_size(c->d->d->info.align, HOST_GRANULE);
+    size_t whole = 2 * tidei_host_default_memory(),
+           align = tidei_max_size(c->d->d->info.align, HOST_GRANULE);
     if (c->bytes > whole) {
         put(t, "\n  the machine has less than that in all");
         return;
@@ -353,7 +381,8 @@ static void put_host_remedy(struct text *t, const struct climb *c) {
     size_t want = atomic_load(&h->backed) + tidei_round_up(c->bytes, align);
     if (want > h->limit)
         put(t,
-            "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit of %s or more "
+            "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit "
+            "of %s or more "
             "(%zu bytes; TIDE_HOST_LIMIT)",
             size_text(b, want), want);
 }
@@ -369,10 +398,12 @@ static tide_status report_host(const struct climb *c) {
                      tide_last_error()->message);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED), &unified);
-    put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n", c->d->d->info.name,
-        c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), tidei_kind_name(c->kind), c->what);
+    put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n",
+        c->d->d->info.name, c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes),
+        tidei_kind_name(c->kind), c->what);
     put(&t, "  limit %s, reserved %s; live: pinned %s, unified %s", size_text(b[0], h->limit),
-        size_text(b[1], atomic_load(&h->backed)), size_text(b[2], pinned.live), size_text(b[3], unified.live));
+        size_text(b[1], atomic_load(&h->backed)), size_text(b[2], pinned.live),
+        size_text(b[3], unified.live));
     put_rungs(&t, c);
     if (*cause) put(&t, "\n  the last attempt: %s", cause);
     put_unreached(&t, c);
@@ -390,17 +421,19 @@ static tide_status report(const struct climb *c) {
     char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
-    size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit), driver_total;
+    size_t free_bytes = 0, total = d->d->info.total_bytes, limit = atomic_load(&d->limit),
+           driver_total;
     tidei_pools_stats(d, &ps);
     bool known = d->d->ops->memory(d->d, &free_bytes, &driver_total) == TIDE_OK;
     put(&t, "out of memory on %s: %s wanted by %s\n", d->d->info.name,
         c->bytes == SIZE_MAX ? "16 EiB or more" : size_text(b[0], c->bytes), c->what);
     put(&t, "  total %s, free on the device %s, limit %s\n", size_text(b[0], total),
         known ? size_text(b[1], free_bytes) : "unknown", size_text(b[2], limit));
-    put(&t, "  live %s (pinned %s), rounding %s, cached %s, parked %s, reserved %s, library state %s",
-        size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)), size_text(b[1], ps.rounding),
-        size_text(b[2], ps.cached), size_text(b[3], ps.parked), size_text(b[4], ps.backed),
-        size_text(b[5], library_bytes(d)));
+    put(&t,
+        "  live %s (pinned %s), rounding %s, cached %s, parked %s, reserved %s, library state %s",
+        size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)),
+        size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.parked),
+        size_text(b[4], ps.backed), size_text(b[5], library_bytes(d)));
     size_t spilled = atomic_load(&d->spilled);
     if (spilled) put(&t, "; spilled to pinned memory %s", size_text(b[6], spilled));
     put(&t, "\n  largest piece that fits now: %s", size_text(b[0], ps.largest));
@@ -418,11 +451,14 @@ static bool absurd(struct climb *c) {
     const tidei_dev *d = c->d;
     if (tidei_on_host(c->kind) && c->bytes > d->rt->host_budget.limit) return c->by_host = true;
     if (!tidei_on_device(c->kind)) return false;
-    return c->bytes > d->d->info.total_bytes || c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
+    return c->bytes > d->d->info.total_bytes ||
+           c->bytes > atomic_load_explicit(&d->limit, memory_order_relaxed);
 }
 
-tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes, const char *what) {
-    struct climb c = {.d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
+tide_status tidei_out_of_memory_in(tidei_dev *d, tidei_mem_kind kind, size_t bytes,
+                                   const char *what) {
+    struct climb c = {
+        .d = d, .bytes = bytes, .what = what, .kind = kind, .by_host = !tidei_on_device(kind)};
     (void)absurd(&c); /* says whose memory lacks */
     return report(&c);
 }
@@ -445,8 +481,9 @@ static void wait_for_leader(void *p) {
     pthread_mutex_unlock(&w->rt->climb_lock);
 }
 
-/* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if need be, and its
-** result has to be tried first. Else threads that failed together would climb one after the other. */
+/* Becomes the leader (true), or false: somebody's climb ended since `seen`, after waiting for it if
+** need be, and its result has to be tried first. Else threads that failed together would climb one
+** after the other. */
 static bool lead(tidei_runtime *rt, uint64_t seen) {
     struct waiter w = {rt, seen};
     pthread_mutex_lock(&rt->climb_lock);
@@ -454,7 +491,8 @@ static bool lead(tidei_runtime *rt, uint64_t seen) {
     if (mine) rt->climbing = true;
     pthread_mutex_unlock(&rt->climb_lock);
     if (climbing && rt->gc_ops && rt->gc_ops->wait)
-        rt->gc_ops->wait(rt, &rt->climb_count, seen); /* the leader may ask a collector of this very thread */
+        /* the leader may ask a collector of this very thread */
+        rt->gc_ops->wait(rt, &rt->climb_count, seen);
     else if (climbing)
         tidei_blocking(rt, wait_for_leader, &w);
     return mine;
@@ -499,8 +537,8 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         c->transits = atomic_load(&c->d->transits.ended);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
-            tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s", tidei_format_bytes(b, sizeof b, freed, 3),
-                      ladder[i].name);
+            tidei_log(rt, TIDE_LOG_INFO, "reclaim: freed %s at rung %s",
+                      tidei_format_bytes(b, sizeof b, freed, 3), ladder[i].name);
         if (ladder[i].climb != rung_spill || !given) i++;
     }
     if (status == TIDE_E_NOMEM)
@@ -517,8 +555,8 @@ static bool may_reclaim(const tidei_thread *t) {
            !tidei_inside_reclaimable();
 }
 
-/* Before the soft limit is passed: what can be had without waiting, then again. The driver waits for the device before it takes
-** memory of the other kinds back. */
+/* Before the soft limit is passed: what can be had without waiting, then again. The driver waits
+** for the device before it takes memory of the other kinds back. */
 static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg) {
     tide_status status = attempt(arg, TIDEI_ALLOC_NO_GROW);
     if (status != TIDE_E_NOMEM) return status;
@@ -534,12 +572,13 @@ static tide_status gently(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, 
     return attempt(arg, 0);
 }
 
-/* Others may take what a rung gave before it is tried: they go on as long as there is something to be had, and a climber
-** that is slow to run fails although there was enough. And what they are getting or giving back just now is nobody's. The
-** climber climbs again where it was not alone. */
+/* Others may take what a rung gave before it is tried: they go on as long as there is something to
+** be had, and a climber that is slow to run fails although there was enough. And what they are
+** getting or giving back just now is nobody's. The climber climbs again where it was not alone. */
 #define CLIMBS 4
 
-/* A transit is a few calls of the driver, which may take long: so the processor is left to others soon. */
+/* A transit is a few calls of the driver, which may take long: so the processor is left to others
+** soon. */
 static void wait_for_transits(void *p) {
     const struct climb *c = p;
     const tidei_transits *t = &c->d->transits;
@@ -551,7 +590,8 @@ static void wait_for_transits(void *p) {
     }
 }
 
-/* Whether memory was on its way during the last attempt. If it still is, one of those who move it is waited for. */
+/* Whether memory was on its way during the last attempt. If it still is, one of those who move it
+** is waited for. */
 static bool missed_transits(struct climb *c) {
     const tidei_transits *t = &c->d->transits;
     bool missed = atomic_load(&t->under_way) || atomic_load(&t->ended) != c->transits;
@@ -596,7 +636,8 @@ static tide_status make_room(struct climb *c, tidei_attempt_fn attempt, void *ar
     tidei_let(t, d->rt);
     stop_leading(d->rt);
     if (status != TIDE_E_NOMEM) return status;
-    return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c); /* moving blocks may have lost it */
+    /* moving blocks may have lost it */
+    return atomic_load(&d->d->lost) ? tidei_lost(d, c->what) : report(c);
 }
 
 tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const char *what,
@@ -604,7 +645,8 @@ tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const 
     struct climb c = {.d = d, .bytes = bytes, .what = what, .outside = outside};
     tide_status status = first.status;
     if (status == TIDE_E_NOMEM) status = make_room(&c, attempt, arg, first.seen);
-    if (status == TIDE_OK) tide_clear_error(); /* attempts that failed on the way to success leave no error */
+    /* attempts that failed on the way to success leave no error */
+    if (status == TIDE_OK) tide_clear_error();
     return status;
 }
 
@@ -613,7 +655,8 @@ tide_status tidei_reclaim_aside(tidei_dev *d, size_t bytes, bool outside, const 
     bool soft = tidei_above_soft(d, bytes);
     tidei_saved_error before;
     tidei_error_save(&before);
-    tidei_attempted first = {.seen = atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
+    tidei_attempted first = {.seen =
+                                 atomic_load_explicit(&d->rt->climb_count, memory_order_acquire)};
     first.status = soft ? gently(d, bytes, attempt, arg) : attempt(arg, 0);
     if (first.status == TIDE_OK && !soft) return TIDE_OK;
     /* What the stack holds from earlier calls would be scanned by the collections below. */
@@ -676,7 +719,8 @@ static void reclaim(tidei_runtime *rt, tidei_dev *only, int level) {
         tidei_reclaimables_call(d, TIDEI_DROP, SIZE_MAX, occasion);
     if (level >= TIDE_RECLAIM_GC) tidei_collect(rt, TIDE_COLLECT_FULL, "tide_reclaim", NULL);
     tidei_drain(rt);
-    for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_SPILL && (d = next_of(rt, only, d));) tidei_spill(d, SIZE_MAX);
+    for (tidei_dev *d = NULL; level >= TIDE_RECLAIM_SPILL && (d = next_of(rt, only, d));)
+        tidei_spill(d, SIZE_MAX);
     for (tidei_dev *d = NULL; (d = next_of(rt, only, d));) give_back(d, level, occasion);
 }
 
@@ -718,7 +762,8 @@ tide_status tide_reclaim(tide_runtime *ref, int level, size_t *freed) {
     if (!rt) return tidei_last_status();
     if (level < TIDE_RECLAIM_PURGE || level > TIDE_RECLAIM_SPILL)
         return tidei_fail(TIDE_E_INVALID, "tide_reclaim",
-                          "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_SPILL (4)", level);
+                          "level %d is none of TIDE_RECLAIM_PURGE (0) to TIDE_RECLAIM_SPILL (4)",
+                          level);
     size_t given = tidei_reclaim_by_hand(rt, NULL, level);
     if (freed) *freed = given;
     return TIDE_OK;

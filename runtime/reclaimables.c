@@ -1,12 +1,14 @@
 /* reclaimables.c: who can give memory back beside the pools: the registry, and calling those in it.
 **
-** Model. An entry is the library's own (a cache of handles), or a program's (tide_reclaimable_register), which the registry keeps a
-** copy of. A round calls one slot of every entry, newest first, from its place in the order of registration: so rounds at the same
-** time keep no marks in the entries, and none hides an entry from another.
+** Model. An entry is the library's own (a cache of handles), or a program's
+** (tide_reclaimable_register), which the registry keeps a copy of. A round calls one slot of every
+** entry, newest first, from its place in the order of registration: so rounds at the same time keep
+** no marks in the entries, and none hides an entry from another.
 ** What must stay true: no lock is held in a slot. An entry stays while it is `busy`, which a
-** round's thread holds in the record of the runtime that is short. A thread inside a slot starts no round,
-** climbs in no runtime and asks no entry for its bytes: it may hold locks that they want. Another
-** thread may undo what is held (callback.h), so `inside` is put back by its own thread alone. */
+** round's thread holds in the record of the runtime that is short. A thread inside a slot starts no
+** round, climbs in no runtime and asks no entry for its bytes: it may hold locks that they want.
+** Another thread may undo what is held (callback.h), so `inside` is put back by its own thread
+** alone. */
 #include "runtime/nvtx.h"
 #include "runtime/runtime.h"
 #include "runtime/sized.h"
@@ -51,7 +53,8 @@ struct waiter {
 static void wait_until_idle(void *p) {
     const struct waiter *w = p;
     pthread_mutex_lock(&w->rt->reclaimables_lock);
-    while (w->r->busy > w->own) tidei_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
+    while (w->r->busy > w->own)
+        tidei_cond_wait(&w->rt->reclaimables_idle, &w->rt->reclaimables_lock);
     pthread_mutex_unlock(&w->rt->reclaimables_lock);
 }
 
@@ -115,8 +118,8 @@ static void done_reclaimable(const struct round *x, tidei_reclaimable *r) {
 
 /* The entry's own code begins and ends: a program's, which is a callback, or the library's.
 ** `frame`: of who calls it. */
-static void enter_slot(tidei_callback *in, const tidei_reclaimable *r, tidei_dev *d, tidei_callback_kind kind,
-                       const void *frame) {
+static void enter_slot(tidei_callback *in, const tidei_reclaimable *r, tidei_dev *d,
+                       tidei_callback_kind kind, const void *frame) {
     in->t = NULL;
     inside = r->number;
     if (r->by_user) tidei_callback_note(in, d->rt, kind, r->name, frame);
@@ -139,9 +142,10 @@ static void undo_go(tidei_runtime *rt, tidei_thread *t, void *here, uintptr_t of
     if (t == tidei_thread_look(rt)) go_back(here);
 }
 
-/* What the slot gave; a failure is in the thread's error then. The thread comes out on the device on which it went in. */
-static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bool drop, size_t wanted,
-                   bool *failed) {
+/* What the slot gave; a failure is in the thread's error then. The thread comes out on the device
+** on which it went in. */
+static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bool drop,
+                   size_t wanted, bool *failed) {
     TIDEI_UNCANCELLED;
     size_t (*slot)(void *, tidei_dev *, size_t, bool *) = drop ? r->drop : r->purge;
     tidei_thread *t = tidei_thread_look(d->rt);
@@ -166,9 +170,12 @@ static bool first_failure(tidei_runtime *rt, tidei_reclaimable *r, uint64_t occa
     return first;
 }
 
-uint64_t tidei_reclaim_occasion(tidei_runtime *rt) { return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1; }
+uint64_t tidei_reclaim_occasion(tidei_runtime *rt) {
+    return atomic_fetch_add(&rt->reclaim_occasions, 1) + 1;
+}
 
-size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted, uint64_t occasion) {
+size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wanted,
+                               uint64_t occasion) {
     tidei_runtime *rt = d->rt;
     bool drop = which == TIDEI_DROP;
     size_t given = 0;
@@ -181,8 +188,8 @@ size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wa
         if ((drop ? r->drop : r->purge) && (which != TIDEI_PURGE_CHEAP || r->cheap))
             given += call(&x, r, d, drop, wanted, &failed);
         if (failed && first_failure(rt, r, occasion))
-            tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge", r->name,
-                      tide_last_error()->message);
+            tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge",
+                      r->name, tide_last_error()->message);
         done_reclaimable(&x, r);
     }
     tidei_error_restore(&before);
@@ -237,8 +244,9 @@ size_t tidei_reclaimables_text(tidei_dev *d, char *buf, size_t cap) {
     if (inside) return 0;
     find_holdings(d, top, &rest);
     for (unsigned i = 0; i < LISTED && top[i].bytes; i++)
-        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s", i ? ", " : "",
-                                  top[i].name, tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
+        n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s %s",
+                                  i ? ", " : "", top[i].name,
+                                  tidei_format_bytes(b, sizeof b, top[i].bytes, 3));
     if (rest)
         n += (size_t)tidei_format(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, ", others %s",
                                   tidei_format_bytes(b, sizeof b, rest, 3));
@@ -255,12 +263,14 @@ struct given {
 
 typedef tide_status (*user_slot)(void *user, int device, size_t wanted, size_t *given);
 
-static size_t call_user(const struct given *g, user_slot slot, tidei_dev *d, size_t wanted, bool *failed) {
+static size_t call_user(const struct given *g, user_slot slot, tidei_dev *d, size_t wanted,
+                        bool *failed) {
     size_t bytes = 0;
     tide_status status = slot(g->user.user, (int)d->index, wanted, &bytes);
     *failed = status != TIDE_OK;
     if (*failed && tidei_last_status() != status)
-        tidei_fail(status, "tide_reclaim", "it returned %s (%d)", tide_status_name(status), (int)status);
+        tidei_fail(status, "tide_reclaim", "it returned %s (%d)", tide_status_name(status),
+                   (int)status);
     return bytes;
 }
 static size_t user_purge(void *self, tidei_dev *d, size_t wanted, bool *failed) {
@@ -280,7 +290,8 @@ static size_t user_bytes(void *self, tidei_dev *d) {
 static const uint16_t reclaimable_ends[] = {END(struct_size), END(name), END(purge), END(drop),
                                             END(bytes),       END(user), END(dear),  END(reserved)};
 #undef END
-static const tidei_sized reclaimable_sizes = {"tide_reclaimable", reclaimable_ends, TIDEI_COUNT(reclaimable_ends),
+static const tidei_sized reclaimable_sizes = {"tide_reclaimable", reclaimable_ends,
+                                              TIDEI_COUNT(reclaimable_ends),
                                               TIDEI_END(tide_reclaimable, struct_size)};
 
 static tide_status check_user(const tide_reclaimable *r, const char *op) {
@@ -289,7 +300,9 @@ static tide_status check_user(const tide_reclaimable *r, const char *op) {
     tide_reclaimable known = {0};
     memcpy(&known, r, r->struct_size);
     if (!known.name) return tidei_fail(TIDE_E_INVALID, op, "the name is NULL");
-    return known.purge || known.drop ? TIDE_OK : tidei_fail(TIDE_E_INVALID, op, "it can neither purge nor drop");
+    return known.purge || known.drop
+               ? TIDE_OK
+               : tidei_fail(TIDE_E_INVALID, op, "it can neither purge nor drop");
 }
 
 tide_status tide_reclaimable_register(tide_runtime *ref, const tide_reclaimable *r, uint64_t *id) {

@@ -1,9 +1,11 @@
-/* recorder.c: a recording's life: its file, its buffers, and what is added to them. The model stands in recorder.h.
+/* recorder.c: a recording's life: its file, its buffers, and what is added to them. The model
+** stands in recorder.h.
 **
-** Files. Several runtimes of a process, and several processes, may be told the same name: who comes later takes the next free
-** one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this process has recorded into counts as taken as long as it
-** is there, by whatever link it goes. What the user named is written over, whatever it is; a numbered name only if that file is
-** empty or begins as a recording does. */
+** Files. Several runtimes of a process, and several processes, may be told the same name: who comes
+** later takes the next free one of run.csv, run.2.csv, run.3.csv. A file that a runtime of this
+** process has recorded into counts as taken as long as it is there, by whatever link it goes. What
+** the user named is written over, whatever it is; a numbered name only if that file is empty or
+** begins as a recording does. */
 #include "runtime/files.h"
 #include "runtime/nvtx.h"
 #include "runtime/own_thread.h"
@@ -20,8 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RINGS      32   /* threads that have one of their own; others share one more */
-#define ENTRIES    4096 /* 128 KiB a ring; taken by the writer at every half, which takes it less than 1 ms */
+#define RINGS 32 /* threads that have one of their own; others share one more */
+/* 128 KiB a ring; taken by the writer at every half, which takes it less than 1 ms */
+#define ENTRIES    4096
 #define HALF       (ENTRIES / 2)
 #define TEXT_BYTES (64 * TIDEI_KIB)
 #define PERIOD_NS  1000000000u /* what a crash may cost */
@@ -30,15 +33,19 @@
 #define OPEN       "tide_open"
 _Static_assert((ENTRIES & (ENTRIES - 1)) == 0, "entries are counted without end, and wrap");
 
-/* A record as it is added, half a cache line. Beside the records' own kinds: what the records behind it are to know. */
+/* A record as it is added, half a cache line. Beside the records' own kinds: what the records
+** behind it are to know. */
 enum {
     ENTRY_BACKED = TIDEI_RECORD_SUBMIT + 1, /* a: bytes, from now on */
-    ENTRY_NAMES                             /* a: name, b: why; of the span that begins or ends next */
+    /* a: name, b: why; of the span that begins or ends next */
+    ENTRY_NAMES
 };
 typedef struct entry {
     uint64_t ticks;
     uint64_t a,
-        b; /* alloc, free: as the record's; submit: ticks when it began, name; else the thread, the record's a or b */
+        /* alloc, free: as the record's; submit: ticks when it began, name; else the thread, the
+        ** record's a or b */
+        b;
     uint32_t what;  /* kind, span << 8, stream << 16: a span's number in its place */
     uint32_t order; /* among all rings' */
 } entry;
@@ -61,7 +68,8 @@ struct tidei_recorder {
     /* fixed */
     tidei_runtime *rt;
     const tidei_form *form;
-    const _Atomic size_t *backed; /* the runtime's; what is noted, where the form has no use for it */
+    /* the runtime's; what is noted, where the form has no use for it */
+    const _Atomic size_t *backed;
     int fd;
     void *entries; /* host memory */
     tidei_ticks clock;
@@ -81,10 +89,11 @@ struct tidei_recorder {
     unsigned waiting; /* for room */
     pthread_t writer;
     /* the writer's; once it has ended, the closing thread's */
-    tidei_pace pace;                   /* of the clock's ticks */
-    unsigned reading;                  /* the ring of the last entry */
-    uint32_t next;                     /* in order */
-    tidei_record last;                 /* its time, what was backed then; a span's names until it comes */
+    tidei_pace pace;  /* of the clock's ticks */
+    unsigned reading; /* the ring of the last entry */
+    uint32_t next;    /* in order */
+    /* its time, what was backed then; a span's names until it comes */
+    tidei_record last;
     uint64_t until[TIDEI_STREAMS_MAX]; /* the end of each stream's last submission */
     off_t whole;                       /* bytes of the file, all of them whole rows */
     tidei_rows rows;
@@ -134,7 +143,8 @@ static tide_status take_file(const char *path, const struct stat *s, bool fresh,
 }
 
 static tide_status refused(const char *path, int error) {
-    return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: %s", path, tidei_errno_text(error));
+    return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: %s", path,
+                      tidei_errno_text(error));
 }
 
 /* Whether the file is empty, or begins as recordings of this form do. */
@@ -142,21 +152,25 @@ static bool is_recording(const tidei_form *form, int fd, const struct stat *s) {
     char begins[64];
     size_t n = strlen(form->begins);
     tidei_check(n <= sizeof begins);
-    return s->st_size == 0 || (tidei_file_read(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, form->begins, n));
+    return s->st_size == 0 ||
+           (tidei_file_read(fd, begins, n, 0) == (ssize_t)n && !memcmp(begins, form->begins, n));
 }
 
-/* An open file, made by the opening if `fresh`: *free_one says whether it is nobody's, and, if only a recording may be written
-** over (`form`), one; then it is empty. Devices (/dev/null) are anybody's. What somebody has to read at the other end is refused:
-** if that one went away, the program would end. */
-static tide_status check_file(int fd, const char *path, bool fresh, const tidei_form *form, bool *free_one) {
+/* An open file, made by the opening if `fresh`: *free_one says whether it is nobody's, and, if only
+** a recording may be written over (`form`), one; then it is empty. Devices (/dev/null) are
+** anybody's. What somebody has to read at the other end is refused: if that one went away, the
+** program would end. */
+static tide_status check_file(int fd, const char *path, bool fresh, const tidei_form *form,
+                              bool *free_one) {
     struct stat s;
     *free_one = true;
     if (fstat(fd, &s)) return refused(path, errno);
     if (S_ISCHR(s.st_mode)) return TIDE_OK;
-    if (!S_ISREG(s.st_mode)) return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: it is no file", path);
+    if (!S_ISREG(s.st_mode))
+        return tidei_fail(TIDE_E_IO, OPEN, "%s cannot be recorded into: it is no file", path);
     *free_one = !form || is_recording(form, fd, &s);
-    if (*free_one)
-        *free_one = !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK; /* unknown locks: it is free */
+    if (*free_one) /* unknown locks: it is free */
+        *free_one = !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
     tide_status status = *free_one ? take_file(path, &s, fresh, free_one) : TIDE_OK;
     if (status == TIDE_OK && *free_one && ftruncate(fd, 0)) return refused(path, errno);
     return status;
@@ -205,7 +219,8 @@ static void end_recording(tidei_recorder *r, int error) {
 /* What of the text there is goes to the file. */
 static void write_text(tidei_recorder *r) {
     size_t bytes = (size_t)(r->rows.at - r->text), done = 0;
-    if (!atomic_load_explicit(&r->ended, memory_order_relaxed) && !tidei_file_write(r->fd, r->text, bytes, &done))
+    if (!atomic_load_explicit(&r->ended, memory_order_relaxed) &&
+        !tidei_file_write(r->fd, r->text, bytes, &done))
         end_recording(r, errno);
     r->whole += (off_t)done;
     r->rows.at = r->text;
@@ -222,7 +237,8 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static const char *text_at(uint64_t word) { return (const char *)(uintptr_t)word; }
 
-/* A submission lies behind the one before it on its stream, and ends behind its own begin, whatever the clock says. */
+/* A submission lies behind the one before it on its stream, and ends behind its own begin, whatever
+** the clock says. */
 static void take_submission(tidei_recorder *r, tidei_record *y, const entry *x) {
     y->a = later(tidei_pace_ns(&r->pace, x->a), r->until[y->stream]);
     r->last.ns = y->ns = later(y->ns, y->a);
@@ -276,8 +292,9 @@ static void take_run(tidei_recorder *r, ring *g) {
     }
 }
 
-/* Writes what was added so far, in its order, up to the first entry that is not there yet. The clocks are compared behind
-** the look at the rings, so that what is taken lies before that. Whether there was anything. */
+/* Writes what was added so far, in its order, up to the first entry that is not there yet. The
+** clocks are compared behind the look at the rings, so that what is taken lies before that. Whether
+** there was anything. */
 static bool take_all(tidei_recorder *r) {
     uint32_t before = r->next;
     for (unsigned i = 0; i <= RINGS; i++)
@@ -288,8 +305,8 @@ static bool take_all(tidei_recorder *r) {
     return r->next != before;
 }
 
-/* Until somebody wants the writer to go on, or it is time. An entry that is not there yet, while others wait for room behind
-** it, comes without a word. Under the lock. */
+/* Until somebody wants the writer to go on, or it is time. An entry that is not there yet, while
+** others wait for room behind it, comes without a word. Under the lock. */
 static void rest(tidei_recorder *r) {
     struct timespec until;
     uint64_t ns = tidei_now_ns() + (r->waiting ? GAP_NS : PERIOD_NS);
@@ -350,8 +367,8 @@ static bool looks_full(ring *g, uint32_t n) {
     return !has_room(g, n);
 }
 
-/* The lock is held, and may have been let go meanwhile. The writer is woken once: what it cannot take then it comes back for
-** by itself (GAP_NS). */
+/* The lock is held, and may have been let go meanwhile. The writer is woken once: what it cannot
+** take then it comes back for by itself (GAP_NS). */
 static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
     if (!looks_full(g, n)) return;
     wake_locked(r);
@@ -361,8 +378,9 @@ static void make_room_locked(tidei_recorder *r, ring *g, uint32_t n) {
     r->waiting--;
 }
 
-/* Fields apart, which then stay in registers. There is room. Whether the writer has something to take. From the number on to its
-** publication nothing may take long: the writer stops at a number that is not there. */
+/* Fields apart, which then stay in registers. There is room. Whether the writer has something to
+** take. From the number on to its publication nothing may take long: the writer stops at a number
+** that is not there. */
 static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
     uint32_t added = atomic_load_explicit(&g->added, memory_order_relaxed);
     entry *e = &g->at[added % ENTRIES];
@@ -375,8 +393,8 @@ static inline bool push(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, u
     return (added + 1) % HALF == 0;
 }
 
-/* What is backed, if that has changed. Under the lock; there is room. As push. Noted once its entry has a number: so who finds
-** it noted gets a later one. */
+/* What is backed, if that has changed. Under the lock; there is room. As push. Noted once its entry
+** has a number: so who finds it noted gets a later one. */
 static bool push_backed_locked(tidei_recorder *r, ring *g) {
     size_t backed = atomic_load_explicit(r->backed, memory_order_relaxed);
     if (backed == atomic_load_explicit(&r->noted, memory_order_relaxed)) return false;
@@ -390,7 +408,8 @@ static bool ends(const tidei_recorder *r) {
 }
 
 /* The long way: the thread has no ring, or it is full, or what is backed has changed. */
-__attribute__((noinline)) static void add_aside(tidei_recorder *r, ring *g, uint32_t what, uint64_t a, uint64_t b) {
+__attribute__((noinline)) static void add_aside(tidei_recorder *r, ring *g, uint32_t what,
+                                                uint64_t a, uint64_t b) {
     if (!g) g = &r->ring[RINGS];
     pthread_mutex_lock(&r->lock);
     make_room_locked(r, g, 2);
@@ -412,9 +431,11 @@ static inline void add(tidei_recorder *r, uint32_t what, uint64_t a, uint64_t b)
 
 /* Where no lock is held: one warning, if the recording ended. */
 static void speak(tidei_recorder *r) {
-    int error = atomic_load_explicit(&r->silent, memory_order_relaxed) ? atomic_exchange(&r->silent, 0) : 0;
+    int error =
+        atomic_load_explicit(&r->silent, memory_order_relaxed) ? atomic_exchange(&r->silent, 0) : 0;
     if (tidei_unlikely(error))
-        tidei_log(r->rt, TIDE_LOG_WARNING, "%s: recording ends here, the file cannot be written: %s", r->path,
+        tidei_log(r->rt, TIDE_LOG_WARNING,
+                  "%s: recording ends here, the file cannot be written: %s", r->path,
                   tidei_errno_text(error));
 }
 
@@ -424,7 +445,9 @@ static uint32_t thread_here(void) {
     return number;
 }
 
-static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) { return kind | slot << 16; }
+static inline uint32_t on_stream(tidei_record_kind kind, uint32_t slot) {
+    return kind | slot << 16;
+}
 
 void tidei_recorder_return(tidei_recorder *r, const tidei_storage *st, const tidei_stream *s) {
     add(r, on_stream(TIDEI_RECORD_ALLOC, s->slot), (uintptr_t)st, st->bytes);
@@ -453,13 +476,15 @@ uint64_t tidei_recorder_moment(const tidei_recorder *r) {
     return r->form->submissions ? tidei_ticks_now(&r->clock) : 0;
 }
 
-void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began, const char *op) {
+void tidei_recorder_submit(tidei_recorder *r, const tidei_stream *s, uint64_t began,
+                           const char *op) {
     add(r, on_stream(TIDEI_RECORD_SUBMIT, s->slot), began, (uintptr_t)op);
 }
 
-/* Its names come just before it: no others do meanwhile, since all are added under the lock. What is backed is looked at
-** once, since others change it meanwhile, and there is room for three. */
-static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind, size_t bytes) {
+/* Its names come just before it: no others do meanwhile, since all are added under the lock. What
+** is backed is looked at once, since others change it meanwhile, and there is room for three. */
+static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kind kind,
+                     size_t bytes) {
     if (ends(r)) return;
     ring *g = ring_here(r);
     if (!g) g = &r->ring[RINGS];
@@ -467,7 +492,8 @@ static void add_span(tidei_recorder *r, const tidei_span *span, tidei_record_kin
     make_room_locked(r, g, 3);
     bool half = push_backed_locked(r, g);
     half |= push(r, g, ENTRY_NAMES, (uintptr_t)span->name, (uintptr_t)span->why);
-    half |= push(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
+    half |=
+        push(r, g, on_stream(kind, span->number) | (uint32_t)span->kind << 8, thread_here(), bytes);
     if (half) wake_locked(r);
     pthread_mutex_unlock(&r->lock);
 }
@@ -480,13 +506,16 @@ static void *span_as_number(const tidei_span *s) {
 /* Spans nest on their thread, so nobody else ends one. */
 static void undo_span(tidei_runtime *rt, tidei_thread *t, void *what, uintptr_t name) {
     const uintptr_t w = (uintptr_t)what;
-    const tidei_span span = {(tidei_span_kind)((w & 255) >> 1), (unsigned)(w >> 8), (const char *)name, NULL};
-    if (rt->recorder && t == tidei_thread_look(rt)) add_span(rt->recorder, &span, TIDEI_RECORD_END, 0);
+    const tidei_span span = {(tidei_span_kind)((w & 255) >> 1), (unsigned)(w >> 8),
+                             (const char *)name, NULL};
+    if (rt->recorder && t == tidei_thread_look(rt))
+        add_span(rt->recorder, &span, TIDEI_RECORD_END, 0);
 }
 
 void tidei_span_begin(tidei_runtime *rt, const tidei_span *span, size_t bytes) {
     if (rt->recorder) add_span(rt->recorder, span, TIDEI_RECORD_BEGIN, bytes);
-    if (rt->recorder) tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
+    if (rt->recorder)
+        tidei_hold(tidei_thread_look(rt), undo_span, span_as_number(span), (uintptr_t)span->name);
     if (rt->ranges) tidei_nvtx_push(span->name);
 }
 
@@ -524,8 +553,8 @@ static void discard(tidei_runtime *rt, tidei_recorder *r) {
     free_recorder(rt, r);
 }
 
-/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used. NULL: there is
-** none, which is the error then. */
+/* Its memory, with nothing in it; of the rings' entries not even that, since most will not be used.
+** NULL: there is none, which is the error then. */
 static tidei_recorder *new_recorder(tidei_runtime *rt) {
     const size_t entries = (RINGS + 1) * ENTRIES * sizeof(entry) + TIDEI_LINE;
     tidei_recorder *r = tidei_host_alloc(rt, sizeof *r);

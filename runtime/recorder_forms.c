@@ -1,8 +1,11 @@
-/* recorder_forms.c: the forms of recorded files: CSV, which `tide replay` plays, and JSON, which Perfetto shows.
+/* recorder_forms.c: the forms of recorded files: CSV, which `tide replay` plays, and JSON, which
+** Perfetto shows.
 **
-** Rows are written by hand rather than by printf: they are most of what recording costs. docs/tracing.md describes both.
-** What must stay true: the JSON is an array of objects, one a line, that lacks nothing but its closing bracket at any time;
-** the times of a track rise; begins and ends of a thread's track match, since spans nest. */
+** Rows are written by hand rather than by printf: they are most of what recording costs.
+** docs/tracing.md describes both.
+** What must stay true: the JSON is an array of objects, one a line, that lacks nothing but its
+** closing bracket at any time; the times of a track rise; begins and ends of a thread's track
+** match, since spans nest. */
 #include "runtime/recorder.h"
 
 /* ---- text ---- */
@@ -16,9 +19,10 @@ __attribute__((always_inline)) static inline void put(tidei_rows *x, const char 
 
 /* Two digits at a time, from the last on. */
 static void put_number(tidei_rows *x, uint64_t v) {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-                                "8081828384858687888990919293949596979899";
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+        "8081828384858687888990919293949596979899";
     char digits[20];
     unsigned at = sizeof digits;
     for (; v >= 100; v /= 100) memcpy(&digits[at -= 2], &pairs[v % 100 * 2], 2);
@@ -48,7 +52,8 @@ static void put_name(tidei_rows *x, const char *name) {
 #define CSV_BEGINS "op,id,bytes,stream,time_us\n"
 static void csv_head(tidei_rows *x) { put(x, CSV_BEGINS); }
 
-static void csv_put(tidei_rows *x, char op, uint64_t id, uint64_t bytes, unsigned stream, uint64_t ns) {
+static void csv_put(tidei_rows *x, char op, uint64_t id, uint64_t bytes, unsigned stream,
+                    uint64_t ns) {
     *x->at++ = op;
     *x->at++ = ',';
     put_number(x, id);
@@ -68,7 +73,9 @@ static void csv_span(tidei_rows *x, const tidei_record *r) {
     case TIDEI_SPAN_COLLECTION: csv_put(x, begins ? 'C' : 'c', r->a, r->b, 0, r->ns); break;
     case TIDEI_SPAN_CLIMB: csv_put(x, begins ? 'R' : 'r', 0, r->b, 0, r->ns); break;
     case TIDEI_SPAN_RUNG: csv_put(x, begins ? 'R' : 'r', r->a, r->b, 0, r->ns); break;
-    case TIDEI_SPAN_WAIT: csv_put(x, begins ? 'W' : 'w', r->thread, 0, (unsigned)r->a, r->ns); break;
+    case TIDEI_SPAN_WAIT:
+        csv_put(x, begins ? 'W' : 'w', r->thread, 0, (unsigned)r->a, r->ns);
+        break;
     }
 }
 
@@ -86,8 +93,8 @@ static void csv_row(tidei_rows *x, const tidei_record *r) {
 
 static void csv_foot(tidei_rows *x) { (void)x; }
 
-/* ---- JSON ---- Streams are the threads of process 1, slot 0 as number 1, since 0 is the idle one to Perfetto; the host's
-** threads are those of process 2; counters belong to process 3. */
+/* ---- JSON ---- Streams are the threads of process 1, slot 0 as number 1, since 0 is the idle one
+** to Perfetto; the host's threads are those of process 2; counters belong to process 3. */
 
 enum { STREAMS = 1, THREADS = 2, MEMORY = 3 };
 
@@ -114,7 +121,8 @@ static void put_time(tidei_rows *x, const char *key, uint64_t ns) {
 }
 
 /* `what` is whose name it is: thread_name, process_name. */
-static void name_track(tidei_rows *x, const char *what, unsigned process, uint64_t track, const char *name) {
+static void name_track(tidei_rows *x, const char *what, unsigned process, uint64_t track,
+                       const char *name) {
     open_object(x, 'M', process, track);
     put(x, ",\"name\":\"");
     put(x, what);
@@ -123,7 +131,8 @@ static void name_track(tidei_rows *x, const char *what, unsigned process, uint64
     put(x, "}}");
 }
 
-static void name_numbered(tidei_rows *x, unsigned process, uint64_t track, const char *name, uint64_t number) {
+static void name_numbered(tidei_rows *x, unsigned process, uint64_t track, const char *name,
+                          uint64_t number) {
     tidei_rows text = {0};
     char buf[40];
     text.at = buf;
@@ -148,7 +157,8 @@ static void need_thread(tidei_rows *x, uint32_t thread) {
     name_numbered(x, THREADS, thread, "thread ", thread);
 }
 
-#define JSON_BEGINS "[\n{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"process_name\"" /* json_head's first */
+/* json_head's first */
+#define JSON_BEGINS "[\n{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"process_name\""
 
 static void json_head(tidei_rows *x) {
     put(x, "[\n");
@@ -206,7 +216,9 @@ static void json_span(tidei_rows *x, const tidei_record *r) {
     put_time(x, ",\"ts\":", r->ns);
     put(x, ",\"name\":");
     put_name(x, r->name);
-    put(x, waits ? ",\"args\":{\"stream\":" : begins ? ",\"args\":{\"wanted\":" : ",\"args\":{\"given\":");
+    put(x, waits    ? ",\"args\":{\"stream\":"
+           : begins ? ",\"args\":{\"wanted\":"
+                    : ",\"args\":{\"given\":");
     put_number(x, waits ? r->a : r->b);
     if (begins && r->why) {
         put(x, ",\"why\":");
@@ -241,7 +253,8 @@ const tidei_form *tidei_form_of(const char *path) {
     size_t n = strlen(path);
     for (size_t i = 0; i < TIDEI_COUNT(forms); i++) {
         size_t m = strlen(forms[i].suffix);
-        if (n > m && path[n - m - 1] != '/' && !strcmp(path + n - m, forms[i].suffix)) return &forms[i];
+        if (n > m && path[n - m - 1] != '/' && !strcmp(path + n - m, forms[i].suffix))
+            return &forms[i];
     }
     return NULL;
 }

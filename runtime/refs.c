@@ -1,14 +1,15 @@
 /* refs.c: the table behind references. The model stands in refs.h.
 **
-** Slots lie in chunks that are made as they are needed. A free slot waits in a queue; those never used come
-** first. A slot's word is 0 (never used), the reference (live), or the last reference with a mark that says how
-** its object ended. */
+** Slots lie in chunks that are made as they are needed. A free slot waits in a queue; those never
+** used come first. A slot's word is 0 (never used), the reference (live), or the last reference
+** with a mark that says how its object ended. */
 #include "runtime/refs.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define SLOT_BITS       20
-#define GENERATION_BITS 23 /* with SLOT_BITS and four of the kind 47: what any machine's pointer has */
+#define SLOT_BITS 20
+/* with SLOT_BITS and four of the kind 47: what any machine's pointer has */
+#define GENERATION_BITS 23
 #define CHUNK_BITS      10
 #define CHUNK_SLOTS     (1u << CHUNK_BITS)
 #define CHUNKS          (1u << (SLOT_BITS - CHUNK_BITS))
@@ -36,17 +37,19 @@ static struct {
 
 static const struct {
     const char *name, *ended; /* for errors */
-} kinds[] = {[TIDEI_REF_RUNTIME] = {"runtime", "closed"},   [TIDEI_REF_STREAM] = {"stream", "released"},
-             [TIDEI_REF_POOL] = {"pool", "released"},       [TIDEI_REF_EXPR] = {"expression", "released"},
-             [TIDEI_REF_SCOPE] = {"use scope", "ended"},    [TIDEI_REF_VIEW] = {"host view", "ended"},
-             [TIDEI_REF_BATCHES] = {"iterator", "released"}};
+} kinds[] = {
+    [TIDEI_REF_RUNTIME] = {"runtime", "closed"},   [TIDEI_REF_STREAM] = {"stream", "released"},
+    [TIDEI_REF_POOL] = {"pool", "released"},       [TIDEI_REF_EXPR] = {"expression", "released"},
+    [TIDEI_REF_SCOPE] = {"use scope", "ended"},    [TIDEI_REF_VIEW] = {"host view", "ended"},
+    [TIDEI_REF_BATCHES] = {"iterator", "released"}};
 
 static slot *slot_at(unsigned i) {
     slot *chunk = atomic_load_explicit(&table.chunks[i >> CHUNK_BITS], memory_order_acquire);
     return chunk ? &chunk[i & (CHUNK_SLOTS - 1)] : NULL;
 }
 
-/* One that never served, else the one that has been free for longest; NULL: no memory, or all are taken. */
+/* One that never served, else the one that has been free for longest; NULL: no memory, or all are
+** taken. */
 static slot *take_locked(unsigned *number) {
     unsigned chunk = table.used >> CHUNK_BITS;
     bool fresh = table.used & (CHUNK_SLOTS - 1);
@@ -106,8 +109,8 @@ static void tell(tidei_ref_kind kind, const void *ref, const char *op) {
     else if (same && word & CLOSED)
         tidei_fail(TIDE_E_CLOSED, op, "the %s's runtime was closed", kinds[kind].name);
     else
-        tidei_fail(TIDE_E_INVALID, op, "the %s was %s before%s", kinds[kind].name, kinds[kind].ended,
-                   same ? "" : ", or its runtime closed");
+        tidei_fail(TIDE_E_INVALID, op, "the %s was %s before%s", kinds[kind].name,
+                   kinds[kind].ended, same ? "" : ", or its runtime closed");
 }
 
 void *tidei_ref_find(tidei_ref_kind kind, const void *ref, const char *op) {

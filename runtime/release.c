@@ -1,5 +1,5 @@
-/* release.c: when pools give back by themselves: the adaptive rule, and the looks at sync points. The rule's reasons stand in
-** release.h. */
+/* release.c: when pools give back by themselves: the adaptive rule, and the looks at sync points.
+** The rule's reasons stand in release.h. */
 #include "runtime/release.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
@@ -17,10 +17,11 @@ size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
     bool grew = x->backed > r->backed;
     size_t gives = grew ? 0 : spare(r, x);
     if (grew && r->lowered)
-        r->window_ns =
-            r->window_ns < TIDEI_RELEASE_WINDOW_MAX_NS / 2 ? 2 * r->window_ns : TIDEI_RELEASE_WINDOW_MAX_NS;
+        r->window_ns = r->window_ns < TIDEI_RELEASE_WINDOW_MAX_NS / 2 ? 2 * r->window_ns
+                                                                      : TIDEI_RELEASE_WINDOW_MAX_NS;
     if (gives && r->lowered)
-        r->window_ns = r->window_ns / 2 > TIDEI_RELEASE_WINDOW_NS ? r->window_ns / 2 : TIDEI_RELEASE_WINDOW_NS;
+        r->window_ns =
+            r->window_ns / 2 > TIDEI_RELEASE_WINDOW_NS ? r->window_ns / 2 : TIDEI_RELEASE_WINDOW_NS;
     r->lowered = gives || (r->lowered && !grew);
     r->backed = x->backed - gives;
     r->began_ns = x->now_ns;
@@ -32,7 +33,8 @@ size_t tidei_release_keep(tidei_release *r, const tidei_release_look *x) {
 static uint64_t now_ns(tidei_runtime *rt) { return rt->clock_ns ? rt->clock_ns() : tidei_now_ns(); }
 
 static size_t adaptive_keep(tidei_user_pool *x, const tidei_pool_stats *ps, uint64_t now) {
-    tidei_release_look look = {.now_ns = now, .backed = ps->backed, .used = ps->live + ps->rounding};
+    tidei_release_look look = {
+        .now_ns = now, .backed = ps->backed, .used = ps->live + ps->rounding};
     look.needed = tidei_max_size(atomic_exchange(&x->window_live, ps->live), ps->live);
     return tidei_release_keep(&x->release, &look);
 }
@@ -42,10 +44,12 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
     size_t threshold = atomic_load(&x->p->attrs.threshold);
     bool adaptive = atomic_load(&x->adaptive);
     tidei_pool_stats ps;
-    if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX; /* it goes by the clock */
+    /* it goes by the clock */
+    if (adaptive && atomic_load(&x->p->attrs.deterministic)) return UINT64_MAX;
     if (!adaptive && threshold == TIDEI_THRESHOLD_NONE) return UINT64_MAX;
     if (!adaptive && !synced) return 0;
-    if (adaptive && now < tidei_release_due_ns(&x->release)) return tidei_release_due_ns(&x->release);
+    if (adaptive && now < tidei_release_due_ns(&x->release))
+        return tidei_release_due_ns(&x->release);
     x->p->ops->stats(x->p, &ps);
     size_t keep = adaptive ? adaptive_keep(x, &ps, now) : threshold;
     if (ps.cached + ps.parked > keep) {

@@ -1,4 +1,5 @@
-/* runtime.c: opening and closing a runtime's own half, what its devices' failures are called, limits, streams for users. */
+/* runtime.c: opening and closing a runtime's own half, what its devices' failures are called,
+** limits, streams for users. */
 #include "runtime/lend.h"
 #include "runtime/neighbours.h"
 #include "runtime/nvtx.h"
@@ -54,9 +55,10 @@ static void tell(tidei_stream *s, const char *words) {
     pthread_mutex_lock(&s->lock);
     const char *last = s->last_op;
     pthread_mutex_unlock(&s->lock);
-    tidei_format(d->story, sizeof d->story,
-                 "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
-                 *last ? last : "none", d->d->info.name);
+    tidei_format(
+        d->story, sizeof d->story,
+        "%.400s; last operation of the stream: %.100s; %s's arrays cannot be used any more", words,
+        *last ? last : "none", d->d->info.name);
     atomic_store(&d->story_state, 2);
 }
 
@@ -83,15 +85,18 @@ tide_status tidei_device_failed(tidei_stream *s, tide_status status, const char 
 
 /* ---- what kernels report ---- */
 
-#define REPORT_LOOKS                                                                                               \
-    1000000 /* a report of other work takes microseconds to write; one that is not done by then is the next's */
+/* a report of other work takes microseconds to write; one that is not done by then is the
+** next's */
+#define REPORT_LOOKS 1000000
 
 /* The report's first word once it is the caller's alone; 0: there is none. */
 static uint64_t claim_report(_Atomic uint64_t *words) {
     for (unsigned i = 0; i < REPORT_LOOKS; i++) {
         uint64_t w = atomic_load_explicit(words, memory_order_relaxed);
         if (w == TIDEI_FAULT_NONE) return 0;
-        if (w != TIDEI_FAULT_WRITING && atomic_compare_exchange_strong(words, &w, TIDEI_FAULT_WRITING)) return w;
+        if (w != TIDEI_FAULT_WRITING &&
+            atomic_compare_exchange_strong(words, &w, TIDEI_FAULT_WRITING))
+            return w;
         tidei_pause();
     }
     return 0;
@@ -108,7 +113,8 @@ static tide_status report_fault(_Atomic uint64_t *words, const char *op) {
     char number[24];
     if (!word) return TIDE_OK;
     atomic_store(words, TIDEI_FAULT_NONE);
-    tidei_format(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64, index);
+    tidei_format(number, sizeof number, word & TIDEI_FAULT_UNSIGNED ? "%" PRIu64 : "%" PRId64,
+                 index);
     return tidei_fail(TIDE_E_BOUNDS, op,
                       "%s: index %s is out of range for %" PRIu64
                       " elements, in work done before this point; the nearest valid one was read",
@@ -165,11 +171,14 @@ tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
     tidei_let(t, d);
     if (!fits_now) {
         atomic_store(&d->limit, old);
-        if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit"); /* by moving arrays, perhaps */
+        /* by moving arrays, perhaps */
+        if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit");
         return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
-                          "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu bytes are backed "
+                          "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu "
+                          "bytes are backed "
                           "for %zu live ones",
-                          bytes, wanted, d->d->info.name, atomic_load(&d->backed), atomic_load(&d->live));
+                          bytes, wanted, d->d->info.name, atomic_load(&d->backed),
+                          atomic_load(&d->live));
     }
     atomic_store(&d->wake_at, 0); /* the policy looks anew */
     return TIDE_OK;
@@ -199,7 +208,8 @@ static tide_status new_runtime(const tide_config *c, tidei_runtime **out) {
     tide_status status = tidei_settings_read(c, &set);
     if (status == TIDE_OK) status = tidei_threads_prepare();
     if (status != TIDE_OK) return status;
-    tidei_runtime *rt = set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
+    tidei_runtime *rt =
+        set.host.alloc ? set.host.alloc(set.host.user, sizeof *rt) : malloc(sizeof *rt);
     if (!rt) return tidei_fail_host_memory("tide_open", sizeof *rt);
     memset(rt, 0, sizeof *rt);
     rt->host = set.host;
@@ -233,7 +243,8 @@ static tide_status open_half(tidei_runtime *rt, tidei_device *device) {
     tide_status status = tidei_devices_open(rt, device);
     if (status != TIDE_OK) return status;
     rt->deaths = tidei_deaths_open(rt);
-    status = rt->deaths ? tidei_tracker_open(rt) : tidei_fail_host_memory("tide_open", sizeof(void *));
+    status =
+        rt->deaths ? tidei_tracker_open(rt) : tidei_fail_host_memory("tide_open", sizeof(void *));
     if (status == TIDE_OK) status = tidei_recorder_open(rt);
     if (status == TIDE_OK) status = tidei_loans_open(rt);
     if (status != TIDE_OK) return status;
@@ -294,8 +305,8 @@ void tidei_runtime_close(tidei_runtime *rt) {
 /* ---- streams, for users ---- */
 
 /* A new stream's reference goes to the user. */
-static tide_status hand_out(tide_status status, const tidei_thread *t, tidei_stream *s, tide_stream **out,
-                            const char *op) {
+static tide_status hand_out(tide_status status, const tidei_thread *t, tidei_stream *s,
+                            tide_stream **out, const char *op) {
     if (status != TIDE_OK) return tidei_device_failed(t->dev->stream0, status, op);
     *out = atomic_load(&s->ref);
     return TIDE_OK;
@@ -360,7 +371,8 @@ tide_status tide_synchronize(tide_runtime *ref, tide_stream *stream) {
     if (!s) return tidei_last_status();
     tidei_drain(s->dev->rt);
     tide_status status = s->ds ? tidei_stream_wait(s, false) : TIDE_OK;
-    return status == TIDE_OK ? tidei_take_fault(s->dev->rt, "tide_synchronize") : tidei_fail_as("tide_synchronize");
+    return status == TIDE_OK ? tidei_take_fault(s->dev->rt, "tide_synchronize")
+                             : tidei_fail_as("tide_synchronize");
 }
 
 tide_status tide_device_synchronize(tide_runtime *ref) {
@@ -393,7 +405,8 @@ bool tidei_runtime_valid(tidei_runtime *rt) {
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
         bool valid = true;
-        for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));) valid = x->p->ops->valid(x->p) && valid;
+        for (tidei_user_pool *x = NULL; (x = tidei_pools_next(d, x));)
+            valid = x->p->ops->valid(x->p) && valid;
         if (!valid) return false;
         tidei_pools_stats(d, &ps);
         if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;

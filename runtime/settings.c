@@ -35,17 +35,20 @@ static bool starts_with_count(const char *text, const char *name) {
 }
 
 static bool parse_device(const char *text, void *field, size_t cap) {
-    return (starts_with_count(text, "host") || starts_with_count(text, "cuda")) && parse_text(text, field, cap);
+    return (starts_with_count(text, "host") || starts_with_count(text, "cuda")) &&
+           parse_text(text, field, cap);
 }
 
-/* A limit stays text: a percentage wants the device's size. 100 stands in for it here, to see whether it parses. */
+/* A limit stays text: a percentage wants the device's size. 100 stands in for it here, to see
+** whether it parses. */
 static bool parse_limit(const char *text, void *field, size_t cap) {
     size_t bytes;
     return tidei_parse_bytes(text, 100, &bytes) && parse_text(text, field, cap);
 }
 
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out) {
-    if (!strcmp(text, "unlimited") || !strcmp(text, "max")) return *out = TIDE_THRESHOLD_UNLIMITED, true;
+    if (!strcmp(text, "unlimited") || !strcmp(text, "max"))
+        return *out = TIDE_THRESHOLD_UNLIMITED, true;
     if (!strcmp(text, "adaptive")) return *out = TIDE_THRESHOLD_ADAPTIVE, true;
     return tidei_parse_bytes(text, whole, out);
 }
@@ -63,7 +66,8 @@ static bool parse_size(const char *text, void *field, size_t cap) {
 static bool parse_host_memory(const char *text, void *field, size_t cap) {
     size_t bytes;
     (void)cap;
-    if (!tidei_parse_bytes(text, 0, &bytes) || bytes < TIDEI_MIB / 16) return false; /* one page of 64 KiB */
+    /* one page of 64 KiB */
+    if (!tidei_parse_bytes(text, 0, &bytes) || bytes < TIDEI_MIB / 16) return false;
     *(size_t *)field = bytes;
     return true;
 }
@@ -75,7 +79,8 @@ static bool parse_kind(const char *text, void *field, size_t cap) {
 #define TIME_MOST_NS (3600 * UINT64_C(1000000000)) /* an hour */
 
 static bool parse_switch(const char *text, void *field, size_t cap) {
-    static const char *const on[] = {"1", "on", "true", "yes"}, *const off[] = {"0", "off", "false", "no"};
+    static const char *const on[] = {"1", "on", "true", "yes"}, *const off[] = {"0", "off", "false",
+                                                                                "no"};
     (void)cap;
     for (size_t i = 0; i < TIDEI_COUNT(on); i++) {
         if (!strcmp(text, on[i])) return *(bool *)field = true;
@@ -136,7 +141,8 @@ static bool parse_debug(const char *text, void *field, size_t cap) {
     bool sample = !strncmp(text, "sample:", 7) && text[7] >= '0' && text[7] <= '9';
     int v;
     (void)cap;
-    if (!parse_int(sample ? text + 7 : text, sample ? 1 : 0, sample ? TIDEI_SAMPLE_MOST : 2, &v)) return false;
+    if (!parse_int(sample ? text + 7 : text, sample ? 1 : 0, sample ? TIDEI_SAMPLE_MOST : 2, &v))
+        return false;
     s->debug = sample ? 0 : v;
     s->debug_sample = sample ? v : 0;
     return true;
@@ -170,27 +176,34 @@ static const struct {
      offsetof(tide_config, soft_limit)},
     {"TIDE_COLLECTOR", "a collector's name", parse_text, SETTING(collector), FIELD_TEXT,
      offsetof(tide_config, collector)},
-    {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT, offsetof(tide_config, policy)},
-    {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH, offsetof(tide_config, gc_early)},
-    {"TIDE_COLLECT_WAIT", "a time up to 3600s: 50ms, 200us or 0", parse_time, SETTING(collect_wait_ns), FIELD_TEXT,
-     offsetof(tide_config, collect_wait)},
-    {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT, offsetof(tide_config, pool)},
-    {"TIDE_RELEASE_THRESHOLD", TIDEI_THRESHOLD_WANTED, parse_threshold, SETTING(release_threshold), FIELD_TEXT,
-     offsetof(tide_config, release_threshold)},
+    {"TIDE_POLICY", "a policy's name", parse_text, SETTING(policy), FIELD_TEXT,
+     offsetof(tide_config, policy)},
+    {"TIDE_GC_EARLY", "0 or 1", parse_switch, SETTING(gc_early), FIELD_SWITCH,
+     offsetof(tide_config, gc_early)},
+    {"TIDE_COLLECT_WAIT", "a time up to 3600s: 50ms, 200us or 0", parse_time,
+     SETTING(collect_wait_ns), FIELD_TEXT, offsetof(tide_config, collect_wait)},
+    {"TIDE_POOL", TIDEI_POOL_NAMES, parse_text, SETTING(pool), FIELD_TEXT,
+     offsetof(tide_config, pool)},
+    {"TIDE_RELEASE_THRESHOLD", TIDEI_THRESHOLD_WANTED, parse_threshold, SETTING(release_threshold),
+     FIELD_TEXT, offsetof(tide_config, release_threshold)},
     {"TIDE_POOL_DETERMINISTIC", "0 or 1", parse_switch, SETTING(deterministic), FIELD_SWITCH,
      offsetof(tide_config, deterministic)},
     {"TIDE_THREAD_STREAMS", "0 or 1", parse_switch, SETTING(thread_streams), FIELD_SWITCH,
      offsetof(tide_config, thread_streams)},
-    {"TIDE_SPILL", "0 or 1", parse_switch, SETTING(spill), FIELD_SWITCH, offsetof(tide_config, spill)},
-    {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory), FIELD_TEXT,
-     offsetof(tide_config, host_memory)},
+    {"TIDE_SPILL", "0 or 1", parse_switch, SETTING(spill), FIELD_SWITCH,
+     offsetof(tide_config, spill)},
+    {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory),
+     FIELD_TEXT, offsetof(tide_config, host_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,
      offsetof(tide_config, host_devices)},
-    {"TIDE_PEERS", TIDEI_PEERS_WANTED, parse_peers, SETTING(peers), FIELD_TEXT, offsetof(tide_config, peers)},
-    {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level), FIELD_INT,
-     offsetof(tide_config, log_level)},
-    {"TIDE_DEBUG", "0, 1, 2 or sample:N", parse_debug, SETTING(debug), FIELD_INT, offsetof(tide_config, debug)},
-    {"TIDE_CACHE", "0 or 1", parse_switch, SETTING(cache), FIELD_SWITCH, offsetof(tide_config, cache)},
+    {"TIDE_PEERS", TIDEI_PEERS_WANTED, parse_peers, SETTING(peers), FIELD_TEXT,
+     offsetof(tide_config, peers)},
+    {"TIDE_LOG", "silent, error, warning, info or debug", parse_level, SETTING(log_level),
+     FIELD_INT, offsetof(tide_config, log_level)},
+    {"TIDE_DEBUG", "0, 1, 2 or sample:N", parse_debug, SETTING(debug), FIELD_INT,
+     offsetof(tide_config, debug)},
+    {"TIDE_CACHE", "0 or 1", parse_switch, SETTING(cache), FIELD_SWITCH,
+     offsetof(tide_config, cache)},
     {"TIDE_CACHE_DIR", "an absolute path", parse_folder, SETTING(cache_dir), FIELD_TEXT,
      offsetof(tide_config, cache_dir)},
     {"TIDE_CACHE_MAX", "bytes or 256MiB", parse_size, SETTING(cache_max), FIELD_TEXT,
@@ -201,8 +214,8 @@ static const struct {
      offsetof(tide_config, default_memory)},
     {"TIDE_HOST_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(host_limit), FIELD_TEXT | VITAL,
      offsetof(tide_config, host_limit)},
-    {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace), FIELD_TEXT,
-     offsetof(tide_config, trace)},
+    {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace),
+     FIELD_TEXT, offsetof(tide_config, trace)},
 };
 
 #define LEVEL_OPEN TIDE_DEFAULT /* nobody chose a level yet */
@@ -237,31 +250,36 @@ const char *tidei_line_of(char *buf, size_t cap, const char *value) {
     const char *rest = n < cap ? "" : "...";
     if (n >= cap)
         for (n = room; n && (value[n] & 0xC0) == 0x80;) n--; /* a character of UTF-8 stays whole */
-    for (size_t i = 0; i < n; i++) buf[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i];
+    for (size_t i = 0; i < n; i++)
+        buf[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i];
     strcpy(buf + n, rest);
     return buf;
 }
 
-void tidei_warn_environment(tidei_runtime *rt, const char *variable, const char *value, const char *fmt, ...) {
+void tidei_warn_environment(tidei_runtime *rt, const char *variable, const char *value,
+                            const char *fmt, ...) {
     char line[1024], shown[TIDEI_SHOWN_MAX];
     if (!rt->set.environment_warns) return;
     va_list ap;
     va_start(ap, fmt);
-    size_t n =
-        (size_t)tidei_format(line, sizeof line, "%s=%s", variable, tidei_line_of(shown, sizeof shown, value));
+    size_t n = (size_t)tidei_format(line, sizeof line, "%s=%s", variable,
+                                    tidei_line_of(shown, sizeof shown, value));
     tidei_vformat(line + n, sizeof line - n, fmt, ap);
     va_end(ap);
     rt->log(rt->log_user, TIDE_LOG_WARNING, line);
 }
 
-void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value, const char *wanted) {
-    tidei_warn_environment(rt, variable, value, " is not understood (wanted: %s); the default stays", wanted);
+void tidei_warn_unknown(tidei_runtime *rt, const char *variable, const char *value,
+                        const char *wanted) {
+    tidei_warn_environment(rt, variable, value,
+                           " is not understood (wanted: %s); the default stays", wanted);
 }
 
 bool tidei_settings_variable(size_t i, tidei_variable *out) {
     tidei_settings aside;
     if (i >= TIDEI_COUNT(table)) return false;
-    *out = (tidei_variable){.name = table[i].variable, .wanted = table[i].wanted, .value = value_of(i)};
+    *out = (tidei_variable){
+        .name = table[i].variable, .wanted = table[i].wanted, .value = value_of(i)};
     out->understood = !out->value || take(i, out->value, &aside);
     out->vital = table[i].config_kind & VITAL;
     return true;
@@ -281,7 +299,8 @@ static void show_size(char *buf, size_t cap, size_t bytes) {
 static void show_time(char *buf, size_t cap, uint64_t ns) {
     size_t u = TIDEI_COUNT(time_units) - 1;
     while (u && ns % time_units[u].ns) u--;
-    tidei_format(buf, cap, "%llu%s", (unsigned long long)(ns / time_units[u].ns), ns ? time_units[u].unit : "");
+    tidei_format(buf, cap, "%llu%s", (unsigned long long)(ns / time_units[u].ns),
+                 ns ? time_units[u].unit : "");
 }
 
 /* By the row's type in tidei_settings, of which each has a size of its own, but for levels, kinds
@@ -335,10 +354,12 @@ static tide_status read_environment(const tide_config *c, tidei_settings *s) {
     for (size_t i = 0; i < TIDEI_COUNT(table); i++) {
         char shown[TIDEI_SHOWN_MAX], buf[32];
         const char *text = value_of(i);
-        if (!text || take(i, text, s) || !(table[i].config_kind & VITAL) || config_text(c, i, buf, sizeof buf))
+        if (!text || take(i, text, s) || !(table[i].config_kind & VITAL) ||
+            config_text(c, i, buf, sizeof buf))
             continue;
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "%s=%s is not understood; wanted: %s", table[i].variable,
-                          tidei_line_of(shown, sizeof shown, text), table[i].wanted);
+        return tidei_fail(TIDE_E_INVALID, "tide_open", "%s=%s is not understood; wanted: %s",
+                          table[i].variable, tidei_line_of(shown, sizeof shown, text),
+                          table[i].wanted);
     }
     return TIDE_OK;
 }
@@ -348,8 +369,9 @@ static tide_status read_config(const tide_config *c, tidei_settings *s) {
         char buf[32];
         const char *text = config_text(c, i, buf, sizeof buf);
         if (text && !table[i].parse(text, (char *)s + table[i].setting, table[i].cap))
-            return tidei_fail(TIDE_E_INVALID, "tide_open", "the field for %s is \"%.200s\"; wanted: %s",
-                              table[i].variable, text, table[i].wanted);
+            return tidei_fail(TIDE_E_INVALID, "tide_open",
+                              "the field for %s is \"%.200s\"; wanted: %s", table[i].variable, text,
+                              table[i].wanted);
     }
     s->collector_given = c->collector != NULL;
     s->policy_given = c->policy != NULL;
@@ -360,8 +382,9 @@ static tide_status read_config(const tide_config *c, tidei_settings *s) {
     return TIDE_OK;
 }
 
-/* Where kernels are kept: given, else below XDG_CACHE_HOME (ignored unless absolute, as its specification says), else below
-** HOME. Empty: nowhere. Never a shared temporary folder, where others could plant code. */
+/* Where kernels are kept: given, else below XDG_CACHE_HOME (ignored unless absolute, as its
+** specification says), else below HOME. Empty: nowhere. Never a shared temporary folder, where
+** others could plant code. */
 static void find_cache_dir(tidei_settings *s) {
     const char *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int n = 0;
@@ -392,8 +415,9 @@ static tide_status check_size(size_t given) {
         bool text = (table[i].config_kind & FIELD_KINDS) == FIELD_TEXT;
         ends[n++] = (uint16_t)(table[i].config + (text ? sizeof(const char *) : sizeof(int)));
     }
-    return tidei_sized_check(&(tidei_sized){"tide_config", ends, n, TIDEI_END(tide_config, struct_size)}, given,
-                             "tide_open");
+    return tidei_sized_check(
+        &(tidei_sized){"tide_config", ends, n, TIDEI_END(tide_config, struct_size)}, given,
+        "tide_open");
 }
 
 tide_status tidei_settings_read(const tide_config *c, tidei_settings *out) {
@@ -407,11 +431,13 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out) {
     if (status == TIDE_OK) status = read_config(&config, &s);
     if (status != TIDE_OK) return status;
     if (config.host && (!config.host->alloc || !config.host->free))
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "tide_config.host wants both alloc and free");
+        return tidei_fail(TIDE_E_INVALID, "tide_open",
+                          "tide_config.host wants both alloc and free");
     if (config.host) s.host = *config.host;
     if (config.debug_sample < 0 || config.debug_sample > TIDEI_SAMPLE_MOST)
-        return tidei_fail(TIDE_E_INVALID, "tide_open", "tide_config.debug_sample is %d; wanted: 1 to %d",
-                          config.debug_sample, TIDEI_SAMPLE_MOST);
+        return tidei_fail(TIDE_E_INVALID, "tide_open",
+                          "tide_config.debug_sample is %d; wanted: 1 to %d", config.debug_sample,
+                          TIDEI_SAMPLE_MOST);
     if (config.debug_sample) s.debug_sample = config.debug_sample;
     s.log = config.log;
     s.log_user = config.log_user;

@@ -10,8 +10,9 @@
 #define LITTLE ((size_t)64 * 1024)
 
 struct cold {
-    tidei_storage *st, *kept; /* st is retained; kept: pinned memory for it, NULL: it is not to go */
-    uint64_t age;             /* submissions of its stream since its last use */
+    /* st is retained; kept: pinned memory for it, NULL: it is not to go */
+    tidei_storage *st, *kept;
+    uint64_t age; /* submissions of its stream since its last use */
     tidei_addr addr;
     uint32_t arrays; /* that refer to it */
     bool refused;    /* the host has no room for it */
@@ -21,7 +22,8 @@ struct cold {
 /* ---- who is cold ---- */
 
 static void look_at(tidei_dev *d, tidei_stamp x, struct cold *c) {
-    uint64_t now = atomic_load_explicit(&tidei_stream_at(d, x.stream)->submitted, memory_order_relaxed);
+    uint64_t now =
+        atomic_load_explicit(&tidei_stream_at(d, x.stream)->submitted, memory_order_relaxed);
     uint64_t age = now > x.tick ? now - x.tick : 0;
     if (age < c->age) c->age = age;
 }
@@ -41,7 +43,8 @@ static bool is_cold(tidei_dev *d, struct cold *c) {
     return c->addr && c->age != UINT64_MAX;
 }
 
-/* The coldest first. Addresses decide what is equal otherwise, so that the same program spills the same. */
+/* The coldest first. Addresses decide what is equal otherwise, so that the same program spills the
+** same. */
 static int by_age(const void *a, const void *b) {
     const struct cold *x = a, *y = b;
     bool little = x->st->bytes < LITTLE;
@@ -51,7 +54,8 @@ static int by_age(const void *a, const void *b) {
     return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* All of the device, in the order in which they go, each retained; NULL: none, or host memory is exhausted. */
+/* All of the device, in the order in which they go, each retained; NULL: none, or host memory is
+** exhausted. */
 static struct cold *find_cold(tidei_dev *d, size_t *n) {
     tidei_runtime *rt = d->rt;
     size_t room = (size_t)atomic_load(&rt->deaths->handles);
@@ -89,7 +93,8 @@ static void trim_pinned(tidei_runtime *rt) {
     }
 }
 
-/* Pinned memory for it, if the host has as much: of what its pool has cached the rest is given back for it, once a round. */
+/* Pinned memory for it, if the host has as much: of what its pool has cached the rest is given back
+** for it, once a round. */
 static void keep(tidei_pool *pinned, tidei_stream *s, struct cold *c, bool *trimmed) {
     tide_status status = tidei_storage_try(pinned, c->st->bytes, s, TIDEI_ALLOC_STEAL, &c->kept);
     if (status == TIDE_E_HOST_NOMEM && !*trimmed) {
@@ -100,8 +105,8 @@ static void keep(tidei_pool *pinned, tidei_stream *s, struct cold *c, bool *trim
     if (status != TIDE_OK) c->kept = NULL;
 }
 
-/* Which of those that are left go for `wanted` bytes more: as few as come first; of these none that the others make needless.
-** Returns how many. */
+/* Which of those that are left go for `wanted` bytes more: as few as come first; of these none that
+** the others make needless. Returns how many. */
 static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *which) {
     size_t m = 0, left = 0, sum = 0;
     for (size_t i = 0; i < n && sum < wanted; i++) {
@@ -122,7 +127,8 @@ static size_t choose(const struct cold *cold, size_t n, size_t wanted, size_t *w
 #define REFUSALS 16 /* then the host has no room for what is worth while */
 
 /* Where the host refuses one, others take its place. */
-static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, size_t n, size_t wanted) {
+static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, size_t n,
+                        size_t wanted) {
     bool trimmed = false;
     size_t have = 0, refusals = 0;
     size_t *which = tidei_host_take(s->dev->rt, n * sizeof *which);
@@ -142,7 +148,8 @@ static void keep_enough(tidei_pool *pinned, tidei_stream *s, struct cold *cold, 
 /* Since it was found an operation may have begun to use it, or a scope. */
 static bool may_go(const struct cold *c) {
     const tidei_storage *st = c->st;
-    return c->kept && !atomic_load(&st->pins) && atomic_load(&st->refs) <= c->arrays + 1 && !tidei_storage_away(st);
+    return c->kept && !atomic_load(&st->pins) && atomic_load(&st->refs) <= c->arrays + 1 &&
+           !tidei_storage_away(st);
 }
 
 static tide_status order(tidei_stream *s, struct cold *cold, size_t n) {
@@ -173,8 +180,10 @@ static void be_after(tidei_storage *st, tidei_stamp x) {
 static void go(struct cold *c, tidei_stamp x) {
     tidei_storage *st = c->st;
     tidei_dev *d = st->dev;
-    tidei_block b = {.addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = {.n = 1, .few = {x}}};
-    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder) tidei_recorder_free(d->rt->recorder, st);
+    tidei_block b = {
+        .addr = st->addr, .bytes = st->bytes, .priv = st->priv, .stamps = {.n = 1, .few = {x}}};
+    if ((st->watched & TIDEI_WATCHED_BY_OBSERVERS) && d->rt->recorder)
+        tidei_recorder_free(d->rt->recorder, st);
     tidei_stamps_lock(st);
     tidei_moves_be_after(st, x);
     st->stamps.n = 0;
@@ -296,14 +305,15 @@ static bool is_away(tidei_storage *st) {
     return away;
 }
 
-/* The memory is on its way from here until the storage has it: another who wants the same storage, and fails meanwhile, need
-** only wait. */
+/* The memory is on its way from here until the storage has it: another who wants the same storage,
+** and fails meanwhile, need only wait. */
 static tide_status attempt(void *arg, unsigned flags) {
     struct back *b = arg;
     tidei_pool *pool = b->st->pool;
     b->there = !is_away(b->st);
     if (b->there) return TIDE_OK;
-    if (flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add_explicit(&pool->users->retries, 1, memory_order_relaxed);
+    if (flags & TIDEI_ALLOC_FLUSHED)
+        atomic_fetch_add_explicit(&pool->users->retries, 1, memory_order_relaxed);
     tidei_transit_begin(pool->dev);
     tide_status status = pool->ops->alloc(pool, b->st->bytes, b->s, flags, &b->block);
     if (status != TIDE_OK) tidei_transit_end(pool->dev, false);
@@ -347,7 +357,8 @@ static tide_status copy_back(struct back *b, const char *op, tidei_storage **kep
     tidei_storage *from = b->st->priv;
     tidei_stamp x = {0};
     tide_status status = tidei_stream_usable(s);
-    if (status == TIDE_OK) status = tidei_moves_follow(s, tidei_stamps_at(&b->block.stamps), b->block.stamps.n);
+    if (status == TIDE_OK)
+        status = tidei_moves_follow(s, tidei_stamps_at(&b->block.stamps), b->block.stamps.n);
     if (status == TIDE_OK) status = tidei_moves_follow_uses(s, from);
     if (status == TIDE_OK) {
         uint64_t began;

@@ -77,7 +77,8 @@ static const uint16_t statistics_ends[] = {END(struct_size),
                                            END(spills),
                                            END(returns)};
 #undef END
-static const tidei_sized statistics_sizes = {"tide_statistics", statistics_ends, TIDEI_COUNT(statistics_ends),
+static const tidei_sized statistics_sizes = {"tide_statistics", statistics_ends,
+                                             TIDEI_COUNT(statistics_ends),
                                              TIDEI_END(tide_statistics, struct_size)};
 
 tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
@@ -138,7 +139,8 @@ static size_t pool_line(tidei_dev *d, char *buf, size_t cap) {
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(TIDEI_MEM_DEVICE), &ps);
-    return (size_t)tidei_format(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n", d->pool->ops->name,
+    return (size_t)tidei_format(buf, cap, "%s pool usage: %s (%s allocated, %s cached)\n",
+                                d->pool->ops->name,
                                 tidei_format_bytes(all, sizeof all, ps.backed, 3),
                                 tidei_format_bytes(live, sizeof live, ps.live, 3),
                                 tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
@@ -150,7 +152,8 @@ static size_t kind_line(tidei_dev *d, tidei_mem_kind kind, char *buf, size_t cap
     char all[32], live[32], cached[32];
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(kind), &ps);
     if (!ps.backed) return 0;
-    return (size_t)tidei_format(buf, cap, "%s memory usage: %s (%s allocated, %s cached)\n", tidei_kind_name(kind),
+    return (size_t)tidei_format(buf, cap, "%s memory usage: %s (%s allocated, %s cached)\n",
+                                tidei_kind_name(kind),
                                 tidei_format_bytes(all, sizeof all, ps.backed, 3),
                                 tidei_format_bytes(live, sizeof live, ps.live, 3),
                                 tidei_format_bytes(cached, sizeof cached, ps.backed - ps.live, 3));
@@ -194,8 +197,8 @@ size_t tidei_device_text(const tidei_dev *d, char *buf, size_t cap) {
     const char *note = d->rt->device_note;
     char total[32];
     tidei_format_bytes(total, sizeof total, info->total_bytes, 1);
-    return (size_t)tidei_format(buf, cap, "%s (%s%s%s)%s%s", info->name, info->model, *info->model ? ", " : "",
-                                total, *note ? "; no cuda: " : "", note);
+    return (size_t)tidei_format(buf, cap, "%s (%s%s%s)%s%s", info->name, info->model,
+                                *info->model ? ", " : "", total, *note ? "; no cuda: " : "", note);
 }
 
 size_t tide_device_text(tide_runtime *ref, char *buf, size_t cap) {

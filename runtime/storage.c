@@ -1,7 +1,7 @@
 /* storage.c: tracked memory and submission. The model stands in storage.h.
 **
-** The common case, an operation whose operands were all used on its own stream, takes no lock but that stream's, makes no
-** driver call but the launch, and allocates nothing. */
+** The common case, an operation whose operands were all used on its own stream, takes no lock but
+** that stream's, makes no driver call but the launch, and allocates nothing. */
 #include "runtime/parts.h"
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
@@ -22,12 +22,14 @@ static tidei_storage_spares *spares_here(tidei_dev *d) {
     return tidei_likely(number > 0) ? &d->spares[number - 1] : NULL;
 }
 
-/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is exhausted. */
+/* A record, not zeroed, and room for its origin where that is wanted. NULL: host memory is
+** exhausted. */
 static tidei_storage *take_record(tidei_dev *d) {
     tidei_storage_spares *x = spares_here(d);
     tidei_storage *st = x ? x->first : NULL;
     if (tidei_unlikely(!st))
-        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin) : sizeof *st);
+        return tidei_host_take(d->rt, d->rt->tracker ? TIDEI_ORIGIN_AT + sizeof(tidei_origin)
+                                                     : sizeof *st);
     x->first = st->priv;
     x->n--;
     return st;
@@ -52,7 +54,8 @@ void tidei_storage_spares_free(tidei_dev *d) {
         }
 }
 
-/* Whether a new storage is watched. A thread without a number has no count: all of its are, and the tracker chooses. */
+/* Whether a new storage is watched. A thread without a number has no count: all of its are, and the
+** tracker chooses. */
 static inline bool watch(tidei_dev *d) {
     tidei_storage_spares *x = spares_here(d);
     return tidei_likely(x) ? --x->unwatched == 0 : d->rt->watch_every != 0;
@@ -70,12 +73,14 @@ void tidei_watch_made(tidei_storage *st, const tidei_stream *s) {
 void tidei_watch_open(tidei_runtime *rt) {
     rt->watch_every = rt->recorder ? 1 : tidei_tracker_interval(rt);
     for (unsigned i = 0; i < rt->ndevs; i++)
-        for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++) rt->devs[i].spares[k].unwatched = rt->watch_every;
+        for (unsigned k = 0; k < TIDEI_THREADS_INDEXED; k++)
+            rt->devs[i].spares[k].unwatched = rt->watch_every;
 }
 
 void tidei_watch_gone(tidei_storage *st) {
     tidei_runtime *rt = st->dev->rt;
-    if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops) rt->gc_ops->discharge(rt, st->owner, st->bytes);
+    if ((st->watched & TIDEI_WATCHED_BY_OWNER) && rt->gc_ops)
+        rt->gc_ops->discharge(rt, st->owner, st->bytes);
     if (!(st->watched & TIDEI_WATCHED_BY_OBSERVERS)) return;
     if (rt->recorder && tidei_on_device(st->pool->kind) && !tidei_storage_away(st))
         tidei_recorder_free(rt->recorder, st);
@@ -96,7 +101,8 @@ static void note_alloc(tidei_pool *pool, size_t bytes) {
 
 static void note_free(tidei_pool *pool, size_t bytes) {
     tidei_dev *d = pool->dev;
-    if (tidei_likely(tidei_on_device(pool->kind))) atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
+    if (tidei_likely(tidei_on_device(pool->kind)))
+        atomic_fetch_sub_explicit(&d->live, bytes, memory_order_relaxed);
     if (tidei_unlikely(tidei_on_host(pool->kind)))
         atomic_fetch_sub_explicit(&d->rt->host_budget.live, bytes, memory_order_relaxed);
     tidei_pool_gone(pool->users, bytes);
@@ -117,8 +123,8 @@ static tide_status alloc_attempt(void *arg, unsigned flags) {
 }
 
 /* A block of device memory. */
-static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt, void *arg,
-                                     const char *op) {
+static inline tide_status take_block(tidei_dev *d, size_t bytes, tidei_attempt_fn attempt,
+                                     void *arg, const char *op) {
     size_t want = atomic_load_explicit(&d->live, memory_order_relaxed) + bytes;
     if (want < bytes) return tidei_out_of_memory(d, bytes, op);
     if (tidei_unlikely(want >= atomic_load_explicit(&d->wake_at, memory_order_relaxed)))
@@ -145,13 +151,16 @@ static tide_status take_block_of_kind(struct alloc_args *a, const char *op) {
 }
 
 /* Its report, where there is one. */
-static tide_status not_taken(tidei_pool *pool, tidei_stream *s, tide_status status, const char *op) {
-    if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM) return tidei_device_failed(s, status, op);
+static tide_status not_taken(tidei_pool *pool, tidei_stream *s, tide_status status,
+                             const char *op) {
+    if (status != TIDE_E_NOMEM && status != TIDE_E_HOST_NOMEM)
+        return tidei_device_failed(s, status, op);
     atomic_fetch_add_explicit(&pool->users->ooms, 1, memory_order_relaxed);
     return tidei_fail_as(op);
 }
 
-tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn attempt, void *arg, const char *op) {
+tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn attempt, void *arg,
+                             const char *op) {
     tidei_dev *d = pool->dev;
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
     tide_status status = take_block(d, bytes, attempt, arg, op);
@@ -161,11 +170,13 @@ tide_status tidei_block_take(tidei_pool *pool, size_t bytes, tidei_attempt_fn at
 void tidei_block_counted(tidei_pool *pool, size_t bytes) { note_alloc(pool, bytes); }
 void tidei_block_discounted(tidei_pool *pool, size_t bytes) { note_free(pool, bytes); }
 
-tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const char *op, tidei_storage **out) {
+tide_status tidei_storage_new(tidei_dev *d, size_t bytes, tidei_stream *s, const char *op,
+                              tidei_storage **out) {
     return tidei_storage_new_in(tidei_pool_here(d), bytes, s, op, out);
 }
 
-static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes, tidei_block *block) {
+static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
+                              tidei_block *block) {
     atomic_flag_clear_explicit(&st->flag, memory_order_relaxed); /* nobody else knows it yet */
     atomic_init(&st->refs, 1);
     atomic_init(&st->pins, 0);
@@ -182,7 +193,8 @@ static inline void begin_life(tidei_storage *st, tidei_pool *pool, size_t bytes,
 tide_status tidei_storage_new_in(tidei_pool *pool, size_t bytes, tidei_stream *s, const char *op,
                                  tidei_storage **out) {
     tidei_dev *d = pool->dev;
-    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed))) return tidei_lost(d, op);
+    if (tidei_unlikely(atomic_load_explicit(&d->d->lost, memory_order_relaxed)))
+        return tidei_lost(d, op);
     if (tidei_deaths_pending(d->rt->deaths)) tidei_drain(d->rt);
     struct alloc_args a; /* `alloc` writes the block */
     a.pool = pool;
@@ -231,7 +243,9 @@ tide_status tidei_storage_try(tidei_pool *pool, size_t bytes, tidei_stream *s, u
     return TIDE_OK;
 }
 
-void tidei_storage_retain(tidei_storage *st) { atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed); }
+void tidei_storage_retain(tidei_storage *st) {
+    atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
+}
 
 void tidei_storage_release(tidei_storage *st) {
     if (tidei_storage_unref(st)) tidei_storage_end(st);
@@ -331,10 +345,12 @@ static void look_back(const tidei_use *u, tidei_stream *s, struct needs *w) {
 }
 
 /* Collects what `u` must wait for on stream s, and makes sure that its own stamp will find room. */
-static tide_status look_at_use(const tidei_use *u, tidei_stream *s, struct needs *w, const char *op) {
+static tide_status look_at_use(const tidei_use *u, tidei_stream *s, struct needs *w,
+                               const char *op) {
     tidei_storage *st = u->st;
     if (!st->bytes) return TIDE_OK;
-    tide_status status = tidei_likely(st->dev == s->dev) ? TIDE_OK : tidei_peer_need(s->dev, st, op);
+    tide_status status =
+        tidei_likely(st->dev == s->dev) ? TIDE_OK : tidei_peer_need(s->dev, st, op);
     if (status != TIDE_OK) return status;
     tidei_stamps_lock(st);
     look_back(u, s, w);
@@ -361,7 +377,8 @@ tide_status tidei_order(tidei_stream *s, const tidei_use *uses, unsigned n, cons
     return TIDE_OK;
 }
 
-/* A write replaces what it came after. That is not all: since s was ordered others may have used the storage. There is room. */
+/* A write replaces what it came after. That is not all: since s was ordered others may have used
+** the storage. There is room. */
 static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (u->mode & TIDEI_WRITE) {
         tidei_stamp *a = tidei_stamps_at(&st->stamps);
@@ -375,7 +392,8 @@ static void add_whole(tidei_storage *st, const tidei_use *u, tidei_stream *s, ti
     tidei_stamps_add(&st->stamps, x);
 }
 
-/* Under the storage's flag: writes the use into its history. Where the second stream came just now there may be no parts. */
+/* Under the storage's flag: writes the use into its history. Where the second stream came just now
+** there may be no parts. */
 static void add_use(tidei_storage *st, const tidei_use *u, tidei_stream *s, tidei_stamp x) {
     if (tidei_unlikely(st->parts && (tidei_use_is_part(u, s) || atomic_load(&st->unordered))))
         tidei_parts_add(st, u, s, x);
@@ -404,7 +422,8 @@ bool tidei_publish_uses(tidei_stream *s, const tidei_use *uses, unsigned n, uint
 /* ---- the window ---- */
 
 /* The same as use_at_once, under the storage's flag, where parts are told apart. */
-__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
+__attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_stream *s,
+                                                   uint64_t tick) {
     struct needs w;
     w.n = 0;
     look_back(u, s, &w);
@@ -413,8 +432,9 @@ __attribute__((noinline)) static bool part_at_once(const tidei_use *u, tidei_str
     return true;
 }
 
-/* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no room; earlier uses that
-** were published then name a tick that comes after all they need, so they only say too much. Under s->lock. */
+/* Looks and publishes in one go where s has nothing to wait for. False: it has, or there is no
+** room; earlier uses that were published then name a tick that comes after all they need, so they
+** only say too much. Under s->lock. */
 static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
     tidei_storage *st = u->st;
     if (tidei_unlikely(!st->bytes)) return true;
@@ -432,7 +452,8 @@ static bool use_at_once(const tidei_use *u, tidei_stream *s, uint64_t tick) {
         clean = !(a[i].write || write) || tidei_stamp_covered(s, a[i]);
     if (clean) {
         if (write) st->stamps.n = 0;
-        tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
+        tidei_stamps_add(&st->stamps,
+                         (tidei_stamp){.tick = tick, .stream = s->slot, .write = write});
     }
     tidei_stamps_unlock(st);
     return clean;
@@ -444,9 +465,11 @@ static bool use_all_at_once(tidei_stream *s, const tidei_use *uses, unsigned n, 
     return true;
 }
 
-/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses published at once name a
-** tick that has no work yet: the caller takes it all the same, or they would look pending until somebody else does. */
-static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsigned n, const char *op) {
+/* Waiting for another stream takes that one's lock, so ours is let go meanwhile. If it fails, uses
+** published at once name a tick that has no work yet: the caller takes it all the same, or they
+** would look pending until somebody else does. */
+static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsigned n,
+                                  const char *op) {
     s->holders++;
     pthread_mutex_unlock(&s->lock);
     tide_status status = tidei_order(s, uses, n, op);
@@ -455,13 +478,15 @@ static tide_status order_unlocked(tidei_stream *s, const tidei_use *uses, unsign
     return status;
 }
 
-/* Whether somebody moves storages, or has since `done` was looked at. Under a stream's lock the answer false stays. */
+/* Whether somebody moves storages, or has since `done` was looked at. Under a stream's lock the
+** answer false stays. */
 static bool moved_since(tidei_moves *m, uint64_t done) {
     return atomic_load_explicit(&m->moving, memory_order_acquire) ||
            atomic_load_explicit(&m->done, memory_order_relaxed) != done;
 }
 
-/* Under a stream's lock while nobody moves: whether one of the window's storages is not on its device. */
+/* Under a stream's lock while nobody moves: whether one of the window's storages is not on its
+** device. */
 static bool any_away(const tidei_window *w) {
     const tidei_runtime *rt = w->s->dev->rt;
     if (tidei_likely(!atomic_load_explicit(&rt->moves.away, memory_order_relaxed))) return false;
@@ -470,7 +495,8 @@ static bool any_away(const tidei_window *w) {
     return false;
 }
 
-/* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought back. */
+/* On success s->lock is held, unless *again: storages moved meanwhile, or are to be brought
+** back. */
 static tide_status open_window(tidei_window *w, bool *again) {
     tidei_stream *s = w->s;
     tidei_moves *moves = &s->dev->rt->moves;
@@ -486,7 +512,8 @@ static tide_status open_window(tidei_window *w, bool *again) {
         pthread_mutex_unlock(&s->lock);
         return tidei_device_failed(s, usable, w->op);
     }
-    bool done = use_all_at_once(s, w->uses, w->n, atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
+    bool done = use_all_at_once(s, w->uses, w->n,
+                                atomic_load_explicit(&s->submitted, memory_order_relaxed) + 1);
     tide_status status = TIDE_OK;
     if (tidei_unlikely(!done)) status = order_unlocked(s, w->uses, w->n, w->op);
     w->tick = tidei_stream_tick(s);
@@ -510,7 +537,8 @@ tide_status tidei_submit_begin(tidei_window *w, tidei_stream *s, const tidei_use
     w->n = n;
     w->op = op;
     w->ranges[0].addr = 0;
-    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed))) return tidei_lost(s->dev, op);
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed)))
+        return tidei_lost(s->dev, op);
     for (;;) {
         tide_status status = open_window(w, &again);
         if (tidei_unlikely(status != TIDE_OK)) return status;
@@ -557,12 +585,14 @@ static bool waits_itself(const tidei_dev *d, tidei_copy_kind kind, const tidei_s
                          const tidei_storage *src, size_t bytes) {
     const tidei_device_info *info = &d->d->info;
     if (!(info->flags & TIDEI_DEV_COPIES_WAIT)) return false;
-    if (kind == TIDEI_COPY_H2D) return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
-    return kind == TIDEI_COPY_D2H || (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
+    if (kind == TIDEI_COPY_H2D)
+        return bytes > info->staged_bytes || dst->pool->kind == TIDEI_MEM_PINNED;
+    return kind == TIDEI_COPY_D2H ||
+           (dst->pool->kind == TIDEI_MEM_PINNED && src->pool->kind == TIDEI_MEM_PINNED);
 }
 
-/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's lock, counted, after the
-** policy was asked, and so that no collector waits for this thread. */
+/* Where the copy itself waits, all it would wait for is waited for first: not under the stream's
+** lock, counted, after the policy was asked, and so that no collector waits for this thread. */
 static tide_status wait_first(tidei_stream *s, const tidei_use *uses, unsigned n) {
     tide_status status = tidei_stream_wait(s, false);
     for (unsigned i = 0; i < n && status == TIDE_OK; i++) status = tidei_use_wait(&uses[i]);
@@ -574,8 +604,9 @@ static tide_status wait_for_copy(tidei_stream *s, bool quiet, const char *op) {
     return wait_whole(s, quiet) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
-tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst, size_t dst_offset,
-                              void *host, tidei_storage *src, size_t src_offset, size_t bytes, const char *op) {
+tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_storage *dst,
+                              size_t dst_offset, void *host, tidei_storage *src, size_t src_offset,
+                              size_t bytes, const char *op) {
     if (!bytes) return TIDE_OK;
     tidei_use uses[2];
     unsigned n = 0;
@@ -600,10 +631,12 @@ tide_status tidei_submit_copy(tidei_stream *s, tidei_copy_kind kind, tidei_stora
     return TIDE_OK;
 }
 
-tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset, tidei_storage *pinned,
-                                size_t offset, size_t bytes, const char *op) {
+tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_offset,
+                                tidei_storage *pinned, size_t offset, size_t bytes,
+                                const char *op) {
     if (!bytes) return TIDE_OK;
-    const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE}, {pinned, offset, bytes, TIDEI_READ}};
+    const tidei_use uses[2] = {{dst, dst_offset, bytes, TIDEI_WRITE},
+                               {pinned, offset, bytes, TIDEI_READ}};
     tidei_window w;
     bool busy; /* with it the table never waits for pinned memory */
     tide_status status = tidei_submit_begin(&w, s, uses, 2, op);
@@ -613,19 +646,21 @@ tide_status tidei_submit_upload(tidei_stream *s, tidei_storage *dst, size_t dst_
     return tidei_submit_end(&w, s->dev->d->ops->copy(s->dev->d, s->ds, &c));
 }
 
-tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset, const void *pattern, size_t width,
-                              size_t count, const char *op) {
+tide_status tidei_submit_fill(tidei_stream *s, tidei_storage *dst, size_t offset,
+                              const void *pattern, size_t width, size_t count, const char *op) {
     if (!count) return TIDE_OK;
     tidei_use use = {dst, offset, width * count, TIDEI_WRITE};
     tidei_window w;
     tide_status status = tidei_submit_begin(&w, s, &use, 1, op);
     if (status != TIDE_OK) return status;
     tidei_count_locked(&s->launches);
-    return tidei_submit_end(&w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
+    return tidei_submit_end(
+        &w, s->dev->d->ops->fill(s->dev->d, s->ds, w.ranges[0].addr, pattern, width, count));
 }
 
 tide_status tidei_submit_launch(tidei_stream *s, const tidei_use *uses, unsigned n, tidei_launch *l,
-                                void (*patch)(const tidei_window *w, void *user), void *user, const char *op) {
+                                void (*patch)(const tidei_window *w, void *user), void *user,
+                                const char *op) {
     tidei_window w;
     tide_status status = tidei_submit_begin(&w, s, uses, n, op);
     if (status != TIDE_OK) return status;
@@ -648,7 +683,8 @@ bool tidei_use_pending(const tidei_use *u) {
     host_needs(u, &w);
     tidei_dev *d = u->st->dev;
     for (unsigned i = 0; i < w.n; i++) /* a lost one's is for the wait to report */
-        if (!tidei_stamp_done(d, w.at[i]) || atomic_load(&tidei_stream_at(d, w.at[i].stream)->dev->d->lost))
+        if (!tidei_stamp_done(d, w.at[i]) ||
+            atomic_load(&tidei_stream_at(d, w.at[i].stream)->dev->d->lost))
             return true;
     return false;
 }

@@ -1,7 +1,7 @@
 /* stream.c: streams, ticks, stamps. The model stands in stream.h.
 **
-** A stream's slot and struct are never given back while the runtime is open: a stamp that names a slot stays meaningful,
-** and the slot's ticks go on rising under its next stream. */
+** A stream's slot and struct are never given back while the runtime is open: a stamp that names a
+** slot stays meaningful, and the slot's ticks go on rising under its next stream. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 
@@ -67,23 +67,27 @@ static uint64_t known_completed(tidei_stream *s) {
     return atomic_load_explicit(&s->completed, memory_order_acquire);
 }
 
-/* Looks at the completion word. Meanwhile the stream may be retired and the word written for another slot, whose ticks say
-** nothing about this one's: a value read before that is known by the count of retirements, which rose first. */
+/* Looks at the completion word. Meanwhile the stream may be retired and the word written for
+** another slot, whose ticks say nothing about this one's: a value read before that is known by the
+** count of retirements, which rose first. */
 uint64_t tidei_stream_got_to(tidei_stream *s) {
     tidei_device *dev = s->dev->d;
     uint64_t retirements = atomic_load_explicit(&s->retirements, memory_order_acquire);
     tidei_dstream *ds = atomic_load_explicit(&s->ds, memory_order_acquire);
     uint64_t done = ds ? dev->ops->completed(dev, ds) : 0;
-    if (atomic_load_explicit(&s->retirements, memory_order_acquire) == retirements) raise_to(&s->completed, done);
+    if (atomic_load_explicit(&s->retirements, memory_order_acquire) == retirements)
+        raise_to(&s->completed, done);
     return known_completed(s);
 }
 
 static uint64_t look(tidei_stream *s) {
-    return atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed) ? UINT64_MAX : tidei_stream_got_to(s);
+    return atomic_load_explicit(&s->dev->d->lost, memory_order_relaxed) ? UINT64_MAX
+                                                                        : tidei_stream_got_to(s);
 }
 
-/* Queues a write of the word for everything submitted so far; under s->lock. A failure only means that nobody learns of
-** completion this way, and is no error of the caller's: waits go through the stream itself. */
+/* Queues a write of the word for everything submitted so far; under s->lock. A failure only means
+** that nobody learns of completion this way, and is no error of the caller's: waits go through the
+** stream itself. */
 static void publish_locked(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
     if (!s->ds || atomic_load_explicit(&s->published, memory_order_relaxed) >= tick) return;
@@ -123,7 +127,8 @@ bool tidei_stamp_asked(tidei_dev *d, tidei_stamp x) {
 bool tidei_stamp_covered(tidei_stream *s, tidei_stamp x) {
     if (!x.tick || x.stream == s->slot) return true;
     if (atomic_load_explicit(&s->seen[x.stream], memory_order_acquire) >= x.tick) return true;
-    if (tidei_unlikely(atomic_load_explicit(&s->dev->rt->waits_anyway, memory_order_relaxed))) return false;
+    if (tidei_unlikely(atomic_load_explicit(&s->dev->rt->waits_anyway, memory_order_relaxed)))
+        return false;
     return known_completed(tidei_stream_at(s->dev, x.stream)) >= x.tick;
 }
 
@@ -154,15 +159,16 @@ static void note_wait(tidei_dev *d, uint64_t ns) {
     atomic_fetch_add_explicit(&d->host_wait_ns, ns, memory_order_relaxed);
 }
 
-/* On a lost device everything counts as done, but for what still writes to the host's memory: that ends here. */
+/* On a lost device everything counts as done, but for what still writes to the host's memory: that
+** ends here. */
 static tide_status wait_lost(tidei_stream *s, tidei_dstream *ds) {
     tidei_device *d = s->dev->d;
     if (ds && d->ops->stream_sync(d, ds) == TIDE_E_LOST) return tidei_lost_on(s, "wait");
     return tidei_lost(s->dev, "wait");
 }
 
-/* Waits for all work up to `tick`, which is not known to be complete. On the spot: for what the call itself has queued, which
-** is no wait of its own, and calls nobody back. */
+/* Waits for all work up to `tick`, which is not known to be complete. On the spot: for what the
+** call itself has queued, which is no wait of its own, and calls nobody back. */
 static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, bool on_the_spot) {
     tidei_dev *d = s->dev;
     struct sync_args a = {d->d, ds, TIDE_OK};
@@ -177,7 +183,8 @@ static tide_status wait_here(tidei_stream *s, tidei_dstream *ds, uint64_t tick, 
     tidei_span_end(d->rt, &span, 0);
     if (a.status != TIDE_OK) return tidei_device_failed(s, a.status, "wait");
     raise_to(&s->completed, tick);
-    atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed); /* it is idle now: no pace is told from here */
+    /* it is idle now: no pace is told from here */
+    atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
     return TIDE_OK;
 }
 
@@ -190,7 +197,8 @@ static tide_status wait_for(tidei_stream *s, bool quiet) {
     tidei_device_speak(d->d);
     if (!quiet && !atomic_load(&d->d->lost)) {
         tidei_record_sync(s);
-        tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0); /* also when done: the policies count on sync points */
+        /* also when done: the policies count on sync points */
+        tidei_ask(d->rt, d, TIDEI_AT_SYNC, 0);
         done = done || tidei_stamp_done(d, last);
     }
     bool lost = atomic_load(&d->d->lost); /* behind the looks: a loss makes everything look done */
@@ -238,7 +246,8 @@ tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet) {
         if (one != TIDE_OK) status = one;
     }
     if (!quiet && status == TIDE_OK) {
-        if (!atomic_load(&d->used_elsewhere)) tidei_pools_synced(d); /* else others may be at work there */
+        /* else others may be at work there */
+        if (!atomic_load(&d->used_elsewhere)) tidei_pools_synced(d);
         after_wait(d);
     }
     return status;
@@ -265,12 +274,13 @@ tide_status tidei_stamp_wait(tidei_dev *d, tidei_stamp x) {
     return tidei_stream_wait(tidei_stream_at(d, x.stream), true);
 }
 
-/* Completion is known in steps of this many ticks: one write of the word serves them all, for it costs about a third of a
-** launch (1.1 us measured). */
+/* Completion is known in steps of this many ticks: one write of the word serves them all, for it
+** costs about a third of a launch (1.1 us measured). */
 #define PUBLISH_EVERY 64
 
-/* The time that the device will take for what s has queued, by the pace since the last look; *busy: there is anything.
-** What completion may lag behind does not count, so a stream that the host keeps up with has nothing queued. */
+/* The time that the device will take for what s has queued, by the pace since the last look; *busy:
+** there is anything. What completion may lag behind does not count, so a stream that the host keeps
+** up with has nothing queued. */
 static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
     uint64_t submitted = atomic_load_explicit(&s->submitted, memory_order_relaxed), done = look(s);
     if (done >= submitted) {
@@ -279,7 +289,8 @@ static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
     }
     *busy = true;
     if (submitted - done <= PUBLISH_EVERY) {
-        atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed); /* it may have been idle meanwhile */
+        /* it may have been idle meanwhile */
+        atomic_store_explicit(&s->looked_ns, 0, memory_order_relaxed);
         return 0;
     }
     uint64_t before = atomic_load_explicit(&s->looked_ns, memory_order_relaxed),
@@ -290,7 +301,8 @@ static uint64_t queued_ns(tidei_stream *s, uint64_t now, bool *busy) {
         atomic_store_explicit(&s->looked_ns, now, memory_order_relaxed);
         atomic_store_explicit(&s->looked_tick, done, memory_order_relaxed);
     }
-    return (submitted - done - PUBLISH_EVERY) * atomic_load_explicit(&s->tick_ns, memory_order_relaxed);
+    return (submitted - done - PUBLISH_EVERY) *
+           atomic_load_explicit(&s->tick_ns, memory_order_relaxed);
 }
 
 uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
@@ -301,18 +313,22 @@ uint64_t tidei_slack_ns(tidei_dev *d, bool waits) {
         uint64_t ns = queued_ns(s, now, &busy);
         if (ns > most) most = ns;
     }
-    uint64_t usual = busy && waits ? atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed) : 0;
+    uint64_t usual =
+        busy && waits ? atomic_load_explicit(&d->wait_ewma_ns, memory_order_relaxed) : 0;
     return most > usual ? most : usual;
 }
 
 /* ---- marks ---- All under the stream's lock. */
 
-/* So many marks from one wait of others to the next: they wait for at most such a part of it more than they want. */
+/* So many marks from one wait of others to the next: they wait for at most such a part of it more
+** than they want. */
 #define MARKS_A_GAP 8
 /* Room for the streams that were seen comes in steps of this. */
 #define SEEN_STEP 16
 
-static tidei_mark *mark_at(tidei_stream *s, unsigned i) { return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS]; }
+static tidei_mark *mark_at(tidei_stream *s, unsigned i) {
+    return &s->marks[(s->first + i) % TIDEI_STREAM_MARKS];
+}
 
 /* The earliest mark that is not before the tick; NULL: none is so late. */
 static tidei_mark *mark_for(tidei_stream *s, uint64_t tick) {
@@ -321,8 +337,8 @@ static tidei_mark *mark_for(tidei_stream *s, uint64_t tick) {
     return best;
 }
 
-/* A place behind the last mark, with an event: the first one's where there are enough. If there is no event to be had, the last
-** mark gives way. */
+/* A place behind the last mark, with an event: the first one's where there are enough. If there is
+** no event to be had, the last mark gives way. */
 static tide_status mark_place(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tidei_mark *m = mark_at(s, s->nmarks);
@@ -355,11 +371,12 @@ static void mark_seen(tidei_stream *s, tidei_mark *m) {
         }
     }
     m->n = n < m->room ? n : m->room;
-    for (unsigned i = 0; i < m->n; i++) m->seen[i] = atomic_load_explicit(&s->seen[i], memory_order_acquire);
+    for (unsigned i = 0; i < m->n; i++)
+        m->seen[i] = atomic_load_explicit(&s->seen[i], memory_order_acquire);
 }
 
-/* A mark behind all that was submitted. What was seen is looked at first: meanwhile other threads may make s wait for more,
-** which need not come before the event. */
+/* A mark behind all that was submitted. What was seen is looked at first: meanwhile other threads
+** may make s wait for more, which need not come before the event. */
 static tide_status mark_here(tidei_stream *s, tidei_mark **out) {
     tidei_device *d = s->dev->d;
     tide_status status = mark_place(s, out);
@@ -373,7 +390,9 @@ static tide_status mark_here(tidei_stream *s, tidei_mark **out) {
 }
 
 /* After the last mark. */
-static uint64_t next_mark(tidei_stream *s) { return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0; }
+static uint64_t next_mark(tidei_stream *s) {
+    return s->nmarks ? mark_at(s, s->nmarks - 1)->tick + s->gap : 0;
+}
 
 static void set_due(tidei_stream *s) {
     s->due = atomic_load_explicit(&s->published, memory_order_relaxed) + PUBLISH_EVERY;
@@ -437,13 +456,15 @@ static void mark_quietly(tidei_stream *s) {
 
 __attribute__((noinline)) static void after_work_due(tidei_stream *s) {
     uint64_t tick = atomic_load_explicit(&s->submitted, memory_order_relaxed);
-    if (tick - atomic_load_explicit(&s->published, memory_order_relaxed) >= PUBLISH_EVERY) publish_locked(s);
+    if (tick - atomic_load_explicit(&s->published, memory_order_relaxed) >= PUBLISH_EVERY)
+        publish_locked(s);
     if (s->credit && tick >= next_mark(s)) mark_quietly(s);
     set_due(s);
 }
 
 void tidei_stream_after_work(tidei_stream *s) {
-    if (tidei_unlikely(atomic_load_explicit(&s->submitted, memory_order_relaxed) >= s->due)) after_work_due(s);
+    if (tidei_unlikely(atomic_load_explicit(&s->submitted, memory_order_relaxed) >= s->due))
+        after_work_due(s);
 }
 
 /* ---- a stream's life ---- */
@@ -458,7 +479,8 @@ static void marks_drop(tidei_stream *s) {
     s->first = s->nmarks = s->credit = 0;
 }
 
-/* Gives back the device's half of a stream whose work is complete; under the lock of streams and s->lock. */
+/* Gives back the device's half of a stream whose work is complete; under the lock of streams and
+** s->lock. */
 static void retire_locked(tidei_stream *s) {
     tidei_device *d = s->dev->d;
     tidei_dstream *ds = s->ds;
@@ -509,15 +531,16 @@ void tidei_undo_stream(tidei_runtime *rt, tidei_thread *t, void *s, uintptr_t of
     tidei_stream_let_go(s);
 }
 
-/* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of streams. NULL: host memory or slots
-** exhausted. */
+/* A slot without a stream: a retired one of the device's, or a fresh one; under the lock of
+** streams. NULL: host memory or slots exhausted. */
 static tidei_stream *free_slot(tidei_dev *d) {
     tidei_streams *all = &d->rt->streams;
     unsigned n = atomic_load(&all->n), slot = 0;
     for (tidei_stream *s; (s = tidei_stream_next(d, &slot));)
         if (!s->ds) return s;
     unsigned kept = 0; /* for the default streams of devices that are not open yet */
-    for (unsigned i = 0; i < d->rt->ndevs; i++) kept += &d->rt->devs[i] != d && !atomic_load(&d->rt->devs[i].open);
+    for (unsigned i = 0; i < d->rt->ndevs; i++)
+        kept += &d->rt->devs[i] != d && !atomic_load(&d->rt->devs[i].open);
     if (n + kept >= TIDEI_STREAMS_MAX) return NULL;
     tidei_stream *s = tidei_host_alloc(d->rt, sizeof *s);
     if (!s) return NULL;
@@ -543,7 +566,8 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tidei_stream *
     if (!s)
         status = atomic_load(&all->n) + d->rt->ndevs > TIDEI_STREAMS_MAX
                      ? tidei_fail(TIDE_E_INVALID, "tide_stream_new",
-                                  "%s has none left of the runtime's %d streams, which devices keep once they had "
+                                  "%s has none left of the runtime's %d streams, which devices "
+                                  "keep once they had "
                                   "them; release some of its own",
                                   d->d->info.name, TIDEI_STREAMS_MAX)
                      : tidei_fail_host_memory("tide_stream_new", sizeof *s);
@@ -569,11 +593,14 @@ static tide_status open_stream(tidei_dev *d, void *const *native, tidei_stream *
     return status;
 }
 
-tide_status tidei_stream_open(tidei_dev *d, tidei_stream **out) { return open_stream(d, NULL, out); }
+tide_status tidei_stream_open(tidei_dev *d, tidei_stream **out) {
+    return open_stream(d, NULL, out);
+}
 
 tide_status tidei_stream_adopt(tidei_dev *d, void *native, tidei_stream **out) {
     if (d->d->ops->stream_adopt) return open_stream(d, &native, out);
-    return tidei_fail(TIDE_E_UNSUPPORTED, "tide_stream_wrap", "%s has no native streams", d->d->info.name);
+    return tidei_fail(TIDE_E_UNSUPPORTED, "tide_stream_wrap", "%s has no native streams",
+                      d->d->info.name);
 }
 
 tide_status tidei_stream_usable_now(tidei_stream *s) {

@@ -64,7 +64,9 @@ bool tidei_read_digits(const char **text, uint64_t *out) {
     uint64_t v = 0;
     if (!tidei_is_digit(*at)) return false;
     for (; tidei_is_digit(*at); at++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v)) return false;
+        if (__builtin_mul_overflow(v, 10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
+            return false;
     *text = at;
     *out = v;
     return true;

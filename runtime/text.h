@@ -15,7 +15,8 @@
 
 /* As snprintf and vsnprintf. */
 __attribute__((format(printf, 3, 4))) int tidei_format(char *buf, size_t cap, const char *fmt, ...);
-__attribute__((format(printf, 3, 0))) int tidei_vformat(char *buf, size_t cap, const char *fmt, va_list args);
+__attribute__((format(printf, 3, 0))) int tidei_vformat(char *buf, size_t cap, const char *fmt,
+                                                        va_list args);
 /* The whole text, which the caller frees; NULL: host memory is exhausted. */
 __attribute__((format(printf, 1, 2))) char *tidei_format_new(const char *fmt, ...);
 
@@ -40,7 +41,8 @@ double tidei_parse_double(const char *text, char **end);
 ** or write texts. */
 locale_t tidei_locale_enter(void);
 void tidei_locale_leave(const locale_t *before);
-#define TIDEI_IN_C_LOCALE                                                                                          \
-    __attribute__((cleanup(tidei_locale_leave), unused)) const locale_t tidei_locale_before = tidei_locale_enter()
+#define TIDEI_IN_C_LOCALE                                                                          \
+    __attribute__((cleanup(tidei_locale_leave), unused)) const locale_t tidei_locale_before =      \
+        tidei_locale_enter()
 
 #endif

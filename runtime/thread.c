@@ -1,8 +1,8 @@
 /* thread.c: a thread's record in a runtime, made at its first call there.
 **
-** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie (record->rt = NULL). So a
-** thread's look-up reads memory of its own, and a runtime that reuses the address of a closed one is told apart by its
-** serial number. */
+** A record belongs to its thread, which alone frees it; closing a runtime only cuts the tie
+** (record->rt = NULL). So a thread's look-up reads memory of its own, and a runtime that reuses the
+** address of a closed one is told apart by its serial number. */
 #include "runtime/pools.h"
 #include "runtime/runtime.h"
 #include "runtime/uncancelled.h"
@@ -12,15 +12,17 @@
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* ties between threads and runtimes */
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;       /* a record has left its runtime */
-static bool prepared;                                        /* at_exit and the mark; under all_lock */
+/* at_exit and the mark; under all_lock */
+static bool prepared;
 static pthread_key_t at_exit;
-TIDEI_FAST_TLS tidei_thread *tidei_thread_records; /* as `records`, or NULL inside callbacks (callback.h) */
-static TIDEI_FAST_TLS tidei_thread *records;       /* this thread's, most recently used first */
+/* as `records`, or NULL inside callbacks (callback.h) */
+TIDEI_FAST_TLS tidei_thread *tidei_thread_records;
+static TIDEI_FAST_TLS tidei_thread *records; /* this thread's, most recently used first */
 static TIDEI_FAST_TLS bool hidden;
 TIDEI_FAST_TLS tidei_runtime *tidei_serves;
 
-/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the process. Where the
-** kernel cannot, a word that stays set. */
+/* One word that the kernel clears in a fork's child: tells the child apart without any hook in the
+** process. Where the kernel cannot, a word that stays set. */
 static _Atomic int never_cleared = 1;
 _Atomic int *tidei_parent_mark = &never_cleared;
 
@@ -116,7 +118,8 @@ static void thread_ends(void *unused) {
     for (tidei_thread *t = records; t && !tidei_forked();) {
         bool inside = t->nnotes != 0;
         if (inside) tidei_callbacks_end(t);
-        t = inside ? records : t->next_of_thread; /* a line of the log may have brought others to the front */
+        /* a line of the log may have brought others to the front */
+        t = inside ? records : t->next_of_thread;
     }
     for (tidei_thread *t = records, *next; t; t = next) {
         next = t->next_of_thread;
@@ -143,7 +146,8 @@ tide_status tidei_threads_prepare(void) {
     bool ready = prepared;
     pthread_mutex_unlock(&all_lock);
     return ready ? TIDE_OK
-                 : tidei_fail(TIDE_E_HOST_NOMEM, "tide_open", "the process has no thread-specific key left");
+                 : tidei_fail(TIDE_E_HOST_NOMEM, "tide_open",
+                              "the process has no thread-specific key left");
 }
 
 /* Unlinks records whose runtime is gone from this thread's list. */
@@ -176,9 +180,11 @@ static tidei_thread *new_record(tidei_runtime *rt) {
     atomic_init(&t->ref, rt->ref);
     t->dev = &rt->devs[0];
     t->collector = -1;
-    t->here.wants_stream = rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
+    t->here.wants_stream =
+        rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
     for (unsigned i = 0; i < rt->ndevs; i++) t->away[i].wants_stream = t->here.wants_stream;
-    if (pthread_setspecific(at_exit, records)) { /* allocates, once a thread: later calls do not fail */
+    /* allocates, once a thread: later calls do not fail */
+    if (pthread_setspecific(at_exit, records)) {
         free(t);
         tidei_fail_host_memory("tide_thread_attach", sizeof(void *));
         return NULL;
@@ -204,7 +210,8 @@ static tidei_thread *new_record(tidei_runtime *rt) {
 static tidei_thread *find(tidei_runtime *rt) {
     for (tidei_thread **p = &records; *p; p = &(*p)->next_of_thread) {
         tidei_thread *t = *p;
-        if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial) continue;
+        if (atomic_load_explicit(&t->rt, memory_order_relaxed) != rt || t->serial != rt->serial)
+            continue;
         if (t == records) return t;
         *p = t->next_of_thread; /* to the front */
         t->next_of_thread = records;
@@ -276,7 +283,8 @@ static inline tidei_stream *stream_of(tidei_seat *x, tidei_dev *d) {
     tidei_stream *s = x->stream;
     if (tidei_likely(!s)) return default_stream(x, d);
     if (atomic_load_explicit(&s->ref, memory_order_relaxed) == x->stream_ref) return s;
-    x->stream = NULL; /* released by somebody, and perhaps another stream by now: back to the default */
+    /* released by somebody, and perhaps another stream by now: back to the default */
+    x->stream = NULL;
     return default_stream(x, d);
 }
 
@@ -308,7 +316,8 @@ void tide_thread_detach(tide_runtime *ref) {
     pthread_setspecific(at_exit, records);
 }
 
-/* Under all_lock, which is let go meanwhile: what a call of that thread held that will not come back. */
+/* Under all_lock, which is let go meanwhile: what a call of that thread held that will not come
+** back. */
 static void undo_locked(tidei_runtime *rt, tidei_thread *t) {
     t->taken = true;
     rt->taken++;
@@ -339,7 +348,8 @@ void tidei_threads_part(tidei_runtime *rt) {
 /* What is waited for takes no lock of threads and calls nobody back. */
 void tidei_threads_bury(tidei_runtime *rt) {
     tidei_thread *own = find(rt);
-    atomic_thread_fence(memory_order_acquire); /* who emptied the queue that we saw empty has said so before */
+    /* who emptied the queue that we saw empty has said so before */
+    atomic_thread_fence(memory_order_acquire);
     pthread_mutex_lock(&all_lock);
     for (tidei_thread *t = rt->threads; t; t = t->next_of_rt) {
         uint64_t now = atomic_load(&t->burials);

@@ -4,7 +4,8 @@
 #include <cpuid.h>
 #endif
 
-#define LOOKS 8 /* at both clocks; the closest pair counts, since a thread may be held up between the two */
+/* at both clocks; the closest pair counts, since a thread may be held up between the two */
+#define LOOKS 8
 
 /* It counts evenly, whatever the processor's pace, and does not stop. */
 bool tidei_ticks_have_counter(void) {
@@ -19,7 +20,8 @@ bool tidei_ticks_have_counter(void) {
 static void look_at_both(const tidei_ticks *t, uint64_t *ticks, uint64_t *ns) {
     uint64_t closest = UINT64_MAX;
     for (unsigned i = 0; i < LOOKS; i++) {
-        uint64_t before = tidei_ticks_now(t), between = tidei_now_ns(), apart = tidei_ticks_now(t) - before;
+        uint64_t before = tidei_ticks_now(t), between = tidei_now_ns(),
+                 apart = tidei_ticks_now(t) - before;
         if (apart >= closest) continue;
         closest = apart;
         *ticks = before + apart / 2;
@@ -36,8 +38,9 @@ void tidei_pace_start(tidei_pace *p, const tidei_ticks *t) {
 void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns) {
     p->before = p->now;
     p->now = (struct tidei_moment){ticks, ns - p->start_ns};
-    p->length =
-        ticks > p->before.ticks ? (double)(p->now.ns - p->before.ns) / (double)(ticks - p->before.ticks) : 0;
+    p->length = ticks > p->before.ticks
+                    ? (double)(p->now.ns - p->before.ns) / (double)(ticks - p->before.ticks)
+                    : 0;
 }
 
 void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t) {
@@ -46,7 +49,8 @@ void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t) {
     tidei_pace_add(p, ticks, ns);
 }
 
-/* What is too far away for the system's clock is cut off before it is a whole number, since it may be more than one holds. */
+/* What is too far away for the system's clock is cut off before it is a whole number, since it may
+** be more than one holds. */
 uint64_t tidei_pace_ns(const tidei_pace *p, uint64_t ticks) {
     bool later = ticks >= p->before.ticks;
     uint64_t most = later ? p->now.ns - p->before.ns : p->before.ns;

@@ -1,12 +1,15 @@
-/* ticks.h: a clock for those who look at it all the time: the processor's counter where it may serve, else the system's clock.
+/* ticks.h: a clock for those who look at it all the time: the processor's counter where it may
+** serve, else the system's clock.
 **
-** Model. A look at the counter takes less than half as long as one at the system's clock, which reads the counter too, but
-** waits for all that stands before it. What ticks are in nanoseconds is found out afterwards, by one who compares both clocks
-** now and then: what lies between two comparisons is as far between their times, and never outside, so that a counter that
-** jumps, stands still or is another one on another processor bends the times since the comparison before, and no others. What
-** lies before that one (it took long, or came late) is as good as the counter is even.
-** What must stay true: who needs an order takes it from something else. Of two threads' ticks the later one may be the less, by
-** some nanoseconds; of one thread's too. */
+** Model. A look at the counter takes less than half as long as one at the system's clock, which
+** reads the counter too, but waits for all that stands before it. What ticks are in nanoseconds is
+** found out afterwards, by one who compares both clocks now and then: what lies between two
+** comparisons is as far between their times, and never outside, so that a counter that jumps,
+** stands still or is another one on another processor bends the times since the comparison before,
+** and no others. What lies before that one (it took long, or came late) is as good as the counter
+** is even.
+** What must stay true: who needs an order takes it from something else. Of two threads' ticks the
+** later one may be the less, by some nanoseconds; of one thread's too. */
 #ifndef TIDEI_TICKS_H
 #define TIDEI_TICKS_H
 
@@ -31,7 +34,8 @@ typedef struct tidei_pace {
 bool tidei_ticks_have_counter(void); /* one that may serve */
 void tidei_pace_start(tidei_pace *p, const tidei_ticks *t);
 void tidei_pace_compare(tidei_pace *p, const tidei_ticks *t);
-void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns); /* a comparison; ns as the system has it */
+/* a comparison; ns as the system has it */
+void tidei_pace_add(tidei_pace *p, uint64_t ticks, uint64_t ns);
 /* Since the start; for what was taken before the last comparison. */
 uint64_t tidei_pace_ns(const tidei_pace *p, uint64_t ticks);
 

@@ -1,4 +1,5 @@
-/* tracker.c: the table of origins, the backtraces, and the list of what is held. The model stands in tracker.h. */
+/* tracker.c: the table of origins, the backtraces, and the list of what is held. The model stands
+** in tracker.h. */
 #include "runtime/text.h"
 #include "runtime/tracker.h"
 #include "runtime/backtrace.h"
@@ -6,13 +7,16 @@
 #include "runtime/runtime.h"
 #include <inttypes.h>
 
-#define FIRST_BITS   12    /* of a bucket's number, at first: 32 KiB; the table grows with the origins in it */
-#define MORE_BITS    2     /* each time it grows */
-#define TRACE_CHAINS 1024  /* of backtraces: 8 KiB */
-#define TRACES_MOST  16384 /* at most 4.5 MiB; a program has fewer places that allocate, unless it recurses */
-#define SWEPT        64    /* chains in which one that nobody refers to is looked for, when there are so many */
-#define LISTED       24    /* arrays; of the others the sum */
-#define SHOWN        16    /* places of a backtrace */
+/* of a bucket's number, at first: 32 KiB; the table grows with the origins in it */
+#define FIRST_BITS   12
+#define MORE_BITS    2    /* each time it grows */
+#define TRACE_CHAINS 1024 /* of backtraces: 8 KiB */
+/* at most 4.5 MiB; a program has fewer places that allocate, unless it recurses */
+#define TRACES_MOST 16384
+/* chains in which one that nobody refers to is looked for, when there are so many */
+#define SWEPT  64
+#define LISTED 24 /* arrays; of the others the sum */
+#define SHOWN  16 /* places of a backtrace */
 
 typedef struct tidei_trace {
     struct tidei_trace *next;
@@ -48,7 +52,8 @@ static uint64_t hash_frames(void *const *at, unsigned n) {
     return h;
 }
 
-/* Frees what no origin has in the next chains, up to the first that had such a one. Whether there is room then. */
+/* Frees what no origin has in the next chains, up to the first that had such a one. Whether there
+** is room then. */
 static bool sweep_traces(tidei_tracker *t) {
     for (unsigned i = 0; i < SWEPT && t->traces >= TRACES_MOST; i++) {
         tidei_trace **at = &t->trace[t->swept++ % TRACE_CHAINS];
@@ -84,7 +89,9 @@ static tidei_trace *keep_trace(tidei_tracker *t, void *const *at, unsigned n) {
 
 /* ---- the table ---- */
 
-static tidei_origin *origin_of(tidei_storage *st) { return (tidei_origin *)(void *)((char *)st + TIDEI_ORIGIN_AT); }
+static tidei_origin *origin_of(tidei_storage *st) {
+    return (tidei_origin *)(void *)((char *)st + TIDEI_ORIGIN_AT);
+}
 
 static tidei_origin **bucket_of(tidei_tracker *t, const tidei_storage *st) {
     return &t->bucket[((uintptr_t)st >> 4) * 0x9e3779b97f4a7c15u >> (64 - t->bits)];
@@ -98,10 +105,12 @@ static void put(tidei_tracker *t, tidei_origin *o) {
     *at = o;
 }
 
-/* As many buckets as there are origins, or more. Without memory for them the old ones serve on, for twice as many. */
+/* As many buckets as there are origins, or more. Without memory for them the old ones serve on, for
+** twice as many. */
 static void grow(tidei_tracker *t) {
     unsigned bits = t->bits + MORE_BITS;
-    tidei_origin **old = t->bucket, **more = tidei_host_alloc(t->rt, sizeof(tidei_origin *) << bits);
+    tidei_origin **old = t->bucket,
+                 **more = tidei_host_alloc(t->rt, sizeof(tidei_origin *) << bits);
     size_t n = (size_t)1 << t->bits;
     t->grow_at *= 2;
     if (!more) return;
@@ -138,7 +147,9 @@ __attribute__((noinline)) static void look_at(tidei_tracker *t, tidei_storage *s
     pthread_mutex_unlock(&t->lock);
 }
 
-unsigned tidei_tracker_interval(const tidei_runtime *rt) { return rt->tracker ? rt->tracker->interval : 0; }
+unsigned tidei_tracker_interval(const tidei_runtime *rt) {
+    return rt->tracker ? rt->tracker->interval : 0;
+}
 
 void tidei_tracker_add(tidei_tracker *t, tidei_storage *st, bool turn) {
     bool now = turn || wanted(t);
@@ -277,7 +288,8 @@ static bool starts_with(const char *text, const char *start) {
 
 static bool is_ours(const struct placing *x, const tidei_place *p) {
     static const char *const folders[] = {"runtime/", "arrays/", "gc/", "libs/"};
-    if (!p->file) return starts_with(p->function, "tide") || starts_with(p->module, "libtidepool.so");
+    if (!p->file)
+        return starts_with(p->function, "tide") || starts_with(p->module, "libtidepool.so");
     if (!x->known || !starts_with(p->file, x->root)) return false;
     for (size_t i = 0; i < TIDEI_COUNT(folders); i++)
         if (starts_with(p->file + strlen(x->root), folders[i])) return true;
@@ -296,7 +308,8 @@ static void find_root(struct placing *x, const tidei_place *p) {
     }
 }
 
-/* Ours come first. The one that the program called is the first of interest; where it left no frame, who called it. */
+/* Ours come first. The one that the program called is the first of interest; where it left no
+** frame, who called it. */
 static bool look_for_caller(void *user, const tidei_place *p) {
     struct placing *x = user;
     if (!x->known) find_root(x, p);
@@ -315,11 +328,12 @@ static bool say_place(void *user, const tidei_place *p) {
     char line[LINE_MAX_BYTES];
     if (x->at++ < x->from) return true;
     if (p->file)
-        tidei_format(line, sizeof line, "      %.200s (%.900s:%d%s)", p->function ? p->function : "?", p->file,
-                     p->line, p->inlined ? ", inlined" : "");
+        tidei_format(line, sizeof line, "      %.200s (%.900s:%d%s)",
+                     p->function ? p->function : "?", p->file, p->line,
+                     p->inlined ? ", inlined" : "");
     else
-        tidei_format(line, sizeof line, "      %.200s (%.900s+0x%" PRIxPTR ")", p->function ? p->function : "?",
-                     p->module ? p->module : "?", p->offset);
+        tidei_format(line, sizeof line, "      %.200s (%.900s+0x%" PRIxPTR ")",
+                     p->function ? p->function : "?", p->module ? p->module : "?", p->offset);
     x->say(x->user, line);
     x->ended = ++x->shown == SHOWN || (p->function && !strcmp(p->function, "main"));
     return !x->ended;
@@ -338,23 +352,24 @@ static void say_trace(void *const *at, unsigned n, tidei_names *names, say_fn *s
 }
 
 /* `again`: of the same storage as the one before. */
-static void say_item(const struct listing *l, unsigned item, bool again, tidei_names *names, say_fn *say,
-                     void *user) {
+static void say_item(const struct listing *l, unsigned item, bool again, tidei_names *names,
+                     say_fn *say, void *user) {
     const struct item *x = &l->item[item];
     char line[LINE_MAX_BYTES], bytes[32], place[32], shape[TIDE_MAX_RANK * 24];
     size_t n = 0;
     uint64_t age_us = (l->ns - x->born_ns) / 1000;
     shape[0] = 0;
     for (int i = 0; i < x->lay.ndim; i++)
-        n += (size_t)tidei_format(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64, x->lay.shape[i]);
+        n += (size_t)tidei_format(shape + n, sizeof shape - n, i ? ", %" PRId64 : "%" PRId64,
+                                  x->lay.shape[i]);
     if (x->addr)
         tidei_format(place, sizeof place, "at 0x%" PRIx64, x->addr);
     else
         tidei_format(place, sizeof place, "spilled");
     tidei_format(line, sizeof line, "  %s %s, %s, %s (%s)%s, %" PRIu64 ".%06" PRIu64 " s old%s",
                  tidei_format_bytes(bytes, sizeof bytes, x->bytes, 3), place, x->kind,
-                 tide_dtype_name(x->lay.dtype), shape, again || x->partial ? ", a view" : "", age_us / 1000000,
-                 age_us % 1000000, again ? ", the same memory" : "");
+                 tide_dtype_name(x->lay.dtype), shape, again || x->partial ? ", a view" : "",
+                 age_us / 1000000, age_us % 1000000, again ? ", the same memory" : "");
     say(user, line);
     if (!again) say_trace(l->frames[item].at, l->frames[item].n, names, say, user);
 }
@@ -362,11 +377,14 @@ static void say_item(const struct listing *l, unsigned item, bool again, tidei_n
 static void say_listing(const struct listing *l, say_fn *say, void *user) {
     char line[160], bytes[32], of[64] = "";
     tidei_format_bytes(bytes, sizeof bytes, l->bytes, 3);
-    if (l->t->interval > 1) tidei_format(of, sizeof of, ", of one in %u allocations", l->t->interval);
-    tidei_format(line, sizeof line, "held: %u array%s, %s%s", l->arrays, l->arrays == 1 ? "" : "s", bytes, of);
+    if (l->t->interval > 1)
+        tidei_format(of, sizeof of, ", of one in %u allocations", l->t->interval);
+    tidei_format(line, sizeof line, "held: %u array%s, %s%s", l->arrays, l->arrays == 1 ? "" : "s",
+                 bytes, of);
     say(user, line);
     tidei_names *names = l->n ? tidei_names_open() : NULL;
-    for (unsigned i = 0; i < l->n; i++) say_item(l, i, i && l->item[i - 1].st == l->item[i].st, names, say, user);
+    for (unsigned i = 0; i < l->n; i++)
+        say_item(l, i, i && l->item[i - 1].st == l->item[i].st, names, say, user);
     tidei_names_close(names);
     if (l->arrays == l->n) return;
     tidei_format(line, sizeof line, "  and %u more, none larger", l->arrays - l->n);
@@ -381,7 +399,8 @@ struct buffer {
 static void put_line(void *user, const char *line) {
     struct buffer *b = user;
     bool room = b->n < b->cap;
-    b->n += (size_t)tidei_format(room ? b->buf + b->n : NULL, room ? b->cap - b->n : 0, "%s\n", line);
+    b->n +=
+        (size_t)tidei_format(room ? b->buf + b->n : NULL, room ? b->cap - b->n : 0, "%s\n", line);
 }
 
 size_t tidei_tracker_text(tidei_runtime *rt, char *buf, size_t cap) {
@@ -401,7 +420,9 @@ uint64_t tidei_tracker_looks(tidei_runtime *rt) {
     return looks;
 }
 
-static void log_line(void *rt, const char *line) { tidei_log(rt, TIDE_LOG_WARNING, "tide_close: %s", line); }
+static void log_line(void *rt, const char *line) {
+    tidei_log(rt, TIDE_LOG_WARNING, "tide_close: %s", line);
+}
 
 void tidei_tracker_farewell(tidei_runtime *rt) {
     struct listing l;

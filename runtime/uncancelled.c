@@ -21,5 +21,7 @@ void tidei_join(pthread_t thread) {
 
 void tidei_nap(uint64_t ns) {
     TIDEI_UNCANCELLED;
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                                 .tv_nsec = (long)(ns % 1000000000u)},
+              NULL);
 }

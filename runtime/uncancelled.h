@@ -6,8 +6,9 @@
 ** place of ours from which such a point can be reached has cancellation disabled meanwhile, and
 ** gives the thread back the state that it had: the program's own points decide when it ends. A
 ** guard costs 10 ns, one inside another less; the ways that reach no such point, the short ones
-** above all, have none. The thread counts its guards, since those of calls that a callback's longjmp
-** has left do not end by themselves (callback.h): the first one alone knows what the state was.
+** above all, have none. The thread counts its guards, since those of calls that a callback's
+** longjmp has left do not end by themselves (callback.h): the first one alone knows what the state
+** was.
 ** What must stay true: whatever can block, or is not ours, is called under a guard: waits by the
 ** functions below, files by files.h, libraries by loader.h and the device's slots, the program's
 ** callbacks where they are called (tests/symbols.sh, tests/test_cancel.c). With asynchronous
@@ -24,7 +25,8 @@ typedef struct tidei_guards {
 extern TIDEI_FAST_TLS tidei_guards tidei_guards_here;
 
 static inline bool tidei_guard_enter(void) {
-    if (!tidei_guards_here.n++) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tidei_guards_here.before);
+    if (!tidei_guards_here.n++)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tidei_guards_here.before);
     return true;
 }
 /* So many of the thread's guards end. More than there are where they were counted as left, and came
@@ -41,7 +43,7 @@ static inline void tidei_guard_leave(const bool *guard) {
 }
 
 /* To the end of the scope that declares it the thread is not cancelled. */
-#define TIDEI_UNCANCELLED                                                                                          \
+#define TIDEI_UNCANCELLED                                                                          \
     __attribute__((cleanup(tidei_guard_leave), unused)) const bool tidei_guard = tidei_guard_enter()
 
 /* As pthread_cond_wait, pthread_cond_timedwait, pthread_join; and a sleep of ns, or less where a

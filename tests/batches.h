@@ -1,4 +1,5 @@
-/* batches.h: what the tests of batches share: sources of numbers, and looking whether a batch is the one that is due. */
+/* batches.h: what the tests of batches share: sources of numbers, and looking whether a batch is
+** the one that is due. */
 #ifndef TIDETEST_BATCHES_H
 #define TIDETEST_BATCHES_H
 
@@ -34,7 +35,8 @@ static inline void check_rows(tide_array *a, int64_t first, int64_t n, int64_t w
     assert_ok(tide_to_host(a, got, (size_t)(n * width) * sizeof *got));
     for (int64_t i = 0; i < n * width; i++)
         if (got[i] != (float)(first * width + i))
-            fail_msg("element %d is %g, not %g", (int)i, (double)got[i], (double)(first * width + i));
+            fail_msg("element %d is %g, not %g", (int)i, (double)got[i],
+                     (double)(first * width + i));
 }
 
 static inline void end_of(tide_batches *b) {

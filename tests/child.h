@@ -11,15 +11,16 @@
 #define must(c)       ((c) ? (void)0 : child_fails(__FILE__, __LINE__, #c))
 #define must_ok(call) must((call) == TIDE_OK)
 /* `call` fails with `wanted`, and its message contains `part`. */
-#define must_fail(call, wanted, part)                                                                              \
-    do {                                                                                                           \
-        must((call) == (wanted) && tide_last_error()->status == (wanted));                                         \
-        must(strstr(tide_last_error()->message, (part)));                                                          \
+#define must_fail(call, wanted, part)                                                              \
+    do {                                                                                           \
+        must((call) == (wanted) && tide_last_error()->status == (wanted));                         \
+        must(strstr(tide_last_error()->message, (part)));                                          \
     } while (0)
-__attribute__((noreturn)) static inline void child_fails(const char *file, int line, const char *what) {
+__attribute__((noreturn)) static inline void child_fails(const char *file, int line,
+                                                         const char *what) {
     const tide_error *e = tide_last_error();
-    fprintf(stderr, "%s:%d: %s; the last error: %s: %s\n", file, line, what, tide_status_name(e->status),
-            e->message);
+    fprintf(stderr, "%s:%d: %s; the last error: %s: %s\n", file, line, what,
+            tide_status_name(e->status), e->message);
     _exit(1);
 }
 

@@ -1,4 +1,5 @@
-/* clean_environment.h: setup and teardown of cases that say themselves what the environment says. */
+/* clean_environment.h: setup and teardown of cases that say themselves what the environment
+** says. */
 #ifndef TIDETEST_CLEAN_ENVIRONMENT_H
 #define TIDETEST_CLEAN_ENVIRONMENT_H
 

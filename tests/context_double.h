@@ -1,5 +1,6 @@
-/* context_double.h: what the cache of handles asks of the driver, where there is none: the context of a stream, pushed and popped.
-** `contexts.depth` says how often it is pushed; it is 0 between calls. */
+/* context_double.h: what the cache of handles asks of the driver, where there is none: the context
+** of a stream, pushed and popped. `contexts.depth` says how often it is pushed; it is 0 between
+** calls. */
 #ifndef CONTEXT_DOUBLE_H
 #define CONTEXT_DOUBLE_H
 
@@ -11,7 +12,9 @@ static struct {
     char context;
 } contexts;
 
-static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    return (void)r, *out = "CUDA_ERROR_X", 0;
+}
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     return (void)s, *out = (tidei_cu_ctx)(void *)&contexts.context, 0;
 }

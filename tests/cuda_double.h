@@ -29,8 +29,10 @@ struct owned { /* device memory that not everybody may use */
 };
 
 static struct {
-    int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools; /* alive */
-    int maps, accesses, syncs, pushes, calls;                                             /* asked for so far */
+    /* alive */
+    int contexts, pinned, allocs, streams, events, handles, modules, reservations, pools;
+    /* asked for so far */
+    int maps, accesses, syncs, pushes, calls;
     struct CUctx_st *current, *stacked;
     const char *failing; /* the call that fails, after `skip` more that do not; NULL: any call */
     int skip;
@@ -56,10 +58,11 @@ static struct {
     unsigned grid[3], block[3], shared;
     char params[64];
     size_t params_bytes;
-    int loads, copies, batches[2]; /* asked for so far; batches: launches of the kernels that copy */
-    bool no_many;                  /* the larger one is not found */
-    emu_module emulated;           /* those kernels */
-    int devices;                   /* there are */
+    /* asked for so far; batches: launches of the kernels that copy */
+    int loads, copies, batches[2];
+    bool no_many;        /* the larger one is not found */
+    emu_module emulated; /* those kernels */
+    int devices;         /* there are */
     int retained[DEVICES];
     bool no_peers, peers[DEVICES][DEVICES]; /* contexts: may use, whose */
     int peer_calls;
@@ -96,7 +99,8 @@ static void assert_at_home(tidei_cu_stream s) {
 
 static struct owned *owned_at(tidei_cu_addr a) {
     for (int i = 0; i < fake.nowned; i++)
-        if (a >= fake.owned[i].addr && a - fake.owned[i].addr < fake.owned[i].bytes) return &fake.owned[i];
+        if (a >= fake.owned[i].addr && a - fake.owned[i].addr < fake.owned[i].bytes)
+            return &fake.owned[i];
     return NULL;
 }
 static void own(struct owned o) {
@@ -113,7 +117,8 @@ static bool may_use(int device, tidei_cu_addr a) {
     if (!o) return true;
     if (o->kind == OWNED_PAGE) return o->granted >> device & 1;
     if (o->owner == device) return true;
-    return o->kind == OWNED_RAW ? fake.peers[device][o->owner] : fake.pool_granted[o->pool] >> device & 1;
+    return o->kind == OWNED_RAW ? fake.peers[device][o->owner]
+                                : fake.pool_granted[o->pool] >> device & 1;
 }
 
 static tidei_cu_result try(const char *call) {
@@ -124,11 +129,11 @@ static tidei_cu_result try(const char *call) {
     return fake.error;
 }
 /* As `try`, for a call that needs our context current; returns from the caller on failure. */
-#define TRY(call)                                                                                                  \
-    do {                                                                                                           \
-        here();                                                                                                    \
-        tidei_cu_result tried = try(call);                                                                         \
-        if (tried != TIDEI_CU_SUCCESS) return tried;                                                               \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        here();                                                                                    \
+        tidei_cu_result tried = try(call);                                                         \
+        if (tried != TIDEI_CU_SUCCESS) return tried;                                               \
     } while (0)
 #define PTR(addr) ((void *)(uintptr_t)(addr))
 
@@ -173,7 +178,9 @@ static tidei_cu_result f_retain(tidei_cu_ctx *c, tidei_cu_device d) {
     *c = CONTEXT_OF(d);
     return 0;
 }
-static tidei_cu_result f_release(tidei_cu_device d) { return fake.calls++, fake.retained[d]--, fake.contexts--, 0; }
+static tidei_cu_result f_release(tidei_cu_device d) {
+    return fake.calls++, fake.retained[d]--, fake.contexts--, 0;
+}
 static tidei_cu_result f_can_peer(int *can, tidei_cu_device d, tidei_cu_device other) {
     tidei_cu_result r = try("cuDeviceCanAccessPeer");
     if (r) return r;
@@ -236,7 +243,8 @@ static tidei_cu_result f_prefetch(tidei_cu_addr a, size_t n, tidei_cu_location a
     fake.prefetched[at.type == TIDEI_CU_MEM_LOCATION_TYPE_HOST] += n;
     return 0;
 }
-static tidei_cu_result f_advise(tidei_cu_addr a, size_t n, tidei_cu_advice advice, tidei_cu_location at) {
+static tidei_cu_result f_advise(tidei_cu_addr a, size_t n, tidei_cu_advice advice,
+                                tidei_cu_location at) {
     (void)a, (void)n;
     TRY("cuMemAdvise");
     if (advice <= TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY)
@@ -249,7 +257,8 @@ static tidei_cu_result f_free_host(void *p) { return fake.pinned--, free(p), 0; 
 static tidei_cu_result f_device_pointer(tidei_cu_addr *a, void *p, unsigned f) {
     return (void)f, *a = (uintptr_t)p, try("cuMemHostGetDevicePointer");
 }
-static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out, tidei_cu_addr p) {
+static tidei_cu_result f_attributes(unsigned n, tidei_cu_pointer_attribute *a, void **out,
+                                    tidei_cu_addr p) {
     (void)p;
     assert_int_equal(n, 1);
     assert_int_equal(a[0], TIDEI_CU_POINTER_MEMORY_TYPE);
@@ -265,11 +274,16 @@ static tidei_cu_result f_reserve(tidei_cu_addr *a, size_t n, size_t align, tidei
     fake.reservations++;
     return *a = (uintptr_t)p, 0;
 }
-static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) { return fake.reservations--, munmap(PTR(a), n), 0; }
-static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p, tidei_cu_granularity o) {
-    return (void)p, (void)o, *g = fake.granule ? fake.granule - 1 : PAGE, try("cuMemGetAllocationGranularity");
+static tidei_cu_result f_unreserve(tidei_cu_addr a, size_t n) {
+    return fake.reservations--, munmap(PTR(a), n), 0;
 }
-static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p, unsigned long long f) {
+static tidei_cu_result f_granularity(size_t *g, const tidei_cu_alloc_prop *p,
+                                     tidei_cu_granularity o) {
+    return (void)p, (void)o, *g = fake.granule ? fake.granule - 1 : PAGE,
+                             try("cuMemGetAllocationGranularity");
+}
+static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_alloc_prop *p,
+                                unsigned long long f) {
     (void)f;
     TRY("cuMemCreate");
     assert_int_equal(p->location.type, TIDEI_CU_MEM_LOCATION_TYPE_DEVICE);
@@ -280,7 +294,8 @@ static tidei_cu_result f_create(tidei_cu_handle *h, size_t n, const tidei_cu_all
     return fake.handles++, 0;
 }
 static tidei_cu_result f_destroy_handle(tidei_cu_handle h) { return (void)h, fake.handles--, 0; }
-static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h, unsigned long long f) {
+static tidei_cu_result f_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h,
+                             unsigned long long f) {
     (void)f;
     TRY("cuMemMap");
     fake.maps += (int)(n / PAGE);
@@ -320,7 +335,9 @@ static tidei_cu_result f_stream(tidei_cu_stream *s, unsigned flags) {
     fake.stream_of[fake.streams] = here();
     return *s = (struct CUstream_st *)(void *)&stream_storage[fake.streams++], 0;
 }
-static tidei_cu_result f_stream_destroy(tidei_cu_stream s) { return (void)s, fake.calls++, fake.streams--, 0; }
+static tidei_cu_result f_stream_destroy(tidei_cu_stream s) {
+    return (void)s, fake.calls++, fake.streams--, 0;
+}
 static tidei_cu_result f_sync(tidei_cu_stream s) {
     TRY("cuStreamSynchronize");
     assert_at_home(s);
@@ -332,7 +349,8 @@ static tidei_cu_result f_capturing(tidei_cu_stream s, tidei_cu_capture *out) {
     return *out = fake.capturing, 0;
 }
 static tidei_cu_result f_stream_context(tidei_cu_stream s, tidei_cu_ctx *out) {
-    return *out = (char *)(void *)s == fake.foreign_stream ? FOREIGN : CONTEXT, try("cuStreamGetCtx");
+    return *out = (char *)(void *)s == fake.foreign_stream ? FOREIGN : CONTEXT,
+           try("cuStreamGetCtx");
 }
 static tidei_cu_result f_wait(tidei_cu_stream s, tidei_cu_event e, unsigned f) {
     (void)e, (void)f; /* the event may be another device's */
@@ -352,7 +370,9 @@ static tidei_cu_result f_event(tidei_cu_event *e, unsigned flags) {
     fake.event_of[fake.events] = here();
     return *e = (struct CUevent_st *)(void *)&one_event[fake.events++], 0;
 }
-static tidei_cu_result f_event_destroy(tidei_cu_event e) { return (void)e, fake.calls++, fake.events--, 0; }
+static tidei_cu_result f_event_destroy(tidei_cu_event e) {
+    return (void)e, fake.calls++, fake.events--, 0;
+}
 static tidei_cu_result f_record(tidei_cu_event e, tidei_cu_stream s) {
     TRY("cuEventRecord");
     assert_int_equal(fake.event_of[(char *)(void *)e - one_event], here());
@@ -378,7 +398,8 @@ static tidei_cu_result f_copy(tidei_cu_addr d, tidei_cu_addr a, size_t n, tidei_
     assert_at_home(s);
     assert_true(may_use(here(), d) && may_use(here(), a));
     fake.copies++;
-    return memcpy(PTR(d), PTR(a), n), 0; /* as on the GPU, the two must not overlap: ASan would say so */
+    /* as on the GPU, the two must not overlap: ASan would say so */
+    return memcpy(PTR(d), PTR(a), n), 0;
 }
 static tidei_cu_result f_set8(tidei_cu_addr d, unsigned char v, size_t n, tidei_cu_stream s) {
     (void)s;
@@ -397,7 +418,8 @@ static tidei_cu_result f_set32(tidei_cu_addr d, unsigned v, size_t n, tidei_cu_s
     for (size_t i = 0; i < n; i++) ((unsigned *)PTR(d))[i] = v;
     return 0;
 }
-static tidei_cu_result f_set2d(tidei_cu_addr d, size_t pitch, unsigned v, size_t w, size_t h, tidei_cu_stream s) {
+static tidei_cu_result f_set2d(tidei_cu_addr d, size_t pitch, unsigned v, size_t w, size_t h,
+                               tidei_cu_stream s) {
     (void)s;
     TRY("cuMemsetD2D32Async");
     for (size_t y = 0; y < h; y++)
@@ -426,7 +448,8 @@ static tidei_cu_result f_function(tidei_cu_function *f, tidei_cu_module m, const
     TRY("cuModuleGetFunction");
     if (!strcmp(name, "tide_copy_few")) return *f = (struct CUfunc_st *)(void *)&fake.batches[0], 0;
     if (!strcmp(name, "tide_copy_many") && fake.no_many) return TIDEI_CU_NOT_FOUND;
-    if (!strcmp(name, "tide_copy_many")) return *f = (struct CUfunc_st *)(void *)&fake.batches[1], 0;
+    if (!strcmp(name, "tide_copy_many"))
+        return *f = (struct CUfunc_st *)(void *)&fake.batches[1], 0;
     snprintf(t->name, sizeof t->name, "%s", name);
     return *f = (struct CUfunc_st *)(void *)t, 0;
 }
@@ -449,9 +472,9 @@ static void run_batch(int many, unsigned blocks, unsigned threads, void **params
     emu_launch(&fake.emulated, (unsigned)many, blocks, 1, params[0], false);
     fake.batches[many]++;
 }
-static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                unsigned by, unsigned bz, unsigned shared, tidei_cu_stream s, void **params,
-                                void **extra) {
+static tidei_cu_result f_launch(tidei_cu_function f, unsigned gx, unsigned gy, unsigned gz,
+                                unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                tidei_cu_stream s, void **params, void **extra) {
     (void)s;
     TRY("cuLaunchKernel");
     fake.launches++;
@@ -526,13 +549,16 @@ static tidei_cu_result f_pool_get(tidei_cu_pool p, tidei_cu_pool_attribute a, vo
     TRY("cuMemPoolGetAttribute");
     pool_number(p);
     size_t reserved = tidei_round_up(fake.pool_bytes, PAGE);
-    return *(tidei_cu_u64 *)value = a == TIDEI_CU_POOL_RESERVED_CURRENT ? reserved : fake.pool_bytes, 0;
+    return *(tidei_cu_u64 *)value =
+               a == TIDEI_CU_POOL_RESERVED_CURRENT ? reserved : fake.pool_bytes,
+                          0;
 }
 static tidei_cu_result f_pool_trim(tidei_cu_pool p, size_t keep) {
     TRY("cuMemPoolTrimTo");
     return (void)p, fake.trimmed_to = keep, 0;
 }
-static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool p, tidei_cu_stream s) {
+static tidei_cu_result f_pool_alloc(tidei_cu_addr *out, size_t n, tidei_cu_pool p,
+                                    tidei_cu_stream s) {
     TRY("cuMemAllocFromPoolAsync");
     pool_number(p);
     assert_non_null(s);

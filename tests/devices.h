@@ -1,5 +1,5 @@
-/* devices.h: what the tests of several devices share: runtimes with some of them, whose checker is on, going from one to the
-** other, and closing with a look whether all is in order. */
+/* devices.h: what the tests of several devices share: runtimes with some of them, whose checker is
+** on, going from one to the other, and closing with a look whether all is in order. */
 #ifndef TIDETEST_DEVICES_H
 #define TIDETEST_DEVICES_H
 
@@ -17,7 +17,8 @@ static inline tide_config devices_config(int n, const char *peers) {
     return c;
 }
 
-/* n devices of the kind under test, the first of them current; a case that wants more than there are is skipped. */
+/* n devices of the kind under test, the first of them current; a case that wants more than there
+** are is skipped. */
 static inline tide_runtime *open_configured(const tide_config *c) {
     tide_config k = *c;
     logged.n = 0;
@@ -33,7 +34,8 @@ static inline tide_runtime *open_devices(int n, const char *peers) {
     return open_configured(&c);
 }
 
-/* Host devices whatever is under test: for doubles of their table, gates, and what counts their checker's words. */
+/* Host devices whatever is under test: for doubles of their table, gates, and what counts their
+** checker's words. */
 static inline tide_runtime *open_hosts(int n, const char *peers) {
     tide_config c = devices_config(n, peers);
     logged.n = 0;
@@ -50,7 +52,9 @@ static inline tidei_dev *half(tide_runtime *rt, int device) {
     assert_ok(tidei_dev_get(test_rt(rt), device, "test", &d));
     return d;
 }
-static inline const char *name(tide_runtime *rt, int device) { return half(rt, device)->d->info.name; }
+static inline const char *name(tide_runtime *rt, int device) {
+    return half(rt, device)->d->info.name;
+}
 /* Of what is not known to be dead. */
 static inline size_t live_of(tide_runtime *rt, int device) {
     (void)test_stats(rt); /* drains */
@@ -59,8 +63,10 @@ static inline size_t live_of(tide_runtime *rt, int device) {
 
 /* On cuda what can be reached is the machine's matter. */
 static inline void needs_peers(tide_runtime *rt, int device, int owner) {
-    if (tide_device_reaches(rt, device, owner) == 1 && tide_device_reaches(rt, owner, device) == 1) return;
-    if (test_on_host()) fail_msg("%d and %d are no peers: %s", device, owner, tide_last_error()->message);
+    if (tide_device_reaches(rt, device, owner) == 1 && tide_device_reaches(rt, owner, device) == 1)
+        return;
+    if (test_on_host())
+        fail_msg("%d and %d are no peers: %s", device, owner, tide_last_error()->message);
     tide_close(rt);
     skip();
 }

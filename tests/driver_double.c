@@ -10,7 +10,9 @@ EXPORT driver_double tidetest_driver;
 
 #if PROC
 static tidei_cu_result nothing(void) { return TIDEI_CU_SUCCESS; }
-static tidei_cu_result f_init(unsigned flags) { return (void)flags, tidetest_driver.inits++, tidetest_driver.init; }
+static tidei_cu_result f_init(unsigned flags) {
+    return (void)flags, tidetest_driver.inits++, tidetest_driver.init;
+}
 static tidei_cu_result f_version(int *v) { return *v = 12080, tidetest_driver.of_version; }
 static tidei_cu_result f_string(tidei_cu_result r, const char **out) {
     (void)r;
@@ -39,8 +41,8 @@ static void *find(const char *name, int version) {
 }
 
 #if PROC == 2
-EXPORT tidei_cu_result cuGetProcAddress_v2(const char *name, void **out, int version, tidei_cu_u64 flags,
-                                           unsigned *status);
+EXPORT tidei_cu_result cuGetProcAddress_v2(const char *name, void **out, int version,
+                                           tidei_cu_u64 flags, unsigned *status);
 tidei_cu_result cuGetProcAddress_v2(const char *name, void **out, int version, tidei_cu_u64 flags,
                                     unsigned *status) {
     (void)flags;
@@ -50,7 +52,8 @@ tidei_cu_result cuGetProcAddress_v2(const char *name, void **out, int version, t
     return *status = tidetest_driver.entry, *status ? TIDEI_CU_SUCCESS : TIDEI_CU_NOT_FOUND;
 }
 #else
-EXPORT tidei_cu_result cuGetProcAddress(const char *name, void **out, int version, tidei_cu_u64 flags);
+EXPORT tidei_cu_result cuGetProcAddress(const char *name, void **out, int version,
+                                        tidei_cu_u64 flags);
 tidei_cu_result cuGetProcAddress(const char *name, void **out, int version, tidei_cu_u64 flags) {
     (void)flags;
     *out = find(name, version);
@@ -61,8 +64,8 @@ tidei_cu_result cuGetProcAddress(const char *name, void **out, int version, tide
 #endif
 
 #else
-#define FUNCTION(name, exported, version, needed, params)                                                          \
-    EXPORT tidei_cu_result exported(void);                                                                         \
+#define FUNCTION(name, exported, version, needed, params)                                          \
+    EXPORT tidei_cu_result exported(void);                                                         \
     tidei_cu_result exported(void) { return TIDEI_CU_SUCCESS; }
 TIDEI_CU_FUNCTIONS(FUNCTION)
 #endif

@@ -8,7 +8,8 @@
 
 typedef struct driver_double {
     const char *lacks; /* a function that this version does not have */
-    unsigned entry;    /* the status of an answer without a function, where answers have one; 0: the asking fails */
+    /* the status of an answer without a function, where answers have one; 0: the asking fails */
+    unsigned entry;
     tidei_cu_result init; /* what cuInit comes to */
     bool no_words;        /* and nothing is said of it */
     tidei_cu_result of_version;

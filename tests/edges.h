@@ -16,7 +16,8 @@ typedef struct edges {
 static inline edges edges_open(size_t most) {
     edges e = {.page = (size_t)sysconf(_SC_PAGESIZE)};
     e.room = (most / e.page + 1) * e.page;
-    e.map = mmap(NULL, e.room + 2 * e.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    e.map =
+        mmap(NULL, e.room + 2 * e.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (e.map == MAP_FAILED || mprotect(e.map, e.page, PROT_NONE) != 0 ||
         mprotect(e.map + e.page + e.room, e.page, PROT_NONE) != 0)
         fail_msg("no memory between two pages");

@@ -1,8 +1,9 @@
-/* emulate.h: runs generated CUDA text on the host: a C++ compiler takes the text behind a few definitions that stand for
-** the CUDA language, and a block's threads run as coroutines that change places at barriers. For tests: numbers, not speed.
+/* emulate.h: runs generated CUDA text on the host: a C++ compiler takes the text behind a few
+** definitions that stand for the CUDA language, and a block's threads run as coroutines that change
+** places at barriers. For tests: numbers, not speed.
 **
-** Several kernels make one module, each in a namespace of its own, as compilers are slow to start. The same way of putting
-** them together serves NVRTC (emu_source with target EMU_NVRTC). */
+** Several kernels make one module, each in a namespace of its own, as compilers are slow to start.
+** The same way of putting them together serves NVRTC (emu_source with target EMU_NVRTC). */
 #ifndef EMULATE_H
 #define EMULATE_H
 
@@ -14,35 +15,44 @@
 static const char emu_language[] =
     "#define __CUDACC_RTC__ 1\n"
     "#define __global__\n#define __device__\n#define __forceinline__ inline\n#define __noinline__\n"
-    "#define __launch_bounds__(...)\n#define __grid_constant__\n#define __align__(n) __attribute__((aligned(n)))\n"
+    "#define __launch_bounds__(...)\n#define __grid_constant__\n#define __align__(n) "
+    "__attribute__((aligned(n)))\n"
     "#define __shared__ thread_local\n"
     "struct emu_dim { unsigned x, y, z; };\n"
     "static thread_local emu_dim threadIdx, blockIdx, gridDim;\n"
     "static thread_local void (*emu_barrier)(void);\n"
     "static inline void __syncthreads() { emu_barrier(); }\n"
-    "static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }\n"
+    "static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> "
+    "32; }\n"
     "static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {\n"
     "    return (unsigned __int128)a * b >> 64;\n}\n"
-    "static inline unsigned __float_as_uint(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return u; }\n"
-    "static inline float __uint_as_float(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); return x; }\n"
-    "static inline long long __double_as_longlong(double x) { long long u; __builtin_memcpy(&u, &x, 8); return u; "
+    "static inline unsigned __float_as_uint(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); "
+    "return u; }\n"
+    "static inline float __uint_as_float(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); "
+    "return x; }\n"
+    "static inline long long __double_as_longlong(double x) { long long u; __builtin_memcpy(&u, "
+    "&x, 8); return u; "
     "}\n"
-    "static inline double __longlong_as_double(long long u) { double x; __builtin_memcpy(&x, &u, 8); return x; }\n"
+    "static inline double __longlong_as_double(long long u) { double x; __builtin_memcpy(&x, &u, "
+    "8); return x; }\n"
     "#define ONE(g) static inline float g(float x) { return __builtin_##g##f(x); } \\\n"
     "               static inline double g(double x) { return __builtin_##g(x); }\n"
     "#define TWO(g) static inline float g(float x, float y) { return __builtin_##g##f(x, y); } \\\n"
     "               static inline double g(double x, double y) { return __builtin_##g(x, y); }\n"
-    "ONE(floor) ONE(ceil) ONE(trunc) ONE(rint) ONE(sqrt) ONE(exp) ONE(expm1) ONE(exp2) ONE(log) ONE(log1p) "
+    "ONE(floor) ONE(ceil) ONE(trunc) ONE(rint) ONE(sqrt) ONE(exp) ONE(expm1) ONE(exp2) ONE(log) "
+    "ONE(log1p) "
     "ONE(log2)\n"
-    "ONE(log10) ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan) ONE(sinh) ONE(cosh) ONE(tanh) ONE(asinh)\n"
+    "ONE(log10) ONE(sin) ONE(cos) ONE(tan) ONE(asin) ONE(acos) ONE(atan) ONE(sinh) ONE(cosh) "
+    "ONE(tanh) ONE(asinh)\n"
     "ONE(acosh) ONE(atanh) ONE(fabs) TWO(fmod) TWO(pow) TWO(atan2) TWO(hypot) TWO(copysign)\n"
     "#undef ONE\n#undef TWO\n";
 
-/* Called once a launch and OS thread: where to write threadIdx, blockIdx, gridDim and the barrier. tide_room is what a launch
-** asks for as shared memory. */
+/* Called once a launch and OS thread: where to write threadIdx, blockIdx, gridDim and the barrier.
+** tide_room is what a launch asks for as shared memory. */
 static const char emu_entry[] =
     "extern \"C\" { thread_local char tide_room[48 << 10] __attribute__((aligned(16))); }\n"
-    "extern \"C\" void emu_state(emu_dim **t, emu_dim **b, emu_dim **g, void (***barrier)(void)) {\n"
+    "extern \"C\" void emu_state(emu_dim **t, emu_dim **b, emu_dim **g, void (***barrier)(void)) "
+    "{\n"
     "    *t = &threadIdx; *b = &blockIdx; *g = &gridDim; *barrier = &emu_barrier;\n}\n";
 
 typedef struct emu_dim {
@@ -103,7 +113,8 @@ static inline void emu_close(emu_module *m) {
     memset(m, 0, sizeof *m);
 }
 
-/* The C++ compiler that emulation takes; NULL if there is none, or a sanitizer would not follow coroutines. */
+/* The C++ compiler that emulation takes; NULL if there is none, or a sanitizer would not follow
+** coroutines. */
 static inline const char *emu_compiler(void) {
 #if defined(__SANITIZE_THREAD__)
     return NULL;
@@ -129,12 +140,15 @@ static inline void emu_build(emu_module *m) {
     if (!f) fail_msg("cannot write %s", path);
     fprintf(f, "%s%s%s", emu_language, m->header, m->source);
     for (unsigned k = 0; k < m->kernels; k++)
-        fprintf(f, "extern \"C\" void emu_run_%u(const void *p) { k%u::tide_k_%u(*(const k%u::tide_p *)p); }\n", k,
-                k, k, k);
+        fprintf(f,
+                "extern \"C\" void emu_run_%u(const void *p) { k%u::tide_k_%u(*(const k%u::tide_p "
+                "*)p); }\n",
+                k, k, k, k);
     fputs(emu_entry, f);
     fclose(f);
-    snprintf(command, sizeof command, "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv -o %s %s -lm",
-             cxx, lib, path);
+    snprintf(command, sizeof command,
+             "%s -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -fwrapv -o %s %s -lm", cxx, lib,
+             path);
     int rc = system(command);
     if (rc == 0) m->library = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
     if (rc != 0) fail_msg("the emulated kernels do not compile: %s", command);
@@ -172,7 +186,8 @@ static inline void emu_thread(void) {
     swapcontext(&b->threads[b->current], &b->scheduler);
 }
 
-static inline void emu_start(emu_block *b, unsigned t) { /* getcontext may return twice: so in a frame of its own */
+/* getcontext may return twice: so in a frame of its own */
+static inline void emu_start(emu_block *b, unsigned t) {
     getcontext(&b->threads[t]);
     b->threads[t].uc_stack.ss_sp = b->stacks + t * EMU_STACK;
     b->threads[t].uc_stack.ss_size = EMU_STACK;
@@ -187,7 +202,8 @@ static inline void emu_run_block(emu_block *b, emu_dim *thread) {
     for (unsigned left = EMU_THREADS, pass = 0; left; pass++) {
         unsigned waiting = 0, ended = 0;
         for (unsigned i = 0; i < EMU_THREADS; i++) {
-            unsigned t = pass % 2 ? i : EMU_THREADS - 1 - i; /* an order that a missing barrier would not survive */
+            /* an order that a missing barrier would not survive */
+            unsigned t = pass % 2 ? i : EMU_THREADS - 1 - i;
             if (b->done[t]) continue;
             b->current = t;
             b->waiting[t] = false;
@@ -196,13 +212,14 @@ static inline void emu_run_block(emu_block *b, emu_dim *thread) {
             waiting += b->waiting[t];
             ended += b->done[t];
         }
-        if (ended && waiting) fail_msg("%u threads wait at a barrier that %u left behind", waiting, ended);
+        if (ended && waiting)
+            fail_msg("%u threads wait at a barrier that %u left behind", waiting, ended);
         left -= ended;
     }
 }
 
-static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy, const void *params,
-                              bool barriers) {
+static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned gy,
+                              const void *params, bool barriers) {
     emu_dim *thread, *block, *grid;
     void (**barrier)(void);
     char name[32];
@@ -215,7 +232,8 @@ static inline void emu_launch(emu_module *m, unsigned k, unsigned gx, unsigned g
     *grid = (emu_dim){gx, gy, 1};
     emu_block *b = barriers ? calloc(1, sizeof *b) : NULL;
     if (b) {
-        *b = (emu_block){.kernel = kernel, .params = params, .stacks = malloc(EMU_THREADS * EMU_STACK)};
+        *b = (emu_block){
+            .kernel = kernel, .params = params, .stacks = malloc(EMU_THREADS * EMU_STACK)};
         emu_now = b;
     }
     for (unsigned y = 0; y < gy; y++)

@@ -1,11 +1,13 @@
-/* every_failure.h: the failure loop over a host device: the n-th call of the device fails, until none does. */
+/* every_failure.h: the failure loop over a host device: the n-th call of the device fails, until
+** none does. */
 #ifndef TIDETEST_EVERY_FAILURE_H
 #define TIDETEST_EVERY_FAILURE_H
 
 #include "tests/tidetest.h"
 
-/* `all` works in a scope of its own and says how that ended. Once memory runs out at the n-th call and stays so, once that call alone
-** fails otherwise; each time nothing may be left, and the runtime goes on. */
+/* `all` works in a scope of its own and says how that ended. Once memory runs out at the n-th call
+** and stays so, once that call alone fails otherwise; each time nothing may be left, and the
+** runtime goes on. */
 static inline void each_call_fails(void (*all)(tide_runtime *rt, tide_status *status)) {
     tide_status s = TIDE_E_NOMEM;
     if (!test_on_host()) skip();
@@ -20,7 +22,8 @@ static inline void each_call_fails(void (*all)(tide_runtime *rt, tide_status *st
         assert_int_equal(s, TIDE_OK);
         s = TIDE_E_NOMEM;
         for (uint64_t n = 1; s != TIDE_OK; n++) {
-            tidei_fault_set(device, TIDEI_FAULT_ANY, n, kind ? TIDE_E_DEVICE : TIDE_E_NOMEM, kind == 0);
+            tidei_fault_set(device, TIDEI_FAULT_ANY, n, kind ? TIDE_E_DEVICE : TIDE_E_NOMEM,
+                            kind == 0);
             all(rt, &s);
             tidei_fault_set(device, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
             assert_true(s == TIDE_OK || s == TIDE_E_NOMEM || s == TIDE_E_DEVICE);

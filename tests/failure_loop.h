@@ -37,8 +37,9 @@ static const struct setting {
     const char *collector, *pool;
     bool runs, on_gpu;
 } settings[] = {
-    {"refcount", "tide", true, true},     {"refcount", "none", true, true},     {"refcount", "driver", true, true},
-    {"boehm", "tide", TEST_BOEHM, false}, {"boehm", "none", TEST_BOEHM, false},
+    {"refcount", "tide", true, true},     {"refcount", "none", true, true},
+    {"refcount", "driver", true, true},   {"boehm", "tide", TEST_BOEHM, false},
+    {"boehm", "none", TEST_BOEHM, false},
 };
 
 struct plan {
@@ -64,15 +65,18 @@ static void disarm(tidei_device *d) {
 }
 
 /* A public function, or an expression's text. */
-static bool is_public(const char *operation) { return !strncmp(operation, "tide_", 5) || strstr(operation, "->"); }
+static bool is_public(const char *operation) {
+    return !strncmp(operation, "tide_", 5) || strstr(operation, "->");
+}
 
 /* The error that stands is the injected one, told under the name of what a user called. */
 static void check_error(const struct plan *p, const char *task, tide_status status) {
     const tide_error *e = tide_last_error();
-    if (status == p->mode->status && e->status == status && strlen(e->message) > 10 && is_public(e->operation))
+    if (status == p->mode->status && e->status == status && strlen(e->message) > 10 &&
+        is_public(e->operation))
         return;
-    fail_msg("%s, %s, %s, %s %d: %s by \"%s\": %s", task, p->setting->collector, p->setting->pool, p->mode->name,
-             (int)p->n, tide_status_name(status), e->operation, e->message);
+    fail_msg("%s, %s, %s, %s %d: %s by \"%s\": %s", task, p->setting->collector, p->setting->pool,
+             p->mode->name, (int)p->n, tide_status_name(status), e->operation, e->message);
 }
 
 /* ---- opening ---- */
@@ -110,11 +114,11 @@ static void close_counted(tide_runtime *rt) {
     assert_int_equal(atomic_load(&hook.held), 0);
 }
 
-#define EACH_SETTING(s)                                                                                            \
-    for (const struct setting *s = settings; s < settings + TIDEI_COUNT(settings); s++)                            \
+#define EACH_SETTING(s)                                                                            \
+    for (const struct setting *s = settings; s < settings + TIDEI_COUNT(settings); s++)            \
         if (s->runs && (test_on_host() || s->on_gpu))
-#define EACH_MODE(m)                                                                                               \
-    for (const struct mode *m = modes; m < modes + nmodes; m++)                                                    \
+#define EACH_MODE(m)                                                                               \
+    for (const struct mode *m = modes; m < modes + nmodes; m++)                                    \
         if (test_on_host() || m->on_gpu)
 
 /* One attempt to open that fails at call n; false when it was not reached. */
@@ -136,8 +140,8 @@ static bool fail_open(const struct plan *p) {
         return true;
     }
     disarm(d);
-    bool reached =
-        by_hook(p) ? atomic_load(&hook.calls) >= p->n : tidei_fault_calls(d, TIDEI_FAULT_ANY) - before >= p->n;
+    bool reached = by_hook(p) ? atomic_load(&hook.calls) >= p->n
+                              : tidei_fault_calls(d, TIDEI_FAULT_ANY) - before >= p->n;
     close_counted(rt);
     return reached;
 }
@@ -180,10 +184,11 @@ static struct figures figures(void) {
 static void nothing_lost(const struct plan *p, const struct task *t, struct figures before) {
     struct figures now = figures();
     if (memcmp(&now, &before, sizeof now))
-        fail_msg("%s, %s, %s, %s %d: %zu live, %zu arrays, %zu backed; before: %zu, %zu, %zu", t->name,
-                 p->setting->collector, p->setting->pool, p->mode->name, (int)p->n, now.live, now.arrays,
-                 now.backed, before.live, before.arrays, before.backed);
-    if (!tidei_runtime_valid(test_rt(work.rt))) fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
+        fail_msg("%s, %s, %s, %s %d: %zu live, %zu arrays, %zu backed; before: %zu, %zu, %zu",
+                 t->name, p->setting->collector, p->setting->pool, p->mode->name, (int)p->n,
+                 now.live, now.arrays, now.backed, before.live, before.arrays, before.backed);
+    if (!tidei_runtime_valid(test_rt(work.rt)))
+        fail_msg("%s, %s %d: not valid", t->name, p->mode->name, (int)p->n);
 }
 
 static void drop_inputs(void) {
@@ -199,14 +204,15 @@ static void find_dead(const struct plan *p) {
 /* One run whose n-th call fails; false when it was not reached. */
 static bool fail_once(const struct plan *p, const struct task *t) {
     tidei_device *d = open_fault();
-    work = (struct work){.rt = open_on(p->setting, d), .counted = !strcmp(p->setting->collector, "refcount")};
+    work = (struct work){.rt = open_on(p->setting, d),
+                         .counted = !strcmp(p->setting->collector, "refcount")};
     prepare();
     struct figures before = figures();
     uint64_t calls = tidei_fault_calls(d, TIDEI_FAULT_ANY);
     arm(p, d);
     tide_status status = run(t);
-    bool reached =
-        by_hook(p) ? atomic_load(&hook.calls) >= p->n : tidei_fault_calls(d, TIDEI_FAULT_ANY) - calls >= p->n;
+    bool reached = by_hook(p) ? atomic_load(&hook.calls) >= p->n
+                              : tidei_fault_calls(d, TIDEI_FAULT_ANY) - calls >= p->n;
     disarm(d);
     if (status != TIDE_OK) check_error(p, t->name, status);
     if (reached && p->mode->after_loss) {
@@ -217,7 +223,8 @@ static bool fail_once(const struct plan *p, const struct task *t) {
     after_run();
     nothing_lost(p, t, before);
     if (run(t) != TIDE_OK)
-        fail_msg("%s, %s %d, afterwards: %s", t->name, p->mode->name, (int)p->n, tide_last_error()->message);
+        fail_msg("%s, %s %d, afterwards: %s", t->name, p->mode->name, (int)p->n,
+                 tide_last_error()->message);
     t->check();
     after_run();
     nothing_lost(p, t, before);
@@ -274,8 +281,8 @@ static int close_all(void **state) {
 }
 
 /* A case for opening and for each task; then the program's own. */
-static int run_failures(const char *program, const struct mode *m, size_t n, const struct CMUnitTest *own,
-                        size_t nown) {
+static int run_failures(const char *program, const struct mode *m, size_t n,
+                        const struct CMUnitTest *own, size_t nown) {
     static struct CMUnitTest tests[TIDEI_COUNT(tasks) + 8];
     size_t k = 0;
     modes = m;
@@ -283,7 +290,8 @@ static int run_failures(const char *program, const struct mode *m, size_t n, con
     openblas_set_num_threads(1); /* more of them would spin for want of work: matrices are small */
     tests[k++] = (struct CMUnitTest){"opening", opening, fresh, NULL, NULL};
     for (size_t i = 0; i < TIDEI_COUNT(tasks); i++)
-        tests[k++] = (struct CMUnitTest){tasks[i].name, task_fails, fresh, NULL, (void *)(uintptr_t)&tasks[i]};
+        tests[k++] = (struct CMUnitTest){tasks[i].name, task_fails, fresh, NULL,
+                                         (void *)(uintptr_t)&tasks[i]};
     assert_true(k + nown <= TIDEI_COUNT(tests));
     for (size_t i = 0; i < nown; i++) tests[k++] = own[i];
     return _cmocka_run_group_tests(program, tests, k, open_all, close_all);

@@ -1,13 +1,15 @@
-/* fake_library.h: a library whose handles only take memory and count, a double of the driver under it, and the runtime on the
-** host device in which calls are made of it.
+/* fake_library.h: a library whose handles only take memory and count, a double of the driver under
+** it, and the runtime on the host device in which calls are made of it.
 **
-** A handle is so many bytes of the device's own memory (`fake.takes`), taken as a library takes them: past the pools, and
-** measured by nobody but the cache. A call runs no kernel: it has its handle and one page of workspace, and may meet others
-** there. `fake` says what fails, and how often. There are four kinds of handle, of one library.
+** A handle is so many bytes of the device's own memory (`fake.takes`), taken as a library takes
+** them: past the pools, and measured by nobody but the cache. A call runs no kernel: it has its
+** handle and one page of workspace, and may meet others there. `fake` says what fails, and how
+** often. There are four kinds of handle, of one library.
 **
-** What must stay true, and is asserted whatever the case: the library is called in a context, and nothing leaves one behind;
-** when a handle is made, what the case expects of it (`fake.expected`) is already counted; a handle serves one call at a time,
-** with that call's workspace, and is destroyed in none; once a runtime is closed, all that were made are destroyed. */
+** What must stay true, and is asserted whatever the case: the library is called in a context, and
+** nothing leaves one behind; when a handle is made, what the case expects of it (`fake.expected`)
+** is already counted; a handle serves one call at a time, with that call's workspace, and is
+** destroyed in none; once a runtime is closed, all that were made are destroyed. */
 #ifndef TIDETEST_FAKE_LIBRARY_H
 #define TIDETEST_FAKE_LIBRARY_H
 
@@ -36,12 +38,15 @@ static struct {
     unsigned fail_create, fail_run;     /* statuses */
     atomic_int fail_runs, fail_destroy; /* how often */
     atomic_bool no_context;
-    atomic_int entered, await; /* contexts pushed so far; how many there are to be before one is made */
+    /* contexts pushed so far; how many there are to be before one is made */
+    atomic_int entered, await;
     char context;
 } fake;
 static _Thread_local int depth; /* contexts pushed */
 
-static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    return (void)r, *out = "CUDA_ERROR_X", 0;
+}
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     (void)s;
     *out = (tidei_cu_ctx)(void *)&fake.context;
@@ -74,14 +79,16 @@ static unsigned create_of(const void *l, void **out, const tidei_handle_kind *ki
     while (atomic_load(&fake.entered) < atomic_load(&fake.await)) sched_yield();
     if (fake.fail_create) return fake.fail_create;
     tidei_addr memory;
-    if (device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.takes, &memory) != TIDE_OK) return NO_MEMORY;
+    if (device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.takes, &memory) != TIDE_OK)
+        return NO_MEMORY;
     fake_handle *h = calloc(1, sizeof *h);
     assert_non_null(h);
     h->memory = memory;
     h->bytes = fake.takes;
     atomic_fetch_add(&fake.made, 1);
     if (fake.others_take)
-        assert_ok(device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.others_take, &fake.others));
+        assert_ok(
+            device()->ops->raw_alloc(device(), TIDEI_MEM_DEVICE, fake.others_take, &fake.others));
     h->kind = kind;
     *out = h;
     return 0;
@@ -115,10 +122,11 @@ static unsigned create_one(const void *l, void **out);
 static unsigned create_other(const void *l, void **out);
 static unsigned create_third(const void *l, void **out);
 static unsigned create_large(const void *l, void **out);
-#define KIND(text, maker, bytes)                                                                                   \
-    {                                                                                                              \
-        .name = text, .about = bytes, .most = 2 * (bytes), .lib = lib, .create = maker, .destroy = f_destroy,      \
-        .set_stream = f_stream, .set_workspace = f_workspace, .short_codes = short_codes, .nshort = 1              \
+#define KIND(text, maker, bytes)                                                                   \
+    {                                                                                              \
+        .name = text, .about = bytes, .most = 2 * (bytes), .lib = lib, .create = maker,            \
+        .destroy = f_destroy, .set_stream = f_stream, .set_workspace = f_workspace,                \
+        .short_codes = short_codes, .nshort = 1                                                    \
     }
 static const tidei_handle_kind one_kind = KIND("libone", create_one, TAKES),
                                other_kind = KIND("libother", create_other, TAKES),
@@ -181,14 +189,17 @@ static tide_status call_on(tidei_stream *s, const tidei_handle_kind *k, step *x)
     if (status != TIDE_OK) return status;
     status = tidei_storage_new(s->dev, PAGE, s, "tide_test", &workspace);
     if (status == TIDE_OK) {
-        use = (tidei_use){.st = workspace, .offset = 0, .bytes = PAGE, .mode = TIDEI_READ | TIDEI_WRITE};
+        use = (tidei_use){
+            .st = workspace, .offset = 0, .bytes = PAGE, .mode = TIDEI_READ | TIDEI_WRITE};
         status = tidei_library_run(&c);
         tidei_storage_release(workspace);
     }
     tidei_library_end(&c);
     return status;
 }
-static inline tide_status call(void) { return call_on(fake.rt->devs[0].stream0, &one_kind, &(step){0}); }
+static inline tide_status call(void) {
+    return call_on(fake.rt->devs[0].stream0, &one_kind, &(step){0});
+}
 
 /* ---- a runtime ---- */
 

@@ -1,4 +1,5 @@
-/* fresh_environment.h: setup of cases that look at the log and say themselves what the environment says. */
+/* fresh_environment.h: setup of cases that look at the log and say themselves what the environment
+** says. */
 #ifndef TIDETEST_FRESH_ENVIRONMENT_H
 #define TIDETEST_FRESH_ENVIRONMENT_H
 

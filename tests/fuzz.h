@@ -19,14 +19,16 @@
 #include <string.h>
 
 #ifndef FUZZ_RUNS
-#define FUZZ_RUNS 10000 /* mutations: a few seconds of a processor; under sanitizers an eighth of them */
+/* mutations: a few seconds of a processor; under sanitizers an eighth of them */
+#define FUZZ_RUNS 10000
 #endif
 #define FUZZ_BYTES 4096 /* of an input */
 
 static void tide_fuzz_one(const uint8_t *bytes, size_t n);
 
 /* Where the bytes are UTF-8, with no code point longer than need be, and no surrogate. */
-static inline size_t fuzz_utf8_character(const uint8_t *b, size_t n) { /* its bytes; 0: there is none */
+/* its bytes; 0: there is none */
+static inline size_t fuzz_utf8_character(const uint8_t *b, size_t n) {
     size_t more = b[0] < 0x80 ? 0 : b[0] >= 0xC2 && b[0] < 0xE0 ? 1 : (b[0] & 0xF0) == 0xE0 ? 2 : 3;
     uint32_t v = more == 0 ? b[0] : b[0] & (0x3Fu >> more);
     if ((b[0] >= 0x80 && b[0] < 0xC2) || b[0] > 0xF4 || more >= n) return 0;
@@ -34,7 +36,8 @@ static inline size_t fuzz_utf8_character(const uint8_t *b, size_t n) { /* its by
         if ((b[i] & 0xC0) != 0x80) return 0;
         v = v << 6 | (b[i] & 0x3Fu);
     }
-    if ((more == 2 && (v < 0x800 || (v >= 0xD800 && v < 0xE000))) || (more == 3 && (v < 0x10000 || v > 0x10FFFF)))
+    if ((more == 2 && (v < 0x800 || (v >= 0xD800 && v < 0xE000))) ||
+        (more == 3 && (v < 0x10000 || v > 0x10FFFF)))
         return 0;
     return more + 1;
 }
@@ -56,11 +59,13 @@ static inline fuzz_choices fuzz_choices_of(const uint8_t *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) c.more = (c.more ^ bytes[i]) * 16777619u;
     return c;
 }
-static inline unsigned fuzz_choose(fuzz_choices *c, unsigned n) { /* below n, which is at most 256 */
+/* below n, which is at most 256 */
+static inline unsigned fuzz_choose(fuzz_choices *c, unsigned n) {
     c->more = c->more * 1664525u + 1013904223u;
     return (c->at < c->end ? *c->at++ : c->more >> 24) % n;
 }
-/* The bytes up to the first NUL as a text of their own (to be freed); the choices are those behind it. */
+/* The bytes up to the first NUL as a text of their own (to be freed); the choices are those behind
+** it. */
 static inline char *fuzz_text(const uint8_t *bytes, size_t n, fuzz_choices *c) {
     const uint8_t *nul = n ? memchr(bytes, 0, n) : NULL;
     size_t length = nul ? (size_t)(nul - bytes) : n;
@@ -95,8 +100,10 @@ static char fuzz_kept[300] = "crash-";
 static void fuzz_keep(int signal_number) {
     static const char told[] = "\nthe input is kept: ";
     int fd = open(fuzz_kept, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fuzz_input && fd >= 0 && write(fd, fuzz_input, fuzz_input_bytes) == (ssize_t)fuzz_input_bytes &&
-        write(2, told, sizeof told - 1) > 0 && write(2, fuzz_kept, strlen(fuzz_kept)) > 0 && write(2, "\n", 1) > 0)
+    if (fuzz_input && fd >= 0 &&
+        write(fd, fuzz_input, fuzz_input_bytes) == (ssize_t)fuzz_input_bytes &&
+        write(2, told, sizeof told - 1) > 0 && write(2, fuzz_kept, strlen(fuzz_kept)) > 0 &&
+        write(2, "\n", 1) > 0)
         close(fd);
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -264,9 +271,10 @@ static const char *const fuzz_numbers[] = {
     "4294967296", "1e9",       "1e38", "1e308", "1e309", "1e-45", "1e-320",   "0.1",
     "0x7f",       "007",       "1e",   ".",     "1.",    "-0",    "-0.0",     "9223372036854775807",
     "1e400",      "1000000000"};
-static const char *const fuzz_numbers_long[] = {
-    "9223372036854775808",  "-9223372036854775808",    "-9223372036854775809", "18446744073709551615",
-    "18446744073709551616", "99999999999999999999999", "0xffffffffffffffff",   "1e99999999999"};
+static const char *const fuzz_numbers_long[] = {"9223372036854775808",  "-9223372036854775808",
+                                                "-9223372036854775809", "18446744073709551615",
+                                                "18446744073709551616", "99999999999999999999999",
+                                                "0xffffffffffffffff",   "1e99999999999"};
 #define FUZZ_COUNT(a)      (sizeof(a) / sizeof *(a))
 #define FUZZ_ONE_OF(texts) ((const uint8_t *)(texts)[fuzz_below(FUZZ_COUNT(texts))])
 
@@ -338,13 +346,15 @@ static void fuzz_edit(fuzz_buffer *x) {
     case 5: fuzz_put(x, at, 0, word->bytes, word->n); break;
     case 6: fuzz_put(x, at, word->n, word->bytes, word->n); break;
     case 7:
-        fuzz_put(x, at, fuzz_below(2) * some, other->bytes + from, fuzz_least(2 * some, other->n - from));
+        fuzz_put(x, at, fuzz_below(2) * some, other->bytes + from,
+                 fuzz_least(2 * some, other->n - from));
         break;
     case 8: fuzz_put(x, at, x->n, other->bytes + from, other->n - from); break;
     case 9: fuzz_put_text(x, at, fuzz_below(2), FUZZ_ONE_OF(fuzz_awkward)); break;
     case 10:
         some = fuzz_find_digits(x, &at);
-        fuzz_put_text(x, at, some, fuzz_below(4) ? FUZZ_ONE_OF(fuzz_numbers) : FUZZ_ONE_OF(fuzz_numbers_long));
+        fuzz_put_text(x, at, some,
+                      fuzz_below(4) ? FUZZ_ONE_OF(fuzz_numbers) : FUZZ_ONE_OF(fuzz_numbers_long));
         break;
     case 11: fuzz_put(x, at, x->n, NULL, 0); break;
     case 12: fuzz_repeat(x, at, some); break;
@@ -368,12 +378,13 @@ static size_t fuzz_token(const uint8_t *b, size_t n, size_t *at) {
     while (*at > 0 && fuzz_kind(b[*at - 1]) == fuzz_kind(b[*at])) --*at;
     const int kind = fuzz_kind(b[*at]);
     size_t end = *at;
-    while (end < n && (fuzz_kind(b[end]) == kind || (kind == 'a' && fuzz_kind(b[end]) == '0'))) end++;
+    while (end < n && (fuzz_kind(b[end]) == kind || (kind == 'a' && fuzz_kind(b[end]) == '0')))
+        end++;
     return end - *at;
 }
 
-/* What a token can be traded for by what it is and what follows: a word in front of a parenthesis is
-** called, other words are not, signs stay as long as they are, an arrow as it is. */
+/* What a token can be traded for by what it is and what follows: a word in front of a parenthesis
+** is called, other words are not, signs stay as long as they are, an arrow as it is. */
 static int fuzz_role(const uint8_t *b, size_t n, size_t at, size_t some) {
     const int kind = fuzz_kind(b[at]);
     if (kind == '+') return some == 2 && b[at] == '-' && b[at + 1] == '>' ? '>' : (int)some;
@@ -424,7 +435,8 @@ static void fuzz_mutate(fuzz_buffer *x) {
     const size_t gently = fuzz_below(3); /* two thirds of them */
     x->n = p->n;
     memcpy(x->b, p->bytes, p->n);
-    for (size_t edits = 1 + fuzz_below(5); edits; edits--) gently ? fuzz_edit_gently(x) : fuzz_edit(x);
+    for (size_t edits = 1 + fuzz_below(5); edits; edits--)
+        gently ? fuzz_edit_gently(x) : fuzz_edit(x);
 }
 
 /* ---- the whole ---- */
@@ -435,7 +447,8 @@ static int fuzz_switch(const char *name) {
 }
 
 static size_t fuzz_files(void) {
-    for (size_t i = 0; i < fuzz_corpus.n; i++) fuzz_run(fuzz_corpus.all[i].bytes, fuzz_corpus.all[i].n);
+    for (size_t i = 0; i < fuzz_corpus.n; i++)
+        fuzz_run(fuzz_corpus.all[i].bytes, fuzz_corpus.all[i].n);
     return fuzz_corpus.n;
 }
 

@@ -78,7 +78,8 @@ static void set_up(const uint8_t *bytes, size_t n, bool *opens) {
         if (name && !is_set(name, strlen(name)) && at + 64 + length < sizeof text) {
             char *value = text + at + sprintf(text + at, "%s=", name);
             size_t m = (size_t)(bytes + length - equals) - 1;
-            for (size_t i = 0; i < m; i++) value[i] = equals[1 + i] == 0x1f ? '\n' : (char)equals[1 + i];
+            for (size_t i = 0; i < m; i++)
+                value[i] = equals[1 + i] == 0x1f ? '\n' : (char)equals[1 + i];
             value[m] = 0; /* a NUL before that ends it */
             variables[count++] = text + at;
             at = (size_t)(value - text) + m + 1;
@@ -97,12 +98,15 @@ static void check_settings(const tidei_settings *s) {
     REQUIRE(ends(s->device, sizeof s->device) && ends(s->limit, sizeof s->limit));
     REQUIRE(ends(s->soft_limit, sizeof s->soft_limit) && ends(s->collector, sizeof s->collector));
     REQUIRE(ends(s->policy, sizeof s->policy) && ends(s->pool, sizeof s->pool));
-    REQUIRE(ends(s->release_threshold, sizeof s->release_threshold) && ends(s->peers, sizeof s->peers));
+    REQUIRE(ends(s->release_threshold, sizeof s->release_threshold) &&
+            ends(s->peers, sizeof s->peers));
     REQUIRE(ends(s->host_limit, sizeof s->host_limit) && ends(s->cache_dir, sizeof s->cache_dir));
     REQUIRE(ends(s->trace, sizeof s->trace));
     REQUIRE(s->host_devices >= 1 && s->host_devices <= 16);
-    REQUIRE(s->log_level == TIDE_LOG_SILENT || (s->log_level >= TIDE_LOG_ERROR && s->log_level <= TIDE_LOG_DEBUG));
-    REQUIRE(s->debug >= 0 && s->debug <= 2 && s->debug_sample >= 0 && s->debug_sample <= TIDEI_SAMPLE_MOST);
+    REQUIRE(s->log_level == TIDE_LOG_SILENT ||
+            (s->log_level >= TIDE_LOG_ERROR && s->log_level <= TIDE_LOG_DEBUG));
+    REQUIRE(s->debug >= 0 && s->debug <= 2 && s->debug_sample >= 0 &&
+            s->debug_sample <= TIDEI_SAMPLE_MOST);
     REQUIRE(!s->debug || !s->debug_sample);
     REQUIRE(s->default_memory >= TIDEI_MEM_DEVICE && s->default_memory <= TIDEI_MEM_UNIFIED);
     REQUIRE(!s->host_memory || s->host_memory >= 64 * TIDEI_KIB);
@@ -157,10 +161,12 @@ static bool check_reading(void) {
         check_settings(&s);
         check_variables(&s, &none);
     }
-    const tide_config c = {.struct_size = sizeof c, .limit = "1GiB", .soft_limit = "1MiB", .host_limit = "1MiB"};
+    const tide_config c = {
+        .struct_size = sizeof c, .limit = "1GiB", .soft_limit = "1MiB", .host_limit = "1MiB"};
     REQUIRE(tidei_settings_read(&c, &s) == TIDE_OK);
     check_settings(&s);
-    REQUIRE(!strcmp(s.limit, "1GiB") && !strcmp(s.soft_limit, "1MiB") && !strcmp(s.host_limit, "1MiB"));
+    REQUIRE(!strcmp(s.limit, "1GiB") && !strcmp(s.soft_limit, "1MiB") &&
+            !strcmp(s.host_limit, "1MiB"));
     return !bad;
 }
 
@@ -178,9 +184,11 @@ static void confine(char paths[2][128]) {
     for (char **e = variables; *e; e++) {
         size_t n = strlen(*e);
         if (!strncmp(*e, "TIDE_TRACE=", 11) && n > 16) /* its end says the form */
-            snprintf(paths[0], sizeof paths[0], "TIDE_TRACE=%s/run%s", scratch(), *e + n - 5), *e = paths[0];
+            snprintf(paths[0], sizeof paths[0], "TIDE_TRACE=%s/run%s", scratch(), *e + n - 5),
+                *e = paths[0];
         else if (!strncmp(*e, "TIDE_CACHE_DIR=/", 16))
-            snprintf(paths[1], sizeof paths[1], "TIDE_CACHE_DIR=%s/cache", scratch()), *e = paths[1];
+            snprintf(paths[1], sizeof paths[1], "TIDE_CACHE_DIR=%s/cache", scratch()),
+                *e = paths[1];
         else if (!strncmp(*e, "TIDE_DEVICE=cuda", 16))
             *e = (char *)(uintptr_t) "TIDE_DEVICE=host";
     }
@@ -201,7 +209,8 @@ static void open_in_it(bool limits_good) {
     tide_status status = tide_open(&c, &rt);
     if (!limits_good) REQUIRE(status == TIDE_E_INVALID);
     if (status != TIDE_OK) {
-        REQUIRE(status == tide_last_error()->status && strlen(tide_last_error()->message) > 10 && !rt);
+        REQUIRE(status == tide_last_error()->status && strlen(tide_last_error()->message) > 10 &&
+                !rt);
         REQUIRE(!limits_good || status != TIDE_E_INVALID);
         return;
     }

@@ -1,22 +1,24 @@
 /* fuzz_expr.c: expressions, from their text to their numbers.
 **
-** An input is a text up to a NUL; what follows chooses what it is applied to. A text that is refused
-** is refused with a place in it. One that is an expression is applied to arrays of any type and
-** rank, whose elements lie any way that views make possible, and to numbers. Then
-**   - the elements are the slow model's (slow_graph.h), where the documentation fixes them, and those
-**     of a second run are the same bits;
-**   - written into views of the operands' own memory they are the same, and nothing else is written;
+** An input is a text up to a NUL; what follows chooses what it is applied to. A text that is
+** refused is refused with a place in it. One that is an expression is applied to arrays of any type
+** and rank, whose elements lie any way that views make possible, and to numbers. Then
+**   - the elements are the slow model's (slow_graph.h), where the documentation fixes them, and
+**     those of a second run are the same bits;
+**   - written into views of the operands' own memory they are the same, and nothing else is
+**     written;
 **   - what the model refuses is refused, and nothing else is;
-**   - the same call on a device that runs CUDA text gets as far as the launch, as the host does. In a
-**     long run some of the texts are compiled for a GPU, where NVRTC is there. */
+**   - the same call on a device that runs CUDA text gets as far as the launch, as the host does. In
+**     a long run some of the texts are compiled for a GPU, where NVRTC is there. */
 #define FUZZ_RUNS 15000
 #include "tests/fuzz_place.h"
 #include "tests/slow_graph.h"
 #include "tests/text_host.h"
 #include "runtime/device/cuda/nvrtc.h"
 
-#define ROUNDS       2    /* an expression is applied so often */
-#define WORLD_INPUTS 500  /* programs stay as long as the runtime: after so many inputs there is a new one */
+#define ROUNDS 2 /* an expression is applied so often */
+/* programs stay as long as the runtime: after so many inputs there is a new one */
+#define WORLD_INPUTS 500
 #define FRAME_MAX    3000 /* elements of the shape that operands are made for */
 #define COMPILES_OF  300  /* in a long run, of so many texts one is compiled */
 
@@ -43,7 +45,8 @@ static void text_host_saw(const char *source) {
     require(strstr(source, "tide_k(") != NULL, "a text without its kernel");
     if (compiles < 0) compiles = test_long() && tidei_nvrtc_open(0) == TIDE_OK;
     if (!compiles || ++number % COMPILES_OF) return;
-    require(tidei_nvrtc_compile(source, "fuzz", 90, &image, &bytes) == TIDE_OK, "a text that does not compile");
+    require(tidei_nvrtc_compile(source, "fuzz", 90, &image, &bytes) == TIDE_OK,
+            "a text that does not compile");
     free(image);
 }
 
@@ -52,7 +55,8 @@ static void close_world(void) {
 }
 
 static void renew_world(void) {
-    tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "refcount", .cache = TIDE_OFF};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .collector = "refcount", .cache = TIDE_OFF};
     tidei_device *d;
     if (world.rt[0] && ++world.inputs < WORLD_INPUTS) return;
     if (world.rt[0])
@@ -116,8 +120,10 @@ static num some_num(int t) {
 /* A view: axes in some order of memory, with gaps, backwards or stretched. */
 typedef struct place {
     int ndim;
-    int64_t shape[TIDE_MAX_RANK], strides[TIDE_MAX_RANK], first, total; /* of the buffer: first element, length */
-    int order[TIDE_MAX_RANK];                                           /* axes, the outermost in memory first */
+    /* of the buffer: first element, length */
+    int64_t shape[TIDE_MAX_RANK], strides[TIDE_MAX_RANK], first, total;
+    /* axes, the outermost in memory first */
+    int order[TIDE_MAX_RANK];
     int64_t gap[TIDE_MAX_RANK], before;
     bool back[TIDE_MAX_RANK], stretched[TIDE_MAX_RANK];
 } place;
@@ -131,7 +137,9 @@ typedef struct operand {
     slow_value value;
 } operand;
 
-static int64_t place_length(const place *p, int axis) { return p->stretched[axis] ? 1 : p->shape[axis]; }
+static int64_t place_length(const place *p, int axis) {
+    return p->stretched[axis] ? 1 : p->shape[axis];
+}
 
 /* Finds strides and extent. */
 static void lay_out(place *p) {
@@ -173,7 +181,8 @@ static int64_t element_at(const place *p, int64_t number) {
 
 /* The view, by the functions that users have. */
 static tide_array *view_of(tide_array *buffer, const place *p) {
-    tide_range r[TIDE_MAX_RANK], part = {.start = p->before, .stop = p->before + p->total, .step = 1};
+    tide_range r[TIDE_MAX_RANK],
+        part = {.start = p->before, .stop = p->before + p->total, .step = 1};
     int64_t extents[TIDE_MAX_RANK];
     int perm[TIDE_MAX_RANK];
     tide_array *steps[5] = {tide_slice_ranges(buffer, 1, &part)};
@@ -183,7 +192,8 @@ static tide_array *view_of(tide_array *buffer, const place *p) {
         extents[k] = n * p->gap[i];
         r[k] = (tide_range){.start = TIDE_NONE, .stop = TIDE_NONE, .step = p->gap[i]};
         if (p->back[i] && n)
-            r[k] = (tide_range){.start = p->gap[i] * (n - 1), .stop = TIDE_NONE, .step = -p->gap[i]};
+            r[k] =
+                (tide_range){.start = p->gap[i] * (n - 1), .stop = TIDE_NONE, .step = -p->gap[i]};
         perm[i] = k;
     }
     steps[1] = tide_reshape(steps[0], p->ndim, extents);
@@ -215,7 +225,8 @@ static tide_arg some_number(fuzz_choices *c) {
     case 1: return tide_arg_uint(pick(2) ? pick(300) : random_bits());
     case 2: return tide_arg_float(some_float());
     case 3: return tide_arg_complex(some_float(), some_float());
-    default: return tide_arg_int(pick(4) ? (int64_t)pick(19) - 9 : (int64_t)random_bits() >> pick(64));
+    default:
+        return tide_arg_int(pick(4) ? (int64_t)pick(19) - 9 : (int64_t)random_bits() >> pick(64));
     }
 }
 
@@ -303,8 +314,10 @@ static void check_refusal(tide_status s) {
     require(s == TIDE_E_DTYPE || s == TIDE_E_SHAPE || s == TIDE_E_EMPTY || s == TIDE_E_BOUNDS ||
                 s == TIDE_E_INVALID || s == TIDE_E_UNSUPPORTED,
             "another refusal");
-    if (!strncmp(e->message, "column ", 7) || !strncmp(e->message, "line ", 5)) place_check(text_now, true);
-    if (fuzz_is_utf8(text_now)) require(fuzz_is_utf8(e->message) && fuzz_is_utf8(e->operation), "not UTF-8");
+    if (!strncmp(e->message, "column ", 7) || !strncmp(e->message, "line ", 5))
+        place_check(text_now, true);
+    if (fuzz_is_utf8(text_now))
+        require(fuzz_is_utf8(e->message) && fuzz_is_utf8(e->operation), "not UTF-8");
 }
 
 static void forget(tidei_graph *g, slow_graph *slow) {
@@ -317,7 +330,8 @@ static void forget(tidei_graph *g, slow_graph *slow) {
 static bool begin_model(const trial *t, const uint8_t *dst, const int8_t *beyond, tidei_graph *g,
                         slow_graph *slow) {
     *g = (tidei_graph){0};
-    if (tidei_graph_build(test_rt(world.rt[0]), t->ast, t->sig, dst, beyond, g) != TIDE_OK) return false;
+    if (tidei_graph_build(test_rt(world.rt[0]), t->ast, t->sig, dst, beyond, g) != TIDE_OK)
+        return false;
     slow_begin(slow, t->ast, g, t->args[0], t->values);
     return true;
 }
@@ -348,12 +362,13 @@ static void compare_outcome(slow_outcome wanted, tide_status s) {
     if (wanted == SLOW_REFUSED) require(s != TIDE_OK, "not refused");
 }
 
-static void compare_element(const slow_value *x, int64_t i, const unsigned char *bytes, tide_dtype t) {
+static void compare_element(const slow_value *x, int64_t i, const unsigned char *bytes,
+                            tide_dtype t) {
     char got[80], want[80];
     const num n = naive_load((int)t, bytes);
     if (slow_agrees(x, i, n)) return;
-    fprintf(stderr, "fuzz_expr: element %lld: got %s, want %s (doubt %d)\n%s\n", (long long)i, naive_text(n, got),
-            naive_text(x->v[i], want), x->doubt[i], text_now);
+    fprintf(stderr, "fuzz_expr: element %lld: got %s, want %s (doubt %d)\n%s\n", (long long)i,
+            naive_text(n, got), naive_text(x->v[i], want), x->doubt[i], text_now);
     abort();
 }
 
@@ -371,8 +386,10 @@ static void compare_result(const slow_value *x, tide_array *first, tide_array *s
     require(n == again && !memcmp(a, b, n), "a second run gives something else");
     if (x) {
         require(tide_ndim(first) == x->ndim, "the rank differs");
-        for (int i = 0; i < x->ndim; i++) require(tide_dim(first, i) == x->shape[i], "the shape differs");
-        for (int64_t i = 0; i < x->n; i++) compare_element(x, i, a + (size_t)i * tide_dtype_size(t), t);
+        for (int i = 0; i < x->ndim; i++)
+            require(tide_dim(first, i) == x->shape[i], "the shape differs");
+        for (int64_t i = 0; i < x->n; i++)
+            compare_element(x, i, a + (size_t)i * tide_dtype_size(t), t);
     }
     free(a);
     free(b);
@@ -387,14 +404,16 @@ static tide_status apply(const trial *t, int which, tide_array **outs) {
     return tide_apply_many(t->e[which], t->args[which], t->ast->nparams, outs, t->ast->nresults);
 }
 
-static void run_new(const trial *t, const tidei_graph *g, const slow_graph *slow, slow_outcome wanted) {
+static void run_new(const trial *t, const tidei_graph *g, const slow_graph *slow,
+                    slow_outcome wanted) {
     tide_array *outs[3][TIDE_MAX_RESULTS];
     tide_status first = apply(t, 0, outs[0]);
     compare_outcome(wanted, first);
     require(apply(t, 0, outs[1]) == first, "a second run ends otherwise");
     require(apply(t, 1, outs[2]) == first, "a device that runs text ends otherwise");
     for (uint32_t i = 0; i < t->ast->nresults && first == TIDE_OK; i++) {
-        compare_result(has_elements(wanted) ? &slow->values[g->results[i]] : NULL, outs[0][i], outs[1][i]);
+        compare_result(has_elements(wanted) ? &slow->values[g->results[i]] : NULL, outs[0][i],
+                       outs[1][i]);
         for (int k = 0; k < 3; k++) tide_release(outs[k][i]);
     }
 }
@@ -408,17 +427,20 @@ typedef struct target {
     uint8_t dtype;
 } target;
 
-/* Somewhere in the buffer of the first operand, from number `from` on, that has room for the shape. */
-static bool some_target(const trial *t, fuzz_choices *c, const slow_value *x, unsigned from, target *out) {
+/* Somewhere in the buffer of the first operand, from number `from` on, that has room for the
+** shape. */
+static bool some_target(const trial *t, fuzz_choices *c, const slow_value *x, unsigned from,
+                        target *out) {
     for (unsigned k = 0; k < t->ast->nparams; k++) {
         const unsigned i = (from + k) % t->ast->nparams;
         const operand *o = &t->o[i];
         if (!o->bytes) continue;
         for (int attempt = 0; attempt < 3; attempt++) {
             const int64_t length = o->at.before + o->at.total + 2;
-            out->at = attempt == 0 ? o->at : some_place(c, x->ndim, x->shape, fuzz_choose(c, 32) == 0);
-            if (attempt == 0 &&
-                (o->at.ndim != x->ndim || memcmp(o->at.shape, x->shape, sizeof *x->shape * (size_t)x->ndim)))
+            out->at =
+                attempt == 0 ? o->at : some_place(c, x->ndim, x->shape, fuzz_choose(c, 32) == 0);
+            if (attempt == 0 && (o->at.ndim != x->ndim ||
+                                 memcmp(o->at.shape, x->shape, sizeof *x->shape * (size_t)x->ndim)))
                 continue;
             if (out->at.before + out->at.total > length) continue;
             out->operand = i;
@@ -435,8 +457,10 @@ static bool repeats(const place *p) {
     return false;
 }
 
-/* What the buffers hold once the results are there, in their order, compared with what they do hold. */
-static void compare_buffers(const trial *t, const target *targets, const tidei_graph *g, const slow_graph *slow) {
+/* What the buffers hold once the results are there, in their order, compared with what they do
+** hold. */
+static void compare_buffers(const trial *t, const target *targets, const tidei_graph *g,
+                            const slow_graph *slow) {
     for (unsigned k = 0; k < t->ast->nparams; k++) {
         const operand *o = &t->o[k];
         size_t n, size = tide_dtype_size(o->t);
@@ -467,7 +491,8 @@ static void compare_buffers(const trial *t, const target *targets, const tidei_g
     }
 }
 
-static void run_into(const trial *t, fuzz_choices *c, const tidei_graph *made, const slow_graph *results) {
+static void run_into(const trial *t, fuzz_choices *c, const tidei_graph *made,
+                     const slow_graph *results) {
     target targets[TIDE_MAX_RESULTS] = {{0}};
     tide_array *dsts[2][TIDE_MAX_RESULTS];
     uint8_t dst[TIDE_MAX_RESULTS];
@@ -476,12 +501,14 @@ static void run_into(const trial *t, fuzz_choices *c, const tidei_graph *made, c
     tidei_graph g;
     slow_graph slow;
     for (uint32_t i = 0; i < n; i++) {
-        if (!some_target(t, c, &results->values[made->results[i]], fuzz_choose(c, 32), &targets[i])) return;
+        if (!some_target(t, c, &results->values[made->results[i]], fuzz_choose(c, 32), &targets[i]))
+            return;
         dst[i] = targets[i].dtype;
         refused |= repeats(&targets[i].at);
     }
     for (uint32_t i = 0; i < n; i++)
-        for (int k = 0; k < 2; k++) dsts[k][i] = view_of(t->o[targets[i].operand].buffer[k], &targets[i].at);
+        for (int k = 0; k < 2; k++)
+            dsts[k][i] = view_of(t->o[targets[i].operand].buffer[k], &targets[i].at);
     slow_outcome wanted = foresee(t, dst, &g, &slow);
     tide_clear_error();
     tide_status s = tide_apply_into(t->e[0], t->args[0], t->ast->nparams, dsts[0], n);
@@ -509,7 +536,8 @@ static void one_round(trial *t, fuzz_choices *c) {
     for (unsigned i = 0; i < n; i++) {
         for (int k = 0; k < 2; k++) t->args[k][i] = o[i].arg[k];
         t->values[i] = o[i].value;
-        t->sig[i] = (uint8_t)(o[i].bytes ? (int)o[i].t : TIDEI_WEAK + (int)tidei_weak_dtype(&o[i].arg[0]));
+        t->sig[i] =
+            (uint8_t)(o[i].bytes ? (int)o[i].t : TIDEI_WEAK + (int)tidei_weak_dtype(&o[i].arg[0]));
     }
     slow_outcome wanted = foresee(t, NULL, &g, &slow);
     run_new(t, &g, &slow, wanted);
@@ -536,7 +564,8 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t size) {
         for (int k = 0; k < 2; k++) tide_expr_release(t.e[k]);
         for (int k = 0; k < 2; k++) require(live(k) == 0, "memory is left");
         require(tidei_runtime_valid(test_rt(world.rt[0])), "the runtime is not valid");
-        require(tidei_host_checker_reports(test_rt(world.rt[0])->devs[0].d) == 0, "an access out of order");
+        require(tidei_host_checker_reports(test_rt(world.rt[0])->devs[0].d) == 0,
+                "an access out of order");
     }
     free(text);
 }

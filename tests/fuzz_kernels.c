@@ -1,9 +1,9 @@
-/* fuzz_kernels.c: the kernel cache's folder, with entries that are damaged, cut, foreign, or no files
-** at all.
+/* fuzz_kernels.c: the kernel cache's folder, with entries that are damaged, cut, foreign, or no
+** files at all.
 **
-** An input is a script: a letter, the bytes that it takes, the next letter; other bytes are nothing.
-** K chooses an entry, of whose kernels some are the program's own, two those of a runtime on a
-** device that runs text. (tests/corpus/kernels: digits choose entries in their order.)
+** An input is a script: a letter, the bytes that it takes, the next letter; other bytes are
+** nothing. K chooses an entry, of whose kernels some are the program's own, two those of a runtime
+** on a device that runs text. (tests/corpus/kernels: digits choose entries in their order.)
 **   kK  keep, fK  find, gK  forget      iK    the entry anew, whole     c  another cache object
 **   bK  a byte changed: 2 of place, 1   tK    another length: 2         h  a number of the header: 2
 **   mK  the checksum mended             oK    old by two days           aK  another mode: 1
@@ -11,8 +11,8 @@
 **   lK  something else instead: 1       nK    another file in the folder: 1
 **   pK  another bound of the folder     e     a runtime asks for its two
 ** A slow reader says before each call what must come of it. What is found is whole and its key's;
-** what is whole is found. A call removes and writes what the headers promise and nothing else, in the
-** folder and beside it, where links lead. */
+** what is whole is found. A call removes and writes what the headers promise and nothing else, in
+** the folder and beside it, where links lead. */
 #define FUZZ_RUNS 4000
 #include <dirent.h>
 #include <errno.h>
@@ -43,13 +43,16 @@ static void require(bool holds, const char *what) {
     fprintf(stderr, "fuzz_kernels: %s (%s)\n", what, strerror(errno));
     abort();
 }
-static void text_host_saw(const char *source) { require(strstr(source, "kernel of the fuzzer") != NULL, "a text"); }
+static void text_host_saw(const char *source) {
+    require(strstr(source, "kernel of the fuzzer") != NULL, "a text");
+}
 
 static const char *path_in(const char *folder, const char *name) {
     static char paths[4][2 * PATH];
     static unsigned turn;
     char *p = paths[turn++ % 4];
-    require(snprintf(p, sizeof paths[0], "%s/%s", folder, name) < (int)sizeof paths[0], "a long name");
+    require(snprintf(p, sizeof paths[0], "%s/%s", folder, name) < (int)sizeof paths[0],
+            "a long name");
     return p;
 }
 
@@ -70,7 +73,8 @@ static entry entries[ENTRIES];
 static const char *const sources[] = {"kernel of the fuzzer: one", "kernel of the fuzzer: two"};
 
 static void fill(unsigned char *p, size_t n, unsigned seed) {
-    for (size_t i = 0; i < n; i++) p[i] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
 }
 
 static void name_entry(entry *e) {
@@ -94,7 +98,8 @@ static void make_own(unsigned i) {
 
 /* The whole file of an entry; freed by the caller. */
 static unsigned char *file_of(const entry *e, size_t *n) {
-    header h = {"TIDEKRN", 1, 0, e->key_bytes, e->image_bytes, XXH3_64bits(e->image, e->image_bytes)};
+    header h = {
+        "TIDEKRN", 1, 0, e->key_bytes, e->image_bytes, XXH3_64bits(e->image, e->image_bytes)};
     unsigned char *p = malloc(*n = sizeof h + e->key_bytes + e->image_bytes);
     require(p != NULL, "memory");
     memcpy(p, &h, sizeof h);
@@ -121,18 +126,20 @@ static unsigned char *read_slowly(const entry *e, size_t *n) {
     const char *path = path_in(cached, e->name);
     struct stat st;
     header h;
-    if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_mode & 022 || st.st_uid != geteuid()) return NULL;
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_mode & 022 || st.st_uid != geteuid())
+        return NULL;
     int fd = open(path, O_RDONLY);
     if (fd < 0) return NULL; /* a mode that bars even its owner */
     ssize_t size = read(fd, bytes, sizeof bytes);
     close(fd);
-    if (size != st.st_size || (size_t)size <= sizeof h + e->key_bytes) return NULL; /* none is so long here */
+    /* none is so long here */
+    if (size != st.st_size || (size_t)size <= sizeof h + e->key_bytes) return NULL;
     memcpy(&h, bytes, sizeof h);
     *n = (size_t)size - sizeof h - e->key_bytes;
     const unsigned char *image = bytes + sizeof h + e->key_bytes;
-    if (memcmp(h.magic, "TIDEKRN", 8) || h.version != 1 || h.reserved || h.key_bytes != e->key_bytes ||
-        h.image_bytes != *n || memcmp(bytes + sizeof h, e->key, e->key_bytes) ||
-        h.checksum != XXH3_64bits(image, *n))
+    if (memcmp(h.magic, "TIDEKRN", 8) || h.version != 1 || h.reserved ||
+        h.key_bytes != e->key_bytes || h.image_bytes != *n ||
+        memcmp(bytes + sizeof h, e->key, e->key_bytes) || h.checksum != XXH3_64bits(image, *n))
         return NULL;
     unsigned char *copy = malloc(*n);
     require(copy != NULL, "memory");
@@ -189,11 +196,12 @@ static const thing *thing_of(const things *x, const char *name) {
     return NULL;
 }
 static bool is_same(const thing *a, const thing *b) {
-    return a->st.st_ino == b->st.st_ino && a->st.st_mode == b->st.st_mode && a->st.st_size == b->st.st_size &&
-           a->content == b->content;
+    return a->st.st_ino == b->st.st_ino && a->st.st_mode == b->st.st_mode &&
+           a->st.st_size == b->st.st_size && a->content == b->content;
 }
 static bool is_same_age(const thing *a, const thing *b) {
-    return a->st.st_mtim.tv_sec == b->st.st_mtim.tv_sec && a->st.st_mtim.tv_nsec == b->st.st_mtim.tv_nsec;
+    return a->st.st_mtim.tv_sec == b->st.st_mtim.tv_sec &&
+           a->st.st_mtim.tv_nsec == b->st.st_mtim.tv_nsec;
 }
 
 /* 32 small hexadecimal digits and the ending: an entry by its name, whosever it is. */
@@ -201,12 +209,14 @@ static bool is_entry_name(const char *name) {
     return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".kernel");
 }
 static bool is_left_draft(const thing *t) {
-    return S_ISREG(t->st.st_mode) && !strncmp(t->name, ".tidepool-", 10) && strstr(t->name, ".part");
+    return S_ISREG(t->st.st_mode) && !strncmp(t->name, ".tidepool-", 10) &&
+           strstr(t->name, ".part");
 }
 
 static size_t entry_bytes(const things *x) {
     size_t n = 0;
-    for (size_t i = 0; i < x->n; i++) n += is_entry_name(x->at[i].name) ? (size_t)x->at[i].st.st_size : 0;
+    for (size_t i = 0; i < x->n; i++)
+        n += is_entry_name(x->at[i].name) ? (size_t)x->at[i].st.st_size : 0;
     return n;
 }
 
@@ -232,8 +242,8 @@ static void before_call(void) {
     look_at(beside, &world.beside);
 }
 
-/* What must have stayed. `but`: an entry that may be anything; NULL: none. `prunes`: other entries may
-** be gone, `sweeps`: drafts that nobody holds may. */
+/* What must have stayed. `but`: an entry that may be anything; NULL: none. `prunes`: other entries
+** may be gone, `sweeps`: drafts that nobody holds may. */
 static void after_call(const entry *but, bool prunes, bool sweeps) {
     static things now;
     look_at(beside, &now);
@@ -247,7 +257,8 @@ static void after_call(const entry *but, bool prunes, bool sweeps) {
     for (size_t i = 0; i < now.n; i++) {
         const thing *was = thing_of(&world.cached, now.at[i].name);
         if (but && !strcmp(now.at[i].name, but->name)) continue;
-        require(was && is_same(was, &now.at[i]) && is_same_age(was, &now.at[i]), "another file changed");
+        require(was && is_same(was, &now.at[i]) && is_same_age(was, &now.at[i]),
+                "another file changed");
     }
     for (size_t i = 0; i < world.cached.n; i++) {
         const thing *was = &world.cached.at[i];
@@ -264,15 +275,20 @@ static void find(const entry *e) {
     void *image = NULL;
     before_call();
     unsigned char *wanted = read_slowly(e, &wanted_bytes);
-    const bool found = tidei_kernel_cache_find(world.cache, (char *)e->key, e->key_bytes, &image, &bytes);
-    require(found == (wanted != NULL), found ? "found though it is not whole" : "not found though it is whole");
+    const bool found =
+        tidei_kernel_cache_find(world.cache, (char *)e->key, e->key_bytes, &image, &bytes);
+    require(found == (wanted != NULL),
+            found ? "found though it is not whole" : "not found though it is whole");
     if (found) require(bytes == wanted_bytes && !memcmp(image, wanted, bytes), "another image");
     after_call(e, false, false);
     struct stat st;
     if (found) { /* it stays, and is marked as used */
-        require(lstat(path_in(cached, e->name), &st) == 0 && time(NULL) - st.st_mtime < 25 * 60 * 60, "not marked");
+        require(lstat(path_in(cached, e->name), &st) == 0 &&
+                    time(NULL) - st.st_mtime < 25 * 60 * 60,
+                "not marked");
         free(image);
-    } else if (lstat(path_in(cached, e->name), &st) == 0) { /* what is damaged goes, but not what no read reaches */
+        /* what is damaged goes, but not what no read reaches */
+    } else if (lstat(path_in(cached, e->name), &st) == 0) {
         require(!S_ISREG(st.st_mode) || !(st.st_mode & 0400), "what is damaged stays");
     }
     free(wanted);
@@ -289,9 +305,11 @@ static void forget(const entry *e) {
 static void keep(const entry *e) {
     static things now;
     before_call();
-    const size_t total = sizeof(header) + e->key_bytes + e->image_bytes, max = settings()->cache_max;
+    const size_t total = sizeof(header) + e->key_bytes + e->image_bytes,
+                 max = settings()->cache_max;
     const thing *was = thing_of(&world.cached, e->name);
-    const size_t old = was ? (size_t)was->st.st_size : 0, all = entry_bytes(&world.cached) - old + total;
+    const size_t old = was ? (size_t)was->st.st_size : 0,
+                 all = entry_bytes(&world.cached) - old + total;
     tidei_kernel_cache_keep(world.cache, (char *)e->key, e->key_bytes, e->image, e->image_bytes);
     if (total > max) {
         after_call(NULL, false, false);
@@ -307,10 +325,14 @@ static void keep(const entry *e) {
 }
 
 /* A runtime asks for its kernels: what it loads is theirs (text_host.h looks), what is not whole is
-** compiled. Not where an image is another one with its checksum: that is as good as the compiler's. */
+** compiled. Not where an image is another one with its checksum: that is as good as the
+** compiler's. */
 static tide_runtime *open_on(void) {
-    const tide_config c = {
-        .struct_size = sizeof c, .collector = "refcount", .pool = "none", .cache = TIDE_ON, .cache_dir = cached};
+    const tide_config c = {.struct_size = sizeof c,
+                           .collector = "refcount",
+                           .pool = "none",
+                           .cache = TIDE_ON,
+                           .cache_dir = cached};
     tide_runtime *rt;
     tidei_device *d;
     require(text_host_open(TIDEI_MIB, &d) == TIDE_OK, "a device");
@@ -330,16 +352,20 @@ static void ask(void) {
     unsigned whole = 0;
     if (world.asked++ >= ASKS || is_forged(&entries[OWN]) || is_forged(&entries[OWN + 1])) return;
     for (unsigned i = OWN; i < ENTRIES; i++) whole += is_whole(&entries[i]);
-    const unsigned compiled = atomic_load(&text_host_compiled), loaded = atomic_load(&text_host_loaded);
+    const unsigned compiled = atomic_load(&text_host_compiled),
+                   loaded = atomic_load(&text_host_loaded);
     tide_runtime *rt = open_on();
     for (unsigned i = 0; i < TIDEI_COUNT(sources); i++) {
         tidei_dkernel *k = NULL;
-        require(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", sources[i], "fuzz", &k) == TIDE_OK && k,
+        require(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", sources[i], "fuzz", &k) ==
+                        TIDE_OK &&
+                    k,
                 "a kernel");
     }
     tide_close(rt);
     require(atomic_load(&text_host_loaded) - loaded == whole, "another number is loaded");
-    require(atomic_load(&text_host_compiled) - compiled == ENTRIES - OWN - whole, "another number is compiled");
+    require(atomic_load(&text_host_compiled) - compiled == ENTRIES - OWN - whole,
+            "another number is compiled");
 }
 
 /* ---- damage ---- */
@@ -402,7 +428,8 @@ static void mend(const entry *e) {
     put_at(e, offsetof(header, checksum), &checksum, sizeof checksum);
 }
 
-/* Something else under the entry's name. What links lead to is whole, of this key, beside the folder. */
+/* Something else under the entry's name. What links lead to is whole, of this key, beside the
+** folder. */
 static void replace(const entry *e, unsigned how) {
     const char *path = path_in(cached, e->name), *other = path_in(beside, e->name);
     int done = 0;
@@ -542,7 +569,8 @@ static void learn(unsigned i) {
     entry *e = &entries[OWN + i];
     tide_runtime *rt = open_on();
     tidei_dkernel *k;
-    require(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", sources[i], "fuzz", &k) == TIDE_OK, "a kernel");
+    require(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", sources[i], "fuzz", &k) == TIDE_OK,
+            "a kernel");
     tide_close(rt);
     look_at(cached, &now);
     require(now.n == 1, "another number of entries");
@@ -568,8 +596,10 @@ static void begin(void) {
                            .pool = "none",
                            .cache = TIDE_ON,
                            .cache_dir = cached};
-    strcpy(scratch, "/dev/shm/tide-fuzz-kernels-XXXXXX"); /* in memory, where there is such a place */
-    if (!mkdtemp(scratch)) require(mkdtemp(strcpy(scratch, "/tmp/tide-fuzz-kernels-XXXXXX")) != NULL, "a folder");
+    /* in memory, where there is such a place */
+    strcpy(scratch, "/dev/shm/tide-fuzz-kernels-XXXXXX");
+    if (!mkdtemp(scratch))
+        require(mkdtemp(strcpy(scratch, "/tmp/tide-fuzz-kernels-XXXXXX")) != NULL, "a folder");
     snprintf(cached, sizeof cached, "%s/cached", scratch);
     snprintf(beside, sizeof beside, "%s/beside", scratch);
     require(mkdir(cached, 0700) == 0 && mkdir(beside, 0700) == 0, "folders");

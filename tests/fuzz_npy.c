@@ -10,7 +10,8 @@
 #include "tests/fuzz.h"
 
 #define HEADER_ROOM ((size_t)66 << 10) /* a header's length may be a lie, up to 64 KiB of it */
-#define QUEUE_ROOM  ((size_t)72 << 10) /* the stream's next piece of queue, whoever's turn that is */
+/* the stream's next piece of queue, whoever's turn that is */
+#define QUEUE_ROOM ((size_t)72 << 10)
 
 static void require(bool holds, const char *what) {
     if (holds) return;
@@ -23,7 +24,8 @@ static void require(bool holds, const char *what) {
 static atomic_size_t held, most;
 
 static void *counted_alloc(void *user, size_t bytes) {
-    size_t *p = malloc(bytes + 16), now = atomic_fetch_add(&held, bytes) + bytes, peak = atomic_load(&most);
+    size_t *p = malloc(bytes + 16), now = atomic_fetch_add(&held, bytes) + bytes,
+           peak = atomic_load(&most);
     (void)user;
     if (!p) abort();
     while (now > peak && !atomic_compare_exchange_weak(&most, &peak, now)) {}
@@ -107,13 +109,16 @@ static void check_elements(tide_array *a, const elements *e, const uint8_t *byte
     size_t begin = bytes[6] == 1 ? 10 : 12, length = bytes[8] | (size_t)bytes[9] << 8, width;
     tidei_npy h;
     if (begin == 12) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-    require(tidei_npy_parse((const char *)bytes + begin, length, "fuzz", &h) == TIDE_OK, "the header");
-    require(h.dtype == tide_array_dtype(a) && h.ndim == tide_ndim(a) && h.bytes == e->n, "another array");
+    require(tidei_npy_parse((const char *)bytes + begin, length, "fuzz", &h) == TIDE_OK,
+            "the header");
+    require(h.dtype == tide_array_dtype(a) && h.ndim == tide_ndim(a) && h.bytes == e->n,
+            "another array");
     for (int i = 0; i < h.ndim; i++) require(h.shape[i] == tide_dim(a, i), "another shape");
     require(begin + length + e->n <= size, "more elements than the file has");
     width = tide_dtype_size(h.dtype);
     for (size_t k = 0; k < e->n; k++) {
-        size_t part = tidei_dtype_kind(h.dtype) == TIDEI_KIND_COMPLEX ? width / 2 : width, in = k % width;
+        size_t part = tidei_dtype_kind(h.dtype) == TIDEI_KIND_COMPLEX ? width / 2 : width,
+               in = k % width;
         if (h.swap) in = in / part * part + (part - 1 - in % part);
         unsigned char wanted = bytes[begin + length + place_in_file(&h, k / width) * width + in];
         if (h.dtype == TIDE_BOOL) wanted = wanted != 0;
@@ -125,8 +130,10 @@ static void check_round_trip(tide_array *a, const elements *e) {
     file f = new_file("", 0);
     require(tide_npy_write(a, f.path) == TIDE_OK, "writing");
     tide_array *b = tide_npy_read(runtime(), f.path);
-    require(b && tide_array_dtype(b) == tide_array_dtype(a) && tide_ndim(b) == tide_ndim(a), "reading again");
-    for (int i = 0; i < tide_ndim(a); i++) require(tide_dim(a, i) == tide_dim(b, i), "another shape");
+    require(b && tide_array_dtype(b) == tide_array_dtype(a) && tide_ndim(b) == tide_ndim(a),
+            "reading again");
+    for (int i = 0; i < tide_ndim(a); i++)
+        require(tide_dim(a, i) == tide_dim(b, i), "another shape");
     elements back = elements_of(b);
     require(back.n == e->n && !memcmp(back.bytes, e->bytes, e->n), "other elements");
     free(back.bytes);
@@ -155,7 +162,8 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     } else {
         const tide_error *e = tide_last_error();
         require(e->status == TIDE_E_FORMAT || e->status == TIDE_E_SHAPE, "another refusal");
-        require(!strncmp(e->message, f.path, strlen(f.path)), "a refusal that does not name the file");
+        require(!strncmp(e->message, f.path, strlen(f.path)),
+                "a refusal that does not name the file");
         for (const char *p = e->message; *p; p++) /* what the file says may be anything */
             require(*p >= ' ' && *p <= '~', "a refusal that is not printable");
     }

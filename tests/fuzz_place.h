@@ -1,6 +1,6 @@
-/* fuzz_place.h: what must be true of an error that points at a place in a text: a message of UTF-8 if
-** the text is, and a line of the text with a caret below the very character that it names by line
-** and column. */
+/* fuzz_place.h: what must be true of an error that points at a place in a text: a message of UTF-8
+** if the text is, and a line of the text with a caret below the very character that it names by
+** line and column. */
 #ifndef TIDE_FUZZ_PLACE_H
 #define TIDE_FUZZ_PLACE_H
 
@@ -9,7 +9,8 @@
 #include <tide/tide.h>
 
 static inline void place_fails(const char *what, const char *text) {
-    fprintf(stderr, "%s: %s: %s\ntext: %s\n", what, tide_last_error()->operation, tide_last_error()->message, text);
+    fprintf(stderr, "%s: %s: %s\ntext: %s\n", what, tide_last_error()->operation,
+            tide_last_error()->message, text);
     abort();
 }
 
@@ -25,8 +26,8 @@ static inline const char *place_forward(const char *s, long count) {
     return count ? NULL : s;
 }
 
-/* Whether what stands at p in a line of a message is what stands at t in the text: control characters
-** are shown as spaces, and behind the end there is nothing, or "...". */
+/* Whether what stands at p in a line of a message is what stands at t in the text: control
+** characters are shown as spaces, and behind the end there is nothing, or "...". */
 static inline bool place_same(const char *p, const char *t) {
     if (!*t || *t == '\n' || *t == '\r') return *p == '\n';
     if ((unsigned char)*t < ' ') return *p == ' ';
@@ -40,12 +41,14 @@ static inline bool place_under(const char *p, long column, const char *t) {
 
 /* The error that stands, of the text. `lines`: its message tells which line it is. */
 static inline void place_check(const char *text, bool lines) {
-    const char *message = tide_last_error()->message, *says = strstr(message, "column "), *line = text;
+    const char *message = tide_last_error()->message, *says = strstr(message, "column "),
+               *line = text;
     long which = 1, column = 0;
     if (fuzz_is_utf8(text) && !fuzz_is_utf8(message)) place_fails("not UTF-8", text);
     if (fuzz_is_utf8(text) && !fuzz_is_utf8(tide_last_error()->operation))
         place_fails("the operation is not UTF-8", text);
-    if (!says || sscanf(says, "column %ld", &column) != 1 || column < 1) place_fails("no column", text);
+    if (!says || sscanf(says, "column %ld", &column) != 1 || column < 1)
+        place_fails("no column", text);
     if (lines && !strncmp(message, "line ", 5)) which = atol(message + 5);
     for (long i = 1; i < which; i++) {
         line = strchr(line, '\n');
@@ -61,7 +64,8 @@ static inline void place_check(const char *text, bool lines) {
     if (strcmp(caret + 1 + blanks, "^") != 0) place_fails("no caret", text);
     if (strncmp(window, "  ", 2)) place_fails("the line is not set in", text);
     const bool cut = !strncmp(window + 2, "...", 3); /* or the line begins so */
-    if (!place_under(window + 2, (long)blanks - 2, at) && !(cut && place_under(window + 5, (long)blanks - 5, at)))
+    if (!place_under(window + 2, (long)blanks - 2, at) &&
+        !(cut && place_under(window + 5, (long)blanks - 5, at)))
         place_fails("the caret is elsewhere", text);
 }
 

@@ -1,9 +1,9 @@
 /* fuzz_slice.c: the text of a slice, read and applied to a layout, against a slow model of both.
 **
 ** An input is the text up to a NUL; what follows chooses the layout: axes of any length and stride,
-** stretched ones of up to 2^59 elements among them. The model takes the text apart at its commas and
-** colons, and asks Python's slice.indices for each axis. A layout is linear, so a result is right
-** where its first element is, and those at the end of each axis. */
+** stretched ones of up to 2^59 elements among them. The model takes the text apart at its commas
+** and colons, and asks Python's slice.indices for each axis. A layout is linear, so a result is
+** right where its first element is, and those at the end of each axis. */
 #define FUZZ_RUNS 400000
 #include "arrays/arrays.h"
 #include "tests/fuzz_place.h"
@@ -53,7 +53,8 @@ static bool read_item(const char *from, const char *to, item *x) {
     *x = (item){.kind = TIDE_RANGE_SLICE};
     trim(&from, &to);
     if (is_word(from, to, "...")) return x->kind = TIDE_RANGE_ELLIPSIS, true;
-    if (is_word(from, to, "newaxis") || is_word(from, to, "None")) return x->kind = TIDE_RANGE_NEWAXIS, true;
+    if (is_word(from, to, "newaxis") || is_word(from, to, "None"))
+        return x->kind = TIDE_RANGE_NEWAXIS, true;
     for (;; which++) {
         const char *colon = memchr(from, ':', (size_t)(to - from));
         if (which == 3 || !read_part(from, colon ? colon : to, x, which)) return false;
@@ -71,7 +72,8 @@ static int read_text(const char *text, item *items) {
     trim(&begin, &last);
     while (begin < last) {
         const char *comma = memchr(begin, ',', (size_t)(last - begin));
-        if (n == TIDEI_RANGES_MAX || !read_item(begin, comma ? comma : last, &items[n++])) return -1;
+        if (n == TIDEI_RANGES_MAX || !read_item(begin, comma ? comma : last, &items[n++]))
+            return -1;
         if (!comma) break;
         begin = comma + 1; /* nothing may follow the last comma */
         trim(&begin, &last);
@@ -105,8 +107,9 @@ typedef struct model {
     tide_status status; /* of several reasons to refuse, any */
     int ndim;
     bool empty;
-    __int128 offset;             /* of the first element */
-    __int128 shape[64], far[64]; /* of each axis: its length; how far its last element is from the first */
+    __int128 offset; /* of the first element */
+    /* of each axis: its length; how far its last element is from the first */
+    __int128 shape[64], far[64];
 } model;
 
 static void add_axis(model *m, const tidei_layout *l, int axis, picked p) {
@@ -137,7 +140,9 @@ static model slice(const tidei_layout *l, const item *items, int n) {
         switch (items[i].kind) {
         case TIDE_RANGE_ELLIPSIS: keep(&m, l, &axis, l->ndim - takes); break;
         case TIDE_RANGE_NEWAXIS: m.shape[m.ndim++] = 1; break;
-        case TIDE_RANGE_SLICE: add_axis(&m, l, axis, indices(&items[i], l->shape[axis])), axis++; break;
+        case TIDE_RANGE_SLICE:
+            add_axis(&m, l, axis, indices(&items[i], l->shape[axis])), axis++;
+            break;
         default: {
             __int128 at = items[i].part[0] + (items[i].part[0] < 0 ? l->shape[axis] : 0);
             if (at < 0 || at >= l->shape[axis]) m.status = TIDE_E_BOUNDS;
@@ -152,8 +157,8 @@ static model slice(const tidei_layout *l, const item *items, int n) {
 
 /* ---- the layout ---- */
 
-/* Elements of a buffer: each axis with the stride of those inside it, some backwards, some stretched.
-** Of the stretched ones one may be long. */
+/* Elements of a buffer: each axis with the stride of those inside it, some backwards, some
+** stretched. Of the stretched ones one may be long. */
 static tidei_layout some_layout(fuzz_choices *c) {
     tidei_layout l = {.dtype = (tide_dtype)fuzz_choose(c, TIDE_DTYPE_COUNT)};
     int64_t step = 1 + (int64_t)fuzz_choose(c, 3);
@@ -174,14 +179,17 @@ static tidei_layout some_layout(fuzz_choices *c) {
     return l;
 }
 
-static void compare(const tidei_layout *l, const tidei_layout *got, const model *m, const char *text) {
+static void compare(const tidei_layout *l, const tidei_layout *got, const model *m,
+                    const char *text) {
     int64_t lo[2], hi[2];
     require(got->ndim == m->ndim && got->dtype == l->dtype, "the rank differs", text);
-    for (int i = 0; i < got->ndim; i++) require(got->shape[i] == m->shape[i], "the shape differs", text);
+    for (int i = 0; i < got->ndim; i++)
+        require(got->shape[i] == m->shape[i], "the shape differs", text);
     if (m->empty) return require(got->offset == l->offset, "an empty slice has moved", text);
     require(got->offset == m->offset, "the first element differs", text);
     for (int i = 0; i < got->ndim; i++)
-        require((__int128)(got->shape[i] - 1) * got->strides[i] == m->far[i], "an element differs", text);
+        require((__int128)(got->shape[i] - 1) * got->strides[i] == m->far[i], "an element differs",
+                text);
     tidei_layout_extent(l, &lo[0], &hi[0]);
     tidei_layout_extent(got, &lo[1], &hi[1]);
     require(lo[1] >= lo[0] && hi[1] <= hi[0], "the slice reaches beyond", text);

@@ -1,5 +1,5 @@
-/* fuzz_trace.c: traces, plain and gzip: what is read is what a slow reader reads, the same when it is
-** compressed, and plays against a pool.
+/* fuzz_trace.c: traces, plain and gzip: what is read is what a slow reader reads, the same when it
+** is compressed, and plays against a pool.
 **
 ** An input is a file. What is wrong with one is told with the file's name and the line's number. */
 #define FUZZ_RUNS 60000
@@ -11,9 +11,10 @@
 #include "tests/fuzz.h"
 #include "tools/tide/replay.h"
 
-#define TEXT_MAX   ((size_t)1 << 20) /* of an uncompressed file that the model reads, */
-#define EVENTS_MAX ((size_t)3000)    /* and its events; the model looks for each id among all of them */
-#define PLAYS      16                /* of so many traces one is played */
+#define TEXT_MAX ((size_t)1 << 20) /* of an uncompressed file that the model reads, */
+/* and its events; the model looks for each id among all of them */
+#define EVENTS_MAX ((size_t)3000)
+#define PLAYS      16 /* of so many traces one is played */
 
 static void require(bool holds, const char *what) {
     if (holds) return;
@@ -44,7 +45,8 @@ static tide_status read_trace(const void *bytes, size_t n, tidei_trace *out) {
     const tide_error *e = tide_last_error();
     size_t name = strlen(f.path);
     require(status == TIDE_E_FORMAT && fuzz_is_utf8(e->message), "another refusal");
-    require(!strncmp(e->message, f.path, name) && e->message[name] == ':' && atol(e->message + name + 1) > 0,
+    require(!strncmp(e->message, f.path, name) && e->message[name] == ':' &&
+                atol(e->message + name + 1) > 0,
             "a refusal without a place");
     return status;
 }
@@ -129,7 +131,8 @@ static bool slow_event(slow *s, int op, uint64_t id, uint64_t bytes) {
         s->live += bytes;
     } else {
         if (!is_live(s, id, &born)) return false;
-        s->events[i] = (tidei_event){s->events[born].bytes, s->events[born].block, TIDEI_EVENT_FREE};
+        s->events[i] =
+            (tidei_event){s->events[born].bytes, s->events[born].block, TIDEI_EVENT_FREE};
         s->live -= s->events[born].bytes;
     }
     s->nevents++;
@@ -139,7 +142,8 @@ static bool slow_event(slow *s, int op, uint64_t id, uint64_t bytes) {
 static bool slow_row(slow *s, char fields[6][256]) {
     uint64_t number, id, bytes;
     if (s->rmm) {
-        bool allocates = !strcmp(fields[2], "allocate"), fails = !strcmp(fields[2], "allocate failure");
+        bool allocates = !strcmp(fields[2], "allocate"),
+             fails = !strcmp(fields[2], "allocate failure");
         if (!slow_number(fields[0], 10, &number) || !slow_time(fields[1])) return false;
         if (!allocates && !fails && strcmp(fields[2], "free")) return false;
         if (!slow_pointer(fields[3], &id) || !slow_number(fields[4], 10, &bytes) ||
@@ -159,9 +163,11 @@ static bool slow_row(slow *s, char fields[6][256]) {
                       id, bytes);
 }
 
-/* A line without its end; the first one is the header. A NUL in it is as wrong as any other byte. */
+/* A line without its end; the first one is the header. A NUL in it is as wrong as any other
+** byte. */
 static bool slow_line(slow *s, const char *at, size_t n, size_t number) {
-    static const char *const headers[] = {"op,id,bytes,stream,time_us", "Thread,Time,Action,Pointer,Size,Stream"};
+    static const char *const headers[] = {"op,id,bytes,stream,time_us",
+                                          "Thread,Time,Action,Pointer,Size,Stream"};
     char fields[6][256];
     unsigned count = 0;
     if (n && at[n - 1] == '\r') n--;
@@ -224,12 +230,14 @@ static void check_compressed(const tidei_trace *t, const uint8_t *bytes, size_t 
     require(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib");
     require(deflate(&z, Z_FINISH) == Z_STREAM_END, "zlib");
     deflateEnd(&z);
-    require(read_trace(zipped, sizeof zipped - z.avail_out, &other) == TIDE_OK, "refused where it is compressed");
+    require(read_trace(zipped, sizeof zipped - z.avail_out, &other) == TIDE_OK,
+            "refused where it is compressed");
     check_same(t->events, t->n, t->blocks, &other);
     tidei_trace_clear(&other);
 }
 
-/* Blocks are small where they are written; AddressSanitizer writes an eighth of each in any case. */
+/* Blocks are small where they are written; AddressSanitizer writes an eighth of each in any
+** case. */
 static void play(tidei_trace *t, fuzz_choices *c) {
     static const char *const pools[] = {"tide", "none", "driver", "split", "binned", "simple"};
     static const double limits[] = {0, 0, 1.0, 1.5};

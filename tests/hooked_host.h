@@ -1,4 +1,5 @@
-/* hooked_host.h: host memory for a runtime that is counted, and whose n-th allocation fails, on whatever thread it is made. */
+/* hooked_host.h: host memory for a runtime that is counted, and whose n-th allocation fails, on
+** whatever thread it is made. */
 #ifndef TIDETEST_HOOKED_HOST_H
 #define TIDETEST_HOOKED_HOST_H
 

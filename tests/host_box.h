@@ -1,4 +1,5 @@
-/* host_box.h: a host device under a runtime that only logs and counts host memory, and shorthand for queueing on it. */
+/* host_box.h: a host device under a runtime that only logs and counts host memory, and shorthand
+** for queueing on it. */
 #ifndef TIDETEST_HOST_BOX_H
 #define TIDETEST_HOST_BOX_H
 
@@ -82,8 +83,8 @@ static inline void close_box(struct box *b) {
 
 static inline void nothing(const void *p) { (void)p; }
 
-static inline tide_status launch_fn(struct box *b, unsigned s, tidei_host_fn fn, const void *params, size_t n,
-                                    tidei_addr addr, size_t bytes, unsigned mode) {
+static inline tide_status launch_fn(struct box *b, unsigned s, tidei_host_fn fn, const void *params,
+                                    size_t n, tidei_addr addr, size_t bytes, unsigned mode) {
     tidei_range r = {addr, bytes, mode};
     return b->o->launch(b->d, b->s[s],
                         &(tidei_launch){.name = mode & TIDEI_WRITE ? "put" : "get",

@@ -1,4 +1,5 @@
-/* keeper.h: holding and dropping arrays as each collector's host would; what the batteries over collectors share. */
+/* keeper.h: holding and dropping arrays as each collector's host would; what the batteries over
+** collectors share. */
 #ifndef TIDETEST_KEEPER_H
 #define TIDETEST_KEEPER_H
 
@@ -22,7 +23,8 @@ static const struct kind kinds[] = {
     {"refcount", "refcount", false, true, 0, 0},
     {"boehm", "boehm", false, TEST_BOEHM, 0, 8},
     {"mock", "refcount", true, true, 0, 0},
-    {"unruly mock", "refcount", true, true, MOCK_SHUFFLE | MOCK_DELAY | MOCK_REPEAT | MOCK_CROSS, 0},
+    {"unruly mock", "refcount", true, true, MOCK_SHUFFLE | MOCK_DELAY | MOCK_REPEAT | MOCK_CROSS,
+     0},
 };
 
 #define KEEP_MAX 4096
@@ -75,10 +77,12 @@ static inline void keeper_close(void) {
     memset(&keeper, 0, sizeof keeper);
 }
 
-static inline tide_array *make(tide_runtime *rt, int64_t bytes) { return tide_empty(rt, TIDE_U8, 1, &bytes); }
+static inline tide_array *make(tide_runtime *rt, int64_t bytes) {
+    return tide_empty(rt, TIDE_U8, 1, &bytes);
+}
 
-#define EACH_KIND(k)                                                                                               \
-    for (const struct kind *k = kinds; k < kinds + TIDEI_COUNT(kinds); k++)                                        \
+#define EACH_KIND(k)                                                                               \
+    for (const struct kind *k = kinds; k < kinds + TIDEI_COUNT(kinds); k++)                        \
         if (k->runs)
 
 static inline void assert_arrays(tide_runtime *rt, unsigned wanted, size_t bytes_each) {

@@ -1,4 +1,5 @@
-/* kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, arrays of a kind that count. */
+/* kinds.h: what the tests of kinds of memory share: runtimes whose checker is on, arrays of a kind
+** that count. */
 #ifndef TIDETEST_KINDS_H
 #define TIDETEST_KINDS_H
 
@@ -12,10 +13,12 @@
 static const tide_memory kinds[]
     __attribute__((unused)) = {TIDE_MEMORY_DEVICE, TIDE_MEMORY_PINNED, TIDE_MEMORY_UNIFIED};
 #define KINDS ((int)TIDEI_COUNT(kinds))
-static const char *const names[] __attribute__((unused)) = {"default", "device", "pinned", "unified"};
+static const char *const names[]
+    __attribute__((unused)) = {"default", "device", "pinned", "unified"};
 
 static inline tide_config config(void) {
-    return (tide_config){.struct_size = sizeof(tide_config), .collector = "refcount", .debug = 1, .log = keep_line};
+    return (tide_config){
+        .struct_size = sizeof(tide_config), .collector = "refcount", .debug = 1, .log = keep_line};
 }
 
 /* One that counts references, with the checker on where there is one. */
@@ -82,7 +85,8 @@ static inline void gated_read(void *arg) {
     for (int64_t i = 0; i < g->n; i++) g->sum += g->p[i];
     atomic_store(&g->done, 1);
 }
-static inline void queue_gated(tide_runtime *rt, tide_stream *s, tide_array *a, bool writes, struct gated *g) {
+static inline void queue_gated(tide_runtime *rt, tide_stream *s, tide_array *a, bool writes,
+                               struct gated *g) {
     tide_use use = {.array = a, .mode = writes ? TIDE_READ | TIDE_WRITE : TIDE_READ};
     tide_use_scope *scope;
     void *p;

@@ -39,8 +39,12 @@ static inline tidei_cuda_data_type type_of(tide_dtype t) {
 }
 /* Bytes of a real number of the call's precision. */
 static inline size_t part_of(const tidei_lapack *x) { return width(real_of(type_of(x->dtype))); }
-static inline bool is_complex(const tidei_lapack *x) { return tide_dtype_size(x->dtype) == 2 * part_of(x); }
-static inline int64_t lesser_side(const tidei_lapack *x) { return x->m && x->m < x->n ? x->m : x->n; }
+static inline bool is_complex(const tidei_lapack *x) {
+    return tide_dtype_size(x->dtype) == 2 * part_of(x);
+}
+static inline int64_t lesser_side(const tidei_lapack *x) {
+    return x->m && x->m < x->n ? x->m : x->n;
+}
 
 /* ---- how operands lie ---- */
 
@@ -56,7 +60,8 @@ static inline size_t place_of(const problem *p, int i, int64_t matrix, int64_t r
 }
 
 /* `count` matrices with `gap` elements before them, between their columns, and between them. */
-static void lay_operand(problem *p, int i, tidei_mats *v, int64_t rows, int64_t cols, size_t size, int64_t gap) {
+static void lay_operand(problem *p, int i, tidei_mats *v, int64_t rows, int64_t cols, size_t size,
+                        int64_t gap) {
     *v = (tidei_mats){.offset = gap, .ld = rows + gap, .step = (rows + gap) * cols + gap};
     if (cols == 1) v->step = rows + gap;
     p->op[i] = (operand){.rows = rows,
@@ -85,7 +90,8 @@ static void lay_operands(problem *p, int64_t gap) {
     }
     if (x->routine == TIDEI_GETRF || x->routine == TIDEI_POTRF || x->routine == TIDEI_GESVD ||
         x->routine == TIDEI_SYEVD)
-        p->op[INFO] = (operand){.rows = 1, .cols = 1, .size = sizeof(int), .bytes = (size_t)x->count * sizeof(int)};
+        p->op[INFO] = (operand){
+            .rows = 1, .cols = 1, .size = sizeof(int), .bytes = (size_t)x->count * sizeof(int)};
 }
 
 /* ---- what goes in ---- */
@@ -112,8 +118,8 @@ static void outweigh(problem *p) {
     const float f[2] = {(float)(2 * x->n), 0};
     const double d[2] = {2.0 * (double)x->n, 0};
     for (int64_t i = 0; i < x->count * x->n; i++)
-        memcpy(p->op[A].in + place_of(p, A, i / x->n, i % x->n, i % x->n), part_of(x) == 4 ? (const void *)f : d,
-               p->op[A].size);
+        memcpy(p->op[A].in + place_of(p, A, i / x->n, i % x->n, i % x->n),
+               part_of(x) == 4 ? (const void *)f : d, p->op[A].size);
 }
 
 /* LU of one matrix, with pivots as the seam has them. */
@@ -133,8 +139,9 @@ static void prepare(problem *p) {
     if (x->routine != TIDEI_GETRS && x->routine != TIDEI_ORGQR) return;
     for (int64_t i = 0; i < x->count; i++) {
         void *a = p->op[A].in + place_of(p, A, i, 0, 0), *b = p->op[B].in + place_of(p, B, i, 0, 0);
-        int info = x->routine == TIDEI_GETRS ? wide_lu(t, n, n, a, ld, b)
-                                             : BY_TYPE(t, sgeqrf, dgeqrf, cgeqrf, zgeqrf, m, n, a, ld, b);
+        int info = x->routine == TIDEI_GETRS
+                       ? wide_lu(t, n, n, a, ld, b)
+                       : BY_TYPE(t, sgeqrf, dgeqrf, cgeqrf, zgeqrf, m, n, a, ld, b);
         assert_int_equal(info, 0);
     }
 }

@@ -15,8 +15,8 @@ static inline tide_status bring_back(void *arg) {
     p->again++;
     for (int i = 0; i < OPERANDS && status == TIDE_OK; i++)
         if (p->op[i].st)
-            status = tidei_submit_copy(stream(), TIDEI_COPY_H2D, p->op[i].st, 0, p->op[i].in, NULL, 0,
-                                       p->op[i].bytes, "test");
+            status = tidei_submit_copy(stream(), TIDEI_COPY_H2D, p->op[i].st, 0, p->op[i].in, NULL,
+                                       0, p->op[i].bytes, "test");
     return status;
 }
 
@@ -47,8 +47,8 @@ static inline void unmake(problem *p) {
 static inline void fetch(problem *p) {
     for (int i = 0; i < OPERANDS; i++)
         if (p->op[i].st)
-            assert_ok(tidei_submit_copy(stream(), TIDEI_COPY_D2H, NULL, 0, p->op[i].got, p->op[i].st, 0,
-                                        p->op[i].bytes, "test"));
+            assert_ok(tidei_submit_copy(stream(), TIDEI_COPY_D2H, NULL, 0, p->op[i].got,
+                                        p->op[i].st, 0, p->op[i].bytes, "test"));
     assert_ok(tide_device_synchronize(fake.rt));
 }
 static inline void check(problem *p) {
@@ -56,15 +56,17 @@ static inline void check(problem *p) {
     fetch(p);
     verdict v = judge(p);
     if (v.broken)
-        fail_msg("%s of %s, %lld matrices of (%lld, %lld), matrix %lld: not so, by a ratio of %g: %s",
-                 tidei_lapack_name(x), tide_dtype_name(x->dtype), (long long)x->count, (long long)p->op[A].rows,
-                 (long long)x->n, (long long)v.w, v.ratio, v.broken);
+        fail_msg(
+            "%s of %s, %lld matrices of (%lld, %lld), matrix %lld: not so, by a ratio of %g: %s",
+            tidei_lapack_name(x), tide_dtype_name(x->dtype), (long long)x->count,
+            (long long)p->op[A].rows, (long long)x->n, (long long)v.w, v.ratio, v.broken);
 }
 
 static inline tide_status run(problem *p) {
     fake.live = atomic_load(&fake.inner->devs[0].live);
     tide_status status = tidei_lapack_cuda(stream(), &p->x, "tide_test");
-    assert_int_equal(atomic_load(&fake.inner->devs[0].live), fake.live); /* the workspaces are gone */
+    /* the workspaces are gone */
+    assert_int_equal(atomic_load(&fake.inner->devs[0].live), fake.live);
     assert_int_equal(fake.params, 0);
     assert_int_equal(contexts.depth, 0);
     return status;

@@ -32,7 +32,9 @@ static void within(verdict *v, const char *promise, double ratio) {
     v->broken = promise;
     v->ratio = ratio;
 }
-static void holds(verdict *v, const char *promise, bool so) { within(v, promise, so ? 0 : INFINITY); }
+static void holds(verdict *v, const char *promise, bool so) {
+    within(v, promise, so ? 0 : INFINITY);
+}
 
 /* ---- matrices ---- row-major */
 
@@ -50,7 +52,8 @@ static double real_at(const char *p, size_t i, size_t size) {
     return memcpy(&f, p + 4 * i, 4), (double)f;
 }
 /* An element of operand i, of what went in or what was got. */
-static number element(const problem *p, int i, const char *bytes, int64_t w, int64_t row, int64_t col) {
+static number element(const problem *p, int i, const char *bytes, int64_t w, int64_t row,
+                      int64_t col) {
     const char *at = bytes + place_of(p, i, w, row, col);
     size_t part = part_of(&p->x);
     return CMPLX(real_at(at, 0, part), p->op[i].size > part ? real_at(at, 1, part) : 0);
@@ -58,7 +61,8 @@ static number element(const problem *p, int i, const char *bytes, int64_t w, int
 static number *read_matrix(verdict *v, int i, const char *bytes) {
     const operand *o = &v->p->op[i];
     number *a = hold(v, o->rows, o->cols);
-    for (int64_t k = 0; k < o->rows * o->cols; k++) a[k] = element(v->p, i, bytes, v->w, k / o->cols, k % o->cols);
+    for (int64_t k = 0; k < o->rows * o->cols; k++)
+        a[k] = element(v->p, i, bytes, v->w, k / o->cols, k % o->cols);
     return a;
 }
 static number *given(verdict *v, int i) { return read_matrix(v, i, v->p->op[i].in); }
@@ -79,7 +83,8 @@ static number *adjoint(verdict *v, int64_t m, int64_t n, const number *a) {
     adjoint_of(m, n, a, h);
     return h;
 }
-static number *times_diagonal(verdict *v, int64_t m, int64_t n, const number *a, int64_t stride, const number *d) {
+static number *times_diagonal(verdict *v, int64_t m, int64_t n, const number *a, int64_t stride,
+                              const number *d) {
     number *c = hold(v, m, n);
     for (int64_t k = 0; k < m * n; k++) c[k] = a[k / n * stride + k % n] * d[k % n];
     return c;
@@ -125,7 +130,8 @@ static void judge_lu(verdict *v) {
     }
     split(v, f, m, n, &l, &u);
     /* Of complex numbers the sum of both parts is what is largest. */
-    for (int64_t i = 0; i < m * least; i++) holds(v, "pivots are the largest of their columns", cabs(l[i]) <= 1.42);
+    for (int64_t i = 0; i < m * least; i++)
+        holds(v, "pivots are the largest of their columns", cabs(l[i]) <= 1.42);
     within(v, "P A = L U", product_residual(m, least, n, a, l, u, v->eps));
 }
 
@@ -149,7 +155,8 @@ static void judge_cholesky(verdict *v) {
     number *f = got(v, A);
     for (int64_t k = 0; k < n * n; k++) {
         if (upper ? k % n < k / n : k % n > k / n) f[k] = 0;
-        if (k % n == k / n) holds(v, "the diagonal is real and positive", creal(f[k]) > 0 && cimag(f[k]) == 0);
+        if (k % n == k / n)
+            holds(v, "the diagonal is real and positive", creal(f[k]) > 0 && cimag(f[k]) == 0);
     }
     number *h = adjoint(v, n, n, f);
     within(v, upper ? "A = U^H U" : "A = L L^H",
@@ -164,14 +171,16 @@ static number *product_of_reflectors(verdict *v, int64_t m, int64_t n, int64_t k
     while (k-- > 0) {
         for (int64_t i = 0; i < m; i++) r[i] = i < k ? 0 : i == k ? 1 : f[i * n + k];
         product(1, m, columns, r, true, q, along);
-        for (int64_t i = 0; i < m * columns; i++) q[i] -= tau[k] * r[i / columns] * along[i % columns];
+        for (int64_t i = 0; i < m * columns; i++)
+            q[i] -= tau[k] * r[i / columns] * along[i % columns];
     }
     return q;
 }
 
 static void judge_qr(verdict *v) {
     int64_t m = v->p->x.m, n = v->p->x.n;
-    number *f = got(v, A), *q = product_of_reflectors(v, m, n, lesser_side(&v->p->x), f, got(v, B), m);
+    number *f = got(v, A),
+           *q = product_of_reflectors(v, m, n, lesser_side(&v->p->x), f, got(v, B), m);
     for (int64_t k = 0; k < m * n; k++)
         if (k % n < k / n) f[k] = 0;
     within(v, "A = Q R", product_residual(m, m, n, given(v, A), q, f, v->eps));
@@ -180,7 +189,8 @@ static void judge_qr(verdict *v) {
 
 static void judge_q(verdict *v) {
     int64_t m = v->p->x.m, n = v->p->x.n;
-    number *q = got(v, A), *want = product_of_reflectors(v, m, n, v->p->x.k, given(v, A), given(v, B), n);
+    number *q = got(v, A),
+           *want = product_of_reflectors(v, m, n, v->p->x.k, given(v, A), given(v, B), n);
     for (int64_t i = 0; i < m * n; i++) q[i] -= want[i];
     within(v, "Q is the product of the reflectors", norm(m, n, q) / (v->eps * (double)m));
 }
@@ -188,11 +198,13 @@ static void judge_q(verdict *v) {
 /* ---- singular values and eigenvalues ---- */
 
 /* Those of the same numbers by LAPACK in double precision. */
-static void check_values(verdict *v, const number *values, const double *want, int64_t n, double longer) {
+static void check_values(verdict *v, const number *values, const double *want, int64_t n,
+                         double longer) {
     double most = 0;
     for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(want[i]));
     for (int64_t i = 0; i < n; i++)
-        within(v, "the values are the matrix's", cabs(values[i] - want[i]) / (most * v->eps * longer));
+        within(v, "the values are the matrix's",
+               cabs(values[i] - want[i]) / (most * v->eps * longer));
 }
 
 static void judge_svd(verdict *v) {
@@ -201,14 +213,16 @@ static void judge_svd(verdict *v) {
     double want[64], rest[64];
     number *a = given(v, A), *copy = given(v, A), *s = got(v, B);
     for (int64_t i = 0; i < n; i++)
-        holds(v, "singular values descend to 0", creal(s[i]) >= 0 && (!i || creal(s[i]) <= creal(s[i - 1])));
-    int info =
-        LAPACKE_zgesvd(LAPACK_COL_MAJOR, 'N', 'N', (int)n, (int)m, copy, (int)n, want, NULL, 1, NULL, 1, rest);
+        holds(v, "singular values descend to 0",
+              creal(s[i]) >= 0 && (!i || creal(s[i]) <= creal(s[i - 1])));
+    int info = LAPACKE_zgesvd(LAPACK_COL_MAJOR, 'N', 'N', (int)n, (int)m, copy, (int)n, want, NULL,
+                              1, NULL, 1, rest);
     assert_int_equal(info, 0); /* of A^T, whose values are the same */
     check_values(v, s, want, n, (double)m);
     if (x->job == 'N') return;
     number *u = got(v, C), *vh = got(v, D);
-    within(v, "A = U S V^H", product_residual(m, n, n, a, times_diagonal(v, m, n, u, columns, s), vh, v->eps));
+    within(v, "A = U S V^H",
+           product_residual(m, n, n, a, times_diagonal(v, m, n, u, columns, s), vh, v->eps));
     within(v, "the columns of U are orthonormal", orthogonality(m, columns, u, v->eps));
     within(v, "V is unitary", orthogonality(n, n, adjoint(v, n, n, vh), v->eps));
 }
@@ -224,7 +238,8 @@ static void judge_eigen(verdict *v) {
     if (!v->p->x.vectors) return;
     number *vectors = got(v, A);
     within(v, "A = V W V^H",
-           product_residual(n, n, n, a, times_diagonal(v, n, n, vectors, n, w), adjoint(v, n, n, vectors), v->eps));
+           product_residual(n, n, n, a, times_diagonal(v, n, n, vectors, n, w),
+                            adjoint(v, n, n, vectors), v->eps));
     within(v, "V is unitary", orthogonality(n, n, vectors, v->eps));
 }
 
@@ -237,9 +252,9 @@ static bool is_written(const tidei_lapack *x, int i, int64_t row, int64_t col) {
     return true;
 }
 static void judge_rest(verdict *v, int i) {
-    static const char *const promises[OPERANDS] = {"the rest of a is as it was", "the rest of b is as it was",
-                                                   "the rest of c is as it was", "the rest of d is as it was",
-                                                   "the rest of info is as it was"};
+    static const char *const promises[OPERANDS] = {
+        "the rest of a is as it was", "the rest of b is as it was", "the rest of c is as it was",
+        "the rest of d is as it was", "the rest of info is as it was"};
     const operand *o = &v->p->op[i];
     if (!o->bytes) return;
     char *rest = malloc(o->bytes);
@@ -262,7 +277,8 @@ static void judge_matrix(verdict *v) {
         [TIDEI_GEQRF] = judge_qr,   [TIDEI_ORGQR] = judge_q,        [TIDEI_GESVD] = judge_svd,
         [TIDEI_SYEVD] = judge_eigen};
     int info = 0;
-    if (v->p->op[INFO].bytes) memcpy(&info, v->p->op[INFO].got + place_of(v->p, INFO, v->w, 0, 0), sizeof info);
+    if (v->p->op[INFO].bytes)
+        memcpy(&info, v->p->op[INFO].got + place_of(v->p, INFO, v->w, 0, 0), sizeof info);
     holds(v, "its code is 0", info == 0);
     if (!v->broken) judges[v->p->x.routine](v);
     while (v->nheld) free(v->held[--v->nheld]);

@@ -1,5 +1,5 @@
-/* leaver.h: a runtime all of whose callbacks are ours, work that makes it call them, and leaving the n-th call of one of
-** them by longjmp, as an interpreter's error would. */
+/* leaver.h: a runtime all of whose callbacks are ours, work that makes it call them, and leaving
+** the n-th call of one of them by longjmp, as an interpreter's error would. */
 #ifndef TIDETEST_LEAVER_H
 #define TIDETEST_LEAVER_H
 
@@ -117,7 +117,8 @@ static size_t leave_bytes_held(void *user, int device) {
     leave_called(LEAVE_BYTES);
     return 1000;
 }
-static tide_status leave_fill(void *user, int64_t first, const int64_t *samples, int64_t n, void *const *out) {
+static tide_status leave_fill(void *user, int64_t first, const int64_t *samples, int64_t n,
+                              void *const *out) {
     (void)user, (void)samples;
     leave_called(LEAVE_FILL);
     memcpy(out[0], leave_numbers + first * LEAVE_SIDE, (size_t)n * LEAVE_SIDE * sizeof(float));
@@ -141,15 +142,18 @@ static void leave_log(void *user, int level, const char *line) {
 
 /* ---- opening and closing ---- */
 
-static const tide_adapt_field leave_fields[] = {TIDE_FIELD(struct leave_pair, a), TIDE_FIELD(struct leave_pair, b)};
-static const tide_adapt_rule leave_rule = {"pair", sizeof(struct leave_pair), leave_fields, 2, leave_moved, NULL};
+static const tide_adapt_field leave_fields[] = {TIDE_FIELD(struct leave_pair, a),
+                                                TIDE_FIELD(struct leave_pair, b)};
+static const tide_adapt_rule leave_rule = {
+    "pair", sizeof(struct leave_pair), leave_fields, 2, leave_moved, NULL};
 
 /* Eight bases fill it, and all the work is done beside one. */
 static void leaver_open(int spill) {
     uint64_t ids[2];
     memset(&L, 0, sizeof L);
     L.kind = LEAVE_NONE;
-    for (unsigned i = 0; i < LEAVE_COUNT; i++) leave_numbers[i] = (float)i, leave_bytes[i] = (unsigned char)i;
+    for (unsigned i = 0; i < LEAVE_COUNT; i++)
+        leave_numbers[i] = (float)i, leave_bytes[i] = (unsigned char)i;
     for (unsigned i = 0; i < LEAVE_SIDE; i++) leave_one[i * (LEAVE_SIDE + 1)] = 1;
     snprintf(L.folder, sizeof L.folder, "/tmp/tide-leave-XXXXXX");
     assert_non_null(mkdtemp(L.folder));
@@ -199,7 +203,8 @@ static unsigned files_in(const char *folder) {
     return n;
 }
 
-/* ---- work ---- Each begins with nothing in the slots, and where it is not left everything in them is right. */
+/* ---- work ---- Each begins with nothing in the slots, and where it is not left everything in them
+** is right. */
 
 static tide_array *checked(tide_array *a) {
     if (!a) fail_msg("%s", tide_last_error()->message);
@@ -300,8 +305,11 @@ static void work_view(void) {
 }
 static void work_batches(void) {
     tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
-    tide_batches_config c = {
-        .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = LEAVE_SIDE / 4, .fill = leave_fill};
+    tide_batches_config c = {.struct_size = sizeof c,
+                             .arrays = &source,
+                             .narrays = 1,
+                             .batch = LEAVE_SIDE / 4,
+                             .fill = leave_fill};
     unsigned n = 0;
     litter();
     right(tide_batches_new(L.rt, &c, &L.batches));
@@ -362,21 +370,23 @@ static void work_figures(void) {
     right(tide_stats(L.rt, &s));
     assert_true(tide_memory_status(L.rt, text, sizeof text) > 0);
     L.slot[0] =
-        tide_empty(L.rt, TIDE_F32, SHAPE(8 * LEAVE_COUNT - 64)); /* climbs, and but for spilling is reported */
+        /* climbs, and but for spilling is reported */
+        tide_empty(L.rt, TIDE_F32, SHAPE(8 * LEAVE_COUNT - 64));
     if (!L.slot[0]) assert_int_equal(tide_last_error()->status, TIDE_E_NOMEM);
 }
 static void work_detach(void) {
     int id;
-    tide_collector t = {.struct_size = sizeof t, .name = "host", .collect = leave_collect, .detach = leave_detach};
+    tide_collector t = {
+        .struct_size = sizeof t, .name = "host", .collect = leave_collect, .detach = leave_detach};
     right(tide_collector_attach(L.rt, &t, &id));
     right(tide_collector_use(L.rt, L.id));
     right(tide_collector_detach(L.rt, id));
 }
 
-static void (*const works[])(void) = {work_add,     work_results, work_concat, work_linalg,  work_host,
-                                      work_npy,     work_assign,  work_use,    work_view,    work_batches,
-                                      work_adapt,   work_reclaim, work_sync,   work_devices, work_deaths,
-                                      work_figures, work_detach};
+static void (*const works[])(void) = {
+    work_add,    work_results, work_concat, work_linalg,  work_host,  work_npy,
+    work_assign, work_use,     work_view,   work_batches, work_adapt, work_reclaim,
+    work_sync,   work_devices, work_deaths, work_figures, work_detach};
 
 /* Whatever of the work's is still there is let go of, in a moment at which nothing is left. */
 static void tidy_up(void) {

@@ -5,8 +5,8 @@
 #include "libs/cusolver.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define NOTHING(name)                                                                                              \
-    EXPORT unsigned name(void);                                                                                    \
+#define NOTHING(name)                                                                              \
+    EXPORT unsigned name(void);                                                                    \
     unsigned name(void) { return 0; }
 
 #ifdef CUBLAS
@@ -22,6 +22,7 @@ extern int tidetest_cusolver_version;
 EXPORT int tidetest_cusolver_version; /* 0: it does not say */
 EXPORT unsigned cusolverGetVersion(int *out);
 unsigned cusolverGetVersion(int *out) {
-    return *out = tidetest_cusolver_version, tidetest_cusolver_version ? 0 : TIDEI_CUSOLVER_INVALID_VALUE;
+    return *out = tidetest_cusolver_version,
+           tidetest_cusolver_version ? 0 : TIDEI_CUSOLVER_INVALID_VALUE;
 }
 #endif

@@ -24,17 +24,20 @@ void *__wrap_dlopen(const char *name, int flags);
 char *__wrap_dlerror(void);
 
 void *__wrap_dlopen(const char *name, int flags) {
-    if (strncmp(name, "/usr/local/cuda/", 16) != 0) /* whether one is asked for depends on the machine */
-        snprintf(loader.asked + strlen(loader.asked), sizeof loader.asked - strlen(loader.asked), "%s%s ",
-                 flags & RTLD_NOLOAD ? "?" : "", name);
+    /* whether one is asked for depends on the machine */
+    if (strncmp(name, "/usr/local/cuda/", 16) != 0)
+        snprintf(loader.asked + strlen(loader.asked), sizeof loader.asked - strlen(loader.asked),
+                 "%s%s ", flags & RTLD_NOLOAD ? "?" : "", name);
     for (unsigned i = 0; i < loader.n; i++) {
-        if (strcmp(loader.there[i].name, name) != 0 || (flags & RTLD_NOLOAD && !loader.there[i].loaded)) continue;
+        if (strcmp(loader.there[i].name, name) != 0 ||
+            (flags & RTLD_NOLOAD && !loader.there[i].loaded))
+            continue;
         if (loader.there[i].file) return __real_dlopen(loader.there[i].file, RTLD_NOW | RTLD_LOCAL);
         snprintf(loader.error, sizeof loader.error, "%s", loader.there[i].says);
         return NULL;
     }
-    snprintf(loader.error, sizeof loader.error, "%s: cannot open shared object file: No such file or directory",
-             name);
+    snprintf(loader.error, sizeof loader.error,
+             "%s: cannot open shared object file: No such file or directory", name);
     return NULL;
 }
 char *__wrap_dlerror(void) { return *loader.error ? loader.error : NULL; }

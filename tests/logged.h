@@ -1,4 +1,5 @@
-/* logged.h: what a runtime logged, for tests: the first 64 lines. `tide_config.log` is keep_line. */
+/* logged.h: what a runtime logged, for tests: the first 64 lines. `tide_config.log` is
+** keep_line. */
 #ifndef TIDETEST_LOGGED_H
 #define TIDETEST_LOGGED_H
 
@@ -23,7 +24,8 @@ static void keep_line(void *user, int level, const char *line) {
 }
 static inline unsigned lines_with(int level, const char *part) {
     unsigned n = 0;
-    for (unsigned i = 0; i < logged.n; i++) n += logged.level[i] == level && strstr(logged.line[i], part);
+    for (unsigned i = 0; i < logged.n; i++)
+        n += logged.level[i] == level && strstr(logged.line[i], part);
     return n;
 }
 

@@ -1,4 +1,5 @@
-/* matrices.h: matrices for tests of linear algebra: made of every type, kind and view, and read back as complex double. */
+/* matrices.h: matrices for tests of linear algebra: made of every type, kind and view, and read
+** back as complex double. */
 #ifndef TIDETEST_MATRICES_H
 #define TIDETEST_MATRICES_H
 
@@ -21,7 +22,9 @@ static inline tide_dtype wide_of(tide_dtype t) { return t < TIDE_F32 ? TIDE_F64 
 static inline tide_dtype real_of(tide_dtype t) {
     return wide_of(t) == TIDE_C64 ? TIDE_F32 : wide_of(t) == TIDE_C128 ? TIDE_F64 : wide_of(t);
 }
-static inline double epsilon(tide_dtype t) { return real_of(t) == TIDE_F32 ? FLT_EPSILON : DBL_EPSILON; }
+static inline double epsilon(tide_dtype t) {
+    return real_of(t) == TIDE_F32 ? FLT_EPSILON : DBL_EPSILON;
+}
 
 /* ---- arrays as numbers ---- */
 
@@ -61,7 +64,8 @@ static inline tide_array *array_of(tide_runtime *rt, tide_dtype t, int ndim, con
     unsigned char *data = calloc((size_t)n + 1, size);
     for (int64_t i = 0; i < n; i++) {
         tidei_kind kind = tidei_dtype_kind(t);
-        double re = kind == TIDEI_KIND_COMPLEX || kind == TIDEI_KIND_FLOAT ? creal(v[i]) : rint(creal(v[i]) * 20);
+        double re = kind == TIDEI_KIND_COMPLEX || kind == TIDEI_KIND_FLOAT ? creal(v[i])
+                                                                           : rint(creal(v[i]) * 20);
         tide_arg x = kind == TIDEI_KIND_COMPLEX ? tide_arg_complex(re, cimag(v[i]))
                      : kind == TIDEI_KIND_FLOAT ? tide_arg_float(re)
                                                 : tide_arg_int((int64_t)re);
@@ -95,12 +99,14 @@ static inline void fill_matrix(number *a, tide_dtype t, int kind, int64_t m, int
             a[i] *= pow(real_of(t) == TIDE_F32 ? 1e-4 : 1e-10, (double)(i / n) / (double)(m - 1));
     if (kind == DEFICIENT) /* the later rows are sums of earlier ones */
         for (int64_t i = r; i < m; i++)
-            for (int64_t j = 0; j < n; j++) a[i * n + j] = r ? a[i % r * n + j] + a[(i + 1) % r * n + j] : 0;
+            for (int64_t j = 0; j < n; j++)
+                a[i * n + j] = r ? a[i % r * n + j] + a[(i + 1) % r * n + j] : 0;
     if (kind == HERMITIAN || kind == DEFINITE)
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++)
-                a[i * n + j] =
-                    i == j ? creal(a[i * n + i]) + (kind == DEFINITE ? (double)(2 * n) : 0) : conj(a[j * n + i]);
+                a[i * n + j] = i == j
+                                   ? creal(a[i * n + i]) + (kind == DEFINITE ? (double)(2 * n) : 0)
+                                   : conj(a[j * n + i]);
 }
 
 enum { PLAIN, TRANSPOSED, BACKWARDS, STEPS, STRETCHED, VIEWS };

@@ -20,7 +20,8 @@ typedef double complex number;
 
 static inline double norm(int64_t m, int64_t n, const number *a) { /* Frobenius */
     double sum = 0;
-    for (int64_t i = 0; i < m * n; i++) sum += creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
+    for (int64_t i = 0; i < m * n; i++)
+        sum += creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
     return sqrt(sum);
 }
 
@@ -30,8 +31,8 @@ static inline void adjoint_of(int64_t m, int64_t n, const number *a, number *out
 }
 
 /* c = a b, or a^H b. */
-static inline void product(int64_t m, int64_t k, int64_t n, const number *a, bool adjoint, const number *b,
-                           number *c) {
+static inline void product(int64_t m, int64_t k, int64_t n, const number *a, bool adjoint,
+                           const number *b, number *c) {
     memset(c, 0, (size_t)(m * n) * sizeof *c);
     for (int64_t i = 0; i < m; i++)
         for (int64_t q = 0; q < k; q++) {
@@ -41,8 +42,8 @@ static inline void product(int64_t m, int64_t k, int64_t n, const number *a, boo
 }
 
 /* |a - b c| / |a|, where a is m x n, in units of eps times the longer side. */
-static inline double product_residual(int64_t m, int64_t k, int64_t n, const number *a, const number *b,
-                                      const number *c, double eps) {
+static inline double product_residual(int64_t m, int64_t k, int64_t n, const number *a,
+                                      const number *b, const number *c, double eps) {
     number *d = calloc((size_t)(m * n) + 1, sizeof *d);
     double whole = norm(m, n, a);
     product(m, k, n, b, false, c, d);
@@ -63,8 +64,8 @@ static inline double orthogonality(int64_t m, int64_t n, const number *q, double
 }
 
 /* |a x - b| / (|a| |x|), where a is n x n and x and b are n x k. */
-static inline double system_residual(int64_t n, int64_t k, const number *a, const number *x, const number *b,
-                                     double eps) {
+static inline double system_residual(int64_t n, int64_t k, const number *a, const number *x,
+                                     const number *b, double eps) {
     number *r = calloc((size_t)(n * k) + 1, sizeof *r);
     product(n, n, k, a, false, x, r);
     for (int64_t i = 0; i < n * k; i++) r[i] -= b[i];
@@ -73,10 +74,10 @@ static inline double system_residual(int64_t n, int64_t k, const number *a, cons
     return whole > 0 ? rest / (whole * eps * (double)n) : rest == 0 ? 0 : INFINITY;
 }
 
-#define assert_ratio(ratio)                                                                                        \
-    do {                                                                                                           \
-        double r_ = (ratio);                                                                                       \
-        if (!(r_ < RATIO)) fail_msg("%s:%d: %s is %g", __func__, __LINE__, #ratio, r_);                            \
+#define assert_ratio(ratio)                                                                        \
+    do {                                                                                           \
+        double r_ = (ratio);                                                                       \
+        if (!(r_ < RATIO)) fail_msg("%s:%d: %s is %g", __func__, __LINE__, #ratio, r_);            \
     } while (0)
 
 #endif

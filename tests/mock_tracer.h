@@ -1,6 +1,7 @@
-/* mock_tracer.h: a foreign collector for tests, on the public interface: objects in a graph of its own hold arrays, collect
-** finds the unreachable ones and reports their arrays dead as badly as the rules allow: in any order, late, twice, from
-** other threads, by release, by free and release, or by the bare report of a finalizer in a stopped world. */
+/* mock_tracer.h: a foreign collector for tests, on the public interface: objects in a graph of its
+** own hold arrays, collect finds the unreachable ones and reports their arrays dead as badly as the
+** rules allow: in any order, late, twice, from other threads, by release, by free and release, or
+** by the bare report of a finalizer in a stopped world. */
 #ifndef MOCK_TRACER_H
 #define MOCK_TRACER_H
 
@@ -55,7 +56,8 @@ static inline uint64_t mock_random(mock_tracer *m) {
 
 /* ---- the graph ---- */
 
-static inline size_t mock_hold(mock_tracer *m, tide_array *a) { /* as a root; takes the maker's reference over */
+/* as a root; takes the maker's reference over */
+static inline size_t mock_hold(mock_tracer *m, tide_array *a) {
     assert_array(a);
     pthread_mutex_lock(&m->lock);
     size_t i = m->n;
@@ -112,7 +114,9 @@ static inline void mock_report(mock_tracer *m, mock_death d, uint64_t way) {
         tide_release(d.array);
         break;
     case 2: tidei_report(d.h, d.generation, TIDEI_DEAD | TIDEI_GONE); break;
-    default: tidei_report(d.h, d.generation, TIDEI_DEAD); tidei_report(d.h, d.generation, TIDEI_DEAD | TIDEI_GONE);
+    default:
+        tidei_report(d.h, d.generation, TIDEI_DEAD);
+        tidei_report(d.h, d.generation, TIDEI_DEAD | TIDEI_GONE);
     }
     if (m->flags & MOCK_REPEAT) tidei_report(d.h, d.generation, TIDEI_DEAD | TIDEI_GONE);
 }
@@ -132,7 +136,8 @@ static inline void *mock_deliver(void *p) {
 /* Reports dead[0..n), part of it from another thread at the same time. */
 static inline void mock_deliver_all(mock_tracer *m, mock_death *dead, size_t n) {
     size_t there = m->flags & MOCK_CROSS ? n / 2 : 0;
-    struct mock_delivery a = {m, dead, there, mock_random(m)}, b = {m, dead + there, n - there, mock_random(m)};
+    struct mock_delivery a = {m, dead, there, mock_random(m)},
+                         b = {m, dead + there, n - there, mock_random(m)};
     pthread_t thread;
     if (there) assert_int_equal(pthread_create(&thread, NULL, mock_deliver, &a), 0);
     mock_deliver(&b);
@@ -150,7 +155,8 @@ static inline void mock_flush(mock_tracer *m) {
 
 /* ---- the slots ---- */
 
-/* Finds the unreachable objects (of the young ones, for a minor collection) and empties them. Under the lock. */
+/* Finds the unreachable objects (of the young ones, for a minor collection) and empties them. Under
+** the lock. */
 static inline void mock_find_dead(mock_tracer *m, int level) {
     m->dead = realloc(m->dead, (m->n + 1) * sizeof *m->dead);
     m->late = realloc(m->late, (m->n + m->nlate + 1) * sizeof *m->late);
@@ -159,7 +165,8 @@ static inline void mock_find_dead(mock_tracer *m, int level) {
     m->ndead = 0;
     for (size_t i = 0; i < m->n; i++) m->objects[i].marked = false;
     for (size_t i = 0; i < m->n; i++)
-        if (m->objects[i].root || (level == TIDE_COLLECT_MINOR && !m->objects[i].young)) mock_mark(m, i);
+        if (m->objects[i].root || (level == TIDE_COLLECT_MINOR && !m->objects[i].young))
+            mock_mark(m, i);
     for (size_t i = 0; i < m->n; i++) {
         mock_object *o = &m->objects[i];
         o->young = false;
@@ -182,7 +189,8 @@ static inline int mock_collect(void *self, int level) {
     int now = atomic_fetch_add(&m->running, 1) + 1;
     if (now > atomic_load(&m->most_running)) atomic_store(&m->most_running, now);
     if (!pthread_equal(m->thread, pthread_self())) atomic_fetch_add(&m->elsewhere, 1);
-    int outcome = m->deaf && level == TIDE_COLLECT_FULL ? TIDE_COLLECT_UNSUPPORTED : TIDE_COLLECT_DONE;
+    int outcome =
+        m->deaf && level == TIDE_COLLECT_FULL ? TIDE_COLLECT_UNSUPPORTED : TIDE_COLLECT_DONE;
     if (outcome == TIDE_COLLECT_DONE) {
         atomic_fetch_add(level == TIDE_COLLECT_FULL ? &m->fulls : &m->minors, 1);
         if (m->during) m->during(m);
@@ -209,11 +217,14 @@ static inline void mock_blocking(void *self, void (*fn)(void *arg), void *arg) {
     fn(arg);
     atomic_fetch_sub(&m->blocked, 1);
 }
-static inline void mock_detach(void *self) { atomic_fetch_add(&((mock_tracer *)self)->detached, 1); }
+static inline void mock_detach(void *self) {
+    atomic_fetch_add(&((mock_tracer *)self)->detached, 1);
+}
 
 /* ---- coming and going ---- */
 
-static inline void mock_open(mock_tracer *m, tide_runtime *rt, const char *name, uint32_t caps, unsigned flags) {
+static inline void mock_open(mock_tracer *m, tide_runtime *rt, const char *name, uint32_t caps,
+                             unsigned flags) {
     memset(m, 0, sizeof *m);
     m->rt = rt;
     m->flags = flags;

@@ -1,8 +1,10 @@
-/* naive.h: what programs mean, one element at a time and in the plainest way: the model that back ends are tested against.
+/* naive.h: what programs mean, one element at a time and in the plainest way: the model that back
+** ends are tested against.
 **
-** Written from the table of meanings in the documentation, not from ops.def: integers in 128 bits and then wrapped, f16, bf16
-** and f32 as doubles rounded after every step. A value knows its type. Element for element the host's results are these
-** bits, but for NaN's payload and where `naive_exact` says otherwise. */
+** Written from the table of meanings in the documentation, not from ops.def: integers in 128 bits
+** and then wrapped, f16, bf16 and f32 as doubles rounded after every step. A value knows its type.
+** Element for element the host's results are these bits, but for NaN's payload and where
+** `naive_exact` says otherwise. */
 #ifndef NAIVE_H
 #define NAIVE_H
 
@@ -33,7 +35,8 @@ static inline __int128 naive_wrap(int t, unsigned __int128 x) {
 }
 
 /* ---- rounding ---- */
-/* To `digits` binary digits, exponents from `least` (of denormals' leading digit), up to `most`; to nearest even. */
+/* To `digits` binary digits, exponents from `least` (of denormals' leading digit), up to `most`; to
+** nearest even. */
 static inline double naive_round_to(long double x, int digits, int least, double most) {
     long double unit, r;
     int e;
@@ -116,7 +119,9 @@ static inline const char *naive_text(num n, char *buf) {
 }
 
 /* ---- casts ---- */
-static inline bool naive_true(num a) { return naive_class(a.t) <= 1 ? a.i != 0 : !(a.x == 0 && a.y == 0); }
+static inline bool naive_true(num a) {
+    return naive_class(a.t) <= 1 ? a.i != 0 : !(a.x == 0 && a.y == 0);
+}
 static inline bool naive_castable(int from, int to) {
     return naive_class(from) < 3 || naive_class(to) == 3 || to == TIDE_BOOL;
 }
@@ -196,8 +201,12 @@ static inline __int128 naive_integer(int op, int t, __int128 a, __int128 b, __in
 /* Floats. `t` is f32 (for f16 and bf16 too) or f64. */
 #define NAIVE_LIBM_1(g) (t == TIDE_F32 ? (double)g##f((float)a) : g(a))
 #define NAIVE_LIBM_2(g) (t == TIDE_F32 ? (double)g##f((float)a, (float)b) : g(a, b))
-static inline double naive_larger(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
-static inline double naive_smaller(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a < b ? a : b; }
+static inline double naive_larger(double a, double b) {
+    return isnan(a) ? a : isnan(b) ? b : a > b ? a : b;
+}
+static inline double naive_smaller(double a, double b) {
+    return isnan(a) ? a : isnan(b) ? b : a < b ? a : b;
+}
 static inline double naive_rem(int t, double a, double b) {
     const double r = fmod(a, b); /* exact */
     if (isnan(r)) return r;
@@ -270,13 +279,18 @@ static inline int naive_truth(int op, double a, double b) {
     }
 }
 
-/* Complex, with the textbook's formulas; those that back ends may do better are not exact (naive_exact). */
+/* Complex, with the textbook's formulas; those that back ends may do better are not exact
+** (naive_exact). */
 static inline num naive_complex(int op, num a, num b) {
     const int t = a.t, s = t == TIDE_C64 ? TIDE_F32 : TIDE_F64;
     num r = {.t = t};
     switch (op) {
-    case TIDEI_OP_ADD: r.x = naive_float(op, s, a.x, b.x, 0), r.y = naive_float(op, s, a.y, b.y, 0); break;
-    case TIDEI_OP_SUB: r.x = naive_float(op, s, a.x, b.x, 0), r.y = naive_float(op, s, a.y, b.y, 0); break;
+    case TIDEI_OP_ADD:
+        r.x = naive_float(op, s, a.x, b.x, 0), r.y = naive_float(op, s, a.y, b.y, 0);
+        break;
+    case TIDEI_OP_SUB:
+        r.x = naive_float(op, s, a.x, b.x, 0), r.y = naive_float(op, s, a.y, b.y, 0);
+        break;
     case TIDEI_OP_SQUARE: b = a; /* fall through */
     case TIDEI_OP_MUL:
         r.x = naive_float(TIDEI_OP_SUB, s, naive_float(TIDEI_OP_MUL, s, a.x, b.x, 0),
@@ -296,12 +310,12 @@ static inline num naive_complex(int op, num a, num b) {
     return r;
 }
 
-/* Whether the model gives the host's very bits whatever the operands: not where NaN's sign matters, nor for the complex
-** operations that it lacks. */
+/* Whether the model gives the host's very bits whatever the operands: not where NaN's sign matters,
+** nor for the complex operations that it lacks. */
 static inline bool naive_exact(int op, int t) {
     if (naive_class(t) < 3) return op != TIDEI_OP_SIGNBIT && op != TIDEI_OP_COPYSIGN;
-    return op != TIDEI_OP_DIV && op != TIDEI_OP_RECIPROCAL && op != TIDEI_OP_SIGN && op != TIDEI_OP_POW &&
-           tidei_op_infos[op].rule != TIDEI_RULE_FLOAT;
+    return op != TIDEI_OP_DIV && op != TIDEI_OP_RECIPROCAL && op != TIDEI_OP_SIGN &&
+           op != TIDEI_OP_POW && tidei_op_infos[op].rule != TIDEI_RULE_FLOAT;
 }
 
 static inline num naive_apply(int op, num a, num b, num c) {
@@ -321,8 +335,8 @@ static inline num naive_apply(int op, num a, num b, num c) {
 }
 
 /* ---- programs ---- All values of a program at one index. inputs, scalars: by slot. */
-static inline void naive_values(const tidei_program *p, const num *inputs, const num *scalars, int64_t linear,
-                                num *values) {
+static inline void naive_values(const tidei_program *p, const num *inputs, const num *scalars,
+                                int64_t linear, num *values) {
     for (unsigned i = 0; i < p->nnodes; i++) {
         const tidei_node *n = &p->nodes[i];
         switch (n->op) {

@@ -15,10 +15,12 @@ typedef struct _nvrtcProgram {
 extern nvrtc_double tidetest_nvrtc;
 EXPORT nvrtc_double tidetest_nvrtc = {.major = 13, .narchs = 4, .archs = {80, 90, 75, 86}};
 
-static bool fails(const char *call) { return tidetest_nvrtc.failing && !strcmp(tidetest_nvrtc.failing, call); }
-#define TRY(call)                                                                                                  \
-    do {                                                                                                           \
-        if (fails(call)) return tidetest_nvrtc.error;                                                              \
+static bool fails(const char *call) {
+    return tidetest_nvrtc.failing && !strcmp(tidetest_nvrtc.failing, call);
+}
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if (fails(call)) return tidetest_nvrtc.error;                                              \
     } while (0)
 
 #define PROTOTYPE(name, params) EXPORT tidei_nvrtc_result name params;
@@ -40,8 +42,9 @@ tidei_nvrtc_result nvrtcGetSupportedArchs(int *archs) {
     return 0;
 }
 
-tidei_nvrtc_result nvrtcCreateProgram(tidei_nvrtc_program *out, const char *source, const char *name, int n,
-                                      const char *const *headers, const char *const *names) {
+tidei_nvrtc_result nvrtcCreateProgram(tidei_nvrtc_program *out, const char *source,
+                                      const char *name, int n, const char *const *headers,
+                                      const char *const *names) {
     size_t bytes = strlen(source) + 1;
     TRY("nvrtcCreateProgram");
     if (n || headers || names) abort(); /* texts have no headers */
@@ -70,7 +73,9 @@ tidei_nvrtc_result nvrtcCompileProgram(tidei_nvrtc_program p, int n, const char 
     return strstr(p->code + 4, "nonsense") ? TIDEI_NVRTC_COMPILATION : TIDEI_NVRTC_SUCCESS;
 }
 
-static size_t length(tidei_nvrtc_program p) { return tidetest_nvrtc.no_code ? 0 : strlen(p->code + 4) + 1; }
+static size_t length(tidei_nvrtc_program p) {
+    return tidetest_nvrtc.no_code ? 0 : strlen(p->code + 4) + 1;
+}
 
 tidei_nvrtc_result nvrtcGetCUBINSize(tidei_nvrtc_program p, size_t *n) {
     TRY("nvrtcGetCUBINSize");

@@ -1,7 +1,8 @@
-/* nvtx_tool.c: a tool as NVTX_INJECTION64_PATH names one: it counts the ranges of all threads, and prints at the end what it saw.
+/* nvtx_tool.c: a tool as NVTX_INJECTION64_PATH names one: it counts the ranges of all threads, and
+** prints at the end what it saw.
 **
-** TIDE_TEST_NVTX says what kind of tool it is: "core" knows no domains, "refuse" does not want to be one. test_cuda_decl.c
-** compares the declarations with a toolkit's. */
+** TIDE_TEST_NVTX says what kind of tool it is: "core" knows no domains, "refuse" does not want to
+** be one. test_cuda_decl.c compares the declarations with a toolkit's. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static void *create(const char *name) { return !strcmp(name, "tidepool") ? &doma
 
 __attribute__((destructor)) static void report(void) {
     printf("begun %ld\nended %ld\nstrays %ld\n", seen.begun, seen.ended, seen.strays);
-    for (unsigned i = 0; i < NAMES && seen.name[i][0]; i++) printf("%s %ld\n", seen.name[i], seen.count[i]);
+    for (unsigned i = 0; i < NAMES && seen.name[i][0]; i++)
+        printf("%s %ld\n", seen.name[i], seen.count[i]);
     fflush(stdout);
 }
 
@@ -62,7 +64,8 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id)) {
     tidei_nvtx_fn **table;
     unsigned size;
     if (kind && !strcmp(kind, "refuse")) return 0;
-    if (export_table(2) || info->version != 3 || callbacks->module_table(2, &table, &size)) return 0;
+    if (export_table(2) || info->version != 3 || callbacks->module_table(2, &table, &size))
+        return 0;
     if (!callbacks->module_table(1, &table, &size) || size != 16) return 0;
     SET(table, 9, push_a);
     SET(table, 11, pop);

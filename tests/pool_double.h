@@ -1,9 +1,9 @@
-/* pool_double.h: what stands in for the runtime and the device under a pool: memory that can be counted, made to fail,
-** and streams whose progress the test decides.
+/* pool_double.h: what stands in for the runtime and the device under a pool: memory that can be
+** counted, made to fail, and streams whose progress the test decides.
 **
-** Included by programs that compile the pools' sources themselves instead of linking the library. Addresses are plain
-** numbers unless a test asks for real memory. A stream's word (what the device would have written) is `word`; the pool
-** learns of it only by asking, as it does from a device. */
+** Included by programs that compile the pools' sources themselves instead of linking the library.
+** Addresses are plain numbers unless a test asks for real memory. A stream's word (what the device
+** would have written) is `word`; the pool learns of it only by asking, as it does from a device. */
 #ifndef POOL_DOUBLE_H
 #define POOL_DOUBLE_H
 
@@ -39,7 +39,8 @@ static struct doubles {
     tidei_runtime rt;
     tidei_stream streams[TIDEI_STREAMS_MAX];
     uint64_t word[TIDEI_STREAMS_MAX];
-    void (*on_wait)(void); /* (may be NULL) others are at work while the host waits for the device */
+    /* (may be NULL) others are at work while the host waits for the device */
+    void (*on_wait)(void);
     _Atomic long fail_after[CALLS];
     tide_status fail_with; /* of the device's calls */
     _Atomic long host_blocks, stamp_blocks, pages, raw_blocks, asks, calls[CALLS];
@@ -88,7 +89,9 @@ uint64_t tidei_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 void tidei_error_restore(const tidei_saved_error *e) { (void)e; }
-void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) { (void)rt, (void)level, (void)fmt; }
+void tidei_log(tidei_runtime *rt, int level, const char *fmt, ...) {
+    (void)rt, (void)level, (void)fmt;
+}
 
 size_t tidei_hard_limit(tidei_dev *d) { return atomic_load(&d->limit); }
 tide_status tidei_back(tidei_dev *d, size_t bytes) {
@@ -113,7 +116,9 @@ void tidei_unback(tidei_dev *d, size_t bytes) {
 tide_status tidei_back_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
     return (void)kind, tidei_back(d, bytes);
 }
-void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) { (void)kind, tidei_unback(d, bytes); }
+void tidei_unback_kind(tidei_dev *d, tidei_mem_kind kind, size_t bytes) {
+    (void)kind, tidei_unback(d, bytes);
+}
 
 void tidei_transit_begin(tidei_dev *d) { atomic_fetch_add(&d->transits.under_way, 1); }
 void tidei_transit_end(tidei_dev *d, bool changed) {
@@ -131,7 +136,8 @@ bool tidei_stamp_done(tidei_dev *d, tidei_stamp x) {
     (void)d;
     atomic_fetch_add(&dbl.asks, 1);
     pthread_mutex_lock(&dbl.lock);
-    if (dbl.word[x.stream] > atomic_load(&s->completed)) atomic_store(&s->completed, dbl.word[x.stream]);
+    if (dbl.word[x.stream] > atomic_load(&s->completed))
+        atomic_store(&s->completed, dbl.word[x.stream]);
     pthread_mutex_unlock(&dbl.lock);
     return x.tick <= atomic_load(&s->completed);
 }
@@ -183,10 +189,13 @@ void tidei_stamps_add(tidei_stamps *s, tidei_stamp x) {
     at[s->n++] = x;
 }
 
-/* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested over doubles. */
+/* Streams have no half on the device here, which only the pool `driver` asks for: it is not tested
+** over doubles. */
 tidei_dstream *tidei_stream_hold(tidei_stream *s) { return (void)s, NULL; }
 void tidei_stream_let_go(tidei_stream *s) { (void)s; }
-tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) { return atomic_load(&d->rt->streams.at[slot]); }
+tidei_stream *tidei_stream_at(tidei_dev *d, unsigned slot) {
+    return atomic_load(&d->rt->streams.at[slot]);
+}
 tidei_stream *tidei_stream_next(tidei_dev *d, unsigned *slot) {
     return *slot < TIDEI_STREAMS_MAX ? tidei_stream_at(d, (*slot)++) : NULL;
 }
@@ -218,8 +227,8 @@ static struct {
     long readdressed;       /* blocks that went elsewhere with their pages */
     void (*on_begin)(void); /* (may be NULL) others are at work before windows are closed; once */
     /* (may be NULL) looks at the moves before they happen, m NULL, and at each */
-    void (*on_move)(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                    const tidei_piece *place, uint64_t tick);
+    void (*on_move)(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                    const tidei_move *m, const tidei_piece *place, uint64_t tick);
 } movers;
 
 static inline void double_move_begin(tidei_dev *d) {
@@ -260,8 +269,9 @@ static inline void double_readdress(void *owner, tidei_addr addr) {
 }
 
 /* Moves happen at once, at a tick of s that is not done until the test says so. */
-static inline tide_status double_move(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
-                                      const tidei_move *moves, const tidei_piece *places, size_t n, bool apart,
+static inline tide_status double_move(tidei_stream *s, const tidei_stamp *pending,
+                                      unsigned npending, const tidei_move *moves,
+                                      const tidei_piece *places, size_t n, bool apart,
                                       size_t *moved, uint64_t *tick) {
     for (size_t i = 0; apart && i < n * n; i++) { /* as it is said */
         const tidei_piece *to = &places[i / n], *from = &places[i % n];
@@ -274,12 +284,14 @@ static inline tide_status double_move(tidei_stream *s, const tidei_stamp *pendin
         const tidei_piece *place = &places[*moved];
         double_owner *o = m->owner;
         if (double_fails(CALL_MOVE)) return TIDE_E_DEVICE;
-        if (!movers.closed || !o->held || o->b->addr != place->src || o->b->bytes != place->bytes) abort();
+        if (!movers.closed || !o->held || o->b->addr != place->src || o->b->bytes != place->bytes)
+            abort();
         if (movers.on_move) movers.on_move(s, pending, npending, m, place, *tick);
         o->b->addr = place->dst;
         o->b->priv = m->priv;
         tidei_stamps_clear(&o->b->stamps);
-        tidei_stamps_add(&o->b->stamps, (tidei_stamp){.tick = *tick, .stream = s->slot, .write = 1});
+        tidei_stamps_add(&o->b->stamps,
+                         (tidei_stamp){.tick = *tick, .stream = s->slot, .write = 1});
         movers.blocks++;
     }
     return TIDE_OK;
@@ -300,7 +312,8 @@ static tide_status double_reserve(tidei_device *d, size_t bytes, tidei_addr *out
     dbl.span = bytes;
     dbl.base = (tidei_addr)1 << 40;
     if (dbl.real)
-        dbl.base = (tidei_addr)mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        dbl.base = (tidei_addr)mmap(NULL, bytes, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     dbl.table = calloc(bytes / d->info.page_bytes, sizeof *dbl.table);
     *out = dbl.base;
     return TIDE_OK;
@@ -328,29 +341,37 @@ static void double_page_release(tidei_device *d, tidei_dpage *p) {
     free(p);
 }
 /* Sets the table of what is mapped where from `from` to `to`, page by page. */
-static void double_remap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n, bool on) {
+static void double_remap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n,
+                         bool on) {
     for (size_t i = 0; i < n; addr += pages[i++]->bytes) {
         size_t first = (addr - dbl.base) / d->info.page_bytes;
-        if (addr < dbl.base || addr + pages[i]->bytes > dbl.base + dbl.span || pages[i]->mapped == on) abort();
+        if (addr < dbl.base || addr + pages[i]->bytes > dbl.base + dbl.span ||
+            pages[i]->mapped == on)
+            abort();
         for (size_t k = 0; k < pages[i]->bytes / d->info.page_bytes; k++) {
             if (dbl.table[first + k] != (on ? NULL : pages[i])) abort();
             dbl.table[first + k] = on ? pages[i] : NULL;
         }
         pages[i]->mapped = on;
-        if (dbl.real) mprotect((void *)(uintptr_t)addr, pages[i]->bytes, on ? PROT_READ | PROT_WRITE : PROT_NONE);
+        if (dbl.real)
+            mprotect((void *)(uintptr_t)addr, pages[i]->bytes,
+                     on ? PROT_READ | PROT_WRITE : PROT_NONE);
     }
 }
-static tide_status double_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status double_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                              size_t n) {
     if (double_fails(CALL_MAP)) return dbl.fail_with;
     double_remap(d, addr, pages, n, true);
     return TIDE_OK;
 }
-static tide_status double_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status double_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                                size_t n) {
     if (double_fails(CALL_UNMAP)) return dbl.fail_with;
     double_remap(d, addr, pages, n, false);
     return TIDE_OK;
 }
-static tide_status double_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+static tide_status double_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                    tidei_addr *out) {
     (void)d, (void)kind;
     if (double_fails(CALL_RAW)) return dbl.fail_with;
     atomic_fetch_add(&dbl.raw_blocks, 1);
@@ -406,7 +427,8 @@ static inline void double_complete(unsigned stream, uint64_t tick) {
 
 /* ---- a pool in hand, for the tests ---- */
 
-static inline tidei_pool *open_pool(const struct tidei_pool_ops *ops, size_t page_bytes, size_t total) {
+static inline tidei_pool *open_pool(const struct tidei_pool_ops *ops, size_t page_bytes,
+                                    size_t total) {
     tidei_pool *p = NULL;
     tidei_dev *d = double_open(page_bytes, total);
     assert_int_equal(ops->open(d, TIDEI_MEM_DEVICE, &p), TIDE_OK);
@@ -421,11 +443,12 @@ static inline tidei_pool_stats figures(tidei_pool *p) {
 
 static inline bool balanced(tidei_pool *p) {
     tidei_pool_stats s = figures(p);
-    return s.live + s.rounding + s.cached + s.parked == s.backed && s.backed == atomic_load(&p->dev->backed) &&
-           p->ops->valid(p);
+    return s.live + s.rounding + s.cached + s.parked == s.backed &&
+           s.backed == atomic_load(&p->dev->backed) && p->ops->valid(p);
 }
 
-static inline tide_status get(tidei_pool *p, size_t bytes, unsigned stream, unsigned flags, tidei_block *b) {
+static inline tide_status get(tidei_pool *p, size_t bytes, unsigned stream, unsigned flags,
+                              tidei_block *b) {
     return p->ops->alloc(p, bytes, &dbl.streams[stream], flags, b);
 }
 
@@ -437,7 +460,8 @@ static inline tidei_block must(tidei_pool *p, size_t bytes, unsigned stream) {
 
 static inline void used_by(tidei_block *b, unsigned stream, uint64_t tick) {
     assert_true(tidei_stamps_reserve(&b->stamps, 1));
-    tidei_stamps_add(&b->stamps, (tidei_stamp){.tick = tick, .stream = (uint16_t)stream, .write = 1});
+    tidei_stamps_add(&b->stamps,
+                     (tidei_stamp){.tick = tick, .stream = (uint16_t)stream, .write = 1});
 }
 
 /* Frees after a last use; tick 0: none. */

@@ -1,4 +1,5 @@
-/* pool_failures.h: a program on a pool over doubles in which the n-th call of a kind fails, for each n until none does. */
+/* pool_failures.h: a program on a pool over doubles in which the n-th call of a kind fails, for
+** each n until none does. */
 #ifndef TIDETEST_POOL_FAILURES_H
 #define TIDETEST_POOL_FAILURES_H
 
@@ -11,8 +12,10 @@ struct failure {
 
 enum { FAILURE_BLOCKS = 90 };
 
-/* A bit of everything, on blocks up to n times three units; stops at the first refusal and returns it. What it got is in `b`. */
-static inline tide_status a_bit_of_everything(tidei_pool *p, tidei_block *b, unsigned n, size_t unit) {
+/* A bit of everything, on blocks up to n times three units; stops at the first refusal and returns
+** it. What it got is in `b`. */
+static inline tide_status a_bit_of_everything(tidei_pool *p, tidei_block *b, unsigned n,
+                                              size_t unit) {
     tide_status st;
     uint64_t tick = 0;
     for (unsigned i = 0; i < n; i++)
@@ -20,14 +23,16 @@ static inline tide_status a_bit_of_everything(tidei_pool *p, tidei_block *b, uns
     for (unsigned i = 0; i < n; i += 2) {
         for (unsigned s = 0; s <= i % 6; s++) {
             if (!tidei_stamps_reserve(&b[i].stamps, 1)) return TIDE_E_HOST_NOMEM;
-            tidei_stamps_add(&b[i].stamps, (tidei_stamp){.tick = ++tick, .stream = (uint16_t)s, .write = 1});
+            tidei_stamps_add(&b[i].stamps,
+                             (tidei_stamp){.tick = ++tick, .stream = (uint16_t)s, .write = 1});
         }
         p->ops->free(p, &b[i]);
         b[i].priv = NULL;
     }
     for (unsigned s = 0; s < 3; s++) double_complete(s, tick / 2);
     for (unsigned i = 0; i < n; i += 2)
-        if ((st = get(p, 2 * unit * (i + 1), 4, i % 4 ? TIDEI_ALLOC_STEAL : 0, &b[i])) != TIDE_OK) return st;
+        if ((st = get(p, 2 * unit * (i + 1), 4, i % 4 ? TIDEI_ALLOC_STEAL : 0, &b[i])) != TIDE_OK)
+            return st;
     p->ops->trim(p, 0);
     for (unsigned i = 1; i < n; i += 2) {
         p->ops->free(p, &b[i]);
@@ -39,7 +44,8 @@ static inline tide_status a_bit_of_everything(tidei_pool *p, tidei_block *b, uns
 }
 
 /* On pools as `open` makes the k-th. */
-static inline void each_failure_leaves_order(const struct failure *f, tidei_pool *(*open)(unsigned k), unsigned k,
+static inline void each_failure_leaves_order(const struct failure *f,
+                                             tidei_pool *(*open)(unsigned k), unsigned k,
                                              unsigned n, size_t unit) {
     static tidei_block b[FAILURE_BLOCKS];
     bool failed = true;

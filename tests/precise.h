@@ -1,4 +1,5 @@
-/* precise.h: functions in more digits than any of our types has: what results are compared with that need not be the same bits. */
+/* precise.h: functions in more digits than any of our types has: what results are compared with
+** that need not be the same bits. */
 #ifndef PRECISE_H
 #define PRECISE_H
 

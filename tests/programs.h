@@ -1,4 +1,5 @@
-/* programs.h: programs of the expression engine, node by node, and elements of any type: for tests of the back ends. */
+/* programs.h: programs of the expression engine, node by node, and elements of any type: for tests
+** of the back ends. */
 #ifndef PROGRAMS_H
 #define PROGRAMS_H
 
@@ -10,7 +11,8 @@
 
 static inline uint16_t node(tidei_program *p, int op, int t, int a, int b, int c) {
     assert_true(p->nnodes < TIDEI_NODES_MAX);
-    p->nodes[p->nnodes] = (tidei_node){(uint8_t)op, (uint8_t)t, (uint16_t)a, (uint16_t)b, (uint16_t)c};
+    p->nodes[p->nnodes] =
+        (tidei_node){(uint8_t)op, (uint8_t)t, (uint16_t)a, (uint16_t)b, (uint16_t)c};
     return p->nnodes++;
 }
 static inline uint16_t input(tidei_program *p, int t) {
@@ -86,8 +88,8 @@ static inline void set_element(void *at, int t, double complex v) {
 /* ---- operations ---- */
 
 static inline bool operation_takes(int op, int t) {
-    static const unsigned bits[] = {TIDEI_CLASS_BOOL, TIDEI_CLASS_INT, TIDEI_CLASS_INT, TIDEI_CLASS_FLOAT,
-                                    TIDEI_CLASS_COMPLEX};
+    static const unsigned bits[] = {TIDEI_CLASS_BOOL, TIDEI_CLASS_INT, TIDEI_CLASS_INT,
+                                    TIDEI_CLASS_FLOAT, TIDEI_CLASS_COMPLEX};
     return (tidei_op_infos[op].classes & bits[tidei_dtype_kind(t)]) != 0;
 }
 

@@ -1,5 +1,6 @@
-/* random_programs.h: threads that take turns at steps of a random program over a few arrays, and a sequential model of what is in
-** them. A test adds steps of its own, and says on what streams and devices they go. */
+/* random_programs.h: threads that take turns at steps of a random program over a few arrays, and a
+** sequential model of what is in them. A test adds steps of its own, and says on what streams and
+** devices they go. */
 #ifndef TIDETEST_RANDOM_PROGRAMS_H
 #define TIDETEST_RANDOM_PROGRAMS_H
 
@@ -51,7 +52,8 @@ static inline bool step_assign(unsigned d, unsigned f) {
 }
 static inline bool step_read(unsigned d) {
     int32_t out[LENGTH];
-    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK && !memcmp(out, world.model[d], sizeof out);
+    return tide_to_host(world.x[d], out, sizeof out) == TIDE_OK &&
+           !memcmp(out, world.model[d], sizeof out);
 }
 /* Array d is `a` from now on, which has a - 2*b of arrays f and g. */
 static inline void be_computed(unsigned d, unsigned f, unsigned g, tide_array *a) {
@@ -80,7 +82,8 @@ static void *take_turns(void *unused) {
 }
 
 /* Before its arrays are made. */
-static inline void begin_program(tide_runtime *rt, uint64_t seed, bool (*step)(void), int steps, bool counted) {
+static inline void begin_program(tide_runtime *rt, uint64_t seed, bool (*step)(void), int steps,
+                                 bool counted) {
     world.rt = rt;
     world.step = step;
     world.counted = counted;
@@ -92,7 +95,8 @@ static inline void begin_program(tide_runtime *rt, uint64_t seed, bool (*step)(v
 /* Runs it, compares, drops the arrays. */
 static inline void run_program(uint64_t seed) {
     pthread_t t[THREADS];
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&t[i], NULL, take_turns, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, take_turns, NULL), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
     if (world.wrong) fail_msg("seed %d", (int)seed);
     for (unsigned i = 0; i < ARRAYS; i++) assert_true(step_read(i));

@@ -1,5 +1,5 @@
-/* recordings.h: what the tests of recordings share: a folder of the case's own, a program that does a bit of everything, and what is
-** in a file by other readers than ours. */
+/* recordings.h: what the tests of recordings share: a folder of the case's own, a program that does
+** a bit of everything, and what is in a file by other readers than ours. */
 #ifndef TIDETEST_RECORDINGS_H
 #define TIDETEST_RECORDINGS_H
 
@@ -43,8 +43,11 @@ static inline int teardown(void **state) {
 }
 
 static inline tide_runtime *open_recording(const char *path, const char *limit) {
-    tide_config c = {
-        .log = keep_line, .log_level = TIDE_LOG_INFO, .trace = path, .limit = limit, .collector = "refcount"};
+    tide_config c = {.log = keep_line,
+                     .log_level = TIDE_LOG_INFO,
+                     .trace = path,
+                     .limit = limit,
+                     .collector = "refcount"};
     return test_open(&c);
 }
 
@@ -52,14 +55,16 @@ static inline tide_runtime *open_recording(const char *path, const char *limit) 
 
 #define BIG ((size_t)8 << 20)
 
-/* Works on two streams that wait for each other, waits, is short of memory without success, collects. */
+/* Works on two streams that wait for each other, waits, is short of memory without success,
+** collects. */
 static inline void busy_program(tide_runtime *rt) {
     tide_stream *other;
     assert_ok(tide_stream_new(rt, &other));
     for (int i = 0; i < 50; i++) {
         tide_array *a = tide_arange(rt, TIDE_F32, 0, 1000 + i, 1);
         assert_ok(tide_stream_set(rt, other));
-        tide_array *b = tide_map(rt, "(a) -> 2*a + 1", a), *c = tide_map(rt, "(a, b) -> sum(a*b)", a, b);
+        tide_array *b = tide_map(rt, "(a) -> 2*a + 1", a),
+                   *c = tide_map(rt, "(a, b) -> sum(a*b)", a, b);
         assert_ok(tide_stream_set(rt, NULL));
         assert_array(c);
         tide_free(a);
@@ -119,8 +124,8 @@ static inline void report_of(const char *command, char *report, size_t cap) {
 
 static inline void check_perfetto(const char *path, const char *option, char *report, size_t cap) {
     char command[1400];
-    snprintf(command, sizeof command, "python3 '%s/tests/perfetto.py' %s '%s' 2>&1", getenv("TIDE_TEST_SOURCE"),
-             option, path);
+    snprintf(command, sizeof command, "python3 '%s/tests/perfetto.py' %s '%s' 2>&1",
+             getenv("TIDE_TEST_SOURCE"), option, path);
     report_of(command, report, cap);
 }
 
@@ -130,7 +135,8 @@ static inline bool find_own(void) { return readlink("/proc/self/exe", own, sizeo
 /* The busy program, in a process of its own. */
 static inline int work_alone(const char *path) {
     setenv("TIDE_LOG", "warning", 1);
-    tide_runtime *rt = test_open(&(tide_config){.trace = path, .limit = BUSY_LIMIT, .collector = "refcount"});
+    tide_runtime *rt =
+        test_open(&(tide_config){.trace = path, .limit = BUSY_LIMIT, .collector = "refcount"});
     busy_program(rt);
     tide_close(rt);
     return 0;

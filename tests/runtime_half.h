@@ -1,5 +1,5 @@
-/* runtime_half.h: the runtime without its upper floors, on a small host device: for tests of streams, storages, handles
-** and the ladder. */
+/* runtime_half.h: the runtime without its upper floors, on a small host device: for tests of
+** streams, storages, handles and the ladder. */
 #ifndef RUNTIME_HALF_H
 #define RUNTIME_HALF_H
 
@@ -15,8 +15,9 @@ static inline tidei_runtime *half_open(tide_config *c, size_t memory) {
     tidei_device *d;
     tidei_runtime *rt;
     if (c) k = *c;
-    /* These tests hold work back by gates while they free, and count what is parked: where freeing waits for the work, as with
-    ** the pool "none", they would wait for themselves. So TIDE_POOL does not reach them. */
+    /* These tests hold work back by gates while they free, and count what is parked: where freeing
+    ** waits for the work, as with the pool "none", they would wait for themselves. So TIDE_POOL
+    ** does not reach them. */
     if (!k.pool) k.pool = "tide";
     assert_ok(tidei_host_open(&p, &d));
     assert_ok(tidei_runtime_open_on(&k, d, &rt));
@@ -44,7 +45,8 @@ struct work {
 static inline void run_work(const void *params) {
     const struct work *w = params;
     while (w->gate && !atomic_load(w->gate)) sched_yield();
-    for (size_t i = 0; i < w->bytes; i++) w->dst[i] = (unsigned char)((w->src ? w->src[i] : 0) + w->add);
+    for (size_t i = 0; i < w->bytes; i++)
+        w->dst[i] = (unsigned char)((w->src ? w->src[i] : 0) + w->add);
 }
 
 static inline void patch_work(const tidei_window *win, void *user) {
@@ -54,8 +56,8 @@ static inline void patch_work(const tidei_window *win, void *user) {
 }
 
 /* dst = src + add on s (src NULL: dst = add), once the gate (may be NULL) opens. */
-static inline tide_status submit_work(tidei_stream *s, tidei_storage *dst, tidei_storage *src, int add,
-                                      atomic_int *gate) {
+static inline tide_status submit_work(tidei_stream *s, tidei_storage *dst, tidei_storage *src,
+                                      int add, atomic_int *gate) {
     struct work w = {.bytes = dst->bytes, .add = add, .gate = gate};
     tidei_use uses[2] = {{dst, 0, dst->bytes, TIDEI_WRITE}, {src, 0, dst->bytes, TIDEI_READ}};
     tidei_launch l = {.name = "work", .host_fn = run_work, .params = &w, .params_bytes = sizeof w};

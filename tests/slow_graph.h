@@ -28,7 +28,8 @@ typedef enum slow_outcome {
     SLOW_DONE,
     SLOW_REFUSED, /* the library refuses it too */
     SLOW_EITHER,  /* it may: a number has no form in a type, but perhaps nobody wants the element */
-    SLOW_UNSURE,  /* it may: a number that is not known here has no form in a type, perhaps; else it is done */
+    /* it may: a number that is not known here has no form in a type, perhaps; else it is done */
+    SLOW_UNSURE,
     SLOW_TOO_MUCH /* for this model */
 } slow_outcome;
 
@@ -64,7 +65,8 @@ static inline num slow_apply(int op, const num in[3], const uint8_t doubt[3], ui
         return *out = doubt[taken] & SLOW_NEAR ? SLOW_ANY : doubt[taken], in[taken];
     }
     for (int i = 0; i < arity; i++) {
-        if (doubt[i] & (SLOW_ANY | SLOW_NEAR) || (doubt[i] && naive_class(t) == 3)) return *out = SLOW_ANY, first;
+        if (doubt[i] & (SLOW_ANY | SLOW_NEAR) || (doubt[i] && naive_class(t) == 3))
+            return *out = SLOW_ANY, first;
         open |= (doubt[i] ? 1u : 0u) << i;
     }
     const int last = op == TIDEI_OP_COPYSIGN ? 1 : 0; /* whose sign counts */
@@ -73,9 +75,11 @@ static inline num slow_apply(int op, const num in[3], const uint8_t doubt[3], ui
     } else if (!naive_exact(op, t))
         return *out = SLOW_ANY, first;
     first = naive_apply(op, in[0], in[1], in[2]);
-    for (unsigned set = open; set; set = (set - 1) & open) { /* the same with these zeros' signs turned */
-        const num other = naive_apply(op, set & 1 ? slow_flip(in[0]) : in[0], set & 2 ? slow_flip(in[1]) : in[1],
-                                      set & 4 ? slow_flip(in[2]) : in[2]);
+    /* the same with these zeros' signs turned */
+    for (unsigned set = open; set; set = (set - 1) & open) {
+        const num other =
+            naive_apply(op, set & 1 ? slow_flip(in[0]) : in[0], set & 2 ? slow_flip(in[1]) : in[1],
+                        set & 4 ? slow_flip(in[2]) : in[2]);
         if (!naive_equal(first, other)) return *out = SLOW_ANY, first;
         if (!naive_same(first, other)) *out = SLOW_SIGN;
     }
@@ -95,7 +99,9 @@ static inline num slow_number(const tide_arg *v, bool *fits) {
     case TIDE_ARG_BOOL: return (num){.t = TIDE_BOOL, .i = v->value.i != 0};
     case TIDE_ARG_FLOAT: return (num){.t = TIDE_F64, .x = v->value.f};
     case TIDE_ARG_COMPLEX: return (num){.t = TIDE_C128, .x = v->value.c[0], .y = v->value.c[1]};
-    case TIDE_ARG_UINT: *fits = v->value.u <= INT64_MAX; return (num){.t = TIDE_I64, .i = v->value.u};
+    case TIDE_ARG_UINT:
+        *fits = v->value.u <= INT64_MAX;
+        return (num){.t = TIDE_I64, .i = v->value.u};
     default: return (num){.t = TIDE_I64, .i = v->value.i};
     }
 }
@@ -120,8 +126,8 @@ static inline void slow_weak(slow_graph *s, unsigned id) {
     bool fits = true;
     num in[3] = {{.t = w->operand}, {.t = w->operand}, {.t = w->operand}};
     uint8_t doubt[3] = {0};
-    const bool compares =
-        tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE || tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE_EQ;
+    const bool compares = tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE ||
+                          tidei_op_infos[w->op].rule == TIDEI_RULE_COMPARE_EQ;
     if (w->constant || w->op == TIDEI_OP_INPUT) {
         s->weak[id] = slow_number(w->constant ? &w->value : &s->args[w->a], &fits);
     } else {
@@ -130,13 +136,15 @@ static inline void slow_weak(slow_graph *s, unsigned id) {
             const bool truth = w->op == TIDEI_OP_CAST ||
                                (tidei_op_infos[w->op].rule == TIDEI_RULE_SELECT && i == 0) ||
                                w->operand == TIDE_BOOL;
-            const bool large = w->operand == TIDE_I64 && x.i > INT64_MAX; /* for i64, which computes */
+            /* for i64, which computes */
+            const bool large = w->operand == TIDE_I64 && x.i > INT64_MAX;
             if (large && !compares && w->op != TIDEI_OP_CAST) slow_refuse(s);
             in[i] = large && compares ? x : naive_cast(x, truth ? TIDE_BOOL : w->operand);
             doubt[i] = s->weak_doubt[operands[i]];
         }
-        s->weak[id] = w->op == TIDEI_OP_CAST ? slow_cast(in[0], doubt[0], TIDE_BOOL, &s->weak_doubt[id])
-                                             : slow_apply(w->op, in, doubt, &s->weak_doubt[id]);
+        s->weak[id] = w->op == TIDEI_OP_CAST
+                          ? slow_cast(in[0], doubt[0], TIDE_BOOL, &s->weak_doubt[id])
+                          : slow_apply(w->op, in, doubt, &s->weak_doubt[id]);
     }
     if (w->natural && s->weak[id].t == TIDE_I64 && s->weak[id].i < 0) slow_refuse(s);
 }
@@ -266,12 +274,16 @@ static inline bool slow_fold_nothing(const slow_fold *f, int out, num *value) {
 
 /* Half a unit of the last place of 1. */
 static inline double slow_half_unit(int t) {
-    return t == TIDE_F16 ? 0x1p-11 : t == TIDE_BF16 ? 0x1p-8 : t == TIDE_F32 || t == TIDE_C64 ? 0x1p-24 : 0x1p-53;
+    return t == TIDE_F16                    ? 0x1p-11
+           : t == TIDE_BF16                 ? 0x1p-8
+           : t == TIDE_F32 || t == TIDE_C64 ? 0x1p-24
+                                            : 0x1p-53;
 }
 
-/* Sums of more than two floats may be added in any order: of finite ones each addition is off by half
-** a unit of what has been added at most. */
-static inline void slow_fold_near(const slow_fold *f, int out, num *value, uint8_t *doubt, double *within) {
+/* Sums of more than two floats may be added in any order: of finite ones each addition is off by
+** half a unit of what has been added at most. */
+static inline void slow_fold_near(const slow_fold *f, int out, num *value, uint8_t *doubt,
+                                  double *within) {
     const double most = out == TIDE_F16                                  ? 65504
                         : naive_bits(f->acc) == 32 || f->acc == TIDE_C64 ? FLT_MAX
                                                                          : DBL_MAX;
@@ -284,13 +296,14 @@ static inline void slow_fold_near(const slow_fold *f, int out, num *value, uint8
     }
     value->x = (double)(f->sum[0] / count);
     value->y = (double)(f->sum[1] / count);
-    *within =
-        (double)(size * (f->count + 2) * slow_half_unit(f->acc) / count + size / count * 2 * slow_half_unit(out)) +
-        0x1p-24 * (out == TIDE_F16) + 0x1p-133;
+    *within = (double)(size * (f->count + 2) * slow_half_unit(f->acc) / count +
+                       size / count * 2 * slow_half_unit(out)) +
+              0x1p-24 * (out == TIDE_F16) + 0x1p-133;
     *doubt = SLOW_NEAR;
 }
 
-static inline bool slow_fold_end(slow_fold *f, int out, num *value, uint8_t *doubt, double *within) {
+static inline bool slow_fold_end(slow_fold *f, int out, num *value, uint8_t *doubt,
+                                 double *within) {
     const bool place = f->kind == TIDEI_FOLD_ARGMIN || f->kind == TIDEI_FOLD_ARGMAX;
     const bool extreme = f->kind == TIDEI_FOLD_MIN || f->kind == TIDEI_FOLD_MAX;
     const bool floats = naive_class(f->acc) >= 2, sums = floats && !place && !extreme;
@@ -298,12 +311,14 @@ static inline bool slow_fold_end(slow_fold *f, int out, num *value, uint8_t *dou
     if (!f->count) return slow_fold_nothing(f, out, value);
     *value = place ? (num){.t = TIDE_I64, .i = f->best} : f->value;
     *doubt = f->doubt & SLOW_ANY;
-    if (!*doubt && floats && !place && value->x == 0 && (f->doubt || (extreme && f->count > 1))) *doubt = SLOW_SIGN;
+    if (!*doubt && floats && !place && value->x == 0 && (f->doubt || (extreme && f->count > 1)))
+        *doubt = SLOW_SIGN;
     if (!(*doubt & SLOW_ANY) && sums && f->count > 2) {
         slow_fold_near(f, out, value, doubt, within);
     } else if (f->kind == TIDEI_FOLD_MEAN) {
         value->x = naive_float(TIDEI_OP_DIV, real, value->x, (double)f->count, 0);
-        if (naive_class(f->acc) == 3) value->y = naive_float(TIDEI_OP_DIV, real, value->y, (double)f->count, 0);
+        if (naive_class(f->acc) == 3)
+            value->y = naive_float(TIDEI_OP_DIV, real, value->y, (double)f->count, 0);
     }
     if (*doubt & (SLOW_ANY | SLOW_NEAR))
         value->t = out;
@@ -330,12 +345,14 @@ static inline void slow_reduce(slow_graph *s, const tidei_gnode *n, slow_value *
     if (!slow_axes(axes, body->ndim, &folded)) return slow_refuse(s);
     out->ndim = 0;
     for (int d = 0; d < body->ndim; d++)
-        if (!(folded >> d & 1) || axes->keepdims) out->shape[out->ndim++] = folded >> d & 1 ? 1 : body->shape[d];
+        if (!(folded >> d & 1) || axes->keepdims)
+            out->shape[out->ndim++] = folded >> d & 1 ? 1 : body->shape[d];
     if (!slow_room(s, out)) return;
     slow_fold *folds = calloc((size_t)out->n + 1, sizeof *folds);
     out->within = calloc((size_t)out->n + 1, sizeof *out->within);
     if (!folds || !out->within) abort();
-    for (int64_t i = 0; i < out->n; i++) folds[i] = (slow_fold){.kind = n->c, .acc = s->g->nodes[n->a].dtype};
+    for (int64_t i = 0; i < out->n; i++)
+        folds[i] = (slow_fold){.kind = n->c, .acc = s->g->nodes[n->a].dtype};
     for (int64_t i = 0; i < body->n; i++) {
         int64_t at = 0, step = 1, rest = i;
         for (int d = body->ndim; d-- > 0;) {
@@ -345,7 +362,8 @@ static inline void slow_reduce(slow_graph *s, const tidei_gnode *n, slow_value *
         slow_fold_add(&folds[at], body->v[i], body->doubt[i]);
     }
     for (int64_t i = 0; i < out->n; i++)
-        if (!slow_fold_end(&folds[i], n->dtype, &out->v[i], &out->doubt[i], &out->within[i])) slow_refuse(s);
+        if (!slow_fold_end(&folds[i], n->dtype, &out->v[i], &out->doubt[i], &out->within[i]))
+            slow_refuse(s);
     free(folds);
 }
 
@@ -361,7 +379,8 @@ static inline void slow_scalar(slow_graph *s, const tidei_gnode *n, slow_value *
         s->unsure = true;
         return;
     }
-    if (tidei_encode(slow_argument(s->weak[n->a]), (tide_dtype)n->dtype, "test", bytes) != TIDE_OK) {
+    if (tidei_encode(slow_argument(s->weak[n->a]), (tide_dtype)n->dtype, "test", bytes) !=
+        TIDE_OK) {
         if (s->outcome == SLOW_DONE) s->outcome = SLOW_EITHER;
         return;
     }
@@ -385,9 +404,10 @@ static inline void slow_node(slow_graph *s, unsigned i) {
 
 /* Computes the weak numbers of the graph. operands: by parameter, those of numbers unused; their
 ** elements stay the caller's. Ends with slow_clear, however it went. */
-static inline void slow_begin(slow_graph *s, const tidei_ast *ast, const tidei_graph *g, const tide_arg *args,
-                              const slow_value *operands) {
-    *s = (slow_graph){.ast = ast, .g = g, .args = args, .operands = operands, .left = SLOW_ELEMENTS_MAX};
+static inline void slow_begin(slow_graph *s, const tidei_ast *ast, const tidei_graph *g,
+                              const tide_arg *args, const slow_value *operands) {
+    *s = (slow_graph){
+        .ast = ast, .g = g, .args = args, .operands = operands, .left = SLOW_ELEMENTS_MAX};
     s->values = calloc(g->nnodes + 1, sizeof *s->values);
     s->weak = calloc(g->nweaks + 1, sizeof *s->weak);
     s->weak_doubt = calloc(g->nweaks + 1, 1);
@@ -397,7 +417,8 @@ static inline void slow_begin(slow_graph *s, const tidei_ast *ast, const tidei_g
 
 /* Then all nodes of it. */
 static inline slow_outcome slow_run(slow_graph *s) {
-    for (unsigned i = 0; i < s->g->nnodes && (s->outcome == SLOW_DONE || s->outcome == SLOW_EITHER); i++)
+    for (unsigned i = 0; i < s->g->nnodes && (s->outcome == SLOW_DONE || s->outcome == SLOW_EITHER);
+         i++)
         slow_node(s, i);
     if (s->outcome == SLOW_EITHER && !s->any_empty) s->outcome = SLOW_REFUSED;
     if (s->outcome == SLOW_DONE && s->unsure) s->outcome = SLOW_UNSURE;
@@ -412,8 +433,10 @@ static inline int slow_side(num n, int t) {
                         : real == TIDE_F32  ? FLT_MAX
                                             : DBL_MAX;
     if (t == TIDE_BOOL) return 0;
-    if (naive_class(t) == 1) return naive_class(n.t) > 1 ? 0 : (n.i > naive_max(t)) - (n.i < naive_min(t));
-    const double part[2] = {naive_class(n.t) > 1 ? n.x : (double)n.i, naive_class(n.t) == 3 ? n.y : 0};
+    if (naive_class(t) == 1)
+        return naive_class(n.t) > 1 ? 0 : (n.i > naive_max(t)) - (n.i < naive_min(t));
+    const double part[2] = {naive_class(n.t) > 1 ? n.x : (double)n.i,
+                            naive_class(n.t) == 3 ? n.y : 0};
     for (int i = 0; i < 2; i++)
         if (isfinite(part[i]) && fabs(part[i]) > most) return part[i] > 0 ? 1 : -1;
     return 0;

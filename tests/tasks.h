@@ -13,7 +13,8 @@
 #include <math.h>
 
 #define MADE 14
-static struct work { /* static: bdwgc scans it, and a late copy to its memory would do no harm unseen */
+/* static: bdwgc scans it, and a late copy to its memory would do no harm unseen */
+static struct work {
     tide_runtime *rt;
     bool counted; /* the collector wants releases */
     tide_array *in[4];
@@ -36,15 +37,15 @@ static tide_status made(tide_array *a) {
     work.made[work.nmade++] = a;
     return TIDE_OK;
 }
-#define MAKE(a)                                                                                                    \
-    do {                                                                                                           \
-        tide_status status_ = made(a);                                                                             \
-        if (status_ != TIDE_OK) return status_;                                                                    \
+#define MAKE(a)                                                                                    \
+    do {                                                                                           \
+        tide_status status_ = made(a);                                                             \
+        if (status_ != TIDE_OK) return status_;                                                    \
     } while (0)
-#define DO(call)                                                                                                   \
-    do {                                                                                                           \
-        tide_status status_ = (call);                                                                              \
-        if (status_ != TIDE_OK) return status_;                                                                    \
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        tide_status status_ = (call);                                                              \
+        if (status_ != TIDE_OK) return status_;                                                    \
     } while (0)
 
 static void drop(tide_array **a) {
@@ -74,10 +75,12 @@ static const tide_adapt_field diagonal_fields[] = {TIDE_FIELD(struct diagonal, d
 static const tide_adapt_rule diagonal_rule = {
     "Diagonal", sizeof(struct diagonal), diagonal_fields, TIDEI_COUNT(diagonal_fields), NULL, NULL};
 
-/* in[0]: 0 .. 184 as f32 (37, 5); in[1]: 1 .. 5 as f32; in[2]: 0 .. 69999 as i64; in[3]: 0 .. 34 as i32 (7, 5) */
+/* in[0]: 0 .. 184 as f32 (37, 5); in[1]: 1 .. 5 as f32; in[2]: 0 .. 69999 as i64; in[3]: 0 .. 34 as
+** i32 (7, 5) */
 static void prepare(void) {
     tide_runtime *rt = work.rt;
-    tide_array *flat[2] = {tide_arange(rt, TIDE_F32, 0, 185, 1), tide_arange(rt, TIDE_I32, 0, 35, 1)};
+    tide_array *flat[2] = {tide_arange(rt, TIDE_F32, 0, 185, 1),
+                           tide_arange(rt, TIDE_I32, 0, 35, 1)};
     assert_array(work.in[0] = tide_reshape(flat[0], SHAPE(37, 5)));
     assert_array(work.in[1] = tide_arange(rt, TIDE_F32, 1, 6, 1));
     assert_array(work.in[2] = tide_arange(rt, TIDE_I64, 0, 70000, 1));
@@ -101,7 +104,9 @@ static tide_status map(void) {
     MAKE(tide_copy(work.in[0]));
     return tide_map_into(work.made[3], "(x) -> x*3", work.made[3]);
 }
-static double map_0(int64_t k) { return sqrt((double)k * (double)k + (double)(k % 5 + 1)) * 2 - (double)k; }
+static double map_0(int64_t k) {
+    return sqrt((double)k * (double)k + (double)(k % 5 + 1)) * 2 - (double)k;
+}
 static double map_1(int64_t k) { return (double)(k + k % 5 + 1); }
 static double map_2(int64_t k) { return (double)(k - k % 5 - 1); }
 static double map_3(int64_t k) { return (double)(3 * k); }
@@ -146,7 +151,8 @@ static double matmul_0(int64_t i) {
 }
 static double matmul_3(int64_t at) {
     double sum = 0;
-    for (int r = 0; r < 37; r += 2) sum += (double)(5 * r + 2 * (at / 3)) * (double)(5 * r + 2 * (at % 3));
+    for (int r = 0; r < 37; r += 2)
+        sum += (double)(5 * r + 2 * (at / 3)) * (double)(5 * r + 2 * (at % 3));
     return sum;
 }
 static double matmul_5(int64_t at) {
@@ -182,7 +188,8 @@ static tide_status factorize(void) {
     made(outs[0]), made(outs[1]);
     return TIDE_OK;
 }
-static double factor_3(int64_t at) { /* column by column: what is left of the diagonal, and of the ones beside it */
+/* column by column: what is left of the diagonal, and of the ones beside it */
+static double factor_3(int64_t at) {
     double diagonal = 5, beside = 1;
     if (at % 5 > at / 5) return 0;
     for (int64_t c = 0; c < at % 5; c++) {
@@ -215,7 +222,8 @@ static tide_status systems(void) {
     made(outs[0]), made(outs[1]);
     DO(tide_lu_factor(work.made[2], &outs[0], &outs[1]));
     made(outs[0]), made(outs[1]);
-    MAKE(tide_lu_solve(work.made[11], work.made[12], work.made[5])); /* its inverse's, so that again */
+    /* its inverse's, so that again */
+    MAKE(tide_lu_solve(work.made[11], work.made[12], work.made[5]));
     return TIDE_OK;
 }
 static double all_ones(int64_t k) { return (void)k, 1.0; }
@@ -258,7 +266,9 @@ static double blas_1(int64_t at) { /* gaps (19, 3): 10 r + 2 k; (3, 3): 5 k + c 
     for (int k = 0; k < 3; k++) sum += (10 * r + 2 * k) * (5 * k + c);
     return sum;
 }
-static double blas_6(int64_t r) { return (double)(10 * r * 6 + 2 * 2 + 4 * 3 + 3 + 2 * (10 * r + 2)); }
+static double blas_6(int64_t r) {
+    return (double)(10 * r * 6 + 2 * 2 + 4 * 3 + 3 + 2 * (10 * r + 2));
+}
 static double blas_7(int64_t at) { return (void)at, 14; }
 static double blas_8(int64_t r) { return sqrt((double)(300 * r * r + 120 * r + 20)); }
 static double blas_9(int64_t at) { return at == 0 ? 1 : at == 1 ? 2 - 5 : 3 - 10 - 11 * (2 - 5); }
@@ -377,7 +387,9 @@ static tide_status gather(void) {
     return tide_synchronize(work.rt, NULL);
 }
 static double gather_1(int64_t k) { return (double)(k / 5 == 1 ? k % 5 : 30 + k % 5); }
-static double gather_2(int64_t k) { return k < 15 ? gather_1(k) : k < 50 ? (double)(k - 15) : (double)(k - 50); }
+static double gather_2(int64_t k) {
+    return k < 15 ? gather_1(k) : k < 50 ? (double)(k - 15) : (double)(k - 50);
+}
 static void check_gather(void) {
     check_values(1, 15, gather_1, 0);
     check_values(2, 235, gather_2, 0);
@@ -484,7 +496,9 @@ static const struct task {
     const char *name;
     tide_status (*run)(void);
     void (*check)(void);
-    bool long_one; /* of hundreds of calls: on a GPU, where each round takes a second, few of them get their turn */
+    /* of hundreds of calls: on a GPU, where each round takes a second, few of them get their
+    ** turn */
+    bool long_one;
 } tasks[] = {
     {"map", map, check_map, false},
     {"reduce", reduce, check_reduce, false},

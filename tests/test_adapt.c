@@ -1,4 +1,5 @@
-/* test_adapt.c: structures of arrays between host and device: types stay, all or nothing, nothing leaks. */
+/* test_adapt.c: structures of arrays between host and device: types stay, all or nothing, nothing
+** leaks. */
 #include "tests/trees.h"
 
 #include <math.h>
@@ -8,14 +9,17 @@ struct diagonal {
     tide_data diag;
 };
 static const tide_adapt_field diagonal_fields[] = {TIDE_FIELD(struct diagonal, diag)};
-static const tide_adapt_rule diagonal_rule = {"Diagonal", sizeof(struct diagonal), diagonal_fields, 1, NULL, NULL};
+static const tide_adapt_rule diagonal_rule = {
+    "Diagonal", sizeof(struct diagonal), diagonal_fields, 1, NULL, NULL};
 
 struct layer {
     float rate;
     tide_data weight, bias;
 };
-static const tide_adapt_field layer_fields[] = {TIDE_FIELD(struct layer, weight), TIDE_FIELD(struct layer, bias)};
-static const tide_adapt_rule layer_rule = {"layer", sizeof(struct layer), layer_fields, 2, NULL, NULL};
+static const tide_adapt_field layer_fields[] = {TIDE_FIELD(struct layer, weight),
+                                                TIDE_FIELD(struct layer, bias)};
+static const tide_adapt_rule layer_rule = {"layer", sizeof(struct layer), layer_fields, 2, NULL,
+                                           NULL};
 
 struct net {
     char name[10];
@@ -24,9 +28,9 @@ struct net {
     tide_data extra[3];
     int epochs;
 };
-static const tide_adapt_field net_fields[] = {TIDE_FIELD_OF(struct net, layers, struct layer, "layer"),
-                                              TIDE_FIELD_OF(struct net, scale, struct diagonal, "Diagonal"),
-                                              TIDE_FIELD(struct net, extra)};
+static const tide_adapt_field net_fields[] = {
+    TIDE_FIELD_OF(struct net, layers, struct layer, "layer"),
+    TIDE_FIELD_OF(struct net, scale, struct diagonal, "Diagonal"), TIDE_FIELD(struct net, extra)};
 static const tide_adapt_rule net_rule = {"net", sizeof(struct net), net_fields, 3, NULL, NULL};
 
 static const char *const collectors[] = {"refcount", "boehm"};
@@ -47,7 +51,9 @@ static void nothing_left(tide_runtime *rt) {
     if (!strcmp(test_rt(rt)->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
 }
 
-static void read_back(tide_array *a, void *dst, size_t bytes) { assert_ok(tide_to_host(a, dst, bytes)); }
+static void read_back(tide_array *a, void *dst, size_t bytes) {
+    assert_ok(tide_to_host(a, dst, bytes));
+}
 
 /* ---- a type stays what it is ---- */
 
@@ -148,7 +154,8 @@ static void nested(void **state) {
         static const float w[2][6] = {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}};
         struct net cpu = {.name = "small", .epochs = 3}, gpu;
         for (int i = 0; i < 2; i++)
-            cpu.layers[i] = (struct layer){(float)i, tide_data_host(TIDE_F32, SHAPE(2, 3), w[i]), {0}};
+            cpu.layers[i] =
+                (struct layer){(float)i, tide_data_host(TIDE_F32, SHAPE(2, 3), w[i]), {0}};
         cpu.scale = (struct diagonal){4, tide_data_host(TIDE_F64, SHAPE(4), numbers)};
         cpu.extra[1] = tide_data_host(TIDE_F32, SHAPE(0, 3), NULL);
         assert_ok(tide_adapt(rt, "net", &cpu, TIDE_ADAPT_DEVICE, &gpu));
@@ -264,11 +271,11 @@ static void the_callback(void **state) {
 
 /* ---- what is refused ---- */
 
-#define refused(status, part, call)                                                                                \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_int_equal(call, status);                                                                            \
-        assert_error(status, part);                                                                                \
+#define refused(status, part, call)                                                                \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_int_equal(call, status);                                                            \
+        assert_error(status, part);                                                                \
     } while (0)
 
 static void rules_that_are_refused(void **state) {
@@ -277,7 +284,8 @@ static void rules_that_are_refused(void **state) {
     struct net x = {0}, y;
     tide_adapt_field fields[] = {{"f", NULL, 0, 1}, {"g", "layer", 8, 1}};
     tide_adapt_rule r = {"r", sizeof(tide_data), fields, 2, NULL, NULL};
-    refused(TIDE_E_INVALID, "\"Diagonal\" is registered already", tide_adapt_register(rt, &diagonal_rule));
+    refused(TIDE_E_INVALID, "\"Diagonal\" is registered already",
+            tide_adapt_register(rt, &diagonal_rule));
     refused(TIDE_E_INVALID, "NULL", tide_adapt_register(rt, NULL));
     refused(TIDE_E_INVALID, "NULL", tide_adapt_register(NULL, &r));
     r.bytes--;
@@ -292,10 +300,13 @@ static void rules_that_are_refused(void **state) {
     refused(TIDE_E_INVALID, "g has no room for", tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
     fields[1].type = "r"; /* itself */
     fields[1].offset = 0;
-    refused(TIDE_E_INVALID, "more than 16 structures deep", tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
+    refused(TIDE_E_INVALID, "more than 16 structures deep",
+            tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
     fields[1].type = "nobody's";
-    refused(TIDE_E_INVALID, "type \"nobody's\" of g", tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
-    refused(TIDE_E_INVALID, "type \"Triagonal\"", tide_adapt(rt, "Triagonal", &x, TIDE_ADAPT_DEVICE, &y));
+    refused(TIDE_E_INVALID, "type \"nobody's\" of g",
+            tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
+    refused(TIDE_E_INVALID, "type \"Triagonal\"",
+            tide_adapt(rt, "Triagonal", &x, TIDE_ADAPT_DEVICE, &y));
     tide_adapt_unregister(rt, "r");
     tide_adapt_unregister(rt, "r");
     tide_adapt_unregister(NULL, "r");
@@ -308,12 +319,14 @@ static void endless_rules(void **state) {
     (void)state;
     tide_runtime *rt = open_with("refcount");
     char x[4096], y[4096];
-    tide_adapt_field fields[] = {{"a", "r", 0, 1}, {"b", "r", 0, 1}, {"c", "r", 0, 1}, {"d", "r", 0, 1}};
+    tide_adapt_field fields[] = {
+        {"a", "r", 0, 1}, {"b", "r", 0, 1}, {"c", "r", 0, 1}, {"d", "r", 0, 1}};
     tide_adapt_rule r = {"r", sizeof x, fields, 4, NULL, NULL};
     assert_ok(tide_adapt_register(rt, &r));
     assert_int_equal(tide_adapt(rt, "r", x, TIDE_ADAPT_DEVICE, y), TIDE_E_INVALID);
     tide_adapt_field wide[] = {{"w", "one", 0, 4096}, {"v", "one", 0, 4096}};
-    tide_adapt_rule one = {"one", 1, NULL, 0, NULL, NULL}, many = {"many", sizeof x, wide, 2, NULL, NULL};
+    tide_adapt_rule one = {"one", 1, NULL, 0, NULL, NULL},
+                    many = {"many", sizeof x, wide, 2, NULL, NULL};
     tide_adapt_field wider[20];
     for (int i = 0; i < 20; i++) wider[i] = (tide_adapt_field){"u", "many", 0, 1};
     tide_adapt_rule more = {"more", sizeof x, wider, 20, NULL, NULL};
@@ -334,8 +347,8 @@ static void data_that_is_refused(void **state) {
         memset(&y, 7, sizeof y);
         before = y;
         for (int i = 0; i < 2; i++) x.layers[i].weight = tide_data_host(TIDE_F32, SHAPE(6), w);
-        static const unsigned wrong[] = {0, TIDE_ADAPT_NARROW, TIDE_ADAPT_HOST | TIDE_ADAPT_DEVICE, 8,
-                                         TIDE_ADAPT_HOST | TIDE_ADAPT_NARROW};
+        static const unsigned wrong[] = {0, TIDE_ADAPT_NARROW, TIDE_ADAPT_HOST | TIDE_ADAPT_DEVICE,
+                                         8, TIDE_ADAPT_HOST | TIDE_ADAPT_NARROW};
         for (size_t i = 0; i < TIDEI_COUNT(wrong); i++)
             refused(TIDE_E_INVALID, "how is", tide_adapt(rt, "net", &x, wrong[i], &y));
         refused(TIDE_E_INVALID, "NULL", tide_adapt(rt, "net", NULL, TIDE_ADAPT_DEVICE, &y));
@@ -344,13 +357,16 @@ static void data_that_is_refused(void **state) {
         refused(TIDE_E_INVALID, "NULL", tide_adapt(NULL, "net", &x, TIDE_ADAPT_DEVICE, &y));
         for (unsigned how = TIDE_ADAPT_DEVICE; how <= TIDE_ADAPT_HOST; how++) {
             x.extra[2] = tide_data_host(TIDE_F32, SHAPE(2), NULL);
-            refused(TIDE_E_INVALID, "extra[2]: its host memory is NULL", tide_adapt(rt, "net", &x, how, &y));
+            refused(TIDE_E_INVALID, "extra[2]: its host memory is NULL",
+                    tide_adapt(rt, "net", &x, how, &y));
             x.extra[2] = tide_data_host(TIDE_F32, SHAPE(-2), w);
             refused(TIDE_E_SHAPE, "extra[2]: dimension 0", tide_adapt(rt, "net", &x, how, &y));
             x.extra[2] = tide_data_host(99, SHAPE(2), w);
-            refused(TIDE_E_INVALID, "extra[2]: 99 is no element type", tide_adapt(rt, "net", &x, how, &y));
+            refused(TIDE_E_INVALID, "extra[2]: 99 is no element type",
+                    tide_adapt(rt, "net", &x, how, &y));
             x.extra[2] = tide_data_host(TIDE_F32, 9, NULL, w);
-            refused(TIDE_E_SHAPE, "extra[2]: an array has 0 to 8", tide_adapt(rt, "net", &x, how, &y));
+            refused(TIDE_E_SHAPE, "extra[2]: an array has 0 to 8",
+                    tide_adapt(rt, "net", &x, how, &y));
             tide_array *gone = tide_retain(tide_ones(rt, TIDE_F32, 0, NULL));
             x.extra[2] = tide_data_array(gone);
             tide_free(gone);
@@ -390,7 +406,8 @@ static void one_tree(tide_runtime *rt, const tree *t, bool narrow) {
     void *gpu = malloc(bytes), *back = malloc(bytes), *host = malloc(bytes);
     assert_ok(tide_scope_begin(rt));
     tide_array *roots[TREE_LEAVES]; /* the structure is where no collector looks */
-    assert_ok(tide_adapt(rt, type, t->x, TIDE_ADAPT_DEVICE | (narrow ? TIDE_ADAPT_NARROW : 0), gpu));
+    assert_ok(
+        tide_adapt(rt, type, t->x, TIDE_ADAPT_DEVICE | (narrow ? TIDE_ADAPT_NARROW : 0), gpu));
     for (size_t i = 0; i < t->nleaves; i++) roots[i] = tree_data(gpu, t->offsets[i]).array;
     assert_ok(tide_adapt(rt, type, gpu, TIDE_ADAPT_HOST, back));
     assert_ok(tide_adapt(rt, type, t->x, TIDE_ADAPT_HOST, host));

@@ -38,7 +38,8 @@ static size_t span_of(tide_runtime *rt) { return ((tidei_tide *)test_rt(rt)->dev
 static void works_on(tide_runtime *rt, int64_t elements) {
     tide_array *a[8];
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 8; i++) must(a[i] = tide_arange(rt, TIDE_I64, i * elements, (i + 1) * elements, 1));
+        for (int i = 0; i < 8; i++)
+            must(a[i] = tide_arange(rt, TIDE_I64, i * elements, (i + 1) * elements, 1));
         for (int i = 0; i < 8; i++) {
             tide_array *sum = tide_sum(a[i], NULL, 0, 0);
             double n = (double)elements, first = (double)i * n;
@@ -65,8 +66,11 @@ static void opens_in(const void *arg) {
     char memory[32], wanted[64];
     tide_runtime *rt;
     snprintf(memory, sizeof memory, "%zu", r->memory);
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = memory, .collector = "refcount", .pool = "tide"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_memory = memory,
+                     .collector = "refcount",
+                     .pool = "tide"};
     leave(r->room);
     tide_status status = tide_open(&c, &rt);
     if (!r->enough) { /* how much was tried, and what would help */
@@ -121,7 +125,8 @@ static void opens_or_tells(const void *arg) {
     tide_runtime *rt = NULL;
     leave(room);
     tide_status status = tide_open(&c, &rt);
-    must(status == TIDE_OK || (status == TIDE_E_HOST_NOMEM && strlen(tide_last_error()->message) > 20) ||
+    must(status == TIDE_OK ||
+         (status == TIDE_E_HOST_NOMEM && strlen(tide_last_error()->message) > 20) ||
          (status == TIDE_E_DEVICE && strstr(tide_last_error()->message, "thread")));
     must(room > MIB || status != TIDE_OK);
     tide_close(rt);
@@ -170,8 +175,10 @@ static void steps_down(void **state) {
         assert_int_equal(refused, rows[i].refusals);
         if (!rows[i].span) {
             assert_int_equal(status, TIDE_E_HOST_NOMEM);
-            assert_error(TIDE_E_HOST_NOMEM, "83886080 bytes are too much"); /* the last one's words */
-            assert_error(TIDE_E_HOST_NOMEM, "wanted 268435456 bytes at first, and 83886080 at least");
+            /* the last one's words */
+            assert_error(TIDE_E_HOST_NOMEM, "83886080 bytes are too much");
+            assert_error(TIDE_E_HOST_NOMEM,
+                         "wanted 268435456 bytes at first, and 83886080 at least");
             continue;
         }
         assert_ok(status);

@@ -57,26 +57,26 @@ enum { MOST = 3 };
 #define ARRAYS_1 a[0]
 #define ARRAYS_2 a[0], a[1]
 #define ARRAYS_3 a[0], a[1], a[2]
-#define TIDEI_OP(ident, name, arity, ...)                                                                          \
+#define TIDEI_OP(ident, name, arity, ...)                                                          \
     CALL(tide_##name) { return made(tide_##name(ARRAYS_##arity)); }
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
 
 #define FOLDS(X) X(sum) X(prod) X(min) X(max) X(mean) X(any) X(all) X(argmin) X(argmax)
-#define FOLD(name)                                                                                                 \
+#define FOLD(name)                                                                                 \
     CALL(tide_##name) { return made(tide_##name(a[0], NULL, 0, 0)); }
 FOLDS(FOLD)
 
-#define MAKES(name, ...)                                                                                           \
+#define MAKES(name, ...)                                                                           \
     CALL(name) { return made(name(__VA_ARGS__)); }
-#define GIVES(name, ...)                                                                                           \
+#define GIVES(name, ...)                                                                           \
     CALL(name) { return name(__VA_ARGS__); }
-#define FAILS_AS(name, failure, ...)                                                                               \
+#define FAILS_AS(name, failure, ...)                                                               \
     CALL(name) { return unless(name(__VA_ARGS__) == (failure)); }
-#define OUTS(name, n, ...)                                                                                         \
-    CALL(name) {                                                                                                   \
-        tide_array *outs[MOST] = {NULL};                                                                           \
-        return several(name(__VA_ARGS__), outs, n);                                                                \
+#define OUTS(name, n, ...)                                                                         \
+    CALL(name) {                                                                                   \
+        tide_array *outs[MOST] = {NULL};                                                           \
+        return several(name(__VA_ARGS__), outs, n);                                                \
     }
 static const int64_t none_of[] = {0, 0};
 static const int64_t first[] = {0, 0};
@@ -106,7 +106,8 @@ MAKES(tide_solve, a[0], a[1])
 MAKES(tide_inv, a[0])
 MAKES(tide_det, a[0])
 MAKES(tide_apply, sum_of_two, (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2)
-MAKES(tide_map_args, rt, "(x, y) -> x - y", (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2)
+MAKES(tide_map_args, rt, "(x, y) -> x - y",
+      (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2)
 GIVES(tide_to_host, a[0], bytes, a[0] ? (size_t)tide_size(a[0]) * 4 : 0)
 GIVES(tide_item, a[0], &(tide_arg){0})
 GIVES(tide_npy_write, a[0], "/dev/null")
@@ -123,7 +124,8 @@ GIVES(tide_gemv, tide_arg_int(1), a[0], a[1], tide_arg_int(0), a[2])
 GIVES(tide_ger, tide_arg_int(1), a[0], a[1], a[2])
 GIVES(tide_axpy, tide_arg_int(1), a[0], a[1])
 GIVES(tide_map_into_args, a[0], "(x) -> -x", (const tide_arg[]){tide_arg_array(a[1])}, 1)
-GIVES(tide_apply_into, sum_of_two, (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, &a[2], 1)
+GIVES(tide_apply_into, sum_of_two, (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])},
+      2, &a[2], 1)
 FAILS_AS(tide_array_runtime, NULL, a[0])
 FAILS_AS(tide_array_dtype, -1, a[0])
 FAILS_AS(tide_ndim, -1, a[0])
@@ -133,7 +135,8 @@ FAILS_AS(tide_stride, 0, a[0], 0)
 FAILS_AS(tide_array_memory, -1, a[0])
 FAILS_AS(tide_array_device, -1, a[0])
 FAILS_AS(tide_format, 0, a[0], bytes, sizeof bytes)
-OUTS(tide_apply_many, 1, sum_of_two, (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])}, 2, outs, 1)
+OUTS(tide_apply_many, 1, sum_of_two, (const tide_arg[]){tide_arg_array(a[0]), tide_arg_array(a[1])},
+     2, outs, 1)
 OUTS(tide_lu_factor, 2, a[0], &outs[0], &outs[1])
 OUTS(tide_lu, 3, a[0], &outs[0], &outs[1], &outs[2])
 OUTS(tide_qr, 2, a[0], TIDE_REDUCED, &outs[0], &outs[1])
@@ -231,7 +234,8 @@ static bool takes_an_array(const char *parameters) {
 }
 
 static bool is_listed(const char *name) {
-    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array"}; /* NULL is */
+    /* NULL is */
+    static const char *const legal[] = {"tide_free", "tide_release", "tide_arg_array"};
     for (size_t i = 0; i < TIDEI_COUNT(legal); i++)
         if (!strcmp(name, legal[i])) return true;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -253,7 +257,8 @@ static int look_at_header(const char *path) {
         *open = *end = '\0';
         if (takes_an_array(open + 1)) {
             n++;
-            if (!is_listed(name)) fail_msg("%s takes an array, and the table has no call of it", name);
+            if (!is_listed(name))
+                fail_msg("%s takes an array, and the table has no call of it", name);
         }
         *open = '(', *end = was;
     }
@@ -262,8 +267,9 @@ static int look_at_header(const char *path) {
 }
 
 static void test_the_table_has_them_all(void **state) {
-    static const char *const headers[] = {"adapt",  "array",  "base", "batches", "collector", "device",  "expr",
-                                          "linalg", "memory", "ops",  "pool",    "random",    "reclaim", "runtime"};
+    static const char *const headers[] = {"adapt",  "array",  "base",    "batches", "collector",
+                                          "device", "expr",   "linalg",  "memory",  "ops",
+                                          "pool",   "random", "reclaim", "runtime"};
     const char *root = getenv("TIDE_TEST_SOURCE");
     int n = 0;
     (void)state;
@@ -310,8 +316,8 @@ static void test_null_after_an_error(void **state) {
             tide_array *a[MOST];
             tide_clear_error();
             arguments(a, k, tide_slice(good, "q"), freed);
-            snprintf(want, sizeof want, "%s\nthen: %s: %s is NULL", tide_last_error()->message, op_of(&calls[i]),
-                     calls[i].place[k]);
+            snprintf(want, sizeof want, "%s\nthen: %s: %s is NULL", tide_last_error()->message,
+                     op_of(&calls[i]), calls[i].place[k]);
             tide_status s = calls[i].fn(a);
             if (s != TIDE_E_PARSE || strcmp(tide_last_error()->message, want) != 0 ||
                 strcmp(tide_last_error()->operation, "tide_slice") != 0)
@@ -327,7 +333,8 @@ static void test_null_after_an_error(void **state) {
 
 static void expect_earlier(tide_status s) {
     if (s != TIDE_E_PARSE || !strstr(tide_last_error()->message, "\nthen: "))
-        fail_msg("%s: %s: %s", tide_status_name(s), tide_last_error()->operation, tide_last_error()->message);
+        fail_msg("%s: %s: %s", tide_status_name(s), tide_last_error()->operation,
+                 tide_last_error()->message);
     tide_clear_error();
     assert_null(tide_slice(good, "q")); /* the next earlier one */
 }
@@ -445,9 +452,11 @@ static void test_foreign(void **state) {
             tide_status s = calls[i].fn(a);
             snprintf(want, sizeof want, "%s belongs to another runtime", calls[i].place[k]);
             if (s != TIDE_E_INVALID || strcmp(tide_last_error()->message, want) != 0 ||
-                strcmp(tide_last_error()->operation, calls[i].text ? calls[i].text : calls[i].name) != 0)
-                fail_msg("%s with another runtime's array at %d: %s, %s: %s", calls[i].name, k, tide_status_name(s),
-                         tide_last_error()->operation, tide_last_error()->message);
+                strcmp(tide_last_error()->operation,
+                       calls[i].text ? calls[i].text : calls[i].name) != 0)
+                fail_msg("%s with another runtime's array at %d: %s, %s: %s", calls[i].name, k,
+                         tide_status_name(s), tide_last_error()->operation,
+                         tide_last_error()->message);
         }
     tide_clear_error();
 }
@@ -457,7 +466,8 @@ static void test_foreign(void **state) {
 static bool in_a_pool(tide_array *a) {
     const tidei_storage *st = tidei_cell_handle(a)->st;
     bool found = false;
-    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(st->dev, x));) found = found || x->p == st->pool;
+    for (tidei_user_pool *x = NULL; (x = tidei_pools_next(st->dev, x));)
+        found = found || x->p == st->pool;
     return found;
 }
 

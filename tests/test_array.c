@@ -1,4 +1,5 @@
-/* test_array.c: arrays end to end: making, looking, views, copies, assignment, casts, death; and the failure loop. */
+/* test_array.c: arrays end to end: making, looking, views, copies, assignment, casts, death; and
+** the failure loop. */
 #include <math.h>
 
 #include "tests/tidetest.h"
@@ -12,7 +13,8 @@ static int close_runtime(void **state) {
     return 0;
 }
 
-static tide_array *of(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape, const void *data) {
+static tide_array *of(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape,
+                      const void *data) {
     tide_array *a = tide_from_host(rt, t, ndim, shape, data);
     assert_array(a);
     return a;
@@ -56,7 +58,8 @@ static void test_make_every_dtype(void **state) {
         for (int i = 0; i < 6; i++) assert_memory_equal(got + i * size, zero, size);
         assert_ok(tide_to_host(o, got, 6 * size));
         for (int i = 0; i < 6; i++) assert_memory_equal(got + i * size, one, size);
-        for (size_t i = 0; i < 6 * size; i++) given[i] = t == TIDE_BOOL ? i & 1 : (unsigned char)(i * 37 + 11);
+        for (size_t i = 0; i < 6 * size; i++)
+            given[i] = t == TIDE_BOOL ? i & 1 : (unsigned char)(i * 37 + 11);
         has_bytes(of(rt, t, SHAPE(2, 3), given), given, 6 * size);
         has_bytes(tide_copy(of(rt, t, SHAPE(2, 3), given)), given, 6 * size);
         has_shape(tide_empty(rt, t, SHAPE(4, 0, 2)), SHAPE(4, 0, 2));
@@ -67,7 +70,8 @@ static void test_make_every_dtype(void **state) {
 static void test_bool_bytes(void **state) {
     tide_runtime *rt = *state;
     const unsigned char odd[] = {0, 1, 2, 255, 128, 0};
-    tide_array *a = of(rt, TIDE_BOOL, SHAPE(6), odd), *b = of(rt, TIDE_BOOL, SHAPE(6), "\1\1\1\1\1\1");
+    tide_array *a = of(rt, TIDE_BOOL, SHAPE(6), odd),
+               *b = of(rt, TIDE_BOOL, SHAPE(6), "\1\1\1\1\1\1");
     has_bytes(a, (unsigned char[]){0, 1, 1, 1, 1, 0}, 6);
     has_bytes(tide_map(rt, "(a, b) -> a == b", a, b), (unsigned char[]){0, 1, 1, 1, 1, 0}, 6);
     has_bytes(tide_map(rt, "(a) -> sum(a)", a), (int64_t[]){4}, 8);
@@ -105,9 +109,11 @@ static void test_arange(void **state) {
     HAS_I32(tide_arange(rt, TIDE_I32, 0, 5, 1e300), 0); /* a step that is not taken fits any type */
     HAS_I32(tide_arange(rt, TIDE_I32, 5, -1e300, -1e308), 5);
     has_bytes(tide_arange(rt, TIDE_I64, -0x1p63, 0x1p63, 0x1p63), (int64_t[]){INT64_MIN, 0}, 16);
-    has_bytes(tide_arange(rt, TIDE_I64, 0x1p62, -0x1p63 - 4096, -0x1.8p63), (int64_t[]){1ll << 62, INT64_MIN}, 16);
+    has_bytes(tide_arange(rt, TIDE_I64, 0x1p62, -0x1p63 - 4096, -0x1.8p63),
+              (int64_t[]){1ll << 62, INT64_MIN}, 16);
     HAS_F64(tide_arange(rt, TIDE_F64, 0, 1, 0.25), 0, 0.25, 0.5, 0.75);
-    HAS_F32(tide_arange(rt, TIDE_F32, 1, 2, 0.3), 1, (float)(1 + 0.3), (float)(1 + 2 * 0.3), (float)(1 + 3 * 0.3));
+    HAS_F32(tide_arange(rt, TIDE_F32, 1, 2, 0.3), 1, (float)(1 + 0.3), (float)(1 + 2 * 0.3),
+            (float)(1 + 3 * 0.3));
     HAS_F32(tide_arange(rt, TIDE_C64, 0, 2, 1), 0, 0, 1, 0);
     HAS_F64(tide_arange(rt, TIDE_F64, -0x1.8p1023, 0x1.8p1023, 0x1p1023), -0x1.8p1023, -0x1p1022,
             0x1p1022); /* wider */
@@ -115,8 +121,8 @@ static void test_arange(void **state) {
     has_shape(tide_arange(rt, TIDE_F64, 1.7e308, -1.7e308, -1e308), SHAPE(4));
     assert_null(tide_arange(rt, TIDE_F64, -1.7e308, 1.7e308, 1));
     assert_error(TIDE_E_NOMEM, "16 EiB or more wanted by tide_arange");
-    has_bytes(tide_arange(rt, TIDE_U64, 0x1p63, 0x1p63 + 8192, 4096), (uint64_t[]){1ull << 63, (1ull << 63) + 4096},
-              16);
+    has_bytes(tide_arange(rt, TIDE_U64, 0x1p63, 0x1p63 + 8192, 4096),
+              (uint64_t[]){1ull << 63, (1ull << 63) + 4096}, 16);
     has_bytes(tide_arange(rt, TIDE_BF16, 0, 3, 1), (uint16_t[]){0, 0x3f80, 0x4000}, 6);
     has_bytes(tide_arange(rt, TIDE_I8, -128, 128, 127), (int8_t[]){-128, -1, 126}, 3);
     has_shape(tide_arange(rt, TIDE_F32, 3, 3, 1), SHAPE(0));
@@ -201,7 +207,8 @@ static void test_slices_share(void **state) {
     HAS_I32(tide_slice(a, "..., 0"), 0, 4, 8);
     has_shape(tide_slice(a, "newaxis, ..., newaxis"), SHAPE(1, 3, 4, 1));
     HAS_I32(tide_slice(a, "-1, -1"), 11);
-    HAS_I32(tide_slice_ranges(a, 1, &(tide_range){.start = 1, .kind = TIDE_RANGE_INDEX}), 4, 5, 6, 7);
+    HAS_I32(tide_slice_ranges(a, 1, &(tide_range){.start = 1, .kind = TIDE_RANGE_INDEX}), 4, 5, 6,
+            7);
     assert_ok(tide_fill(v, tide_arg_int(0)));
     HAS_I32(a, 0, 0, 0, 3, 4, 0, 0, 7, 8, 0, 0, 11);
     assert_null(tide_slice(a, "0, x"));
@@ -254,11 +261,13 @@ static void test_broadcast_expand_squeeze(void **state) {
     assert_error(TIDE_E_SHAPE, "(3,)");
     assert_null(tide_broadcast_to(b, SHAPE(3)));
     assert_error(TIDE_E_SHAPE, "(2, 3) does not stretch to (3,)");
-    assert_null(tide_broadcast_to(a, SHAPE(INT64_MAX, 3))); /* a view takes no memory: it is the shape */
+    /* a view takes no memory: it is the shape */
+    assert_null(tide_broadcast_to(a, SHAPE(INT64_MAX, 3)));
     assert_error(TIDE_E_SHAPE, "(9223372036854775807, 3) of i32 is 2^63 bytes or more");
     assert_null(tide_broadcast_to(a, SHAPE(INT64_MAX / 8, 3)));
     assert_error(TIDE_E_SHAPE, "(1152921504606846975, 3) of i32 is 2^63 bytes or more");
-    assert_null(tide_broadcast_to(tide_broadcast_to(a, SHAPE(1 << 30, 3)), SHAPE((int64_t)1 << 50, 1, 3)));
+    assert_null(
+        tide_broadcast_to(tide_broadcast_to(a, SHAPE(1 << 30, 3)), SHAPE((int64_t)1 << 50, 1, 3)));
     assert_error(TIDE_E_SHAPE, "(1073741824, 3) does not stretch to (1125899906842624, 1, 3)");
     assert_int_equal(tide_assign(b, a), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "repeats elements");
@@ -279,7 +288,8 @@ static void test_broadcast_expand_squeeze(void **state) {
 
 static void test_contiguous(void **state) {
     tide_runtime *rt = *state;
-    tide_array *a = tide_reshape(counting(rt, TIDE_I32, 4), SHAPE(2, 2)), *same = tide_contiguous(a);
+    tide_array *a = tide_reshape(counting(rt, TIDE_I32, 4), SHAPE(2, 2)),
+               *same = tide_contiguous(a);
     tide_array *turned = tide_contiguous(tide_transpose(a, NULL));
     assert_true(tide_is_contiguous(turned));
     HAS_I32(turned, 0, 2, 1, 3);
@@ -294,20 +304,25 @@ static void test_casts(void **state) {
     tide_array *a = of(rt, TIDE_F64, SHAPE(8), f);
     has_bytes(tide_cast(a, TIDE_U8), (uint8_t[]){1, 0, 0, 255, 0, 0, 255, 255}, 8);
     HAS_I32(tide_cast(a, TIDE_I32), 1, -1, 0, INT32_MAX, INT32_MIN, 0, 255, INT32_MAX);
-    has_bytes(tide_cast(a, TIDE_I64), (int64_t[]){1, -1, 0, INT64_MAX, INT64_MIN, 0, 255, INT64_MAX}, 64);
+    has_bytes(tide_cast(a, TIDE_I64),
+              (int64_t[]){1, -1, 0, INT64_MAX, INT64_MIN, 0, 255, INT64_MAX}, 64);
     has_bytes(tide_cast(a, TIDE_BOOL), (uint8_t[]){1, 1, 1, 1, 1, 0, 1, 1}, 8);
     const double ties[] = {1.0 + 0x1p-11, 1.0 + 0x1p-11 + 0x1p-40, 65520, 0x1p-25};
     tide_array *t = of(rt, TIDE_F64, SHAPE(4), ties);
     has_bytes(tide_cast(t, TIDE_F16), (uint16_t[]){0x3c00, 0x3c01, 0x7c00, 0}, 8);
     const double btie[] = {1.0 + 0x1p-8, 1.0 + 0x1p-8 + 0x1p-40, -3, 0};
-    has_bytes(tide_cast(of(rt, TIDE_F64, SHAPE(4), btie), TIDE_BF16), (uint16_t[]){0x3f80, 0x3f81, 0xc040, 0}, 8);
+    has_bytes(tide_cast(of(rt, TIDE_F64, SHAPE(4), btie), TIDE_BF16),
+              (uint16_t[]){0x3f80, 0x3f81, 0xc040, 0}, 8);
     HAS_F32(tide_cast(counting(rt, TIDE_I32, 2), TIDE_C64), 0, 0, 1, 0);
     assert_null(tide_cast(tide_zeros(rt, TIDE_C64, SHAPE(2)), TIDE_F32));
     assert_error(TIDE_E_DTYPE, "c64 has no cast to f32");
-    has_bytes(tide_cast(of(rt, TIDE_C64, SHAPE(2), (float[]){0, 0, 0, 2}), TIDE_BOOL), (uint8_t[]){0, 1}, 2);
-    HAS_I32(tide_cast(tide_transpose(tide_reshape(counting(rt, TIDE_F32, 4), SHAPE(2, 2)), NULL), TIDE_I32), 0, 2,
-            1, 3);
-    has_bytes(tide_cast(of(rt, TIDE_I32, SHAPE(3), (int32_t[]){-1, 256, 257}), TIDE_U8), (uint8_t[]){255, 0, 1}, 3);
+    has_bytes(tide_cast(of(rt, TIDE_C64, SHAPE(2), (float[]){0, 0, 0, 2}), TIDE_BOOL),
+              (uint8_t[]){0, 1}, 2);
+    HAS_I32(tide_cast(tide_transpose(tide_reshape(counting(rt, TIDE_F32, 4), SHAPE(2, 2)), NULL),
+                      TIDE_I32),
+            0, 2, 1, 3);
+    has_bytes(tide_cast(of(rt, TIDE_I32, SHAPE(3), (int32_t[]){-1, 256, 257}), TIDE_U8),
+              (uint8_t[]){255, 0, 1}, 3);
 }
 
 static void test_assign(void **state) {
@@ -315,7 +330,8 @@ static void test_assign(void **state) {
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3));
     assert_ok(tide_assign(a, counting(rt, TIDE_I32, 3))); /* stretched and cast */
     HAS_F32(a, 0, 1, 2, 0, 1, 2);
-    assert_ok(tide_assign(tide_slice(a, ":, ::2"), tide_full(rt, TIDE_BOOL, 0, NULL, tide_arg_bool(1))));
+    assert_ok(
+        tide_assign(tide_slice(a, ":, ::2"), tide_full(rt, TIDE_BOOL, 0, NULL, tide_arg_bool(1))));
     HAS_F32(a, 1, 1, 1, 1, 1, 1);
     assert_int_equal(tide_assign(a, tide_zeros(rt, TIDE_F32, SHAPE(3, 2))), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "(2, 3)");
@@ -339,7 +355,8 @@ static int64_t random_below(int64_t n) {
 
 /* A random stretch of `count` elements of n, some steps apart, forwards or backwards. */
 static tide_range random_stretch(int64_t n, int64_t count) {
-    int64_t most = count > 1 ? (n - 1) / (count - 1) : 3, step = 1 + random_below(most < 3 ? most : 3);
+    int64_t most = count > 1 ? (n - 1) / (count - 1) : 3,
+            step = 1 + random_below(most < 3 ? most : 3);
     int64_t first = random_below(n - (count - 1) * step), last = first + (count - 1) * step;
     if (random_below(2)) return (tide_range){first, last + 1, step, TIDE_RANGE_SLICE, 0};
     return (tide_range){last, first ? first - 1 : TIDE_NONE, -step, TIDE_RANGE_SLICE, 0};
@@ -391,12 +408,14 @@ static void test_memset(void **state) {
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++)
         for (size_t k = 0; k < TIDEI_COUNT(values); k++) {
             size_t size = tide_dtype_size(t);
-            int v = t == TIDE_BOOL ? values[k] != 0 : values[k], other = t == TIDE_BOOL ? !v : v ^ 0x11;
+            int v = t == TIDE_BOOL ? values[k] != 0 : values[k],
+                other = t == TIDE_BOOL ? !v : v ^ 0x11;
             tide_array *a = tide_empty(rt, t, SHAPE(4, 6));
             assert_ok(tide_memset(a, (unsigned char)other));
             tide_array *view = tide_slice(a, "::-2, 1::2"); /* rows 3 and 1 */
             assert_ok(tide_memset(view, values[k]));
-            assert_ok(tide_memset(tide_broadcast_to(tide_slice(a, "0, 5"), SHAPE(3, 2)), values[k]));
+            assert_ok(
+                tide_memset(tide_broadcast_to(tide_slice(a, "0, 5"), SHAPE(3, 2)), values[k]));
             for (size_t i = 0; i < 24; i++) {
                 bool in = (i / 6 % 2 == 1 && i % 2 == 1) || i == 5;
                 memset(want + i * size, in ? v : other, size);
@@ -406,7 +425,8 @@ static void test_memset(void **state) {
             tide_free(view);
             tide_free(a);
         }
-    tide_array *none = tide_zeros(rt, TIDE_F32, SHAPE(0, 3)), *one = tide_zeros(rt, TIDE_U16, 0, NULL);
+    tide_array *none = tide_zeros(rt, TIDE_F32, SHAPE(0, 3)),
+               *one = tide_zeros(rt, TIDE_U16, 0, NULL);
     assert_ok(tide_memset(none, 1));
     assert_ok(tide_memset(one, 1));
     has_bytes(one, (uint16_t[]){0x0101}, 2);
@@ -437,7 +457,8 @@ static void test_empty_everywhere(void **state) {
 static void test_null_chain(void **state) {
     tide_array *a = tide_full(*state, TIDE_U8, SHAPE(2), tide_arg_int(-1));
     assert_null(a);
-    assert_null(tide_transpose(tide_copy(tide_cast(tide_slice(tide_take(a, a, 0), "0"), TIDE_F32)), NULL));
+    assert_null(
+        tide_transpose(tide_copy(tide_cast(tide_slice(tide_take(a, a, 0), "0"), TIDE_F32)), NULL));
     assert_int_equal(tide_assign(a, a), TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
     assert_string_equal(tide_last_error()->operation, "tide_full");
@@ -543,7 +564,8 @@ static tide_status walk(tide_runtime *rt) {
     int32_t host[12] = {0};
     tide_clear_error();
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_I32, 0, 12, 1), SHAPE(3, 4));
-    tide_array *t = tide_contiguous(tide_transpose(a, NULL)), *f = tide_cast(tide_slice(a, ":, ::-2"), TIDE_F16);
+    tide_array *t = tide_contiguous(tide_transpose(a, NULL)),
+               *f = tide_cast(tide_slice(a, ":, ::-2"), TIDE_F16);
     tide_array *p = tide_take(a, tide_permutation(rt, &rng, 3), 0);
     tide_array *parts[] = {f, f}, *joined = tide_concat(parts, 2, 1);
     tide_array *n = tide_random_normal(rt, &rng, TIDE_F32, SHAPE(5));
@@ -607,14 +629,16 @@ static void test_device_fails(void **state) {
         tide_status s;
         assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = (size_t)64 << 20}, &inner));
         assert_ok(tidei_fault_open(inner, &device));
-        assert_ok(tidei_open_on(&(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, device,
-                                &rt));
+        assert_ok(tidei_open_on(
+            &(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, device,
+            &rt));
         tidei_fault_set(device, TIDEI_FAULT_ANY, ++n, TIDE_E_DEVICE, false);
         uint64_t before = tidei_fault_calls(device, TIDEI_FAULT_ANY);
         walk_in_scope(rt, &s);
         reached = tidei_fault_calls(device, TIDEI_FAULT_ANY) - before >= n;
         tidei_fault_set(device, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
-        if (s != TIDE_OK && s != TIDE_E_DEVICE) fail_msg("call %d: %s", (int)n, tide_last_error()->message);
+        if (s != TIDE_OK && s != TIDE_E_DEVICE)
+            fail_msg("call %d: %s", (int)n, tide_last_error()->message);
         check_after(rt);
         tide_close(rt);
     }

@@ -1,6 +1,6 @@
-/* test_backends.c: the two back ends against each other: the host's interpreter, and the CUDA text run emulated, on the same
-** programs and memory. The values are those where arithmetic is easily wrong: limits, zeros of both signs, infinities, NaN,
-** denormals, every pair of them. */
+/* test_backends.c: the two back ends against each other: the host's interpreter, and the CUDA text
+** run emulated, on the same programs and memory. The values are those where arithmetic is easily
+** wrong: limits, zeros of both signs, infinities, NaN, denormals, every pair of them. */
 #include "arrays/expr/cuda_text.h"
 #include "tests/emulate.h"
 #include "tests/programs.h"
@@ -9,8 +9,9 @@
 /* ---- values ---- */
 
 static unsigned special_values(int t, double complex *v) {
-    static const double floats[] = {0.0,      -0.0,      1.0, -1.0, 0.5,    -2.5,  3.0,   7.75,
-                                    INFINITY, -INFINITY, NAN, 1e30, -1e-30, 1e-42, 65504, 1234.5678};
+    static const double floats[] = {0.0,    -0.0,  1.0,      -1.0,      0.5, -2.5,
+                                    3.0,    7.75,  INFINITY, -INFINITY, NAN, 1e30,
+                                    -1e-30, 1e-42, 65504,    1234.5678};
     unsigned n = 0;
     const int bits = (int)tide_dtype_size(t) * 8;
     switch (tidei_dtype_kind(t)) {
@@ -77,7 +78,8 @@ static both *new_both(tide_runtime *rt, const tidei_program *p, int64_t n) {
         size_t size = tide_dtype_size(in ? p->input_dtype[i] : p->out_dtype[i - p->ninputs]);
         size_t bytes = (in || !p->fold ? (size_t)n : 1) * size;
         assert_ok(tidei_storage_new(s->dev, bytes, s, "test", &b->st[i]));
-        *(in ? &b->c.in[i] : &b->c.out[i - p->ninputs]) = (tidei_view){.st = b->st[i], .strides = {1}};
+        *(in ? &b->c.in[i] : &b->c.out[i - p->ninputs]) =
+            (tidei_view){.st = b->st[i], .strides = {1}};
         memset(memory_of(b->st[i]), 0, bytes);
         if (!in) {
             b->other[i - p->ninputs] = aligned_alloc(16, tidei_round_up(bytes, 16));
@@ -98,7 +100,8 @@ static void add_kernels(both *b, emu_module *m) {
         tidei_cuda_plan_map(&b->c, &k, &lin, &b->plan);
     for (int join = 0; join <= (b->plan.splits > 1); join++) {
         size_t body;
-        char *text = tidei_cuda_text(test_rt(b->rt), p, &k, join ? TIDEI_CUDA_FOLD_JOIN : b->plan.cls, &body);
+        char *text = tidei_cuda_text(test_rt(b->rt), p, &k,
+                                     join ? TIDEI_CUDA_FOLD_JOIN : b->plan.cls, &body);
         assert_non_null(text);
         *(join ? &b->joiner : &b->kernel) = emu_add(m, text, body);
         tidei_host_free(test_rt(b->rt), text);
@@ -112,15 +115,19 @@ static void run_text(both *b, emu_module *m) {
     void *space = NULL;
     tidei_cuda_traits_of(p, &k);
     for (unsigned i = 0; i < p->ninputs; i++) b->plan.params.addresses[i] = b->st[i]->addr;
-    for (unsigned i = 0; i < p->nouts; i++) b->plan.params.addresses[p->ninputs + i] = (uintptr_t)b->other[i];
+    for (unsigned i = 0; i < p->nouts; i++)
+        b->plan.params.addresses[p->ninputs + i] = (uintptr_t)b->other[i];
     if (b->plan.splits > 1) {
         space = aligned_alloc(16, tidei_round_up((size_t)b->plan.splits * k.acc_bytes, 16));
         assert_non_null(space);
         b->second.params.addresses[0] = b->plan.params.addresses[p->ninputs] = (uintptr_t)space;
         b->second.params.addresses[1] = (uintptr_t)b->other[0];
     }
-    emu_launch(m, b->kernel, b->plan.grid[0], b->plan.grid[1], b->plan.params.bytes, p->fold != TIDEI_FOLD_NONE);
-    if (space) emu_launch(m, b->joiner, b->second.grid[0], b->second.grid[1], b->second.params.bytes, true);
+    emu_launch(m, b->kernel, b->plan.grid[0], b->plan.grid[1], b->plan.params.bytes,
+               p->fold != TIDEI_FOLD_NONE);
+    if (space)
+        emu_launch(m, b->joiner, b->second.grid[0], b->second.grid[1], b->second.params.bytes,
+                   true);
     free(space);
 }
 
@@ -141,7 +148,8 @@ static uint64_t apart(const unsigned char *x, const unsigned char *y, int t) {
         a = *(const int16_t *)(const void *)x;
         b = *(const int16_t *)(const void *)y;
     }
-    const int64_t least = (int64_t)(UINT64_MAX << (8 * size - 1)); /* -0.0; numbers below it grow downwards */
+    /* -0.0; numbers below it grow downwards */
+    const int64_t least = (int64_t)(UINT64_MAX << (8 * size - 1));
     if (a < 0) a = least - a;
     if (b < 0) b = least - b;
     return (uint64_t)(a > b ? a - b : b - a);
@@ -156,24 +164,28 @@ static void compare(const both *b) {
         const size_t size = tide_dtype_size(part);
         int64_t n = (p->fold ? 1 : b->c.shape[0]) * (complex_one ? 2 : 1);
         for (int64_t i = 0; i < n; i++) {
-            const unsigned char *x = (unsigned char *)memory_of(b->st[p->ninputs + k]) + (size_t)i * size;
+            const unsigned char *x =
+                (unsigned char *)memory_of(b->st[p->ninputs + k]) + (size_t)i * size;
             const unsigned char *y = b->other[k] + (size_t)i * size;
             if (apart(x, y, part) <= (uint64_t)b->ulps[k]) continue;
             int64_t e = i / (complex_one ? 2 : 1);
             double complex in[2] = {0};
             for (unsigned l = 0; l < 2 && l < p->ninputs; l++)
-                in[l] =
-                    element((unsigned char *)memory_of(b->st[l]) + (size_t)e * tide_dtype_size(p->input_dtype[l]),
-                            p->input_dtype[l]);
-            fail_msg("%s (%s), element %lld of (%.17g%+.17gi, %.17g%+.17gi): host %.17g, text %.17g", b->what[k],
-                     tide_dtype_name(p->input_dtype[0]), (long long)e, creal(in[0]), cimag(in[0]), creal(in[1]),
-                     cimag(in[1]), creal(element(x, part)), creal(element(y, part)));
+                in[l] = element((unsigned char *)memory_of(b->st[l]) +
+                                    (size_t)e * tide_dtype_size(p->input_dtype[l]),
+                                p->input_dtype[l]);
+            fail_msg(
+                "%s (%s), element %lld of (%.17g%+.17gi, %.17g%+.17gi): host %.17g, text %.17g",
+                b->what[k], tide_dtype_name(p->input_dtype[0]), (long long)e, creal(in[0]),
+                cimag(in[0]), creal(in[1]), cimag(in[1]), creal(element(x, part)),
+                creal(element(y, part)));
         }
     }
 }
 
 static void drop(both *b) {
-    for (unsigned i = 0; i < b->c.prog->ninputs + (unsigned)b->c.prog->nouts; i++) tidei_storage_release(b->st[i]);
+    for (unsigned i = 0; i < b->c.prog->ninputs + (unsigned)b->c.prog->nouts; i++)
+        tidei_storage_release(b->st[i]);
     for (unsigned i = 0; i < b->c.prog->nouts; i++) free(b->other[i]);
     free(b);
 }
@@ -213,7 +225,8 @@ static void fill_pairs(both *b, int t) {
     }
 }
 
-static both *start_operations(tide_runtime *rt, tidei_program *p, int t, const int *ops, unsigned nops) {
+static both *start_operations(tide_runtime *rt, tidei_program *p, int t, const int *ops,
+                              unsigned nops) {
     double complex v[32];
     unsigned n = special_values(t, v);
     both *b;
@@ -222,9 +235,9 @@ static both *start_operations(tide_runtime *rt, tidei_program *p, int t, const i
     for (unsigned i = 0; i < nops; i++) {
         const bool select = tidei_op_infos[ops[i]].rule == TIDEI_RULE_SELECT;
         const int arity = tidei_op_infos[ops[i]].arity;
-        result(p, select
-                      ? node(p, ops[i], t, truth, x[0], x[1])
-                      : node(p, ops[i], result_dtype(ops[i], t), x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0));
+        result(p, select ? node(p, ops[i], t, truth, x[0], x[1])
+                         : node(p, ops[i], result_dtype(ops[i], t), x[0], arity > 1 ? x[1] : 0,
+                                arity > 2 ? x[2] : 0));
     }
     b = new_both(rt, p, n * n);
     for (unsigned i = 0; i < nops; i++) {
@@ -280,7 +293,8 @@ static void test_casts_agree(void **state) {
             if (p.nouts == 0) continue;
             all[n] = new_both(rt, &p, values);
             for (unsigned i = 0; i < p.nouts; i++)
-                snprintf(all[n]->what[i], sizeof all[n]->what[i], "cast to %s", tide_dtype_name(p.out_dtype[i]));
+                snprintf(all[n]->what[i], sizeof all[n]->what[i], "cast to %s",
+                         tide_dtype_name(p.out_dtype[i]));
             for (unsigned i = 0; i < values; i++)
                 set_special(memory_of(all[n]->st[0]), i, tide_dtype_size(t), t, v[i]);
             n++;
@@ -289,10 +303,12 @@ static void test_casts_agree(void **state) {
     tide_close(rt);
 }
 
-/* Folds over special values, in which an order of adding does not show: sums of few, and extremes. */
+/* Folds over special values, in which an order of adding does not show: sums of few, and
+** extremes. */
 static void test_folds_agree(void **state) {
-    static const uint8_t kinds[] = {TIDEI_FOLD_MIN, TIDEI_FOLD_MAX,  TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX,
-                                    TIDEI_FOLD_SUM, TIDEI_FOLD_MEAN, TIDEI_FOLD_PROD};
+    static const uint8_t kinds[] = {TIDEI_FOLD_MIN,    TIDEI_FOLD_MAX, TIDEI_FOLD_ARGMIN,
+                                    TIDEI_FOLD_ARGMAX, TIDEI_FOLD_SUM, TIDEI_FOLD_MEAN,
+                                    TIDEI_FOLD_PROD};
     static const uint8_t types[] = {TIDE_F32, TIDE_F64, TIDE_I8, TIDE_U64, TIDE_C64};
     tidei_program p;
     both *all[160];
@@ -303,9 +319,11 @@ static void test_folds_agree(void **state) {
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++)
         for (unsigned i = 0; i < TIDEI_COUNT(types); i++) {
             const int t = types[i], kind = kinds[k];
-            const bool arg = kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX, extreme = k < 4;
+            const bool arg = kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX,
+                       extreme = k < 4;
             const bool sums = t == TIDE_U64 || tidei_dtype_kind(t) >= TIDEI_KIND_FLOAT;
-            if (extreme ? t == TIDE_C64 : !sums || (kind == TIDEI_FOLD_MEAN && t == TIDE_U64)) continue;
+            if (extreme ? t == TIDE_C64 : !sums || (kind == TIDEI_FOLD_MEAN && t == TIDE_U64))
+                continue;
             double complex v[32];
             unsigned values = special_values(t, v);
             for (unsigned from = 0; from + 2 <= values; from += 5) {
@@ -314,10 +332,14 @@ static void test_folds_agree(void **state) {
                 assert_true(n < TIDEI_COUNT(all));
                 const int64_t count = extreme ? 3000 : 2;
                 all[n] = new_both(rt, &p, count);
-                for (int64_t e = 0; e < count; e++) /* mostly the first value, others late and more than once */
-                    set_special(memory_of(all[n]->st[0]), (size_t)e, tide_dtype_size(t), t,
-                                v[(from + (extreme ? (e > 1500 ? (unsigned)(e % 7) : 0) : (unsigned)e)) % values]);
-                snprintf(all[n]->what[0], sizeof all[n]->what[0], "fold %d from value %u", kind, from);
+                /* mostly the first value, others late and more than once */
+                for (int64_t e = 0; e < count; e++)
+                    set_special(
+                        memory_of(all[n]->st[0]), (size_t)e, tide_dtype_size(t), t,
+                        v[(from + (extreme ? (e > 1500 ? (unsigned)(e % 7) : 0) : (unsigned)e)) %
+                          values]);
+                snprintf(all[n]->what[0], sizeof all[n]->what[0], "fold %d from value %u", kind,
+                         from);
                 n++;
             }
         }

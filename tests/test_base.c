@@ -19,7 +19,8 @@ static void bytes_in_text(void **state) {
     char b[32];
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
-        assert_string_equal(tidei_format_bytes(b, sizeof b, rows[i].bytes, rows[i].digits), rows[i].text);
+        assert_string_equal(tidei_format_bytes(b, sizeof b, rows[i].bytes, rows[i].digits),
+                            rows[i].text);
 }
 
 static void bytes_from_text(void **state) {

@@ -1,5 +1,6 @@
-/* test_batches_life.c: what batches take and wait for: arrays that others keep, leaving early, data larger than the device, the next one
-** uploaded meanwhile, several iterators at once. Which batches come: test_batches.c. */
+/* test_batches_life.c: what batches take and wait for: arrays that others keep, leaving early, data
+** larger than the device, the next one uploaded meanwhile, several iterators at once. Which batches
+** come: test_batches.c. */
 #include "tests/batches.h"
 #include "tests/counted_host.h"
 #include <pthread.h>
@@ -12,7 +13,8 @@ static void kept_by_others(void **state) {
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
         tide_data x = numbers(rows, 8, 2), batch;
-        tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
+        tide_batches *b =
+            batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
         assert_ok(tide_scope_begin(rt)); /* takes none of them */
         assert_ok(tide_batches_next(b, &batch));
         tide_array *kept = tide_retain(batch.array);
@@ -44,45 +46,55 @@ static void kept_by_others(void **state) {
 /* Wherever one stops, nothing is left: of memory on either side, of streams, of arrays. */
 static void e07_leaving_early(void **state) {
     (void)state;
-    EACH_COLLECTOR(c) for (int by_close = 0; by_close < 2; by_close++) for (int far = 0; far < 6; far++) {
-        atomic_store(&host_held, 0);
-        tide_runtime *rt = test_open(&(tide_config){.collector = collectors[c], .host = &counted_memory});
-        tide_data x = numbers(rows, 9, 500), batch;
-        tide_array *work = tide_ones(rt, TIDE_F32, SHAPE(500)), *held = tide_retain(work);
-        for (int round = 0; round < (far == 3 ? 300 : 3); round++) { /* more than there may be streams */
-            tide_statistics before = test_stats(rt);
-            tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
-            for (int i = 0; i < far; i++) {
-                tide_status s = tide_batches_next(b, &batch);
-                assert_int_equal(s, i < 5 ? TIDE_OK : TIDE_END);
-                if (s == TIDE_OK) assert_ok(tide_map_into(work, "(w, x) -> w + sum(x, axis=0)", work, batch.array));
+    EACH_COLLECTOR(c)
+    for (int by_close = 0; by_close < 2; by_close++)
+        for (int far = 0; far < 6; far++) {
+            atomic_store(&host_held, 0);
+            tide_runtime *rt =
+                test_open(&(tide_config){.collector = collectors[c], .host = &counted_memory});
+            tide_data x = numbers(rows, 9, 500), batch;
+            tide_array *work = tide_ones(rt, TIDE_F32, SHAPE(500)), *held = tide_retain(work);
+            /* more than there may be streams */
+            for (int round = 0; round < (far == 3 ? 300 : 3); round++) {
+                tide_statistics before = test_stats(rt);
+                tide_batches *b =
+                    batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
+                for (int i = 0; i < far; i++) {
+                    tide_status s = tide_batches_next(b, &batch);
+                    assert_int_equal(s, i < 5 ? TIDE_OK : TIDE_END);
+                    if (s == TIDE_OK)
+                        assert_ok(
+                            tide_map_into(work, "(w, x) -> w + sum(x, axis=0)", work, batch.array));
+                }
+                if (by_close) break;
+                tide_batches_release(b);
+                tide_statistics now = test_stats(rt);
+                assert_int_equal(now.live, before.live);
+                if (c == 0) assert_int_equal(now.arrays, before.arrays);
             }
-            if (by_close) break;
-            tide_batches_release(b);
-            tide_statistics now = test_stats(rt);
-            assert_int_equal(now.live, before.live);
-            if (c == 0) assert_int_equal(now.arrays, before.arrays);
+            tide_release(held);
+            tide_close(rt);
+            assert_int_equal(atomic_load(&host_held), 0);
         }
-        tide_release(held);
-        tide_close(rt);
-        assert_int_equal(atomic_load(&host_held), 0);
-    }
 }
 
 /* ---- limits ---- */
 
-static tide_status feed_large(void *user, int64_t first, const int64_t *samples, int64_t n, void *const *out) {
+static tide_status feed_large(void *user, int64_t first, const int64_t *samples, int64_t n,
+                              void *const *out) {
     size_t width = *(size_t *)user;
     (void)samples;
     for (int64_t i = 0; i < n; i++)
-        for (size_t k = 0; k < width; k++) ((float *)out[0])[(size_t)i * width + k] = (float)((first + i) % 100);
+        for (size_t k = 0; k < width; k++)
+            ((float *)out[0])[(size_t)i * width + k] = (float)((first + i) % 100);
     return TIDE_OK;
 }
 
-/* 40 batches, each a tenth more than a third of what the limit holds: two and the user's own data fit. With `fit` 1, a batch
-** is two thirds of it, and they come one by one. */
+/* 40 batches, each a tenth more than a third of what the limit holds: two and the user's own data
+** fit. With `fit` 1, a batch is two thirds of it, and they come one by one. */
 static void within_a_limit(const char *collector, const char *pool, int fit) {
-    size_t page = test_on_host() ? 64 * TIDEI_KIB : 2 * TIDEI_MIB, limit = 32 * page, live = 2 * page;
+    size_t page = test_on_host() ? 64 * TIDEI_KIB : 2 * TIDEI_MIB, limit = 32 * page,
+           live = 2 * page;
     size_t width = 1024, samples = (limit - live) * 9 / 10 / (size_t)fit / (width * sizeof(float));
     tide_runtime *rt = test_open(&(tide_config){.collector = collector, .pool = pool});
     tide_array *own = tide_zeros(rt, TIDE_F32, SHAPE((int64_t)(live / 2 / sizeof(float))));
@@ -92,16 +104,19 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
     int64_t total = (int64_t)samples * 40 - 1;
     assert_true((size_t)total * width * sizeof(float) > 10 * limit);
     tide_data x = tide_data_host(TIDE_F32, 2, (int64_t[]){total, (int64_t)width}, NULL), batch;
-    tide_batches *b = batches_of(
-        rt, &(tide_batches_config){
-                .arrays = &x, .narrays = 1, .batch = (int64_t)samples, .fill = feed_large, .user = &width});
+    tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x,
+                                                            .narrays = 1,
+                                                            .batch = (int64_t)samples,
+                                                            .fill = feed_large,
+                                                            .user = &width});
     int64_t got = 0;
     tide_status s;
     while ((s = tide_batches_next(b, &batch)) == TIDE_OK) {
         got += batch.shape[0];
         assert_ok(tide_map_into(sum, "(s, x) -> s + sum(x, axis=0)", sum, batch.array));
     }
-    if (s != TIDE_END) fail_msg("%s, %s, %d fit: %s", collector, pool, fit, tide_last_error()->message);
+    if (s != TIDE_END)
+        fail_msg("%s, %s, %d fit: %s", collector, pool, fit, tide_last_error()->message);
     assert_int_equal(got, total);
     double wanted = 0;
     for (int64_t i = 0; i < total; i++) wanted += (double)(i % 100);
@@ -110,7 +125,8 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
     for (size_t i = 0; i < width; i++) assert_true(sums[i] == (float)wanted);
     tide_statistics st = test_stats(rt);
     assert_true(st.peak_live <= limit && st.backed <= limit);
-    assert_true(st.climbs <= (fit == 1 ? 8 : 0)); /* what does not fit is tried for seldom: at 1, 3, 6, 11, ... */
+    /* what does not fit is tried for seldom: at 1, 3, 6, 11, ... */
+    assert_true(st.climbs <= (fit == 1 ? 8 : 0));
     assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_batches_release(b);
     assert_true(test_stats(rt).live <= live);
@@ -132,9 +148,11 @@ static void no_room_for_one(void **state) {
     tide_data x = tide_data_host(TIDE_F32, SHAPE((int64_t)1 << 26), NULL), batch = {0};
     size_t width = 1;
     assert_ok(tide_set_limit(rt, 64 * TIDEI_MIB));
-    tide_batches *b = batches_of(
-        rt, &(tide_batches_config){
-                .arrays = &x, .narrays = 1, .batch = (int64_t)1 << 25, .fill = feed_large, .user = &width});
+    tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x,
+                                                            .narrays = 1,
+                                                            .batch = (int64_t)1 << 25,
+                                                            .fill = feed_large,
+                                                            .user = &width});
     for (int i = 0; i < 2; i++) {
         assert_int_equal(tide_batches_next(b, &batch), TIDE_E_NOMEM);
         assert_error(TIDE_E_NOMEM, "128.000 MiB");
@@ -164,9 +182,9 @@ static void work_until_gate(tide_runtime *rt, tide_array *a) {
     assert_ok(tide_use_end(scope));
 }
 
-/* While the device is at batch 0, batch 1 is uploaded: another stream reads it, whole. And the host gets batch 2, whose upload
-** waits for the memory of batch 0, without waiting itself. Were it otherwise, this would never end. The memory of two batches
-** is all that it takes. */
+/* While the device is at batch 0, batch 1 is uploaded: another stream reads it, whole. And the host
+** gets batch 2, whose upload waits for the memory of batch 0, without waiting itself. Were it
+** otherwise, this would never end. The memory of two batches is all that it takes. */
 static void uploads_pass_work(void **state) {
     (void)state;
     if (!test_on_host()) skip(); /* host functions */
@@ -175,7 +193,8 @@ static void uploads_pass_work(void **state) {
         int64_t width = 1 << 18; /* a batch is a MiB, more than travels in a command */
         float *data = malloc((size_t)(8 * width) * sizeof *data);
         tide_data x = numbers(data, 8, width), batch;
-        tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 1});
+        tide_batches *b =
+            batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 1});
         tide_stream *reader;
         assert_ok(tide_stream_new(rt, &reader));
         float *got = malloc((size_t)width * sizeof *got);
@@ -214,13 +233,15 @@ static void the_end_waits_for_nothing(void **state) {
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
         tide_data x = numbers(rows, 8, 4), batch;
-        tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
+        tide_batches *b =
+            batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
         atomic_store(&gate, 0);
         assert_ok(tide_batches_next(b, &batch));
         work_until_gate(rt, batch.array);
         assert_ok(tide_batches_next(b, &batch)); /* stages the third, which comes after that work */
         tide_batches_release(b);
-        tide_data y = numbers(rows, 8, 4); /* and its pinned memory is not another's before it is over */
+        /* and its pinned memory is not another's before it is over */
+        tide_data y = numbers(rows, 8, 4);
         b = batches_of(rt, &(tide_batches_config){.arrays = &y, .narrays = 1, .batch = 2});
         assert_ok(tide_batches_next(b, &batch));
         tide_stream *reader;
@@ -238,9 +259,11 @@ static void the_end_waits_for_nothing(void **state) {
 /* What its user gives back by mistake is no other array when the iterator lets go of it. */
 static void released_too_often(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"}); /* cells are used again */
+    /* cells are used again */
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_data x = numbers(rows, 9, 4), batch;
-    tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 3});
+    tide_batches *b =
+        batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 3});
     tide_array *others[100];
     for (int i = 0; i < 3; i++) {
         assert_ok(tide_batches_next(b, &batch));
@@ -270,11 +293,13 @@ static void used_on_other_streams(void **state) {
         tide_data x = numbers(rows, 4096, 16), batch;
         tide_stream *streams[3] = {NULL};
         for (int i = 1; i < 3; i++) assert_ok(tide_stream_new(rt, &streams[i]));
-        tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 256});
+        tide_batches *b =
+            batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 256});
         tide_array *sum = tide_retain(tide_zeros(rt, TIDE_F64, 0, NULL));
         for (int i = 0; tide_batches_next(b, &batch) == TIDE_OK; i++) {
             assert_ok(tide_stream_set(rt, streams[i % 3]));
-            assert_ok(tide_map_into(batch.array, "(x) -> x * 2", batch.array)); /* a user's to write, too */
+            /* a user's to write, too */
+            assert_ok(tide_map_into(batch.array, "(x) -> x * 2", batch.array));
             assert_ok(tide_map_into(sum, "(s, x) -> s + sum(f64(x))", sum, batch.array));
         }
         assert_true(tide_item_f64(sum) == 65535.0 * 65536);
@@ -302,7 +327,8 @@ static void *run_worker(void *arg) {
     assert_ok(tide_stream_set(w->rt, s));
     for (int round = 0; round < (test_quick() ? 3 : 20); round++) {
         int64_t size = 17 + 10 * w->number + round, at = 0;
-        tide_batches *b = batches_of(w->rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = size});
+        tide_batches *b =
+            batches_of(w->rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = size});
         assert_ok(tide_scope_begin(w->rt));
         while (tide_batches_next(b, &batch) == TIDE_OK) {
             tide_array *sum = tide_map(w->rt, "(x) -> sum(f64(x))", batch.array);

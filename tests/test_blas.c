@@ -1,5 +1,6 @@
-/* test_blas.c: BLAS of arrays against plain loops: every type, stride and batch, within the bounds that rounding has; factors; what an
-** update leaves alone; what is refused, with which words; memory that runs out. */
+/* test_blas.c: BLAS of arrays against plain loops: every type, stride and batch, within the bounds
+** that rounding has; factors; what an update leaves alone; what is refused, with which words;
+** memory that runs out. */
 #include "libs/blas.h"
 #include "runtime/device/host.h"
 #include "tests/devices.h"
@@ -23,7 +24,9 @@ static void close_checked(tide_runtime *rt) {
     tide_close(rt);
 }
 
-static double epsilon(tide_dtype t) { return t == TIDE_F32 || t == TIDE_C64 ? FLT_EPSILON : DBL_EPSILON; }
+static double epsilon(tide_dtype t) {
+    return t == TIDE_F32 || t == TIDE_C64 ? FLT_EPSILON : DBL_EPSILON;
+}
 static bool is_complex(tide_dtype t) { return t == TIDE_C64 || t == TIDE_C128; }
 
 /* In (-1, 1), of integers and bool a few small ones. */
@@ -33,12 +36,14 @@ static tide_array *random_numbers(tide_runtime *rt, tide_dtype t, int ndim, cons
     for (int i = 0; i < ndim; i++) n *= shape[i];
     unsigned char *data = calloc((size_t)n + 1, size);
     for (int64_t i = 0; i < n; i++) {
-        double re = (double)draw(1 << 30) / (1 << 29) - 1, im = (double)draw(1 << 30) / (1 << 29) - 1;
+        double re = (double)draw(1 << 30) / (1 << 29) - 1,
+               im = (double)draw(1 << 30) / (1 << 29) - 1;
         tidei_kind kind = tidei_dtype_kind(t);
         tide_arg x = kind == TIDEI_KIND_COMPLEX ? tide_arg_complex(re, im)
                      : kind == TIDEI_KIND_FLOAT ? tide_arg_float(re)
-                     : kind == TIDEI_KIND_BOOL  ? tide_arg_bool(re > 0)
-                                                : tide_arg_int((int64_t)draw(7) - (kind == TIDEI_KIND_INT ? 3 : 0));
+                     : kind == TIDEI_KIND_BOOL
+                         ? tide_arg_bool(re > 0)
+                         : tide_arg_int((int64_t)draw(7) - (kind == TIDEI_KIND_INT ? 3 : 0));
         assert_ok(tidei_encode(x, t, "test", data + (size_t)i * size));
     }
     tide_array *a = tide_from_host(rt, t, ndim, shape, data);
@@ -49,18 +54,22 @@ static tide_array *random_numbers(tide_runtime *rt, tide_dtype t, int ndim, cons
 
 /* Vectors of every kind of view: shape (batch..., n). */
 enum { V_PLAIN, V_STEPS, V_BACKWARDS, V_REPEATED, V_COLUMN, V_BATCH_BACKWARDS, V_PATTERNS };
-static tide_array *vectors_of(tide_runtime *rt, tide_dtype t, int pattern, int ndim, const int64_t *shape) {
+static tide_array *vectors_of(tide_runtime *rt, tide_dtype t, int pattern, int ndim,
+                              const int64_t *shape) {
     int64_t s[TIDE_MAX_RANK];
     int perm[TIDE_MAX_RANK];
     memcpy(s, shape, sizeof s[0] * (size_t)ndim);
     switch (pattern) {
     case V_STEPS: s[ndim - 1] *= 3; return tide_slice(random_numbers(rt, t, ndim, s), "..., ::3");
     case V_BACKWARDS: return tide_slice(random_numbers(rt, t, ndim, s), "..., ::-1");
-    case V_REPEATED: s[ndim - 1] = 1; return tide_broadcast_to(random_numbers(rt, t, ndim, s), ndim, shape);
+    case V_REPEATED:
+        s[ndim - 1] = 1;
+        return tide_broadcast_to(random_numbers(rt, t, ndim, s), ndim, shape);
     case V_COLUMN: /* of its transpose */
         for (int i = 0; i < ndim; i++) s[i] = shape[ndim - 1 - i], perm[i] = ndim - 1 - i;
         return tide_transpose(random_numbers(rt, t, ndim, s), perm);
-    case V_BATCH_BACKWARDS: return tide_slice(random_numbers(rt, t, ndim, s), ndim > 1 ? "::-1" : "::1");
+    case V_BATCH_BACKWARDS:
+        return tide_slice(random_numbers(rt, t, ndim, s), ndim > 1 ? "::-1" : "::1");
     default: return random_numbers(rt, t, ndim, s);
     }
 }
@@ -87,13 +96,14 @@ static void plus(sum *s, const double f[2], const numbers *x, int64_t i) {
 }
 
 /* gamma_n of n roundings, complex ones counted as the four real ones that they are. */
-static void assert_near(const char *what, tide_dtype t, double n, const sum *want, double re, double im,
-                        int64_t i) {
+static void assert_near(const char *what, tide_dtype t, double n, const sum *want, double re,
+                        double im, int64_t i) {
     double u = epsilon(t) / 2 * (is_complex(t) ? 4 : 1),
            bound = (n + 4) * u / (1 - (n + 4) * u) * (double)want->size;
     if (!(hypot(re - (double)want->re, im - (double)want->im) <= bound))
         fail_msg("%s of %s, element %lld: %.17g + %.17gi, wanted %.17g + %.17gi within %g", what,
-                 tide_dtype_name(t), (long long)i, re, im, (double)want->re, (double)want->im, bound);
+                 tide_dtype_name(t), (long long)i, re, im, (double)want->re, (double)want->im,
+                 bound);
 }
 
 typedef struct factors {
@@ -134,7 +144,8 @@ static void one_gemm(tide_runtime *rt, tide_dtype t, int pa, int pb, int pc, int
     int64_t batch[8], a[8], b[8], c[8];
     int64_t m = 1 + (int64_t)draw((uint64_t)longest), k = 1 + (int64_t)draw((uint64_t)longest),
             n = 1 + (int64_t)draw((uint64_t)longest);
-    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a), nb = draw_part(nbatch, batch, b);
+    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a),
+        nb = draw_part(nbatch, batch, b);
     memcpy(c, batch, sizeof c);
     a[na] = c[nbatch] = m, a[na + 1] = b[nb] = k, b[nb + 1] = c[nbatch + 1] = n;
     tide_array *x = view_of(rt, random_numbers, t, pa, na + 2, a),
@@ -145,7 +156,8 @@ static void one_gemm(tide_runtime *rt, tide_dtype t, int pa, int pb, int pc, int
     assert_ok(tide_gemm(f.alpha, x, y, f.beta, z));
     numbers after = read_back(z);
     for (int64_t w = 0; w < product_of(nbatch, batch); w++) {
-        int64_t p = place_at(&va, 2, nbatch, batch, w) * m * k, q = place_at(&vb, 2, nbatch, batch, w) * k * n;
+        int64_t p = place_at(&va, 2, nbatch, batch, w) * m * k,
+                q = place_at(&vb, 2, nbatch, batch, w) * k * n;
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 sum s = {0};
@@ -182,11 +194,12 @@ static void test_gemm(void **state) {
 static void one_gemv(tide_runtime *rt, tide_dtype t, int pa, int px, int py, int64_t longest) {
     int64_t batch[8], a[8], b[8], c[8];
     int64_t m = 1 + (int64_t)draw((uint64_t)longest), n = 1 + (int64_t)draw((uint64_t)longest);
-    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a), nb = draw_part(nbatch, batch, b);
+    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a),
+        nb = draw_part(nbatch, batch, b);
     memcpy(c, batch, sizeof c);
     a[na] = c[nbatch] = m, a[na + 1] = b[nb] = n;
-    tide_array *x = view_of(rt, random_numbers, t, pa, na + 2, a), *y = vectors_of(rt, t, px, nb + 1, b),
-               *z = vectors_of(rt, t, py, nbatch + 1, c);
+    tide_array *x = view_of(rt, random_numbers, t, pa, na + 2, a),
+               *y = vectors_of(rt, t, px, nb + 1, b), *z = vectors_of(rt, t, py, nbatch + 1, c);
     factors f = draw_factors(t);
     numbers va = read_back(x), vb = read_back(y), before = read_back(z);
     assert_ok(tide_gemv(f.alpha, x, y, f.beta, z));
@@ -194,11 +207,13 @@ static void one_gemv(tide_runtime *rt, tide_dtype t, int pa, int px, int py, int
     for (int64_t w = 0; w < product_of(nbatch, batch); w++)
         for (int64_t i = 0; i < m; i++) {
             sum s = {0};
-            int64_t p = place_at(&va, 2, nbatch, batch, w) * m * n, q = place_at(&vb, 1, nbatch, batch, w) * n;
+            int64_t p = place_at(&va, 2, nbatch, batch, w) * m * n,
+                    q = place_at(&vb, 1, nbatch, batch, w) * n;
             for (int64_t h = 0; h < n; h++) add(&s, &va, p + i * n + h, &vb, q + h);
             times(&s, f.a);
             plus(&s, f.b, &before, w * m + i);
-            assert_near("gemv", t, (double)n + 2, &s, after.re[w * m + i], after.im[w * m + i], w * m + i);
+            assert_near("gemv", t, (double)n + 2, &s, after.re[w * m + i], after.im[w * m + i],
+                        w * m + i);
         }
     drop(&va), drop(&vb), drop(&before), drop(&after);
 }
@@ -206,7 +221,8 @@ static void one_gemv(tide_runtime *rt, tide_dtype t, int pa, int px, int py, int
 static void one_ger(tide_runtime *rt, tide_dtype t, int px, int py, int pa, int64_t longest) {
     int64_t batch[8], a[8], b[8], c[8];
     int64_t m = 1 + (int64_t)draw((uint64_t)longest), n = 1 + (int64_t)draw((uint64_t)longest);
-    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a), nb = draw_part(nbatch, batch, b);
+    int nbatch = draw_batch(batch), na = draw_part(nbatch, batch, a),
+        nb = draw_part(nbatch, batch, b);
     memcpy(c, batch, sizeof c);
     a[na] = c[nbatch] = m, b[nb] = c[nbatch + 1] = n;
     tide_array *x = vectors_of(rt, t, px, na + 1, a), *y = vectors_of(rt, t, py, nb + 1, b),
@@ -264,7 +280,8 @@ static void test_gemv_of_many_vectors(void **state) {
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
         for (int turned = 0; turned < 2; turned++) {
             assert_ok(tide_scope_begin(rt));
-            tide_array *a = view_of(rt, random_numbers, types[t], turned ? TRANSPOSED : PLAIN, SHAPE(M, N));
+            tide_array *a =
+                view_of(rt, random_numbers, types[t], turned ? TRANSPOSED : PLAIN, SHAPE(M, N));
             tide_array *x = random_numbers(rt, types[t], SHAPE(B, N)),
                        *y = random_numbers(rt, types[t], SHAPE(B, M));
             numbers va = read_back(a), vx = read_back(x), before = read_back(y);
@@ -277,7 +294,8 @@ static void test_gemv_of_many_vectors(void **state) {
                     for (int64_t j = 0; j < N; j++) add(&s, &va, i * N + j, &vx, w * N + j);
                     times(&s, half);
                     plus(&s, two, &before, w * M + i);
-                    assert_near("gemv", types[t], N + 2, &s, after.re[w * M + i], after.im[w * M + i], w * M + i);
+                    assert_near("gemv", types[t], N + 2, &s, after.re[w * M + i],
+                                after.im[w * M + i], w * M + i);
                 }
             drop(&va), drop(&vx), drop(&before), drop(&after);
             assert_ok(tide_scope_end(rt));
@@ -340,7 +358,8 @@ static void test_axpy(void **state) {
     float third = 1.0f / 3;
     y = tide_zeros(rt, TIDE_F64, SHAPE(2));
     assert_ok(tide_axpy(tide_arg_int(2), tide_from_host(rt, TIDE_I8, SHAPE(2), hundred), y));
-    assert_true(tide_item_f64(tide_slice(y, "0")) == 200 && tide_item_f64(tide_slice(y, "1")) == -200);
+    assert_true(tide_item_f64(tide_slice(y, "0")) == 200 &&
+                tide_item_f64(tide_slice(y, "1")) == -200);
     y = tide_zeros(rt, TIDE_F64, SHAPE(1));
     assert_ok(tide_axpy(tide_arg_float(0.1), tide_from_host(rt, TIDE_F32, SHAPE(1), &third), y));
     assert_true(tide_item_f64(tide_slice(y, "0")) == 0.1 * (double)third);
@@ -359,8 +378,10 @@ static void test_updates_write_nothing_else(void **state) {
             for (int what = 0; what < 4; what++) {
                 assert_ok(tide_scope_begin(rt));
                 tide_dtype d = types[t];
-                tide_array *whole = random_numbers(rt, d, SHAPE(8, 10)), *part = tide_slice(whole, views[v]);
-                int64_t rows = tide_dim(part, 0), cols = tide_ndim(part) == 2 ? tide_dim(part, 1) : 0;
+                tide_array *whole = random_numbers(rt, d, SHAPE(8, 10)),
+                           *part = tide_slice(whole, views[v]);
+                int64_t rows = tide_dim(part, 0),
+                        cols = tide_ndim(part) == 2 ? tide_dim(part, 1) : 0;
                 numbers before = read_back(whole);
                 tide_array *rest = tide_copy(whole); /* with NaN where the view is */
                 assert_ok(tide_fill(tide_slice(rest, views[v]), tide_arg_float(NAN)));
@@ -370,18 +391,19 @@ static void test_updates_write_nothing_else(void **state) {
                     assert_ok(tide_gemm(two, random_numbers(rt, d, SHAPE(rows, 3)),
                                         random_numbers(rt, d, SHAPE(3, cols)), two, part));
                 else if (cols && what == 1)
-                    assert_ok(tide_ger(two, random_numbers(rt, d, SHAPE(rows)), random_numbers(rt, d, SHAPE(cols)),
-                                       part));
+                    assert_ok(tide_ger(two, random_numbers(rt, d, SHAPE(rows)),
+                                       random_numbers(rt, d, SHAPE(cols)), part));
                 else if (cols && what == 2)
                     assert_ok(tide_axpy(two, random_numbers(rt, d, SHAPE(rows, cols)), part));
                 else if (!cols)
-                    assert_ok(tide_gemv(two, random_numbers(rt, d, SHAPE(rows, 3)), random_numbers(rt, d, SHAPE(3)),
-                                        two, part));
+                    assert_ok(tide_gemv(two, random_numbers(rt, d, SHAPE(rows, 3)),
+                                        random_numbers(rt, d, SHAPE(3)), two, part));
                 numbers after = read_back(whole);
                 int changed = 0;
                 for (int64_t i = 0; i < before.n; i++) {
                     bool same = before.re[i] == after.re[i] && before.im[i] == after.im[i];
-                    if (!isnan(free_of.re[i]) && !same) fail_msg("%s, element %lld", views[v], (long long)i);
+                    if (!isnan(free_of.re[i]) && !same)
+                        fail_msg("%s, element %lld", views[v], (long long)i);
                     changed += !same;
                 }
                 assert_true(changed > 0 || (cols && what == 3));
@@ -409,15 +431,18 @@ static void test_beta(void **state) {
                     tide_array *y = tide_slice(c, "1"), *z = tide_slice(c, "..., 0");
                     int64_t m = tide_dim(c, 0), n = tide_dim(c, 1);
                     tide_array *b = tide_ones(rt, d, SHAPE(n, k)), *x = tide_ones(rt, d, SHAPE(k));
-                    assert_ok(
-                        tide_gemm(one, tide_ones(rt, d, SHAPE(m, k)), tide_ones(rt, d, SHAPE(k, n)), nothing, c));
-                    assert_true(tide_item_f64(tide_sum(tide_abs(c), NULL, 0, 0)) == (double)(m * n * k));
+                    assert_ok(tide_gemm(one, tide_ones(rt, d, SHAPE(m, k)),
+                                        tide_ones(rt, d, SHAPE(k, n)), nothing, c));
+                    assert_true(tide_item_f64(tide_sum(tide_abs(c), NULL, 0, 0)) ==
+                                (double)(m * n * k));
                     assert_ok(tide_fill(c, tide_arg_float(NAN)));
                     assert_ok(tide_gemv(one, b, x, nothing, y));
-                    assert_true(tide_item_f64(tide_sum(tide_abs(y), NULL, 0, 0)) == (double)(n * k));
+                    assert_true(tide_item_f64(tide_sum(tide_abs(y), NULL, 0, 0)) ==
+                                (double)(n * k));
                     assert_ok(tide_fill(z, tide_arg_int(3))); /* now a scale */
                     assert_ok(tide_gemv(one, tide_ones(rt, d, SHAPE(m, k)), x, half, z));
-                    assert_true(tide_item_f64(tide_sum(tide_abs(z), NULL, 0, 0)) == (double)m * ((double)k + 1.5));
+                    assert_true(tide_item_f64(tide_sum(tide_abs(z), NULL, 0, 0)) ==
+                                (double)m * ((double)k + 1.5));
                     assert_ok(tide_scope_end(rt));
                 }
     close_checked(rt);
@@ -430,7 +455,8 @@ static void one_dot(tide_runtime *rt, tide_dtype t, int px, int py, int64_t n) {
     int most = draw_batch(batch), na = draw_part(most, batch, a), nb = draw_part(most, batch, b);
     int nbatch = na > nb ? na : nb;
     a[na] = b[nb] = n;
-    tide_array *x = vectors_of(rt, t, px, na + 1, a), *y = vectors_of(rt, t, py, nb + 1, b), *z = tide_dot(x, y);
+    tide_array *x = vectors_of(rt, t, px, na + 1, a), *y = vectors_of(rt, t, py, nb + 1, b),
+               *z = tide_dot(x, y);
     assert_array(z);
     assert_int_equal(tide_array_dtype(z), t);
     assert_int_equal(tide_ndim(z), nbatch);
@@ -444,7 +470,8 @@ static void one_dot(tide_runtime *rt, tide_dtype t, int px, int py, int64_t n) {
     for (int64_t i = 0; i < vx.n; i++) vx.im[i] = -vx.im[i];
     for (int64_t w = 0; w < all; w++) {
         sum s = {0};
-        int64_t p = place_at(&vx, 1, nbatch, batch, w) * n, q = place_at(&vy, 1, nbatch, batch, w) * n;
+        int64_t p = place_at(&vx, 1, nbatch, batch, w) * n,
+                q = place_at(&vy, 1, nbatch, batch, w) * n;
         for (int64_t i = 0; i < n; i++) add(&s, &vx, p + i, &vy, q + i);
         assert_near("dot", t, (double)n, &s, vz.re[w], vz.im[w], w);
     }
@@ -466,7 +493,8 @@ static void test_dot(void **state) {
 }
 
 /* The norms of `count` vectors, times `unit`. */
-static void one_nrm2(tide_runtime *rt, tide_dtype t, int pattern, int64_t count, int64_t n, double unit) {
+static void one_nrm2(tide_runtime *rt, tide_dtype t, int pattern, int64_t count, int64_t n,
+                     double unit) {
     tide_array *x = vectors_of(rt, t, pattern, SHAPE(count, n));
     tide_dtype real = tidei_real_of(t);
     x = tide_map(rt, "(x, u) -> x*u", x, unit);
@@ -522,7 +550,8 @@ static void test_nrm2_of_odd_numbers(void **state) {
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
         for (int many = 0; many < 2; many++) {
             assert_ok(tide_scope_begin(rt));
-            tide_array *x = tide_zeros(rt, types[t], SHAPE(many ? 6 : 1, 5)), *first = tide_slice(x, "0");
+            tide_array *x = tide_zeros(rt, types[t], SHAPE(many ? 6 : 1, 5)),
+                       *first = tide_slice(x, "0");
             tide_array *element = tide_slice(first, "2");
             tide_array *of = many ? x : first;
             assert_true(tide_item_f64(tide_sum(tide_nrm2(of), NULL, 0, 0)) == 0);
@@ -552,8 +581,8 @@ static void make_triangle(tide_runtime *rt, tide_array *a, int how) {
         if (row == col && how & TIDE_UNIT) re = NAN;
         if (row == col && !(how & TIDE_UNIT)) re = 1.5 + v.re[i] / 2;
         if (row != col && !read) re = NAN;
-        assert_ok(tidei_encode(is_complex(t) ? tide_arg_complex(re, im) : tide_arg_float(re), t, "test",
-                               data + (size_t)i * size));
+        assert_ok(tidei_encode(is_complex(t) ? tide_arg_complex(re, im) : tide_arg_float(re), t,
+                               "test", data + (size_t)i * size));
     }
     tide_array *set = tide_from_host(rt, t, v.ndim, v.shape, data);
     assert_ok(tide_assign(a, set));
@@ -561,15 +590,18 @@ static void make_triangle(tide_runtime *rt, tide_array *a, int how) {
     drop(&v);
 }
 
-static void one_solve(tide_runtime *rt, tide_dtype t, int pa, int pb, int how, int64_t n, int64_t k) {
+static void one_solve(tide_runtime *rt, tide_dtype t, int pa, int pb, int how, int64_t n,
+                      int64_t k) {
     int64_t batch[8], a[8], b[8], all = 1;
-    int most = draw_batch(batch), na = draw_part(most, batch, a), nb = k ? draw_part(most, batch, b) : 0;
+    int most = draw_batch(batch), na = draw_part(most, batch, a),
+        nb = k ? draw_part(most, batch, b) : 0;
     int nbatch = na > nb ? na : nb, core = k ? 2 : 1;
     int64_t cols = k ? k : 1;
     a[na] = a[na + 1] = b[nb] = n, b[nb + 1] = k;
     tide_array *x = view_of(rt, random_numbers, t, pa, na + 2, a);
     make_triangle(rt, x, how);
-    tide_array *y = k ? view_of(rt, random_numbers, t, pb, nb + 2, b) : vectors_of(rt, t, pb % V_PATTERNS, 1, b);
+    tide_array *y = k ? view_of(rt, random_numbers, t, pb, nb + 2, b)
+                      : vectors_of(rt, t, pb % V_PATTERNS, 1, b);
     tide_array *z = tide_solve_triangular(x, y, how);
     assert_array(z);
     assert_true(tide_is_contiguous(z));
@@ -585,19 +617,21 @@ static void one_solve(tide_runtime *rt, tide_dtype t, int pa, int pb, int how, i
     for (int64_t w = 0; w < all; w++) {
         int64_t p = place_at(&va, 2, nbatch, batch, w) * n * n,
                 q = place_at(&vb, core, nbatch, batch, w) * n * cols, r = w * n * cols;
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < cols; j++) { /* b minus a X, against what rounding may do to it */
+        for (int64_t i = 0; i < n; i++) /* b minus a X, against what rounding may do to it */
+            for (int64_t j = 0; j < cols; j++) {
                 sum s = {0};
                 const double minus[2] = {-1, 0};
                 int64_t from = how & TIDE_UPPER ? i + 1 : 0, to = how & TIDE_UPPER ? n : i;
-                for (int64_t h = from; h < to; h++) add(&s, &va, p + i * n + h, &vz, r + h * cols + j);
+                for (int64_t h = from; h < to; h++)
+                    add(&s, &va, p + i * n + h, &vz, r + h * cols + j);
                 if (how & TIDE_UNIT)
                     plus(&s, (const double[]){1, 0}, &vz, r + i * cols + j);
                 else
                     add(&s, &va, p + i * n + i, &vz, r + i * cols + j);
                 plus(&s, minus, &vb, q + i * cols + j);
                 sum nothing = {0, 0, s.size};
-                assert_near("solve_triangular", t, (double)n + 4, &nothing, (double)s.re, (double)s.im, i);
+                assert_near("solve_triangular", t, (double)n + 4, &nothing, (double)s.re,
+                            (double)s.im, i);
             }
     }
     drop(&va), drop(&vb), drop(&vz);
@@ -613,8 +647,8 @@ static void test_solve_triangular(void **state) {
                 if (pa == REPEATED_ROWS || pa == REPEATED) continue;
                 for (int pb = 0; pb < PATTERNS; pb += 2) {
                     assert_ok(tide_scope_begin(rt));
-                    one_solve(rt, types[t], pa, pb + (int)draw(2) * (pb + 1 < PATTERNS), how, 1 + (int64_t)draw(7),
-                              (int64_t)draw(5));
+                    one_solve(rt, types[t], pa, pb + (int)draw(2) * (pb + 1 < PATTERNS), how,
+                              1 + (int64_t)draw(7), (int64_t)draw(5));
                     assert_ok(tide_scope_end(rt));
                 }
             }
@@ -631,8 +665,8 @@ static void test_singular_triangle(void **state) {
     (void)state;
     tide_runtime *rt = open_checked();
     assert_ok(tide_scope_begin(rt));
-    tide_array *x =
-        tide_solve_triangular(tide_zeros(rt, TIDE_F64, SHAPE(1, 1)), tide_ones(rt, TIDE_F64, SHAPE(1)), 0);
+    tide_array *x = tide_solve_triangular(tide_zeros(rt, TIDE_F64, SHAPE(1, 1)),
+                                          tide_ones(rt, TIDE_F64, SHAPE(1)), 0);
     assert_array(x);
     assert_true(isinf(tide_item_f64(x)));
     assert_ok(tide_scope_end(rt));
@@ -654,7 +688,8 @@ static void test_dot_of_integers(void **state) {
             (void)tidei_promote(t, u, "test", &common);
             for (size_t i = 0; i < sizeof a; i++) a[i] = (unsigned char)draw(256);
             for (size_t i = 0; i < sizeof b; i++) b[i] = (unsigned char)draw(256);
-            tide_array *x = tide_from_host(rt, t, SHAPE(3, 1, 40), a), *y = tide_from_host(rt, u, SHAPE(40), b);
+            tide_array *x = tide_from_host(rt, t, SHAPE(3, 1, 40), a),
+                       *y = tide_from_host(rt, u, SHAPE(40), b);
             tide_array *turned = tide_slice(x, "..., ::-1"), *product = tide_matmul(turned, y),
                        *dot = tide_dot(turned, y);
             if (common < 0) { /* u64 with a signed type */
@@ -670,7 +705,8 @@ static void test_dot_of_integers(void **state) {
             assert_ok(tide_scope_end(rt));
         }
     assert_ok(tide_scope_begin(rt));
-    tide_array *none = tide_dot(tide_ones(rt, TIDE_I16, SHAPE(2, 0)), tide_ones(rt, TIDE_U8, SHAPE(0)));
+    tide_array *none =
+        tide_dot(tide_ones(rt, TIDE_I16, SHAPE(2, 0)), tide_ones(rt, TIDE_U8, SHAPE(0)));
     assert_true(tide_array_dtype(none) == TIDE_I16 && tide_dim(none, 0) == 2);
     assert_true(tide_item_f64(tide_any(none, NULL, 0, 0)) == 0);
     assert_ok(tide_scope_end(rt));
@@ -683,7 +719,8 @@ static void test_integers_are_f64(void **state) {
     assert_ok(tide_scope_begin(rt));
     tide_array *i = tide_full(rt, TIDE_I32, SHAPE(3), tide_arg_int(2));
     tide_array *f = tide_ones(rt, TIDE_F32, SHAPE(3));
-    tide_array *all[] = {tide_dot(i, f), tide_nrm2(tide_full(rt, TIDE_I8, SHAPE(4), tide_arg_int(-3))),
+    tide_array *all[] = {tide_dot(i, f),
+                         tide_nrm2(tide_full(rt, TIDE_I8, SHAPE(4), tide_arg_int(-3))),
                          tide_nrm2(tide_ones(rt, TIDE_BOOL, SHAPE(6, 9))),
                          tide_solve_triangular(tide_full(rt, TIDE_U8, SHAPE(1, 1), tide_arg_int(4)),
                                                tide_ones(rt, TIDE_I64, SHAPE(1)), 0)};
@@ -698,9 +735,11 @@ static void test_integers_are_f64(void **state) {
     }
     tide_array *c = tide_zeros(rt, TIDE_F64, SHAPE(3, 3)),
                *m = tide_full(rt, TIDE_I16, SHAPE(3, 3), tide_arg_int(2));
-    assert_ok(tide_gemm(tide_arg_int(1), m, tide_ones(rt, TIDE_BOOL, SHAPE(3, 3)), tide_arg_int(1), c));
+    assert_ok(
+        tide_gemm(tide_arg_int(1), m, tide_ones(rt, TIDE_BOOL, SHAPE(3, 3)), tide_arg_int(1), c));
     assert_true(tide_item_f64(tide_sum(c, NULL, 0, 0)) == 54);
-    tide_array *y = tide_zeros(rt, TIDE_F32, SHAPE(3)); /* an integer takes the type of the float that it meets */
+    /* an integer takes the type of the float that it meets */
+    tide_array *y = tide_zeros(rt, TIDE_F32, SHAPE(3));
     assert_ok(tide_gemv(tide_arg_int(1), m, i, tide_arg_int(0), y));
     assert_true(tide_item_f64(tide_sum(y, NULL, 0, 0)) == 36);
     assert_ok(tide_scope_end(rt));
@@ -722,13 +761,15 @@ static void test_empty(void **state) {
                             tide_ones(rt, d, SHAPE(0, 2, 2))));
         assert_ok(tide_gemv(one, tide_ones(rt, d, SHAPE(0, 3)), tide_ones(rt, d, SHAPE(3)), one,
                             tide_ones(rt, d, SHAPE(0))));
-        assert_ok(
-            tide_ger(one, tide_ones(rt, d, SHAPE(0)), tide_ones(rt, d, SHAPE(3)), tide_ones(rt, d, SHAPE(0, 3))));
+        assert_ok(tide_ger(one, tide_ones(rt, d, SHAPE(0)), tide_ones(rt, d, SHAPE(3)),
+                           tide_ones(rt, d, SHAPE(0, 3))));
         assert_ok(tide_axpy(one, tide_ones(rt, d, SHAPE(0)), tide_ones(rt, d, SHAPE(4, 0))));
         tide_array *dot = tide_dot(tide_ones(rt, d, SHAPE(2, 0)), tide_ones(rt, d, SHAPE(0)));
         tide_array *none = tide_dot(tide_ones(rt, d, SHAPE(0, 3)), tide_ones(rt, d, SHAPE(3)));
-        tide_array *norm = tide_nrm2(tide_ones(rt, d, SHAPE(0))), *norms = tide_nrm2(tide_ones(rt, d, SHAPE(7, 0)));
-        tide_array *x = tide_solve_triangular(tide_ones(rt, d, SHAPE(2, 0, 0)), tide_ones(rt, d, SHAPE(0, 3)), 0);
+        tide_array *norm = tide_nrm2(tide_ones(rt, d, SHAPE(0))),
+                   *norms = tide_nrm2(tide_ones(rt, d, SHAPE(7, 0)));
+        tide_array *x = tide_solve_triangular(tide_ones(rt, d, SHAPE(2, 0, 0)),
+                                              tide_ones(rt, d, SHAPE(0, 3)), 0);
         tide_array *no_sides =
             tide_solve_triangular(tide_ones(rt, d, SHAPE(2, 2)), tide_ones(rt, d, SHAPE(2, 0)), 0);
         tide_array *const results[] = {dot, none, norm, norms, x, no_sides};
@@ -750,12 +791,12 @@ static void test_empty(void **state) {
 
 /* ---- refusals ---- */
 
-#define assert_refused(call, operation_wanted, status, part)                                                       \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_int_equal(call, status);                                                                            \
-        assert_error(status, part);                                                                                \
-        assert_string_equal(tide_last_error()->operation, operation_wanted);                                       \
+#define assert_refused(call, operation_wanted, status, part)                                       \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_int_equal(call, status);                                                            \
+        assert_error(status, part);                                                                \
+        assert_string_equal(tide_last_error()->operation, operation_wanted);                       \
     } while (0)
 static tide_status made(tide_array *a) { return a ? TIDE_OK : tide_last_error()->status; }
 
@@ -772,36 +813,44 @@ static void test_refusals(void **state) {
                    "a of shape (2, 3) and b of shape (2, 3): the inner dimensions 3 and 2 differ");
     assert_refused(tide_gemm(one, a, b, one, a), "tide_gemm", TIDE_E_SHAPE,
                    "b of shape (3, 4) and c of shape (2, 3): the columns 4 and 3");
-    assert_refused(tide_gemm(one, a, b, one, b), "tide_gemm", TIDE_E_SHAPE, "the rows 2 and 3 differ");
-    assert_refused(tide_gemm(one, x, b, one, c), "tide_gemm", TIDE_E_SHAPE, "a of shape (3,) is no matrix");
-    assert_refused(tide_gemm(one, a, d, one, c), "tide_gemm", TIDE_E_DTYPE, "c is f32, the result f64");
+    assert_refused(tide_gemm(one, a, b, one, b), "tide_gemm", TIDE_E_SHAPE,
+                   "the rows 2 and 3 differ");
+    assert_refused(tide_gemm(one, x, b, one, c), "tide_gemm", TIDE_E_SHAPE,
+                   "a of shape (3,) is no matrix");
+    assert_refused(tide_gemm(one, a, d, one, c), "tide_gemm", TIDE_E_DTYPE,
+                   "c is f32, the result f64");
     assert_refused(tide_gemm(i, a, b, one, c), "tide_gemm", TIDE_E_DTYPE, "complex");
     assert_refused(tide_gemm(one, a, b, i, c), "tide_gemm", TIDE_E_DTYPE, "complex");
-    assert_refused(tide_gemm(tide_arg_float(1e300), a, b, one, c), "tide_gemm", TIDE_E_DTYPE, "1e+300");
-    assert_refused(tide_gemm(tide_arg_array(a), a, b, one, c), "tide_gemm", TIDE_E_INVALID, "an array");
-    assert_refused(tide_gemm(one, tide_broadcast_to(a, SHAPE(5, 2, 3)), b, one, c), "tide_gemm", TIDE_E_SHAPE,
-                   "the others' batch (5,) does not stretch to that of c, ()");
-    assert_refused(
-        tide_gemm(one, tide_broadcast_to(a, SHAPE(5, 2, 3)), b, one, tide_zeros(rt, TIDE_F32, SHAPE(1, 2, 4))),
-        "tide_gemm", TIDE_E_SHAPE, "(1,)");
-    assert_refused(tide_gemm(one, a, b, one, tide_broadcast_to(tide_ones(rt, TIDE_F32, SHAPE(4)), SHAPE(2, 4))),
+    assert_refused(tide_gemm(tide_arg_float(1e300), a, b, one, c), "tide_gemm", TIDE_E_DTYPE,
+                   "1e+300");
+    assert_refused(tide_gemm(tide_arg_array(a), a, b, one, c), "tide_gemm", TIDE_E_INVALID,
+                   "an array");
+    assert_refused(tide_gemm(one, tide_broadcast_to(a, SHAPE(5, 2, 3)), b, one, c), "tide_gemm",
+                   TIDE_E_SHAPE, "the others' batch (5,) does not stretch to that of c, ()");
+    assert_refused(tide_gemm(one, tide_broadcast_to(a, SHAPE(5, 2, 3)), b, one,
+                             tide_zeros(rt, TIDE_F32, SHAPE(1, 2, 4))),
+                   "tide_gemm", TIDE_E_SHAPE, "(1,)");
+    assert_refused(tide_gemm(one, a, b, one,
+                             tide_broadcast_to(tide_ones(rt, TIDE_F32, SHAPE(4)), SHAPE(2, 4))),
                    "tide_gemm", TIDE_E_INVALID, "c repeats elements");
     tide_array *square = tide_ones(rt, TIDE_F32, SHAPE(4, 4)), *row = tide_slice(square, "1");
-    assert_refused(tide_gemm(one, square, tide_ones(rt, TIDE_F32, SHAPE(4, 4)), one, square), "tide_gemm",
-                   TIDE_E_INVALID, "c, which is updated, shares memory with a");
-    assert_refused(tide_gemv(one, square, tide_ones(rt, TIDE_F32, SHAPE(4)), one, row), "tide_gemv", TIDE_E_INVALID,
-                   "shares memory with a");
-    assert_refused(tide_ger(one, row, tide_ones(rt, TIDE_F32, SHAPE(4)), square), "tide_ger", TIDE_E_INVALID,
-                   "a, which is updated, shares memory with x");
+    assert_refused(tide_gemm(one, square, tide_ones(rt, TIDE_F32, SHAPE(4, 4)), one, square),
+                   "tide_gemm", TIDE_E_INVALID, "c, which is updated, shares memory with a");
+    assert_refused(tide_gemv(one, square, tide_ones(rt, TIDE_F32, SHAPE(4)), one, row), "tide_gemv",
+                   TIDE_E_INVALID, "shares memory with a");
+    assert_refused(tide_ger(one, row, tide_ones(rt, TIDE_F32, SHAPE(4)), square), "tide_ger",
+                   TIDE_E_INVALID, "a, which is updated, shares memory with x");
     assert_refused(tide_axpy(one, row, row), "tide_axpy", TIDE_E_INVALID, "shares memory with x");
-    assert_refused(tide_gemv(one, a, y, one, y), "tide_gemv", TIDE_E_SHAPE, "the inner dimensions 3 and 2");
+    assert_refused(tide_gemv(one, a, y, one, y), "tide_gemv", TIDE_E_SHAPE,
+                   "the inner dimensions 3 and 2");
     assert_refused(tide_gemv(one, a, x, one, x), "tide_gemv", TIDE_E_SHAPE, "the rows 2 and 3");
     assert_refused(tide_ger(one, y, y, a), "tide_ger", TIDE_E_SHAPE, "the columns 2 and 3");
     assert_refused(tide_axpy(one, a, x), "tide_axpy", TIDE_E_SHAPE, "does not stretch");
     assert_refused(tide_axpy(one, x, tide_ones(rt, TIDE_I32, SHAPE(3))), "tide_axpy", TIDE_E_DTYPE,
                    "y is i32, the result f32");
-    assert_refused(tide_axpy(one, tide_ones(rt, TIDE_I32, SHAPE(3)), tide_ones(rt, TIDE_I32, SHAPE(3))),
-                   "tide_axpy", TIDE_E_DTYPE, "y is i32, the result f64");
+    assert_refused(
+        tide_axpy(one, tide_ones(rt, TIDE_I32, SHAPE(3)), tide_ones(rt, TIDE_I32, SHAPE(3))),
+        "tide_axpy", TIDE_E_DTYPE, "y is i32, the result f64");
     assert_refused(tide_axpy(one, z, x), "tide_axpy", TIDE_E_DTYPE, "y is f32, the result c64");
     assert_refused(tide_axpy(one, half, half), "tide_axpy", TIDE_E_DTYPE, "not in f16");
     assert_refused(made(tide_dot(half, x)), "tide_dot", TIDE_E_DTYPE, "not in f16");
@@ -810,14 +859,16 @@ static void test_refusals(void **state) {
     assert_refused(made(tide_dot(x, y)), "tide_dot", TIDE_E_SHAPE, "the lengths 3 and 2 differ");
     assert_refused(made(tide_dot(x, tide_ones(rt, TIDE_F32, 0, NULL))), "tide_dot", TIDE_E_SHAPE,
                    "y of shape () is no vector");
-    assert_refused(made(tide_nrm2(tide_ones(rt, TIDE_F32, 0, NULL))), "tide_nrm2", TIDE_E_SHAPE, "is no vector");
-    assert_refused(made(tide_nrm2(tide_ones(rt, TIDE_BF16, SHAPE(2)))), "tide_nrm2", TIDE_E_DTYPE, "bf16");
+    assert_refused(made(tide_nrm2(tide_ones(rt, TIDE_F32, 0, NULL))), "tide_nrm2", TIDE_E_SHAPE,
+                   "is no vector");
+    assert_refused(made(tide_nrm2(tide_ones(rt, TIDE_BF16, SHAPE(2)))), "tide_nrm2", TIDE_E_DTYPE,
+                   "bf16");
     assert_refused(made(tide_solve_triangular(a, x, 0)), "tide_solve_triangular", TIDE_E_SHAPE,
                    "a of shape (2, 3) is not square");
     assert_refused(made(tide_solve_triangular(square, x, 0)), "tide_solve_triangular", TIDE_E_SHAPE,
                    "the rows 4 and 3 differ");
-    assert_refused(made(tide_solve_triangular(square, row, 4)), "tide_solve_triangular", TIDE_E_INVALID,
-                   "4 is none of");
+    assert_refused(made(tide_solve_triangular(square, row, 4)), "tide_solve_triangular",
+                   TIDE_E_INVALID, "4 is none of");
     tide_array *foreign = tide_ones(other, TIDE_F32, SHAPE(3));
     assert_refused(made(tide_dot(x, foreign)), "tide_dot", TIDE_E_INVALID, "another runtime");
     tide_release(foreign);
@@ -837,7 +888,8 @@ static void test_refusals(void **state) {
 
 /* ---- several devices ---- */
 
-/* The work is the current device's; operands and what is updated may lie on another that it reaches. */
+/* The work is the current device's; operands and what is updated may lie on another that it
+** reaches. */
 static void test_two_devices(void **state) {
     (void)state;
     tide_runtime *rt = open_devices(2, "all");
@@ -850,7 +902,8 @@ static void test_two_devices(void **state) {
     tide_array *a = tide_ones(rt, TIDE_F32, SHAPE(4, 4)), *x = tide_ones(rt, TIDE_F32, SHAPE(4)),
                *c = tide_zeros(rt, TIDE_F32, SHAPE(4, 4));
     on(rt, 1);
-    tide_array *b = tide_full(rt, TIDE_F32, SHAPE(4, 4), tide_arg_int(2)), *y = tide_ones(rt, TIDE_F32, SHAPE(4));
+    tide_array *b = tide_full(rt, TIDE_F32, SHAPE(4, 4), tide_arg_int(2)),
+               *y = tide_ones(rt, TIDE_F32, SHAPE(4));
     assert_ok(tide_gemm(one, a, b, one, c));
     assert_ok(tide_ger(one, x, y, c));
     assert_ok(tide_gemv(one, b, x, one, y));
@@ -870,10 +923,12 @@ static void all_of_them(tide_runtime *rt, tide_status *status) {
     tide_status s[8] = {0};
     *status = tide_scope_begin(rt);
     if (*status != TIDE_OK) return;
-    tide_array *a = tide_ones(rt, TIDE_F32, SHAPE(6, 8)), *gaps = tide_slice(a, "::2, ::2"), /* (3, 4) */
-                                                              *i = tide_ones(rt, TIDE_I32, SHAPE(8, 3)),
+    /* (3, 4) */
+    tide_array *a = tide_ones(rt, TIDE_F32, SHAPE(6, 8)), *gaps = tide_slice(a, "::2, ::2"),
+               *i = tide_ones(rt, TIDE_I32, SHAPE(8, 3)),
                *c = tide_zeros(rt, TIDE_F32, SHAPE(12, 6)), *part = tide_slice(c, "::2, ::2"),
-               *x = tide_slice(tide_ones(rt, TIDE_F32, SHAPE(8)), "::-2"), *y = tide_zeros(rt, TIDE_F32, SHAPE(6));
+               *x = tide_slice(tide_ones(rt, TIDE_F32, SHAPE(8)), "::-2"),
+               *y = tide_zeros(rt, TIDE_F32, SHAPE(6));
     if (a && gaps && i && c && part && x && y) {
         s[0] = tide_gemm(one, a, i, one, part);
         s[1] = tide_gemv(one, gaps, x, one, tide_slice(y, "::-2"));

@@ -33,7 +33,8 @@ static memory random_memory(tide_dtype t) {
     unsigned char data[ROOM * 16];
     for (size_t i = 0; i < ROOM; i++) {
         double re = 0.5 + (double)draw(1 << 20) / (1 << 21), im = (double)draw(1 << 20) / (1 << 21);
-        tide_arg v = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? tide_arg_complex(re, im) : tide_arg_float(re);
+        tide_arg v = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX ? tide_arg_complex(re, im)
+                                                               : tide_arg_float(re);
         assert_ok(tidei_encode(v, t, "test", data + i * tide_dtype_size(t)));
     }
     return hold(tide_from_host(fake.rt, t, SHAPE(ROOM), data));
@@ -50,8 +51,8 @@ static void assert_same(const memory *x, const memory *y, const char *what) {
     for (int64_t i = 0; i < p.n; i++) {
         double size = 1 + hypot(p.re[i], p.im[i]);
         if (!(hypot(p.re[i] - q.re[i], p.im[i] - q.im[i]) <= u * size))
-            fail_msg("%s: element %lld is %g + %gi on the host's side, %g + %gi on cuBLAS's", what, (long long)i,
-                     p.re[i], p.im[i], q.re[i], q.im[i]);
+            fail_msg("%s: element %lld is %g + %gi on the host's side, %g + %gi on cuBLAS's", what,
+                     (long long)i, p.re[i], p.im[i], q.re[i], q.im[i]);
     }
     drop(&p), drop(&q);
 }
@@ -70,8 +71,8 @@ static tide_status gemm_cuda(const tidei_gemm *g, const tidei_use uses[3]) {
 
 /* A random matrix in its storage, `count` places of its batch of one dimension apart, some
 ** backwards if `may_repeat`. */
-static tidei_matrix place(const memory *m, int64_t rows, int64_t cols, int64_t count, bool may_trans,
-                          bool may_repeat) {
+static tidei_matrix place(const memory *m, int64_t rows, int64_t cols, int64_t count,
+                          bool may_trans, bool may_repeat) {
     tidei_matrix x = {.st = m->o.st, .trans = may_trans && draw(2)};
     int64_t stored_rows = x.trans ? cols : rows, stored_cols = x.trans ? rows : cols;
     x.ld = stored_cols + (int64_t)draw(3);
@@ -88,7 +89,8 @@ static tidei_matrix place(const memory *m, int64_t rows, int64_t cols, int64_t c
 
 static const char *const names[] = {"gemv", "ger", "axpy", "dot", "nrm2", "trsm"};
 
-static tidei_blas random_call(tidei_blas_routine routine, tide_dtype t, const memory *a, const memory *b) {
+static tidei_blas random_call(tidei_blas_routine routine, tide_dtype t, const memory *a,
+                              const memory *b) {
     bool complex_one = tidei_dtype_kind(t) == TIDEI_KIND_COMPLEX;
     tidei_blas x = {.routine = routine,
                     .dtype = t,
@@ -120,7 +122,8 @@ static int open_with(const char *host_memory) {
     tidei_cu_use(&driver);
     tidei_cublas_use(&cublas_table);
     cublas.in_order = finish_stream;
-    fake.rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host_memory = host_memory});
+    fake.rt = test_open(
+        &(tide_config){.device = "host", .collector = "refcount", .host_memory = host_memory});
     return 0;
 }
 static int setup(void **state) { return (void)state, open_with("4GiB"); }
@@ -138,7 +141,8 @@ static int teardown(void **state) {
 
 static void one_routine(tidei_blas_routine routine, tide_dtype t) {
     memory a = random_memory(t), b = random_memory(t),
-           c = random_memory(routine == TIDEI_NRM2 ? tidei_real_of(t) : t), d = hold(tide_copy(c.a));
+           c = random_memory(routine == TIDEI_NRM2 ? tidei_real_of(t) : t),
+           d = hold(tide_copy(c.a));
     tidei_blas x = random_call(routine, t, &a, &b);
     tidei_extents e = tidei_blas_extents(&x, 1);
     x.c = place(&c, e.rows, e.cols, x.batch[0] ? x.batch[0] : 1, false, false);
@@ -159,12 +163,14 @@ static void routines_agree(void **state) {
     seed = 1;
     for (int round = 0; round < (test_quick() ? 6 : 30); round++)
         for (size_t t = 0; t < TIDEI_COUNT(types); t++)
-            for (int r = TIDEI_GEMV; r <= TIDEI_TRSM; r++) one_routine((tidei_blas_routine)r, types[t]);
+            for (int r = TIDEI_GEMV; r <= TIDEI_TRSM; r++)
+                one_routine((tidei_blas_routine)r, types[t]);
 }
 
 /* Batches of gemv, ger and dot as products are the same. */
 static void one_as_products(tidei_blas_routine routine, tide_dtype t, bool rows) {
-    memory a = random_memory(t), b = random_memory(t), c = random_memory(t), d = hold(tide_copy(c.a));
+    memory a = random_memory(t), b = random_memory(t), c = random_memory(t),
+           d = hold(tide_copy(c.a));
     tidei_blas x = random_call(routine, t, &a, &b);
     tidei_gemm g;
     if (!x.nbatch) x.nbatch = 1, x.batch[0] = 1;
@@ -211,8 +217,8 @@ static void products_agree(void **state) {
     for (int round = 0; round < (test_quick() ? 10 : 60); round++)
         for (size_t t = 0; t < TIDEI_COUNT(types); t++) {
             bool complex_one = t >= 2;
-            memory a = random_memory(types[t]), b = random_memory(types[t]), c = random_memory(types[t]),
-                   d = hold(tide_copy(c.a));
+            memory a = random_memory(types[t]), b = random_memory(types[t]),
+                   c = random_memory(types[t]), d = hold(tide_copy(c.a));
             tidei_gemm g = {.dtype = types[t],
                             .m = 1 + (int64_t)draw(5),
                             .n = 1 + (int64_t)draw(5),
@@ -282,9 +288,10 @@ static tide_status fail_third(tidei_blas_routine r, sides *again, memory *wanted
 }
 
 static void a_failure_says_what_was_asked_for(void **state) {
-    static const char *const told[] = {"a product of (3, 2) by (2,)",   "an update of (3, 2) by two vectors",
-                                       "an update of (2,) by a vector", "a dot product of vectors (2,)",
-                                       "a norm of a vector (2,)",       "a triangular system (3, 3) for (3, 2)"};
+    static const char *const told[] = {
+        "a product of (3, 2) by (2,)",   "an update of (3, 2) by two vectors",
+        "an update of (2,) by a vector", "a dot product of vectors (2,)",
+        "a norm of a vector (2,)",       "a triangular system (3, 3) for (3, 2)"};
     (void)state;
     seed = 4;
     for (int r = TIDEI_GEMV; r <= TIDEI_TRSM; r++) {
@@ -305,7 +312,8 @@ static void what_comes_again_goes_on(void **state) {
         memory wanted;
         sides again;
         assert_ok(fail_third((tidei_blas_routine)r, &again, &wanted));
-        assert_int_equal(cublas.calls, r == TIDEI_TRSM ? 7 : 5); /* 2, the one that failed, and all, or the rest */
+        /* 2, the one that failed, and all, or the rest */
+        assert_int_equal(cublas.calls, r == TIDEI_TRSM ? 7 : 5);
         assert_int_equal(again.written, r == TIDEI_TRSM);
         let_go(&wanted);
     }
@@ -318,22 +326,30 @@ static void products_that_come_again_add_once(void **state) {
     seed = 6;
     memory a = random_memory(TIDE_F64), b = random_memory(TIDE_F64), c = random_memory(TIDE_F64),
            d = hold(tide_copy(c.a));
-    tidei_gemm g = {
-        .dtype = TIDE_F64, .m = 2, .n = 2, .k = 3, .nbatch = 2, .batch = {3, 4}, .alpha = {1}, .beta = {2}};
+    tidei_gemm g = {.dtype = TIDE_F64,
+                    .m = 2,
+                    .n = 2,
+                    .k = 3,
+                    .nbatch = 2,
+                    .batch = {3, 4},
+                    .alpha = {1},
+                    .beta = {2}};
     g.a = (tidei_matrix){.st = a.o.st, .ld = 4, .batch = {40, 10}};
     g.b = (tidei_matrix){.st = b.o.st, .ld = 2, .batch = {0, 7}};
     g.c = (tidei_matrix){.st = c.o.st, .ld = 2, .batch = {50, 5}};
     const tidei_use reads[2] = {whole(&a.o, TIDEI_READ), whole(&b.o, TIDEI_READ)};
     const tidei_use ours[3] = {reads[0], reads[1], whole(&c.o, TIDEI_READ | TIDEI_WRITE)};
     const tidei_use theirs[3] = {reads[0], reads[1], whole(&d.o, TIDEI_READ | TIDEI_WRITE)};
-    for (int fails = 1; fails <= 2; fails++) { /* what fails without a workspace gets one; with one it climbs */
+    /* what fails without a workspace gets one; with one it climbs */
+    for (int fails = 1; fails <= 2; fails++) {
         g.c.st = c.o.st;
         assert_ok(tidei_gemm_host(stream(), &g, ours, "test"));
         assert_ok(tide_synchronize(fake.rt, NULL));
         g.c.st = d.o.st;
         cublas.calls = 0;
         cublas.bound = 0;
-        cublas.failing = 5; /* the first of the second call's four; a call that fails does nothing */
+        /* the first of the second call's four; a call that fails does nothing */
+        cublas.failing = 5;
         cublas.fails = fails;
         cublas.fails_with = TIDEI_CUBLAS_INTERNAL_ERROR;
         assert_ok(gemm_cuda(&g, theirs));

@@ -1,8 +1,8 @@
 /* test_boehm_fallback.c: what the adapter to bdwgc does where its own way does not work: deaths are
 ** found by finalizers then, or later than they might be; what cannot be had is told. What it does
-** to bdwgc holds for the process's life, so each case is a child. Linked with --wrap: calls of bdwgc's
-** and of malloc's are refused where a case says so. What works is the batteries' over collectors
-** (test_collector.c). */
+** to bdwgc holds for the process's life, so each case is a child. Linked with --wrap: calls of
+** bdwgc's and of malloc's are refused where a case says so. What works is the batteries' over
+** collectors (test_collector.c). */
 #include <limits.h>
 #include "gc/boehm.h"
 #include "tests/tidetest.h"
@@ -15,7 +15,9 @@ static struct {
     bool always, refused; /* each time from then on; it was */
 } refusal;
 static bool refused(const char *call, size_t bytes) {
-    if (!refusal.call || strcmp(refusal.call, call) != 0 || (refusal.bytes && refusal.bytes != bytes)) return false;
+    if (!refusal.call || strcmp(refusal.call, call) != 0 ||
+        (refusal.bytes && refusal.bytes != bytes))
+        return false;
     if (refusal.skip) return refusal.skip--, false;
     if (refusal.refused && !refusal.always) return false;
     return refusal.refused = true;
@@ -24,7 +26,9 @@ static bool refused(const char *call, size_t bytes) {
 void *__real_malloc(size_t n), *__wrap_malloc(size_t n);
 void *__real_calloc(size_t n, size_t bytes), *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_malloc(size_t n) { return refused("malloc", n) ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t bytes) { return refused("calloc", bytes) ? NULL : __real_calloc(n, bytes); }
+void *__wrap_calloc(size_t n, size_t bytes) {
+    return refused("calloc", bytes) ? NULL : __real_calloc(n, bytes);
+}
 
 #if TEST_BOEHM
 #include "tests/child.h"
@@ -41,19 +45,22 @@ static void refuse(const char *call, unsigned skip, size_t bytes) {
 }
 
 int __real_GC_expand_hp(size_t n), __wrap_GC_expand_hp(size_t n);
-int __real_GC_get_stack_base(struct GC_stack_base *b), __wrap_GC_get_stack_base(struct GC_stack_base *b);
+int __real_GC_get_stack_base(struct GC_stack_base *b),
+    __wrap_GC_get_stack_base(struct GC_stack_base *b);
 int __real_GC_register_my_thread(const struct GC_stack_base *b);
 int __wrap_GC_register_my_thread(const struct GC_stack_base *b);
 void *__real_GC_malloc_atomic(size_t n), *__wrap_GC_malloc_atomic(size_t n);
 void *__real_GC_malloc_uncollectable(size_t n), *__wrap_GC_malloc_uncollectable(size_t n);
 void __real_GC_set_on_collection_event(GC_on_collection_event_proc f);
 void __wrap_GC_set_on_collection_event(GC_on_collection_event_proc f);
-void __real_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
-                                           void **old_data);
-void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
-                                           void **old_data);
+void __real_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data,
+                                           GC_finalization_proc *old, void **old_data);
+void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data,
+                                           GC_finalization_proc *old, void **old_data);
 
-int __wrap_GC_expand_hp(size_t n) { return refused("GC_expand_hp", n) ? 0 : __real_GC_expand_hp(n); }
+int __wrap_GC_expand_hp(size_t n) {
+    return refused("GC_expand_hp", n) ? 0 : __real_GC_expand_hp(n);
+}
 int __wrap_GC_get_stack_base(struct GC_stack_base *b) {
     return refused("GC_get_stack_base", 0) ? GC_UNIMPLEMENTED : __real_GC_get_stack_base(b);
 }
@@ -70,8 +77,8 @@ void __wrap_GC_set_on_collection_event(GC_on_collection_event_proc f) {
     if (!refused("GC_set_on_collection_event", 0)) __real_GC_set_on_collection_event(f);
 }
 /* Without memory bdwgc changes nothing, `old` neither. */
-void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data, GC_finalization_proc *old,
-                                           void **old_data) {
+void __wrap_GC_register_finalizer_no_order(void *p, GC_finalization_proc f, void *data,
+                                           GC_finalization_proc *old, void **old_data) {
     if (refusal.bytes || !refused("GC_register_finalizer_no_order", 0))
         __real_GC_register_finalizer_no_order(p, f, data, old, old_data);
 }
@@ -96,7 +103,8 @@ static void open_boehm(int debug) {
 static size_t arrays(void) { return test_stats(rt).arrays; }
 
 static __attribute__((noinline)) void make_kept(void) {
-    for (int i = 0; i < KEPT; i++) must(kept[i] = tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(i)));
+    for (int i = 0; i < KEPT; i++)
+        must(kept[i] = tide_full(rt, TIDE_I64, SHAPE(1), tide_arg_int(i)));
 }
 static __attribute__((noinline)) void make_dropped(unsigned n) {
     for (unsigned i = 0; i < n; i++) must(tide_zeros(rt, TIDE_U8, SHAPE(64)));
@@ -156,8 +164,9 @@ static void later(int debug) {
     must(!tidei_boehm_by_finalizers());
     make_kept();
     make_dropped(DROPPED);
-    GC_set_on_collection_event(hosts_event); /* a host that takes it without calling the earlier one */
-    collect();                               /* which finds out, and moves what was watched */
+    /* a host that takes it without calling the earlier one */
+    GC_set_on_collection_event(hosts_event);
+    collect(); /* which finds out, and moves what was watched */
     must(tidei_boehm_by_finalizers());
     must(lines_with(TIDE_LOG_WARNING, "the collection event does not reach us") == 1);
     collect();
@@ -202,7 +211,9 @@ static void one_is_missed(void) {
 
 /* Whoever looked at collections before us still does. */
 static unsigned events;
-static void GC_CALLBACK count_event(GC_EventType event) { events += event == GC_EVENT_RECLAIM_START; }
+static void GC_CALLBACK count_event(GC_EventType event) {
+    events += event == GC_EVENT_RECLAIM_START;
+}
 static void the_earlier_callback_is_called(void) {
     GC_INIT();
     GC_set_on_collection_event(count_event);
@@ -215,7 +226,8 @@ static void the_earlier_callback_is_called(void) {
 
 /* ---- memory is short ---- */
 
-enum { CELL_BYTES = sizeof(tide_array), ENTRY_BYTES = 24, CHUNK_BYTES = 16 + 4096 * ENTRY_BYTES }; /* boehm.c's */
+/* boehm.c's */
+enum { CELL_BYTES = sizeof(tide_array), ENTRY_BYTES = 24, CHUNK_BYTES = 16 + 4096 * ENTRY_BYTES };
 
 /* The request that is refused is an array's, and nothing stays of it. */
 static void makes_none(void) {
@@ -371,7 +383,8 @@ static void open_where_the_stack_is_not_found(void) {
     refuse("GC_get_stack_base", 0, 0);
     in_thread(open_there);
     must(refusal.refused && status_there == TIDE_E_UNSUPPORTED);
-    must(strstr(message_there, "open the runtime in the main thread, or with the collector \"refcount\""));
+    must(strstr(message_there,
+                "open the runtime in the main thread, or with the collector \"refcount\""));
     in_thread(open_there);
     must(status_there == TIDE_OK);
 }
@@ -492,41 +505,41 @@ static void signals_are_sent_once(void) {
     tide_close(rt);
 }
 
-#define CHILD(name)                                                                                                \
-    static void test_##name(void **state) {                                                                        \
-        (void)state;                                                                                               \
-        test_needs_children();                                                                                     \
-        in_child(name);                                                                                            \
+#define CHILD(name)                                                                                \
+    static void test_##name(void **state) {                                                        \
+        (void)state;                                                                               \
+        test_needs_children();                                                                     \
+        in_child(name);                                                                            \
     }
 #else
-#define CHILD(name)                                                                                                \
-    static void test_##name(void **state) {                                                                        \
-        (void)state;                                                                                               \
-        skip();                                                                                                    \
+#define CHILD(name)                                                                                \
+    static void test_##name(void **state) {                                                        \
+        (void)state;                                                                               \
+        skip();                                                                                    \
     }
 #endif
 
-#define EACH(X)                                                                                                    \
-    X(from_the_start)                                                                                              \
-    X(on_demand)                                                                                                   \
-    X(changed_later)                                                                                               \
-    X(changed_later_with_a_quarantine)                                                                             \
-    X(found_by_an_allocation)                                                                                      \
-    X(one_is_missed)                                                                                               \
-    X(the_earlier_callback_is_called)                                                                              \
-    X(the_change_finds_no_memory)                                                                                  \
-    X(probes_find_no_memory)                                                                                       \
-    X(no_memory_for_a_finalizer)                                                                                   \
-    X(no_memory_to_retain)                                                                                         \
-    X(open_finds_no_memory)                                                                                        \
-    X(a_stack_that_is_not_found)                                                                                   \
-    X(open_where_the_stack_is_not_found)                                                                           \
-    X(no_memory_for_the_table)                                                                                     \
-    X(large_table)                                                                                                 \
-    X(use_of_the_dead)                                                                                             \
-    X(the_host_forbids_collections)                                                                                \
-    X(no_key_is_left)                                                                                              \
-    X(signals_are_sent_again)                                                                                      \
+#define EACH(X)                                                                                    \
+    X(from_the_start)                                                                              \
+    X(on_demand)                                                                                   \
+    X(changed_later)                                                                               \
+    X(changed_later_with_a_quarantine)                                                             \
+    X(found_by_an_allocation)                                                                      \
+    X(one_is_missed)                                                                               \
+    X(the_earlier_callback_is_called)                                                              \
+    X(the_change_finds_no_memory)                                                                  \
+    X(probes_find_no_memory)                                                                       \
+    X(no_memory_for_a_finalizer)                                                                   \
+    X(no_memory_to_retain)                                                                         \
+    X(open_finds_no_memory)                                                                        \
+    X(a_stack_that_is_not_found)                                                                   \
+    X(open_where_the_stack_is_not_found)                                                           \
+    X(no_memory_for_the_table)                                                                     \
+    X(large_table)                                                                                 \
+    X(use_of_the_dead)                                                                             \
+    X(the_host_forbids_collections)                                                                \
+    X(no_key_is_left)                                                                              \
+    X(signals_are_sent_again)                                                                      \
     X(signals_are_sent_once)
 EACH(CHILD)
 

@@ -1,4 +1,5 @@
-/* test_callbacks.c: callbacks that do what they must not: leave by longjmp, close the runtime, make arrays. */
+/* test_callbacks.c: callbacks that do what they must not: leave by longjmp, close the runtime, make
+** arrays. */
 #include "gc/collector.h"
 #include "tests/leaver.h"
 #include <pthread.h>
@@ -11,7 +12,8 @@ static bool expect(tide_status s, const char *part) {
     return tide_last_error()->status == s && strstr(tide_last_error()->message, part);
 }
 
-/* The next call of the thread says what was left, and does nothing else; there are calls of several kinds. */
+/* The next call of the thread says what was left, and does nothing else; there are calls of several
+** kinds. */
 static void next_call_reports(int kind, unsigned which) {
     tide_statistics s = {.struct_size = sizeof s};
     tide_clear_error();
@@ -22,7 +24,8 @@ static void next_call_reports(int kind, unsigned which) {
     case 3: assert_null(tide_add(L.base, L.base)); break;
     default: assert_int_equal(tide_collect(L.rt), TIDE_E_INVALID);
     }
-    if (!expect(TIDE_E_INVALID, leave_texts[kind]) || !expect(TIDE_E_INVALID, "was left without a return"))
+    if (!expect(TIDE_E_INVALID, leave_texts[kind]) ||
+        !expect(TIDE_E_INVALID, "was left without a return"))
         fail_msg("%s: wanted its report, got %s: %s", leave_texts[kind],
                  tide_status_name(tide_last_error()->status), tide_last_error()->message);
     assert_true(tide_last_error()->operation[0]);
@@ -66,7 +69,8 @@ static bool leave_at(int kind, unsigned at, int spill) {
     tide_safepoint(L.rt);
     tide_statistics s = test_stats(L.rt);
     if (s.live + s.spilled != sizeof leave_numbers || s.arrays != 1)
-        fail_msg("%s, call %u: %zu bytes live, of %u arrays", leave_texts[kind], at, s.live, (unsigned)s.arrays);
+        fail_msg("%s, call %u: %zu bytes live, of %u arrays", leave_texts[kind], at, s.live,
+                 (unsigned)s.arrays);
     assert_int_equal(L.weight, sizeof leave_numbers); /* the base's, all that is left */
     tide_release(L.base);
     L.base = NULL;
@@ -90,7 +94,8 @@ static bool leave_at(int kind, unsigned at, int spill) {
 
 static void leave_each(int kind, int spill) {
     unsigned n = 1, most = 0;
-    for (; leave_at(kind, n, spill); n += test_long() ? 1 : 1 + n / (test_quick() ? 2 : 12)) most = n;
+    for (; leave_at(kind, n, spill); n += test_long() ? 1 : 1 + n / (test_quick() ? 2 : 12))
+        most = n;
     if (!most) fail_msg("%s: never called", leave_texts[kind]);
     if (getenv("LEAVE_SAY")) print_message("%s: %u\n", leave_texts[kind], most);
 }
@@ -230,14 +235,15 @@ static void test_next_call_from_deeper(void **state) {
     ends_well();
 }
 
-#if !defined(__SANITIZE_ADDRESS__) &&                                                                              \
+#if !defined(__SANITIZE_ADDRESS__) &&                                                              \
     !defined(__SANITIZE_THREAD__) /* which do not know stacks of the program's own */
-/* Whoever is not past the place where the callback was called is taken to be inside: what is legal there is done, what is
-** not is refused, and says why. */
+/* Whoever is not past the place where the callback was called is taken to be inside: what is legal
+** there is done, what is not is refused, and says why. */
 static void refused_in_the_call(void) {
     tide_clear_error();
     assert_null(tide_zeros(L.rt, TIDE_F32, SHAPE(4)));
-    assert_true(expect(TIDE_E_INVALID, "called inside collect of the collector \"host\", where no array is made"));
+    assert_true(expect(TIDE_E_INVALID,
+                       "called inside collect of the collector \"host\", where no array is made"));
     assert_true(expect(TIDE_E_INVALID, "if it was left by longjmp"));
     assert_int_equal(tide_dim(L.base, 0), LEAVE_SIDE);
     assert_int_equal(test_stats(L.rt).arrays, 1);
@@ -359,7 +365,8 @@ static void close_from_inside(int kind) {
     tried[kind]++;
     tide_clear_error();
     tide_close(L.rt);
-    if (!expect(TIDE_E_INVALID, leave_texts[kind]) || !expect(TIDE_E_INVALID, "whose runtime stays open"))
+    if (!expect(TIDE_E_INVALID, leave_texts[kind]) ||
+        !expect(TIDE_E_INVALID, "whose runtime stays open"))
         fail_msg("%s: %s", leave_texts[kind], tide_last_error()->message);
     tide_clear_error();
 }
@@ -417,12 +424,15 @@ static void use_from_inside(int kind) {
         refused(kind, !tide_pool_malloc(pool, 1000, NULL), "where no array is made");
         assert_string_equal(last_operation, "tide_pool_malloc");
         tide_data source = tide_data_host(TIDE_F32, 1, (int64_t[]){4}, leave_numbers);
-        tide_batches_config c = {.struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = 2};
+        tide_batches_config c = {
+            .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = 2};
         tide_batches *none = NULL;
-        refused(kind, tide_batches_new(L.rt, &c, &none) == TIDE_E_INVALID, "where no array is made");
+        refused(kind, tide_batches_new(L.rt, &c, &none) == TIDE_E_INVALID,
+                "where no array is made");
         assert_string_equal(last_operation, "tide_batches_new");
         assert_null(none);
-        refused(kind, tide_collector_detach(L.rt, L.id) == TIDE_E_INVALID, "where no collector is detached");
+        refused(kind, tide_collector_detach(L.rt, L.id) == TIDE_E_INVALID,
+                "where no collector is detached");
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt)); /* does nothing */
         right(tide_reclaim(L.rt, TIDE_RECLAIM_GC, NULL));
@@ -468,8 +478,11 @@ static void next_batch(void) {
 
 static void test_batches_inside_themselves(void **state) {
     tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
-    tide_batches_config c = {
-        .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = LEAVE_SIDE / 2, .fill = leave_fill};
+    tide_batches_config c = {.struct_size = sizeof c,
+                             .arrays = &source,
+                             .narrays = 1,
+                             .batch = LEAVE_SIDE / 2,
+                             .fill = leave_fill};
     (void)state;
     memset(tried, 0, sizeof tried);
     setenv("TIDE_GC_EARLY", "0", 1); /* for that goes by how long memory takes: it stays full */
@@ -493,8 +506,11 @@ static void test_no_batch_is_passed_over(void **state) {
     static float got[ROWS * LEAVE_SIDE];
     static unsigned at, i; /* what longjmp leaves alone */
     tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
-    tide_batches_config c = {
-        .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = ROWS, .fill = leave_fill};
+    tide_batches_config c = {.struct_size = sizeof c,
+                             .arrays = &source,
+                             .narrays = 1,
+                             .batch = ROWS,
+                             .fill = leave_fill};
     (void)state;
     leaver_open(TIDE_OFF);
     for (at = 1; at <= BATCHES; at++) {
@@ -558,13 +574,15 @@ static void test_two_threads_close(void **state) {
     for (int round = 0; round < 50; round++) {
         rt = test_open(&(tide_config){.collector = "refcount"});
         atomic_store(&refusals, 0);
-        for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, close_now, rt), 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, close_now, rt), 0);
         for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
         assert_int_equal(atomic_load(&refusals), 1);
     }
 }
 
-/* ---- functions of tide_host_launch ---- They run on a thread that the runtime waits for when it closes. */
+/* ---- functions of tide_host_launch ---- They run on a thread that the runtime waits for when it
+** closes. */
 
 struct launched {
     tide_runtime *rt;
@@ -576,7 +594,8 @@ static void misbehave(void *arg) {
     tide_close(x->rt);
     x->close_refused = expect(TIDE_E_INVALID, "tide_host_launch");
     tide_clear_error();
-    x->make_refused = !tide_zeros(x->rt, TIDE_F32, SHAPE(4)) && expect(TIDE_E_INVALID, "tide_host_launch");
+    x->make_refused =
+        !tide_zeros(x->rt, TIDE_F32, SHAPE(4)) && expect(TIDE_E_INVALID, "tide_host_launch");
     tide_release(x->dropped);
 }
 

@@ -1,15 +1,16 @@
-/* test_calls.c: calls every public function with random arguments: sound ones, and NULL, freed, ended, foreign
-** and senseless ones, numbers at the ends of their types, in a runtime whose memory is nearly exhausted. What
-** a call may draw, and what is left out, stands in tests/calls/calls.h; what is judged in tests/calls/judge.c.
+/* test_calls.c: calls every public function with random arguments: sound ones, and NULL, freed,
+** ended, foreign and senseless ones, numbers at the ends of their types, in a runtime whose memory
+** is nearly exhausted. What a call may draw, and what is left out, stands in tests/calls/calls.h;
+** what is judged in tests/calls/judge.c.
 **
 **     test_calls             as many worlds as the build is meant to have, one after the other, then threads
 **     test_calls SEED [N]    one world, of that seed, for N calls; a failure says what to give here
 **     test_calls threads SEED [N]    four threads that share a runtime
-** TIDE_TEST_TRACE=1 shows each call; TIDE_TEST_TABLE=1 shows at the end how often each function worked and
-** failed; TIDE_TEST_LONG=1 makes ten times as many calls.
+** TIDE_TEST_TRACE=1 shows each call; TIDE_TEST_TABLE=1 shows at the end how often each function
+** worked and failed; TIDE_TEST_LONG=1 makes ten times as many calls.
 **
-** A failure shows the last calls, numbered, in a form that is nearly C. A "!" stands where an error of an
-** earlier call stood in the thread's record. Calls further in are made by callbacks. */
+** A failure shows the last calls, numbered, in a form that is nearly C. A "!" stands where an error
+** of an earlier call stood in the thread's record. Calls further in are made by callbacks. */
 #include "tests/calls/calls.h"
 #include <dirent.h>
 #include <inttypes.h>
@@ -24,7 +25,9 @@
 #if defined(__SANITIZE_ADDRESS__)
 /* bdwgc scans stacks, and does not see what AddressSanitizer moved to its own. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "detect_stack_use_after_return=0:abort_on_error=1"; }
+const char *__asan_default_options(void) {
+    return "detect_stack_use_after_return=0:abort_on_error=1";
+}
 #endif
 #if defined(__SANITIZE_THREAD__)
 const char *__tsan_default_options(void);
@@ -35,7 +38,8 @@ const char *__tsan_default_suppressions(void) { return "race:libopenblas.so\n"; 
 #endif
 
 enum { THREADS = 4, WORLD_CALLS = 10000 };
-static world worlds[THREADS + 1]; /* the last one is the main thread's. Static: a collector sees the arrays in it */
+/* the last one is the main thread's. Static: a collector sees the arrays in it */
+static world worlds[THREADS + 1];
 static volatile sig_atomic_t ending;
 static bool threaded;
 static char folder[64];
@@ -51,8 +55,9 @@ static void show(const world *w) {
     char text[256];
     if (!w->line) return;
     show_world(w, 2);
-    int n = snprintf(text, sizeof text, "\nto see it again: test_calls %s%" PRIu64 " %" PRIu64 "\n\n",
-                     threaded ? "threads " : "", w->seed_given, w->done + 1);
+    int n =
+        snprintf(text, sizeof text, "\nto see it again: test_calls %s%" PRIu64 " %" PRIu64 "\n\n",
+                 threaded ? "threads " : "", w->seed_given, w->done + 1);
     (void)!write(2, text, (size_t)n);
 }
 
@@ -87,7 +92,8 @@ static bool is_expected(const char *name) {
                                 (name[0] == 'f' && !strcmp(name + 2, ".npy"));
 }
 
-/* Nothing of the library's own is left in the folder, such as a file that was to be renamed. Empties it. */
+/* Nothing of the library's own is left in the folder, such as a file that was to be renamed.
+** Empties it. */
 static bool clean_folder(void) {
     bool clean = true;
     DIR *d = opendir(folder);
@@ -122,7 +128,8 @@ static bool run_alone(uint64_t seed, uint64_t calls) {
     return clean_folder();
 }
 
-/* ---- four threads ---- They share a runtime, streams, pools and arrays that all only read; and hand arrays over. */
+/* ---- four threads ---- They share a runtime, streams, pools and arrays that all only read; and
+** hand arrays over. */
 
 enum { SHARED = 6, BOXES = 8 };
 static struct {
@@ -133,8 +140,8 @@ static struct {
 static array *give_away(world *w) {
     for (unsigned i = 0, from = below(w, ARRAYS); i < ARRAYS; i++) {
         array *x = &w->arrays[(from + i) % ARRAYS];
-        if (x->a && !x->shared && !x->busy && x->rt == 0 && x->counted && !x->scope && x->in->holders == 1 &&
-            !x->in->frozen && !x->in->unordered)
+        if (x->a && !x->shared && !x->busy && x->rt == 0 && x->counted && !x->scope &&
+            x->in->holders == 1 && !x->in->frozen && !x->in->unordered)
             return x;
     }
     return NULL;
@@ -223,9 +230,11 @@ static void drop_shared(world *m) {
 static void look_at_notes(world *w) {
     for (int i = 0; i < NOTES; i++)
         if (w->notes[i].used && w->notes[i].rt == 0 && w->notes[i].told != 1)
-            broken(w, "the shared runtime is closed, and a death was told %u times", w->notes[i].told);
+            broken(w, "the shared runtime is closed, and a death was told %u times",
+                   w->notes[i].told);
     for (int i = 0; i < COLLECTORS; i++)
-        if (w->collectors[i].attached) broken(w, "the shared runtime is closed, and a collector was not detached");
+        if (w->collectors[i].attached)
+            broken(w, "the shared runtime is closed, and a collector was not detached");
 }
 
 static bool run_threads(uint64_t seed, uint64_t calls) {
@@ -287,9 +296,11 @@ static bool all_were_tried(void) {
     for (unsigned i = 0; i < calls_count(); i++) {
         const call *c = calls_at(i);
         uint64_t worked = calls_tally(i)->worked, failed = calls_tally(i)->failed;
-        if (switched("TIDE_TEST_TABLE")) printf("# %-28s %8" PRIu64 " %8" PRIu64 "\n", c->name, worked, failed);
+        if (switched("TIDE_TEST_TABLE"))
+            printf("# %-28s %8" PRIu64 " %8" PRIu64 "\n", c->name, worked, failed);
         if (!(worked || c->flags & NEVER_WORKS) || !(failed || c->flags & NEVER_FAILS)) {
-            fprintf(stderr, "%s worked %" PRIu64 " times and failed %" PRIu64 " times\n", c->name, worked, failed);
+            fprintf(stderr, "%s worked %" PRIu64 " times and failed %" PRIu64 " times\n", c->name,
+                    worked, failed);
             all = false;
         }
     }
@@ -324,12 +335,15 @@ static void run_all(void) {
     uint64_t seed = given ? strtoull(given, NULL, 0) : 1, calls = calls_alone();
     bool clean = true;
     tell(rows_are_exports(), "every function has a row");
-    for (uint64_t n = 0; n < calls; n += WORLD_CALLS) clean = run_alone(seed++, WORLD_CALLS) && clean;
+    for (uint64_t n = 0; n < calls; n += WORLD_CALLS)
+        clean = run_alone(seed++, WORLD_CALLS) && clean;
     tell(clean, "one thread");
     clean = true;
-    for (int round = 0; round < 3; round++) clean = run_threads(seed++, calls_beside() / 3) && clean;
+    for (int round = 0; round < 3; round++)
+        clean = run_threads(seed++, calls_beside() / 3) && clean;
     tell(clean, "four threads");
-    if (calls >= 100000) tell(all_were_tried(), "every function worked, and failed"); /* fewer miss some */
+    /* fewer miss some */
+    if (calls >= 100000) tell(all_were_tried(), "every function worked, and failed");
 }
 
 int main(int argc, char **argv) {
@@ -337,15 +351,18 @@ int main(int argc, char **argv) {
     char **rest = argv + 1 + beside;
     snprintf(folder, sizeof folder, "/tmp/tide-calls-XXXXXX");
     if (!mkdtemp(folder)) return perror(folder), 1;
-    setenv("TIDE_HOST_MEMORY", "4MiB", 1); /* for what has no configuration, or that of an older caller */
+    /* for what has no configuration, or that of an older caller */
+    setenv("TIDE_HOST_MEMORY", "4MiB", 1);
     setenv("TIDE_HOST_LIMIT", "4MiB", 1);
     setenv("TIDE_DEVICE", "host", 1);
     unsetenv("TIDE_POOL");
     catch_signals();
     calls_begin();
     if (*rest) {
-        uint64_t seed = strtoull(rest[0], NULL, 0), calls = rest[1] ? strtoull(rest[1], NULL, 0) : WORLD_CALLS;
-        tell((beside ? run_threads : run_alone)(seed, calls), beside ? "four threads" : "one thread");
+        uint64_t seed = strtoull(rest[0], NULL, 0),
+                 calls = rest[1] ? strtoull(rest[1], NULL, 0) : WORLD_CALLS;
+        tell((beside ? run_threads : run_alone)(seed, calls),
+             beside ? "four threads" : "one thread");
         (void)(switched("TIDE_TEST_TABLE") && all_were_tried());
     } else {
         run_all();

@@ -46,21 +46,21 @@ static void end(const char *name) {
     seen.now = "nothing";
 }
 
-#define CALL(f, ...)                                                                                               \
-    ({                                                                                                             \
-        begin(#f);                                                                                                 \
-        __typeof__(f(__VA_ARGS__)) call_gave = f(__VA_ARGS__);                                                     \
-        end(#f);                                                                                                   \
-        call_gave;                                                                                                 \
+#define CALL(f, ...)                                                                               \
+    ({                                                                                             \
+        begin(#f);                                                                                 \
+        __typeof__(f(__VA_ARGS__)) call_gave = f(__VA_ARGS__);                                     \
+        end(#f);                                                                                   \
+        call_gave;                                                                                 \
     })
 #define DO(f, ...) (begin(#f), f(__VA_ARGS__), end(#f))
 #define DROP(a)    DO(tide_release, a)
 /* A result that nobody wants, array or status. */
 #define MAKE(f, ...) DROP(CALL(f, __VA_ARGS__))
-#define OK(f, ...)                                                                                                 \
-    do {                                                                                                           \
-        if (CALL(f, __VA_ARGS__) != TIDE_OK && !*seen.wrong)                                                       \
-            snprintf(seen.wrong, sizeof seen.wrong, "%s: %.100s", #f, tide_last_error()->message);                 \
+#define OK(f, ...)                                                                                 \
+    do {                                                                                           \
+        if (CALL(f, __VA_ARGS__) != TIDE_OK && !*seen.wrong)                                       \
+            snprintf(seen.wrong, sizeof seen.wrong, "%s: %.100s", #f, tide_last_error()->message); \
     } while (0)
 #define TRY(f, ...) ((void)CALL(f, __VA_ARGS__))
 
@@ -124,7 +124,8 @@ static size_t bytes_held(void *user, int device) {
     would_end();
     return 4096;
 }
-static tide_status fill_samples(void *user, int64_t first, const int64_t *samples, int64_t n, void *const *out) {
+static tide_status fill_samples(void *user, int64_t first, const int64_t *samples, int64_t n,
+                                void *const *out) {
     (void)user, (void)first, (void)samples;
     would_end();
     memset(out[0], 0, (size_t)n * sizeof(double));
@@ -333,8 +334,8 @@ static void pools(tide_runtime *rt) {
     uint64_t value;
     for (size_t i = 0; i < TIDEI_COUNT(kinds); i++) {
         tide_pool *pool = NULL;
-        OK(tide_pool_new, rt, &(tide_pool_config){.struct_size = sizeof(tide_pool_config), .kind = kinds[i]},
-           &pool);
+        OK(tide_pool_new, rt,
+           &(tide_pool_config){.struct_size = sizeof(tide_pool_config), .kind = kinds[i]}, &pool);
         OK(tide_pool_set, rt, pool);
         TRY(tide_pool_current, rt);
         TRY(tide_pool_set_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, 0);
@@ -387,7 +388,8 @@ struct pair {
 };
 
 static void structures(tide_runtime *rt) {
-    static const tide_adapt_field fields[] = {TIDE_FIELD(struct pair, x), TIDE_FIELD(struct pair, y)};
+    static const tide_adapt_field fields[] = {TIDE_FIELD(struct pair, x),
+                                              TIDE_FIELD(struct pair, y)};
     static const tide_adapt_rule rule = {"pair", sizeof(struct pair), fields, 2, moved, NULL};
     static const double data[100];
     const int64_t n = 100;
@@ -406,8 +408,11 @@ static void structures(tide_runtime *rt) {
     tide_data source = here.x, batch = {0};
     source.host = NULL;
     tide_batches *b = NULL;
-    tide_batches_config c = {
-        .struct_size = sizeof c, .arrays = &source, .narrays = 1, .batch = 30, .fill = fill_samples};
+    tide_batches_config c = {.struct_size = sizeof c,
+                             .arrays = &source,
+                             .narrays = 1,
+                             .batch = 30,
+                             .fill = fill_samples};
     OK(tide_batches_new, rt, &c, &b);
     OK(tide_batches_next, b, &batch);
     OK(tide_batches_next, b, &batch);
@@ -421,8 +426,11 @@ static void structures(tide_runtime *rt) {
 /* Garbage, limits, everything that gives way, and a request that does not fit. */
 static void shortage(tide_runtime *rt) {
     const int64_t many = 100000000;
-    const tide_reclaimable cache = {
-        .struct_size = sizeof cache, .name = "mine", .purge = give, .drop = give, .bytes = bytes_held};
+    const tide_reclaimable cache = {.struct_size = sizeof cache,
+                                    .name = "mine",
+                                    .purge = give,
+                                    .drop = give,
+                                    .bytes = bytes_held};
     const tide_collector mine = {.struct_size = sizeof mine,
                                  .name = "mine",
                                  .caps = TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR,
@@ -440,7 +448,8 @@ static void shortage(tide_runtime *rt) {
     tide_array *x = CALL(tide_zeros, rt, TIDE_F64, 1, (const int64_t[1]){400000});
     OK(tide_collector_use, rt, -1);
     TRY(tide_zeros, rt, TIDE_F64, 1, &many);
-    for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_SPILL; level++) OK(tide_reclaim, rt, level, &freed);
+    for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_SPILL; level++)
+        OK(tide_reclaim, rt, level, &freed);
     OK(tide_collect, rt);
     DO(tide_safepoint, rt);
     TRY(tide_memory_status, rt, text, sizeof text);
@@ -653,7 +662,8 @@ static tide_runtime *stormy;
 
 static void *storm_thread(void *unused) {
     for (int i = 0;; i++) {
-        tide_array *a = tide_arange(stormy, TIDE_F64, 0, 500, 1), *y = tide_map(stormy, "(x) -> sum(x)", a);
+        tide_array *a = tide_arange(stormy, TIDE_F64, 0, 500, 1),
+                   *y = tide_map(stormy, "(x) -> sum(x)", a);
         (void)tide_item_f64(y);
         tide_release(a);
         tide_release(y);
@@ -666,8 +676,10 @@ static void *storm_thread(void *unused) {
 static void test_storm(void **state) {
     (void)state;
     if (!CANCELS) skip();
-    tide_config c = {
-        .struct_size = sizeof c, .device = test_device(), .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = test_device(),
+                     .host_memory = "64MiB",
+                     .collector = "refcount"};
     stormy = test_open(&c);
     for (int round = 0; round < (test_quick() ? 5 : 40); round++) {
         pthread_t thread[STORM_THREADS];
@@ -676,7 +688,8 @@ static void test_storm(void **state) {
         usleep(3000);
         for (int i = 0; i < STORM_THREADS; i++) pthread_cancel(thread[i]);
         for (int i = 0; i < STORM_THREADS; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
-        tide_array *a = tide_arange(stormy, TIDE_F64, 0, 500, 1), *y = tide_map(stormy, "(x) -> sum(x)", a);
+        tide_array *a = tide_arange(stormy, TIDE_F64, 0, 500, 1),
+                   *y = tide_map(stormy, "(x) -> sum(x)", a);
         assert_true(tide_item_f64(y) == 124750);
         tide_release(a);
         tide_release(y);

@@ -1,5 +1,6 @@
-/* test_collector.c: one battery over refcount, boehm and the mock tracer (tidy and unruly); then deaths that come late,
-** scopes, misuse of references. Foreign collectors' table and rounds: test_rounds.c. */
+/* test_collector.c: one battery over refcount, boehm and the mock tracer (tidy and unruly); then
+** deaths that come late, scopes, misuse of references. Foreign collectors' table and rounds:
+** test_rounds.c. */
 #include "gc/boehm.h"
 #include "gc/collector.h"
 #include "gc/gc.h"
@@ -55,7 +56,9 @@ static void test_retain_keeps(void **state) {
             assert_ptr_equal(tide_retain(keeper.array[i]), keeper.array[i]);
             hidden[i] = ~(uintptr_t)keeper.array[i];
         }
-        if (k->mock) { /* an unruly one ends arrays whatever their count; a well-behaved one gives its reference back */
+        /* an unruly one ends arrays whatever their count; a well-behaved one gives its reference
+        ** back */
+        if (k->mock) {
             if (k->flags) {
                 keeper_close();
                 continue;
@@ -120,7 +123,8 @@ static void test_views_share(void **state) {
     }
 }
 
-/* A loop of temporaries that frees nothing stays under its limit. Under reference counting scopes end them. */
+/* A loop of temporaries that frees nothing stays under its limit. Under reference counting scopes
+** end them. */
 static void temporaries(const struct kind *k, const char *policy, unsigned n) {
     tide_runtime *rt = keeper_open(k, (tide_config){.limit = "1MiB", .policy = policy});
     for (unsigned i = 0; i < n; i++) {
@@ -148,7 +152,8 @@ static void test_million_temporaries(void **state) {
     static const char *const policies[] = {"never", "cudajl", "reserve"};
     char names[128];
     (void)state;
-    assert_string_equal(tidei_policy_names(names, sizeof names), "reserve, cudajl, never"); /* these are all */
+    /* these are all */
+    assert_string_equal(tidei_policy_names(names, sizeof names), "reserve, cudajl, never");
     EACH_KIND(k)
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++)
         temporaries(k, policies[p], test_on_host() ? MANY : MANY / 10);
@@ -238,7 +243,8 @@ static void test_free_races_collector(void **state) {
         }
         assert_int_equal(pthread_create(&collector, NULL, race_collect, rt), 0);
         assert_int_equal(pthread_create(&freer, NULL, race_free, rt), 0);
-        pthread_join(freer, NULL); /* frees while held: the cells are valid until they are dropped below */
+        /* frees while held: the cells are valid until they are dropped below */
+        pthread_join(freer, NULL);
         for (unsigned i = 0; i < RACE; i++) {
             assert_true(tide_is_freed(keeper.array[i]));
             drop(i);
@@ -414,8 +420,8 @@ static void test_scopes(void **state) {
     }
 }
 
-/* What was released inside its scope is dead, but its handle serves nobody else before the scope has let go of it: else the
-** scope's end could take another thread's reference. */
+/* What was released inside its scope is dead, but its handle serves nobody else before the scope
+** has let go of it: else the scope's end could take another thread's reference. */
 static void test_scope_holds_what_was_released(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
@@ -429,7 +435,8 @@ static void test_scope_holds_what_was_released(void **state) {
     assert_true(tide_is_freed(early));
     assert_null(tide_scope_keep(early));
     assert_error(TIDE_E_FREED, "released before");
-    for (unsigned i = 0; i < 1000; i++) tide_release(make(rt, 64)); /* room for them is not kept either */
+    /* room for them is not kept either */
+    for (unsigned i = 0; i < 1000; i++) tide_release(make(rt, 64));
     assert_in_range(atomic_load(&test_rt(rt)->deaths->handles), 1, 200);
     assert_array(tide_scope_keep(next));
     assert_ok(tide_scope_end(rt));
@@ -511,7 +518,8 @@ static void test_scarce_host_memory(void **state) {
 
 static void test_scarce_open(void **state) {
     const tide_host_memory scarce = {scarce_alloc, scarce_free, NULL};
-    tide_config c = {.struct_size = sizeof c, .device = test_device(), .host = &scarce, .collector = "refcount"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = test_device(), .host = &scarce, .collector = "refcount"};
     tide_runtime *rt;
     tide_status status = TIDE_E_HOST_NOMEM;
     (void)state;
@@ -558,7 +566,8 @@ static void test_too_many_references(void **state) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
         hold(0, make(rt, 64));
         tidei_handle *h = tidei_cell_handle(keeper.array[0]);
-        const uint32_t before = atomic_load(&h->refs), most = k->spare ? UINT32_MAX : UINT32_MAX & ~TIDEI_SCOPED;
+        const uint32_t before = atomic_load(&h->refs),
+                       most = k->spare ? UINT32_MAX : UINT32_MAX & ~TIDEI_SCOPED;
         atomic_store(&h->refs, most);
         tide_clear_error();
         assert_null(tide_retain(keeper.array[0]));

@@ -1,5 +1,6 @@
-/* test_compact.c: arrays that move so that a large one fits: the pictures of fragmented memory (E17, E19), scaled down, on the
-** device under test, and moves while other threads use what moves. A limit makes the fragments matter. */
+/* test_compact.c: arrays that move so that a large one fits: the pictures of fragmented memory
+** (E17, E19), scaled down, on the device under test, and moves while other threads use what moves.
+** A limit makes the fragments matter. */
 #include "tests/tidetest.h"
 #include "arrays/arrays.h"
 
@@ -8,7 +9,8 @@
 static tidei_runtime *open_with(size_t limit) {
     char text[32];
     snprintf(text, sizeof text, "%zu", limit);
-    return test_open_rt(&(tide_config){.collector = "refcount", .pool = "tide", .limit = text, .policy = "never"});
+    return test_open_rt(
+        &(tide_config){.collector = "refcount", .pool = "tide", .limit = text, .policy = "never"});
 }
 
 /* `mib` MiB of a pattern that tells arrays apart. */
@@ -32,8 +34,8 @@ static uint64_t compactions(tidei_runtime *rt) {
     return s.compactions;
 }
 
-/* Arrays of these sizes fill the limit; some are dropped; then one of `ask` MiB, which has no hole of its size. The others keep
-** what they hold. MiB stand for 64 of the pictures'. */
+/* Arrays of these sizes fill the limit; some are dropped; then one of `ask` MiB, which has no hole
+** of its size. The others keep what they hold. MiB stand for 64 of the pictures'. */
 static void picture(size_t limit, const int *sizes, unsigned n, unsigned drop, int64_t ask) {
     tidei_runtime *rt = open_with(limit * MIB + MIB); /* and a little for what looks at them */
     tide_array *a[8];
@@ -68,7 +70,8 @@ static void pin_all(tidei_runtime *rt, tide_array **a, tide_use_scope **scopes) 
     tide_use uses[SCOPE];
     void *ptrs[SCOPE];
     for (unsigned i = 0; i < KEPT; i += SCOPE) {
-        for (unsigned k = 0; k < SCOPE; k++) uses[k] = (tide_use){.array = a[4 * (i + k)], .mode = TIDE_READ};
+        for (unsigned k = 0; k < SCOPE; k++)
+            uses[k] = (tide_use){.array = a[4 * (i + k)], .mode = TIDE_READ};
         assert_ok(tide_use_begin(rt->ref, NULL, uses, SCOPE, ptrs, &scopes[i / SCOPE]));
     }
 }
@@ -110,7 +113,8 @@ static void e19_below_a_page(void **state) {
 
 enum { UNIT = 4096, LIMIT = 1 << 20 };
 
-/* A host device that looks at what is moved, and fails, the first half of the copies queued, when its turn has come. */
+/* A host device that looks at what is moved, and fails, the first half of the copies queued, when
+** its turn has come. */
 static struct {
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
@@ -119,15 +123,20 @@ static struct {
     unsigned fail_at;
 } watch;
 
-static bool overlap(tidei_addr a, size_t n, tidei_addr b, size_t m) { return a < b + m && b < a + n; }
+static bool overlap(tidei_addr a, size_t n, tidei_addr b, size_t m) {
+    return a < b + m && b < a + n;
+}
 
-static tide_status watched_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *p, size_t n) {
+static tide_status watched_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *p,
+                                     size_t n) {
     watch.pieces += n;
     if (n > watch.most) watch.most = (unsigned)n;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) {
-            if (overlap(p[i].dst, p[i].bytes, p[k].src, p[k].bytes)) fail_msg("%zu goes over %zu of %zu", i, k, n);
-            if (i != k && overlap(p[i].dst, p[i].bytes, p[k].dst, p[k].bytes)) fail_msg("%zu and %zu meet", i, k);
+            if (overlap(p[i].dst, p[i].bytes, p[k].src, p[k].bytes))
+                fail_msg("%zu goes over %zu of %zu", i, k, n);
+            if (i != k && overlap(p[i].dst, p[i].bytes, p[k].dst, p[k].bytes))
+                fail_msg("%zu and %zu meet", i, k);
         }
     if (++watch.calls != watch.fail_at) return watch.real->copy_many(d, s, p, n);
     assert_ok(watch.real->copy_many(d, s, p, n / 2));
@@ -142,7 +151,8 @@ typedef struct rows {
     tidei_stream *other; /* knows of all the work before the moves */
 } rows;
 
-/* Memory full of blocks, by turns of `kept` and `dropped` units, the latter dropped; the former know their number. */
+/* Memory full of blocks, by turns of `kept` and `dropped` units, the latter dropped; the former
+** know their number. */
 static void open_rows(rows *r, size_t kept, size_t dropped) {
     tidei_device_params p = {.host_memory = 4 * LIMIT, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = "tide", .limit = "1M", .policy = "never"};
@@ -159,9 +169,10 @@ static void open_rows(rows *r, size_t kept, size_t dropped) {
     for (size_t at = 0; at + (kept + dropped) * UNIT <= LIMIT; at += (kept + dropped) * UNIT)
         for (unsigned k = 0; k < 2; k++) {
             unsigned i = r->n++;
-            assert_ok(tidei_storage_new(r->d, (k ? dropped : kept) * UNIT - 7, r->d->stream0, "test", &r->st[i]));
-            assert_ok(
-                tidei_submit_fill(r->d->stream0, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1, r->st[i]->bytes, "test"));
+            assert_ok(tidei_storage_new(r->d, (k ? dropped : kept) * UNIT - 7, r->d->stream0,
+                                        "test", &r->st[i]));
+            assert_ok(tidei_submit_fill(r->d->stream0, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1,
+                                        r->st[i]->bytes, "test"));
         }
     for (unsigned i = 1; i < r->n; i += 2) {
         tidei_storage_release(r->st[i]);
@@ -176,7 +187,8 @@ static void check_rows(rows *r) {
     for (unsigned i = 0; i < r->n; i++) {
         if (!r->st[i]) continue;
         size_t n = r->st[i]->bytes;
-        assert_ok(tidei_submit_copy(r->d->stream0, TIDEI_COPY_D2H, NULL, 0, host, r->st[i], 0, n, "test"));
+        assert_ok(tidei_submit_copy(r->d->stream0, TIDEI_COPY_D2H, NULL, 0, host, r->st[i], 0, n,
+                                    "test"));
         for (size_t k = 0; k < n; k++)
             if (host[k] != (uint8_t)i) fail_msg("byte %zu of block %u", k, i);
     }
@@ -213,7 +225,8 @@ static void blocks_leave_a_stretch_at_once(void **state) {
     close_rows(&r);
 }
 
-/* No hole takes a block, so they slide: the first ones over themselves, then more and more at once. */
+/* No hole takes a block, so they slide: the first ones over themselves, then more and more at
+** once. */
 static void blocks_slide_in_batches(void **state) {
     (void)state;
     rows r;
@@ -230,12 +243,14 @@ static void blocks_slide_in_batches(void **state) {
 static void use_blocks_elsewhere(rows *r) {
     for (unsigned i = 0; i < r->n; i++)
         if (r->st[i])
-            assert_ok(tidei_submit_fill(r->other, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1, r->st[i]->bytes, "test"));
+            assert_ok(tidei_submit_fill(r->other, r->st[i], 0, &(uint8_t){(uint8_t)i}, 1,
+                                        r->st[i]->bytes, "test"));
 }
 static void use_holes_elsewhere(rows *r) {
     tidei_storage *st[LIMIT / UNIT];
     unsigned n = 0;
-    while (n < TIDEI_COUNT(st) && tidei_storage_new(r->d, UNIT, r->other, "test", &st[n]) == TIDE_OK) {
+    while (n < TIDEI_COUNT(st) &&
+           tidei_storage_new(r->d, UNIT, r->other, "test", &st[n]) == TIDE_OK) {
         assert_ok(tidei_submit_fill(r->other, st[n], 0, &(uint8_t){0xFE}, 1, UNIT, "test"));
         n++;
     }
@@ -243,8 +258,8 @@ static void use_holes_elsewhere(rows *r) {
     while (n) tidei_storage_release(st[--n]);
 }
 
-/* One round of this in which the n-th batch fails: what moved before it has moved, the others are where they were. True: none
-** was the n-th. */
+/* One round of this in which the n-th batch fails: what moved before it has moved, the others are
+** where they were. True: none was the n-th. */
 static bool batch_fails(size_t kept, unsigned n, void (*use_elsewhere)(rows *r)) {
     rows r;
     size_t units = kept == 1 ? 64 : 80;
@@ -296,13 +311,15 @@ static bool holds(tide_array *a, int mark) {
     return ok;
 }
 
-/* Fills, looks and drops arrays of many sizes on a stream of its own; what does not fit is left out. */
+/* Fills, looks and drops arrays of many sizes on a stream of its own; what does not fit is left
+** out. */
 static void *work(void *arg) {
     uint64_t seed = (uint64_t)(uintptr_t)arg;
     tide_array *a[SLOTS] = {NULL};
     int marks[SLOTS] = {0};
     tidei_stream *s = NULL;
-    if (tidei_stream_open(&busy.rt->devs[0], &s) != TIDE_OK || tide_stream_set(busy.rt->ref, s->ref) != TIDE_OK)
+    if (tidei_stream_open(&busy.rt->devs[0], &s) != TIDE_OK ||
+        tide_stream_set(busy.rt->ref, s->ref) != TIDE_OK)
         busy.bad = true;
     unsigned rounds = getenv("TIDE_TEST_QUICK") ? 200 : 600;
     for (unsigned i = 0; i < rounds && !busy.bad; i++) {
@@ -332,7 +349,8 @@ static void arrays_move_while_others_are_used(void **state) {
     pthread_t threads[THREADS];
     busy.bad = false;
     busy.rt = open_with(4 * MIB);
-    for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_false(busy.bad);
     assert_true(compactions(busy.rt) > 0);

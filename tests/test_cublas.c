@@ -1,5 +1,6 @@
-/* test_cublas.c: what a matrix product asks of cuBLAS and of the cache of handles, over doubles of cuBLAS and of the driver on the
-** host device. The cache itself: test_handles.c; what products compute: test_matmul.c. */
+/* test_cublas.c: what a matrix product asks of cuBLAS and of the cache of handles, over doubles of
+** cuBLAS and of the driver on the host device. The cache itself: test_handles.c; what products
+** compute: test_matmul.c. */
 #include "libs/blas.h"
 #include "libs/cublas.h"
 #include "tests/tidetest.h"
@@ -23,21 +24,27 @@ static struct {
 
 /* ---- the doubles ---- */
 
-static tidei_cu_result f_name(tidei_cu_result r, const char **out) { return (void)r, *out = "CUDA_ERROR_X", 0; }
+static tidei_cu_result f_name(tidei_cu_result r, const char **out) {
+    return (void)r, *out = "CUDA_ERROR_X", 0;
+}
 static tidei_cu_ctx ours(void) { return (tidei_cu_ctx)(void *)&fake.context; }
 static tidei_cu_result f_context(tidei_cu_stream s, tidei_cu_ctx *out) {
     (void)s;
     fake.asked++;
     return *out = ours(), fake.refuses ? 1 : 0;
 }
-static tidei_cu_result f_current(tidei_cu_ctx *c) { return *c = fake.depth ? fake.pushed : fake.current, 0; }
+static tidei_cu_result f_current(tidei_cu_ctx *c) {
+    return *c = fake.depth ? fake.pushed : fake.current, 0;
+}
 static tidei_cu_result f_push(tidei_cu_ctx c) {
     if (fake.no_context) return 1;
     fake.pushed = c;
     return fake.depth++, 0;
 }
 static tidei_cu_result f_pop(tidei_cu_ctx *c) { return *c = fake.pushed, fake.depth--, 0; }
-static bool entered(void) { return (fake.depth ? fake.pushed : fake.current) == ours() && fake.depth <= 1; }
+static bool entered(void) {
+    return (fake.depth ? fake.pushed : fake.current) == ours() && fake.depth <= 1;
+}
 static const tidei_cu driver = {.cuGetErrorName = f_name,
                                 .cuStreamGetCtx = f_context,
                                 .cuCtxGetCurrent = f_current,
@@ -68,13 +75,17 @@ static tidei_cublas_status f_workspace(tidei_cublas_handle h, void *p, size_t n)
     fake.workspaces += n != 0;
     return fake.workspace = n, 0;
 }
-static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) { return (void)h, (void)m, 0; }
-static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation ta, tidei_cublas_operation tb,
-                                  int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
-                                  tidei_cuda_data_type at, int64_t lda, const void *b, tidei_cuda_data_type bt,
-                                  int64_t ldb, const void *beta, void *c, tidei_cuda_data_type ct, int64_t ldc,
+static tidei_cublas_status f_mode(tidei_cublas_handle h, tidei_cublas_math m) {
+    return (void)h, (void)m, 0;
+}
+static tidei_cublas_status f_gemm(tidei_cublas_handle h, tidei_cublas_operation ta,
+                                  tidei_cublas_operation tb, int64_t m, int64_t n, int64_t k,
+                                  const void *alpha, const void *a, tidei_cuda_data_type at,
+                                  int64_t lda, const void *b, tidei_cuda_data_type bt, int64_t ldb,
+                                  const void *beta, void *c, tidei_cuda_data_type ct, int64_t ldc,
                                   tidei_cublas_compute compute, tidei_cublas_algo algo) {
-    (void)ta, (void)tb, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)at, (void)lda, (void)b, (void)bt;
+    (void)ta, (void)tb, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)at, (void)lda,
+        (void)b, (void)bt;
     (void)ldb, (void)beta, (void)c, (void)ct, (void)ldc, (void)compute, (void)algo;
     assert_ptr_equal(h, &fake.handle);
     assert_true(entered());
@@ -110,9 +121,11 @@ static tide_status products(int64_t count) {
     const size_t bytes = (size_t)fake.terms * 8 * sizeof(float);
     tidei_dev *d = &fake.inner->devs[0];
     tidei_matrix x = {.st = operand, .ld = 8}, a = {.st = operand, .ld = fake.terms};
-    tidei_gemm g = {.dtype = TIDE_F32, .m = 8, .n = 8, .k = fake.terms, .alpha = {1}, .a = a, .b = x, .c = x};
-    const tidei_use uses[3] = {
-        {operand, 0, bytes, TIDEI_READ}, {operand, 0, bytes, TIDEI_READ}, {operand, 0, 256, TIDEI_WRITE}};
+    tidei_gemm g = {
+        .dtype = TIDE_F32, .m = 8, .n = 8, .k = fake.terms, .alpha = {1}, .a = a, .b = x, .c = x};
+    const tidei_use uses[3] = {{operand, 0, bytes, TIDEI_READ},
+                               {operand, 0, bytes, TIDEI_READ},
+                               {operand, 0, 256, TIDEI_WRITE}};
     g.nbatch = count > 1;
     g.batch[0] = count;
     tidei_gemm_begin(d);
@@ -128,8 +141,8 @@ static int setup(void **state) {
     fake.terms = LONG;
     tidei_cu_use(&driver);
     tidei_cublas_use(&table);
-    fake.rt =
-        test_open(&(tide_config){.device = "host", .collector = "refcount", .limit = "128MiB", .pool = "tide"});
+    fake.rt = test_open(&(tide_config){
+        .device = "host", .collector = "refcount", .limit = "128MiB", .pool = "tide"});
     fake.inner = test_rt(fake.rt);
     operand = taken(PAGE);
     return 0;
@@ -159,7 +172,8 @@ static void one_handle_serves_all(void **state) {
     assert_int_equal(test_stats(fake.rt).library, HANDLE_TAKES);
 }
 
-/* Sums of few terms need no workspace: they run where there is no room for one, and touch none of the handle's own. */
+/* Sums of few terms need no workspace: they run where there is no room for one, and touch none of
+** the handle's own. */
 static void short_sums_do_without_a_workspace(void **state) {
     (void)state;
     fake.terms = 8;
@@ -178,7 +192,8 @@ static void short_sums_do_without_a_workspace(void **state) {
     static const struct {
         int64_t terms, count;
         bool bare;
-    } borders[] = {{128, 1, true}, {129, 1, false}, {8, 256, true}, {8, 257, false}}; /* 256: 64 KiB of results */
+        /* 256: 64 KiB of results */
+    } borders[] = {{128, 1, true}, {129, 1, false}, {8, 256, true}, {8, 257, false}};
     for (size_t i = 0; i < TIDEI_COUNT(borders); i++) {
         fake.terms = borders[i].terms;
         fake.bare = fake.workspaces = 0;
@@ -207,7 +222,8 @@ static void a_product_that_was_refused_gets_a_workspace(void **state) {
     assert_non_null(strstr(tide_last_error()->message, "a product of (8, 8) by (8, 8)"));
 }
 
-/* In the device's context, which is pushed where it is not current, and not left current where it was not. */
+/* In the device's context, which is pushed where it is not current, and not left current where it
+** was not. */
 static void all_is_done_in_the_context(void **state) {
     (void)state;
     assert_ok(product());
@@ -239,7 +255,8 @@ static void a_lost_device_is_asked_for_again(void **state) {
     assert_int_equal(fake.destroyed, 1);
 }
 
-/* A product that finds no room for its workspace does not make it of the handle it is about to use. */
+/* A product that finds no room for its workspace does not make it of the handle it is about to
+** use. */
 static void a_product_keeps_its_handle(void **state) {
     tidei_storage *rest, *last;
     (void)state;
@@ -299,7 +316,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_handle_serves_all, setup, teardown),
         cmocka_unit_test_setup_teardown(short_sums_do_without_a_workspace, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_product_that_was_refused_gets_a_workspace, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(all_is_done_in_the_context, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_device_is_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_product_keeps_its_handle, setup, teardown),

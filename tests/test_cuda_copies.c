@@ -1,5 +1,6 @@
-/* test_cuda_copies.c: the `cuda` device copies many pieces at once, over a double of the driver: which way each piece goes, when
-** kernels are made, what refusals come to; and the kernels' own text, emulated. */
+/* test_cuda_copies.c: the `cuda` device copies many pieces at once, over a double of the driver:
+** which way each piece goes, when kernels are made, what refusals come to; and the kernels' own
+** text, emulated. */
 #include "runtime/device/cuda/copy_many.h"
 #include "tests/cuda_double.h"
 
@@ -22,10 +23,12 @@ static void emulate_copies(void) {
     for (int i = 0; i < 2; i++) {
         char text[16384];
         int n =
-            snprintf(text, sizeof text, "%s#undef COPY\n#undef BATCH\n#undef PIECES\n#define tide_copy_%s tide_k\n",
+            snprintf(text, sizeof text,
+                     "%s#undef COPY\n#undef BATCH\n#undef PIECES\n#define tide_copy_%s tide_k\n",
                      words, names[i]);
-        n += snprintf(text + n, sizeof text - (size_t)n, "#define %s tide_p\n%s#undef %s\n#undef tide_copy_%s\n",
-                      names[i], tidei_cuda_copy_both, names[i], names[i]);
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "#define %s tide_p\n%s#undef %s\n#undef tide_copy_%s\n", names[i],
+                      tidei_cuda_copy_both, names[i], names[i]);
         assert_in_range(n, 1, sizeof text - 1);
         emu_add(&fake.emulated, text, sizeof words - 1);
     }
@@ -160,7 +163,8 @@ static void test_many_copies_without_the_kernels(void **state) {
         prepare(m);
         for (int i = 1; i < 7; i++) m->d->ops->copy_many_prepare(m->d);
         assert_error(TIDE_E_INVALID, "what the caller had before");
-        assert_int_equal(fake.loads, way ? 3 : 2); /* calls 1, 2, 4; or both texts, once and for all */
+        /* calls 1, 2, 4; or both texts, once and for all */
+        assert_int_equal(fake.loads, way ? 3 : 2);
         copy_all(m);
         assert_int_equal(fake.copies, 5);
         fail_at(NULL, 0, 0);

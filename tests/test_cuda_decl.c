@@ -1,5 +1,5 @@
-/* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS, cuSOLVER and NVTX against a toolkit's headers. The proof is that this
-** file compiles; it is built where there is a toolkit. */
+/* test_cuda_decl.c: our declarations of driver, NVRTC, cuBLAS, cuSOLVER and NVTX against a
+** toolkit's headers. The proof is that this file compiles; it is built where there is a toolkit. */
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cusolverDn.h>
@@ -52,15 +52,18 @@ SAME(TIDEI_CU_ATTR_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
 SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(TIDEI_CU_ATTR_COMPUTE_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(TIDEI_CU_ATTR_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
-SAME(TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT,
+     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME(TIDEI_CU_ATTR_MEMORY_POOLS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 #if CUDA_VERSION >= 12000
 SAME(TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 #endif
 
-SAME(TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
+SAME(TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+     CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
 SAME(TIDEI_CU_POOL_REUSE_ALLOW_OPPORTUNISTIC, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC);
-SAME(TIDEI_CU_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+SAME(TIDEI_CU_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+     CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
 SAME(TIDEI_CU_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 SAME(TIDEI_CU_POOL_RESERVED_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 SAME(TIDEI_CU_POOL_USED_CURRENT, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
@@ -126,8 +129,8 @@ SAME(TIDEI_CUSOLVER_VECTOR, CUSOLVER_EIG_MODE_VECTOR);
 SAME(TIDEI_CUBLAS_FILL_LOWER, CUBLAS_FILL_MODE_LOWER);
 SAME(TIDEI_CUBLAS_FILL_UPPER, CUBLAS_FILL_MODE_UPPER);
 
-#define SAME_FIELD(ours, f, theirs, g)                                                                             \
-    SAME(offsetof(ours, f), offsetof(theirs, g));                                                                  \
+#define SAME_FIELD(ours, f, theirs, g)                                                             \
+    SAME(offsetof(ours, f), offsetof(theirs, g));                                                  \
     SAME(sizeof((ours *)0)->f, sizeof((theirs *)0)->g)
 SAME(sizeof(tidei_cu_location), sizeof(CUmemLocation));
 SAME_FIELD(tidei_cu_location, type, CUmemLocation, type);
@@ -137,7 +140,8 @@ SAME_FIELD(tidei_cu_alloc_prop, type, CUmemAllocationProp, type);
 SAME_FIELD(tidei_cu_alloc_prop, requested_handle_types, CUmemAllocationProp, requestedHandleTypes);
 SAME_FIELD(tidei_cu_alloc_prop, location, CUmemAllocationProp, location);
 SAME_FIELD(tidei_cu_alloc_prop, win32_handle_metadata, CUmemAllocationProp, win32HandleMetaData);
-SAME_FIELD(tidei_cu_alloc_prop, flags.compression_type, CUmemAllocationProp, allocFlags.compressionType);
+SAME_FIELD(tidei_cu_alloc_prop, flags.compression_type, CUmemAllocationProp,
+           allocFlags.compressionType);
 SAME_FIELD(tidei_cu_alloc_prop, flags.gpu_direct_rdma_capable, CUmemAllocationProp,
            allocFlags.gpuDirectRDMACapable);
 SAME_FIELD(tidei_cu_alloc_prop, flags.usage, CUmemAllocationProp, allocFlags.usage);
@@ -154,8 +158,8 @@ SAME_FIELD(tidei_cu_pool_props, max_bytes, CUmemPoolProps, maxSize);
 SAME_FIELD(tidei_cu_pool_props, usage, CUmemPoolProps, usage);
 #endif
 
-/* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes were compared above, so
-** that whole function types can be. */
+/* From here on our names of structs and enums in parameters stand for the toolkit's, whose sizes
+** were compared above, so that whole function types can be. */
 SAME(sizeof(tidei_cu_attribute), sizeof(CUdevice_attribute));
 SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cu_alloc_prop         CUmemAllocationProp
@@ -183,17 +187,17 @@ SAME(sizeof(tidei_cu_result), sizeof(CUresult));
 #define tidei_cuda_data_type        cudaDataType
 #define tidei_cusolver_mode         cusolverEigMode_t
 
-#define CHECK_CU(name, exported, version, needed, params)                                                          \
+#define CHECK_CU(name, exported, version, needed, params)                                          \
     _Static_assert(__builtin_types_compatible_p(__typeof__(exported), CUresult params), #exported);
 TIDEI_CU_FUNCTIONS(CHECK_CU)
-#define CHECK_NVRTC(name, params)                                                                                  \
+#define CHECK_NVRTC(name, params)                                                                  \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), nvrtcResult params), #name);
 TIDEI_NVRTC_FUNCTIONS(CHECK_NVRTC)
-#define CHECK_CUBLAS(name, params)                                                                                 \
+#define CHECK_CUBLAS(name, params)                                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cublasStatus_t params), #name);
 TIDEI_CUBLAS_FUNCTIONS(CHECK_CUBLAS)
 #if CUSOLVER_VERSION >= 11701 /* has them all */
-#define CHECK_CUSOLVER(name, needed, params)                                                                       \
+#define CHECK_CUSOLVER(name, needed, params)                                                       \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), cusolverStatus_t params), #name);
 TIDEI_CUSOLVER_FUNCTIONS(CHECK_CUSOLVER)
 #endif
@@ -213,7 +217,8 @@ SAME(TIDEI_NVTX_DOMAIN_CREATE_A, NVTX_CBID_CORE2_DomainCreateA);
 SAME(TIDEI_NVTX_VERSION, NVTX_VERSION);
 SAME(TIDEI_NVTX_MESSAGE_ASCII, NVTX_MESSAGE_TYPE_ASCII);
 SAME(sizeof(tidei_nvtx_callbacks), sizeof(NvtxExportTableCallbacks));
-SAME(offsetof(tidei_nvtx_callbacks, module_table), offsetof(NvtxExportTableCallbacks, GetModuleFunctionTable));
+SAME(offsetof(tidei_nvtx_callbacks, module_table),
+     offsetof(NvtxExportTableCallbacks, GetModuleFunctionTable));
 SAME(sizeof(tidei_nvtx_version_info), sizeof(NvtxExportTableVersionInfo));
 SAME(offsetof(tidei_nvtx_version_info, version), offsetof(NvtxExportTableVersionInfo, version));
 SAME(offsetof(tidei_nvtx_version_info, set_tool_version),
@@ -222,10 +227,12 @@ SAME(sizeof(tidei_nvtx_attributes), sizeof(nvtxEventAttributes_t));
 SAME(offsetof(tidei_nvtx_attributes, message_type), offsetof(nvtxEventAttributes_t, messageType));
 SAME(offsetof(tidei_nvtx_attributes, message), offsetof(nvtxEventAttributes_t, message));
 
-/* What the assertions cannot see: that the versions asked for are not above the headers', which carry each signature. */
+/* What the assertions cannot see: that the versions asked for are not above the headers', which
+** carry each signature. */
 static void test_versions(void **state) {
     (void)state;
-#define CHECK_VERSION(name, exported, version, needed, params) assert_in_range(version, 2000, CUDA_VERSION);
+#define CHECK_VERSION(name, exported, version, needed, params)                                     \
+    assert_in_range(version, 2000, CUDA_VERSION);
     TIDEI_CU_FUNCTIONS(CHECK_VERSION)
 }
 

@@ -1,5 +1,6 @@
-/* test_cuda_device.c: the `cuda` device over a double of the driver: what the device asks for, in which order, what it does with
-** refusals, and that it gives everything back. Copies of many pieces: test_cuda_copies.c. */
+/* test_cuda_device.c: the `cuda` device over a double of the driver: what the device asks for, in
+** which order, what it does with refusals, and that it gives everything back. Copies of many
+** pieces: test_cuda_copies.c. */
 #include <sys/wait.h>
 #include "tests/cuda_double.h"
 
@@ -12,8 +13,8 @@ static void test_opens_and_closes(void **state) {
     assert_string_equal(d->info.model, "Double");
     assert_int_equal(d->info.ordinal, 0);
     assert_int_equal(d->info.count, 1);
-    assert_int_equal(d->info.flags,
-                     TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT | TIDEI_DEV_UNIFIED);
+    assert_int_equal(d->info.flags, TIDEI_DEV_RUNS_TEXT | TIDEI_DEV_PAGES | TIDEI_DEV_COPIES_WAIT |
+                                        TIDEI_DEV_UNIFIED);
     assert_int_equal(d->info.page_bytes, PAGE);
     assert_int_equal(d->info.va_bytes % PAGE, 0);
     assert_true(d->info.va_bytes >= d->info.total_bytes);
@@ -30,7 +31,8 @@ static void test_refuses_with_a_reason(void **state) {
     assert_int_equal(tidei_cuda_open(&p, &d), TIDE_E_NODEVICE);
     assert_error(TIDE_E_NODEVICE, "there is no cuda:3: the driver shows 1 GPU");
     p.ordinal = 0;
-    static const char *const calls[] = {"cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuMemHostAlloc"};
+    static const char *const calls[] = {"cuDeviceGetCount", "cuDevicePrimaryCtxRetain",
+                                        "cuMemHostAlloc"};
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         fail_at(calls[i], 0, TIDEI_CU_OUT_OF_MEMORY);
         assert_int_equal(tidei_cuda_open(&p, &d), TIDE_E_NOMEM);
@@ -87,14 +89,17 @@ static void test_pools_of_the_driver(void **state) {
     assert_ok(o->mempool_free(d, mp, s, a));
     assert_ok(o->mempool_trim(d, mp, 77));
     assert_int_equal(fake.trimmed_to, 77);
-    static const char *const calls[] = {"cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemPoolSetAttribute",
-                                        "cuMemPoolTrimTo", "cuMemPoolGetAttribute"};
+    static const char *const calls[] = {"cuMemAllocFromPoolAsync", "cuMemFreeAsync",
+                                        "cuMemPoolSetAttribute", "cuMemPoolTrimTo",
+                                        "cuMemPoolGetAttribute"};
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         fail_at(calls[i], 0, TIDEI_CU_INVALID_VALUE);
         tide_status got[] = {o->mempool_alloc(d, mp, s, 1, &a), o->mempool_free(d, mp, s, b),
-                             o->mempool_set(d, mp, TIDEI_MEMPOOL_THRESHOLD, 0), o->mempool_trim(d, mp, 0),
+                             o->mempool_set(d, mp, TIDEI_MEMPOOL_THRESHOLD, 0),
+                             o->mempool_trim(d, mp, 0),
                              o->mempool_figures(d, mp, &reserved, &used)};
-        for (size_t k = 0; k < TIDEI_COUNT(got); k++) assert_int_equal(got[k], k == i ? TIDE_E_DEVICE : TIDE_OK);
+        for (size_t k = 0; k < TIDEI_COUNT(got); k++)
+            assert_int_equal(got[k], k == i ? TIDE_E_DEVICE : TIDE_OK);
         assert_error(TIDE_E_DEVICE, calls[i]);
         fail_at(NULL, 0, 0);
         if (i != 1) assert_ok(o->mempool_alloc(d, mp, s, 1, &b)); /* b was freed */
@@ -146,7 +151,8 @@ static void test_pages(void **state) {
     assert_int_equal(*(int *)PTR(range + 2 * PAGE), 40);
     assert_ok(d->ops->unmap(d, range + PAGE, turned, 2));
     for (int fail = 0; fail < 4; fail++) { /* nothing stays mapped */
-        fail_at(fail == 3 ? "cuMemSetAccess" : "cuMemMap", fail == 3 ? 0 : fail, TIDEI_CU_OUT_OF_MEMORY);
+        fail_at(fail == 3 ? "cuMemSetAccess" : "cuMemMap", fail == 3 ? 0 : fail,
+                TIDEI_CU_OUT_OF_MEMORY);
         assert_int_equal(d->ops->map(d, range, p, 3), TIDE_E_NOMEM);
         assert_int_equal(fake.maps, 0);
     }
@@ -177,7 +183,8 @@ static void test_raw_memory(void **state) {
     assert_nothing_left();
 }
 
-/* Never more unified memory than the card has free, all there is of it counted as if it were still to come. */
+/* Never more unified memory than the card has free, all there is of it counted as if it were still
+** to come. */
 static void test_unified_memory(void **state) {
     tidei_addr a = 0, b = 0;
     tidei_dstream *s;
@@ -272,7 +279,8 @@ static void test_copies(void **state) {
     tidei_device *d = open_double();
     assert_ok(d->ops->stream_new(d, &s));
     assert_ok(d->ops->raw_alloc(d, TIDEI_MEM_DEVICE, 128, &m));
-    tidei_copy in = {TIDEI_COPY_H2D, m, (uintptr_t)buf, 64, NULL}, across = {TIDEI_COPY_D2D, m + 64, m, 64, NULL},
+    tidei_copy in = {TIDEI_COPY_H2D, m, (uintptr_t)buf, 64, NULL},
+               across = {TIDEI_COPY_D2D, m + 64, m, 64, NULL},
                out = {TIDEI_COPY_D2H, (uintptr_t)back, m + 64, 64, NULL};
     assert_ok(d->ops->copy(d, s, &in));
     assert_int_equal(fake.syncs, 0);
@@ -302,7 +310,8 @@ static void test_copies(void **state) {
     assert_nothing_left();
 }
 
-/* Every width, patterns that repeat at every shorter width and none, counts around the seed and the chunk. */
+/* Every width, patterns that repeat at every shorter width and none, counts around the seed and the
+** chunk. */
 static void test_fills(void **state) {
     static const size_t counts[] = {1, 2, 3, 100, 4095, 4096, 4097, 10000, (5u << 20) + 3};
     tidei_dstream *s;
@@ -319,11 +328,13 @@ static void test_fills(void **state) {
                 size_t bytes = width * counts[i];
                 if (i + 1 == TIDEI_COUNT(counts) && (width != 16 || repeats < 8))
                     continue; /* a large one is slow */
-                for (size_t j = 0; j < width; j++) pattern[j] = (unsigned char)(j % repeats * 37 + 11);
+                for (size_t j = 0; j < width; j++)
+                    pattern[j] = (unsigned char)(j % repeats * 37 + 11);
                 memset(p, 0xee, bytes + 16);
                 assert_ok(d->ops->fill(d, s, m, pattern, width, counts[i]));
                 for (size_t j = 0; j < bytes; j++)
-                    if (p[j] != pattern[j % width]) fail_msg("width %zu, byte %zu of %zu", width, j, bytes);
+                    if (p[j] != pattern[j % width])
+                        fail_msg("width %zu, byte %zu of %zu", width, j, bytes);
                 for (size_t j = bytes; j < bytes + 16; j++) assert_int_equal(p[j], 0xee);
             }
     fail_at("cuMemcpyAsync", 0, TIDEI_CU_INVALID_VALUE);
@@ -352,8 +363,10 @@ static void test_fills_of_pinned_memory(void **state) {
             assert_ok(d->ops->fill(d, s, m, "0123456789abcdef", width, COUNT));
             assert_int_equal(fake.copies > copies, !pinned);
             for (size_t j = 0; j < COUNT * width; j++)
-                if (p[j] != "0123456789abcdef"[j % width]) fail_msg("width %zu, byte %zu", width, j);
-            for (size_t j = COUNT * width; j < COUNT * width + 16; j++) assert_int_equal(p[j], 0xee);
+                if (p[j] != "0123456789abcdef"[j % width])
+                    fail_msg("width %zu, byte %zu", width, j);
+            for (size_t j = COUNT * width; j < COUNT * width + 16; j++)
+                assert_int_equal(p[j], 0xee);
         }
     d->ops->raw_free(d, TIDEI_MEM_PINNED, m, 16 * (COUNT + 1));
     d->ops->stream_release(d, s);
@@ -362,7 +375,8 @@ static void test_fills_of_pinned_memory(void **state) {
 }
 
 static void test_kernels(void **state) {
-    tidei_kernel_text t = {.name = "nothing", .source = "extern \"C\" __global__ void nothing(int i) {}"};
+    tidei_kernel_text t = {.name = "nothing",
+                           .source = "extern \"C\" __global__ void nothing(int i) {}"};
     tidei_dkernel *k = NULL, *again = NULL;
     tidei_dstream *s;
     void *image = NULL, *kept = NULL;
@@ -436,7 +450,8 @@ static void test_a_captured_stream(void **state) {
     assert_ok(o->event_new(d, &e));
     fake.capturing = 1;
     assert_int_equal(o->publish(d, s, 1), TIDE_E_UNSUPPORTED);
-    assert_error(TIDE_E_UNSUPPORTED, "cuda:0: the stream is being captured into a graph by its owner");
+    assert_error(TIDE_E_UNSUPPORTED,
+                 "cuda:0: the stream is being captured into a graph by its owner");
     assert_int_equal(o->event_record(d, e, s), TIDE_E_UNSUPPORTED);
     assert_int_equal(o->event_wait(d, e, s), TIDE_E_UNSUPPORTED);
     assert_int_equal(o->stream_sync(d, s), TIDE_E_UNSUPPORTED);
@@ -478,7 +493,8 @@ static void test_a_lost_device(void **state) {
     assert_int_equal(a, 17);
     assert_int_equal(fake.calls, calls); /* the driver is not asked any more, */
     assert_int_equal(d->ops->stream_sync(d, s), TIDE_E_LOST);
-    assert_int_equal(fake.calls, calls + 1); /* but for the end of what may still use the host's memory */
+    /* but for the end of what may still use the host's memory */
+    assert_int_equal(fake.calls, calls + 1);
     d->ops->event_release(d, e);
     d->ops->stream_release(d, s);
     d->ops->close(d);
@@ -529,7 +545,8 @@ static void test_batches_are_uploaded_without_a_wait(void **state) {
     static float rows[100][5000], got[30][5000];
     for (int i = 0; i < 100; i++)
         for (int k = 0; k < 5000; k++) rows[i][k] = (float)(i * 5000 + k);
-    assert_ok(tidei_open_on(&(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, d, &rt));
+    assert_ok(tidei_open_on(
+        &(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, d, &rt));
     tide_data x = tide_data_host(TIDE_F32, SHAPE(100, 5000), rows), batch;
     tide_batches_config c = {.struct_size = sizeof c, .arrays = &x, .narrays = 1, .batch = 30};
     int pinned = fake.pinned;

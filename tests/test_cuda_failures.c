@@ -27,13 +27,15 @@ static void assert_as_before(const char *part, const long before[BOOKS]) {
     look(after);
     for (int i = 0; i < BOOKS; i++)
         if (after[i] != before[i])
-            fail_msg("%s, %s failed: %ld %s instead of %ld", part, fake.failed ? fake.failed : "nothing", after[i],
-                     names[i], before[i]);
+            fail_msg("%s, %s failed: %ld %s instead of %ld", part,
+                     fake.failed ? fake.failed : "nothing", after[i], names[i], before[i]);
 }
 
 /* What an error of the driver's comes to. */
 static tide_status status_of(tidei_cu_result r) {
-    return r == TIDEI_CU_OUT_OF_MEMORY ? TIDE_E_NOMEM : r == TIDEI_CU_ILLEGAL_ADDRESS ? TIDE_E_LOST : TIDE_E_DEVICE;
+    return r == TIDEI_CU_OUT_OF_MEMORY     ? TIDE_E_NOMEM
+           : r == TIDEI_CU_ILLEGAL_ADDRESS ? TIDE_E_LOST
+                                           : TIDE_E_DEVICE;
 }
 static const char *words_of(tidei_cu_result r) {
     return r == TIDEI_CU_OUT_OF_MEMORY     ? "out of memory"
@@ -42,13 +44,16 @@ static const char *words_of(tidei_cu_result r) {
 }
 /* Questions whose answer is no where the driver does not answer; none is a failure. */
 static bool is_question(const char *call) {
-    static const char *const all[] = {"cuDeviceGetAttribute", "cuPointerGetAttributes", "cuEventQuery"};
+    static const char *const all[] = {"cuDeviceGetAttribute", "cuPointerGetAttributes",
+                                      "cuEventQuery"};
     for (size_t i = 0; i < TIDEI_COUNT(all); i++)
         if (!strcmp(call, all[i])) return true;
     return false;
 }
 /* What is released needs no context. */
-static bool may_be_silent(const char *call) { return is_question(call) || strncmp(call, "cuCtx", 5) == 0; }
+static bool may_be_silent(const char *call) {
+    return is_question(call) || strncmp(call, "cuCtx", 5) == 0;
+}
 static void assert_told(tide_status s, tidei_cu_result r) {
     bool of_host = r == TIDEI_CU_OUT_OF_MEMORY && !strcmp(fake.failed, "cuMemHostAlloc");
     if (of_host && s == TIDE_E_HOST_NOMEM) return; /* pinned memory is the host's */
@@ -149,7 +154,8 @@ static tide_status pages(tidei_device *const *ds) {
 }
 
 static tide_status raw_memory(tidei_device *const *ds) {
-    static const tidei_advice advice[] = {TIDEI_ADVICE_READ_MOSTLY, TIDEI_ADVICE_HOST, TIDEI_ADVICE_NONE};
+    static const tidei_advice advice[] = {TIDEI_ADVICE_READ_MOSTLY, TIDEI_ADVICE_HOST,
+                                          TIDEI_ADVICE_NONE};
     tidei_device *d = ds[0];
     const ops *o = d->ops;
     tidei_addr at[TIDEI_MEM_KINDS] = {0};
@@ -165,7 +171,8 @@ static tide_status raw_memory(tidei_device *const *ds) {
     for (int k = 0; k < TIDEI_MEM_KINDS; k++)
         if (at[k]) o->raw_free(d, k, at[k], 600);
     if (stream) o->stream_release(d, stream);
-    assert_int_equal(atomic_load(&tidei_cuda_of(d)->managed), 0); /* what was not given does not count */
+    /* what was not given does not count */
+    assert_int_equal(atomic_load(&tidei_cuda_of(d)->managed), 0);
     return s;
 }
 
@@ -178,14 +185,17 @@ static tide_status on_stream(tidei_device *d, tidei_dstream *stream) {
     if (s == TIDE_OK) s = o->event_wait(d, e, stream);
     if (s == TIDE_OK) s = o->stream_usable(d, stream);
     if (s == TIDE_OK) s = o->publish(d, stream, 7);
-    if (s == TIDE_OK) assert_true(o->completed(d, stream) == 7 || (fake.failed && is_question(fake.failed)));
+    if (s == TIDE_OK)
+        assert_true(o->completed(d, stream) == 7 || (fake.failed && is_question(fake.failed)));
     if (s == TIDE_OK) s = o->stream_sync(d, stream);
     if (e) o->event_release(d, e);
     return s;
 }
-static void end_events(tidei_device *d, tidei_dstream *stream) { /* which stay with the device until it is closed */
+/* which stay with the device until it is closed */
+static void end_events(tidei_device *d, tidei_dstream *stream) {
     for (unsigned i = 0; i < TIDEI_CUDA_PENDING; i++)
-        if (stream->pending[i].event) f_event_destroy(stream->pending[i].event), stream->pending[i].event = NULL;
+        if (stream->pending[i].event)
+            f_event_destroy(stream->pending[i].event), stream->pending[i].event = NULL;
     (void)d;
 }
 static tide_status streams(tidei_device *const *ds) {
@@ -244,7 +254,8 @@ static tide_status kernels(tidei_device *const *ds) {
     size_t bytes;
     tide_status s = o->stream_new(d, &stream);
     if (s == TIDE_OK) s = o->kernel_new(d, &t, &k, &image, &bytes);
-    tidei_launch l = {.name = "nothing", .kernel = k, .params = params, .grid = {1, 1, 1}, .block = {32, 1, 1}};
+    tidei_launch l = {
+        .name = "nothing", .kernel = k, .params = params, .grid = {1, 1, 1}, .block = {32, 1, 1}};
     l.params_bytes = sizeof params;
     if (s == TIDE_OK) s = o->launch(d, stream, &l);
     if (k) o->kernel_release(d, k);
@@ -275,7 +286,8 @@ static tide_status pools(tidei_device *const *ds) {
     }
     if (mp) o->mempool_release(d, mp);
     if (stream) o->stream_release(d, stream);
-    return s == TIDE_E_UNSUPPORTED && fake.failed ? TIDE_OK : s; /* without the attribute there are none */
+    /* without the attribute there are none */
+    return s == TIDE_E_UNSUPPORTED && fake.failed ? TIDE_OK : s;
 }
 
 /* The first device comes to use the second's memory. */
@@ -321,7 +333,8 @@ static void test_raw_memory(void **state) {
 }
 static void test_streams(void **state) {
     (void)state;
-    for (int events = 0; events < 2; events++) each_call_fails(&(task){"streams", streams, events, 1});
+    for (int events = 0; events < 2; events++)
+        each_call_fails(&(task){"streams", streams, events, 1});
 }
 static void test_copies(void **state) {
     (void)state;
@@ -371,7 +384,8 @@ static things make_things(void) {
     assert_ok(o->mempool_alloc(t.d, t.mp, t.s, 100, &t.block));
     assert_ok(o->raw_alloc(t.d, TIDEI_MEM_DEVICE, 100, &t.raw));
     assert_ok(o->raw_alloc(t.d, TIDEI_MEM_PINNED, 100, &t.pinned));
-    assert_ok(o->kernel_new(t.d, &(tidei_kernel_text){.name = "nothing", .source = "text"}, &t.k, NULL, NULL));
+    assert_ok(o->kernel_new(t.d, &(tidei_kernel_text){.name = "nothing", .source = "text"}, &t.k,
+                            NULL, NULL));
     assert_ok(o->publish(t.d, t.s, 7));
     assert_int_equal(o->completed(t.d, t.s), 7);
     fake.event_pending = true;
@@ -411,7 +425,8 @@ static unsigned all_slots(const things *t, tide_status wanted, unsigned *slots) 
     char zero[16] = {0};
     const tidei_copy copy = {TIDEI_COPY_D2D, t->raw, t->raw + 50, 50, NULL};
     const tidei_piece piece = {t->raw, t->raw + 50, 50};
-    const tidei_launch l = {.name = "nothing", .kernel = t->k, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+    const tidei_launch l = {
+        .name = "nothing", .kernel = t->k, .grid = {1, 1, 1}, .block = {1, 1, 1}};
     const tidei_kernel_text text = {.name = "nothing", .source = "text"};
     const tide_status got[] = {o->reserve(d, PAGE, &a),
                                o->page_new(d, PAGE, &page),
@@ -472,7 +487,8 @@ static void in_the_forks_child(void) {
     tidei_device *d = forked.d;
     unsigned refused = all_slots(&forked, TIDE_E_FORKED, &slots);
     must(refused == slots);
-    must(strstr(tide_last_error()->message, "this process is a fork's child; cuda:0 stays with its parent"));
+    must(strstr(tide_last_error()->message,
+                "this process is a fork's child; cuda:0 stays with its parent"));
     must(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
     must(!d->ops->peer_possible(d, forked.other));
     must(d->ops->completed(d, forked.s) == 7);
@@ -498,14 +514,15 @@ static void test_a_forks_child_makes_no_calls(void **state) {
 /* ---- what errors come to ---- */
 
 static void test_errors_that_end_a_device(void **state) {
-    static const tidei_cu_result fatal[] = {TIDEI_CU_DEINITIALIZED,        TIDEI_CU_DEVICE_UNAVAILABLE,
-                                            TIDEI_CU_ECC_UNCORRECTABLE,    TIDEI_CU_NVLINK_UNCORRECTABLE,
-                                            TIDEI_CU_ILLEGAL_ADDRESS,      TIDEI_CU_LAUNCH_TIMEOUT,
-                                            TIDEI_CU_CONTEXT_IS_DESTROYED, TIDEI_CU_ASSERT,
-                                            TIDEI_CU_HARDWARE_STACK_ERROR, TIDEI_CU_ILLEGAL_INSTRUCTION,
-                                            TIDEI_CU_MISALIGNED_ADDRESS,   TIDEI_CU_INVALID_ADDRESS_SPACE,
-                                            TIDEI_CU_INVALID_PC,           TIDEI_CU_LAUNCH_FAILED,
-                                            TIDEI_CU_TENSOR_MEMORY_LEAK};
+    static const tidei_cu_result fatal[] = {
+        TIDEI_CU_DEINITIALIZED,        TIDEI_CU_DEVICE_UNAVAILABLE,
+        TIDEI_CU_ECC_UNCORRECTABLE,    TIDEI_CU_NVLINK_UNCORRECTABLE,
+        TIDEI_CU_ILLEGAL_ADDRESS,      TIDEI_CU_LAUNCH_TIMEOUT,
+        TIDEI_CU_CONTEXT_IS_DESTROYED, TIDEI_CU_ASSERT,
+        TIDEI_CU_HARDWARE_STACK_ERROR, TIDEI_CU_ILLEGAL_INSTRUCTION,
+        TIDEI_CU_MISALIGNED_ADDRESS,   TIDEI_CU_INVALID_ADDRESS_SPACE,
+        TIDEI_CU_INVALID_PC,           TIDEI_CU_LAUNCH_FAILED,
+        TIDEI_CU_TENSOR_MEMORY_LEAK};
     (void)state;
     for (tidei_cu_result r = 1; r < 900; r++) {
         bool ends = false;
@@ -514,7 +531,9 @@ static void test_errors_that_end_a_device(void **state) {
         tidei_device *d = open_double();
         fail_at("cuMemGetInfo", 0, r);
         tide_status s = d->ops->memory(d, &free_bytes, &total);
-        assert_int_equal(s, ends ? TIDE_E_LOST : r == TIDEI_CU_OUT_OF_MEMORY ? TIDE_E_NOMEM : TIDE_E_DEVICE);
+        assert_int_equal(s, ends                          ? TIDE_E_LOST
+                            : r == TIDEI_CU_OUT_OF_MEMORY ? TIDE_E_NOMEM
+                                                          : TIDE_E_DEVICE);
         assert_int_equal(atomic_load(&d->lost), ends);
         fail_at(NULL, 0, 0);
         d->ops->close(d);
@@ -567,10 +586,11 @@ static void test_functions_that_lack(void **state) {
                                       FUNCTION(cuMemUnmap),
                                       FUNCTION(cuMemSetAccess),
                                       FUNCTION(cuMemGetAllocationGranularity)};
-    static const size_t pools_of[] = {FUNCTION(cuMemPoolCreate),         FUNCTION(cuMemPoolDestroy),
-                                      FUNCTION(cuMemPoolSetAttribute),   FUNCTION(cuMemPoolGetAttribute),
-                                      FUNCTION(cuMemPoolTrimTo),         FUNCTION(cuMemPoolSetAccess),
-                                      FUNCTION(cuMemAllocFromPoolAsync), FUNCTION(cuMemFreeAsync)};
+    static const size_t pools_of[] = {
+        FUNCTION(cuMemPoolCreate),         FUNCTION(cuMemPoolDestroy),
+        FUNCTION(cuMemPoolSetAttribute),   FUNCTION(cuMemPoolGetAttribute),
+        FUNCTION(cuMemPoolTrimTo),         FUNCTION(cuMemPoolSetAccess),
+        FUNCTION(cuMemAllocFromPoolAsync), FUNCTION(cuMemFreeAsync)};
     tidei_cu table;
     tidei_dmempool *mp;
     tidei_dstream *s;
@@ -640,7 +660,8 @@ static void test_abilities_that_lack(void **state) {
     fake.total = SIZE_MAX / 4;
     d = open_double();
     assert_int_equal(d->info.page_bytes, PAGE);
-    assert_int_equal(d->info.va_bytes, tidei_round_up(SIZE_MAX / 4, PAGE)); /* no eight of them fit */
+    /* no eight of them fit */
+    assert_int_equal(d->info.va_bytes, tidei_round_up(SIZE_MAX / 4, PAGE));
     d->ops->close(d);
     fake.granule = 1 + 8 * PAGE;
     fake.total = 0;
@@ -660,7 +681,8 @@ static void test_more_streams_than_fit(void **state) {
     for (int i = 0; i < TIDEI_STREAMS_MAX; i++) assert_ok(d->ops->stream_new(d, &s[i]));
     assert_int_equal(d->ops->stream_new(d, &more), TIDE_E_DEVICE);
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "cuda:0 has %d streams, the most there can be", TIDEI_STREAMS_MAX);
+    snprintf(wanted, sizeof wanted, "cuda:0 has %d streams, the most there can be",
+             TIDEI_STREAMS_MAX);
     assert_error(TIDE_E_DEVICE, wanted);
     assert_int_equal(d->ops->stream_adopt(d, NULL, &more), TIDE_E_DEVICE);
     assert_null(more);
@@ -724,7 +746,8 @@ static void test_nothing_to_do(void **state) {
     assert_ok(d->ops->unmap(d, PAGE, NULL, 0));
     assert_ok(d->ops->copy_many(d, s, NULL, 0));
     assert_int_equal(fake.calls, calls);
-    assert_ok(d->ops->kernel_new(d, &(tidei_kernel_text){.name = "nothing", .source = "text"}, &k, NULL, NULL));
+    assert_ok(d->ops->kernel_new(d, &(tidei_kernel_text){.name = "nothing", .source = "text"}, &k,
+                                 NULL, NULL));
     tidei_launch l = {.name = "nothing", .kernel = k, .grid = {1, 1, 1}, .block = {1, 1, 1}};
     memset(fake.params, 'x', sizeof fake.params);
     assert_ok(d->ops->launch(d, s, &l)); /* a kernel without parameters */

@@ -26,7 +26,8 @@ static void has_driver(const char *file) {
 static void no_driver(void) {
     must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE, "libcuda.so.1 not found");
     must(!says("No such file"));
-    loader_refuses("libcuda.so.1", "libnvidia-x.so: cannot open shared object file: No such file or directory");
+    loader_refuses("libcuda.so.1",
+                   "libnvidia-x.so: cannot open shared object file: No such file or directory");
     must_fail(tidei_cu_open(&cu), TIDE_E_NODEVICE,
               "libcuda.so.1 does not load: libnvidia-x.so: cannot open shared object file");
     loader.n = 0;
@@ -214,9 +215,11 @@ static void no_cublas(void) {
     loader_refuses("libcublas.so.12",
                    "libcublasLt.so.12: cannot open shared object file: No such file or directory");
     must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
-              "LD_LIBRARY_PATH (libcublasLt.so.12: cannot open shared object file: No such file or directory)");
+              "LD_LIBRARY_PATH (libcublasLt.so.12: cannot open shared object file: No such file or "
+              "directory)");
     has_nvrtc(12);
-    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED, "and libcublas.so.12 was not found");
+    must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
+              "and libcublas.so.12 was not found");
 }
 static void cublas_of_nvrtcs_family(void) {
     has_nvrtc(12);
@@ -229,8 +232,9 @@ static void cublas_of_another_family(void) {
     has_nvrtc(12);
     loader_has("libcublas.so.13", DOUBLE("cublas"));
     must(tidei_cublas_load("tide_matmul", &blas) == TIDE_OK);
-    must(strstr(loader.asked,
-                "?libcublas.so.12 libcublas.so.12 ?libcublas.so.12 libcublas.so.12 ?libcublas.so.13 "));
+    must(strstr(
+        loader.asked,
+        "?libcublas.so.12 libcublas.so.12 ?libcublas.so.12 libcublas.so.12 ?libcublas.so.13 "));
 }
 static void cublas_in_a_package(void) {
     char path[256];
@@ -251,14 +255,18 @@ static void no_cusolver(void) {
               "factorizations on cuda need cuSOLVER, and libcusolver.so.12 was not found");
     loader_refuses("libcusolver.so.11",
                    "libcusparse.so.12: cannot open shared object file: No such file or directory");
-    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
-              "beside it (libcusparse.so.12: cannot open shared object file: No such file or directory)");
+    must_fail(
+        tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
+        "beside it (libcusparse.so.12: cannot open shared object file: No such file or directory)");
     has_nvrtc(12);
     loader_refuses("libcusolver.so.12", "what is said of another family's");
-    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED, "libcusolver.so.11 was not found");
+    must_fail(tidei_cusolver_load("tide_lu", &solver), TIDE_E_UNSUPPORTED,
+              "libcusolver.so.11 was not found");
     must(says("(libcusparse.so.12: ")); /* of its own counts most */
 }
-static int *solver_version(const char *file) { return of_double(file, "tidetest_cusolver_version"); }
+static int *solver_version(const char *file) {
+    return of_double(file, "tidetest_cusolver_version");
+}
 static void cusolver_of_nvrtcs_family(void) {
     has_nvrtc(12);
     loader_has("libcusolver.so.12", DOUBLE("cusolver_without_potrf"));
@@ -324,8 +332,9 @@ static int make_folders(void **state) {
     return failed;
 }
 static int remove_folders(void **state) {
-    static const char *const files[] = {"libx.so.1", "lib64/libx.so.1", "cublas/lib/libcublas.so.12",
-                                        "cusolver/lib/libcusolver.so.12", "cuda_nvrtc/lib/libnvrtc.so.13"};
+    static const char *const files[] = {
+        "libx.so.1", "lib64/libx.so.1", "cublas/lib/libcublas.so.12",
+        "cusolver/lib/libcusolver.so.12", "cuda_nvrtc/lib/libnvrtc.so.13"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(files); i++) unlink(in_folder(files[i]));
     for (size_t i = TIDEI_COUNT(folders); i-- > 0;) rmdir(in_folder(folders[i]));

@@ -1,16 +1,18 @@
-/* test_cuda_peers.c: `cuda` devices that use each other's memory, over a double of the driver that knows who may use what: what
-** there is and what comes later is granted, failures leave nothing half done, and work of one goes with events and memory of
-** another. */
+/* test_cuda_peers.c: `cuda` devices that use each other's memory, over a double of the driver that
+** knows who may use what: what there is and what comes later is granted, failures leave nothing
+** half done, and work of one goes with events and memory of another. */
 #include <sys/wait.h>
 #include "runtime/device/cuda/device.h"
 #include "tests/cuda_double.h"
 
-/* A device with memory of each kind: two runs of pages side by side, a block of raw memory, and one of a pool. */
+/* A device with memory of each kind: two runs of pages side by side, a block of raw memory, and one
+** of a pool. */
 typedef struct side {
     tidei_device *d;
     tidei_dstream *s;
     tidei_addr range, raw, block;
-    tidei_dpage *page[6]; /* the first two are mapped in one run, and the third after them in another */
+    /* the first two are mapped in one run, and the third after them in another */
+    tidei_dpage *page[6];
     tidei_dmempool *pool;
 } side;
 
@@ -132,8 +134,8 @@ static void test_all_there_is_and_will_be(void **state) {
     assert_nothing_left();
 }
 
-/* The double refuses to grant what is not mapped. A call for each run of pages that one map has put side by side, and no page
-** of two maps in one: they may lie in different reservations. */
+/* The double refuses to grant what is not mapped. A call for each run of pages that one map has put
+** side by side, and no page of two maps in one: they may lie in different reservations. */
 static void test_only_what_is_mapped(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
@@ -145,7 +147,8 @@ static void test_only_what_is_mapped(void **state) {
     o->mempool_release(b.d, pool);
     int accesses = fake.accesses;
     assert_ok(o->peer_enable(a.d, b.d));
-    assert_int_equal(fake.accesses, accesses + 2 + 2 + 1); /* runs at 0 and 2; the rest of that at 8; the pool */
+    /* runs at 0 and 2; the rest of that at 8; the pool */
+    assert_int_equal(fake.accesses, accesses + 2 + 2 + 1);
     assert_true(may_use(0, b.range + 8 * PAGE) && may_use(0, b.range + 10 * PAGE));
     assert_ok(o->map(b.d, b.range + 9 * PAGE, b.page + 4, 1));
     assert_true(may_use(0, b.range + 9 * PAGE));
@@ -174,10 +177,11 @@ static void test_twice(void **state) {
     assert_nothing_left();
 }
 
-/* Every call of the driver fails in its turn. Nobody is then among those that later memory is granted to, which goes on as
-** before, and the next try gives it all. */
+/* Every call of the driver fails in its turn. Nobody is then among those that later memory is
+** granted to, which goes on as before, and the next try gives it all. */
 static void test_failures(void **state) {
-    static const char *const calls[] = {"cuCtxEnablePeerAccess", "cuMemSetAccess", "cuMemPoolSetAccess"};
+    static const char *const calls[] = {"cuCtxEnablePeerAccess", "cuMemSetAccess",
+                                        "cuMemPoolSetAccess"};
     int failures = 0;
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++)
@@ -264,7 +268,8 @@ static void test_more_than_there_is_room_for(void **state) {
     assert_ok(d[0]->ops->reserve(d[0], PAGE, &at));
     assert_ok(d[0]->ops->page_new(d[0], PAGE, &p));
     assert_ok(d[0]->ops->map(d[0], at, &p, 1));
-    for (int i = 0; i <= TIDEI_CUDA_PEERS; i++) assert_int_equal(may_use(i, at), i < TIDEI_CUDA_PEERS);
+    for (int i = 0; i <= TIDEI_CUDA_PEERS; i++)
+        assert_int_equal(may_use(i, at), i < TIDEI_CUDA_PEERS);
     assert_ok(d[0]->ops->unmap(d[0], at, &p, 1));
     d[0]->ops->page_release(d[0], p);
     d[0]->ops->unreserve(d[0], at, PAGE);
@@ -276,8 +281,9 @@ static void test_more_than_there_is_room_for(void **state) {
 static void test_lost_devices(void **state) {
     static const struct {
         const char *call, *lost;
-    } ways[] = {
-        {"cuCtxEnablePeerAccess", "cuda:0"}, {"cuMemSetAccess", "cuda:1"}, {"cuMemPoolSetAccess", "cuda:1"}};
+    } ways[] = {{"cuCtxEnablePeerAccess", "cuda:0"},
+                {"cuMemSetAccess", "cuda:1"},
+                {"cuMemPoolSetAccess", "cuda:1"}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(ways); i++) {
         side a = open_side(0), b = open_side(1);
@@ -294,7 +300,8 @@ static void test_lost_devices(void **state) {
         assert_int_equal(o->peer_enable(b.d, a.d), TIDE_E_LOST);
         assert_error(TIDE_E_LOST, ways[i].lost);
         assert_int_equal(fake.calls, calls);
-        fake.current = CONTEXT_OF(i ? 1 : 0); /* the device's own list still has them when they are given back */
+        /* the device's own list still has them when they are given back */
+        fake.current = CONTEXT_OF(i ? 1 : 0);
         f_unmap(i ? b.range : a.range, 3 * PAGE);
         close_side(&a);
         close_side(&b);
@@ -341,8 +348,8 @@ static void test_without_access_to_pools(void **state) {
     assert_nothing_left();
 }
 
-/* Work of one with an event and memory of the other: the double takes a stream's work in its own context only, an event's
-** record too, and a copy where its device may use both ends. */
+/* Work of one with an event and memory of the other: the double takes a stream's work in its own
+** context only, an event's record too, and a copy where its device may use both ends. */
 static void test_work_across(void **state) {
     (void)state;
     side a = open_side(0), b = open_side(1);
@@ -358,7 +365,8 @@ static void test_work_across(void **state) {
     assert_ok(o->copy(a.d, a.s, &(tidei_copy){TIDEI_COPY_D2D, a.range + 64, b.range, 32, NULL}));
     assert_ok(o->copy(a.d, a.s, &(tidei_copy){TIDEI_COPY_D2D, b.raw, a.range + 64, 32, NULL}));
     assert_ok(o->copy_many(a.d, a.s, &(tidei_piece){a.range + 128, b.raw, 32}, 1));
-    assert_ok(o->copy(b.d, b.s, &(tidei_copy){TIDEI_COPY_D2D, pinned, b.raw, 32, NULL})); /* the other one's */
+    /* the other one's */
+    assert_ok(o->copy(b.d, b.s, &(tidei_copy){TIDEI_COPY_D2D, pinned, b.raw, 32, NULL}));
     assert_ok(o->copy(a.d, a.s, &(tidei_copy){TIDEI_COPY_D2D, a.range + 192, pinned, 32, NULL}));
     assert_int_equal(fake.copies, 5);
     assert_string_equal(PTR(a.range + 128), "on the other device");
@@ -375,14 +383,16 @@ static void test_work_across(void **state) {
 
 /* ---- threads ---- */
 
-/* What the threads call keeps its own context each, and grants nothing: it is about locks, and the lists under them. */
+/* What the threads call keeps its own context each, and grants nothing: it is about locks, and the
+** lists under them. */
 static _Thread_local tidei_cu_ctx mine;
 static atomic_int together;
 static tidei_cu_result t_current(tidei_cu_ctx *c) { return *c = mine, 0; }
 static tidei_cu_result t_set(tidei_cu_ctx c) { return mine = c, 0; }
 static tidei_cu_result t_pop(tidei_cu_ctx *c) { return *c = mine, mine = NULL, 0; }
 static tidei_cu_result t_enable(tidei_cu_ctx c, unsigned flags) { return (void)c, (void)flags, 0; }
-static tidei_cu_result t_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h, unsigned long long f) {
+static tidei_cu_result t_map(tidei_cu_addr a, size_t n, size_t off, tidei_cu_handle h,
+                             unsigned long long f) {
     return (void)a, (void)n, (void)off, (void)h, (void)f, 0;
 }
 static tidei_cu_result t_unmap(tidei_cu_addr a, size_t n) { return (void)a, (void)n, 0; }
@@ -427,11 +437,13 @@ static void test_each_other_at_once(void **state) {
         for (int i = 0; i < 4; i++) {
             p[i].d = d[i % 2];
             p[i].other = d[1 - i % 2];
-            for (int k = 0; k < 3; k++) assert_ok(p[i].d->ops->page_new(p[i].d, PAGE, &p[i].page[k]));
+            for (int k = 0; k < 3; k++)
+                assert_ok(p[i].d->ops->page_new(p[i].d, PAGE, &p[i].page[k]));
         }
         for (int i = 0; i < 2; i++) tidei_cuda_of(d[i])->cu = &t;
         atomic_store(&together, 0);
-        for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, party_runs, &p[i]), 0);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, party_runs, &p[i]), 0);
         for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
         for (int i = 0; i < 2; i++) {
             tidei_cuda *c = tidei_cuda_of(d[i]);

@@ -1,7 +1,7 @@
 /* test_cuda_runtime.c: a whole runtime on the `cuda` device, over a double of the driver that runs
-** kernels emulated: what an expression asks of the device, that its numbers are the host's, and what
-** stays when memory is short, the driver refuses or the device is lost. The texts' own cases are
-** test_cuda_text.c's. */
+** kernels emulated: what an expression asks of the device, that its numbers are the host's, and
+** what stays when memory is short, the driver refuses or the device is lost. The texts' own cases
+** are test_cuda_text.c's. */
 #include "tests/cublas_double.h"
 #include "tests/cuda_double.h"
 #include "tests/hooked_host.h"
@@ -26,7 +26,8 @@ static void assert_values(tide_array *a, const float *want, size_t n) {
     float *got = malloc(n * sizeof *got);
     assert_ok(tide_to_host(a, got, n * sizeof *got));
     for (size_t i = 0; i < n; i++)
-        if (got[i] != want[i]) fail_msg("element %zu is %g, not %g", i, (double)got[i], (double)want[i]);
+        if (got[i] != want[i])
+            fail_msg("element %zu is %g, not %g", i, (double)got[i], (double)want[i]);
     free(got);
 }
 
@@ -65,13 +66,14 @@ static void test_maps(void **state) {
     tide_array *rows = tide_map(rt, "(a, b) -> a * b", a, b);
     for (int i = 0; i < R * C; i++) want[i] = x[i] * y[i / C];
     if (runs) assert_values(rows, want, R * C);
-    tide_array *turned =
-        tide_contiguous(tide_map(rt, "(a, b) -> a + b", tide_transpose(a, NULL), tide_reshape(flat, SHAPE(C, R))));
+    tide_array *turned = tide_contiguous(
+        tide_map(rt, "(a, b) -> a + b", tide_transpose(a, NULL), tide_reshape(flat, SHAPE(C, R))));
     assert_array(turned);
     for (int i = 0; i < R * C; i++) want[i] = x[i % R * C + i / R] + ((x[i] * 2 + 1) * 3 + 1);
     if (runs) assert_values(turned, want, R * C);
     tide_array *back = tide_map(rt, "(a) -> a * 0.5", tide_slice(a, "::-1, ::-2"));
-    for (int i = 0; i < R * C / 2; i++) want[i] = x[(R - 1 - i / (C / 2)) * C + C - 1 - 2 * (i % (C / 2))] / 2;
+    for (int i = 0; i < R * C / 2; i++)
+        want[i] = x[(R - 1 - i / (C / 2)) * C + C - 1 - 2 * (i % (C / 2))] / 2;
     if (runs) assert_values(back, want, R * C / 2);
     tide_array *linear = tide_arange(rt, TIDE_F32, 3, 103, 1);
     for (int i = 0; i < 100; i++) want[i] = (float)(3 + i);
@@ -102,9 +104,11 @@ static void test_folds(void **state) {
     size_t live = test_stats(rt).live;
     tide_array *all = tide_sum(a, NULL, 0, 0);
     assert_array(all);
-    assert_int_equal(fake.launches, launches + 2); /* blocks that share the result, and what joins them */
+    /* blocks that share the result, and what joins them */
+    assert_int_equal(fake.launches, launches + 2);
     if (runs) assert_values(all, &whole, 1);
-    assert_int_equal(test_stats(rt).live, live + sizeof(float)); /* what lay between them is free again */
+    /* what lay between them is free again */
+    assert_int_equal(test_stats(rt).live, live + sizeof(float));
     assert_ok(tide_scope_end(rt));
     close_cuda(rt);
 }
@@ -117,13 +121,15 @@ static void test_halves(void **state) {
     (void)state;
     fake.total = (size_t)64 << 30;
     tide_runtime *rt = open_cuda(NULL);
-    tide_array *one = tide_full(rt, TIDE_U8, SHAPE(1), tide_arg_int(3)), *a = tide_empty(rt, TIDE_U8, SHAPE(2, n));
+    tide_array *one = tide_full(rt, TIDE_U8, SHAPE(1), tide_arg_int(3)),
+               *a = tide_empty(rt, TIDE_U8, SHAPE(2, n));
     tide_array *stretched = tide_broadcast_to(one, SHAPE(2, n)), *half = tide_slice(a, ":, ::2");
     assert_array(half);
     int launches = fake.launches;
     assert_ok(
-        tide_map_into(a, "(x) -> x + 1", stretched)); /* contiguous where it is written, not where it is read */
-    assert_int_equal(fake.launches, launches + 4);    /* 2^32 and more elements: twice in halves */
+        /* contiguous where it is written, not where it is read */
+        tide_map_into(a, "(x) -> x + 1", stretched));
+    assert_int_equal(fake.launches, launches + 4); /* 2^32 and more elements: twice in halves */
     launches = fake.launches;
     assert_ok(tide_map_into(half, "(x) -> x + 1", tide_broadcast_to(one, SHAPE(2, n / 2))));
     assert_int_equal(fake.launches, launches + 4);
@@ -161,12 +167,14 @@ static void test_products(void **state) {
     assert_values(c, want, M * N);
     assert_int_equal(cublas.calls, 1);
     /* A matrix times a vector, from either side: sums, which cuBLAS is not asked for. */
-    tide_array *column = tide_matmul(a, tide_reshape(tide_slice(tide_transpose(b, NULL), "1"), SHAPE(K, 1)));
+    tide_array *column =
+        tide_matmul(a, tide_reshape(tide_slice(tide_transpose(b, NULL), "1"), SHAPE(K, 1)));
     for (int i = 0; i < M; i++) z[i] = want[i * N + 1];
     if (runs) assert_values(column, z, M);
     tide_array *row = tide_matmul(tide_slice(a, "2:3"), b);
     if (runs) assert_values(row, want + 2 * N, N);
-    tide_array *batch = tide_matmul(counting(rt, SHAPE(2, M, K), x), counting(rt, SHAPE(2, K, 1), y));
+    tide_array *batch =
+        tide_matmul(counting(rt, SHAPE(2, M, K), x), counting(rt, SHAPE(2, K, 1), y));
     for (int i = 0; i < 2 * M; i++) {
         want[i] = 0;
         for (int k = 0; k < K; k++) want[i] += x[i * K + k] * y[i / M * K + k];
@@ -184,7 +192,8 @@ static void test_blas(void **state) {
     (void)state;
     tide_runtime *rt = open_cuda(NULL);
     assert_ok(tide_scope_begin(rt));
-    tide_array *a = counting(rt, SHAPE(M, N), x), *p = counting(rt, SHAPE(M), u), *q = counting(rt, SHAPE(N), v);
+    tide_array *a = counting(rt, SHAPE(M, N), x), *p = counting(rt, SHAPE(M), u),
+               *q = counting(rt, SHAPE(N), v);
     for (int i = 0; i < M * N; i++) want[i] = x[i] + 2 * u[i / N] * v[i % N];
     assert_ok(tide_ger(tide_arg_int(2), p, q, a));
     assert_values(a, want, M * N);
@@ -195,7 +204,8 @@ static void test_blas(void **state) {
     assert_ok(tide_gemv(tide_arg_int(1), a, q, tide_arg_int(-1), p));
     assert_values(p, u, M);
     /* Few long vectors one by one, many short ones as products. */
-    tide_array *l = counting(rt, SHAPE(2, 9000), long_one), *s = counting(rt, SHAPE(2, 9), long_one);
+    tide_array *l = counting(rt, SHAPE(2, 9000), long_one),
+               *s = counting(rt, SHAPE(2, 9), long_one);
     float dots[2] = {0};
     for (int i = 0; i < 18; i++) dots[i / 9] += long_one[i] * long_one[i];
     assert_values(tide_dot(s, s), dots, 2);
@@ -223,7 +233,8 @@ static struct {
 /* A map, a sum in two launches and its value; what was made is freed. */
 static tide_status works(void) {
     float got = 0;
-    tide_array *b = tide_map(work.rt, "(a) -> a + 1", work.a), *sum = b ? tide_sum(b, NULL, 0, 0) : NULL;
+    tide_array *b = tide_map(work.rt, "(a) -> a + 1", work.a),
+               *sum = b ? tide_sum(b, NULL, 0, 0) : NULL;
     tide_status s = sum ? tide_to_host(sum, &got, sizeof got) : tide_last_error()->status;
     if (s == TIDE_OK && fake.runs_texts) assert_true(got == work.whole);
     tide_clear_error();
@@ -309,7 +320,8 @@ static void test_a_lost_device(void **state) {
     assert_ok(works());
     fail_at("cuLaunchKernel", 0, TIDEI_CU_ILLEGAL_ADDRESS);
     assert_null(tide_map(work.rt, "(a) -> a + 1", work.a));
-    assert_error(TIDE_E_LOST, "CUDA_ERROR_ILLEGAL_ADDRESS (700: said in words) at launching flat map");
+    assert_error(TIDE_E_LOST,
+                 "CUDA_ERROR_ILLEGAL_ADDRESS (700: said in words) at launching flat map");
     fail_at(NULL, 0, 0);
     assert_int_equal(works(), TIDE_E_LOST);
     assert_int_equal(tide_device_synchronize(work.rt), TIDE_E_LOST);
@@ -357,7 +369,8 @@ static void test_torch(void **state) {
     assert_null(tide_torch_malloc(1000, 0, NULL));
     assert_error(TIDE_E_NOMEM, "cuDevicePrimaryCtxRetain");
     fail_at(NULL, 0, 0);
-    void *a = tide_torch_malloc(1000, 0, NULL), *b = tide_torch_malloc(1000, 0, &stream_storage[40]);
+    void *a = tide_torch_malloc(1000, 0, NULL),
+         *b = tide_torch_malloc(1000, 0, &stream_storage[40]);
     assert_true(a && b && a != b);
     fail_at("cuStreamGetCtx", 0, TIDEI_CU_INVALID_VALUE); /* a stream is wrapped once */
     void *c = tide_torch_malloc(1000, 0, &stream_storage[40]);

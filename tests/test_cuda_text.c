@@ -1,7 +1,9 @@
-/* test_cuda_text.c: generated CUDA text: it compiles for a GPU, and it computes what it should, in every class of layouts.
+/* test_cuda_text.c: generated CUDA text: it compiles for a GPU, and it computes what it should, in
+** every class of layouts.
 **
-** Numbers are checked without a GPU: the text runs emulated (emulate.h), driven by the very plans that a launch would take,
-** against sums and products of small integers, which every element type holds exactly. */
+** Numbers are checked without a GPU: the text runs emulated (emulate.h), driven by the very plans
+** that a launch would take, against sums and products of small integers, which every element type
+** holds exactly. */
 #include "arrays/expr/cuda_text.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
@@ -40,7 +42,8 @@ static int dtype_of(const job *j, unsigned i) {
 }
 static unsigned operands_of(const job *j) { return j->p->ninputs + (unsigned)j->p->nouts; }
 
-/* Memory for operand i, which its view (offset unset) spans, `before` elements in; inputs get small integers, results poison. */
+/* Memory for operand i, which its view (offset unset) spans, `before` elements in; inputs get small
+** integers, results poison. */
 static void furnish(job *j, unsigned i, int64_t before) {
     tidei_view *v = view_of(j, i);
     int ndim = i < j->p->ninputs ? j->c.ndim : j->c.ndim - j->c.nred;
@@ -58,8 +61,11 @@ static void furnish(job *j, unsigned i, int64_t before) {
     if (i >= j->p->ninputs) return;
     int kind = tidei_dtype_kind(dtype_of(j, i));
     for (size_t k = 0; k < n; k++) {
-        double v0 = kind == TIDEI_KIND_BOOL ? pick(2) : kind == TIDEI_KIND_UINT ? pick(5) : (double)pick(9) - 4;
-        set_element(j->memory[i] + k * size, dtype_of(j, i), CMPLX(v0, kind == TIDEI_KIND_COMPLEX ? pick(7) : 0));
+        double v0 = kind == TIDEI_KIND_BOOL   ? pick(2)
+                    : kind == TIDEI_KIND_UINT ? pick(5)
+                                              : (double)pick(9) - 4;
+        set_element(j->memory[i] + k * size, dtype_of(j, i),
+                    CMPLX(v0, kind == TIDEI_KIND_COMPLEX ? pick(7) : 0));
     }
 }
 
@@ -99,18 +105,20 @@ static double complex body_value(job *j, unsigned out, const int64_t *index, int
     return v[j->p->out_node[out]];
 }
 
-static void check_equal(const job *j, const char *what, const void *got, int t, double complex want) {
+static void check_equal(const job *j, const char *what, const void *got, int t,
+                        double complex want) {
     double complex g = element(got, t);
     if (creal(g) != creal(want) || cimag(g) != cimag(want))
-        fail_msg("class %d, %s: got %g%+gi, want %g%+gi", j->cls, what, creal(g), cimag(g), creal(want),
-                 cimag(want));
+        fail_msg("class %d, %s: got %g%+gi, want %g%+gi", j->cls, what, creal(g), cimag(g),
+                 creal(want), cimag(want));
 }
 
 /* Compares results, then poisons them and looks that nothing else was written. */
 static void check_poison(job *j) {
     for (unsigned i = j->p->ninputs; i < operands_of(j); i++)
         for (size_t k = 0; k < j->bytes[i]; k++)
-            if (j->memory[i][k] != POISON) fail_msg("class %d: byte %zu of result %u was written", j->cls, k, i);
+            if (j->memory[i][k] != POISON)
+                fail_msg("class %d: byte %zu of result %u was written", j->cls, k, i);
 }
 
 static void check_map(job *j) {
@@ -124,12 +132,14 @@ static void check_map(job *j) {
     memset(index, 0, sizeof index);
     do
         for (unsigned k = 0; k < j->p->nouts; k++)
-            memset(at(j, j->p->ninputs + k, index, j->c.ndim), POISON, tide_dtype_size(j->p->out_dtype[k]));
+            memset(at(j, j->p->ninputs + k, index, j->c.ndim), POISON,
+                   tide_dtype_size(j->p->out_dtype[k]));
     while (next_index(index, j->c.shape, j->c.ndim));
     check_poison(j);
 }
 
-static double complex fold_step(int kind, double complex a, double complex x, int64_t r, int64_t *best) {
+static double complex fold_step(int kind, double complex a, double complex x, int64_t r,
+                                int64_t *best) {
     switch (kind) {
     case TIDEI_FOLD_SUM:
     case TIDEI_FOLD_MEAN: return a + x;
@@ -155,7 +165,9 @@ static void check_fold(job *j) {
         int64_t r = 0, best = 0;
         do {
             double complex x = body_value(j, 0, index, outer * count + r);
-            a = r ? fold_step(kind, a, x, r, &best) : kind == TIDEI_FOLD_ANY || kind == TIDEI_FOLD_ALL ? x != 0 : x;
+            a = r                                                  ? fold_step(kind, a, x, r, &best)
+                : kind == TIDEI_FOLD_ANY || kind == TIDEI_FOLD_ALL ? x != 0
+                                                                   : x;
             r++;
         } while (next_index(index + kept, j->c.shape + kept, j->c.nred));
         if (kind == TIDEI_FOLD_MEAN)
@@ -222,12 +234,14 @@ static void run_job(job *j, emu_module *m) {
     tidei_cuda_traits_of(j->p, &k);
     for (unsigned i = 0; i < operands_of(j); i++) {
         const tidei_view *v = i < j->p->ninputs ? &c.in[i] : &c.out[i - j->p->ninputs];
-        plan.params.addresses[i] = (uintptr_t)(j->memory[i] + v->offset * (int64_t)tide_dtype_size(dtype_of(j, i)));
+        plan.params.addresses[i] =
+            (uintptr_t)(j->memory[i] + v->offset * (int64_t)tide_dtype_size(dtype_of(j, i)));
     }
     unsigned char *space = NULL;
     const unsigned out = j->p->ninputs;
     if (plan.splits > 1) {
-        space = aligned_alloc(16, tidei_round_up((size_t)(plan.splits * plan.results) * k.acc_bytes, 16));
+        space = aligned_alloc(
+            16, tidei_round_up((size_t)(plan.splits * plan.results) * k.acc_bytes, 16));
         assert_non_null(space);
         tidei_cuda_plan_join(&c, &k, &plan, &second);
         assert_int_equal(second.params_bytes, tidei_cuda_params_bytes(j->p, &k, second.cls));
@@ -298,7 +312,8 @@ static void row_major(job *j, unsigned i, int from, int to, int64_t step) {
     }
 }
 
-/* Any legal view: dimensions in any order in memory, gaps, negative strides; inputs stretch here and there. */
+/* Any legal view: dimensions in any order in memory, gaps, negative strides; inputs stretch here
+** and there. */
 static void random_view(job *j, unsigned i, int ndim, bool may_stretch) {
     int order[TIDE_MAX_RANK];
     tidei_view *v = view_of(j, i);
@@ -332,11 +347,13 @@ static void need_emulation(void) {
 static void build_maps(tidei_program p[6]) {
     memset(p, 0, 6 * sizeof *p);
     uint16_t a = input(&p[0], TIDE_F32), b = input(&p[0], TIDE_F32), c = input(&p[0], TIDE_F32);
-    result(&p[0], node(&p[0], TIDEI_OP_ADD, TIDE_F32, node(&p[0], TIDEI_OP_MUL, TIDE_F32, a, b, 0), c, 0));
+    result(&p[0],
+           node(&p[0], TIDEI_OP_ADD, TIDE_F32, node(&p[0], TIDEI_OP_MUL, TIDE_F32, a, b, 0), c, 0));
     result(&p[0], node(&p[0], TIDEI_OP_LT, TIDE_BOOL, a, b, 0));
     result(&p[1], cast(&p[1], TIDE_F64, input(&p[1], TIDE_U8)));
     a = input(&p[2], TIDE_I64);
-    result(&p[2], node(&p[2], TIDEI_OP_ADD, TIDE_I64, a, node(&p[2], TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0), 0));
+    result(&p[2], node(&p[2], TIDEI_OP_ADD, TIDE_I64, a,
+                       node(&p[2], TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0), 0));
     a = input(&p[3], TIDE_F16);
     result(&p[3], node(&p[3], TIDEI_OP_ADD, TIDE_F16, a, scalar(&p[3], TIDE_F16), 0));
     a = input(&p[4], TIDE_BOOL);
@@ -355,7 +372,8 @@ static void test_maps_of_any_layout(void **state) {
     for (unsigned n = 0; n < 240; n++) {
         int64_t shape[4];
         int ndim = (int)pick(5);
-        for (int d = 0; d < ndim; d++) shape[d] = pick(3) == 0 ? 4 * (1 + pick(5)) : 1 + pick(ndim == 2 ? 40 : 12);
+        for (int d = 0; d < ndim; d++)
+            shape[d] = pick(3) == 0 ? 4 * (1 + pick(5)) : 1 + pick(ndim == 2 ? 40 : 12);
         job *j = new_job(&p[n % 6], ndim, 0, shape);
         for (unsigned i = 0; i < operands_of(j); i++) random_view(j, i, ndim, i < j->p->ninputs);
     }
@@ -466,12 +484,18 @@ static void test_in_place(void **state) {
 
 static const struct {
     uint8_t kind, in, acc, out;
-} folds[] = {{TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, TIDE_F32},    {TIDEI_FOLD_SUM, TIDE_U8, TIDE_U64, TIDE_U64},
-             {TIDEI_FOLD_SUM, TIDE_F16, TIDE_F32, TIDE_F16},    {TIDEI_FOLD_PROD, TIDE_I16, TIDE_I64, TIDE_I64},
-             {TIDEI_FOLD_MIN, TIDE_I32, TIDE_I32, TIDE_I32},    {TIDEI_FOLD_MAX, TIDE_BF16, TIDE_F32, TIDE_BF16},
-             {TIDEI_FOLD_MIN, TIDE_BOOL, TIDE_BOOL, TIDE_BOOL}, {TIDEI_FOLD_ANY, TIDE_I8, TIDE_BOOL, TIDE_BOOL},
-             {TIDEI_FOLD_ALL, TIDE_F64, TIDE_BOOL, TIDE_BOOL},  {TIDEI_FOLD_ARGMIN, TIDE_F32, TIDE_F32, TIDE_I64},
-             {TIDEI_FOLD_ARGMAX, TIDE_U8, TIDE_U8, TIDE_I64},   {TIDEI_FOLD_MEAN, TIDE_F32, TIDE_F32, TIDE_F32},
+} folds[] = {{TIDEI_FOLD_SUM, TIDE_F32, TIDE_F32, TIDE_F32},
+             {TIDEI_FOLD_SUM, TIDE_U8, TIDE_U64, TIDE_U64},
+             {TIDEI_FOLD_SUM, TIDE_F16, TIDE_F32, TIDE_F16},
+             {TIDEI_FOLD_PROD, TIDE_I16, TIDE_I64, TIDE_I64},
+             {TIDEI_FOLD_MIN, TIDE_I32, TIDE_I32, TIDE_I32},
+             {TIDEI_FOLD_MAX, TIDE_BF16, TIDE_F32, TIDE_BF16},
+             {TIDEI_FOLD_MIN, TIDE_BOOL, TIDE_BOOL, TIDE_BOOL},
+             {TIDEI_FOLD_ANY, TIDE_I8, TIDE_BOOL, TIDE_BOOL},
+             {TIDEI_FOLD_ALL, TIDE_F64, TIDE_BOOL, TIDE_BOOL},
+             {TIDEI_FOLD_ARGMIN, TIDE_F32, TIDE_F32, TIDE_I64},
+             {TIDEI_FOLD_ARGMAX, TIDE_U8, TIDE_U8, TIDE_I64},
+             {TIDEI_FOLD_MEAN, TIDE_F32, TIDE_F32, TIDE_F32},
              {TIDEI_FOLD_MEAN, TIDE_I64, TIDE_F64, TIDE_F64}};
 #define NFOLDS TIDEI_COUNT(folds)
 
@@ -501,15 +525,17 @@ static void test_folds_of_any_layout(void **state) {
     assert_true(classes_seen[TIDEI_CUDA_FOLD_ANY] > 0);
 }
 
-/* Sizes at which results are shared among blocks, vectors have a rest, and columns are more than a block's. */
+/* Sizes at which results are shared among blocks, vectors have a rest, and columns are more than a
+** block's. */
 static void test_folds_of_each_class(void **state) {
     static const struct {
         int64_t shape[3];
         int ndim, nred, kind;
-    } cases[] = {{{1}, 1, 1, 0},       {{20011}, 1, 1, 0},      {{40000}, 1, 1, 1},     {{5, 3001}, 2, 1, 0},
-                 {{5, 3008}, 2, 1, 0}, {{300, 12}, 2, 1, 0},    {{64, 2000}, 2, 1, 2},  {{9, 3000}, 2, 1, 2},
-                 {{520, 8}, 2, 1, 2},  {{7, 6, 900}, 3, 2, 0},  {{4, 64, 50}, 3, 1, 3}, {{8, 1500}, 2, 1, 4},
-                 {{9000, 2}, 2, 2, 2}, {{3, 40, 100}, 3, 2, 2}, {{2000, 1}, 2, 1, 0}};
+    } cases[] = {{{1}, 1, 1, 0},         {{20011}, 1, 1, 0},      {{40000}, 1, 1, 1},
+                 {{5, 3001}, 2, 1, 0},   {{5, 3008}, 2, 1, 0},    {{300, 12}, 2, 1, 0},
+                 {{64, 2000}, 2, 1, 2},  {{9, 3000}, 2, 1, 2},    {{520, 8}, 2, 1, 2},
+                 {{7, 6, 900}, 3, 2, 0}, {{4, 64, 50}, 3, 1, 3},  {{8, 1500}, 2, 1, 4},
+                 {{9000, 2}, 2, 2, 2},   {{3, 40, 100}, 3, 2, 2}, {{2000, 1}, 2, 1, 0}};
     tidei_program p[2 * NFOLDS];
     (void)state;
     need_emulation();
@@ -551,9 +577,11 @@ static void test_folds_of_each_class(void **state) {
 
 /* ---- special values ---- */
 
-static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const void *data, int64_t n) {
+static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const void *data,
+                     int64_t n) {
     memset(p, 0, sizeof *p);
-    fold(p, kind, input(p, t), t, kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? TIDE_I64 : t);
+    fold(p, kind, input(p, t), t,
+         kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? TIDE_I64 : t);
     job *j = new_job(p, 1, 1, &n);
     row_major(j, 0, 0, 1, 1);
     furnish(j, 0, 0);
@@ -567,8 +595,8 @@ static void one_fold(emu_module *m, tidei_program *p, int kind, int t, const voi
     assert_int_equal(plan.splits, 1);
 }
 
-/* NaN wins in min and max, and its first place in the arg forms; of equals the first; a sum of -0.0 is -0.0; infinities
-** are extremes like others. */
+/* NaN wins in min and max, and its first place in the arg forms; of equals the first; a sum of -0.0
+** is -0.0; infinities are extremes like others. */
 static void test_special_values_of_folds(void **state) {
     double x[1000], zeros[600], infs[300];
     (void)state;
@@ -578,7 +606,8 @@ static void test_special_values_of_folds(void **state) {
     for (int i = 0; i < 600; i++) zeros[i] = -0.0;
     for (int i = 0; i < 300; i++) infs[i] = INFINITY;
     double ties[1000];
-    for (int i = 0; i < 1000; i++) ties[i] = i >= 333 && i % 3 == 0 ? 5 : 4; /* 333 is the first 5, 0 the first 4 */
+    /* 333 is the first 5, 0 the first 4 */
+    for (int i = 0; i < 1000; i++) ties[i] = i >= 333 && i % 3 == 0 ? 5 : 4;
     const struct {
         const double *data;
         int64_t n;
@@ -654,7 +683,8 @@ static void test_large_calls_are_cut(void **state) {
     }
 }
 
-/* Contiguous calls and folds need no cutting: their grids stay within what a launch takes, and cover everything. */
+/* Contiguous calls and folds need no cutting: their grids stay within what a launch takes, and
+** cover everything. */
 static void test_grids_of_large_calls(void **state) {
     tidei_program map = {0}, sum = {0};
     tidei_cuda_traits k;
@@ -678,7 +708,8 @@ static void test_grids_of_large_calls(void **state) {
         {1, (int64_t)1 << 36}, {(int64_t)1 << 36, 1}, {1 << 18, 1 << 18}, {3, (int64_t)1 << 34}};
     for (unsigned i = 0; i < TIDEI_COUNT(shapes); i++)
         for (int columns = 0; columns < 2; columns++) {
-            c = (tidei_call){.prog = &sum, .ndim = 2, .nred = 1, .shape = {shapes[i][0], shapes[i][1]}};
+            c = (tidei_call){
+                .prog = &sum, .ndim = 2, .nred = 1, .shape = {shapes[i][0], shapes[i][1]}};
             c.in[0].strides[0] = columns ? 1 : shapes[i][1];
             c.in[0].strides[1] = columns ? shapes[i][0] : 1;
             c.out[0].strides[0] = 1;
@@ -689,7 +720,8 @@ static void test_grids_of_large_calls(void **state) {
             assert_int_equal(plan.grid[1], plan.splits);
             assert_int_equal(plan.results, shapes[i][0]);
             assert_true(plan.splits == 1 ||
-                        plan.splits * plan.results <= (int64_t)1 << 24); /* the workspace stays small */
+                        /* the workspace stays small */
+                        plan.splits * plan.results <= (int64_t)1 << 24);
         }
 }
 
@@ -698,12 +730,14 @@ static void test_grids_of_large_calls(void **state) {
 /* A program that uses every operation on elements of type t once. */
 static void build_operations(tidei_program *p, int t) {
     memset(p, 0, sizeof *p);
-    uint16_t a = input(p, t), b = input(p, t), c = scalar(p, t), truth = input(p, TIDE_BOOL), all = truth;
+    uint16_t a = input(p, t), b = input(p, t), c = scalar(p, t), truth = input(p, TIDE_BOOL),
+             all = truth;
     for (int op = TIDEI_OP_CAST + 1; op < TIDEI_OP_COUNT; op++) {
         const tidei_op_info *info = &tidei_op_infos[op];
         if (!operation_takes(op, t)) continue;
         int r = result_dtype(op, t);
-        uint16_t x = info->rule == TIDEI_RULE_SELECT ? node(p, op, r, truth, a, b) : node(p, op, r, a, b, c);
+        uint16_t x =
+            info->rule == TIDEI_RULE_SELECT ? node(p, op, r, truth, a, b) : node(p, op, r, a, b, c);
         all = node(p, TIDEI_OP_LOGICAL_XOR, TIDE_BOOL, all, cast(p, TIDE_BOOL, x), 0);
     }
     result(p, all);
@@ -758,7 +792,8 @@ static void test_operations_compile(void **state) {
         build_operations(&p, t);
         add_text(&m, &p, t % 2 && !test_long() ? TIDEI_CUDA_STRIDED : TIDEI_CUDA_FLAT);
         if (test_long())
-            for (int c = TIDEI_CUDA_FLAT_ONE; c <= TIDEI_CUDA_TILED; c++) add_text(&m, &p, (tidei_cuda_class)c);
+            for (int c = TIDEI_CUDA_FLAT_ONE; c <= TIDEI_CUDA_TILED; c++)
+                add_text(&m, &p, (tidei_cuda_class)c);
     }
     compile(&m);
 }
@@ -775,22 +810,24 @@ static void test_casts_compile(void **state) {
     compile(&m);
 }
 
-/* Every fold with every accumulator and result it has; all classes in a long run, else one in turn and the joining one. */
+/* Every fold with every accumulator and result it has; all classes in a long run, else one in turn
+** and the joining one. */
 static void test_folds_compile(void **state) {
-    static const uint8_t sums[][2] = {{TIDE_I64, TIDE_I64}, {TIDE_U64, TIDE_U64},  {TIDE_F64, TIDE_F64},
-                                      {TIDE_F32, TIDE_F32}, {TIDE_F32, TIDE_F16},  {TIDE_F32, TIDE_BF16},
-                                      {TIDE_C64, TIDE_C64}, {TIDE_C128, TIDE_C128}};
-    static const uint8_t orders[][2] = {{TIDE_BOOL, TIDE_BOOL}, {TIDE_I8, TIDE_I8},   {TIDE_I16, TIDE_I16},
-                                        {TIDE_I32, TIDE_I32},   {TIDE_I64, TIDE_I64}, {TIDE_U8, TIDE_U8},
-                                        {TIDE_U16, TIDE_U16},   {TIDE_U32, TIDE_U32}, {TIDE_U64, TIDE_U64},
-                                        {TIDE_F64, TIDE_F64},   {TIDE_F32, TIDE_F32}, {TIDE_F32, TIDE_F16},
-                                        {TIDE_F32, TIDE_BF16}};
+    static const uint8_t sums[][2] = {
+        {TIDE_I64, TIDE_I64}, {TIDE_U64, TIDE_U64},  {TIDE_F64, TIDE_F64}, {TIDE_F32, TIDE_F32},
+        {TIDE_F32, TIDE_F16}, {TIDE_F32, TIDE_BF16}, {TIDE_C64, TIDE_C64}, {TIDE_C128, TIDE_C128}};
+    static const uint8_t orders[][2] = {
+        {TIDE_BOOL, TIDE_BOOL}, {TIDE_I8, TIDE_I8},   {TIDE_I16, TIDE_I16}, {TIDE_I32, TIDE_I32},
+        {TIDE_I64, TIDE_I64},   {TIDE_U8, TIDE_U8},   {TIDE_U16, TIDE_U16}, {TIDE_U32, TIDE_U32},
+        {TIDE_U64, TIDE_U64},   {TIDE_F64, TIDE_F64}, {TIDE_F32, TIDE_F32}, {TIDE_F32, TIDE_F16},
+        {TIDE_F32, TIDE_BF16}};
     emu_module m = {0};
     unsigned turn = 0;
     (void)state;
     need_nvrtc();
     for (int kind = TIDEI_FOLD_SUM; kind <= TIDEI_FOLD_MEAN; kind++) {
-        const bool sum = kind == TIDEI_FOLD_SUM || kind == TIDEI_FOLD_PROD || kind == TIDEI_FOLD_MEAN;
+        const bool sum =
+            kind == TIDEI_FOLD_SUM || kind == TIDEI_FOLD_PROD || kind == TIDEI_FOLD_MEAN;
         const bool logic = kind == TIDEI_FOLD_ANY || kind == TIDEI_FOLD_ALL;
         const bool arg = kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX;
         unsigned n = logic ? 1 : sum ? TIDEI_COUNT(sums) : TIDEI_COUNT(orders) - (arg ? 2 : 0);
@@ -799,7 +836,8 @@ static void test_folds_compile(void **state) {
             tidei_program p = {0};
             int in = tidei_dtype_kind(t[1]) == TIDEI_KIND_INT && sum ? TIDE_I16 : t[1];
             const unsigned mine = turn++;
-            if (test_quick() && mine % 4) continue; /* the time is NVRTC's, which no sanitizer looks into */
+            /* the time is NVRTC's, which no sanitizer looks into */
+            if (test_quick() && mine % 4) continue;
             fold(&p, kind, input(&p, in), t[0], arg ? TIDE_I64 : t[1]);
             for (int c = TIDEI_CUDA_FOLD_ROW; c <= TIDEI_CUDA_FOLD_ANY; c++)
                 if (test_long() || c - TIDEI_CUDA_FOLD_ROW == (int)(mine % 3))
@@ -821,10 +859,13 @@ static void test_the_largest_program(void **state) {
         for (int i = 0; i < TIDEI_INPUTS_MAX; i++) {
             uint16_t a = input(p, i % 3 ? TIDE_F32 : TIDE_C128);
             a = i % 3 ? a : cast(p, TIDE_BOOL, a);
-            x = i ? node(p, TIDEI_OP_ADD, TIDE_F32, x, cast(p, TIDE_F32, a), 0) : cast(p, TIDE_F32, a);
+            x = i ? node(p, TIDEI_OP_ADD, TIDE_F32, x, cast(p, TIDE_F32, a), 0)
+                  : cast(p, TIDE_F32, a);
         }
-        for (int i = 0; i < TIDEI_SCALARS_MAX; i++) x = node(p, TIDEI_OP_MUL, TIDE_F32, x, scalar(p, TIDE_F32), 0);
-        x = node(p, TIDEI_OP_ADD, TIDE_F32, x, cast(p, TIDE_F32, node(p, TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0)), 0);
+        for (int i = 0; i < TIDEI_SCALARS_MAX; i++)
+            x = node(p, TIDEI_OP_MUL, TIDE_F32, x, scalar(p, TIDE_F32), 0);
+        x = node(p, TIDEI_OP_ADD, TIDE_F32, x,
+                 cast(p, TIDE_F32, node(p, TIDEI_OP_LINEAR, TIDE_I64, 0, 0, 0)), 0);
         if (p == &map)
             for (int i = 0; i < TIDEI_OUTS_MAX; i++) result(p, x);
         else
@@ -832,7 +873,8 @@ static void test_the_largest_program(void **state) {
         tidei_cuda_traits_of(p, &k);
         for (int c = p == &map ? 0 : TIDEI_CUDA_FOLD_ROW;
              c < (p == &map ? TIDEI_CUDA_FOLD_ROW : TIDEI_CUDA_CLASSES); c++)
-            assert_in_range(tidei_cuda_params_bytes(p, &k, (tidei_cuda_class)c), 1, TIDEI_PARAMS_MAX);
+            assert_in_range(tidei_cuda_params_bytes(p, &k, (tidei_cuda_class)c), 1,
+                            TIDEI_PARAMS_MAX);
     }
     need_nvrtc();
     add_text(&m, &map, TIDEI_CUDA_STRIDED);
@@ -840,7 +882,8 @@ static void test_the_largest_program(void **state) {
     compile(&m);
 }
 
-/* The text is a cache's key: the same program gives the same one, another one another; classes are few. */
+/* The text is a cache's key: the same program gives the same one, another one another; classes are
+** few. */
 static void test_text_is_the_programs(void **state) {
     tidei_program p[6], q[6];
     (void)state;

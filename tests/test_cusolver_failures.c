@@ -1,9 +1,11 @@
-/* test_cusolver_failures.c: factorizations on cuSOLVER and cuBLAS whose calls do not simply work: handles, workspaces that are
-** wanted anew, memory that is short, what is not about memory, and each allocation in its turn. */
+/* test_cusolver_failures.c: factorizations on cuSOLVER and cuBLAS whose calls do not simply work:
+** handles, workspaces that are wanted anew, memory that is short, what is not about memory, and
+** each allocation in its turn. */
 #include "tests/failing_host.h"
 #include "tests/lapack_problem.h"
 
-static const tidei_lapack lu_of_one = {.routine = TIDEI_GETRF, .dtype = TIDE_F64, .m = 200, .n = 200, .count = 2};
+static const tidei_lapack lu_of_one = {
+    .routine = TIDEI_GETRF, .dtype = TIDE_F64, .m = 200, .n = 200, .count = 2};
 
 static void one_handle_serves_all(void **state) {
     tidei_handle_figures f;
@@ -24,8 +26,10 @@ static void another_workspace_is_wanted(void **state) {
     fake.grows = 3;
     run_whole(lu_of_one, 0, false);
     assert_int_equal(fake.grows, 0);
-    run_whole((tidei_lapack){.routine = TIDEI_ORGQR, .dtype = TIDE_C64, .m = 7, .n = 4, .k = 4, .count = 1}, 0,
-              false);
+    run_whole(
+        (tidei_lapack){
+            .routine = TIDEI_ORGQR, .dtype = TIDE_C64, .m = 7, .n = 4, .k = 4, .count = 1},
+        0, false);
     problem p = {.x = lu_of_one};
     make(&p, 0);
     fake.grows = 1000;
@@ -40,7 +44,8 @@ static void another_workspace_is_wanted(void **state) {
 
 /* ---- failures ---- */
 
-/* A status that may mean a lack of memory, where there is one: climbed for, and the spoiled operands brought back. */
+/* A status that may mean a lack of memory, where there is one: climbed for, and the spoiled
+** operands brought back. */
 static void memory_that_is_short(void **state) {
     static const tidei_lapack all[] = {
         {.routine = TIDEI_GETRF, .dtype = TIDE_F64, .m = 200, .n = 200, .count = 2},
@@ -48,16 +53,18 @@ static void memory_that_is_short(void **state) {
         {.routine = TIDEI_SYEVD, .dtype = TIDE_C64, .n = 5, .count = 2, .vectors = true},
         {.routine = TIDEI_GESVD, .dtype = TIDE_F32, .m = 40, .n = 33, .job = 'S', .count = 1},
     };
-    static const unsigned statuses[] = {TIDEI_CUSOLVER_NOT_INITIALIZED, TIDEI_CUSOLVER_INTERNAL_ERROR};
+    static const unsigned statuses[] = {TIDEI_CUSOLVER_NOT_INITIALIZED,
+                                        TIDEI_CUSOLVER_INTERNAL_ERROR};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(all) * 2; i++) {
         problem p = {.x = all[i / 2]};
         make(&p, 0);
         uint64_t climbs = test_stats(fake.rt).climbs;
-        fake.fail_with =
-            all[i / 2].n == 5 && p.x.routine == TIDEI_GETRF ? TIDEI_CUBLAS_ALLOC_FAILED : statuses[i % 2];
+        fake.fail_with = all[i / 2].n == 5 && p.x.routine == TIDEI_GETRF ? TIDEI_CUBLAS_ALLOC_FAILED
+                                                                         : statuses[i % 2];
         fake.fail_after =
-            all[i / 2].count == 2 && p.x.n > 5 ? (int)(i % 2) : 0; /* the first matrix is done by then */
+            /* the first matrix is done by then */
+            all[i / 2].count == 2 && p.x.n > 5 ? (int)(i % 2) : 0;
         fake.fail_calls = 1;
         assert_ok(run(&p));
         check(&p);
@@ -69,7 +76,8 @@ static void memory_that_is_short(void **state) {
 
 /* The second library's part is repeated alone. */
 static void the_second_part_is_repeated_alone(void **state) {
-    problem p = {.x = {.routine = TIDEI_GESVD, .dtype = TIDE_C128, .m = 6, .n = 5, .job = 'S', .count = 3}};
+    problem p = {
+        .x = {.routine = TIDEI_GESVD, .dtype = TIDE_C128, .m = 6, .n = 5, .job = 'S', .count = 3}};
     (void)state;
     make(&p, 0);
     fake.fail_with = TIDEI_CUBLAS_ALLOC_FAILED;
@@ -102,9 +110,11 @@ static void it_stays_short(void **state) {
     unmake(&p);
 }
 
-/* Reported as it is, and nothing is climbed for: a status that means something else, or would mean it where memory is plenty. */
+/* Reported as it is, and nothing is climbed for: a status that means something else, or would mean
+** it where memory is plenty. */
 static void what_is_not_about_memory(void **state) {
-    static const unsigned statuses[] = {TIDEI_CUSOLVER_INVALID_VALUE, TIDEI_CUSOLVER_EXECUTION_FAILED,
+    static const unsigned statuses[] = {TIDEI_CUSOLVER_INVALID_VALUE,
+                                        TIDEI_CUSOLVER_EXECUTION_FAILED,
                                         TIDEI_CUSOLVER_INTERNAL_ERROR};
     for (unsigned i = 0; i < TIDEI_COUNT(statuses); i++) {
         problem p = {.x = lu_of_one};
@@ -125,18 +135,20 @@ static void what_is_not_about_memory(void **state) {
 }
 
 static void too_large_for_ints(void **state) {
-    problem p = {.x = {.routine = TIDEI_ORGQR, .dtype = TIDE_F32, .m = 7, .n = 4, .k = 4, .count = 1}};
+    problem p = {
+        .x = {.routine = TIDEI_ORGQR, .dtype = TIDE_F32, .m = 7, .n = 4, .k = 4, .count = 1}};
     (void)state;
     make(&p, 0);
     p.x.m = p.x.a.ld = 1ll << 31;
-    assert_int_equal(tidei_lapack_cuda(test_stream(stream()->ref), &p.x, "tide_test"), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tidei_lapack_cuda(test_stream(stream()->ref), &p.x, "tide_test"),
+                     TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "2147483648");
     assert_int_equal(fake.made, 0);
     unmake(&p);
 }
 
-/* Everything that a call takes from the device or the host fails in its turn; nothing stays behind, and what was asked for works
-** afterwards. */
+/* Everything that a call takes from the device or the host fails in its turn; nothing stays behind,
+** and what was asked for works afterwards. */
 static void open_failing(void) {
     static const tide_host_memory memory = {.alloc = failing_alloc, .free = plain_free};
     tidei_device *inner, *d;
@@ -173,7 +185,8 @@ static void fail_each(tidei_lapack x, bool of_host) {
         assert_int_equal(fake.made + fake.blas_made, 0);
         assert_true(n < 1000);
     }
-    assert_true(n > 2 || !of_host); /* else nothing failed. A pool may have all that a device gives */
+    /* else nothing failed. A pool may have all that a device gives */
+    assert_true(n > 2 || !of_host);
 }
 static void each_failure(void **state) {
     static const tidei_lapack all[] = {

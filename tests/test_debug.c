@@ -1,5 +1,5 @@
-/* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling put into the status text,
-** and into the log when a runtime closes. */
+/* test_debug.c: what is held, and where it was allocated: the list that debug level 2 and sampling
+** put into the status text, and into the log when a runtime closes. */
 #include <ctype.h>
 #include <semaphore.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ static unsigned count_of(const char *in, const char *part) {
 
 static int line_of_inlined, line_of_call, line_of_add;
 
-static inline __attribute__((always_inline)) tide_array *inlined_maker(tide_runtime *rt, int64_t n) {
+static inline __attribute__((always_inline)) tide_array *inlined_maker(tide_runtime *rt,
+                                                                       int64_t n) {
     line_of_inlined = __LINE__ + 1;
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(n, 3));
     tidei_keep(a);
@@ -133,12 +134,13 @@ static void ages_rise(void **state) {
     tide_close(rt);
 }
 
-/* Sizes are those of the memory; of arrays that share it one stands first, and carries the backtrace. */
+/* Sizes are those of the memory; of arrays that share it one stands first, and carries the
+** backtrace. */
 static void views_share(void **state) {
     tide_runtime *rt = open_debug(2, 0);
     (void)state;
-    tide_array *a = outer_maker(rt, 40), *row = tide_slice(a, "1"), *flat = tide_reshape(a, SHAPE(120)),
-               *other = outer_maker(rt, 10);
+    tide_array *a = outer_maker(rt, 40), *row = tide_slice(a, "1"),
+               *flat = tide_reshape(a, SHAPE(120)), *other = outer_maker(rt, 10);
     const char *list = held(rt);
     assert_int_equal(strncmp(list, "held: 4 arrays, 600 bytes\n", 26), 0);
     assert_int_equal(count_of(list, "480 bytes at 0x"), 3);
@@ -180,10 +182,12 @@ static void largest_first(void **state) {
     }
     snprintf(shorter, sizeof shorter, "\n  and %u more, none larger\n", N - listed);
     assert_non_null(strstr(list, shorter));
-    size_t whole = strlen(text); /* a short buffer gets the beginning, and the length of the whole */
+    /* a short buffer gets the beginning, and the length of the whole */
+    size_t whole = strlen(text);
     snprintf(shorter, sizeof shorter, "%.199s", text);
     memset(text, 'x', 300);
-    assert_true(tide_memory_status(rt, text, 100) + 64 > whole); /* ages have as many digits as they have */
+    /* ages have as many digits as they have */
+    assert_true(tide_memory_status(rt, text, 100) + 64 > whole);
     assert_int_equal(strlen(text), 99);
     /* up to the device's figures, which others change */
     assert_int_equal(strncmp(text, shorter, strcspn(shorter, "0123456789")), 0);
@@ -208,8 +212,9 @@ static unsigned make_many(tide_runtime *rt, tide_array **a, unsigned want) {
     return n;
 }
 
-/* A listing's work is in proportion to the arrays, however many; with the first table alone it would look at 25 origins for
-** each of 200,000 arrays. Where a larger table is refused, the list is the same. */
+/* A listing's work is in proportion to the arrays, however many; with the first table alone it
+** would look at 25 origins for each of 200,000 arrays. Where a larger table is refused, the list is
+** the same. */
 static void many_arrays(void **state) {
     enum { MANY = 200000, FEW = 20000 };
     const tide_host_memory host = {alloc_small, plain_free, NULL};
@@ -217,7 +222,8 @@ static void many_arrays(void **state) {
     (void)state;
     assert_non_null(a);
     for (int refusing = 0; refusing < 2; refusing++) {
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .debug = 2, .host = &host});
+        tide_runtime *rt =
+            test_open(&(tide_config){.collector = "refcount", .debug = 2, .host = &host});
         refused = 0;
         refuse_large = refusing;
         unsigned n = make_many(rt, a, refusing || test_quick() ? FEW : MANY);
@@ -247,19 +253,21 @@ static maker digit0, digit1, digit2, digit3;
 static maker *const digits[] = {digit0, digit1, digit2, digit3};
 
 /* Each a place of its own: eight calls deep there are 65536 ways. */
-#define DIGIT(k)                                                                                                   \
-    __attribute__((noinline)) static tide_array *digit##k(tide_runtime *rt, unsigned code, int depth) {            \
-        tide_array *a = depth ? digits[code % 4](rt, code / 4, depth - 1) : bytes(rt, 10);                         \
-        passed[k]++;                                                                                               \
-        tidei_keep(a);                                                                                             \
-        return a;                                                                                                  \
+#define DIGIT(k)                                                                                   \
+    __attribute__((noinline)) static tide_array *digit##k(tide_runtime *rt, unsigned code,         \
+                                                          int depth) {                             \
+        tide_array *a = depth ? digits[code % 4](rt, code / 4, depth - 1) : bytes(rt, 10);         \
+        passed[k]++;                                                                               \
+        tidei_keep(a);                                                                             \
+        return a;                                                                                  \
     }
 DIGIT(0)
 DIGIT(1)
 DIGIT(2)
 DIGIT(3)
 
-/* More different places than are kept: those whose arrays ended make room for others; where none did, there is no place. */
+/* More different places than are kept: those whose arrays ended make room for others; where none
+** did, there is no place. */
 static void backtraces_end(void **state) {
     enum { MANY = 17000 };
     tide_array **a = malloc(MANY * sizeof(tide_array *));
@@ -307,7 +315,8 @@ static void e06_one_of_n(void **state) {
         if (i % 100 == 0 || i < 25) assert_int_equal(arrays_held(rt), i / 10);
     }
     assert_non_null(strstr(held(rt), "held: 100 arrays, 1000 bytes, of one in 10 allocations\n"));
-    assert_int_equal(pthread_create(&thread, NULL, allocate_unseen, rt), 0); /* each thread counts its own */
+    /* each thread counts its own */
+    assert_int_equal(pthread_create(&thread, NULL, allocate_unseen, rt), 0);
     pthread_join(thread, NULL);
     assert_int_equal(arrays_held(rt), 100);
     tide_close(rt);
@@ -371,12 +380,14 @@ static void environment_alone_reports(void **state) {
     (void)state;
     assert_string_equal(said_to_stderr(), "");
     setenv("TIDE_DEBUG", "2", 1);
-    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
+    assert_non_null(
+        strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
     setenv("TIDE_LOG", "silent", 1);
     assert_string_equal(said_to_stderr(), "");
     unsetenv("TIDE_LOG");
     setenv("TIDE_DEBUG", "sample:1", 1);
-    assert_non_null(strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
+    assert_non_null(
+        strstr(said_to_stderr(), "tidepool warning: tide_close: held: 1 array, 11.719 KiB\n"));
 }
 
 __attribute__((noinline)) static void make_garbage(tide_runtime *rt) {
@@ -387,29 +398,37 @@ __attribute__((noinline)) static void make_garbage(tide_runtime *rt) {
 static void close_collects_first(void **state) {
     (void)state;
     if (!TEST_BOEHM) skip();
-    tide_runtime *rt = test_open(&(tide_config){
-        .collector = "boehm", .debug = 2, .gc_early = TIDE_OFF, .log = keep_line, .log_level = TIDE_LOG_WARNING});
+    tide_runtime *rt = test_open(&(tide_config){.collector = "boehm",
+                                                .debug = 2,
+                                                .gc_early = TIDE_OFF,
+                                                .log = keep_line,
+                                                .log_level = TIDE_LOG_WARNING});
     make_garbage(rt);
     assert_array(tide_retain(outer_maker(rt, 1000)));
     assert_int_equal(arrays_held(rt), 201);
     tide_close(rt);
     unsigned n = 0;
-    for (unsigned i = 0; i < logged.n; i++) (void)sscanf(logged.line[i], "tide_close: held: %u array", &n);
+    for (unsigned i = 0; i < logged.n; i++)
+        (void)sscanf(logged.line[i], "tide_close: held: %u array", &n);
     assert_true(n >= 1 && n < 40); /* a stale word may keep some */
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "f32 (1000, 3)"), 1);
 }
 
 /* ---- without memory ---- */
 
-/* Each allocation of host memory gets its turn to fail. Where only the backtrace had no room, the array is there and listed. */
+/* Each allocation of host memory gets its turn to fail. Where only the backtrace had no room, the
+** array is there and listed. */
 static void host_memory_ends(void **state) {
     const tide_host_memory host = {failing_alloc, plain_free, NULL};
     unsigned unknown = 0;
     bool failed = true;
     (void)state;
     for (long turn = 1; failed; turn++) {
-        tide_config c = {
-            .struct_size = sizeof c, .device = test_device(), .collector = "refcount", .host = &host, .debug = 2};
+        tide_config c = {.struct_size = sizeof c,
+                         .device = test_device(),
+                         .collector = "refcount",
+                         .host = &host,
+                         .debug = 2};
         tide_runtime *rt = NULL;
         tide_array *a[3] = {NULL};
         host_calls = 0;
@@ -457,7 +476,8 @@ static void *make_and_drop(void *p) {
         if (i % BURST == 0) wait_for(w->go);
         if (i % BURST == KEPT) sem_post(w->under_way);
         tide_release(mine[i % KEPT]);
-        mine[i % KEPT] = i % 3 ? bytes(w->rt, 100 + i % 1000) : tide_slice(mine[(i + 1) % KEPT], "::2");
+        mine[i % KEPT] =
+            i % 3 ? bytes(w->rt, 100 + i % 1000) : tide_slice(mine[(i + 1) % KEPT], "::2");
         if (!mine[i % KEPT]) mine[i % KEPT] = bytes(w->rt, 30); /* nothing to make a view of */
         assert_array(mine[i % KEPT]);
     }
@@ -472,9 +492,11 @@ static void begin_burst(sem_t *go, sem_t *under_way) {
     for (unsigned i = 0; i < THREADS; i++) wait_for(under_way);
 }
 
-enum { STAYING = 5 }; /* of the main thread, larger than what the workers have, so that they are listed first */
+/* of the main thread, larger than what the workers have, so that they are listed first */
+enum { STAYING = 5 };
 
-/* Those that stay, and no more others than there can be; a cell that dies while it is looked at may be left out. */
+/* Those that stay, and no more others than there can be; a cell that dies while it is looked at may
+** be left out. */
 static void lists_those_that_stay(tide_runtime *rt) {
     char shape[64];
     unsigned n = arrays_held(rt);
@@ -485,7 +507,8 @@ static void lists_those_that_stay(tide_runtime *rt) {
         assert_int_equal(count_of(list, shape), 1);
     }
     assert_true(count_of(list, " old\n") >= STAYING);
-    assert_true(strstr(list, "f32 (1004, 3)") < strstr(list, "f32 (1000, 3)")); /* the larger first */
+    /* the larger first */
+    assert_true(strstr(list, "f32 (1004, 3)") < strstr(list, "f32 (1000, 3)"));
 }
 
 static void list_while_others_allocate(void **state) {

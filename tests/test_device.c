@@ -1,5 +1,6 @@
-/* test_device.c: what every device owes the runtime, run over each device there is: `host` (also as on a kernel that cannot
-** move pages in place), `fault` around host, and `cuda` when TIDE_TEST_DEVICE names it. */
+/* test_device.c: what every device owes the runtime, run over each device there is: `host` (also as
+** on a kernel that cannot move pages in place), `fault` around host, and `cuda` when
+** TIDE_TEST_DEVICE names it. */
 #include <pthread.h>
 #include <sched.h>
 #include "runtime/device/host.h"
@@ -55,10 +56,13 @@ static tide_status open_fault(tidei_device **out) {
     tide_status status = open_host(&inner);
     return status == TIDE_OK ? tidei_fault_open(inner, out) : status;
 }
-static tide_status open_cuda(tidei_device **out) { return tidei_cuda_open(&(tidei_device_params){0}, out); }
+static tide_status open_cuda(tidei_device **out) {
+    return tidei_cuda_open(&(tidei_device_params){0}, out);
+}
 
-static const struct maker host_makers[] = {
-    {"host", open_host, false}, {"host on an old kernel", open_old_host, true}, {"fault", open_fault, false}};
+static const struct maker host_makers[] = {{"host", open_host, false},
+                                           {"host on an old kernel", open_old_host, true},
+                                           {"fault", open_fault, false}};
 static const struct maker cuda_makers[] = {{"cuda", open_cuda, false}};
 
 struct box {
@@ -76,13 +80,15 @@ static void need_streams(struct box *b, unsigned n) {
     for (; b->n < n; b->n++) assert_ok(b->o->stream_new(b->d, &b->s[b->n]));
 }
 
-static void sync(struct box *b, unsigned stream) { assert_ok(b->o->stream_sync(b->d, b->s[stream])); }
+static void sync(struct box *b, unsigned stream) {
+    assert_ok(b->o->stream_sync(b->d, b->s[stream]));
+}
 
 static tidei_dkernel *text_kernel(struct box *b, const char *name) {
     tidei_dkernel *k = NULL;
     if (b->d->info.flags & TIDEI_DEV_RUNS_TEXT)
-        assert_ok(
-            b->o->kernel_new(b->d, &(tidei_kernel_text){.name = name, .source = kernel_source}, &k, NULL, NULL));
+        assert_ok(b->o->kernel_new(
+            b->d, &(tidei_kernel_text){.name = name, .source = kernel_source}, &k, NULL, NULL));
     return k;
 }
 
@@ -121,8 +127,8 @@ static int close_box(void **state) {
 
 /* ---- shorthand ---- */
 
-static void launch(struct box *b, unsigned stream, tidei_dkernel *k, tidei_host_fn fn, const void *params, size_t n,
-                   tidei_range range) {
+static void launch(struct box *b, unsigned stream, tidei_dkernel *k, tidei_host_fn fn,
+                   const void *params, size_t n, tidei_range range) {
     tidei_launch l = {.name = "a test kernel",
                       .kernel = k,
                       .host_fn = fn,
@@ -142,14 +148,17 @@ static void launch_wait(struct box *b, unsigned stream) {
 
 static void launch_step(struct box *b, unsigned stream, tidei_addr cell, uint64_t add) {
     struct step_params p = {cell, add};
-    launch(b, stream, b->step_kernel, step, &p, sizeof p, (tidei_range){cell, 8, TIDEI_READ | TIDEI_WRITE});
+    launch(b, stream, b->step_kernel, step, &p, sizeof p,
+           (tidei_range){cell, 8, TIDEI_READ | TIDEI_WRITE});
 }
 
-static void fill_bytes(struct box *b, unsigned stream, tidei_addr dst, unsigned char value, size_t n) {
+static void fill_bytes(struct box *b, unsigned stream, tidei_addr dst, unsigned char value,
+                       size_t n) {
     assert_ok(b->o->fill(b->d, b->s[stream], dst, &value, 1, n));
 }
 
-static void copy(struct box *b, unsigned stream, tidei_copy_kind kind, tidei_addr dst, tidei_addr src, size_t n) {
+static void copy(struct box *b, unsigned stream, tidei_copy_kind kind, tidei_addr dst,
+                 tidei_addr src, size_t n) {
     assert_ok(b->o->copy(b->d, b->s[stream], &(tidei_copy){kind, dst, src, n, NULL}));
 }
 
@@ -175,7 +184,9 @@ static void record(struct box *b, tidei_devent *e, unsigned stream) {
 static void wait_event(struct box *b, tidei_devent *e, unsigned stream) {
     assert_ok(b->o->event_wait(b->d, e, b->s[stream]));
 }
-static uint64_t completed(struct box *b, unsigned stream) { return b->o->completed(b->d, b->s[stream]); }
+static uint64_t completed(struct box *b, unsigned stream) {
+    return b->o->completed(b->d, b->s[stream]);
+}
 static void publish(struct box *b, unsigned stream, uint64_t tick) {
     assert_ok(b->o->publish(b->d, b->s[stream], tick));
 }
@@ -310,7 +321,8 @@ struct submitter {
     pthread_t thread;
 };
 
-/* Its own stream, which waits for an event that all record and wait for; and a stream that all submit to. */
+/* Its own stream, which waits for an event that all record and wait for; and a stream that all
+** submit to. */
 static void *submit(void *arg) {
     struct submitter *x = arg;
     struct box *b = x->b;
@@ -351,7 +363,8 @@ static void several_threads_submit_at_once(void **state) {
 
 static void copies_of_all_kinds_and_odd_sizes(void **state) {
     struct box *b = *state;
-    static const size_t sizes[] = {1, 3, 17, 4095, 64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 70000, (1 << 20) + 7};
+    static const size_t sizes[] = {
+        1, 3, 17, 4095, 64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 70000, (1 << 20) + 7};
     for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
         size_t n = sizes[i], off = i * 3 + 1;
         unsigned char *in = malloc(n), *out = calloc(1, n + 2);
@@ -370,10 +383,11 @@ static void copies_of_all_kinds_and_odd_sizes(void **state) {
     }
 }
 
-/* Pieces of all sizes from the low half of the memory to the high one, where each lands `shift` bytes beyond a multiple of 256;
-** in the other order. Returns how many. */
+/* Pieces of all sizes from the low half of the memory to the high one, where each lands `shift`
+** bytes beyond a multiple of 256; in the other order. Returns how many. */
 static size_t many_pieces(struct box *b, tidei_piece *p, size_t most, size_t shift) {
-    static const size_t sizes[] = {1, 3, 15, 16, 17, 255, 0, 4096, 5000, 16383, 16384, 16385, 65536, 300001};
+    static const size_t sizes[] = {1,    3,    15,    16,    17,    255,   0,
+                                   4096, 5000, 16383, 16384, 16385, 65536, 300001};
     tidei_addr src = b->memory, dst = b->memory + MEMORY;
     size_t n = 0;
     for (; n < most; n++) {
@@ -468,7 +482,8 @@ static void a_long_source_is_free_while_earlier_work_stands(void **state) {
     launch_wait(b, 0);
     for (int i = 0; i < 300; i++) { /* more than the queue's first piece holds */
         memset(small, i, sizeof small);
-        copy(b, 0, TIDEI_COPY_H2D, b->memory + (size_t)i * sizeof small, (uintptr_t)small, sizeof small);
+        copy(b, 0, TIDEI_COPY_H2D, b->memory + (size_t)i * sizeof small, (uintptr_t)small,
+             sizeof small);
     }
     memset(small, 255, sizeof small);
     raise_flag(b);
@@ -493,7 +508,8 @@ static void fills_of_every_width(void **state) {
             assert_int_equal(out[15], 0xCC);
             assert_int_equal(out[16 + n], 0xCC);
             for (size_t k = 0; k < n; k++)
-                if (out[16 + k] != pattern[k % width]) fail_msg("width %zu, byte %zu of %zu", width, k, n);
+                if (out[16 + k] != pattern[k % width])
+                    fail_msg("width %zu, byte %zu of %zu", width, k, n);
         }
     free(out);
 }
@@ -674,9 +690,9 @@ static void the_description_is_sane(void **state) {
 
 /* ---- the battery ---- */
 
-#define CASE(f)                                                                                                    \
+#define CASE(f)                                                                                    \
     { #f, f, false }
-#define PAGES(f)                                                                                                   \
+#define PAGES(f)                                                                                   \
     { #f, f, true }
 static const struct {
     const char *name;
@@ -721,7 +737,8 @@ int main(void) {
         for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
             if (makers[m].pages_only && !cases[i].pages) continue;
             snprintf(names[n], sizeof names[n], "%s: %s", makers[m].name, cases[i].name);
-            tests[n] = (struct CMUnitTest){names[n], cases[i].fn, setup, close_box, (void *)(uintptr_t)&makers[m]};
+            tests[n] = (struct CMUnitTest){names[n], cases[i].fn, setup, close_box,
+                                           (void *)(uintptr_t)&makers[m]};
             n++;
         }
     return _cmocka_run_group_tests("device", tests, n, NULL, NULL);

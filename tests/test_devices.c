@@ -1,5 +1,5 @@
-/* test_devices.c: what work of one device does with another's arrays, and copies and transfers between any two of them, as users
-** see them. */
+/* test_devices.c: what work of one device does with another's arrays, and copies and transfers
+** between any two of them, as users see them. */
 #include "tests/devices.h"
 #include <unistd.h>
 
@@ -42,8 +42,12 @@ static void E3_peers_and_others(void **state) {
 /* What takes arrays, of one whose device is not current. What comes of it is released. */
 static tide_array *call_add(tide_array *a) { return tide_add(a, a); }
 static tide_array *call_neg(tide_array *a) { return tide_neg(a); }
-static tide_array *call_map(tide_array *a) { return tide_map(tide_array_runtime(a), "(a) -> a + max(a)", a); }
-static tide_array *call_map_into(tide_array *a) { return (void)!tide_map_into(a, "(a) -> a + 1", a), NULL; }
+static tide_array *call_map(tide_array *a) {
+    return tide_map(tide_array_runtime(a), "(a) -> a + max(a)", a);
+}
+static tide_array *call_map_into(tide_array *a) {
+    return (void)!tide_map_into(a, "(a) -> a + 1", a), NULL;
+}
 static tide_array *call_sum(tide_array *a) { return tide_sum(a, (const int[]){0}, 1, 0); }
 static tide_array *call_mean(tide_array *a) { return tide_mean(a, NULL, 0, 0); }
 static tide_array *call_matmul(tide_array *a) { return tide_matmul(a, a); }
@@ -105,14 +109,16 @@ static tide_array *call_views(tide_array *a) {
     return c;
 }
 static tide_array *call_questions(tide_array *a) {
-    (void)tide_array_device(a), (void)tide_array_memory(a), (void)tide_array_dtype(a), (void)tide_size(a);
+    (void)tide_array_device(a), (void)tide_array_memory(a), (void)tide_array_dtype(a),
+        (void)tide_size(a);
     return tide_retain(a);
 }
 static tide_array *call_use(tide_array *a) {
     tide_use use = {.array = a, .mode = TIDE_READ | TIDE_WRITE};
     tide_use_scope *scope;
     void *p;
-    if (tide_use_begin(tide_array_runtime(a), NULL, &use, 1, &p, &scope) == TIDE_OK) (void)!tide_use_end(scope);
+    if (tide_use_begin(tide_array_runtime(a), NULL, &use, 1, &p, &scope) == TIDE_OK)
+        (void)!tide_use_end(scope);
     return NULL;
 }
 static tide_array *call_host_view(tide_array *a) {
@@ -130,16 +136,17 @@ static tide_array *call_free(tide_array *a) {
     tide_free(b);
     return b;
 }
-#define CALL(x)                                                                                                    \
+#define CALL(x)                                                                                    \
     { #x, call_##x }
 static const struct {
     const char *name;
     tide_array *(*fn)(tide_array *a);
-} calls[] = {CALL(add),       CALL(neg),       CALL(map),      CALL(map_into),    CALL(sum),    CALL(mean),
-             CALL(matmul),    CALL(take),      CALL(concat),   CALL(copy),        CALL(cast),   CALL(contiguous),
-             CALL(to_pinned), CALL(assign_to), CALL(fill),     CALL(assign_from), CALL(memset), CALL(set_ordered),
-             CALL(to_host),   CALL(item),      CALL(format),   CALL(get_and_set), CALL(views),  CALL(questions),
-             CALL(use),       CALL(host_view), CALL(prefetch), CALL(free)};
+} calls[] = {CALL(add),         CALL(neg),         CALL(map),         CALL(map_into),  CALL(sum),
+             CALL(mean),        CALL(matmul),      CALL(take),        CALL(concat),    CALL(copy),
+             CALL(cast),        CALL(contiguous),  CALL(to_pinned),   CALL(assign_to), CALL(fill),
+             CALL(assign_from), CALL(memset),      CALL(set_ordered), CALL(to_host),   CALL(item),
+             CALL(format),      CALL(get_and_set), CALL(views),       CALL(questions), CALL(use),
+             CALL(host_view),   CALL(prefetch),    CALL(free)};
 
 static void no_call_changes_the_current_device(void **state) {
     static const char *const peers[] = {"all", "none"};
@@ -149,15 +156,18 @@ static void no_call_changes_the_current_device(void **state) {
         for (int kind = 0; kind < KINDS; kind++) {
             tide_stream *s;
             on(rt, 0);
-            tide_array *flat = counting(rt, kinds[kind], 400), *a = tide_reshape(flat, SHAPE(20, 20));
+            tide_array *flat = counting(rt, kinds[kind], 400),
+                       *a = tide_reshape(flat, SHAPE(20, 20));
             on(rt, 1);
             assert_ok(tide_stream_new(rt, &s));
             assert_ok(tide_stream_set(rt, s));
             for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
                 tide_array *made = calls[i].fn(a);
                 if (tide_device_current(rt) != 1 || tide_stream_current(rt) != s)
-                    fail_msg("%s: the current device is %d", calls[i].name, tide_device_current(rt));
-                if (!made && tide_last_error()->status == TIDE_OK && tide_array_device(a) != 0) fail();
+                    fail_msg("%s: the current device is %d", calls[i].name,
+                             tide_device_current(rt));
+                if (!made && tide_last_error()->status == TIDE_OK && tide_array_device(a) != 0)
+                    fail();
                 tide_release(made);
                 tide_clear_error();
             }
@@ -174,19 +184,22 @@ static void no_call_changes_the_current_device(void **state) {
 static void what_needs_peers_says_so(void **state) {
     (void)state;
     tide_runtime *rt = open_devices(2, "none");
-    tide_array *flat = counting(rt, TIDE_MEMORY_DEVICE, 400), *a = tide_reshape(flat, SHAPE(20, 20));
+    tide_array *flat = counting(rt, TIDE_MEMORY_DEVICE, 400),
+               *a = tide_reshape(flat, SHAPE(20, 20));
     on(rt, 1);
     static const char *const wants[] = {"add", "neg", "map", "sum", "mean", "matmul", "take"};
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         bool works = true;
-        for (size_t k = 0; k < TIDEI_COUNT(wants); k++) works = works && strcmp(calls[i].name, wants[k]);
+        for (size_t k = 0; k < TIDEI_COUNT(wants); k++)
+            works = works && strcmp(calls[i].name, wants[k]);
         tide_clear_error();
         tide_array *made = calls[i].fn(a);
         tide_status got = tide_last_error()->status;
         bool by_kind = !strcmp(calls[i].name, "host_view") || !strcmp(calls[i].name, "prefetch");
         bool lends = !strcmp(calls[i].name, "use") || !strcmp(calls[i].name, "map_into");
         if (got != (works && !by_kind && !lends ? TIDE_OK : TIDE_E_UNSUPPORTED))
-            fail_msg("%s: %s: %s", calls[i].name, tide_status_name(got), tide_last_error()->message);
+            fail_msg("%s: %s: %s", calls[i].name, tide_status_name(got),
+                     tide_last_error()->message);
         if (!works || lends) {
             assert_error(TIDE_E_UNSUPPORTED, name(rt, 0));
             assert_null(made);
@@ -225,7 +238,8 @@ static double backward(int64_t i) { return (double)(299 - 2 * i); }
 static double repeated(int64_t i) { return (double)(i % 20); }
 static double into_halves(int64_t i) { return i % 2 ? -1 : (double)(i / 2); }
 
-/* From device `from` to device `to` with `current` current: dense, strided, reversed, cast, broadcast. */
+/* From device `from` to device `to` with `current` current: dense, strided, reversed, cast,
+** broadcast. */
 static void copies_of_views(tide_runtime *rt, int from, int to, int current) {
     on(rt, from);
     tide_array *a = tide_arange(rt, TIDE_I32, 0, 300, 1), *third = tide_slice(a, "1::3"),
@@ -236,7 +250,8 @@ static void copies_of_views(tide_runtime *rt, int from, int to, int current) {
         tide_array *src;
         int64_t n;
         double (*wanted)(int64_t i);
-    } rows_of[] = {{a, 300, ramp}, {third, 100, strided}, {back, 150, backward}, {rows, 300, repeated}};
+    } rows_of[] = {
+        {a, 300, ramp}, {third, 100, strided}, {back, 150, backward}, {rows, 300, repeated}};
     for (size_t i = 0; i < TIDEI_COUNT(rows_of); i++)
         for (int wider = 0; wider < 2; wider++) {
             int64_t n = rows_of[i].n;
@@ -245,7 +260,8 @@ static void copies_of_views(tide_runtime *rt, int from, int to, int current) {
             tide_array *dense = tide_full(rt, t, 1, &n, tide_arg_int(-1)),
                        *twice = tide_full(rt, t, SHAPE(2 * n), tide_arg_int(-1)),
                        *half_of = tide_slice(twice, "::2"),
-                       *flat = tide_reshape(rows_of[i].src, 1, &n); /* NULL where it cannot be viewed so */
+                       /* NULL where it cannot be viewed so */
+                           *flat = tide_reshape(rows_of[i].src, 1, &n);
             tide_clear_error();
             tide_array *shaped = i == 3 ? tide_reshape(dense, SHAPE(15, 20)) : dense;
             on(rt, current);
@@ -255,7 +271,8 @@ static void copies_of_views(tide_runtime *rt, int from, int to, int current) {
                 assert_ok(tide_assign(half_of, flat));
                 assert_values(twice, 2 * n, into_halves);
             }
-            tide_array *cast = tide_cast(rows_of[i].src, TIDE_F32), *copy = tide_copy(rows_of[i].src);
+            tide_array *cast = tide_cast(rows_of[i].src, TIDE_F32),
+                       *copy = tide_copy(rows_of[i].src);
             assert_array(cast);
             assert_array(copy);
             assert_int_equal(tide_array_device(copy), current);
@@ -277,7 +294,8 @@ static void T16_copies_of_views(void **state) {
         tide_runtime *rt = open_devices(n, peers[p]);
         for (int from = 0; from < n; from++)
             for (int to = 0; to < n; to++)
-                for (int current = 0; current < n; current++) copies_of_views(rt, from, to, current);
+                for (int current = 0; current < n; current++)
+                    copies_of_views(rt, from, to, current);
         close_devices(rt);
     }
 }
@@ -310,7 +328,8 @@ static void T16_sizes_and_kinds(void **state) {
     }
 }
 
-/* The staged pieces of several copies at once do not mix, nor does what is queued before and behind. */
+/* The staged pieces of several copies at once do not mix, nor does what is queued before and
+** behind. */
 static void T16_staged_copies_in_a_row(void **state) {
     enum { N = 6 };
     size_t n = 2 * PIECE + 77;
@@ -460,7 +479,8 @@ static void reports_come_from_every_device(void **state) {
 static void nothing_is_written_before_a_refusal(void **state) {
     (void)state;
     tide_runtime *rt = open_devices(2, "none");
-    tide_array *near = counting(rt, TIDE_MEMORY_DEVICE, 100), *first = tide_zeros(rt, TIDE_F32, SHAPE(100));
+    tide_array *near = counting(rt, TIDE_MEMORY_DEVICE, 100),
+               *first = tide_zeros(rt, TIDE_F32, SHAPE(100));
     on(rt, 1);
     tide_array *far = tide_zeros(rt, TIDE_F32, SHAPE(100));
     on(rt, 0);

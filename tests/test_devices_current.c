@@ -1,4 +1,5 @@
-/* test_devices_current.c: several devices in one runtime: when they open, which is current for which thread, and its streams. */
+/* test_devices_current.c: several devices in one runtime: when they open, which is current for
+** which thread, and its streams. */
 #include "tests/devices.h"
 
 /* ---- which there are, and which is current ---- */
@@ -72,7 +73,8 @@ static void a_runtime_opened_on_another(void **state) {
         assert_int_equal(name(rt, i)[5], '0' + i);
     }
     for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 4; k++) assert_int_equal(tide_device_reaches(rt, i, k), i == k || (i >= 2 && k >= 2));
+        for (int k = 0; k < 4; k++)
+            assert_int_equal(tide_device_reaches(rt, i, k), i == k || (i >= 2 && k >= 2));
     for (int i = 0; i < 4; i++) tide_release(a[i]);
     close_devices(rt);
     c.device = "host:4";
@@ -127,22 +129,25 @@ static struct {
 } crowd;
 
 /* Wrong where it does not hold, on a thread on which a case cannot fail. */
-#define HOLDS(that)                                                                                                \
-    do {                                                                                                           \
-        if (!(that)) {                                                                                             \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #that, tide_last_error()->message);            \
-            atomic_fetch_add(&crowd.wrong, 1);                                                                     \
-        }                                                                                                          \
+#define HOLDS(that)                                                                                \
+    do {                                                                                           \
+        if (!(that)) {                                                                             \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #that,                         \
+                    tide_last_error()->message);                                                   \
+            atomic_fetch_add(&crowd.wrong, 1);                                                     \
+        }                                                                                          \
     } while (0)
 
-/* A random device and a stream of one's own on each; what is made there is right, and adds up with another device's. */
+/* A random device and a stream of one's own on each; what is made there is right, and adds up with
+** another device's. */
 static void *wander(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t seed = me + 1;
     tide_runtime *rt = crowd.rt;
     HOLDS(tide_device_current(rt) == 0);
     for (int round = 0; round < (test_quick() ? 20 : 60); round++) {
-        int here = (int)(seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % crowd.devices;
+        int here = (int)(seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) %
+                   crowd.devices;
         HOLDS(tide_device_set(rt, here) == TIDE_OK);
         HOLDS(tide_device_current(rt) == here);
         tide_stream *s = tide_stream_current(rt);
@@ -206,9 +211,12 @@ static void T7_a_stream_per_thread_and_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_open_when_first_current),     cmocka_unit_test(numbers_that_no_device_has),
-        cmocka_unit_test(a_runtime_opened_on_another),      cmocka_unit_test(a_stream_makes_its_device_current),
-        cmocka_unit_test(T6_T7_each_thread_where_it_likes), cmocka_unit_test(T7_a_stream_per_thread_and_device),
+        cmocka_unit_test(they_open_when_first_current),
+        cmocka_unit_test(numbers_that_no_device_has),
+        cmocka_unit_test(a_runtime_opened_on_another),
+        cmocka_unit_test(a_stream_makes_its_device_current),
+        cmocka_unit_test(T6_T7_each_thread_where_it_likes),
+        cmocka_unit_test(T7_a_stream_per_thread_and_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

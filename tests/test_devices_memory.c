@@ -1,5 +1,5 @@
-/* test_devices_memory.c: the memory of several devices: who gives back, limits and garbage of each, reports that name the right
-** one, and arrays that move while another device uses them. */
+/* test_devices_memory.c: the memory of several devices: who gives back, limits and garbage of each,
+** reports that name the right one, and arrays that move while another device uses them. */
 #include "tests/devices.h"
 #include "tests/told_clock.h"
 
@@ -21,7 +21,8 @@ static void an_array_dies_on_its_device(void **state) {
     tide_release(a[1]); /* while another is current */
     assert_int_equal(live_of(rt, 1), 4000);
     pthread_t t;
-    assert_int_equal(pthread_create(&t, NULL, release_it, a[3]), 0); /* one that never made it current */
+    /* one that never made it current */
+    assert_int_equal(pthread_create(&t, NULL, release_it, a[3]), 0);
     pthread_join(t, NULL);
     assert_int_equal(live_of(rt, 1), 0);
     assert_int_equal(live_of(rt, 0), 4000);
@@ -128,8 +129,10 @@ enum { TIME_OF_ONE = 1000000 }; /* ns that pass with each array */
 
 static void garbage_of_any_device_is_found(void **state) {
     static const char *const policies[] = {"never", "reserve", "cudajl"};
-    const tide_collector table = {
-        .struct_size = sizeof table, .name = "heap", .caps = TIDE_COLLECTOR_TRACING, .collect = collect};
+    const tide_collector table = {.struct_size = sizeof table,
+                                  .name = "heap",
+                                  .caps = TIDE_COLLECTOR_TRACING,
+                                  .collect = collect};
     (void)state;
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++) {
         tide_runtime *rt = open_limited("16MiB", "none", policies[p]);
@@ -137,7 +140,8 @@ static void garbage_of_any_device_is_found(void **state) {
         memset(&heap, 0, sizeof heap);
         assert_ok(tide_collector_attach(rt, &table, &id));
         on(rt, 1);
-        tide_array *target = tide_zeros(rt, TIDE_U8, SHAPE(MIB)), *back = tide_slice(target, "::-1");
+        tide_array *target = tide_zeros(rt, TIDE_U8, SHAPE(MIB)),
+                   *back = tide_slice(target, "::-1");
         for (int i = 0; i < 15; i++) make_garbage(rt, MIB); /* fills it */
         on(rt, 0);
         tide_array *source = patterned(rt, TIDE_MEMORY_DEVICE, MIB, 1);
@@ -160,8 +164,10 @@ static void garbage_of_any_device_is_found(void **state) {
 ** machine. */
 static void policies_look_at_each_device(void **state) {
     static const char *const policies[] = {"reserve", "cudajl"};
-    const tide_collector table = {
-        .struct_size = sizeof table, .name = "heap", .caps = TIDE_COLLECTOR_TRACING, .collect = collect};
+    const tide_collector table = {.struct_size = sizeof table,
+                                  .name = "heap",
+                                  .caps = TIDE_COLLECTOR_TRACING,
+                                  .collect = collect};
     (void)state;
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++)
         for (int here = 0; here < 2; here++) {
@@ -189,7 +195,8 @@ static void policies_look_at_each_device(void **state) {
 
 enum { ROWS = 32, ROW = 64 << 10 };
 
-/* Device 0's memory is fragments; its blocks are moved for a large one while device 1's stream, held back, still uses them. */
+/* Device 0's memory is fragments; its blocks are moved for a large one while device 1's stream,
+** held back, still uses them. */
 static void blocks_move_while_another_device_uses_them(void **state) {
     (void)state;
     tide_config c = devices_config(2, NULL);
@@ -216,7 +223,8 @@ static void blocks_move_while_another_device_uses_them(void **state) {
         tide_array *big = tide_full(rt, TIDE_I32, SHAPE(10 * ROW / 4), tide_arg_int(-1));
         assert_array(big);
         on(rt, 1);
-        for (int i = 0; i < ROWS; i += 2) assert_array(sum[i] = tide_map(rt, "(a) -> min(a) + max(a)", a[i]));
+        for (int i = 0; i < ROWS; i += 2)
+            assert_array(sum[i] = tide_map(rt, "(a) -> min(a) + max(a)", a[i]));
         for (int i = 0; i < ROWS; i += 2) assert_true(tide_item_f64(sum[i]) == 2 * (100 + i));
         pthread_join(t, NULL);
         for (int i = 0; i < ROWS; i += 2) tide_release(a[i]), tide_release(sum[i]);
@@ -229,7 +237,8 @@ static void blocks_move_while_another_device_uses_them(void **state) {
     close_devices(rt);
 }
 
-/* The host's memory is one budget for all devices, so what one's pool keeps of it goes back for another. */
+/* The host's memory is one budget for all devices, so what one's pool keeps of it goes back for
+** another. */
 static void the_hosts_memory_is_shared(void **state) {
     tide_config c = devices_config(2, NULL);
     (void)state;

@@ -1,5 +1,6 @@
-/* test_devices_order.c: order among streams of several devices: hand-overs for which the host does not wait, and random programs of
-** several threads over streams of four devices, which agree with a sequential model. */
+/* test_devices_order.c: order among streams of several devices: hand-overs for which the host does
+** not wait, and random programs of several threads over streams of four devices, which agree with a
+** sequential model. */
 #include "tests/devices.h"
 #include "tests/random_programs.h"
 
@@ -76,7 +77,8 @@ static bool replace(unsigned d, tide_array *a) {
 
 /* To the current device, and often to another kind of memory. */
 static bool step_copy(unsigned d, unsigned f) {
-    tide_array *a = dice(2) ? tide_copy(world.x[f]) : tide_to_memory(world.x[f], kinds[dice(KINDS)]);
+    tide_array *a =
+        dice(2) ? tide_copy(world.x[f]) : tide_to_memory(world.x[f], kinds[dice(KINDS)]);
     if (!a || tide_array_device(a) != tide_device_current(world.rt)) return false;
     memmove(world.model[d], world.model[f], sizeof *world.model);
     return replace(d, a);
@@ -91,7 +93,8 @@ static bool step_map(unsigned d, unsigned f, unsigned g) {
 }
 static bool step_map_into(unsigned d, unsigned f) {
     bool right = reached(d) && reached(f);
-    if (tide_map_into(world.x[d], "(a, b) -> a + b", world.x[d], world.x[f]) != TIDE_OK) return refused(!right);
+    if (tide_map_into(world.x[d], "(a, b) -> a + b", world.x[d], world.x[f]) != TIDE_OK)
+        return refused(!right);
     for (int i = 0; i < LENGTH; i++)
         world.model[d][i] = (int32_t)((uint32_t)world.model[d][i] + (uint32_t)world.model[f][i]);
     return right;

@@ -161,15 +161,17 @@ static void test_kept_and_dropped(void **state) {
 static void test_names(void **state) {
     (void)state;
     assert_true(tidei_is_draft(".tidepool-0.part") && tidei_is_draft(".tidepool-9999.part"));
-    static const char *const others[] = {".tidepool-.part",    "tidepool-1.part", ".tidepool-1.part2",
-                                         ".tidepool-1-2.part", ".tidepool-1.npy", "model.npy"};
+    static const char *const others[] = {".tidepool-.part",   "tidepool-1.part",
+                                         ".tidepool-1.part2", ".tidepool-1-2.part",
+                                         ".tidepool-1.npy",   "model.npy"};
     for (size_t i = 0; i < TIDEI_COUNT(others); i++) assert_false(tidei_is_draft(others[i]));
 }
 
 /* One that is being written is passed by. */
 static void test_held_ones_stay(void **state) {
     (void)state;
-    int first = leave(draft_name(0), true), second = leave(draft_name(1), true), late = leave(draft_name(5), true);
+    int first = leave(draft_name(0), true), second = leave(draft_name(1), true),
+        late = leave(draft_name(5), true);
     assert_int_equal(written("file", "whole"), 2);
     holds(draft_name(0), "left");
     holds(draft_name(1), "left");
@@ -260,7 +262,9 @@ static void *write_rounds(void *number) {
         bool ok = tidei_draft_open(folder_fd, 0600, &d);
         if (ok) ok = tidei_file_write(d.fd, text, 8, NULL);
         if (ok) sched_yield();
-        if (ok) ok = tidei_file_write(d.fd, text + 8, strlen(text) - 8, NULL) && tidei_draft_keep(&d, name);
+        if (ok)
+            ok = tidei_file_write(d.fd, text + 8, strlen(text) - 8, NULL) &&
+                 tidei_draft_keep(&d, name);
         char path[400];
         snprintf(path, sizeof path, "%s/%s", folder, name);
         if (!ok || tidei_file_text(path, found, sizeof found) < 0 || strcmp(found, text) != 0)
@@ -278,7 +282,8 @@ static void test_writers_and_sweepers(void **state) {
     pthread_t writer[WRITERS], sweeper[2];
     (void)state;
     atomic_store(&over, false);
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&sweeper[i], NULL, sweep_rounds, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&sweeper[i], NULL, sweep_rounds, NULL), 0);
     for (intptr_t i = 0; i < WRITERS; i++)
         assert_int_equal(pthread_create(&writer[i], NULL, write_rounds, (void *)i), 0);
     for (int i = 0; i < WRITERS; i++) pthread_join(writer[i], NULL);
@@ -292,7 +297,8 @@ static void test_writers_and_sweepers(void **state) {
 
 static tide_runtime *open_small(void) {
     tide_runtime *rt = NULL;
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
     if (tide_open(&c, &rt) != TIDE_OK) exit(3);
     return rt;
 }
@@ -302,14 +308,16 @@ static tide_runtime *open_small(void) {
 static int child(const char *what, const char *dir) {
     char path[400];
     snprintf(path, sizeof path, "%s/model.npy", dir);
-    if (strcmp(what, "refused") == 0 && getuid() == 0 && (setgroups(0, NULL) || setgid(12345) || setuid(12345)))
+    if (strcmp(what, "refused") == 0 && getuid() == 0 &&
+        (setgroups(0, NULL) || setgid(12345) || setuid(12345)))
         return 4;
     tide_runtime *rt = open_small();
     tide_array *a = tide_arange(rt, TIDE_F64, 0, ELEMENTS, 1);
     if (!a) return 5;
     if (strcmp(what, "refused") == 0) {
         tide_status s = tide_npy_write(a, path);
-        return s == TIDE_E_IO && strstr(tide_last_error()->message, "model.npy: opening failed: Permission denied")
+        return s == TIDE_E_IO && strstr(tide_last_error()->message,
+                                        "model.npy: opening failed: Permission denied")
                    ? 0
                    : 6;
     }
@@ -434,7 +442,9 @@ static void test_relative_paths(void **state) {
     tide_close(rt);
 }
 
-static void *no_alloc(void *countdown, size_t bytes) { return (*(int *)countdown)-- == 0 ? NULL : malloc(bytes); }
+static void *no_alloc(void *countdown, size_t bytes) {
+    return (*(int *)countdown)-- == 0 ? NULL : malloc(bytes);
+}
 static void plain_free(void *unused, void *p) {
     (void)unused;
     free(p);
@@ -446,8 +456,11 @@ static void test_host_memory(void **state) {
     int countdown = -1;
     tide_host_memory host = {no_alloc, plain_free, &countdown};
     tide_runtime *rt = NULL;
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount", .host = &host};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_memory = "64MiB",
+                     .collector = "refcount",
+                     .host = &host};
     assert_ok(tide_open(&c, &rt));
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3));
     assert_ok(tide_npy_write(a, in_folder("a.npy")));

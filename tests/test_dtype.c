@@ -1,4 +1,5 @@
-/* test_dtype.c: names, promotion against a written-out table, elements to and from arguments, f16 and bf16. */
+/* test_dtype.c: names, promotion against a written-out table, elements to and from arguments, f16
+** and bf16. */
 #include <float.h>
 #include <math.h>
 
@@ -55,8 +56,8 @@ static void test_promotion_table(void **state) {
             } else {
                 assert_int_equal(s, TIDE_OK);
                 if (strcmp(tide_dtype_name(got), want) != 0)
-                    fail_msg("%s with %s: %s, not %s", tide_dtype_name(a), tide_dtype_name(b), tide_dtype_name(got),
-                             want);
+                    fail_msg("%s with %s: %s, not %s", tide_dtype_name(a), tide_dtype_name(b),
+                             tide_dtype_name(got), want);
             }
         }
     }
@@ -133,7 +134,8 @@ static void test_kinds_meet(void **state) {
     assert_ok(tidei_encode(tide_arg_bool(7), TIDE_F32, "test", b));
     assert_true(tidei_decode(b, TIDE_F32).value.f == 1.0);
     assert_ok(tidei_encode(tide_arg_int(-5), TIDE_C64, "test", b));
-    assert_true(tidei_decode(b, TIDE_C64).value.c[0] == -5.0 && tidei_decode(b, TIDE_C64).value.c[1] == 0.0);
+    assert_true(tidei_decode(b, TIDE_C64).value.c[0] == -5.0 &&
+                tidei_decode(b, TIDE_C64).value.c[1] == 0.0);
     round_trip(tide_arg_complex(1.25, -0.5), TIDE_C64);
     round_trip(tide_arg_complex(1e300, -1e-300), TIDE_C128);
     round_trip(tide_arg_float(-0.0), TIDE_F16);
@@ -184,9 +186,10 @@ static void test_f16_bf16_round_trip(void **state) {
     assert_true(tidei_bf16_to_f32(0x3f80) == 1.0f);
 }
 
-/* Between each two neighbours: below the middle goes down, above goes up, the middle to the even one. */
-static void check_middles(uint16_t (*from64)(double), uint16_t (*from32)(float), float (*to)(uint16_t),
-                          uint16_t infinity) {
+/* Between each two neighbours: below the middle goes down, above goes up, the middle to the even
+** one. */
+static void check_middles(uint16_t (*from64)(double), uint16_t (*from32)(float),
+                          float (*to)(uint16_t), uint16_t infinity) {
     for (uint16_t h = 0; h + 1 < infinity; h++) {
         double lo = to(h), hi = to((uint16_t)(h + 1)), middle = lo + (hi - lo) / 2;
         uint16_t even = h & 1 ? (uint16_t)(h + 1) : h;
@@ -221,8 +224,8 @@ static void test_integers_round_once(void **state) {
     assert_true(tidei_decode(b, TIDE_BF16).value.f == 0x1p62 + 0x1p55);
     assert_ok(tidei_encode(tide_arg_uint(above_tie - 1), TIDE_BF16, "test", b));
     assert_true(tidei_decode(b, TIDE_BF16).value.f == 0x1p62);
-    assert_ok(
-        tidei_encode(tide_arg_int(-(int64_t)(((uint64_t)1 << 62) + ((uint64_t)1 << 38) + 1)), TIDE_F32, "test", b));
+    assert_ok(tidei_encode(tide_arg_int(-(int64_t)(((uint64_t)1 << 62) + ((uint64_t)1 << 38) + 1)),
+                           TIDE_F32, "test", b));
     assert_true(tidei_decode(b, TIDE_F32).value.f == -(0x1p62 + 0x1p39));
     assert_ok(tidei_encode(tide_arg_uint(UINT64_MAX), TIDE_F64, "test", b));
     assert_true(tidei_decode(b, TIDE_F64).value.f == 0x1p64);

@@ -1,12 +1,14 @@
 /* test_experiments.c: what the documents that the project grew out of describe, as counts.
 **
-** E1: a training run under a hard limit. The program is examples/c/dense.c itself; what it counts must depend on its
-** allocations alone, so two doubles stand under it:
-** - the host device does no work (launches, copies and fills are accepted and dropped), so no page is ever touched, and
-**   a run of 12 GB a second is one of milliseconds under every sanitizer;
-** - the collections' clock moves by STEP_NS a step of the training and not otherwise. CUDA.jl's rule compares the time that
-**   collections take with the time between them; on a machine of its own speed the rule would leave some of them out.
-** E5: the status text of an array that comes and goes. E20: an array of 1 GiB goes: live, cached and reserved bytes at every step. */
+** E1: a training run under a hard limit. The program is examples/c/dense.c itself; what it counts
+** must depend on its allocations alone, so two doubles stand under it:
+** - the host device does no work (launches, copies and fills are accepted and dropped), so no page
+**   is ever touched, and a run of 12 GB a second is one of milliseconds under every sanitizer;
+** - the collections' clock moves by STEP_NS a step of the training and not otherwise. CUDA.jl's
+**   rule compares the time that collections take with the time between them; on a machine of its
+**   own speed the rule would leave some of them out.
+** E5: the status text of an array that comes and goes. E20: an array of 1 GiB goes: live, cached
+** and reserved bytes at every step. */
 #include "gc/collector.h"
 #include "tests/tidetest.h"
 #include <math.h>
@@ -18,16 +20,20 @@ int dense_main(int argc, char **argv);
 
 #if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__) && !defined(TIDEI_STRESS)
 #define BOEHM_RUNS 1
-#else /* bdwgc's signals do not get through to threads under ThreadSanitizer; under stress every allocation collects */
+/* bdwgc's signals do not get through to threads under ThreadSanitizer; under stress every
+** allocation collects */
+#else
 #define BOEHM_RUNS 0
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-#define STALE      40
-#define STALE_LAZY 12 /* counts more: its frames have more unwritten room, where addresses of dead arrays stay */
+#define STALE 40
+/* counts more: its frames have more unwritten room, where addresses of dead arrays stay */
+#define STALE_LAZY 12
 #else
-#define STALE                                                                                                      \
-    5 /* one batch kept by a stale word (compilers lay out frames as they like) makes four collections more */
+/* one batch kept by a stale word (compilers lay out frames as they like) makes four collections
+** more */
+#define STALE      5
 #define STALE_LAZY 0
 #endif
 
@@ -44,8 +50,8 @@ static tide_status no_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *
     (void)d, (void)s, (void)c;
     return TIDE_OK;
 }
-static tide_status no_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                           size_t count) {
+static tide_status no_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                           size_t width, size_t count) {
     (void)d, (void)s, (void)dst, (void)pattern, (void)width, (void)count;
     return TIDE_OK;
 }
@@ -65,7 +71,8 @@ static tide_runtime *open_idle(const tide_config *c) {
 
 /* ---- E1 ---- */
 
-#define STEP_NS 60000u /* 0.9 s for 100 epochs of 147 steps, the time that the experiment asks for on a GPU */
+/* 0.9 s for 100 epochs of 147 steps, the time that the experiment asks for on a GPU */
+#define STEP_NS 60000u
 static uint64_t clock_now = 1;
 static uint64_t still_clock(void) { return clock_now; }
 
@@ -76,8 +83,10 @@ struct outcome {
 
 /* 100 epochs over 30,000 rows of 1000 floats in batches of 2048, under 409.6 MiB. */
 static struct outcome train_under_limit(const char *policy, int early) {
-    const struct options o = {.rows = 30000, .features = 1000, .batch = 2048, .epochs = 100, .free = "eager"};
-    tide_config c = {.struct_size = sizeof c, .collector = "boehm", .policy = policy, .limit = "409.6MiB"};
+    const struct options o = {
+        .rows = 30000, .features = 1000, .batch = 2048, .epochs = 100, .free = "eager"};
+    tide_config c = {
+        .struct_size = sizeof c, .collector = "boehm", .policy = policy, .limit = "409.6MiB"};
     struct outcome out;
     struct model m;
     c.gc_early = early;
@@ -96,7 +105,8 @@ static struct outcome train_under_limit(const char *policy, int early) {
 }
 
 static void near(const char *what, double wanted, double within, double got) {
-    if (!(fabs(got - wanted) <= within)) fail_msg("%s: %g, not %g +- %g", what, got, wanted, within);
+    if (!(fabs(got - wanted) <= within))
+        fail_msg("%s: %g, not %g +- %g", what, got, wanted, within);
 }
 
 static void e01_lazy(void **state) {
@@ -127,8 +137,8 @@ static void e01_reserve(void **state) {
 
 /* ---- E5: the status walk ---- */
 
-/* The first line's percentage is the driver's own within 1 % of the device; it is read between two looks at that which say the same,
-** for other processes may use the device. */
+/* The first line's percentage is the driver's own within 1 % of the device; it is read between two
+** looks at that which say the same, for other processes may use the device. */
 static void assert_usage(tide_runtime *rt) {
     size_t before, after, total;
     char text[600];
@@ -146,7 +156,8 @@ static void assert_usage(tide_runtime *rt) {
 }
 
 /* The second line; `cached` NULL: as much as the pool has beyond what is allocated. */
-static void assert_walk(tide_runtime *rt, const char *pool, const char *allocated, const char *cached) {
+static void assert_walk(tide_runtime *rt, const char *pool, const char *allocated,
+                        const char *cached) {
     tide_statistics s = test_stats(rt);
     char text[500], wanted[200], all[32], rest[32];
     size_t n = tide_memory_status(rt, text, sizeof text);
@@ -158,13 +169,16 @@ static void assert_walk(tide_runtime *rt, const char *pool, const char *allocate
     if (!strstr(text, wanted)) fail_msg("wanted%sgot\n%s", wanted, text);
 }
 
-/* In frames of their own. A collector does not see the pointer, but none is asked before the array is to go. */
+/* In frames of their own. A collector does not see the pointer, but none is asked before the array
+** is to go. */
 static __attribute__((noinline)) uintptr_t make_hidden(tide_runtime *rt) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(8192));
     assert_array(a);
     return ~(uintptr_t)a;
 }
-static __attribute__((noinline)) void release_hidden(uintptr_t hidden) { tide_release((tide_array *)~hidden); }
+static __attribute__((noinline)) void release_hidden(uintptr_t hidden) {
+    tide_release((tide_array *)~hidden);
+}
 
 /* The pool tide takes whole pages; what of them is not allocated is cached. */
 static void e05_status_walk(void **state) {
@@ -173,8 +187,8 @@ static void e05_status_walk(void **state) {
     for (unsigned k = 0; k < TIDEI_COUNT(pools); k++)
         for (int boehm = 0; boehm <= BOEHM_RUNS; boehm++) {
             bool pages = k == 2;
-            tide_runtime *rt = test_open(
-                &(tide_config){.collector = boehm ? "boehm" : "refcount", .pool = pools[k], .gc_early = TIDE_OFF});
+            tide_runtime *rt = test_open(&(tide_config){
+                .collector = boehm ? "boehm" : "refcount", .pool = pools[k], .gc_early = TIDE_OFF});
             assert_walk(rt, pools[k], "0 bytes", "0 bytes");
             uintptr_t a = make_hidden(rt);
             assert_walk(rt, pools[k], "8.000 KiB", pages ? NULL : "0 bytes");
@@ -193,7 +207,8 @@ static void e05_status_walk(void **state) {
 /* ---- E20 ---- */
 
 static tide_runtime *open_for_one(const char *collector, const char *limit) {
-    tide_config c = {.struct_size = sizeof c, .collector = collector, .pool = "tide", .limit = limit};
+    tide_config c = {
+        .struct_size = sizeof c, .collector = collector, .pool = "tide", .limit = limit};
     c.host_memory = "2GiB";
     c.gc_early = TIDE_OFF; /* each step is the test's own */
     return test_open(&c);
@@ -255,8 +270,9 @@ static void e20_never_by_hand(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e05_status_walk),   cmocka_unit_test(e01_lazy),  cmocka_unit_test(e01_cudajl),
-        cmocka_unit_test(e01_reserve),       cmocka_unit_test(e20_boehm), cmocka_unit_test(e20_refcount),
+        cmocka_unit_test(e05_status_walk),   cmocka_unit_test(e01_lazy),
+        cmocka_unit_test(e01_cudajl),        cmocka_unit_test(e01_reserve),
+        cmocka_unit_test(e20_boehm),         cmocka_unit_test(e20_refcount),
         cmocka_unit_test(e20_never_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Expressions end to end on the device under test: values, shapes, folds, destinations, errors, threads, and what a warm call
-** may not do. */
+/* Expressions end to end on the device under test: values, shapes, folds, destinations, errors,
+** threads, and what a warm call may not do. */
 #include "tidetest.h"
 #include <math.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@ static int end(void **state) {
 
 /* ---- helpers ---- */
 
-#define ITEMS(...)                                                                                                 \
+#define ITEMS(...)                                                                                 \
     (const double[]) { __VA_ARGS__ }
 
 static tide_array *array(tide_dtype t, int ndim, const int64_t *shape, const double *v) {
@@ -37,8 +37,8 @@ static tide_array *array(tide_dtype t, int ndim, const int64_t *shape, const dou
     for (int i = 0; i < ndim; i++) n *= (size_t)shape[i];
     unsigned char *data = malloc(n * size + 1);
     for (size_t i = 0; i < n; i++)
-        assert_ok(tidei_encode(t < TIDE_F16 ? tide_arg_int((int64_t)v[i]) : tide_arg_float(v[i]), t, "test",
-                               data + i * size));
+        assert_ok(tidei_encode(t < TIDE_F16 ? tide_arg_int((int64_t)v[i]) : tide_arg_float(v[i]), t,
+                               "test", data + i * size));
     tide_array *a = tide_from_host(rt, t, ndim, shape, data);
     free(data);
     assert_array(a);
@@ -55,7 +55,9 @@ static tide_array *counting(tide_dtype t, int ndim, const int64_t *shape) {
 
 static double element(const unsigned char *data, tide_dtype t, size_t i) {
     tide_arg v = tidei_decode(data + i * tide_dtype_size(t), t);
-    return v.kind == TIDE_ARG_FLOAT ? v.value.f : v.kind == TIDE_ARG_UINT ? (double)v.value.u : (double)v.value.i;
+    return v.kind == TIDE_ARG_FLOAT  ? v.value.f
+           : v.kind == TIDE_ARG_UINT ? (double)v.value.u
+                                     : (double)v.value.i;
 }
 
 /* The array has this type, shape and (nearly) these elements. */
@@ -67,11 +69,15 @@ static void holds(tide_array *a, tide_dtype t, int ndim, const int64_t *shape, c
     size_t n = (size_t)tide_size(a), bytes = n * tide_dtype_size(t);
     unsigned char *data = malloc(bytes + 1);
     assert_ok(tide_to_host(a, data, bytes));
-    double tolerance = t == TIDE_F64 ? 1e-13 : t == TIDE_F32 ? 1e-5 : t == TIDE_F16 || t == TIDE_BF16 ? 1e-2 : 0;
+    double tolerance = t == TIDE_F64                     ? 1e-13
+                       : t == TIDE_F32                   ? 1e-5
+                       : t == TIDE_F16 || t == TIDE_BF16 ? 1e-2
+                                                         : 0;
     for (size_t i = 0; i < n; i++) {
         double got = element(data, t, i);
         bool fine = isnan(want[i]) ? isnan(got)
-                                   : got == want[i] || fabs(got - want[i]) <= tolerance * fmax(1, fabs(want[i]));
+                                   : got == want[i] ||
+                                         fabs(got - want[i]) <= tolerance * fmax(1, fabs(want[i]));
         if (!fine) fail_msg("element %zu is %.17g, not %.17g", i, got, want[i]);
     }
     free(data);
@@ -83,7 +89,8 @@ static uint32_t programs(void) { return atomic_load(&tidei_exprs_of(test_rt(rt))
 
 static void test_map(void **state) {
     (void)state;
-    tide_array *x = vector(TIDE_F32, 3, ITEMS(1, 2, 3)), *y = vector(TIDE_F32, 3, ITEMS(10, 20, 30));
+    tide_array *x = vector(TIDE_F32, 3, ITEMS(1, 2, 3)),
+               *y = vector(TIDE_F32, 3, ITEMS(10, 20, 30));
     holds(tide_map(rt, "(a, x, y) -> a*x + y", 2.0, x, y), TIDE_F32, SHAPE(3), ITEMS(12, 24, 36));
     holds(tide_map(rt, "(a, x, y) -> a*x + y", 3, x, y), TIDE_F32, SHAPE(3), ITEMS(13, 26, 39));
     holds(tide_map(rt, "(x) -> x", x), TIDE_F32, SHAPE(3), ITEMS(1, 2, 3));
@@ -99,15 +106,18 @@ static void test_map(void **state) {
 
 static void test_broadcast(void **state) {
     (void)state;
-    tide_array *col = array(TIDE_I32, SHAPE(3, 1), ITEMS(0, 10, 20)), *row = vector(TIDE_I64, 2, ITEMS(1, 2));
+    tide_array *col = array(TIDE_I32, SHAPE(3, 1), ITEMS(0, 10, 20)),
+               *row = vector(TIDE_I64, 2, ITEMS(1, 2));
     tide_array *zero_d = array(TIDE_I32, 0, NULL, ITEMS(100));
-    holds(tide_map(rt, "(a, b) -> a + b", col, row), TIDE_I64, SHAPE(3, 2), ITEMS(1, 2, 11, 12, 21, 22));
+    holds(tide_map(rt, "(a, b) -> a + b", col, row), TIDE_I64, SHAPE(3, 2),
+          ITEMS(1, 2, 11, 12, 21, 22));
     holds(tide_map(rt, "(a, b, c) -> a + b + c", col, row, zero_d), TIDE_I64, SHAPE(3, 2),
           ITEMS(101, 102, 111, 112, 121, 122));
     holds(tide_map(rt, "(c) -> c*c", zero_d), TIDE_I32, 0, NULL, ITEMS(10000));
     tide_array *eight = counting(TIDE_I32, SHAPE(2, 1, 2, 1, 2, 1, 2, 1)),
                *other = counting(TIDE_I32, SHAPE(2, 1, 2, 1, 2, 1, 2));
-    tide_array *sum = tide_add(eight, other); /* axes 2..8 of `other` fall between those of `eight` */
+    /* axes 2..8 of `other` fall between those of `eight` */
+    tide_array *sum = tide_add(eight, other);
     assert_array(sum);
     assert_int_equal(tide_size(sum), 256);
     double want[256];
@@ -129,17 +139,18 @@ static void test_views(void **state) {
     (void)state;
     tide_array *x = counting(TIDE_F64, SHAPE(3, 4));
     tide_array *t = tide_transpose(x, NULL), *odd = tide_slice(x, "::-1, 1::2");
-    holds(tide_map(rt, "(x) -> x + 1", t), TIDE_F64, SHAPE(4, 3), ITEMS(1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12));
+    holds(tide_map(rt, "(x) -> x + 1", t), TIDE_F64, SHAPE(4, 3),
+          ITEMS(1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12));
     holds(tide_map(rt, "(x) -> -x", odd), TIDE_F64, SHAPE(3, 2), ITEMS(-9, -11, -5, -7, -1, -3));
-    holds(tide_map(rt, "(x, y) -> x*y", odd, tide_slice(t, "1::2, ::-1")) /* broadcast fails: (3,2) with (2,3) */
-              ? NULL
-              : odd,
-          TIDE_F64, SHAPE(3, 2), ITEMS(9, 11, 5, 7, 1, 3));
+    /* broadcast fails: (3,2) with (2,3) */
+    holds(tide_map(rt, "(x, y) -> x*y", odd, tide_slice(t, "1::2, ::-1")) ? NULL : odd, TIDE_F64,
+          SHAPE(3, 2), ITEMS(9, 11, 5, 7, 1, 3));
     assert_error(TIDE_E_SHAPE, "(3, 2)");
     tide_clear_error();
 }
 
-/* The parts of a complex mean are divided by the count each: an infinite one leaves the other as it is. */
+/* The parts of a complex mean are divided by the count each: an infinite one leaves the other as it
+** is. */
 static void test_complex_means(void **state) {
     (void)state;
     const float narrow[] = {8, INFINITY, 6, 3, -INFINITY, 1, 1, 2};
@@ -156,23 +167,28 @@ static void test_complex_means(void **state) {
 
 static void test_empty(void **state) {
     (void)state;
-    tide_array *none = tide_empty(rt, TIDE_F32, SHAPE(0)), *wide = tide_empty(rt, TIDE_F32, SHAPE(2, 0, 3));
+    tide_array *none = tide_empty(rt, TIDE_F32, SHAPE(0)),
+               *wide = tide_empty(rt, TIDE_F32, SHAPE(2, 0, 3));
     holds(tide_map(rt, "(x) -> x*2 + 1", none), TIDE_F32, SHAPE(0), NULL);
-    holds(tide_map(rt, "(x, y) -> x + y", wide, tide_ones(rt, TIDE_F64, SHAPE(3))), TIDE_F64, SHAPE(2, 0, 3), NULL);
-    holds(tide_map(rt, "(x) -> sum(x, axis=1)", wide), TIDE_F32, SHAPE(2, 3), ITEMS(0, 0, 0, 0, 0, 0));
-    holds(tide_map(rt, "(x) -> 1 + prod(x, axis=(1, 2), keepdims=true)", wide), TIDE_F32, SHAPE(2, 1, 1),
-          ITEMS(2, 2));
+    holds(tide_map(rt, "(x, y) -> x + y", wide, tide_ones(rt, TIDE_F64, SHAPE(3))), TIDE_F64,
+          SHAPE(2, 0, 3), NULL);
+    holds(tide_map(rt, "(x) -> sum(x, axis=1)", wide), TIDE_F32, SHAPE(2, 3),
+          ITEMS(0, 0, 0, 0, 0, 0));
+    holds(tide_map(rt, "(x) -> 1 + prod(x, axis=(1, 2), keepdims=true)", wide), TIDE_F32,
+          SHAPE(2, 1, 1), ITEMS(2, 2));
     holds(tide_map(rt, "(x) -> mean(x)", wide), TIDE_F32, 0, NULL, ITEMS(NAN));
     double mean[2];
-    assert_ok(tide_to_host(tide_mean(tide_empty(rt, TIDE_C128, SHAPE(0)), NULL, 0, 0), mean, sizeof mean));
+    assert_ok(tide_to_host(tide_mean(tide_empty(rt, TIDE_C128, SHAPE(0)), NULL, 0, 0), mean,
+                           sizeof mean));
     assert_true(isnan(mean[0]) && isnan(mean[1]));
-    holds(tide_map(rt, "(x) -> any(x, axis=1)", wide), TIDE_BOOL, SHAPE(2, 3), ITEMS(0, 0, 0, 0, 0, 0));
+    holds(tide_map(rt, "(x) -> any(x, axis=1)", wide), TIDE_BOOL, SHAPE(2, 3),
+          ITEMS(0, 0, 0, 0, 0, 0));
     holds(tide_map(rt, "(x) -> all(x)", wide), TIDE_BOOL, 0, NULL, ITEMS(1));
     holds(tide_map(rt, "(x) -> max(x, axis=0)", wide), TIDE_F32, SHAPE(0, 3),
           NULL); /* nothing to fold, nothing to give */
     holds(tide_map(rt, "(x) -> argmin(x, axis=2)", wide), TIDE_I64, SHAPE(2, 0), NULL);
-    static const char *const without[] = {"(x) -> min(x, axis=1)", "(x) -> max(x)", "(x) -> argmin(x)",
-                                          "(x) -> 2*argmax(x)"};
+    static const char *const without[] = {"(x) -> min(x, axis=1)", "(x) -> max(x)",
+                                          "(x) -> argmin(x)", "(x) -> 2*argmax(x)"};
     for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
         assert_null(tide_map(rt, without[i], wide));
         assert_error(TIDE_E_EMPTY, "of no elements has no value");
@@ -187,7 +203,8 @@ static void test_numbers_alone(void **state) {
     holds(tide_map(rt, "(a) -> a > 1", 2.5), TIDE_BOOL, 0, NULL, ITEMS(1));
     holds(tide_map(rt, "() -> sqrt(16)"), TIDE_F64, 0, NULL, ITEMS(4));
     holds(tide_map(rt,
-                   "(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> a + b*c - d + e + f + g + h + i + j + k"
+                   "(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> a + b*c - d + e + f + g + "
+                   "h + i + j + k"
                    " + l + m + n + o*p",
                    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16),
           TIDE_I64, 0, NULL, ITEMS(338));
@@ -198,7 +215,8 @@ static void test_numbers_alone(void **state) {
     holds(tide_map(rt, "(a) -> sum(a, keepdims=true)", 3), TIDE_I64, 0, NULL, ITEMS(3));
     holds(tide_map(rt, "(a) -> argmax(a)", 3), TIDE_I64, 0, NULL, ITEMS(0));
     tide_arg big;
-    assert_ok(tide_item(tide_map(rt, "(x, n) -> x + n", tide_zeros(rt, TIDE_U64, 0, NULL), UINT64_MAX), &big));
+    assert_ok(tide_item(
+        tide_map(rt, "(x, n) -> x + n", tide_zeros(rt, TIDE_U64, 0, NULL), UINT64_MAX), &big));
     assert_true(big.kind == TIDE_ARG_UINT && big.value.u == UINT64_MAX);
 }
 
@@ -228,7 +246,8 @@ static void test_written_powers(void **state) {
     for (int i = 0; i < N * N; i++) z[2 * i] = parts[i / N], z[2 * i + 1] = parts[i % N];
     tide_array *wide = tide_from_host(rt, TIDE_C128, 1, &n, z);
     for (int t = TIDE_I8; t < TIDE_DTYPE_COUNT; t++) {
-        tide_array *x = t < TIDE_C64 ? tide_cast(vector(TIDE_F64, N, parts), t) : tide_cast(wide, t);
+        tide_array *x =
+            t < TIDE_C64 ? tide_cast(vector(TIDE_F64, N, parts), t) : tide_cast(wide, t);
         tide_array *two = tide_mul(x, x), *three = tide_mul(two, x), *four = tide_mul(two, two);
         same_numbers(tide_map(rt, "(z) -> z**2", x), two, "z**2");
         same_numbers(tide_map(rt, "(z) -> z**3", x), three, "z**3");
@@ -238,15 +257,20 @@ static void test_written_powers(void **state) {
     tide_arg v;
     assert_ok(tide_item(tide_map_args(rt, "() -> (1 + 2i)**3", NULL, 0), &v));
     assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == -11 && v.value.c[1] == -2);
-    assert_ok(tide_item(tide_map_args(rt, "(n) -> n**4", (tide_arg[]){tide_arg_complex(0, 2)}, 1), &v));
+    assert_ok(
+        tide_item(tide_map_args(rt, "(n) -> n**4", (tide_arg[]){tide_arg_complex(0, 2)}, 1), &v));
     assert_true(v.kind == TIDE_ARG_COMPLEX && v.value.c[0] == 16 && v.value.c[1] == 0);
-    holds(tide_map_args(rt, "(n) -> n**2", (tide_arg[]){tide_arg_int(-3)}, 1), TIDE_I64, 0, NULL, ITEMS(9));
-    holds(tide_map(rt, "(x) -> x**2", vector(TIDE_BOOL, 2, ITEMS(0, 1))), TIDE_I64, SHAPE(2), ITEMS(0, 1));
-    static const char *const without[] = {"(z) -> z**5", "(z) -> z**2.0", "(z) -> z**-1", "(z) -> z**z"};
+    holds(tide_map_args(rt, "(n) -> n**2", (tide_arg[]){tide_arg_int(-3)}, 1), TIDE_I64, 0, NULL,
+          ITEMS(9));
+    holds(tide_map(rt, "(x) -> x**2", vector(TIDE_BOOL, 2, ITEMS(0, 1))), TIDE_I64, SHAPE(2),
+          ITEMS(0, 1));
+    static const char *const without[] = {"(z) -> z**5", "(z) -> z**2.0", "(z) -> z**-1",
+                                          "(z) -> z**z"};
     for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
         assert_null(tide_map(rt, without[i], wide));
-        assert_error(TIDE_E_DTYPE, "pow is offered for integers, floats, not for c128: complex numbers have the "
-                                   "written powers 2, 3, 4");
+        assert_error(TIDE_E_DTYPE,
+                     "pow is offered for integers, floats, not for c128: complex numbers have the "
+                     "written powers 2, 3, 4");
     }
     assert_null(tide_map(rt, "(z, n) -> z**n", wide, 2)); /* run-time numbers shape no program */
     tide_clear_error();
@@ -254,7 +278,8 @@ static void test_written_powers(void **state) {
 
 /* ---- folds ---- */
 
-/* A fold over the axes (bits) of a counting array of shape (3, 4, 5), the slow way; returns the rank of the result. */
+/* A fold over the axes (bits) of a counting array of shape (3, 4, 5), the slow way; returns the
+** rank of the result. */
 static int slow_fold(int fold, unsigned folded, const double *x, double *out, int64_t *shape) {
     static const int64_t dim[3] = {3, 4, 5};
     int ndim = 0;
@@ -263,7 +288,8 @@ static int slow_fold(int fold, unsigned folded, const double *x, double *out, in
         if (!(folded >> d & 1)) shape[ndim++] = dim[d], n *= dim[d];
     double best[60];
     int64_t seen[60] = {0};
-    for (int64_t i = 0; i < n; i++) out[i] = fold == TIDEI_FOLD_PROD || fold == TIDEI_FOLD_ALL ? 1 : 0;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = fold == TIDEI_FOLD_PROD || fold == TIDEI_FOLD_ALL ? 1 : 0;
     for (int64_t i = 0; i < 60; i++) {
         int64_t index[3] = {i / 20, i / 5 % 4, i % 5}, at = 0;
         for (int d = 0; d < 3; d++)
@@ -296,15 +322,17 @@ static void test_folds(void **state) {
     (void)state;
     double x[60], want[60];
     int64_t shape[3];
-    for (int i = 0; i < 60; i++) x[i] = (i * 37 + 11) % 13 % 5 - 1 + 0.5 * (i % 3 == 0); /* with zeros and ties */
+    /* with zeros and ties */
+    for (int i = 0; i < 60; i++) x[i] = (i * 37 + 11) % 13 % 5 - 1 + 0.5 * (i % 3 == 0);
     tide_array *a = array(TIDE_F64, SHAPE(3, 4, 5), x);
     tide_array *t =
-        tide_transpose(tide_copy(tide_transpose(a, (int[]){2, 0, 1})), (int[]){1, 2, 0}); /* other strides */
+        /* other strides */
+        tide_transpose(tide_copy(tide_transpose(a, (int[]){2, 0, 1})), (int[]){1, 2, 0});
     for (int fold = TIDEI_FOLD_SUM; fold <= TIDEI_FOLD_MEAN; fold++)
         for (unsigned folded = 1; folded < 8; folded++) {
             int ndim = slow_fold(fold, folded, x, want, shape), axes[3], n = 0;
-            for (int d = 2; d >= 0; d--)
-                if (folded >> d & 1) axes[n++] = d % 2 ? d - 3 : d; /* in any order, from either end */
+            for (int d = 2; d >= 0; d--) /* in any order, from either end */
+                if (folded >> d & 1) axes[n++] = d % 2 ? d - 3 : d;
             tide_dtype type = fold == TIDEI_FOLD_ANY || fold == TIDEI_FOLD_ALL         ? TIDE_BOOL
                               : fold == TIDEI_FOLD_ARGMIN || fold == TIDEI_FOLD_ARGMAX ? TIDE_I64
                                                                                        : TIDE_F64;
@@ -318,8 +346,10 @@ static void test_folds(void **state) {
 
 static void test_fold_types(void **state) {
     (void)state;
-    tide_array *b = vector(TIDE_BOOL, 4, ITEMS(1, 0, 1, 1)), *i8 = vector(TIDE_I8, 3, ITEMS(100, 100, -3)),
-               *u8 = vector(TIDE_U8, 2, ITEMS(200, 200)), *f16 = vector(TIDE_F16, 2, ITEMS(2048, 1));
+    tide_array *b = vector(TIDE_BOOL, 4, ITEMS(1, 0, 1, 1)),
+               *i8 = vector(TIDE_I8, 3, ITEMS(100, 100, -3)),
+               *u8 = vector(TIDE_U8, 2, ITEMS(200, 200)),
+               *f16 = vector(TIDE_F16, 2, ITEMS(2048, 1));
     holds(tide_sum(b, NULL, 0, 0), TIDE_I64, 0, NULL, ITEMS(3));
     holds(tide_sum(i8, NULL, 0, 0), TIDE_I64, 0, NULL, ITEMS(197));
     holds(tide_sum(u8, NULL, 0, 0), TIDE_U64, 0, NULL, ITEMS(400));
@@ -359,7 +389,8 @@ static int type_of_fold(int f, int t) {
 /* Over no axes each element is folded by itself: it stays as it is, in the fold's type, in any rank
 ** and of no elements too. */
 static void test_no_axes(void **state) {
-    static const char *const names[] = {"", "sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "mean"};
+    static const char *const names[] = {"",    "sum", "prod",   "min",    "max",
+                                        "any", "all", "argmin", "argmax", "mean"};
     const double v[] = {0, 1, -0.0, 1, 1, 0};
     const int64_t eight[] = {1, 1, 3, 1, 1, 1, 2, 1};
     int none = 0;
@@ -370,8 +401,8 @@ static void test_no_axes(void **state) {
             bool arg = f == TIDEI_FOLD_ARGMIN || f == TIDEI_FOLD_ARGMAX;
             snprintf(text, sizeof text, "(x) -> %s(x, axis=(), keepdims=true)", names[f]);
             tide_array *x = array(t, 8, eight, v), *turned = tide_transpose(x, NULL);
-            tide_array *made[] = {fold_fns[f](turned, &none, 0, 0), fold_fns[f](turned, &none, 0, 1),
-                                  tide_map(rt, text, turned)};
+            tide_array *made[] = {fold_fns[f](turned, &none, 0, 0),
+                                  fold_fns[f](turned, &none, 0, 1), tide_map(rt, text, turned)};
             int want = type_of_fold(f, t);
             for (size_t i = 0; i < TIDEI_COUNT(made); i++) {
                 if (arg || want < 0) {
@@ -393,10 +424,11 @@ static void test_no_axes(void **state) {
     tide_array *empty = tide_empty(rt, TIDE_F32, SHAPE(2, 0));
     holds(tide_max(empty, &none, 0, 0), TIDE_F32, SHAPE(2, 0), NULL);
     holds(tide_map(rt, "(x) -> min(x, axis=())", empty), TIDE_F32, SHAPE(2, 0), NULL);
-    holds(tide_map(rt, "(x) -> sum(x + 1, axis=()) / sum(x, axis=0)", array(TIDE_I8, SHAPE(2, 1), ITEMS(1, 3))),
+    holds(tide_map(rt, "(x) -> sum(x + 1, axis=()) / sum(x, axis=0)",
+                   array(TIDE_I8, SHAPE(2, 1), ITEMS(1, 3))),
           TIDE_F64, SHAPE(2, 1), ITEMS(0.5, 1));
-    holds(tide_map(rt, "(x) -> sum(100, axis=()) * x", vector(TIDE_I8, 1, ITEMS(2))), TIDE_I64, SHAPE(1),
-          ITEMS(200));
+    holds(tide_map(rt, "(x) -> sum(100, axis=()) * x", vector(TIDE_I8, 1, ITEMS(2))), TIDE_I64,
+          SHAPE(1), ITEMS(200));
     tide_array *many = counting(TIDE_F64, SHAPE(5000 / 5, 4));
     holds(tide_mean(many, NULL, 7, 0), TIDE_F64, 0, NULL,
           ITEMS(1999.5)); /* all: a count beside NULL is not looked at */
@@ -418,11 +450,12 @@ static void test_fused_folds(void **state) {
         double top = fmax(fmax(x[4 * r], x[4 * r + 1]), fmax(x[4 * r + 2], x[4 * r + 3]));
         sum[r] = 0;
         for (int i = 0; i < 4; i++) sum[r] += want[4 * r + i] = exp(x[4 * r + i] - top);
-        for (int i = 0; i < 4; i++) want[4 * r + i] /= sum[r], total += want[4 * r + i] * want[4 * r + i];
+        for (int i = 0; i < 4; i++)
+            want[4 * r + i] /= sum[r], total += want[4 * r + i] * want[4 * r + i];
     }
     tide_array *a = array(TIDE_F64, SHAPE(3, 4), x);
-    const char *softmax =
-        "(x) -> let e = exp(x - max(x, axis=-1, keepdims=true)); e / sum(e, axis=-1, keepdims=true)";
+    const char *softmax = "(x) -> let e = exp(x - max(x, axis=-1, keepdims=true)); e / sum(e, "
+                          "axis=-1, keepdims=true)";
     holds(tide_map(rt, softmax, a), TIDE_F64, SHAPE(3, 4), want);
     holds(tide_map(rt,
                    "(x) -> sum((exp(x - max(x, axis=1, keepdims=true)) /"
@@ -446,12 +479,13 @@ static void test_fused_folds(void **state) {
 /* Broadcasting inside the body decides how often an element counts. */
 static void test_fold_shapes(void **state) {
     (void)state;
-    tide_array *x = vector(TIDE_F64, 2, ITEMS(1, 2)), *y = array(TIDE_F64, SHAPE(3, 1), ITEMS(10, 20, 30));
+    tide_array *x = vector(TIDE_F64, 2, ITEMS(1, 2)),
+               *y = array(TIDE_F64, SHAPE(3, 1), ITEMS(10, 20, 30));
     holds(tide_map(rt, "(x, y) -> sum(x + y)", x, y), TIDE_F64, 0, NULL, ITEMS(129));
     holds(tide_map(rt, "(x, y) -> sum(x) + sum(y)", x, y), TIDE_F64, 0, NULL, ITEMS(63));
     holds(tide_map(rt, "(x, y) -> sum(x + y, axis=0)", x, y), TIDE_F64, SHAPE(2), ITEMS(63, 66));
-    holds(tide_map(rt, "(x, y) -> y - mean(x + y, axis=1, keepdims=true)", x, y), TIDE_F64, SHAPE(3, 1),
-          ITEMS(-1.5, -1.5, -1.5));
+    holds(tide_map(rt, "(x, y) -> y - mean(x + y, axis=1, keepdims=true)", x, y), TIDE_F64,
+          SHAPE(3, 1), ITEMS(-1.5, -1.5, -1.5));
     tide_array *z = array(TIDE_I32, 0, NULL, ITEMS(7));
     holds(tide_map(rt, "(z) -> sum(z) + max(z, keepdims=true)", z), TIDE_I64, 0, NULL, ITEMS(14));
     assert_null(tide_map(rt, "(z) -> sum(z, axis=0)", z));
@@ -466,7 +500,8 @@ static void test_fold_shapes(void **state) {
 
 static void test_named(void **state) {
     (void)state;
-    tide_array *a = vector(TIDE_F64, 4, ITEMS(-2.5, -0.5, 0.5, 2.5)), *b = vector(TIDE_F64, 4, ITEMS(2, 2, 2, 2));
+    tide_array *a = vector(TIDE_F64, 4, ITEMS(-2.5, -0.5, 0.5, 2.5)),
+               *b = vector(TIDE_F64, 4, ITEMS(2, 2, 2, 2));
     tide_array *i = vector(TIDE_I32, 4, ITEMS(-7, -1, 0, 7));
     holds(tide_add(a, b), TIDE_F64, SHAPE(4), ITEMS(-0.5, 1.5, 2.5, 4.5));
     holds(tide_div(i, i), TIDE_F64, SHAPE(4), ITEMS(1, 1, NAN, 1));
@@ -493,30 +528,42 @@ static void test_named(void **state) {
 
 static void test_into(void **state) {
     (void)state;
-    tide_array *x = vector(TIDE_F32, 4, ITEMS(1, 2, 3, 4)), *dst = tide_zeros(rt, TIDE_F64, SHAPE(2, 4));
-    assert_ok(tide_map_into(tide_slice(dst, "1"), "(x) -> x*2", x)); /* into a view, a wider float */
+    tide_array *x = vector(TIDE_F32, 4, ITEMS(1, 2, 3, 4)),
+               *dst = tide_zeros(rt, TIDE_F64, SHAPE(2, 4));
+    /* into a view, a wider float */
+    assert_ok(tide_map_into(tide_slice(dst, "1"), "(x) -> x*2", x));
     holds(dst, TIDE_F64, SHAPE(2, 4), ITEMS(0, 0, 0, 0, 2, 4, 6, 8));
     assert_ok(tide_map_into(tide_slice(dst, "0, ::-2"), "(x) -> x", tide_slice(x, "2:")));
     holds(dst, TIDE_F64, SHAPE(2, 4), ITEMS(0, 4, 0, 3, 2, 4, 6, 8));
-    assert_ok(tide_map_into(tide_slice(dst, "0:1, 0"), "(x) -> sum(x, keepdims=true)", x)); /* a fold */
+    /* a fold */
+    assert_ok(tide_map_into(tide_slice(dst, "0:1, 0"), "(x) -> sum(x, keepdims=true)", x));
     holds(dst, TIDE_F64, SHAPE(2, 4), ITEMS(10, 4, 0, 3, 2, 4, 6, 8));
     assert_int_equal(tide_map_into(dst, "(x) -> x", x), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "result 1 has shape (4,), its destination (2, 4)");
-    assert_int_equal(tide_map_into(tide_zeros(rt, TIDE_I32, SHAPE(4)), "(x) -> x", x), TIDE_E_DTYPE);
-    assert_error(TIDE_E_DTYPE, "result 1 is f32, which is not stored as i32 without a cast: float to integer");
+    assert_int_equal(tide_map_into(tide_zeros(rt, TIDE_I32, SHAPE(4)), "(x) -> x", x),
+                     TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE,
+                 "result 1 is f32, which is not stored as i32 without a cast: float to integer");
     tide_array *bytes = tide_zeros(rt, TIDE_U8, SHAPE(2));
-    assert_int_equal(tide_map_into(bytes, "(x) -> x", vector(TIDE_I64, 2, ITEMS(1, -2))), TIDE_E_DTYPE);
-    assert_error(TIDE_E_DTYPE, "result 1 is i64, which is not stored as u8 without a cast: signed to unsigned");
-    assert_ok(tide_map_into(bytes, "(x) -> x", vector(TIDE_U64, 2, ITEMS(1, 2)))); /* within its kind */
-    assert_ok(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", 200));         /* numbers by their value */
+    assert_int_equal(tide_map_into(bytes, "(x) -> x", vector(TIDE_I64, 2, ITEMS(1, -2))),
+                     TIDE_E_DTYPE);
+    assert_error(TIDE_E_DTYPE,
+                 "result 1 is i64, which is not stored as u8 without a cast: signed to unsigned");
+    /* within its kind */
+    assert_ok(tide_map_into(bytes, "(x) -> x", vector(TIDE_U64, 2, ITEMS(1, 2))));
+    /* numbers by their value */
+    assert_ok(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", 200));
     holds(bytes, TIDE_U8, SHAPE(2), ITEMS(201, 2));
     assert_int_equal(tide_map_into(tide_slice(bytes, "0"), "(n) -> n + 1", -2), TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
-    assert_ok(tide_map_into(tide_zeros(rt, TIDE_I8, SHAPE(2)), "(x) -> x", bytes)); /* unsigned into signed */
-    assert_int_equal(tide_map_into(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL), SHAPE(4)), "(x) -> x", x),
+    /* unsigned into signed */
+    assert_ok(tide_map_into(tide_zeros(rt, TIDE_I8, SHAPE(2)), "(x) -> x", bytes));
+    assert_int_equal(tide_map_into(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL), SHAPE(4)),
+                                   "(x) -> x", x),
                      TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "destination 1 is a stretched view");
-    assert_ok(tide_map_into(tide_empty(rt, TIDE_F32, SHAPE(0)), "(x) -> x", tide_empty(rt, TIDE_F32, SHAPE(0))));
+    assert_ok(tide_map_into(tide_empty(rt, TIDE_F32, SHAPE(0)), "(x) -> x",
+                            tide_empty(rt, TIDE_F32, SHAPE(0))));
     tide_clear_error();
 }
 
@@ -525,13 +572,16 @@ static void test_into_overlap(void **state) {
     tide_array *x = counting(TIDE_I32, SHAPE(6));
     assert_ok(tide_map_into(x, "(x) -> x*10", x)); /* in place */
     holds(x, TIDE_I32, SHAPE(6), ITEMS(0, 10, 20, 30, 40, 50));
-    assert_ok(tide_map_into(tide_slice(x, "1:"), "(x) -> x + 1", tide_slice(x, ":-1"))); /* shifted by one */
+    /* shifted by one */
+    assert_ok(tide_map_into(tide_slice(x, "1:"), "(x) -> x + 1", tide_slice(x, ":-1")));
     holds(x, TIDE_I32, SHAPE(6), ITEMS(0, 1, 11, 21, 31, 41));
-    assert_ok(tide_map_into(tide_slice(x, ":-1"), "(x, y) -> y - x", tide_slice(x, ":-1"), tide_slice(x, "1:")));
+    assert_ok(tide_map_into(tide_slice(x, ":-1"), "(x, y) -> y - x", tide_slice(x, ":-1"),
+                            tide_slice(x, "1:")));
     holds(x, TIDE_I32, SHAPE(6), ITEMS(1, 10, 10, 10, 10, 41));
     assert_ok(tide_map_into(x, "(x) -> x", tide_slice(x, "::-1"))); /* reversed */
     holds(x, TIDE_I32, SHAPE(6), ITEMS(41, 10, 10, 10, 10, 1));
-    assert_ok(tide_map_into(x, "(x, first) -> x - first", x, tide_slice(x, "0"))); /* one element against all */
+    /* one element against all */
+    assert_ok(tide_map_into(x, "(x, first) -> x - first", x, tide_slice(x, "0")));
     holds(x, TIDE_I32, SHAPE(6), ITEMS(0, -31, -31, -31, -31, -40));
     tide_array *y = vector(TIDE_F64, 4, ITEMS(1, 2, 3, 4));
     assert_ok(tide_map_into(y, "(y) -> y / sum(y)", y)); /* folded first */
@@ -543,7 +593,8 @@ static void test_into_overlap(void **state) {
     holds(m, TIDE_I64, SHAPE(3, 3), ITEMS(0, 4, 8, 4, 8, 12, 8, 12, 16));
 }
 
-static void into(const char *text, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+static void into(const char *text, const tide_arg *args, size_t n, tide_array *const *dsts,
+                 size_t m) {
     tide_expr *e = tide_expr_new(rt, text);
     assert_non_null(e);
     assert_ok(tide_apply_into(e, args, n, dsts, m));
@@ -565,7 +616,8 @@ static void test_several_destinations(void **state) {
     holds(x, TIDE_F64, 1, &n, v);
     holds(y, TIDE_F64, 1, &n, w);
     /* different shapes, so several passes, each over operands that another writes */
-    tide_array *a = array(TIDE_I32, SHAPE(2, 2), ITEMS(1, 2, 3, 4)), *b = vector(TIDE_I32, 2, ITEMS(10, 20));
+    tide_array *a = array(TIDE_I32, SHAPE(2, 2), ITEMS(1, 2, 3, 4)),
+               *b = vector(TIDE_I32, 2, ITEMS(10, 20));
     tide_arg ab[2] = {tide_arg_array(a), tide_arg_array(b)};
     into("(a, b) -> (a + b, b*2)", ab, 2, (tide_array *[]){a, b}, 2);
     holds(a, TIDE_I32, SHAPE(2, 2), ITEMS(11, 22, 13, 24));
@@ -582,7 +634,8 @@ static void test_several_destinations(void **state) {
     holds(c, TIDE_I32, SHAPE(4), ITEMS(-1, -2, -3, 3));
 }
 
-static tide_status try_into(const char *text, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+static tide_status try_into(const char *text, const tide_arg *args, size_t n,
+                            tide_array *const *dsts, size_t m) {
     tide_expr *e = tide_expr_new(rt, text);
     assert_non_null(e);
     tide_status s = tide_apply_into(e, args, n, dsts, m);
@@ -593,34 +646,39 @@ static tide_status try_into(const char *text, const tide_arg *args, size_t n, ti
 /* What a later pass refuses leaves the destinations of the earlier ones as they were. */
 static void test_refused_writes_nothing(void **state) {
     (void)state;
-    tide_array *x = vector(TIDE_U8, 4, ITEMS(1, 2, 3, 4)), *none = tide_empty(rt, TIDE_U8, SHAPE(0));
-    tide_array *zero_d = array(TIDE_U64, 0, NULL, ITEMS(7)), *three = vector(TIDE_U8, 3, ITEMS(7, 7, 7)),
+    tide_array *x = vector(TIDE_U8, 4, ITEMS(1, 2, 3, 4)),
+               *none = tide_empty(rt, TIDE_U8, SHAPE(0));
+    tide_array *zero_d = array(TIDE_U64, 0, NULL, ITEMS(7)),
+               *three = vector(TIDE_U8, 3, ITEMS(7, 7, 7)),
                *four = vector(TIDE_U8, 4, ITEMS(7, 7, 7, 7));
     tide_arg xa = tide_arg_array(x), big = tide_arg_int(300), small = tide_arg_array(three);
-    assert_int_equal(try_into("(x) -> (sum(x), x + 1)", &xa, 1, (tide_array *[]){zero_d, three}, 2), TIDE_E_SHAPE);
+    assert_int_equal(try_into("(x) -> (sum(x), x + 1)", &xa, 1, (tide_array *[]){zero_d, three}, 2),
+                     TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "result 2 has shape (4,), its destination (3,)");
-    assert_int_equal(
-        try_into("(x, k) -> (sum(x), x + k)", (tide_arg[]){xa, big}, 2, (tide_array *[]){zero_d, four}, 2),
-        TIDE_E_DTYPE);
+    assert_int_equal(try_into("(x, k) -> (sum(x), x + k)", (tide_arg[]){xa, big}, 2,
+                              (tide_array *[]){zero_d, four}, 2),
+                     TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "300 is out of the range of u8");
-    assert_int_equal(
-        try_into("(x, k) -> (sum(x), sum(x + k))", (tide_arg[]){xa, big}, 2, (tide_array *[]){zero_d, zero_d}, 2),
-        TIDE_E_DTYPE);
-    assert_int_equal(try_into("(x, y) -> (sum(x), u64(max(y)))", (tide_arg[]){xa, tide_arg_array(none)}, 2,
+    assert_int_equal(try_into("(x, k) -> (sum(x), sum(x + k))", (tide_arg[]){xa, big}, 2,
+                              (tide_array *[]){zero_d, zero_d}, 2),
+                     TIDE_E_DTYPE);
+    assert_int_equal(try_into("(x, y) -> (sum(x), u64(max(y)))",
+                              (tide_arg[]){xa, tide_arg_array(none)}, 2,
                               (tide_array *[]){zero_d, zero_d}, 2),
                      TIDE_E_EMPTY);
-    assert_int_equal(
-        try_into("(x, y) -> (sum(x), sum(y, axis=1))", (tide_arg[]){xa, xa}, 2, (tide_array *[]){zero_d, four}, 2),
-        TIDE_E_BOUNDS);
-    assert_int_equal(
-        try_into("(x, y, k) -> (x + 1, y + k)", (tide_arg[]){xa, small, big}, 3, (tide_array *[]){four, three}, 2),
-        TIDE_E_DTYPE);
+    assert_int_equal(try_into("(x, y) -> (sum(x), sum(y, axis=1))", (tide_arg[]){xa, xa}, 2,
+                              (tide_array *[]){zero_d, four}, 2),
+                     TIDE_E_BOUNDS);
+    assert_int_equal(try_into("(x, y, k) -> (x + 1, y + k)", (tide_arg[]){xa, small, big}, 3,
+                              (tide_array *[]){four, three}, 2),
+                     TIDE_E_DTYPE);
     tide_clear_error();
     holds(zero_d, TIDE_U64, 0, NULL, ITEMS(7));
     holds(three, TIDE_U8, SHAPE(3), ITEMS(7, 7, 7));
     holds(four, TIDE_U8, SHAPE(4), ITEMS(7, 7, 7, 7));
     /* an operand that is a stored result of the same call: the rehearsal knows its shape */
-    assert_ok(try_into("(x) -> (sum(x), x - u8(sum(x)))", &xa, 1, (tide_array *[]){zero_d, four}, 2));
+    assert_ok(
+        try_into("(x) -> (sum(x), x - u8(sum(x)))", &xa, 1, (tide_array *[]){zero_d, four}, 2));
     holds(zero_d, TIDE_U64, 0, NULL, ITEMS(10));
     holds(four, TIDE_U8, SHAPE(4), ITEMS(247, 248, 249, 250));
 }
@@ -707,8 +765,10 @@ static void test_large(void **state) {
     }
     holds(tide_map(rt, text, x), TIDE_F64, SHAPE(3), want);
     p = text +
-        sprintf(text, "(x) -> let v0 = x; "); /* a chain without nesting, doubled at each step: a tree of 2^200 */
-    for (int i = 0; i < 200; i++) p += sprintf(p, "let v%d = (v%d + v%d)/2 + (x - x); ", i + 1, i, i);
+        /* a chain without nesting, doubled at each step: a tree of 2^200 */
+        sprintf(text, "(x) -> let v0 = x; ");
+    for (int i = 0; i < 200; i++)
+        p += sprintf(p, "let v%d = (v%d + v%d)/2 + (x - x); ", i + 1, i, i);
     sprintf(p, "v200");
     holds(tide_map(rt, text, x), TIDE_F64, SHAPE(3), ITEMS(1, 2, 3));
     p = text + sprintf(text, "(x) -> x");

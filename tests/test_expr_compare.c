@@ -1,5 +1,6 @@
-/* Comparisons of arrays with numbers, on the device under test, against exact arithmetic: a number beyond the range of the
-** arrays' type compares as mathematics says, one within it as a number of the type, which is the nearest there is. */
+/* Comparisons of arrays with numbers, on the device under test, against exact arithmetic: a number
+** beyond the range of the arrays' type compares as mathematics says, one within it as a number of
+** the type, which is the nearest there is. */
 #include "tidetest.h"
 #include "arrays/expr/front.h"
 #include <float.h>
@@ -74,7 +75,8 @@ static exact beside_floats(tide_dtype t, const tide_arg *v) {
     return rounded.kind == TIDE_ARG_COMPLEX ? rounded.value.c[0] : rounded.value.f;
 }
 
-static bool wanted(int op, tide_dtype t, const tide_arg *element, const tide_arg *number, bool left) {
+static bool wanted(int op, tide_dtype t, const tide_arg *element, const tide_arg *number,
+                   bool left) {
     exact x = exact_of(element), n = exact_of(number);
     if (is_whole(t) && number->kind == TIDE_ARG_FLOAT) /* computes in f64 */
         x = (double)x;
@@ -85,17 +87,17 @@ static bool wanted(int op, tide_dtype t, const tide_arg *element, const tide_arg
 
 /* ---- elements and numbers ---- */
 
-#define F(x)                                                                                                       \
-    {                                                                                                              \
-        TIDE_ARG_FLOAT, 0, { .f = (x) }                                                                            \
+#define F(x)                                                                                       \
+    {                                                                                              \
+        TIDE_ARG_FLOAT, 0, { .f = (x) }                                                            \
     }
-#define I(x)                                                                                                       \
-    {                                                                                                              \
-        TIDE_ARG_INT, 0, { .i = (x) }                                                                              \
+#define I(x)                                                                                       \
+    {                                                                                              \
+        TIDE_ARG_INT, 0, { .i = (x) }                                                              \
     }
-#define U(x)                                                                                                       \
-    {                                                                                                              \
-        TIDE_ARG_UINT, 0, { .u = (x) }                                                                             \
+#define U(x)                                                                                       \
+    {                                                                                              \
+        TIDE_ARG_UINT, 0, { .u = (x) }                                                             \
     }
 static const tide_arg numbers[] = {{TIDE_ARG_BOOL, 0, {.i = 0}},
                                    {TIDE_ARG_BOOL, 0, {.i = 1}},
@@ -163,9 +165,10 @@ static const tide_arg numbers[] = {{TIDE_ARG_BOOL, 0, {.i = 0}},
 enum { MOST = 24 };
 /* Elements of type t at and around its ends, as arguments too. */
 static int64_t elements_of(tide_dtype t, unsigned char *data, tide_arg *values) {
-    static const double some[] = {0,       -0.0,     1,      -1,         2,           127,       255,
-                                  0.5,     -65504,   65504,  0x1.fep127, -0x1.fep127, FLT_MAX,   -FLT_MAX,
-                                  DBL_MAX, -DBL_MAX, 0x1p63, 0x1p64,     INFINITY,    -INFINITY, NAN};
+    static const double some[] = {0,        -0.0,      1,       -1,       2,          127,
+                                  255,      0.5,       -65504,  65504,    0x1.fep127, -0x1.fep127,
+                                  FLT_MAX,  -FLT_MAX,  DBL_MAX, -DBL_MAX, 0x1p63,     0x1p64,
+                                  INFINITY, -INFINITY, NAN};
     size_t size = tide_dtype_size(t);
     unsigned bits = 8 * (unsigned)size;
     int64_t n = 0;
@@ -176,7 +179,9 @@ static int64_t elements_of(tide_dtype t, unsigned char *data, tide_arg *values) 
     }
     if (t >= TIDE_I8 && t <= TIDE_U64)
         for (int k = 0; k < 2; k++, n++) { /* the ends */
-            uint64_t top = (uint64_t)1 << (bits - 1), v = t <= TIDE_I64 ? (k ? top : top - 1) : k ? 0 : UINT64_MAX;
+            uint64_t top = (uint64_t)1 << (bits - 1), v = t <= TIDE_I64 ? (k ? top : top - 1)
+                                                          : k           ? 0
+                                                                        : UINT64_MAX;
             memcpy(data + (size_t)n * size, &v, size);
         }
     assert_true(n <= MOST);
@@ -204,7 +209,8 @@ static bool written(const tide_arg *v, char *buf, size_t cap) {
     return true;
 }
 
-static void check(const char *text, tide_array *a, int64_t n, const bool *want, const tide_arg *values) {
+static void check(const char *text, tide_array *a, int64_t n, const bool *want,
+                  const tide_arg *values) {
     bool got[MOST];
     if (!a) fail_msg("%s: %s", text, tide_last_error()->message);
     assert_int_equal(tide_array_dtype(a), TIDE_BOOL);
@@ -214,7 +220,8 @@ static void check(const char *text, tide_array *a, int64_t n, const bool *want, 
         if (got[i] != want[i]) fail_msg("%s, x = %Lg: %d", text, exact_of(&values[i]), got[i]);
 }
 
-/* Every type, operator, number and side; the number as a parameter, written, and computed from a parameter. */
+/* Every type, operator, number and side; the number as a parameter, written, and computed from a
+** parameter. */
 static void test_every_number(void **state) {
     (void)state;
     for (int t = TIDE_BOOL; t < TIDE_C64; t++) {
@@ -230,16 +237,18 @@ static void test_every_number(void **state) {
                     char text[128], number[48];
                     assert_ok(tide_scope_begin(rt));
                     for (int64_t i = 0; i < n; i++) want[i] = wanted(op, t, &values[i], v, left);
-                    snprintf(text, sizeof text, left ? "(x, n) -> n %s x" : "(x, n) -> x %s n", texts[op]);
+                    snprintf(text, sizeof text, left ? "(x, n) -> n %s x" : "(x, n) -> x %s n",
+                             texts[op]);
                     check(text, tide_map_args(rt, text, args, 2), n, want, values);
                     if (v->kind != TIDE_ARG_UINT || v->value.u <= INT64_MAX) {
-                        snprintf(text, sizeof text, "(x, n) -> %s %s %s", left ? "where(true, n, n)" : "x",
-                                 texts[op], left ? "x" : "where(true, n, n)");
+                        snprintf(text, sizeof text, "(x, n) -> %s %s %s",
+                                 left ? "where(true, n, n)" : "x", texts[op],
+                                 left ? "x" : "where(true, n, n)");
                         check(text, tide_map_args(rt, text, args, 2), n, want, values);
                     }
                     if (written(v, number, sizeof number)) {
-                        snprintf(text, sizeof text, "(x) -> %s %s %s", left ? number : "x", texts[op],
-                                 left ? "x" : number);
+                        snprintf(text, sizeof text, "(x) -> %s %s %s", left ? number : "x",
+                                 texts[op], left ? "x" : number);
                         check(text, tide_map_args(rt, text, args, 1), n, want, values);
                     }
                     assert_ok(tide_scope_end(rt));
@@ -253,17 +262,20 @@ static void test_complex_numbers(void **state) {
     enum { N = TIDEI_COUNT(parts) };
     (void)state;
     for (int t = TIDE_F16; t <= TIDE_C128; t++) {
-        bool complex = t >= TIDE_C64, narrow = t == TIDE_F16 || t == TIDE_BF16 || t == TIDE_F32 || t == TIDE_C64;
+        bool complex = t >= TIDE_C64,
+             narrow = t == TIDE_F16 || t == TIDE_BF16 || t == TIDE_F32 || t == TIDE_C64;
         tide_dtype part = t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
         for (int a = 0; a < N; a++)
             for (int b = 0; b < (complex ? N : 1); b++) {
-                tide_arg z = complex ? tide_arg_complex(parts[a], parts[b]) : tide_arg_float(parts[a]);
+                tide_arg z =
+                    complex ? tide_arg_complex(parts[a], parts[b]) : tide_arg_float(parts[a]);
                 tide_array *x = tide_full(rt, t, 0, NULL, z);
                 if (!x) continue; /* it is no number of the type */
                 for (int c = 0; c < N; c++)
                     for (int d = 0; d < N; d++) {
-                        tide_arg v = tide_arg_complex(parts[c], parts[d]), pc = tide_arg_float(parts[c]),
-                                 pd = tide_arg_float(parts[d]), pa = tide_arg_float(parts[a]),
+                        tide_arg v = tide_arg_complex(parts[c], parts[d]),
+                                 pc = tide_arg_float(parts[c]), pd = tide_arg_float(parts[d]),
+                                 pa = tide_arg_float(parts[a]),
                                  pb = tide_arg_float(complex ? parts[b] : 0);
                         tide_dtype common = narrow ? TIDE_C64 : TIDE_C128;
                         bool same = beside_floats(part, &pa) == beside_floats(common, &pc) &&
@@ -294,8 +306,10 @@ static void test_in_expressions(void **state) {
              small = tide_arg_int(-1), in = tide_arg_int(253);
     is("(x, n) -> sum(x < n)", (tide_arg[]){x, big}, 2, 6);
     is("(x, n) -> sum(where(x < n, x, 0))", (tide_arg[]){x, in}, 2, 250 + 251 + 252);
-    is("(x, n, m) -> sum(i32(n < x && x <= m) + 10*i32(x == n))", (tide_arg[]){x, small, big}, 3, 6);
-    is("(x, n, m) -> sum(i32(n < x && x <= m) + 10*i32(x == n))", (tide_arg[]){x, in, big}, 3, 2 + 10);
+    is("(x, n, m) -> sum(i32(n < x && x <= m) + 10*i32(x == n))", (tide_arg[]){x, small, big}, 3,
+       6);
+    is("(x, n, m) -> sum(i32(n < x && x <= m) + 10*i32(x == n))", (tide_arg[]){x, in, big}, 3,
+       2 + 10);
     is("(x, n) -> sum(x < n) + 100*sum(x > n) + 10000*sum(x != n)", (tide_arg[]){x, big}, 2, 60006);
     is("(x, n) -> sum((x < n) == (x < n/2))", (tide_arg[]){x, tide_arg_int(600)}, 2, 6);
     is("(x, n) -> sum(x < 1000 || u8(x - 1) < n)", (tide_arg[]){x, in}, 2, 6);
@@ -305,7 +319,8 @@ static void test_in_expressions(void **state) {
     is("() -> -1 < 18446744073709551615", NULL, 0, 1); /* numbers among themselves */
     is("() -> 18446744073709551615 == 18446744073709551615", NULL, 0, 1);
     is("(n) -> 9223372036854775808 <= n", &in, 1, 0);
-    tide_array *bits = tide_zeros(rt, TIDE_BOOL, SHAPE(6)), *wide = tide_zeros(rt, TIDE_BOOL, SHAPE(2, 6));
+    tide_array *bits = tide_zeros(rt, TIDE_BOOL, SHAPE(6)),
+               *wide = tide_zeros(rt, TIDE_BOOL, SHAPE(2, 6));
     assert_ok(tide_map_into_args(bits, "(x, n) -> x != n", (tide_arg[]){x, big}, 2));
     assert_true(tide_item_f64(tide_sum(bits, NULL, 0, 0)) == 6);
     tide_expr *e = tide_expr_new(rt, "(x, y, n) -> (x < n, sum(x), (y | y) == (x > n))");
@@ -315,8 +330,9 @@ static void test_in_expressions(void **state) {
     assert_true(tide_item_f64(tide_sum(outs[2], NULL, 0, 0)) == 12);
     tide_expr_release(e);
     /* What is no comparison stays an error. */
-    static const char *const refused[] = {"(x, n) -> minimum(x, n)", "(x, n) -> clip(x, 0, n)", "(x, n) -> x + n",
-                                          "(x, n) -> where(x < n, x, n)", "(x, n) -> (x < n) && (x & n) == 0"};
+    static const char *const refused[] = {"(x, n) -> minimum(x, n)", "(x, n) -> clip(x, 0, n)",
+                                          "(x, n) -> x + n", "(x, n) -> where(x < n, x, n)",
+                                          "(x, n) -> (x < n) && (x & n) == 0"};
     for (size_t i = 0; i < TIDEI_COUNT(refused); i++) {
         assert_null(tide_map_args(rt, refused[i], (tide_arg[]){x, big}, 2));
         assert_error(TIDE_E_DTYPE, "300 is out of the range of u8");
@@ -337,7 +353,8 @@ static void counting_free(void *user, void *p) {
     free(p);
 }
 
-/* Numbers within and beyond the range make few programs, and a warm call allocates what its result does. */
+/* Numbers within and beyond the range make few programs, and a warm call allocates what its result
+** does. */
 static void test_warm(void **state) {
     const tide_host_memory host = {counting_alloc, counting_free, NULL};
     tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .host = &host});
@@ -347,7 +364,8 @@ static void test_warm(void **state) {
     tide_array *x = tide_ones(r, TIDE_U8, SHAPE(8));
     tide_expr *e = tide_expr_new(r, "(x, n, m) -> n < x || x <= m");
     for (int i = 0; i < 300; i++) { /* the second half counts */
-        tide_arg args[3] = {tide_arg_array(x), tide_arg_int(i % 3 * 200 - 100), tide_arg_int(i % 5 * 100)};
+        tide_arg args[3] = {tide_arg_array(x), tide_arg_int(i % 3 * 200 - 100),
+                            tide_arg_int(i % 5 * 100)};
         uint64_t t0 = atomic_load(&host_allocations);
         tide_array *a = tide_empty(r, TIDE_BOOL, SHAPE(8));
         uint64_t t1 = atomic_load(&host_allocations);

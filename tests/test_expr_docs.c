@@ -1,7 +1,9 @@
-/* docs/expressions.md: its table of operations is the table's, and every example gives what it says.
+/* docs/expressions.md: its table of operations is the table's, and every example gives what it
+** says.
 **
-** An example is a block marked `tide`: the text of an expression; a line `name = value` for each argument in order; then
-** `gives value` for each result, or `fails message`. A value is a number, or an element type and nested lists. */
+** An example is a block marked `tide`: the text of an expression; a line `name = value` for each
+** argument in order; then `gives value` for each result, or `fails message`. A value is a number,
+** or an element type and nested lists. */
 #include "tidetest.h"
 #include <ctype.h>
 #include <math.h>
@@ -100,7 +102,9 @@ static tide_array *make_array(tide_runtime *rt, const value *v) {
 }
 
 static double as_double(tide_arg v) {
-    return v.kind == TIDE_ARG_FLOAT ? v.value.f : v.kind == TIDE_ARG_UINT ? (double)v.value.u : (double)v.value.i;
+    return v.kind == TIDE_ARG_FLOAT  ? v.value.f
+           : v.kind == TIDE_ARG_UINT ? (double)v.value.u
+                                     : (double)v.value.i;
 }
 
 static void compare(const char *source, tide_array *a, const value *v) {
@@ -108,14 +112,17 @@ static void compare(const char *source, tide_array *a, const value *v) {
     size_t size = tide_dtype_size(v->dtype);
     double tolerance = v->dtype == TIDE_F64 ? 1e-14 : v->dtype == TIDE_F32 ? 1e-6 : 0;
     assert_array(a);
-    if (tide_array_dtype(a) != v->dtype) fail_msg("%s gives %s", source, tide_dtype_name(tide_array_dtype(a)));
+    if (tide_array_dtype(a) != v->dtype)
+        fail_msg("%s gives %s", source, tide_dtype_name(tide_array_dtype(a)));
     assert_int_equal(tide_ndim(a), v->ndim);
     for (int d = 0; d < v->ndim; d++) assert_int_equal(tide_dim(a, d), v->shape[d]);
     assert_int_equal(tide_size(a), v->n);
     assert_ok(tide_to_host(a, data, (size_t)v->n * size));
     for (int i = 0; i < v->n; i++) {
-        double got = as_double(tidei_decode(data + (size_t)i * size, v->dtype)), want = as_double(v->elements[i]);
-        bool fine = isnan(want) ? isnan(got) : got == want || fabs(got - want) <= tolerance * fabs(want);
+        double got = as_double(tidei_decode(data + (size_t)i * size, v->dtype)),
+               want = as_double(v->elements[i]);
+        bool fine =
+            isnan(want) ? isnan(got) : got == want || fabs(got - want) <= tolerance * fabs(want);
         if (!fine) fail_msg("%s: element %d is %.17g, not %.17g", source, i, got, want);
     }
 }
@@ -157,10 +164,12 @@ static void run_example(tide_runtime *rt, const example *e) {
     tide_array *outs[TIDE_MAX_RESULTS];
     assert_ok(tide_scope_begin(rt));
     for (int i = 0; i < e->nargs; i++)
-        args[i] = e->args[i].dtype < 0 ? e->args[i].number : tide_arg_array(make_array(rt, &e->args[i]));
+        args[i] =
+            e->args[i].dtype < 0 ? e->args[i].number : tide_arg_array(make_array(rt, &e->args[i]));
     tide_expr *x = tide_expr_new(rt, e->text);
-    tide_status s = x ? tide_apply_many(x, args, (size_t)e->nargs, outs, e->ngives ? (size_t)e->ngives : 1)
-                      : tide_last_error()->status;
+    tide_status s =
+        x ? tide_apply_many(x, args, (size_t)e->nargs, outs, e->ngives ? (size_t)e->ngives : 1)
+          : tide_last_error()->status;
     if (e->fails[0]) {
         assert_int_not_equal(s, TIDE_OK);
         if (strncmp(tide_last_error()->message, e->fails, strlen(e->fails)) != 0)
@@ -195,8 +204,8 @@ static void test_examples(void **state) {
 /* ---- the table ---- */
 
 static void test_table(void **state) {
-    static const char *const kinds[] = {"bool", "integers", "floats", "complex"}, *const operands[] = {
-                                                                                      "", "a", "a, b", "a, b, c"};
+    static const char *const kinds[] = {"bool", "integers", "floats", "complex"},
+                             *const operands[] = {"", "a", "a, b", "a, b, c"};
     (void)state;
     for (int op = TIDEI_OP_CAST + 1; op < TIDEI_OP_COUNT; op++) {
         const tidei_op_info *info = &tidei_op_infos[op];
@@ -205,7 +214,8 @@ static void test_table(void **state) {
         for (int k = 0, some = 0; k < 4; k++)
             if (info->classes >> k & 1) n += sprintf(row + n, "%s%s", some++ ? ", " : "", kinds[k]);
         n += sprintf(row + n, " | %d | ", info->ulps);
-        for (const char *s = info->notes; *s; s++) n += sprintf(row + n, *s == '|' ? "\\%c" : "%c", *s);
+        for (const char *s = info->notes; *s; s++)
+            n += sprintf(row + n, *s == '|' ? "\\%c" : "%c", *s);
         sprintf(row + n, " |\n");
         if (!strstr(page, row)) fail_msg("docs/expressions.md lacks the row%s", row);
     }

@@ -44,7 +44,8 @@ static void put_node(text *t, const tidei_ast *a, unsigned i) {
     case TIDEI_AST_NUMBER: put_number(t, a->numbers[n->a]); return;
     case TIDEI_AST_OP:
         put(t, "(%s", tidei_op_infos[n->what].name);
-        for (int k = 0; k < tidei_op_infos[n->what].arity; k++) put(t, " "), put_node(t, a, operands[k]);
+        for (int k = 0; k < tidei_op_infos[n->what].arity; k++)
+            put(t, " "), put_node(t, a, operands[k]);
         break;
     case TIDEI_AST_CAST: put(t, "(%s ", tide_dtype_name(n->what)), put_node(t, a, n->a); break;
     default:
@@ -61,12 +62,14 @@ static void parses(const char *source, const char *want) {
     tidei_ast a;
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
         fail_msg("%s: %s", source, tide_last_error()->message);
-    for (unsigned i = 0; i < a.nresults; i++) put(&t, i ? ", " : ""), put_node(&t, &a, a.results[i]);
+    for (unsigned i = 0; i < a.nresults; i++)
+        put(&t, i ? ", " : ""), put_node(&t, &a, a.results[i]);
     tidei_ast_free(NULL, &a);
     if (strcmp(t.s, want) != 0) fail_msg("%s\n  gives  %s\n  wanted %s", source, t.s, want);
 }
 
-/* Fails at the column (counted from 1) with a message that contains `part`, and a caret under that column. */
+/* Fails at the column (counted from 1) with a message that contains `part`, and a caret under that
+** column. */
 static void fails(const char *source, int column, const char *part) {
     char place[32];
     tidei_ast a;
@@ -156,11 +159,13 @@ static void test_calls(void **state) {
     parses("(a) -> any(a, axis=(), keepdims=true)", "(any a axis=none keep)");
     parses("(a) -> argmin(a) + argmax(a) + prod(a) + any(a) + all(a) + min(a)",
            "(add (add (add (add (add (argmin a) (argmax a)) (prod a)) (any a)) (all a)) (min a))");
-    parses("(sum) -> sum(sum)", "(sum a)");                       /* values and functions are apart */
+    /* values and functions are apart */
+    parses("(sum) -> sum(sum)", "(sum a)");
     for (int op = TIDEI_OP_CAST + 1; op < TIDEI_OP_COUNT; op++) { /* every operation has its name */
         char source[96], want[96];
-        static const char *const lists[] = {"", "a", "a, a", "a, a, a"}, *const operands[] = {"", "a", "a a",
-                                                                                              "a a a"};
+        static const char *const lists[] = {"", "a", "a, a", "a, a, a"}, *const operands[] = {
+                                                                             "", "a", "a a",
+                                                                             "a a a"};
         int n = tidei_op_infos[op].arity;
         snprintf(source, sizeof source, "(a) -> %s(%s)", tidei_op_infos[op].name, lists[n]);
         snprintf(want, sizeof want, "(%s %s)", tidei_op_infos[op].name, operands[n]);
@@ -174,7 +179,8 @@ static void test_lets_and_results(void **state) {
            "(add (mul a 0.90000000000000002f) (mul b 0.10000000000000001f)), "
            "(mul (add (mul a 0.90000000000000002f) (mul b 0.10000000000000001f)) "
            "(add (mul a 0.90000000000000002f) (mul b 0.10000000000000001f)))");
-    parses("(x) -> let a = x + 1; let b = a * a; b - a", "(sub (mul (add a 1) (add a 1)) (add a 1))");
+    parses("(x) -> let a = x + 1; let b = a * a; b - a",
+           "(sub (mul (add a 1) (add a 1)) (add a 1))");
     parses("(a, b) -> (a + b, a - b)", "(add a b), (sub a b)");
     parses("(a, b) -> (a + b)", "(add a b)");
 }
@@ -338,18 +344,21 @@ static void test_many_names(void **state) {
     free(s);
 }
 
-/* Long lines are shown in part, later lines by their number, and the caret stays under the place. */
+/* Long lines are shown in part, later lines by their number, and the caret stays under the
+** place. */
 static void test_windows(void **state) {
     (void)state;
     char *s = repeated("(a) -> a", " + a", 100, " + @");
     tidei_ast a;
     assert_int_equal(tidei_ast_parse(NULL, s, "test", &a), TIDE_E_PARSE);
-    const char *m = tide_last_error()->message, *line = strchr(m, '\n') + 1, *caret = strrchr(m, '\n') + 1;
+    const char *m = tide_last_error()->message, *line = strchr(m, '\n') + 1,
+               *caret = strrchr(m, '\n') + 1;
     assert_int_equal(strncmp(m, "column 412: ", 12), 0);
     assert_true(strlen(line) < 200);
     assert_int_equal(line[strlen(caret) - 1], '@');
     free(s);
-    assert_int_equal(tidei_ast_parse(NULL, "(a) ->\n\tlet b = a;\n\tb + c1", "test", &a), TIDE_E_PARSE);
+    assert_int_equal(tidei_ast_parse(NULL, "(a) ->\n\tlet b = a;\n\tb + c1", "test", &a),
+                     TIDE_E_PARSE);
     m = tide_last_error()->message;
     assert_int_equal(strncmp(m, "line 3, column 6: ", 18), 0);
     line = strchr(m, '\n') + 1, caret = strrchr(m, '\n') + 1;
@@ -364,16 +373,18 @@ static void window_is_sound(const char *source, bool utf8) {
     assert_true(caret - line - 1 <= 2 + 3 + 76 + 3);
     assert_int_equal(strspn(caret + 1, " ") + 1, strlen(caret + 1));
     assert_true(strlen(caret + 1) <= (size_t)(caret - line));
-    if (utf8 && !(is_utf8(m) && is_utf8(tide_last_error()->operation))) fail_msg("%s\ngives %s", source, m);
+    if (utf8 && !(is_utf8(m) && is_utf8(tide_last_error()->operation)))
+        fail_msg("%s\ngives %s", source, m);
 }
 
 /* Texts that are UTF-8, and such that are anything but, whose errors are shown without a look
 ** beyond their ends. */
 static void test_windows_stay_inside(void **state) {
-    static const char *const pieces[] = {"\x87", "\xce\xb1", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a", "a",
-                                         " ",    "+",        "\xce",         "\xf0\x9f",         "\n",
-                                         "\t",   "(x) -> "};
-    static const bool whole[] = {false, true, true, true, true, true, true, false, false, true, true, true};
+    static const char *const pieces[] = {
+        "\x87",     "\xce\xb1", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a", "a", " ", "+", "\xce",
+        "\xf0\x9f", "\n",       "\t",           "(x) -> "};
+    static const bool whole[] = {false, true,  true,  true, true, true,
+                                 true,  false, false, true, true, true};
     enum { MOST = 400 };
     edges e = edges_open(MOST);
     tidei_ast a;
@@ -401,7 +412,8 @@ static void test_windows_stay_inside(void **state) {
 
 /* Letters are ASCII in every locale: in Latin 1, where there is one, a byte beyond is none. */
 static void test_letters(void **state) {
-    static const char *const latin[] = {"en_US.ISO-8859-1", "de_DE.ISO-8859-1", "fr_FR.ISO-8859-1", "de_DE", "C"};
+    static const char *const latin[] = {"en_US.ISO-8859-1", "de_DE.ISO-8859-1", "fr_FR.ISO-8859-1",
+                                        "de_DE", "C"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(latin); i++)
         if (setlocale(LC_CTYPE, latin[i])) break;

@@ -1,5 +1,5 @@
-/* Plans of large expressions: what is stored between passes, at the limits of a program. All in i64, which wraps, so that
-** every result is known to the bit. */
+/* Plans of large expressions: what is stored between passes, at the limits of a program. All in
+** i64, which wraps, so that every result is known to the bit. */
 #include "tidetest.h"
 
 #define NAMES   256 /* of an expression */
@@ -16,8 +16,8 @@ static char *repeat(char *at, int n, char op) {
     return at;
 }
 
-/* x, a chain over two parameters, fits with the 30 others in y; for the second result it must be stored, and then y has a
-** 33rd source. */
+/* x, a chain over two parameters, fits with the 30 others in y; for the second result it must be
+** stored, and then y has a 33rd source. */
 static void test_store_fills_an_earlier_cone(void **state) {
     tide_config c = {.collector = "refcount"};
     tide_runtime *rt = test_open(&c);
@@ -147,7 +147,8 @@ static void generate(generated *g) {
     sprintf(g->at, "%s", g->nresults > 1 ? ")" : "");
 }
 
-/* Destinations lie anywhere in the ground, over operands and each other; a third of them are an operand's very view. */
+/* Destinations lie anywhere in the ground, over operands and each other; a third of them are an
+** operand's very view. */
 static void place_results(generated *g) {
     memcpy(g->want, g->ground, sizeof g->want);
     for (int i = 0; i < g->nresults; i++) {
@@ -159,11 +160,12 @@ static void place_results(generated *g) {
     }
 }
 
-static void check_same(const generated *g, const uint64_t *got, const uint64_t *want, int n, const char *what) {
+static void check_same(const generated *g, const uint64_t *got, const uint64_t *want, int n,
+                       const char *what) {
     for (int i = 0; i < n; i++)
         if (got[i] != want[i])
-            fail_msg("%s: element %d is %lld, not %lld, in\n%s", what, i, (long long)got[i], (long long)want[i],
-                     g->text);
+            fail_msg("%s: element %d is %lld, not %lld, in\n%s", what, i, (long long)got[i],
+                     (long long)want[i], g->text);
 }
 
 static void check_made(const generated *g, tide_array *const *made) {
@@ -182,13 +184,15 @@ static bool run_one(tide_runtime *rt, generated *g, bool into) {
     tide_arg args[TIDE_MAX_ARGS];
     size_t n = (size_t)g->nparams, m = (size_t)g->nresults;
     for (int i = 0; i < g->nparams; i++)
-        args[i] = tide_arg_array(tide_slice_ranges(ground, 1, (const tide_range[]){range_of(g->views[i], WIDTH)}));
+        args[i] = tide_arg_array(
+            tide_slice_ranges(ground, 1, (const tide_range[]){range_of(g->views[i], WIDTH)}));
     for (int i = 0; into && i < g->nresults; i++)
-        arrays[i] =
-            tide_slice_ranges(ground, 1, (const tide_range[]){range_of(g->dsts[i], g->values[g->results[i]].n)});
+        arrays[i] = tide_slice_ranges(
+            ground, 1, (const tide_range[]){range_of(g->dsts[i], g->values[g->results[i]].n)});
     tide_expr *e = tide_expr_new(rt, g->text);
     if (!e) fail_msg("%s", tide_last_error()->message);
-    tide_status s = into ? tide_apply_into(e, args, n, arrays, m) : tide_apply_many(e, args, n, arrays, m);
+    tide_status s =
+        into ? tide_apply_into(e, args, n, arrays, m) : tide_apply_many(e, args, n, arrays, m);
     tide_expr_release(e);
     if (s == TIDE_E_UNSUPPORTED) {
         assert_error(TIDE_E_UNSUPPORTED, "more than 64 passes");
@@ -209,7 +213,8 @@ static void test_random_programs(void **state) {
     tide_runtime *rt = test_open(&c);
     generated *g = malloc(sizeof *g);
     const char *longer = getenv("TIDE_TEST_LONG");
-    bool compiles = test_rt(rt)->devs[0].d->info.flags & TIDEI_DEV_RUNS_TEXT; /* seconds a program */
+    /* seconds a program */
+    bool compiles = test_rt(rt)->devs[0].d->info.flags & TIDEI_DEV_RUNS_TEXT;
     int rounds = compiles ? 8 : longer && *longer ? 3000 : 250, taken = 0;
     (void)state;
     assert_non_null(g);

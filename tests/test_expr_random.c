@@ -1,8 +1,10 @@
-/* Random expressions against a slow evaluator: element by element, in plain C, one reference an operation.
+/* Random expressions against a slow evaluator: element by element, in plain C, one reference an
+** operation.
 **
-** Trees mix operations whose results are the same bits everywhere (ulps 0 in ops.def) with folds and broadcasting, and are
-** compared bit for bit. The others are applied to random and special operands one at a time, and compared within their
-** ulps. Typing is the library's own (test_expr_type.c proves it): the reference asks for each node's element type. */
+** Trees mix operations whose results are the same bits everywhere (ulps 0 in ops.def) with folds
+** and broadcasting, and are compared bit for bit. The others are applied to random and special
+** operands one at a time, and compared within their ulps. Typing is the library's own
+** (test_expr_type.c proves it): the reference asks for each node's element type. */
 #include "tidetest.h"
 #include "tests/precise.h"
 
@@ -18,7 +20,8 @@ static int below(int n) { return (int)(next_random() % (uint64_t)n); }
 /* ---- slow arrays ---- */
 
 #define SIZE_MAX_ 256
-/* A value of any real type: floats as double (exact for all), signed and bool as i, u64 and the unsigned as u. */
+/* A value of any real type: floats as double (exact for all), signed and bool as i, u64 and the
+** unsigned as u. */
 typedef union item {
     int64_t i;
     uint64_t u;
@@ -53,9 +56,13 @@ static item fit(int t, item x) {
 }
 
 static int64_t saturate(double f, int t) {
-    double lo = is_unsigned(t) ? 0 : -ldexp(1, bits_of(t) - 1), hi = ldexp(1, bits_of(t) - !is_unsigned(t));
+    double lo = is_unsigned(t) ? 0 : -ldexp(1, bits_of(t) - 1),
+           hi = ldexp(1, bits_of(t) - !is_unsigned(t));
     if (isnan(f)) return 0;
-    if (f <= lo) return is_unsigned(t) ? 0 : bits_of(t) == 64 ? INT64_MIN : -((int64_t)1 << (bits_of(t) - 1));
+    if (f <= lo)
+        return is_unsigned(t)     ? 0
+               : bits_of(t) == 64 ? INT64_MIN
+                                  : -((int64_t)1 << (bits_of(t) - 1));
     if (f >= hi)
         return is_unsigned(t) ? (int64_t)(UINT64_MAX >> (64 - bits_of(t)))
                               : (int64_t)((uint64_t)INT64_MAX >> (64 - bits_of(t)));
@@ -89,33 +96,33 @@ static double floor_rem(double a, double b) {
 }
 
 /* The exact operations in the type's own precision: f16, bf16 and f32 in float, f64 in double. */
-#define FLOAT_OPS(R, NAME, SUFFIX)                                                                                 \
-    static double NAME(int op, R a, R b, R c) {                                                                    \
-        switch (op) {                                                                                              \
-        case TIDEI_OP_ADD: return a + b;                                                                           \
-        case TIDEI_OP_SUB: return a - b;                                                                           \
-        case TIDEI_OP_MUL: return a * b;                                                                           \
-        case TIDEI_OP_DIV: return a / b;                                                                           \
-        case TIDEI_OP_FLOORDIV: return floor##SUFFIX(a / b);                                                       \
-        case TIDEI_OP_TRUNCDIV: return trunc##SUFFIX(a / b);                                                       \
-        case TIDEI_OP_REM: return (R)floor_rem(a, b);                                                              \
-        case TIDEI_OP_FMOD: return fmod##SUFFIX(a, b);                                                             \
-        case TIDEI_OP_MAXIMUM: return isnan(a) || isnan(b) ? NAN : fmax(a, b);                                     \
-        case TIDEI_OP_MINIMUM: return isnan(a) || isnan(b) ? NAN : fmin(a, b);                                     \
-        case TIDEI_OP_COPYSIGN: return copysign(a, b);                                                             \
-        case TIDEI_OP_NEG: return -a;                                                                              \
-        case TIDEI_OP_ABS: return fabs(a);                                                                         \
-        case TIDEI_OP_SIGN: return isnan(a) ? a : (a > 0) - (a < 0);                                               \
-        case TIDEI_OP_SQUARE: return a * a;                                                                        \
-        case TIDEI_OP_RECIPROCAL: return 1 / a;                                                                    \
-        case TIDEI_OP_FLOOR: return floor(a);                                                                      \
-        case TIDEI_OP_CEIL: return ceil(a);                                                                        \
-        case TIDEI_OP_TRUNC: return trunc(a);                                                                      \
-        case TIDEI_OP_ROUND: return nearbyint(a);                                                                  \
-        case TIDEI_OP_SQRT: return sqrt##SUFFIX(a);                                                                \
-        case TIDEI_OP_CLIP: return isnan(a) || isnan(b) || isnan(c) ? NAN : fmin(fmax(a, b), c);                   \
-        default: fail_msg("no reference for %s", tidei_op_infos[op].name); return 0;                               \
-        }                                                                                                          \
+#define FLOAT_OPS(R, NAME, SUFFIX)                                                                 \
+    static double NAME(int op, R a, R b, R c) {                                                    \
+        switch (op) {                                                                              \
+        case TIDEI_OP_ADD: return a + b;                                                           \
+        case TIDEI_OP_SUB: return a - b;                                                           \
+        case TIDEI_OP_MUL: return a * b;                                                           \
+        case TIDEI_OP_DIV: return a / b;                                                           \
+        case TIDEI_OP_FLOORDIV: return floor##SUFFIX(a / b);                                       \
+        case TIDEI_OP_TRUNCDIV: return trunc##SUFFIX(a / b);                                       \
+        case TIDEI_OP_REM: return (R)floor_rem(a, b);                                              \
+        case TIDEI_OP_FMOD: return fmod##SUFFIX(a, b);                                             \
+        case TIDEI_OP_MAXIMUM: return isnan(a) || isnan(b) ? NAN : fmax(a, b);                     \
+        case TIDEI_OP_MINIMUM: return isnan(a) || isnan(b) ? NAN : fmin(a, b);                     \
+        case TIDEI_OP_COPYSIGN: return copysign(a, b);                                             \
+        case TIDEI_OP_NEG: return -a;                                                              \
+        case TIDEI_OP_ABS: return fabs(a);                                                         \
+        case TIDEI_OP_SIGN: return isnan(a) ? a : (a > 0) - (a < 0);                               \
+        case TIDEI_OP_SQUARE: return a * a;                                                        \
+        case TIDEI_OP_RECIPROCAL: return 1 / a;                                                    \
+        case TIDEI_OP_FLOOR: return floor(a);                                                      \
+        case TIDEI_OP_CEIL: return ceil(a);                                                        \
+        case TIDEI_OP_TRUNC: return trunc(a);                                                      \
+        case TIDEI_OP_ROUND: return nearbyint(a);                                                  \
+        case TIDEI_OP_SQRT: return sqrt##SUFFIX(a);                                                \
+        case TIDEI_OP_CLIP: return isnan(a) || isnan(b) || isnan(c) ? NAN : fmin(fmax(a, b), c);   \
+        default: fail_msg("no reference for %s", tidei_op_infos[op].name); return 0;               \
+        }                                                                                          \
     }
 FLOAT_OPS(float, float_op, f)
 FLOAT_OPS(double, double_op, )
@@ -146,7 +153,9 @@ static __int128 integer_power(__int128 a, __int128 n) {
     return (__int128)p;
 }
 
-static __int128 floor_divide(__int128 a, __int128 b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+static __int128 floor_divide(__int128 a, __int128 b) {
+    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
 
 static __int128 integer_op(int op, int t, __int128 a, __int128 b, __int128 c) {
     switch (op) {
@@ -257,7 +266,8 @@ static bool apply_slow(int op, int t, const slow *const *in, slow *out) {
 /* ---- random operands ---- */
 
 static item random_item(int t) {
-    static const double special[] = {0, -0.0, 1, -1, 0.5, INFINITY, -INFINITY, NAN, 65504, 1e-8, 3, -7, 100};
+    static const double special[] = {0,   -0.0,  1,    -1, 0.5, INFINITY, -INFINITY,
+                                     NAN, 65504, 1e-8, 3,  -7,  100};
     item x;
     if (is_float(t)) {
         x.f = below(4) ? (below(2001) - 1000) / 8.0 : special[below((int)TIDEI_COUNT(special))];
@@ -269,7 +279,8 @@ static item random_item(int t) {
     return fit(t, x);
 }
 
-static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 4}, {1, 3, 4}, {2, 1, 4}, {2, 3, 1}, {1, 1, 4}, {1, 3, 1}};
+static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 4}, {1, 3, 4}, {2, 1, 4},
+                                    {2, 3, 1}, {1, 1, 4}, {1, 3, 1}};
 static void random_slow(slow *a, int t) {
     const int64_t *s = shapes[below((int)TIDEI_COUNT(shapes))];
     int skip = 0;
@@ -358,8 +369,8 @@ static int operand_type(int op, const slow *const *in) {
     return t;
 }
 
-/* Of 0.0 and -0.0 extremes may give either, and arithmetic gives a NaN either sign; what is computed from that may differ by
-** more than a sign. */
+/* Of 0.0 and -0.0 extremes may give either, and arithmetic gives a NaN either sign; what is
+** computed from that may differ by more than a sign. */
 static bool has_zero(const slow *a) {
     for (int i = 0; i < a->n; i++)
         if (is_float(a->dtype) && a->v[i].f == 0) return true;
@@ -383,7 +394,8 @@ static bool add_op(tree *t) {
     for (int i = 0; i < tidei_op_infos[op].arity; i++) {
         k[i] = below(t->n);
         in[i] = &t->values[k[i]];
-        if (strlen(t->text[k[i]]) > TEXT / 5 || (extreme && has_zero(in[i])) || (signs && has_nan(in[i])))
+        if (strlen(t->text[k[i]]) > TEXT / 5 || (extreme && has_zero(in[i])) ||
+            (signs && has_nan(in[i])))
             return false;
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", i ? ", " : "", t->text[k[i]]);
     }
@@ -406,7 +418,8 @@ static bool add_cast(tree *t) {
     int k = below(t->n), to = below(TIDE_C64);
     slow *out = &t->values[t->n];
     char text[TEXT];
-    if (snprintf(text, sizeof text, "%s(%s)", tide_dtype_name(to), t->text[k]) > TEXT / 2) return false;
+    if (snprintf(text, sizeof text, "%s(%s)", tide_dtype_name(to), t->text[k]) > TEXT / 2)
+        return false;
     *out = t->values[k];
     out->dtype = to;
     for (int i = 0; i < out->n; i++) out->v[i] = convert(t->values[k].v[i], t->values[k].dtype, to);
@@ -417,27 +430,32 @@ static bool add_cast(tree *t) {
 static bool wins(int fold, int t, item x, item best) {
     bool least = fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_ARGMIN;
     if (is_float(t) && isnan(best.f)) return false;
-    return (is_float(t) && isnan(x.f)) || compare_items(least ? TIDEI_OP_LT : TIDEI_OP_GT, t, x, best);
+    return (is_float(t) && isnan(x.f)) ||
+           compare_items(least ? TIDEI_OP_LT : TIDEI_OP_GT, t, x, best);
 }
 
 /* Folds in any order give the same: sums and products of integers, extremes, places, logic. */
 static bool add_fold(tree *t) {
-    static const int folds[] = {TIDEI_FOLD_SUM, TIDEI_FOLD_PROD, TIDEI_FOLD_MIN,    TIDEI_FOLD_MAX,
-                                TIDEI_FOLD_ANY, TIDEI_FOLD_ALL,  TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX};
+    static const int folds[] = {TIDEI_FOLD_SUM,    TIDEI_FOLD_PROD,  TIDEI_FOLD_MIN,
+                                TIDEI_FOLD_MAX,    TIDEI_FOLD_ANY,   TIDEI_FOLD_ALL,
+                                TIDEI_FOLD_ARGMIN, TIDEI_FOLD_ARGMAX};
     int k = below(t->n), fold = folds[below((int)TIDEI_COUNT(folds))];
     const slow *in = &t->values[k];
     slow *out = &t->values[t->n];
-    bool adds = fold == TIDEI_FOLD_SUM || fold == TIDEI_FOLD_PROD, keep = below(2), all = below(4) == 0;
+    bool adds = fold == TIDEI_FOLD_SUM || fold == TIDEI_FOLD_PROD, keep = below(2),
+         all = below(4) == 0;
     bool extreme = fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX;
     char text[TEXT];
     int ndim = in->ndim, n = 0, acc = in->dtype;
     unsigned folded = all || !ndim ? (1u << ndim) - 1 : 1u + (unsigned)below((1 << ndim) - 1);
-    if ((adds && is_float(in->dtype)) || (extreme && has_zero(in)) || strlen(t->text[k]) > TEXT / 2) return false;
+    if ((adds && is_float(in->dtype)) || (extreme && has_zero(in)) || strlen(t->text[k]) > TEXT / 2)
+        return false;
     n = sprintf(text, "%s(%s", tidei_fold_name(fold), t->text[k]);
     if (!all && ndim) {
         n += sprintf(text + n, ", axis=(");
         for (int d = 0, some = 0; d < ndim; d++)
-            if (folded >> d & 1) n += sprintf(text + n, "%s%d", some++ ? "," : "", below(2) ? d : d - ndim);
+            if (folded >> d & 1)
+                n += sprintf(text + n, "%s%d", some++ ? "," : "", below(2) ? d : d - ndim);
         n += sprintf(text + n, ")");
     }
     sprintf(text + n, "%s)", keep ? ", keepdims=true" : "");
@@ -449,7 +467,8 @@ static bool add_fold(tree *t) {
     out->n = 1;
     for (int d = 0; d < ndim; d++) {
         if (!(folded >> d & 1)) out->n *= (int)in->shape[d];
-        if (!(folded >> d & 1) || keep) out->shape[out->ndim++] = folded >> d & 1 ? 1 : in->shape[d];
+        if (!(folded >> d & 1) || keep)
+            out->shape[out->ndim++] = folded >> d & 1 ? 1 : in->shape[d];
     }
     item best[SIZE_MAX_];
     int seen[SIZE_MAX_] = {0};
@@ -496,7 +515,8 @@ static void check(const char *text, tide_array *got, const slow *want, bool sign
         item x = load(want->dtype, data + (size_t)i * size);
         if (!same_item(want->dtype, x, want->v[i], signs))
             fail_msg("%s\n  element %d (%s): %lld (%.17g), wanted %lld (%.17g)", text, i,
-                     tide_dtype_name(want->dtype), (long long)x.i, x.f, (long long)want->v[i].i, want->v[i].f);
+                     tide_dtype_name(want->dtype), (long long)x.i, x.f, (long long)want->v[i].i,
+                     want->v[i].f);
     }
 }
 
@@ -519,7 +539,8 @@ static void one_tree(tide_runtime *rt) {
     }
     int r[3];
     for (int i = 0; i < 3; i++) r[i] = t.n - 1 - below(t.n < 8 ? t.n : 8);
-    snprintf(source, sizeof source, "(a, b, c, d) -> (%s, %s, %s)", t.text[r[0]], t.text[r[1]], t.text[r[2]]);
+    snprintf(source, sizeof source, "(a, b, c, d) -> (%s, %s, %s)", t.text[r[0]], t.text[r[1]],
+             t.text[r[2]]);
     tide_expr *e = tide_expr_new(rt, source);
     if (!e) fail_msg("%s: %s", source, tide_last_error()->message);
     if (tide_apply_many(e, args, OPERANDS, outs, 3) != TIDE_OK)
@@ -531,7 +552,8 @@ static void one_tree(tide_runtime *rt) {
 static void test_trees(void **state) {
     (void)state;
     const char *given = getenv("TIDE_TEST_TREES");
-    int n = given ? atoi(given) : test_on_host() ? 400 : 40; /* each is a compilation or two on a GPU */
+    /* each is a compilation or two on a GPU */
+    int n = given ? atoi(given) : test_on_host() ? 400 : 40;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     for (int i = 0; i < n; i++) {
         seed = (uint64_t)i;
@@ -551,8 +573,10 @@ static void one_exact(tide_runtime *rt, int op, int t) {
     char text[96];
     static const char *const calls[] = {"", "a", "a, b", "a, b, c"};
     for (int i = 0; i < 3; i++) {
-        in[i] =
-            (slow){.dtype = op == TIDEI_OP_WHERE && i == 0 ? TIDE_BOOL : t, .ndim = 1, .n = 200, .shape = {200}};
+        in[i] = (slow){.dtype = op == TIDEI_OP_WHERE && i == 0 ? TIDE_BOOL : t,
+                       .ndim = 1,
+                       .n = 200,
+                       .shape = {200}};
         for (int k = 0; k < in[i].n; k++) in[i].v[k] = random_item(in[i].dtype);
         args[i] = tide_arg_array(on_device(rt, &in[i]));
     }
@@ -586,8 +610,10 @@ static void test_exact_operations(void **state) {
 
 /* Distance in units of the last place of the wanted value in type t. */
 static double ulps_between(int t, double got, long double want) {
-    static const int digits[] = {[TIDE_F16] = 11, [TIDE_BF16] = 8, [TIDE_F32] = 24, [TIDE_F64] = 53};
-    static const int lowest[] = {[TIDE_F16] = -24, [TIDE_BF16] = -133, [TIDE_F32] = -149, [TIDE_F64] = -1074};
+    static const int digits[] = {
+        [TIDE_F16] = 11, [TIDE_BF16] = 8, [TIDE_F32] = 24, [TIDE_F64] = 53};
+    static const int lowest[] = {
+        [TIDE_F16] = -24, [TIDE_BF16] = -133, [TIDE_F32] = -149, [TIDE_F64] = -1074};
     int exponent;
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     double rounded = fit(t, (item){.f = (double)want}).f;
@@ -599,18 +625,21 @@ static double ulps_between(int t, double got, long double want) {
 }
 
 static void one_inexact(tide_runtime *rt, int op, int t) {
-    static const double specials[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0.5, -0.5, 2, 1e-3, -1e-3};
+    static const double specials[] = {0,   -0.0, 1,    -1, INFINITY, -INFINITY,
+                                      NAN, 0.5,  -0.5, 2,  1e-3,     -1e-3};
     enum { N = 200, S = (int)TIDEI_COUNT(specials) };
     slow a = {.dtype = t, .ndim = 1, .n = N, .shape = {N}}, b = a;
     unsigned char data[N * 8];
     for (int i = 0; i < N; i++) {
-        a.v[i] = i < S ? (item){.f = specials[i]} : fit(t, (item){.f = (below(20001) - 10000) / 997.0});
-        b.v[i] =
-            i < S ? (item){.f = specials[(i * 5 + 1) % S]} : fit(t, (item){.f = (below(20001) - 10000) / 2003.0});
+        a.v[i] =
+            i < S ? (item){.f = specials[i]} : fit(t, (item){.f = (below(20001) - 10000) / 997.0});
+        b.v[i] = i < S ? (item){.f = specials[(i * 5 + 1) % S]}
+                       : fit(t, (item){.f = (below(20001) - 10000) / 2003.0});
     }
     char text[64];
     bool two = tidei_op_infos[op].arity == 2;
-    snprintf(text, sizeof text, two ? "(a, b) -> %s(a, b)" : "(a) -> %s(a)", tidei_op_infos[op].name);
+    snprintf(text, sizeof text, two ? "(a, b) -> %s(a, b)" : "(a) -> %s(a)",
+             tidei_op_infos[op].name);
     tide_arg args[2] = {tide_arg_array(on_device(rt, &a)), tide_arg_array(on_device(rt, &b))};
     tide_array *got = tide_map_args(rt, text, args, two ? 2 : 1);
     assert_array(got);
@@ -622,9 +651,10 @@ static void one_inexact(tide_runtime *rt, int op, int t) {
             fail_msg("%s is not exact, and has no better", tidei_op_infos[op].name);
         double off = ulps_between(t, x, want);
         if (!(off <=
-              tidei_op_infos[op].ulps)) /* a device's own distance from the truth is no larger than two devices' */
-            fail_msg("%s of %.17g, %.17g (%s) is %.17g, %g ulps off", text, a.v[i].f, b.v[i].f, tide_dtype_name(t),
-                     x, off);
+              /* a device's own distance from the truth is no larger than two devices' */
+              tidei_op_infos[op].ulps))
+            fail_msg("%s of %.17g, %.17g (%s) is %.17g, %g ulps off", text, a.v[i].f, b.v[i].f,
+                     tide_dtype_name(t), x, off);
     }
 }
 
@@ -660,9 +690,11 @@ static void test_float_sums(void **state) {
     assert_ok(tide_scope_begin(rt));
     tide_array *a = tide_from_host(rt, TIDE_F32, 1, &n, x);
     double first = tide_item_f64(tide_map(rt, "(x) -> sum(x)", a));
-    assert_true(fabsl(first - sum) <= sizes * 0x1p-24L * 32); /* pairwise: a few roundings deep, not 100003 */
+    /* pairwise: a few roundings deep, not 100003 */
+    assert_true(fabsl(first - sum) <= sizes * 0x1p-24L * 32);
     assert_true(tide_item_f64(tide_map(rt, "(x) -> sum(x)", a)) == first); /* the same bits again */
-    assert_true(fabsl(tide_item_f64(tide_map(rt, "(x) -> mean(x)", a)) - sum / N) <= sizes / N * 0x1p-24L * 32);
+    assert_true(fabsl(tide_item_f64(tide_map(rt, "(x) -> mean(x)", a)) - sum / N) <=
+                sizes / N * 0x1p-24L * 32);
     assert_ok(tide_scope_end(rt));
     tide_close(rt);
     free(x);

@@ -1,5 +1,5 @@
-/* Typing: promotion over all pairs of element types and numbers, the rules of the operations, folds, what is one node, and
-** the programs that plans are made of. Arithmetic is not run here. */
+/* Typing: promotion over all pairs of element types and numbers, the rules of the operations,
+** folds, what is one node, and the programs that plans are made of. Arithmetic is not run here. */
 #include "tidetest.h"
 #include "arrays/expr/front.h"
 #include "tests/same_kind.h"
@@ -34,8 +34,8 @@ static int type(const char *source, int a, int b, int c) {
 static void types(const char *source, int a, int b, int c, int want) {
     int t = type(source, a, b, c);
     if (t != want)
-        fail_msg("%s for %d, %d, %d: %s, wanted %s%s%s", source, a, b, c, tide_dtype_name(t), tide_dtype_name(want),
-                 t < 0 ? ": " : "", t < 0 ? tide_last_error()->message : "");
+        fail_msg("%s for %d, %d, %d: %s, wanted %s%s%s", source, a, b, c, tide_dtype_name(t),
+                 tide_dtype_name(want), t < 0 ? ": " : "", t < 0 ? tide_last_error()->message : "");
 }
 
 static void refuses(const char *source, int a, int b, int column, const char *part) {
@@ -43,7 +43,8 @@ static void refuses(const char *source, int a, int b, int column, const char *pa
     if (type(source, a, b, 0) >= 0) fail_msg("%s for %d, %d has a type", source, a, b);
     snprintf(place, sizeof place, "column %d: ", column);
     assert_error(TIDE_E_DTYPE, part);
-    if (strncmp(tide_last_error()->message, place, strlen(place)) != 0) fail_msg("%s", tide_last_error()->message);
+    if (strncmp(tide_last_error()->message, place, strlen(place)) != 0)
+        fail_msg("%s", tide_last_error()->message);
 }
 
 static const int I[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64};
@@ -64,7 +65,8 @@ static int promoted(int a, int b) {
     }
     bool au = a >= TIDE_U8, bu = b >= TIDE_U8;
     if (au == bu) return a > b ? a : b;
-    int s = au ? b - TIDE_I8 : a - TIDE_I8, u = au ? a - TIDE_U8 : b - TIDE_U8; /* log2 of the sizes */
+    /* log2 of the sizes */
+    int s = au ? b - TIDE_I8 : a - TIDE_I8, u = au ? a - TIDE_U8 : b - TIDE_U8;
     if (s > u) return I[s];
     return u == 3 ? -1 : I[u + 1];
 }
@@ -89,7 +91,8 @@ static void test_pairs(void **state) {
 static void test_numbers_are_weak(void **state) {
     (void)state;
     static const uint8_t numbers[] = {WB, WI, WF, WC};
-    static const char *const written[] = {"(a) -> a + true", "(a) -> a + 1", "(a) -> a + 1.5", "(a) -> a + 2i"};
+    static const char *const written[] = {"(a) -> a + true", "(a) -> a + 1", "(a) -> a + 1.5",
+                                          "(a) -> a + 2i"};
     for (int a = 0; a < TIDE_DTYPE_COUNT; a++)
         for (int k = 0; k < 4; k++) {
             bool real = a < TIDE_C64, floating = a >= TIDE_F16 && real;
@@ -102,9 +105,11 @@ static void test_numbers_are_weak(void **state) {
                 fail_msg("%s + number %d", tide_dtype_name(a), k);
             if (type("(a, b) -> b + a", a, numbers[k], 0) != want)
                 fail_msg("number %d + %s", k, tide_dtype_name(a));
-            if (type(written[k], a, 0, 0) != want) fail_msg("%s for %s", written[k], tide_dtype_name(a));
+            if (type(written[k], a, 0, 0) != want)
+                fail_msg("%s for %s", written[k], tide_dtype_name(a));
         }
-    /* numbers among themselves: alone they are bool, i64, f64, c128; they stay weak beside arrays */
+    /* numbers among themselves: alone they are bool, i64, f64, c128; they stay weak beside
+    ** arrays */
     types("(a, b) -> a + b", WI, WI, 0, TIDE_I64);
     types("(a, b) -> a + b", WI, WF, 0, TIDE_F64);
     types("(a, b) -> a + b", WC, WI, 0, TIDE_C128);
@@ -157,11 +162,15 @@ static void test_rules(void **state) {
         types("(a) -> any(a)", t, 0, 0, TIDE_BOOL);
         types("(a) -> argmax(a)", t, 0, 0, complex ? -1 : TIDE_I64);
     }
-    refuses("(a, b) -> a & b", TIDE_F32, TIDE_F32, 13, "bit_and is offered for bool, integers, not for f32");
-    refuses("(a, b) -> b * (a % a)", TIDE_C64, WI, 18, "rem is offered for integers, floats, not for c64");
-    refuses("(a) -> true + false", 0, 0, 13, "add is offered for integers, floats, complex, not for bool");
+    refuses("(a, b) -> a & b", TIDE_F32, TIDE_F32, 13,
+            "bit_and is offered for bool, integers, not for f32");
+    refuses("(a, b) -> b * (a % a)", TIDE_C64, WI, 18,
+            "rem is offered for integers, floats, not for c64");
+    refuses("(a) -> true + false", 0, 0, 13,
+            "add is offered for integers, floats, complex, not for bool");
     refuses("(a) -> i32(a)", TIDE_C64, 0, 8, "c64 is complex and does not become i32");
-    refuses("(a) -> 1 + argmin(a)", TIDE_C64, 0, 12, "argmin is offered for bool, integers, floats, not for c64");
+    refuses("(a) -> 1 + argmin(a)", TIDE_C64, 0, 12,
+            "argmin is offered for bool, integers, floats, not for c64");
     refuses("(a) -> exp(2i) * a", TIDE_C64, 0, 8, "exp is offered for floats, not for c128");
 }
 
@@ -182,16 +191,20 @@ static void test_sharing(void **state) {
     assert_int_equal(count("(a, b) -> (a + b) * (a + b)", TIDE_F32, TIDE_F32, -1), 4);
     assert_int_equal(count("(a, b) -> (a + b) * (b + a)", TIDE_F32, TIDE_F32, TIDEI_OP_ADD), 2);
     assert_int_equal(count("(a) -> exp(a) / (1 + exp(a))", TIDE_F64, 0, TIDEI_OP_EXP), 1);
-    assert_int_equal(count("(a) -> a*2 + a*2.0", TIDE_F32, 0, TIDEI_OP_SCALAR), 2); /* an int and a float */
+    /* an int and a float */
+    assert_int_equal(count("(a) -> a*2 + a*2.0", TIDE_F32, 0, TIDEI_OP_SCALAR), 2);
     assert_int_equal(count("(a) -> a*2 + a/2", TIDE_F32, 0, TIDEI_OP_SCALAR), 1);
     assert_int_equal(count("(a) -> a*0.0 + a*-0.0", TIDE_F32, 0, TIDEI_OP_SCALAR), 2);
     assert_int_equal(count("(a) -> a + nan*a + nan", TIDE_F32, 0, TIDEI_OP_SCALAR), 1);
     assert_int_equal(count("(a, b) -> sum(a*b) + sum(a*b)", TIDE_F32, TIDE_F32, TIDEI_OP_FOLD), 1);
-    assert_int_equal(count("(a, b) -> sum(a, axis=0) + sum(a, axis=1)", TIDE_F32, TIDE_F32, TIDEI_OP_FOLD), 2);
+    assert_int_equal(
+        count("(a, b) -> sum(a, axis=0) + sum(a, axis=1)", TIDE_F32, TIDE_F32, TIDEI_OP_FOLD), 2);
     assert_int_equal(count("(a, b) -> let dead = exp(b); a", TIDE_F32, TIDE_F32, -1), 1);
     assert_int_equal(count("(a, b) -> a + b", TIDE_I32, TIDE_F64, TIDEI_OP_CAST), 1);
-    assert_int_equal(count("(a, b) -> floor(a) + trunc(a)", TIDE_I32, 0, -1), 2); /* the identity on integers */
-    assert_int_equal(count("(a, n) -> a + (n*2 + 1)", TIDE_F32, WI, -1), 3); /* one scalar, computed by the host */
+    /* the identity on integers */
+    assert_int_equal(count("(a, b) -> floor(a) + trunc(a)", TIDE_I32, 0, -1), 2);
+    /* one scalar, computed by the host */
+    assert_int_equal(count("(a, n) -> a + (n*2 + 1)", TIDE_F32, WI, -1), 3);
 }
 
 static void test_powers(void **state) {
@@ -206,7 +219,8 @@ static void test_powers(void **state) {
                      1); /* run-time numbers shape no program */
     assert_int_equal(count("(a) -> a**-1", TIDE_F64, 0, TIDEI_OP_POW), 1);
     refuses("(a) -> a**-1", TIDE_I64, 0, 9, "integers have no power -1");
-    refuses("(a) -> a * 10**-3", TIDE_F32, 0, 14, "integers have no power -3: make the base a float");
+    refuses("(a) -> a * 10**-3", TIDE_F32, 0, 14,
+            "integers have no power -3: make the base a float");
 }
 
 /* ---- numbers on the host ---- */

@@ -17,14 +17,14 @@ static void check_lost(tidei_device *d) {
     void *p;
     assert_true(atomic_load(&d->lost));
     *story = 0;
-#define LOST(call)                                                                                                 \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_true(call);                                                                                         \
-        assert_error(TIDE_E_LOST, d->info.name);                                                                   \
-        if (!*story) snprintf(story, sizeof story, "%s", tide_last_error()->message);                              \
-        assert_string_equal(tide_last_error()->message, story);                                                    \
-        assert_true(is_public(tide_last_error()->operation));                                                      \
+#define LOST(call)                                                                                 \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_true(call);                                                                         \
+        assert_error(TIDE_E_LOST, d->info.name);                                                   \
+        if (!*story) snprintf(story, sizeof story, "%s", tide_last_error()->message);              \
+        assert_string_equal(tide_last_error()->message, story);                                    \
+        assert_true(is_public(tide_last_error()->operation));                                      \
     } while (0)
     LOST(!tide_map(work.rt, "(x) -> x + 1", work.in[0]));
     LOST(!tide_map(work.rt, "(x) -> sum(x)", work.in[0]));
@@ -87,7 +87,8 @@ static void waits_end(void **state) {
     EACH_SETTING(s) {
         tidei_device *d;
         assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = (size_t)16 << 20}, &d));
-        tide_runtime *rt = open_on(s, d), *other = test_open(&(tide_config){.collector = "refcount"});
+        tide_runtime *rt = open_on(s, d),
+                     *other = test_open(&(tide_config){.collector = "refcount"});
         atomic_int gate = 0;
         pthread_t thread;
         void *seen;
@@ -144,7 +145,8 @@ static void each_its_own_story(void **state) {
 }
 
 int main(void) {
-    static const struct mode losses[] = {{"loss of the device", TIDE_E_LOST, false, true, end_lost}};
+    static const struct mode losses[] = {
+        {"loss of the device", TIDE_E_LOST, false, true, end_lost}};
     const struct CMUnitTest own[] = {
         cmocka_unit_test_setup(waits_end, fresh),
         cmocka_unit_test_setup(each_its_own_story, fresh),

@@ -1,13 +1,15 @@
-/* test_fault.c: the device that fails on purpose: at the chosen call of the chosen slot, and only there. */
+/* test_fault.c: the device that fails on purpose: at the chosen call of the chosen slot, and only
+** there. */
 #include "runtime/device/host.h"
 #include "tests/tidetest.h"
 
 static void nothing(const void *p) { (void)p; }
 
-/* The wrapped device: host, with text kernels that compile to nothing, and access to enable, so that every slot is there to fail. */
+/* The wrapped device: host, with text kernels that compile to nothing, and access to enable, so
+** that every slot is there to fail. */
 static int kernels;
-static tide_status fake_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                                   size_t *n) {
+static tide_status fake_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
+                                   void **image, size_t *n) {
     (void)d, (void)t, (void)image, (void)n;
     *out = (tidei_dkernel *)(void *)&kernels;
     kernels++;
@@ -61,9 +63,11 @@ static int open_box(void **state) {
 static int close_box(void **state) {
     struct box *b = *state;
     const struct tidei_device_ops *o = b->d->ops;
-    for (int i = 0; i < TIDEI_FAULT_SLOTS; i++) tidei_fault_set(b->d, (enum tidei_fault_slot)i, 0, TIDE_OK, false);
+    for (int i = 0; i < TIDEI_FAULT_SLOTS; i++)
+        tidei_fault_set(b->d, (enum tidei_fault_slot)i, 0, TIDE_OK, false);
     assert_int_equal(kernels, 0);
-    if (!atomic_load(&b->d->lost)) assert_ok(o->stream_sync(b->d, b->s)); /* a lost one waits by itself */
+    /* a lost one waits by itself */
+    if (!atomic_load(&b->d->lost)) assert_ok(o->stream_sync(b->d, b->s));
     assert_ok(o->unmap(b->d, b->base, &b->p, 1));
     o->page_release(b->d, b->p);
     o->unreserve(b->d, b->base, 2 * b->d->info.page_bytes);
@@ -77,7 +81,8 @@ static int close_box(void **state) {
     return 0;
 }
 
-/* One call of the slot, undone at once if it succeeds. Undoing calls no counted slot, but for map and unmap's other. */
+/* One call of the slot, undone at once if it succeeds. Undoing calls no counted slot, but for map
+** and unmap's other. */
 static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     const struct tidei_device_ops *o = b->d->ops, *inner = b->inner->ops;
     size_t page = b->d->info.page_bytes;
@@ -133,9 +138,13 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
         status = o->mempool_free(b->d, b->mp, b->s, a);
         if (status != TIDE_OK) assert_ok(o->mempool_free(b->d, b->mp, NULL, a)); /* never fails */
         break;
-    case TIDEI_FAULT_MEMPOOL_SET: status = o->mempool_set(b->d, b->mp, TIDEI_MEMPOOL_THRESHOLD, 0); break;
+    case TIDEI_FAULT_MEMPOOL_SET:
+        status = o->mempool_set(b->d, b->mp, TIDEI_MEMPOOL_THRESHOLD, 0);
+        break;
     case TIDEI_FAULT_MEMPOOL_TRIM: status = o->mempool_trim(b->d, b->mp, 0); break;
-    case TIDEI_FAULT_MEMPOOL_FIGURES: status = o->mempool_figures(b->d, b->mp, &reserved, &used); break;
+    case TIDEI_FAULT_MEMPOOL_FIGURES:
+        status = o->mempool_figures(b->d, b->mp, &reserved, &used);
+        break;
     case TIDEI_FAULT_STREAM_NEW:
         if ((status = o->stream_new(b->d, &s)) == TIDE_OK) o->stream_release(b->d, s);
         break;
@@ -147,10 +156,13 @@ static tide_status call(struct box *b, enum tidei_fault_slot slot) {
     case TIDEI_FAULT_EVENT_WAIT: status = o->event_wait(b->d, b->e, b->s); break;
     case TIDEI_FAULT_PUBLISH: status = o->publish(b->d, b->s, ++b->tick); break;
     case TIDEI_FAULT_COPY:
-        status = o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8, NULL});
+        status =
+            o->copy(b->d, b->s, &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, b->raw, 8, NULL});
         inner->stream_sync(b->inner, b->s);
         break;
-    case TIDEI_FAULT_COPY_MANY: status = o->copy_many(b->d, b->s, &(tidei_piece){b->raw, b->raw + 8, 8}, 1); break;
+    case TIDEI_FAULT_COPY_MANY:
+        status = o->copy_many(b->d, b->s, &(tidei_piece){b->raw, b->raw + 8, 8}, 1);
+        break;
     case TIDEI_FAULT_FILL: status = o->fill(b->d, b->s, b->raw, "", 1, 8); break;
     case TIDEI_FAULT_KERNEL_NEW:
         if ((status = o->kernel_new(b->d, &(tidei_kernel_text){0}, &k, NULL, NULL)) == TIDE_OK)

@@ -20,8 +20,9 @@ static void prints(tide_array *a, const char *want) {
     if (strcmp(text, want) != 0) fail_msg("wanted\n%s\ngot\n%s", want, text);
     assert_int_equal(n, strlen(want));
 }
-#define F64(rt, ...)                                                                                               \
-    tide_from_host(rt, TIDE_F64, SHAPE(TIDEI_COUNT(((double[]){__VA_ARGS__}))), (double[]){__VA_ARGS__})
+#define F64(rt, ...)                                                                               \
+    tide_from_host(rt, TIDE_F64, SHAPE(TIDEI_COUNT(((double[]){__VA_ARGS__}))),                    \
+                   (double[]){__VA_ARGS__})
 #define F32(rt, ...) tide_cast(F64(rt, __VA_ARGS__), TIDE_F32)
 #define F16(rt, ...) tide_cast(F64(rt, __VA_ARGS__), TIDE_F16)
 
@@ -36,7 +37,8 @@ static void test_integers_and_bools(void **state) {
     prints(tide_cast(tide_arange(rt, TIDE_I8, 0, 2, 1), TIDE_BOOL), "[False  True]");
     prints(tide_reshape(tide_cast(tide_arange(rt, TIDE_I8, 0, 4, 1), TIDE_BOOL), SHAPE(2, 2)),
            "[[False  True]\n [ True  True]]");
-    prints(tide_transpose(tide_reshape(tide_arange(rt, TIDE_I8, 0, 4, 1), SHAPE(2, 2)), NULL), "[[0 2]\n [1 3]]");
+    prints(tide_transpose(tide_reshape(tide_arange(rt, TIDE_I8, 0, 4, 1), SHAPE(2, 2)), NULL),
+           "[[0 2]\n [1 3]]");
 }
 
 static void test_floats(void **state) {
@@ -66,7 +68,8 @@ static void test_exponents(void **state) {
     prints(F64(rt, 5e-324, 1.7976931348623157e308), "[4.94065646e-324 1.79769313e+308]");
     prints(F64(rt, 1e9, 0, -0.0), "[ 1.e+09  0.e+00 -0.e+00]");
     prints(F32(rt, 1e6, 2.5), "[1.0e+06 2.5e+00]");
-    prints(F32(rt, 311.5053, 6783186400.0), "[3.1150531e+02 6.7831864e+09]"); /* true digits, no zeros */
+    /* true digits, no zeros */
+    prints(F32(rt, 311.5053, 6783186400.0), "[3.1150531e+02 6.7831864e+09]");
     prints(F16(rt, 1000, 1), "[1.e+03 1.e+00]");
 }
 
@@ -93,7 +96,8 @@ static void test_lone_elements(void **state) {
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(1.0 / 3)), "0.3333333333333333");
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(3)), "3.0");
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(1e16)), "1e+16");
-    prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(123456789012345.0)), "123456789012345.0");
+    prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(123456789012345.0)),
+           "123456789012345.0");
     prints(tide_full(rt, TIDE_F32, 0, NULL, tide_arg_float(1234567)), "1.234567e+06");
     prints(tide_full(rt, TIDE_F64, 0, NULL, tide_arg_float(-INFINITY)), "-inf");
     prints(tide_full(rt, TIDE_I8, 0, NULL, tide_arg_int(-3)), "-3");
@@ -132,15 +136,19 @@ static void test_summary(void **state) {
            " [1850 1851 1852 ... 1897 1898 1899]\n"
            " [1900 1901 1902 ... 1947 1948 1949]\n"
            " [1950 1951 1952 ... 1997 1998 1999]]");
-    prints(tide_transpose(tide_reshape(tide_arange(rt, TIDE_I32, 0, 2000, 1), SHAPE(2, 1000)), NULL),
-           "[[   0 1000]\n [   1 1001]\n [   2 1002]\n ...\n [ 997 1997]\n [ 998 1998]\n [ 999 1999]]");
+    prints(
+        tide_transpose(tide_reshape(tide_arange(rt, TIDE_I32, 0, 2000, 1), SHAPE(2, 1000)), NULL),
+        "[[   0 1000]\n [   1 1001]\n [   2 1002]\n ...\n [ 997 1997]\n [ 998 1998]\n [ 999 "
+        "1999]]");
     prints(tide_broadcast_to(tide_zeros(rt, TIDE_F32, 0, NULL),
                              SHAPE((int64_t)1 << 40, 2)), /* never brought over whole */
            "[[0. 0.]\n [0. 0.]\n [0. 0.]\n ...\n [0. 0.]\n [0. 0.]\n [0. 0.]]");
-    prints(tide_broadcast_to(tide_ones(rt, TIDE_I8, 0, NULL), SHAPE(7, 2, 100)),
-           "[[[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n"
-           " [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n ...\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n"
-           " [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]]");
+    prints(
+        tide_broadcast_to(tide_ones(rt, TIDE_I8, 0, NULL), SHAPE(7, 2, 100)),
+        "[[[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n"
+        " [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n ...\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 "
+        "1 1]]\n\n"
+        " [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]\n\n [[1 1 1 ... 1 1 1]\n  [1 1 1 ... 1 1 1]]]");
 }
 
 static void test_room_and_errors(void **state) {

@@ -1,17 +1,22 @@
-/* test_fragments.c: memory in fragments, as people have met it: a script that fills and punches holes (E18), and the figures of an
-** out-of-memory log (E21), scaled down on a host device. What must stay true: a request fails only if it, and what lives, are more
-** than the limit. */
+/* test_fragments.c: memory in fragments, as people have met it: a script that fills and punches
+** holes (E18), and the figures of an out-of-memory log (E21), scaled down on a host device. What
+** must stay true: a request fails only if it, and what lives, are more than the limit. */
 #include "tests/tidetest.h"
 
 #define MIB TIDEI_MIB
 
-static size_t scaled(double gib) { return (size_t)(gib * (double)TIDEI_GIB) / (test_on_host() ? 64 : 1); }
+static size_t scaled(double gib) {
+    return (size_t)(gib * (double)TIDEI_GIB) / (test_on_host() ? 64 : 1);
+}
 
 static tide_runtime *open_limited(const char *pool, size_t limit) {
     char text[32];
     snprintf(text, sizeof text, "%zu", limit);
-    return test_open(
-        &(tide_config){.collector = "refcount", .pool = pool, .limit = text, .policy = "never", .spill = TIDE_OFF});
+    return test_open(&(tide_config){.collector = "refcount",
+                                    .pool = pool,
+                                    .limit = text,
+                                    .policy = "never",
+                                    .spill = TIDE_OFF});
 }
 
 static uint32_t dice(uint64_t *seed) {
@@ -37,7 +42,8 @@ static void has_mark(tide_array *a, int mark) {
     tide_free(wrong);
 }
 
-/* Arrays of four sizes in turn fill 25 GiB; three go, and one is asked for that is as large as they were together. */
+/* Arrays of four sizes in turn fill 25 GiB; three go, and one is asked for that is as large as they
+** were together. */
 static void e18_the_script(void **state) {
     static const struct {
         double part;
@@ -47,7 +53,8 @@ static void e18_the_script(void **state) {
     tide_runtime *rt = open_limited("tide", scaled(25));
     tide_pool_statistics s = {.struct_size = sizeof s};
     tide_array *a[SCRIPT];
-    for (int i = 0; i < SCRIPT; i++) a[i] = marked(rt, sizes[i % 4].part, sizes[i % 4].columns, i + 1);
+    for (int i = 0; i < SCRIPT; i++)
+        a[i] = marked(rt, sizes[i % 4].part, sizes[i % 4].columns, i + 1);
     for (int i = 0; i < SCRIPT; i += 11) tide_free(a[i]);
     tide_array *large = marked(rt, 3.4, 1024, 99);
     assert_ok(tide_pool_stats(tide_pool_default(rt), &s));
@@ -82,7 +89,9 @@ struct blocks {
     uint64_t seed;
 };
 
-static tide_array *bytes_of(tide_runtime *rt, size_t n) { return tide_empty(rt, TIDE_U8, SHAPE((int64_t)n)); }
+static tide_array *bytes_of(tide_runtime *rt, size_t n) {
+    return tide_empty(rt, TIDE_U8, SHAPE((int64_t)n));
+}
 
 static void add(tide_runtime *rt, struct blocks *b, size_t bytes) {
     assert_true(b->n < BLOCKS_MOST);
@@ -111,7 +120,8 @@ static double reported(const char *name) {
     const char *at = strstr(tide_last_error()->message, name);
     double value;
     char unit[16];
-    if (!at || sscanf(at + strlen(name), " %lf %15[a-zA-Z]", &value, unit) != 2) fail_msg("no %s", name);
+    if (!at || sscanf(at + strlen(name), " %lf %15[a-zA-Z]", &value, unit) != 2)
+        fail_msg("no %s", name);
     for (unsigned i = 0; i < TIDEI_COUNT(units); i++, value *= 1024)
         if (strcmp(unit, units[i]) == 0) return value;
     fail_msg("%s: %s", name, unit);
@@ -134,7 +144,8 @@ static void e21_the_log(void **state) {
     assert_true(sum > reserved * 0.999 && sum < reserved * 1.001);
     assert_true(reserved <= (double)limit * 1.001);
     /* A limit that would do is named where the device has so much. */
-    bool fits = b->bytes + scaled(FIRST) + scaled(SECOND) < test_rt(rt)->devs[0].d->info.total_bytes - 2 * MIB;
+    bool fits = b->bytes + scaled(FIRST) + scaled(SECOND) <
+                test_rt(rt)->devs[0].d->info.total_bytes - 2 * MIB;
     assert_int_equal(strstr(tide_last_error()->message, "remedy: a limit of") != NULL, fits);
     tide_free(first);
     while (b->n) drop(b, 0);
@@ -178,7 +189,8 @@ static size_t peak_of_live(void) {
     return peak;
 }
 
-/* Driver attempts after a full flush in the second half of the steps; *failed: requests that did. */
+/* Driver attempts after a full flush in the second half of the steps; *failed: requests that
+** did. */
 static uint64_t late_retries(const char *pool, size_t limit, unsigned *failed) {
     tide_runtime *rt = open_limited(pool, limit);
     struct program p = {.seed = 1};

@@ -1,4 +1,5 @@
-/* test_handle.c: reports of death in every order, on every thread, twice, late, after close, in a forked child. */
+/* test_handle.c: reports of death in every order, on every thread, twice, late, after close, in a
+** forked child. */
 #include "runtime_half.h"
 #include <errno.h>
 #include <sys/wait.h>
@@ -15,8 +16,8 @@ static tidei_handle *handle(tidei_runtime *rt, size_t bytes) {
     return h;
 }
 
-/* Without a thread-specific key nobody would hear of a thread's end: such a process cannot open a runtime. A child of its
-** own, before anything of this process has opened one. */
+/* Without a thread-specific key nobody would hear of a thread's end: such a process cannot open a
+** runtime. A child of its own, before anything of this process has opened one. */
 static int open_without_keys(void) {
     tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "refcount"};
     pthread_key_t last = 0, key;
@@ -112,10 +113,12 @@ static void reports_after_close(void **state) {
     half_close(rt);
 }
 
-/* A report of a finalizer's thread that is between its two steps when the runtime closes: the close waits for the second. */
+/* A report of a finalizer's thread that is between its two steps when the runtime closes: the close
+** waits for the second. */
 static void *second_step(void *p) {
     tidei_handle *h = p;
-    usleep(20000); /* the close is there by now; if it is not, nothing is shown, and nothing fails */
+    /* the close is there by now; if it is not, nothing is shown, and nothing fails */
+    usleep(20000);
     h->next = atomic_load(&h->deaths->head);
     while (!atomic_compare_exchange_weak(&h->deaths->head, &h->next, h)) {}
     return NULL;
@@ -136,7 +139,8 @@ static void close_waits_for_a_report(void **state) {
     half_close(rt);
 }
 
-/* A list of deaths is as many reports: of several runtimes, repeated, late, already queued; the callbacks come in its order. */
+/* A list of deaths is as many reports: of several runtimes, repeated, late, already queued; the
+** callbacks come in its order. */
 #define LISTED 40 /* more than a drain's batch */
 static struct { unsigned n, at[LISTED]; } buried;
 static void note_burial(void *number) { buried.at[buried.n++] = (unsigned)(uintptr_t)number; }
@@ -190,7 +194,8 @@ static void callbacks_call_back_from_close(void **state) {
     tide_release(a);
 }
 
-/* Who looks on, as the out-of-memory report does, sees what a handle holds while it lives, and nothing of a dead one. */
+/* Who looks on, as the out-of-memory report does, sees what a handle holds while it lives, and
+** nothing of a dead one. */
 static void looking_on(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_handle *h = handle(rt, 1000);
@@ -264,7 +269,8 @@ static void reports_in_a_forked_child(void **state) {
     pid_t child = fork();
     if (!child) {
         tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD | TIDEI_GONE);
-        bool ok = tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
+        bool ok =
+            tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
         alarm(120);
         ok = ok && tide_open(NULL, &(tide_runtime *){0}) == TIDE_E_FORKED &&
              strstr(tide_last_error()->message, "exec");
@@ -379,7 +385,8 @@ static void *attach_and_leave(void *rt) {
     if (tide_thread_attach(rt) != TIDE_OK) return (void *)2;
     tide_thread_detach(rt);
     tide_thread_detach(rt);
-    return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)3; /* detached again when the thread ends */
+    /* detached again when the thread ends */
+    return tide_thread_attach(rt) == TIDE_OK ? NULL : (void *)3;
 }
 static void *use_both(void *p) {
     tidei_runtime **rts = p;
@@ -401,7 +408,8 @@ static void threads_come_and_go(void **state) {
     assert_ok(tide_thread_attach(rt[0]->ref));
     half_close(rt[0]);
     tidei_runtime *next =
-        half_open(NULL, TIDEI_MIB); /* perhaps at the closed one's address: its record must not serve */
+        /* perhaps at the closed one's address: its record must not serve */
+        half_open(NULL, TIDEI_MIB);
     tidei_thread *record = tidei_thread_get(next);
     assert_int_equal(record->serial, next->serial);
     half_close(next);

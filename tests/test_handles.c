@@ -1,6 +1,7 @@
-/* test_handles.c: the cache of library handles, over a library that only counts: who gets which handle, the cap, what is counted
-** for it, how it gives way, and what a status of the library's leads to. E13 ("hoarding") is here: parked threads keep nothing.
-** How room is made for a handle between blocks: test_handles_room.c. */
+/* test_handles.c: the cache of library handles, over a library that only counts: who gets which
+** handle, the cap, what is counted for it, how it gives way, and what a status of the library's
+** leads to. E13 ("hoarding") is here: parked threads keep nothing. How room is made for a handle
+** between blocks: test_handles_room.c. */
 #include "tests/fake_library.h"
 
 #define MANY 8
@@ -18,7 +19,8 @@ typedef struct caller {
     const tidei_handle_kind *kind;
     step step;
     tide_status status;
-    pthread_barrier_t *parked; /* (may be NULL) meets there after its call, twice, then calls once more */
+    /* (may be NULL) meets there after its call, twice, then calls once more */
+    pthread_barrier_t *parked;
 } caller;
 
 static void *caller_main(void *p) {
@@ -34,7 +36,9 @@ static void *caller_main(void *p) {
     tide_thread_detach(fake.rt->ref);
     return NULL;
 }
-static void start(caller *c) { assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0); }
+static void start(caller *c) {
+    assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0);
+}
 static void finish(caller *c) {
     pthread_join(c->thread, NULL);
     assert_int_equal(c->status, TIDE_OK);
@@ -82,7 +86,8 @@ static void calls_at_once_have_handles_of_their_own(void **state) {
     assert_int_equal(library(), 4 * TAKES);
 }
 
-/* Of threads whose first calls come at once one makes the handle, which the others wait for: nobody climbs for a second one. */
+/* Of threads whose first calls come at once one makes the handle, which the others wait for: nobody
+** climbs for a second one. */
 static void first_calls_at_once_make_one_handle(void **state) {
     caller c[2] = {{.kind = &one_kind}, {.kind = &one_kind}};
     teardown(state);
@@ -95,7 +100,8 @@ static void first_calls_at_once_make_one_handle(void **state) {
     assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 
-/* As many calls at once as there are places; then their handles are idle, and another kind's is made in place of one. */
+/* As many calls at once as there are places; then their handles are idle, and another kind's is
+** made in place of one. */
 static void idle_handles_leave_another_kind_its_place(void **state) {
     enum { PLACES = 64 };
     (void)state;
@@ -120,12 +126,14 @@ static void idle_handles_leave_another_kind_its_place(void **state) {
     assert_ok(call());
     fake.no_context = true; /* nor does anybody wait for ever where none can go */
     assert_int_equal(call_on(fake.rt->devs[0].stream0, &third_kind, &(step){0}), TIDE_E_DEVICE);
-    assert_error(TIDE_E_DEVICE, "no place for a libthree handle: one of 64 others could not be destroyed");
+    assert_error(TIDE_E_DEVICE,
+                 "no place for a libthree handle: one of 64 others could not be destroyed");
     fake.no_context = false;
     assert_ok(call_on(fake.rt->devs[0].stream0, &third_kind, &(step){0}));
 }
 
-/* Under a limit that two handles do not fit into, the second caller waits for the first one's, and nobody climbs. */
+/* Under a limit that two handles do not fit into, the second caller waits for the first one's, and
+** nobody climbs. */
 static void a_duplicate_is_not_climbed_for(void **state) {
     (void)state;
     teardown(state);
@@ -147,7 +155,8 @@ static void a_duplicate_is_not_climbed_for(void **state) {
     assert_int_equal(test_stats(fake.rt->ref).climbs, 0);
 }
 
-/* Workers that have used a handle and now sleep for ever hold none: all of it can be had, by whoever wants it. */
+/* Workers that have used a handle and now sleep for ever hold none: all of it can be had, by
+** whoever wants it. */
 static void e13_hoarding(void **state) {
     (void)state;
     pthread_barrier_t inside, parked;
@@ -156,7 +165,8 @@ static void e13_hoarding(void **state) {
     pthread_barrier_init(&inside, NULL, MANY + 1);
     pthread_barrier_init(&parked, NULL, MANY + 1);
     for (unsigned i = 0; i < MANY; i++) {
-        c[i] = (caller){.kind = i % 2 ? &one_kind : &other_kind, .step.inside = &inside, .parked = &parked};
+        c[i] = (caller){
+            .kind = i % 2 ? &one_kind : &other_kind, .step.inside = &inside, .parked = &parked};
         start(&c[i]);
     }
     pthread_barrier_wait(&inside); /* all are in calls: as many handles as can be */
@@ -198,7 +208,8 @@ static void the_least_recently_used_goes_beyond_the_cap(void **state) {
     calls_at_once(4);
     assert_int_equal(figures(NULL).idle, 2);
     assert_ok(call());
-    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0})); /* a third: the older of the two goes */
+    /* a third: the older of the two goes */
+    assert_ok(call_on(fake.rt->devs[0].stream0, &other_kind, &(step){0}));
     assert_int_equal(figures(&one_kind).idle, 1);
     assert_ok(call());
     assert_int_equal(fake.made, 5);    /* the one used last was not the one to go */
@@ -237,7 +248,8 @@ static void what_takes_more_than_expected_is_counted_so(void **state) {
     assert_int_equal(library(), fake.takes);
 }
 
-/* What another process takes at the same moment is not the handle's, nor does a later handle take another amount. */
+/* What another process takes at the same moment is not the handle's, nor does a later handle take
+** another amount. */
 static void what_others_take_is_not_counted(void **state) {
     (void)state;
     fake.others_take = 4 * TAKES;
@@ -313,13 +325,15 @@ static void purge_leaves_what_was_used_last(void **state) {
     assert_int_equal(library(), 0);
 }
 
-/* The climb takes as many as the request needs, and of what is in use the last one only where nothing else helps. */
+/* The climb takes as many as the request needs, and of what is in use the last one only where
+** nothing else helps. */
 static void the_ladder_takes_what_it_needs(void **state) {
     (void)state;
     teardown(state);
     open_with("4MiB");
     two_of_each();
-    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_SYNC, NULL)); /* the workspaces; and of each kind one */
+    /* the workspaces; and of each kind one */
+    assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_SYNC, NULL));
     assert_int_equal(fake.destroyed, 2);
     tidei_storage *rest = hold(4 * TIDEI_MIB - 2 * TAKES);
     assert_int_equal(fake.destroyed, 2);
@@ -335,7 +349,8 @@ static void the_ladder_takes_what_it_needs(void **state) {
     tidei_storage_release(rest);
 }
 
-/* A call in progress keeps the handle that it is about to use, while it makes room for what it needs besides. */
+/* A call in progress keeps the handle that it is about to use, while it makes room for what it
+** needs besides. */
 static void a_call_in_progress_keeps_a_handle(void **state) {
     (void)state;
     teardown(state);
@@ -363,7 +378,8 @@ static void one_that_fails_does_not_stop_the_others(void **state) {
     assert_int_equal(fake.destroyed, 4);
     assert_int_equal(figures(NULL).made, 0);
     assert_int_equal(library(), TAKES); /* what did not come back, as far as anybody knows */
-    assert_true(lines_with(TIDE_LOG_WARNING, "error 9 in destroying a handle of 262144 bytes") >= 1);
+    assert_true(lines_with(TIDE_LOG_WARNING, "error 9 in destroying a handle of 262144 bytes") >=
+                1);
     assert_ok(call());
 }
 
@@ -403,7 +419,8 @@ static void a_call_that_lacks_memory_climbs_and_repeats(void **state) {
     assert_ok(call());
 }
 
-/* The same status with memory in plenty is something else, as are other statuses: nothing is collected for them. */
+/* The same status with memory in plenty is something else, as are other statuses: nothing is
+** collected for them. */
 static void other_failures_do_not_climb(void **state) {
     (void)state;
     static const unsigned statuses[] = {NO_MEMORY, BROKEN};
@@ -461,12 +478,14 @@ static void *storm_main(void *p) {
 static void *reclaimer_main(void *p) {
     storm *x = p;
     while (!atomic_load(x->stop) && x->status == TIDE_OK)
-        x->status = tide_reclaim(fake.rt->ref, x->seed++ % 2 ? TIDE_RECLAIM_PURGE : TIDE_RECLAIM_DROP, NULL);
+        x->status = tide_reclaim(fake.rt->ref,
+                                 x->seed++ % 2 ? TIDE_RECLAIM_PURGE : TIDE_RECLAIM_DROP, NULL);
     tide_thread_detach(fake.rt->ref);
     return NULL;
 }
 
-/* Callers and a reclaimer: each call has a handle to itself, whole; what is counted is what is there. */
+/* Callers and a reclaimer: each call has a handle to itself, whole; what is counted is what is
+** there. */
 static void callers_and_a_reclaimer(void **state) {
     (void)state;
     atomic_bool stop = false;

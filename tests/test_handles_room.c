@@ -1,9 +1,11 @@
-/* test_handles_room.c: memory outside the pools is served by moving blocks, over a library that only takes memory.
+/* test_handles_room.c: memory outside the pools is served by moving blocks, over a library that
+** only takes memory.
 **
-** What a library's handle, a loaded kernel or a lower limit wants is whole pages; near the limit what is free lies in parts of
-** pages, beside blocks, which have to move. What must stay true: where all that lives, what is wanted and two pages to spare fit
-** (and the pages of pinned blocks, which stay), it is served; and no block is lost or changed, whatever fails on the way. The
-** cache of handles itself: test_handles.c. */
+** What a library's handle, a loaded kernel or a lower limit wants is whole pages; near the limit
+** what is free lies in parts of pages, beside blocks, which have to move. What must stay true:
+** where all that lives, what is wanted and two pages to spare fit (and the pages of pinned blocks,
+** which stay), it is served; and no block is lost or changed, whatever fails on the way. The cache
+** of handles itself: test_handles.c. */
 #include "arrays/kernels.h"
 #include "runtime/pools.h"
 #include "tests/failing_host.h"
@@ -15,7 +17,8 @@
 
 enum { BLOCKS = 42, GONE = 16, SPARE = 2 }; /* SPARE: pages beside what lives and the handle */
 #define BLOCK (24 * TIDEI_KIB)
-_Static_assert((BLOCKS - GONE) * BLOCK + TAKES + SPARE * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+_Static_assert((BLOCKS - GONE) * BLOCK + TAKES + SPARE * PAGE <= TIDEI_MIB,
+               "a limit of 1 MiB forces nothing");
 static tide_array *blocks[BLOCKS];
 
 static void fill_block(unsigned char *at, int i) {
@@ -73,11 +76,13 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     gather_up();
 }
 
-/* What the library really takes is known once the first one was made, and was one too many: then as much is made room for. What
-** the climb before it failed of is no error of the call's, and an earlier one stands. */
+/* What the library really takes is known once the first one was made, and was one too many: then as
+** much is made room for. What the climb before it failed of is no error of the call's, and an
+** earlier one stands. */
 static void room_is_made_for_what_a_handle_takes(void **state) {
     enum { LIVE = 21 };
-    _Static_assert(LIVE * BLOCK + TAKES + 2 * PAGE + SPARE * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+    _Static_assert(LIVE * BLOCK + TAKES + 2 * PAGE + SPARE * PAGE <= TIDEI_MIB,
+                   "a limit of 1 MiB forces nothing");
     for (int earlier = 0; earlier < 2; earlier++) {
         teardown(state);
         open_with("1MiB");
@@ -135,8 +140,8 @@ static void several_pools_are_cleared(void **state) {
 
 /* A loaded kernel takes memory of the device's as well. */
 static struct tidei_device_ops loading_ops;
-static tide_status load_in_a_page(tidei_device *d, const tidei_kernel_text *text, tidei_dkernel **out, void **image,
-                                  size_t *image_bytes) {
+static tide_status load_in_a_page(tidei_device *d, const tidei_kernel_text *text,
+                                  tidei_dkernel **out, void **image, size_t *image_bytes) {
     (void)text, (void)image, (void)image_bytes;
     static tidei_addr at;
     *out = (tidei_dkernel *)(void *)&at;
@@ -218,8 +223,8 @@ static void other_pools_keep_what_they_have(void **state) {
     }
 }
 
-/* A large handle among blocks of all sizes, some of which are pinned. A pinned block is a small one, on two pages at most, on which
-** nothing else may be counted on. */
+/* A large handle among blocks of all sizes, some of which are pinned. A pinned block is a small
+** one, on two pages at most, on which nothing else may be counted on. */
 enum { PINNED = 4, LARGEST = 8 * PAGE, MEMORY_PAGES = 128, LARGE_PAGES = 48 };
 static size_t takes_up(const tidei_storage *st) { return tidei_round_up(st->bytes, 256); }
 static void random_blocks(unsigned seed, tidei_storage **st, unsigned n, tidei_storage **pinned) {
@@ -270,13 +275,17 @@ static void larger_pages_are_cleared_too(void **state) {
     static tidei_storage *pieces[PIECES];
     teardown(state);
     begin();
-    fake.rt = test_open_rt(&(tide_config){
-        .device = "host", .collector = "refcount", .pool = "tide", .limit = "64MiB", .host_memory = "64MiB"});
+    fake.rt = test_open_rt(&(tide_config){.device = "host",
+                                          .collector = "refcount",
+                                          .pool = "tide",
+                                          .limit = "64MiB",
+                                          .host_memory = "64MiB"});
     _Static_assert(LET_GO * PIECE >= 2 * TAKES + 2 * LARGE, "it fits, with two pages to spare");
     fake.takes = 2 * TAKES;
     tidei_storage_release(hold(64 * TIDEI_MIB));
     for (int i = 0; i < PIECES; i++) pieces[i] = hold(PIECE);
-    for (int i = 0; i < LET_GO; i++) tidei_storage_release(pieces[i * 40 + 1]), pieces[i * 40 + 1] = NULL;
+    for (int i = 0; i < LET_GO; i++)
+        tidei_storage_release(pieces[i * 40 + 1]), pieces[i * 40 + 1] = NULL;
     assert_ok(call());
     assert_int_equal(library(), 2 * TAKES);
     for (int i = 0; i < PIECES; i++)
@@ -290,8 +299,11 @@ enum way { MEMORY_ENDS, CALL_FAILS, HOST_FAILS, WAYS };
 /* A runtime whose device and host memory can be made to fail. */
 static tidei_device *open_faulty(void) {
     static const tide_host_memory host = {.alloc = failing_alloc, .free = plain_free};
-    const tide_config c = {
-        .struct_size = sizeof c, .collector = "refcount", .limit = "1MiB", .pool = "tide", .host = &host};
+    const tide_config c = {.struct_size = sizeof c,
+                           .collector = "refcount",
+                           .limit = "1MiB",
+                           .pool = "tide",
+                           .host = &host};
     tidei_device *inner, *faulty;
     begin();
     assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = MEMORY}, &inner));
@@ -304,7 +316,8 @@ static tidei_device *open_faulty(void) {
 
 /* A lower limit, for which room has to be made likewise; one that is refused is as it was. */
 static tide_status lower(void) {
-    size_t before = atomic_load(&fake.rt->devs[0].limit), wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
+    size_t before = atomic_load(&fake.rt->devs[0].limit),
+           wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
     tide_status status = tide_set_limit(fake.rt->ref, wanted);
     size_t limit = atomic_load(&fake.rt->devs[0].limit);
     assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
@@ -312,17 +325,19 @@ static tide_status lower(void) {
     return status;
 }
 
-/* What room has to be made for, and of all that it asks the n-th fails; false: it does not ask so often. */
+/* What room has to be made for, and of all that it asks the n-th fails; false: it does not ask so
+** often. */
 static bool fails_at(tide_status (*wants_room)(void), tidei_device *faulty, enum way way, long n) {
     uint64_t before = tidei_fault_calls(faulty, TIDEI_FAULT_ANY);
     host_calls = 0;
     if (way == HOST_FAILS)
         host_fails = n;
     else
-        tidei_fault_set(faulty, TIDEI_FAULT_ANY, (uint64_t)n, way == CALL_FAILS ? TIDE_E_DEVICE : TIDE_E_NOMEM,
-                        way == MEMORY_ENDS);
+        tidei_fault_set(faulty, TIDEI_FAULT_ANY, (uint64_t)n,
+                        way == CALL_FAILS ? TIDE_E_DEVICE : TIDE_E_NOMEM, way == MEMORY_ENDS);
     tide_status status = wants_room();
-    uint64_t calls = way == HOST_FAILS ? (uint64_t)host_calls : tidei_fault_calls(faulty, TIDEI_FAULT_ANY) - before;
+    uint64_t calls = way == HOST_FAILS ? (uint64_t)host_calls
+                                       : tidei_fault_calls(faulty, TIDEI_FAULT_ANY) - before;
     host_fails = 0;
     tidei_fault_set(faulty, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
     assert_true(status == TIDE_OK || status == TIDE_E_NOMEM || status == TIDE_E_DEVICE ||
@@ -331,8 +346,8 @@ static bool fails_at(tide_status (*wants_room)(void), tidei_device *faulty, enum
     return calls >= (uint64_t)n;
 }
 
-/* Device calls that fail on the way, from the n-th on with a lack of memory or that one otherwise, and host allocations: nothing is
-** lost, and what could not be had then can be had later. */
+/* Device calls that fail on the way, from the n-th on with a lack of memory or that one otherwise,
+** and host allocations: nothing is lost, and what could not be had then can be had later. */
 static void try_failures(void **state, tide_status (*wants_room)(void)) {
     for (enum way way = 0; way < WAYS; way++) {
         bool failed = true;
@@ -371,9 +386,10 @@ static void a_device_lost_on_the_way_is_said_to_be(void **state) {
 
 /* ---- all at once ---- */
 
-/* Threads that make and drop arrays, each within its budget, while the handle comes and goes: with all budgets, the handle, its
-** workspace and two pages no more than the limit, nothing fails. While the handle is gone budgets are larger, so that each time it
-** comes back what is free lies between blocks. */
+/* Threads that make and drop arrays, each within its budget, while the handle comes and goes: with
+** all budgets, the handle, its workspace and two pages no more than the limit, nothing fails. While
+** the handle is gone budgets are larger, so that each time it comes back what is free lies between
+** blocks. */
 enum { MAKERS = 3, MAKES = 32 };
 #define BUDGET (192 * TIDEI_KIB)
 #define LARGER (BUDGET + TAKES / 4)
@@ -393,7 +409,8 @@ static bool maker_drops(maker *x, unsigned at) {
     unsigned char back[LARGER / 4];
     if (!x->arrays[at]) return true;
     bool good = tide_to_host(x->arrays[at], back, x->bytes[at]) == TIDE_OK;
-    for (size_t k = 0; good && k < x->bytes[at]; k++) good = back[k] == (unsigned char)(x->seed * MAKES + at);
+    for (size_t k = 0; good && k < x->bytes[at]; k++)
+        good = back[k] == (unsigned char)(x->seed * MAKES + at);
     tide_release(x->arrays[at]);
     x->arrays[at] = NULL;
     atomic_fetch_sub(&x->held, tidei_round_up(x->bytes[at], 256));
@@ -406,20 +423,24 @@ static bool maker_makes(maker *x, unsigned at, size_t bytes) {
     memset(data, (int)(x->seed * MAKES + at), bytes);
     atomic_fetch_add(&x->held, whole);
     x->bytes[at] = bytes;
-    return (x->arrays[at] = tide_from_host(fake.rt->ref, TIDE_U8, SHAPE((int64_t)bytes), data)) != NULL;
+    return (x->arrays[at] = tide_from_host(fake.rt->ref, TIDE_U8, SHAPE((int64_t)bytes), data)) !=
+           NULL;
 }
 static void *maker_main(void *p) {
     maker *x = p;
     bool good = true;
     for (unsigned i = x->seed * 1000; good && !atomic_load(x->stop); i++) {
         uint32_t dice = i * 2654435761u >> 8;
-        good = maker_drops(x, dice % MAKES) &&
-               maker_makes(x, dice % MAKES, 1 + dice / MAKES % (dice % 5 ? LARGER / 16 : LARGER / 4));
+        good =
+            maker_drops(x, dice % MAKES) &&
+            maker_makes(x, dice % MAKES, 1 + dice / MAKES % (dice % 5 ? LARGER / 16 : LARGER / 4));
         for (unsigned k = 0; good && atomic_load(&x->held) > atomic_load(&x->budget); k++)
             good = maker_drops(x, (dice + k) % MAKES);
         atomic_fetch_add(&x->steps, 1);
     }
-    if (!good) atomic_store(&x->status, tide_last_error()->status ? tide_last_error()->status : TIDE_E_DEVICE);
+    if (!good)
+        atomic_store(&x->status,
+                     tide_last_error()->status ? tide_last_error()->status : TIDE_E_DEVICE);
     for (unsigned i = 0; i < MAKES; i++) maker_drops(x, i);
     tide_thread_detach(fake.rt->ref);
     return NULL;
@@ -440,7 +461,8 @@ static bool makers_keep_to(maker *m, size_t budget, unsigned steps) {
 static void a_handle_comes_and_goes_among_arrays(void **state) {
     static maker m[MAKERS];
     atomic_bool stop = false;
-    _Static_assert(MAKERS * BUDGET + TAKES + PAGE + 2 * PAGE <= TIDEI_MIB, "a limit of 1 MiB forces nothing");
+    _Static_assert(MAKERS * BUDGET + TAKES + PAGE + 2 * PAGE <= TIDEI_MIB,
+                   "a limit of 1 MiB forces nothing");
     _Static_assert(MAKERS * LARGER + 2 * PAGE <= TIDEI_MIB, "nor does it without the handle");
     teardown(state);
     open_with("1MiB");

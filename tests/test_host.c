@@ -1,5 +1,6 @@
-/* test_host.c: what only the host device does: its loss, its ceiling's default, its memory's protection, forks, its queue,
-** and what it does when host memory runs out. Its checker: test_host_check.c. */
+/* test_host.c: what only the host device does: its loss, its ceiling's default, its memory's
+** protection, forks, its queue, and what it does when host memory runs out. Its checker:
+** test_host_check.c. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -24,11 +25,11 @@ static void *wait_for_stream(void *arg) {
 
 static void put_one(const void *p) { **(int *const *)p = 1; }
 
-#define assert_lost(call)                                                                                          \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_int_equal(call, TIDE_E_LOST);                                                                       \
-        assert_error(TIDE_E_LOST, "host:0 is lost: an illegal address");                                           \
+#define assert_lost(call)                                                                          \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_int_equal(call, TIDE_E_LOST);                                                       \
+        assert_error(TIDE_E_LOST, "host:0 is lost: an illegal address");                           \
     } while (0)
 
 static void a_lost_device_ends_waits_and_says_why(void **state) {
@@ -69,7 +70,8 @@ static void a_lost_device_ends_waits_and_says_why(void **state) {
     assert_lost(b->o->event_wait(b->d, e, b->s[3]));
     assert_lost(b->o->publish(b->d, b->s[3], 9));
     assert_int_equal(b->o->completed(b->d, b->s[3]), 0);
-    assert_lost(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, base, 8, NULL}));
+    assert_lost(
+        b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, base, 8, NULL}));
     assert_lost(b->o->fill(b->d, b->s[3], base, "", 1, 8));
     assert_lost(launch_fn(b, 3, nothing, NULL, 0, 0, 0, 0));
     atomic_store(&flag, 1); /* memory is given back only after the running kernel ended */
@@ -136,12 +138,14 @@ static void unmapped_addresses_fault(void **state) {
         for (size_t i = 0; i < 8; i++) assert_false(readable(base + i * page));
         assert_ok(b->o->map(b->d, base + 2 * page, p, 2));
         memset(PTR(base + 2 * page), 1, 2 * page);
-        for (size_t i = 0; i < 8; i++) assert_int_equal(readable(base + i * page), i == 2 || i == 3);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(readable(base + i * page), i == 2 || i == 3);
         assert_ok(b->o->unmap(b->d, base + 2 * page, p, 1));
         assert_false(readable(base + 2 * page));
         assert_true(readable(base + 3 * page));
         assert_ok(b->o->map(b->d, base + 5 * page, p, 1));
-        for (size_t i = 0; i < 8; i++) assert_int_equal(readable(base + i * page), i == 3 || i == 5);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(readable(base + i * page), i == 3 || i == 5);
         assert_ok(b->o->unmap(b->d, base + 5 * page, p, 1));
         assert_ok(b->o->unmap(b->d, base + 3 * page, p + 1, 1));
         for (int i = 0; i < 2; i++) b->o->page_release(b->d, p[i]);
@@ -159,15 +163,16 @@ static void unmapped_addresses_fault(void **state) {
 static void the_page_size_is_the_callers_wish(void **state) {
     (void)state;
     tidei_device *d;
-    assert_ok(
-        tidei_host_open(&(tidei_device_params){.ordinal = 3, .host_page = 8192, .host_memory = 3 * TIDEI_MIB}, &d));
+    assert_ok(tidei_host_open(
+        &(tidei_device_params){.ordinal = 3, .host_page = 8192, .host_memory = 3 * TIDEI_MIB}, &d));
     assert_int_equal(d->info.page_bytes, 8192);
     assert_int_equal(d->info.total_bytes, 3 * TIDEI_MIB);
     assert_int_equal(d->info.va_bytes, 12 * TIDEI_MIB);
     assert_string_equal(d->info.name, "host:3");
     assert_int_equal(tidei_host_checker_reports(d), 0); /* off */
     d->ops->close(d);
-    assert_int_equal(tidei_host_open(&(tidei_device_params){.host_page = 1000}, &d), TIDE_E_INVALID);
+    assert_int_equal(tidei_host_open(&(tidei_device_params){.host_page = 1000}, &d),
+                     TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "1000 bytes");
     assert_ok(tidei_host_open(&(tidei_device_params){0}, &d));
     assert_int_equal(d->info.total_bytes, tidei_host_default_memory());
@@ -299,7 +304,8 @@ static tide_status run_program(struct box *b) {
         st = b->o->event_wait(b->d, e, b->s[s]);
         if (st == TIDE_OK) st = b->o->copy(b->d, b->s[s], &c);
         if (st == TIDE_OK) st = b->o->publish(b->d, b->s[s], i + 1);
-        if (st == TIDE_OK) st = launch_fn(b, s, nothing, host, 100, b->memory + i * 8, 8, TIDEI_READ);
+        if (st == TIDE_OK)
+            st = launch_fn(b, s, nothing, host, 100, b->memory + i * 8, 8, TIDEI_READ);
         if (st == TIDE_OK) st = b->o->event_record(b->d, e, b->s[s]);
         b->o->completed(b->d, b->s[(i + 1) % 3]);
     }
@@ -337,7 +343,8 @@ static void every_failed_allocation_is_an_error_and_no_leak(void **state) {
 
 /* ---- the queue ---- */
 
-/* Whatever stands last in a full queue, there is room to wait for it: else what it copies could not be waited for. */
+/* Whatever stands last in a full queue, there is room to wait for it: else what it copies could not
+** be waited for. */
 static void stand(const void *gate) {
     while (!atomic_load(*(atomic_int *const *)gate)) sched_yield();
 }
@@ -384,12 +391,15 @@ static void a_steady_stream_allocates_nothing(void **state) {
     assert_int_equal(atomic_load(&b->asked), before);
     atomic_int flag = 0;
     launch_spin(b, 0, &flag);
-    for (int i = 0; i < 3000; i++) assert_ok(launch_fn(b, 0, nothing, params, sizeof params, 0, 0, 0));
+    for (int i = 0; i < 3000; i++)
+        assert_ok(launch_fn(b, 0, nothing, params, sizeof params, 0, 0, 0));
     long burst = atomic_load(&b->allocations);
     atomic_store(&flag, 1);
     finish(b, 0);
-    for (int i = 0; i < 300; i++) assert_ok(launch_fn(b, 0, nothing, params, sizeof params, 0, 0, 0));
-    assert_true(atomic_load(&b->allocations) < burst - 20); /* most of a burst's memory is given back */
+    for (int i = 0; i < 300; i++)
+        assert_ok(launch_fn(b, 0, nothing, params, sizeof params, 0, 0, 0));
+    /* most of a burst's memory is given back */
+    assert_true(atomic_load(&b->allocations) < burst - 20);
     close_box(b);
 }
 
@@ -432,7 +442,8 @@ static void workers_leave_signals_to_the_program(void **state) {
     sigset_t mask, *at = &mask;
     assert_ok(launch_fn(b, 0, signal_mask_of_worker, &at, sizeof at, 0, 0, 0));
     finish(b, 0);
-    assert_true(sigismember(&mask, SIGINT) && sigismember(&mask, SIGPROF) && sigismember(&mask, SIGCHLD));
+    assert_true(sigismember(&mask, SIGINT) && sigismember(&mask, SIGPROF) &&
+                sigismember(&mask, SIGCHLD));
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     assert_false(sigismember(&mask, SIGINT)); /* ours is as it was */
     close_box(b);

@@ -1,5 +1,5 @@
-/* test_host_budget.c: what arrays of each kind take: figures, the limit on the host's memory beside the device's, and the garbage
-** that is collected for it. */
+/* test_host_budget.c: what arrays of each kind take: figures, the limit on the host's memory beside
+** the device's, and the garbage that is collected for it. */
 #include "tests/mock_tracer.h"
 #include "gc/collector.h"
 #include "tests/kinds.h"
@@ -21,7 +21,8 @@ static void figures_are_exact(void **state) {
     assert_int_equal(before.host_backed, 0);
     assert_true(before.free <= before.total && before.limit <= before.total);
     tide_array *a[3];
-    for (int i = 0; i < KINDS; i++) assert_array(a[i] = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(1024 << i)));
+    for (int i = 0; i < KINDS; i++)
+        assert_array(a[i] = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(1024 << i)));
     tide_memory_information m = info(rt);
     assert_int_equal(m.device.live, 1024);
     assert_int_equal(m.pinned.live, 2048);
@@ -29,18 +30,22 @@ static void figures_are_exact(void **state) {
     assert_int_equal(m.pinned.backed, 2048);
     assert_int_equal(m.unified.backed, 4096);
     assert_int_equal(m.host_backed, 2048 + 4096);
-    assert_int_equal(test_stats(rt).live, 1024 + 4096); /* what counts against the device's limits */
+    /* what counts against the device's limits */
+    assert_int_equal(test_stats(rt).live, 1024 + 4096);
     if (test_on_host()) assert_int_equal(before.free - m.free, 1024 + 4096);
     size_t n = tide_memory_status(rt, text, sizeof text);
     assert_true(n < sizeof text && n == strlen(text));
-    assert_non_null(strstr(text, "none pool usage: 1.000 KiB (1.000 KiB allocated, 0 bytes cached)\n"));
-    assert_non_null(strstr(text, "pinned memory usage: 2.000 KiB (2.000 KiB allocated, 0 bytes cached)\n"));
+    assert_non_null(
+        strstr(text, "none pool usage: 1.000 KiB (1.000 KiB allocated, 0 bytes cached)\n"));
+    assert_non_null(
+        strstr(text, "pinned memory usage: 2.000 KiB (2.000 KiB allocated, 0 bytes cached)\n"));
     assert_non_null(strstr(text, "unified memory usage: 4.000 KiB"));
     assert_true(tide_memory_status(rt, NULL, 0) == n);
     for (int i = 0; i < KINDS; i++) tide_release(a[i]);
     m = info(rt);
     assert_int_equal(m.device.live + m.pinned.live + m.unified.live + m.host_backed, 0);
-    tide_memory_information old = {.struct_size = offsetof(tide_memory_information, limit), .limit = 77};
+    tide_memory_information old = {.struct_size = offsetof(tide_memory_information, limit),
+                                   .limit = 77};
     assert_ok(tide_memory_info(rt, &old)); /* an older caller's */
     assert_int_equal(old.limit, 77);
     old.struct_size = sizeof old + 1;
@@ -91,13 +96,15 @@ static void the_hosts_limit_holds(void **state) {
                                             ? "2.000 MiB of pinned memory wanted by tide_empty_in"
                                             : "2.000 MiB of unified memory wanted by");
         assert_error(TIDE_E_HOST_NOMEM, "limit 4.000 MiB");
-        assert_error(TIDE_E_HOST_NOMEM, "a limit of 5.000 MiB or more (5242880 bytes; TIDE_HOST_LIMIT)");
+        assert_error(TIDE_E_HOST_NOMEM,
+                     "a limit of 5.000 MiB or more (5242880 bytes; TIDE_HOST_LIMIT)");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(5 << 20))); /* no rung could help */
         assert_error(TIDE_E_HOST_NOMEM, "out of host memory");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((int64_t)1 << 60)));
         assert_error(TIDE_E_HOST_NOMEM, "the machine has less than that in all");
         tide_clear_error();
-        tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(2 << 20)); /* device memory is another budget */
+        /* device memory is another budget */
+        tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(2 << 20));
         assert_array(b);
         tide_release(a);
         assert_array(a = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(2 << 20)));
@@ -108,7 +115,8 @@ static void the_hosts_limit_holds(void **state) {
     }
 }
 
-/* A run with some arrays held and one that is to fit; returns the limit that the report names, 0 if it fits. */
+/* A run with some arrays held and one that is to fit; returns the limit that the report names, 0 if
+** it fits. */
 static size_t run_within(const char *pool, tide_memory kind, const char *limit, int64_t last) {
     tide_config c = config();
     size_t wanted = 0;
@@ -116,7 +124,8 @@ static size_t run_within(const char *pool, tide_memory kind, const char *limit, 
     c.host_limit = limit;
     tide_runtime *rt = test_open(&c);
     tide_array *a[7];
-    for (int i = 0; i < 7; i++) assert_array(a[i] = tide_empty_in(rt, kind, TIDE_U8, SHAPE(300001 + 1000 * i)));
+    for (int i = 0; i < 7; i++)
+        assert_array(a[i] = tide_empty_in(rt, kind, TIDE_U8, SHAPE(300001 + 1000 * i)));
     for (int i = 0; i < 6; i += 2) tide_release(a[i]); /* holes that it does not fit into */
     tide_array *b = tide_empty_in(rt, kind, TIDE_U8, SHAPE(last));
     if (!b) {
@@ -146,7 +155,8 @@ static void the_remedys_limit_is_enough(void **state) {
                 if (!wanted) continue; /* fits */
                 snprintf(limit, sizeof limit, "%zu", wanted);
                 if (run_within(pools[p], kinds[i], limit, lasts[k]))
-                    fail_msg("%s: %s of %s memory are not enough", pools[p], limit, names[kinds[i]]);
+                    fail_msg("%s: %s of %s memory are not enough", pools[p], limit,
+                             names[kinds[i]]);
             }
 }
 
@@ -164,7 +174,8 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     assert_error(TIDE_E_NOMEM, "out of memory on");
     assert_int_equal(info(rt).host_backed, 5 << 20); /* what was refused counts nowhere */
     tide_clear_error();
-    tide_array *b = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_U8, SHAPE(4 << 20)); /* not the device's */
+    /* not the device's */
+    tide_array *b = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_U8, SHAPE(4 << 20));
     assert_array(b);
     tide_release(a);
     assert_array(a = tide_empty(rt, TIDE_U8, SHAPE(4 << 20)));
@@ -190,7 +201,8 @@ static void absurd_shapes_are_reported_by_kind(void **state) {
     close_silent(rt);
 }
 
-/* The pool `none` waits for what is parked, whichever budget it fills, before anything is climbed for it. */
+/* The pool `none` waits for what is parked, whichever budget it fills, before anything is climbed
+** for it. */
 static void none_waits_for_what_is_parked(void **state) {
     (void)state;
     if (!test_on_host()) skip();
@@ -208,7 +220,8 @@ static void none_waits_for_what_is_parked(void **state) {
         assert_array(a);
         queue_gated(rt, NULL, a, false, &g);
         tide_release(a);
-        assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((4 << 20) + 1))); /* would not fit then either */
+        /* would not fit then either */
+        assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((4 << 20) + 1)));
         tide_clear_error();
         assert_int_equal(atomic_load(&g.done), 0);
         assert_int_equal(pthread_create(&opener, NULL, open_gate, &g), 0);
@@ -221,14 +234,16 @@ static void none_waits_for_what_is_parked(void **state) {
     }
 }
 
-/* The driver waits for the device before it takes other kinds back, and the soft limit waits for nothing. */
+/* The driver waits for the device before it takes other kinds back, and the soft limit waits for
+** nothing. */
 static void the_soft_limit_leaves_other_kinds_alone(void **state) {
     (void)state;
     tide_config c = config();
     c.soft_limit = "16MiB";
     c.pool = "tide";
     tide_runtime *rt = test_open(&c);
-    for (int i = 1; i < KINDS; i++) tide_release(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(12 << 20)));
+    for (int i = 1; i < KINDS; i++)
+        tide_release(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(12 << 20)));
     tide_release(tide_empty(rt, TIDE_U8, SHAPE(6 << 20)));
     tide_memory_information before = info(rt);
     tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20));
@@ -239,12 +254,15 @@ static void the_soft_limit_leaves_other_kinds_alone(void **state) {
     close_silent(rt);
 }
 
-/* A GPU's driver gives more unified memory than there is room for, and device memory beside it though the card is full of the other. */
-static tide_status unlimited_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+/* A GPU's driver gives more unified memory than there is room for, and device memory beside it
+** though the card is full of the other. */
+static tide_status unlimited_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                       tidei_addr *out) {
     (void)d, (void)kind;
     return *out = (uintptr_t)malloc(bytes), *out ? TIDE_OK : TIDE_E_NOMEM;
 }
-static void unlimited_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
+static void unlimited_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr,
+                               size_t bytes) {
     (void)d, (void)kind, (void)bytes;
     free((void *)(uintptr_t)addr);
 }
@@ -290,7 +308,8 @@ static void device_memory_leaves_room_for_unified(void **state) {
     close_silent(rt);
 }
 
-/* Where unified memory is not on the card, what is free there and what is backed are more than it has. */
+/* Where unified memory is not on the card, what is free there and what is backed are more than it
+** has. */
 static void what_is_available_is_no_more_than_the_device_has(void **state) {
     (void)state;
     tide_config c = config();
@@ -343,7 +362,8 @@ static void a_driver_that_refuses_is_asked_again(void **state) {
 #define SOME (1 << 20)
 
 /* With `m` NULL the collector is boehm. */
-static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer *m, tide_memory kind, int n) {
+static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer *m,
+                                                   tide_memory kind, int n) {
     for (int i = 0; i < n; i++) {
         tide_array *a = tide_empty_in(rt, kind, TIDE_U8, SHAPE(SOME));
         assert_array(a);
@@ -354,8 +374,8 @@ static __attribute__((noinline)) void make_garbage(tide_runtime *rt, mock_tracer
     }
 }
 
-/* A program that makes nothing but garbage in the host's memory, and frees none: the second budget has it collected, by the policy
-** before it is used up, or by the ladder. */
+/* A program that makes nothing but garbage in the host's memory, and frees none: the second budget
+** has it collected, by the policy before it is used up, or by the ladder. */
 static void garbage_in_host_memory_is_collected(void **state) {
     (void)state;
     for (int mock = !TEST_BOEHM; mock < 2; mock++)
@@ -386,7 +406,8 @@ static void *collect_elsewhere(void *rt) {
     return NULL;
 }
 
-/* An allocation of host memory is a place where a collector bound to the thread answers what it was asked for meanwhile. */
+/* An allocation of host memory is a place where a collector bound to the thread answers what it was
+** asked for meanwhile. */
 static void a_bound_collector_answers_there_too(void **state) {
     (void)state;
 #ifdef TIDEI_STRESS
@@ -400,7 +421,8 @@ static void a_bound_collector_answers_there_too(void **state) {
         c.policy = "never";
         tide_runtime *rt = test_open(&c);
         mock_open(&m, rt, "lua", TIDE_COLLECTOR_BOUND, 0);
-        tide_release(tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9))); /* from now on the policy sleeps */
+        /* from now on the policy sleeps */
+        tide_release(tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9)));
         mock_drop(&m, mock_hold(&m, tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(9))));
         assert_int_equal(pthread_create(&other, NULL, collect_elsewhere, rt), 0);
         pthread_join(other, NULL);

@@ -1,11 +1,13 @@
-/* test_host_check.c: the host device's checker, alone, against a slow model, and beside ThreadSanitizer. */
+/* test_host_check.c: the host device's checker, alone, against a slow model, and beside
+** ThreadSanitizer. */
 #include <sys/wait.h>
 #include <unistd.h>
 #include "tests/host_box.h"
 
 #define PTR(addr) ((void *)(uintptr_t)(addr))
 
-/* ---- devices whose programs are wrong on purpose: ThreadSanitizer, which sees that too, looks away ---- */
+/* ---- devices whose programs are wrong on purpose: ThreadSanitizer, which sees that too, looks
+** away ---- */
 
 #if TIDEI_TSAN
 void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -88,13 +90,14 @@ static void a_report_names_what_and_where(void **state) {
     touch(b, 2, TIDEI_WRITE, b->memory, 4096);
     touch(b, 5, TIDEI_READ, b->memory + 100, 10);
     finish(b, 5);
-    snprintf(
-        want, sizeof want,
-        "host:0: unordered access: get on stream 5 reads 10 bytes at 0x%llx, which put on stream 2 writes; no wait "
-        "orders the two",
-        (unsigned long long)b->memory + 100);
+    snprintf(want, sizeof want,
+             "host:0: unordered access: get on stream 5 reads 10 bytes at 0x%llx, which put on "
+             "stream 2 writes; no wait "
+             "orders the two",
+             (unsigned long long)b->memory + 100);
     assert_string_equal(b->line, want);
-    assert_ok(b->o->fill(b->d, b->s[6], b->memory + 100, "", 1, 10)); /* against the reader, which came last */
+    /* against the reader, which came last */
+    assert_ok(b->o->fill(b->d, b->s[6], b->memory + 100, "", 1, 10));
     finish(b, 6);
     assert_non_null(strstr(b->line, "fill on stream 6 writes 10 bytes"));
     close_planted(b);
@@ -106,17 +109,21 @@ static void copies_and_fills_are_checked(void **state) {
     static char host[100000];
     tidei_addr a = b->memory, c = b->memory + 200000;
     assert_ok(b->o->fill(b->d, b->s[0], a, "x", 1, 100000));
-    assert_ok(b->o->copy(b->d, b->s[1], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, a, 100, NULL}));
+    assert_ok(
+        b->o->copy(b->d, b->s[1], &(tidei_copy){TIDEI_COPY_D2H, (uintptr_t)host, a, 100, NULL}));
     assert_int_equal(reports(b), 1); /* read after write */
-    assert_ok(b->o->copy(b->d, b->s[2], &(tidei_copy){TIDEI_COPY_H2D, a, (uintptr_t)host, 100, NULL}));
+    assert_ok(
+        b->o->copy(b->d, b->s[2], &(tidei_copy){TIDEI_COPY_H2D, a, (uintptr_t)host, 100, NULL}));
     assert_int_equal(reports(b), 2); /* write after write and read: one report */
     assert_ok(b->o->copy(b->d, b->s[3], &(tidei_copy){TIDEI_COPY_D2D, c, a + 5000, 100, NULL}));
     assert_int_equal(reports(b), 3); /* its source */
     assert_ok(b->o->copy(b->d, b->s[4], &(tidei_copy){TIDEI_COPY_D2D, c, c + 50000, 100, NULL}));
     assert_int_equal(reports(b), 4); /* its target */
-    assert_ok(b->o->copy(b->d, b->s[5], &(tidei_copy){TIDEI_COPY_H2D, c + 200000, (uintptr_t)host, 100000, NULL}));
+    assert_ok(b->o->copy(b->d, b->s[5],
+                         &(tidei_copy){TIDEI_COPY_H2D, c + 200000, (uintptr_t)host, 100000, NULL}));
     touch(b, 6, TIDEI_READ, c + 200000, 8);
-    assert_int_equal(reports(b), 5); /* the end of a long copy tells the host nothing about the device */
+    /* the end of a long copy tells the host nothing about the device */
+    assert_int_equal(reports(b), 5);
     for (unsigned i = 0; i < NSTREAMS; i++) finish(b, i);
     assert_int_equal(b->lines, 5);
     close_planted(b);
@@ -249,7 +256,8 @@ static void memory_given_back_too_early_is_found_and_forgotten(void **state) {
     assert_int_equal(reports(b), 1);
     atomic_store(&flag, 1);
     for (unsigned i = 0; i < 3; i++) finish(b, i);
-    assert_non_null(strstr(b->line, "are given back, which put on stream 0 writes; the host did not wait for it"));
+    assert_non_null(strstr(
+        b->line, "are given back, which put on stream 0 writes; the host did not wait for it"));
     assert_ok(b->o->unmap(b->d, base, &p, 1));
     b->o->page_release(b->d, p);
     b->o->unreserve(b->d, base, page);
@@ -270,7 +278,8 @@ static void a_streams_number_may_be_used_again(void **state) {
         assert_int_equal(b->s[7]->id, 7);
         touch(b, 6, TIDEI_WRITE, b->memory, 64);
         assert_int_equal(reports(b), (uint64_t)(2 * i));
-        touch(b, 7, TIDEI_READ, b->memory, 64); /* the new one is not the old one, nor ordered after stream 6 */
+        /* the new one is not the old one, nor ordered after stream 6 */
+        touch(b, 7, TIDEI_READ, b->memory, 64);
         assert_int_equal(reports(b), (uint64_t)(2 * i + 1));
         assert_ok(b->o->event_wait(b->d, e, b->s[5])); /* the event is of the old one */
         touch(b, 5, TIDEI_WRITE, b->memory, 64);
@@ -283,8 +292,8 @@ static void a_streams_number_may_be_used_again(void **state) {
 
 /* ---- the checker against a slow model ---- */
 
-/* The model keeps, for each operation, the set of operations it is ordered after, and for each byte everyone who touched
-** it since the last writer. */
+/* The model keeps, for each operation, the set of operations it is ordered after, and for each byte
+** everyone who touched it since the last writer. */
 enum { M_OPS = 120, M_STREAMS = 5, M_BYTES = 40, M_EVENTS = 3, M_PUBLISHES = 16, M_LENT = 4 };
 typedef struct set {
     uint64_t w[(M_OPS + 63) / 64];
@@ -326,7 +335,8 @@ static tidei_range random_range(struct model *m) {
 static bool meets_lent(const struct model *m, const tidei_range *r) {
     for (unsigned i = 0; i < m->nlent; i++) {
         const tidei_range *x = &m->lent[i];
-        if ((x->mode | r->mode) & TIDEI_WRITE && x->addr < r->addr + r->bytes && r->addr < x->addr + x->bytes)
+        if ((x->mode | r->mode) & TIDEI_WRITE && x->addr < r->addr + r->bytes &&
+            r->addr < x->addr + x->bytes)
             return true;
     }
     return false;
@@ -510,14 +520,17 @@ static void names_are_kept_past_the_work(void **state) {
 
 #if TIDEI_TSAN
 /* Like library code, which is not instrumented: only the announced ranges tell. */
-__attribute__((no_sanitize("thread"))) static void blind_write(const void *p) { **(volatile char *const *)p = 1; }
+__attribute__((no_sanitize("thread"))) static void blind_write(const void *p) {
+    **(volatile char *const *)p = 1;
+}
 
 static void race(bool ordered) {
     struct box *b = open_box(false);
     tidei_devent *e = new_event(b);
     void *at = PTR(b->memory);
     assert_ok(launch_fn(b, 0, blind_write, &at, sizeof at, b->memory, 64, TIDEI_WRITE));
-    usleep(50000); /* the first is long done, and its queue was used since: none of that orders the second */
+    /* the first is long done, and its queue was used since: none of that orders the second */
+    usleep(50000);
     touch(b, 0, TIDEI_READ, b->memory + 512, 8);
     if (ordered) order(b, e, 0, 1);
     assert_ok(launch_fn(b, 1, blind_write, &at, sizeof at, b->memory, 64, TIDEI_WRITE));

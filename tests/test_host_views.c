@@ -1,12 +1,14 @@
-/* test_host_views.c: what the host itself reads and writes of arrays: views, that they wait for what they must and for nothing else,
-** what the checker says where somebody does not, and single elements. */
+/* test_host_views.c: what the host itself reads and writes of arrays: views, that they wait for
+** what they must and for nothing else, what the checker says where somebody does not, and single
+** elements. */
 #include "tests/counted_host.h"
 #include "tests/kinds.h"
 #include <pthread.h>
 
 /* ---- the host reads and writes ---- */
 
-/* Every mode waits for writers on other streams; who writes, for readers too, and who reads, for them not. */
+/* Every mode waits for writers on other streams; who writes, for readers too, and who reads, for
+** them not. */
 static void a_view_waits_for_what_it_must(void **state) {
     (void)state;
     if (!test_on_host()) skip();
@@ -54,7 +56,8 @@ static void what_the_host_wrote_is_seen(void **state) {
             tide_host_view v;
             assert_ok(tide_host_begin(a, TIDE_WRITE, &v));
             for (int64_t k = 0; k < 7; k++)
-                for (int64_t l = 0; l < 9; l++) TIDE_AT(float, &v, k, l) = (float)(round + 9 * k + l);
+                for (int64_t l = 0; l < 9; l++)
+                    TIDE_AT(float, &v, k, l) = (float)(round + 9 * k + l);
             assert_ok(tide_host_end(&v));
             assert_ok(tide_stream_set(rt, round % 2 ? s : NULL));
             tide_array *b = tide_map(rt, "(a) -> a + 1", a);
@@ -73,7 +76,8 @@ static void views_have_strides(void **state) {
     (void)state;
     tide_runtime *rt = open_plain();
     tide_array *flat = counting(rt, TIDE_MEMORY_UNIFIED, 24), *a = tide_reshape(flat, SHAPE(4, 6));
-    tide_array *b = tide_slice(a, "::-2, 1::2"), *one = tide_slice(a, "2, 3"), *none = tide_slice(a, "0:0");
+    tide_array *b = tide_slice(a, "::-2, 1::2"), *one = tide_slice(a, "2, 3"),
+               *none = tide_slice(a, "0:0");
     tide_array *deep = tide_reshape(flat, SHAPE(1, 2, 1, 3, 1, 2, 2, 1));
     tide_host_view v;
     assert_ok(tide_host_begin(b, TIDE_READ | TIDE_WRITE, &v));
@@ -93,12 +97,14 @@ static void views_have_strides(void **state) {
     assert_ok(tide_host_begin(none, TIDE_WRITE, &v));
     assert_int_equal(v.shape[0], 0);
     assert_ok(tide_host_end(&v));
-    tide_array *stretched = tide_broadcast_to(one, SHAPE(5)), *once = tide_broadcast_to(one, SHAPE(1, 1));
+    tide_array *stretched = tide_broadcast_to(one, SHAPE(5)),
+               *once = tide_broadcast_to(one, SHAPE(1, 1));
     assert_ok(tide_host_begin(stretched, TIDE_READ, &v));
     assert_int_equal(v.strides[0], 0);
     assert_ok(tide_host_end(&v));
     assert_int_equal(tide_host_begin(stretched, TIDE_READ | TIDE_WRITE, &v), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "the array is a stretched view: several of its elements lie in one place");
+    assert_error(TIDE_E_INVALID,
+                 "the array is a stretched view: several of its elements lie in one place");
     assert_ok(tide_host_begin(once, TIDE_WRITE, &v)); /* of one element nothing is stretched */
     assert_ok(tide_host_end(&v));
     tide_array *empty = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(0, 3));
@@ -223,9 +229,10 @@ static void a_missing_wait_is_reported(void **state) {
             open_gate(&g);
             assert_ok(tide_device_synchronize(rt));
             assert_int_equal(found(rt), 1);
-            assert_int_equal(lines_with(TIDE_LOG_WARNING, single ? "tide_get on the host reads"
-                                                                 : "tide_host_begin on the host reads"),
-                             1);
+            assert_int_equal(
+                lines_with(TIDE_LOG_WARNING, single ? "tide_get on the host reads"
+                                                    : "tide_host_begin on the host reads"),
+                1);
             assert_int_equal(lines_with(TIDE_LOG_WARNING, "which tide_host_launch on stream"), 1);
             tide_release(a);
             tide_close(rt);
@@ -347,9 +354,10 @@ static void T23_device_memory_wants_permission(void **state) {
     pthread_t other;
     void *seen;
     assert_int_equal(tide_get(a, (const int64_t[]){0}, &item), TIDE_E_UNSUPPORTED);
-    const char *remedies[] = {"tide_to_host", "tide_item", "tide_to_memory", "TIDE_DEFAULT_MEMORY=unified",
-                              "tide_allow_scalar"};
-    for (unsigned i = 0; i < TIDEI_COUNT(remedies); i++) assert_error(TIDE_E_UNSUPPORTED, remedies[i]);
+    const char *remedies[] = {"tide_to_host", "tide_item", "tide_to_memory",
+                              "TIDE_DEFAULT_MEMORY=unified", "tide_allow_scalar"};
+    for (unsigned i = 0; i < TIDEI_COUNT(remedies); i++)
+        assert_error(TIDE_E_UNSUPPORTED, remedies[i]);
     assert_int_equal(tide_set(a, (const int64_t[]){0}, tide_arg_int(2)), TIDE_E_UNSUPPORTED);
     assert_int_equal(tide_allow_scalar(rt, 1), 0);
     assert_ok(tide_set(a, (const int64_t[]){0}, tide_arg_int(2)));

@@ -1,4 +1,5 @@
-/* test_jobs.c: how many programs run side by side (experiment E15). What the command prints: info.sh. */
+/* test_jobs.c: how many programs run side by side (experiment E15). What the command prints:
+** info.sh. */
 #include "tools/tide/jobs.h"
 #include "tests/tidetest.h"
 #include "tools/tide/command.h"
@@ -28,7 +29,8 @@ static void e15_the_table(void **state) {
         {{true, SIZE_MAX, SIZE_MAX}, SIZE_MAX / GIB(4)},
     };
     (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(table); i++) assert_int_equal(tidei_jobs_of(&table[i].x), table[i].jobs);
+    for (size_t i = 0; i < TIDEI_COUNT(table); i++)
+        assert_int_equal(tidei_jobs_of(&table[i].x), table[i].jobs);
 }
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* test_kernel_cache.c: kernels in memory and on disk, over a device double whose compiler makes up an image from the text. */
+/* test_kernel_cache.c: kernels in memory and on disk, over a device double whose compiler makes up
+** an image from the text. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,12 +34,13 @@ static uint64_t hash_of(const char *s) {
     return h;
 }
 
-static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                                size_t *image_bytes) {
+static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
+                                void **image, size_t *image_bytes) {
     text_device *x = (text_device *)d;
     uint64_t hash = hash_of(t->source);
     if (t->image) {
-        if (atomic_load(&x->refuses_images)) return tidei_fail(TIDE_E_DEVICE, "cuda", "not for this device");
+        if (atomic_load(&x->refuses_images))
+            return tidei_fail(TIDE_E_DEVICE, "cuda", "not for this device");
         assert_int_equal(t->image_bytes, IMAGE_BYTES);
         memcpy(&hash, t->image, sizeof hash);
     } else {
@@ -46,7 +48,8 @@ static tide_status t_kernel_new(tidei_device *d, const tidei_kernel_text *t, tid
             atomic_fetch_sub(&x->meeting, 1);
             while (atomic_load(&x->meeting)) usleep(1000);
         }
-        if (strstr(t->source, "nonsense")) return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
+        if (strstr(t->source, "nonsense"))
+            return tidei_fail(TIDE_E_DEVICE, "cuda", "nonsense is not declared");
         atomic_fetch_add(&x->compiles, 1);
         unsigned char *made = malloc(IMAGE_BYTES);
         for (size_t i = 0; i < IMAGE_BYTES; i++) made[i] = (unsigned char)(hash * 31 + i);
@@ -69,14 +72,22 @@ static void t_kernel_release(tidei_device *d, tidei_dkernel *k) {
     atomic_fetch_sub(&((text_device *)d)->kernels, 1);
     free(k);
 }
-static tide_status t_stream_new(tidei_device *d, tidei_dstream **out) { return *out = (tidei_dstream *)d, TIDE_OK; }
+static tide_status t_stream_new(tidei_device *d, tidei_dstream **out) {
+    return *out = (tidei_dstream *)d, TIDE_OK;
+}
 static void t_stream_release(tidei_device *d, tidei_dstream *s) { (void)d, (void)s; }
-static tide_status t_stream_sync(tidei_device *d, tidei_dstream *s) { return (void)d, (void)s, TIDE_OK; }
+static tide_status t_stream_sync(tidei_device *d, tidei_dstream *s) {
+    return (void)d, (void)s, TIDE_OK;
+}
 static tide_status t_publish(tidei_device *d, tidei_dstream *s, uint64_t t) {
     return (void)d, (void)s, (void)t, TIDE_OK;
 }
-static uint64_t t_completed(tidei_device *d, tidei_dstream *s) { return (void)d, (void)s, UINT64_MAX; }
-static tide_status t_memory(tidei_device *d, size_t *f, size_t *t) { return (void)d, *f = *t = 1 << 20, TIDE_OK; }
+static uint64_t t_completed(tidei_device *d, tidei_dstream *s) {
+    return (void)d, (void)s, UINT64_MAX;
+}
+static tide_status t_memory(tidei_device *d, size_t *f, size_t *t) {
+    return (void)d, *f = *t = 1 << 20, TIDE_OK;
+}
 static void t_close(tidei_device *d) { (void)d; }
 
 static const struct tidei_device_ops text_ops = {.name = "text",
@@ -220,8 +231,8 @@ static void test_fixed(void **state) {
     tide_runtime *rt = open_with(&x, folder, NULL, TIDE_OFF);
     tidei_dev *d = &test_rt(rt)->devs[0];
     assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &k));
-    assert_ok(tidei_kernel_get(d, name, "#define TIDE_WANTS_kernel 1\nthe text of a fixed kernel", "tide_test",
-                               &by_content)); /* told which of its kernels is wanted */
+    assert_ok(tidei_kernel_get(d, name, "#define TIDE_WANTS_kernel 1\nthe text of a fixed kernel",
+                               "tide_test", &by_content)); /* told which of its kernels is wanted */
     assert_ptr_equal(k, by_content);
     source[0] = 'T'; /* which a constant would not */
     assert_ok(tidei_kernel_get_fixed(d, name, source, "tide_test", &again));
@@ -281,7 +292,8 @@ static void change_byte(const char *path, size_t at) {
     close(fd);
 }
 
-/* Whatever byte of an entry changed, the kernel is compiled again, and the entry is whole afterwards. */
+/* Whatever byte of an entry changed, the kernel is compiled again, and the entry is whole
+** afterwards. */
 static void test_damaged(void **state) {
     char path[512];
     (void)state;
@@ -372,7 +384,8 @@ static void test_a_bad_folder_is_told(void **state) {
             close_runtime(rt, &x);
             captured_end(text, sizeof text);
             unsetenv("TIDE_CACHE_DIR");
-            snprintf(said, sizeof said, "tidepool warning: TIDE_CACHE_DIR=%s: %s; the kernel cache is off\n", path,
+            snprintf(said, sizeof said,
+                     "tidepool warning: TIDE_CACHE_DIR=%s: %s; the kernel cache is off\n", path,
                      shared ? "others can write to it" : strerror(EEXIST));
             if (!shared) *strstr(said, strerror(EEXIST)) = 0; /* the system's words */
             if (by_environment)
@@ -481,7 +494,8 @@ static void test_bounded_for_two(void **state) {
     only_file(".kernel", path, sizeof path);
     size_t bytes = bytes_of(path);
     snprintf(max, sizeof max, "%zu", 64 * (bytes + 10));
-    tide_runtime *one = open_with(&x, folder, max, TIDE_ON), *two = open_with(&y, folder, max, TIDE_ON);
+    tide_runtime *one = open_with(&x, folder, max, TIDE_ON),
+                 *two = open_with(&y, folder, max, TIDE_ON);
     for (int i = 0; i < 100; i++) {
         snprintf(source, sizeof source, "text %d of one", i);
         get(one, source);
@@ -538,7 +552,8 @@ static void test_loading_climbs(void **state) {
     assert_int_equal(test_stats(rt).climbs, 1);
     assert_int_equal(test_stats(rt).kernels_compiled, 1);
     atomic_store(&x.refusals, 1000);
-    assert_int_equal(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", "big", "tide_test", &k), TIDE_E_NOMEM);
+    assert_int_equal(tidei_kernel_get(&test_rt(rt)->devs[0], "kernel", "big", "tide_test", &k),
+                     TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "out of memory on text:0");
     atomic_store(&x.refusals, 2);
     get(rt, "big"); /* compiled in vain before, kept on disk all the same */
@@ -559,7 +574,8 @@ static void *ask(void *arg) {
 }
 static void ask_at_once(asker *askers, size_t n) {
     pthread_t threads[16];
-    for (size_t i = 0; i < n; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
     for (size_t i = 0; i < n; i++) pthread_join(threads[i], NULL);
 }
 
@@ -611,7 +627,8 @@ static void test_failing_together(void **state) {
 
 #define RACE_TEXTS 30
 
-/* In a process of its own: asks for the same texts in an order of its own, with a bound that makes it prune, too. */
+/* In a process of its own: asks for the same texts in an order of its own, with a bound that makes
+** it prune, too. */
 static int race(const char *dir, unsigned seed) {
     text_device x;
     snprintf(folder, sizeof folder, "%s", dir);

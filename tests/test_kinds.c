@@ -1,12 +1,14 @@
-/* test_kinds.c: kinds of memory: copies among them, which kind a result has, prefetch and advice, and all of them at once under every
-** pool. The host's views and elements: test_host_views.c; its budget: test_host_budget.c. Where a case ports one of another
-** library's suite, its number there (T9, T14, T23) is in the name. */
+/* test_kinds.c: kinds of memory: copies among them, which kind a result has, prefetch and advice,
+** and all of them at once under every pool. The host's views and elements: test_host_views.c; its
+** budget: test_host_budget.c. Where a case ports one of another library's suite, its number there
+** (T9, T14, T23) is in the name. */
 #include "tests/kinds.h"
 #include <pthread.h>
 
 /* ---- copies, and the kind of results ---- */
 
-/* By every pool that can be: device memory from it, the other kinds from it or from what stands in for it. */
+/* By every pool that can be: device memory from it, the other kinds from it or from what stands in
+** for it. */
 static void T9_copies_among_all_kinds(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
@@ -20,7 +22,8 @@ static void T9_copies_among_all_kinds(void **state) {
                 assert_array(b);
                 assert_int_equal(tide_array_memory(b), kinds[j]);
                 assert_counts(b, 5000, 0);
-                tide_array *d = tide_empty_in(rt, kinds[j], TIDE_F32, SHAPE(5000)); /* into one there is */
+                /* into one there is */
+                tide_array *d = tide_empty_in(rt, kinds[j], TIDE_F32, SHAPE(5000));
                 assert_ok(tide_assign(d, a));
                 assert_counts(d, 5000, 0);
                 tide_release(a);
@@ -48,7 +51,8 @@ static void T14_copies_keep_the_kind(void **state) {
             assert_array(made[k]);
             assert_int_equal(tide_array_memory(made[k]), kinds[i]);
         }
-        tide_array *sum = tide_map(rt, "(a) -> a + 1", a); /* what an operation makes is of the default kind */
+        /* what an operation makes is of the default kind */
+        tide_array *sum = tide_map(rt, "(a) -> a + 1", a);
         assert_int_equal(tide_array_memory(sum), TIDE_MEMORY_DEVICE);
         assert_counts(sum, 12, 1);
         for (unsigned k = 0; k < TIDEI_COUNT(made); k++) tide_release(made[k]);
@@ -69,9 +73,12 @@ static void the_default_kind_is_configured(void **state) {
                 setenv("TIDE_DEFAULT_MEMORY", names[kinds[i]], 1);
             tide_runtime *rt = test_open(&c);
             unsetenv("TIDE_DEFAULT_MEMORY");
-            tide_array *a = tide_arange(rt, TIDE_F32, 0, 300, 1), *b = tide_map(rt, "(a) -> a*2 - a", a);
-            tide_array *sum = tide_map(rt, "(a) -> sum(a)", b), *device = tide_to_memory(b, TIDE_MEMORY_DEVICE);
-            tide_array *same = tide_copy(device), *usual = tide_to_memory(device, TIDE_MEMORY_DEFAULT);
+            tide_array *a = tide_arange(rt, TIDE_F32, 0, 300, 1),
+                       *b = tide_map(rt, "(a) -> a*2 - a", a);
+            tide_array *sum = tide_map(rt, "(a) -> sum(a)", b),
+                       *device = tide_to_memory(b, TIDE_MEMORY_DEVICE);
+            tide_array *same = tide_copy(device),
+                       *usual = tide_to_memory(device, TIDE_MEMORY_DEFAULT);
             assert_int_equal(tide_array_memory(a), kinds[i]);
             assert_int_equal(tide_array_memory(b), kinds[i]);
             assert_int_equal(tide_array_memory(sum), kinds[i]);
@@ -102,14 +109,16 @@ static void a_bad_default_kind_is_an_error_or_a_warning(void **state) {
     c.device = test_device();
     c.default_memory = "managed";
     assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "TIDE_DEFAULT_MEMORY is \"managed\"; wanted: device, pinned or unified");
+    assert_error(TIDE_E_INVALID,
+                 "TIDE_DEFAULT_MEMORY is \"managed\"; wanted: device, pinned or unified");
     c.default_memory = NULL;
     logged.n = 0;
     c.log_level = TIDE_LOG_WARNING;
     setenv("TIDE_DEFAULT_MEMORY", "managed", 1);
     assert_ok(tide_open(&c, &rt));
     unsetenv("TIDE_DEFAULT_MEMORY");
-    assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=managed is not understood"), 1);
+    assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=managed is not understood"),
+                     1);
     assert_null(tide_empty_in(rt, 4, TIDE_F32, 0, NULL));
     assert_error(TIDE_E_INVALID, "4 is no kind of memory");
     assert_null(tide_empty_in(rt, -1, TIDE_F32, 0, NULL));
@@ -137,7 +146,8 @@ static void unified_memory_may_be_missing(void **state) {
         unsetenv("TIDE_DEFAULT_MEMORY");
         assert_int_equal(s, how == 1 ? TIDE_E_UNSUPPORTED : TIDE_OK);
         if (how == 1) continue;
-        assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_DEFAULT_MEMORY=unified: host:0 has no unified memory"),
+        assert_int_equal(lines_with(TIDE_LOG_WARNING,
+                                    "TIDE_DEFAULT_MEMORY=unified: host:0 has no unified memory"),
                          how == 2);
         tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3));
         assert_int_equal(tide_array_memory(a), TIDE_MEMORY_DEVICE);
@@ -159,7 +169,8 @@ static void operations_take_all_kinds(void **state) {
         for (int j = 0; j < KINDS; j++) {
             tide_array *a = counting(rt, kinds[i], 64), *b = counting(rt, kinds[j], 64);
             tide_array *m = tide_reshape(a, SHAPE(8, 8)), *n = tide_reshape(b, SHAPE(8, 8));
-            tide_array *product = tide_matmul(m, n), *sum = tide_map(rt, "(a, b) -> sum(a - b + 1)", a, b);
+            tide_array *product = tide_matmul(m, n),
+                       *sum = tide_map(rt, "(a, b) -> sum(a - b + 1)", a, b);
             assert_array(product);
             assert_true(tide_item_f64(sum) == 64);
             assert_ok(tide_map_into(b, "(a, b) -> a + b - b", a, b)); /* into any kind too */
@@ -183,13 +194,15 @@ static struct {
     tidei_addr from;
     size_t bytes;
 } told;
-static tide_status note_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
+static tide_status note_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
+                                 bool to_host) {
     (void)d, (void)s;
     told.from = addr;
     told.prefetched[to_host] += bytes;
     return TIDE_OK;
 }
-static tide_status note_advice(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
+static tide_status note_advice(tidei_device *d, tidei_addr addr, size_t bytes,
+                               tidei_advice advice) {
     (void)d;
     told.from = addr;
     told.bytes = bytes;
@@ -206,7 +219,8 @@ static tide_runtime *open_told(void) {
     tide_config c = config();
     c.pool = "tide"; /* what stands in for it keeps what is freed */
     memset(&told, 0, sizeof told);
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 64 * MIB, .host_checker = true}, &d));
+    assert_ok(
+        tidei_host_open(&(tidei_device_params){.host_memory = 64 * MIB, .host_checker = true}, &d));
     told.inner = d->ops;
     told.ops = *d->ops;
     told.ops.prefetch = note_prefetch;
@@ -244,7 +258,8 @@ static void T9_prefetch_and_advice_by_range(void **state) {
     assert_int_equal(tide_advise(a, 999, 2, TIDE_ADVISE_HOST), TIDE_E_BOUNDS);
     assert_int_equal(tide_prefetch(a, 0, 1, 2), TIDE_E_INVALID);
     assert_int_equal(tide_advise(a, 0, 1, 4), TIDE_E_INVALID);
-    tide_array *pinned = counting(rt, TIDE_MEMORY_PINNED, 10), *device = counting(rt, TIDE_MEMORY_DEVICE, 10);
+    tide_array *pinned = counting(rt, TIDE_MEMORY_PINNED, 10),
+               *device = counting(rt, TIDE_MEMORY_DEVICE, 10);
     assert_int_equal(tide_prefetch(pinned, 0, 1, TIDE_TO_DEVICE), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "in pinned memory");
     assert_int_equal(tide_advise(device, 0, 1, TIDE_ADVISE_HOST), TIDE_E_UNSUPPORTED);
@@ -276,12 +291,14 @@ static void advice_ends_with_the_array(void **state) {
     tide_close(rt);
 }
 
-/* However an array is advised, what is noted of it is one stretch; advice that was taken back, or refused, is not noted. */
+/* However an array is advised, what is noted of it is one stretch; advice that was taken back, or
+** refused, is not noted. */
 static void notes_of_advice_stay_few(void **state) {
     (void)state;
     tide_runtime *rt = open_told();
     _Atomic size_t *notes = &test_rt(rt)->devs[0].nadvised;
-    tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000), *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
+    tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000),
+               *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
     tide_array *late = tide_slice(b, "600:");
     for (int64_t i = 0; i < 1000; i++) {
         assert_ok(tide_advise(a, i, 1, i % 3 ? TIDE_ADVISE_DEVICE : TIDE_ADVISE_READ_MOSTLY));
@@ -321,9 +338,12 @@ static void notes_of_advice_stay_few(void **state) {
 
 /* ---- several at once ---- */
 
-static uint64_t dice(uint64_t *seed) { return (*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33; }
+static uint64_t dice(uint64_t *seed) {
+    return (*seed = *seed * 6364136223846793005u + 1442695040888963407u) >> 33;
+}
 
-/* Arrays of all kinds under every pool, used on several streams and by the host, in random order: nothing mixes, all is in order. */
+/* Arrays of all kinds under every pool, used on several streams and by the host, in random order:
+** nothing mixes, all is in order. */
 static void all_kinds_under_every_pool(void **state) {
     enum { HELD = 12, STREAMS = 3 };
     (void)state;
@@ -395,7 +415,8 @@ static void threads_share_a_kinds_pool(void **state) {
     for (int round = 0; round < 10; round++) {
         pthread_t thread[4];
         tide_runtime *rt = open_plain();
-        for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, make_some, rt), 0);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, make_some, rt), 0);
         for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
         unsigned pools = 0;
         for (tidei_user_pool *x = NULL; (x = tidei_pools_next(&test_rt(rt)->devs[0], x));) pools++;
@@ -404,7 +425,8 @@ static void threads_share_a_kinds_pool(void **state) {
     }
 }
 
-/* Pinned arrays of changing sizes come and go while the device still copies from those before: each has its own bytes. */
+/* Pinned arrays of changing sizes come and go while the device still copies from those before: each
+** has its own bytes. */
 static void t10_pinned_arrays_come_and_go(void **state) {
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});

@@ -1,9 +1,12 @@
-/* test_ladder.c: the reclaim ladder, rung by rung: each is made to be the one that helps, and is, with the bytes that it gave.
+/* test_ladder.c: the reclaim ladder, rung by rung: each is made to be the one that helps, and is,
+** with the bytes that it gave.
 **
-** A runtime's own half, with doubles where a rung wants something to happen: collectors that let go of what the case says, a device
-** whose waits open a gate, a ceiling shared with a neighbour. What each rung gave is read from a recording. The request is a block of
-** the pool, and the case may look in before each attempt. Then the same with caches that fail, that need memory themselves and
-** that start all over. Experiment E14, and what CUDA.jl's ladder gets wrong, are cases of their own. */
+** A runtime's own half, with doubles where a rung wants something to happen: collectors that let go
+** of what the case says, a device whose waits open a gate, a ceiling shared with a neighbour. What
+** each rung gave is read from a recording. The request is a block of the pool, and the case may
+** look in before each attempt. Then the same with caches that fail, that need memory themselves and
+** that start all over. Experiment E14, and what CUDA.jl's ladder gets wrong, are cases of their
+** own. */
 #include "logged.h"
 #include "runtime/device/host.h"
 #include "runtime/pools.h"
@@ -54,7 +57,9 @@ static size_t collect(tidei_runtime *rt, int level, const char *why, bool *ran) 
 static void ask(tidei_runtime *rt, tidei_dev *d, tidei_where where, size_t request) {
     (void)rt, (void)d, (void)where, (void)request;
 }
-static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) { (void)rt, (void)owner, (void)bytes; }
+static void discharge(tidei_runtime *rt, uint32_t owner, size_t bytes) {
+    (void)rt, (void)owner, (void)bytes;
+}
 static tide_status attach(tidei_runtime *rt, tidei_thread *t) { return (void)rt, (void)t, TIDE_OK; }
 static void leave(tidei_runtime *rt, tidei_thread *t) { (void)rt, (void)t; }
 static void blocking(tidei_runtime *rt, void (*fn)(void *), void *arg) { (void)rt, fn(arg); }
@@ -65,7 +70,8 @@ static const tidei_gc_ops gc_ops = {.ask = ask,
                                     .thread_detach = leave,
                                     .blocking = blocking};
 
-/* A device on which the host's waits open the gate, and whose pages come from a ceiling that a neighbour shares. */
+/* A device on which the host's waits open the gate, and whose pages come from a ceiling that a
+** neighbour shares. */
 static const struct tidei_device_ops *inner;
 static struct tidei_device_ops double_ops;
 static _Atomic size_t shared;
@@ -75,7 +81,8 @@ static tide_status sync_opens(tidei_device *d, tidei_dstream *s) {
     return inner->stream_sync(d, s);
 }
 static tide_status page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
-    if (atomic_load(&shared) + bytes > ceiling) return tidei_fail(TIDE_E_NOMEM, "double", "the ceiling is reached");
+    if (atomic_load(&shared) + bytes > ceiling)
+        return tidei_fail(TIDE_E_NOMEM, "double", "the ceiling is reached");
     tide_status status = inner->page_new(d, bytes, out);
     if (status == TIDE_OK) atomic_fetch_add(&shared, bytes);
     return status;
@@ -216,11 +223,13 @@ static tide_status misbehave(struct cache *c) {
         unsigned climbs = (unsigned)atomic_load(&c->x->rt->climbs);
         assert_ok(tide_reclaim(c->x->rt->ref, TIDE_RECLAIM_DROP, &freed));
         assert_int_equal(freed, 0);
-        assert_int_equal(tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st), TIDE_E_NOMEM);
+        assert_int_equal(tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st),
+                         TIDE_E_NOMEM);
         assert_non_null(strstr(tide_last_error()->message, "out of memory"));
         assert_int_equal(atomic_load(&c->x->rt->climbs), climbs);
     }
-    if (c->allocates) return tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st);
+    if (c->allocates)
+        return tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st);
     return c->fails;
 }
 static tide_status purge(void *user, int device, size_t wanted, size_t *given) {
@@ -241,11 +250,17 @@ static tide_status drop(void *user, int device, size_t wanted, size_t *given) {
 }
 static void enter(struct cache *c, struct scene *x, const char *name, bool dear) {
     c->x = x;
-    tide_reclaimable r = {
-        .struct_size = sizeof r, .name = name, .purge = purge, .drop = drop, .user = c, .dear = dear};
+    tide_reclaimable r = {.struct_size = sizeof r,
+                          .name = name,
+                          .purge = purge,
+                          .drop = drop,
+                          .user = c,
+                          .dear = dear};
     assert_ok(tide_reclaimable_register(x->rt->ref, &r, &c->id));
 }
-static void forget(struct cache *c) { assert_ok(tide_reclaimable_unregister(c->x->rt->ref, c->id)); }
+static void forget(struct cache *c) {
+    assert_ok(tide_reclaimable_unregister(c->x->rt->ref, c->id));
+}
 
 /* ---- one request ---- */
 
@@ -258,7 +273,8 @@ struct request {
 static tide_status attempt(void *arg, unsigned flags) {
     struct request *r = arg;
     tidei_pool *pool = r->x->d->pool;
-    tide_status status = pool->ops->alloc(pool, REQUEST, r->x->d->stream0, flags & ~r->refused, &r->block);
+    tide_status status =
+        pool->ops->alloc(pool, REQUEST, r->x->d->stream0, flags & ~r->refused, &r->block);
     r->tries++;
     if (status == TIDE_E_NOMEM && r->between) {
         tidei_saved_error e;
@@ -268,7 +284,9 @@ static tide_status attempt(void *arg, unsigned flags) {
     }
     return status;
 }
-static tide_status request(struct request *r) { return tidei_with_reclaim(r->x->d, REQUEST, "test", attempt, r); }
+static tide_status request(struct request *r) {
+    return tidei_with_reclaim(r->x->d, REQUEST, "test", attempt, r);
+}
 static void request_ends(struct request *r) { r->x->d->pool->ops->free(r->x->d->pool, &r->block); }
 
 /* ---- each rung ---- */
@@ -286,13 +304,15 @@ static void pending(struct scene *x) {
     x->other = taken(x, REQUEST, x->stream);
     const struct work w = {.gate = &x->gate};
     const tidei_use use = {x->other, 0, REQUEST, TIDEI_WRITE};
-    tidei_launch l = {.name = "gated", .host_fn = wait_for_gate, .params = &w, .params_bytes = sizeof w};
+    tidei_launch l = {
+        .name = "gated", .host_fn = wait_for_gate, .params = &w, .params_bytes = sizeof w};
     assert_ok(tidei_submit_launch(x->stream, &use, 1, &l, NULL, NULL, "gated"));
     let_go(&x->other);
 }
 static void other_half(struct scene *x) { x->other = taken(x, REQUEST, NULL); }
 
-static const tidei_layout vector = {.dtype = TIDE_U8, .ndim = 1, .shape = {REQUEST}, .strides = {1}};
+static const tidei_layout vector = {
+    .dtype = TIDE_U8, .ndim = 1, .shape = {REQUEST}, .strides = {1}};
 static void dies(struct scene *x, unsigned n) {
     if (n != 1) return;
     tidei_handle *h = tidei_handle_new(x->rt, &tidei_thread_get(x->rt)->spare, x->other, &vector);
@@ -325,7 +345,8 @@ static void dear(struct scene *x) {
     giver.idle = &x->other;
     enter(&giver, x, "giver", true);
 }
-/* Every second block of half a page is free, and nobody may move the others, so that once it was in vain. */
+/* Every second block of half a page is free, and nobody may move the others, so that once it was in
+** vain. */
 static void scattered(struct scene *x) {
     tidei_storage *free_ones[PIECES];
     let_go(&x->keep);
@@ -383,7 +404,8 @@ static const struct rung_case {
     {"ask neighbours", next_door, REQUEST, 0, NULL},
 };
 
-/* Memory outside the pools, of which there is none but what lies between blocks: they are moved, and pages given back. */
+/* Memory outside the pools, of which there is none but what lies between blocks: they are moved,
+** and pages given back. */
 static tide_status counted_outside(void *arg, unsigned flags) {
     struct scene *x = arg;
     (void)flags;
@@ -473,7 +495,8 @@ static void five_ask(struct five *f, unsigned purges, unsigned drops) {
         assert_int_equal(f->c[i].drops, drops);
     }
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "failed"), 1);
-    assert_int_equal(lines_with(TIDE_LOG_WARNING, "of failing failed: it returned TIDE_E_DEVICE (22)"), 1);
+    assert_int_equal(
+        lines_with(TIDE_LOG_WARNING, "of failing failed: it returned TIDE_E_DEVICE (22)"), 1);
 }
 
 static void e14_idle(void **unused) {
@@ -488,7 +511,8 @@ static void e14_idle(void **unused) {
     assert_helped(f.x.path, "purge idle caches", REQUEST);
 }
 
-/* The collector finds the wrapper that the thread had, whose finalizer gives the handle back to the cache. */
+/* The collector finds the wrapper that the thread had, whose finalizer gives the handle back to the
+** cache. */
 static void finalized(struct scene *x, unsigned n) {
     struct five *f = (struct five *)x;
     if (n < 7 || f->idle) return;
@@ -546,7 +570,8 @@ static void e14_by_hand(void **unused) {
     assert_int_equal(f.x.fulls, 2);
     for (int i = 0; i < FIVE; i++) assert_int_equal(f.c[i].drops, 1);
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "of failing failed"), 3); /* once each */
-    assert_error(TIDE_E_SHAPE, "the user's own");                           /* a success leaves it alone */
+    /* a success leaves it alone */
+    assert_error(TIDE_E_SHAPE, "the user's own");
     tide_clear_error();
     five_close(&f);
     unlink(f.x.path);
@@ -638,8 +663,11 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
                                             .gc_early = TIDE_OFF,
                                             .log = keep_line,
                                             .log_level = TIDE_LOG_INFO});
-    const tide_reclaimable r = {
-        .struct_size = sizeof r, .name = "handles", .purge = purge_worker, .drop = drop_worker, .dear = 1};
+    const tide_reclaimable r = {.struct_size = sizeof r,
+                                .name = "handles",
+                                .purge = purge_worker,
+                                .drop = drop_worker,
+                                .dear = 1};
     assert_ok(tide_reclaimable_register(worker.rt->ref, &r, &id));
     assert_int_equal(pthread_create(&thread, NULL, work_and_end, NULL), 0);
     pthread_join(thread, NULL);
@@ -648,7 +676,8 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
     assert_ok(tidei_storage_new(d, REQUEST, d->stream0, "test", &st));
     assert_int_equal(worker.purges, 1);
     assert_int_equal(worker.drops, 0);
-    assert_int_equal(lines_with(TIDE_LOG_INFO, "reclaim: freed 4.000 MiB at rung purge idle handles"), 1);
+    assert_int_equal(
+        lines_with(TIDE_LOG_INFO, "reclaim: freed 4.000 MiB at rung purge idle handles"), 1);
     tidei_storage_release(st);
     tide_close(worker.rt->ref);
 }
@@ -661,12 +690,12 @@ static void e14_boehm_finds_a_dead_threads(void **unused) {
 
 /* ---- what ladders get wrong elsewhere ---- */
 
-/* A wait of the ladder's may meet with what a kernel reported, or fail: that is no failure of the allocation, and the report is told
-** at the next sync point. */
+/* A wait of the ladder's may meet with what a kernel reported, or fail: that is no failure of the
+** allocation, and the report is told at the next sync point. */
 static void what_kernels_report_is_not_the_allocations(void **unused) {
     (void)unused;
-    tidei_runtime *rt =
-        test_open_rt(&(tide_config){.device = "host", .collector = "refcount", .limit = "6MiB", .spill = TIDE_OFF});
+    tidei_runtime *rt = test_open_rt(&(tide_config){
+        .device = "host", .collector = "refcount", .limit = "6MiB", .spill = TIDE_OFF});
     tide_array *a = tide_arange(rt->ref, TIDE_I32, 0, 10, 1),
                *i = tide_full(rt->ref, TIDE_I32, SHAPE(1), tide_arg_int(10));
     tide_array *out = tide_take(a, i, 0);
@@ -748,7 +777,8 @@ static void the_report_has_all_rungs(void **unused) {
     (void)unused;
     scene_open(&x);
     for (unsigned i = 1; i <= RUNGS; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s 0 bytes", i > 1 ? ", " : "", rungs[i]);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s 0 bytes", i > 1 ? ", " : "",
+                 rungs[i]);
     assert_int_equal(tidei_storage_new(x.d, REQUEST + 1, x.d->stream0, "test", &st), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, list);
     tide_clear_error();

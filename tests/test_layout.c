@@ -1,5 +1,5 @@
-/* test_layout.c: the arithmetic of shapes, slices and reshapes against a slow model: the list of element offsets in
-** row-major order. */
+/* test_layout.c: the arithmetic of shapes, slices and reshapes against a slow model: the list of
+** element offsets in row-major order. */
 #include "tests/tidetest.h"
 #include "tests/edges.h"
 #include <locale.h>
@@ -83,7 +83,8 @@ static void test_make(void **state) {
 
 static void test_shape_text(void **state) {
     const int64_t one[] = {5}, two[] = {3, 0},
-                  wide[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+                  wide[] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
+                            INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     char buf[192];
     (void)state;
     assert_string_equal(tidei_shape_text(buf, sizeof buf, 0, NULL), "()");
@@ -130,8 +131,8 @@ static void test_broadcast_table(void **state) {
 }
 
 static void test_broadcast_errors(void **state) {
-    int64_t shape[TIDE_MAX_RANK] = {4, 3}, other[] = {2, 3}, none[] = {0}, tall[] = {INT64_MAX / 16, 1},
-            wide[] = {1, 17};
+    int64_t shape[TIDE_MAX_RANK] = {4, 3}, other[] = {2, 3}, none[] = {0},
+            tall[] = {INT64_MAX / 16, 1}, wide[] = {1, 17};
     int ndim = 2;
     tidei_layout b;
     (void)state;
@@ -147,7 +148,8 @@ static void test_broadcast_errors(void **state) {
     assert_int_equal(tidei_broadcast(&ndim, tall, &b, "test"), TIDE_E_NOMEM);
 }
 
-/* Element (i...) of a stretched layout is the source's element with stretched subscripts set to 0. */
+/* Element (i...) of a stretched layout is the source's element with stretched subscripts set to
+** 0. */
 static void test_broadcast_strides(void **state) {
     (void)state;
     for (int round = 0; round < 300; round++) {
@@ -181,7 +183,8 @@ static int64_t python_indices(const tide_range *r, int64_t n, int64_t *out) {
     stop = r->stop == TIDE_NONE ? (step > 0 ? n : -1) : r->stop < 0 ? r->stop + n : r->stop;
     if (step > 0 && start < 0) start = 0;
     if (step < 0 && start > n - 1) start = n - 1;
-    for (int64_t i = start; (step > 0 ? i < stop : i > stop) && i >= 0 && i < n; i += step) out[count++] = i;
+    for (int64_t i = start; (step > 0 ? i < stop : i > stop) && i >= 0 && i < n; i += step)
+        out[count++] = i;
     return count;
 }
 
@@ -210,10 +213,11 @@ static void test_slice_one_axis(void **state) {
     }
 }
 
-/* A random slice of l, and what it picks along each axis: picks[axis][0 .. counts[axis]). Axes from `first` on are left to
-** an ellipsis, `rest` of them. Returns the number of ranges; *made: dimensions of the result. */
-static size_t random_slice(const tidei_layout *l, tide_range *ranges, int64_t picks[][16], int64_t *counts,
-                           int *made, int64_t *shape) {
+/* A random slice of l, and what it picks along each axis: picks[axis][0 .. counts[axis]). Axes from
+** `first` on are left to an ellipsis, `rest` of them. Returns the number of ranges; *made:
+** dimensions of the result. */
+static size_t random_slice(const tidei_layout *l, tide_range *ranges, int64_t picks[][16],
+                           int64_t *counts, int *made, int64_t *shape) {
     bool ellipsis = random_below(2);
     int rest = l->ndim ? (int)random_below(l->ndim + 1) : 0;
     int first = ellipsis ? (int)random_below(l->ndim - rest + 1) : l->ndim - rest;
@@ -229,7 +233,8 @@ static size_t random_slice(const tidei_layout *l, tide_range *ranges, int64_t pi
         if (axis == l->ndim) break;
         if (!left_out && l->shape[axis] > 0 && random_below(3) == 0) {
             int64_t i = random_below(l->shape[axis]);
-            ranges[n++] = (tide_range){.start = random_below(2) ? i : i - l->shape[axis], .kind = TIDE_RANGE_INDEX};
+            ranges[n++] = (tide_range){.start = random_below(2) ? i : i - l->shape[axis],
+                                       .kind = TIDE_RANGE_INDEX};
             picks[axis][0] = i;
             counts[axis] = 1;
             continue;
@@ -248,7 +253,8 @@ static void test_slice_many_axes(void **state) {
     for (int round = 0; round < 3000; round++) {
         tidei_layout l = random_layout(4), v;
         tide_range ranges[16], back = {TIDE_NONE, TIDE_NONE, -1, TIDE_RANGE_SLICE, 0};
-        int64_t picks[TIDE_MAX_RANK][16], counts[TIDE_MAX_RANK], shape[TIDE_MAX_RANK], at[TIDE_MAX_RANK];
+        int64_t picks[TIDE_MAX_RANK][16], counts[TIDE_MAX_RANK], shape[TIDE_MAX_RANK],
+            at[TIDE_MAX_RANK];
         int made;
         model m;
         if (l.ndim && random_below(2))
@@ -287,19 +293,23 @@ static void test_slice_errors(void **state) {
                      still = {0, 2, 0, TIDE_RANGE_SLICE, 0};
     const tide_range index = {.start = 4, .kind = TIDE_RANGE_INDEX},
                      before = {.start = -4, .kind = TIDE_RANGE_INDEX};
-    const tide_range dots = {.kind = TIDE_RANGE_ELLIPSIS}, bad = {.kind = 9}, extra = {.kind = TIDE_RANGE_NEWAXIS};
+    const tide_range dots = {.kind = TIDE_RANGE_ELLIPSIS}, bad = {.kind = 9},
+                     extra = {.kind = TIDE_RANGE_NEWAXIS};
     tide_range many[8];
     tidei_layout l, v = {.ndim = 77};
     (void)state;
     assert_ok(tidei_layout_make(TIDE_I8, 2, shape, "test", &l));
     assert_int_equal(tidei_layout_slice(&l, 1, &still, "test", &v), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "step");
-    assert_int_equal(tidei_layout_slice(&l, 2, (tide_range[]){all, index}, "test", &v), TIDE_E_BOUNDS);
+    assert_int_equal(tidei_layout_slice(&l, 2, (tide_range[]){all, index}, "test", &v),
+                     TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "index 4 of axis 1, which has 4 elements");
     assert_int_equal(tidei_layout_slice(&l, 1, &before, "test", &v), TIDE_E_BOUNDS);
-    assert_int_equal(tidei_layout_slice(&l, 3, (tide_range[]){all, all, all}, "test", &v), TIDE_E_BOUNDS);
+    assert_int_equal(tidei_layout_slice(&l, 3, (tide_range[]){all, all, all}, "test", &v),
+                     TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "3 ranges for an array with 2 dimensions");
-    assert_int_equal(tidei_layout_slice(&l, 2, (tide_range[]){dots, dots}, "test", &v), TIDE_E_INVALID);
+    assert_int_equal(tidei_layout_slice(&l, 2, (tide_range[]){dots, dots}, "test", &v),
+                     TIDE_E_INVALID);
     assert_int_equal(tidei_layout_slice(&l, 1, &bad, "test", &v), TIDE_E_INVALID);
     for (int i = 0; i < 7; i++) many[i] = extra;
     assert_int_equal(tidei_layout_slice(&l, 7, many, "test", &v), TIDE_E_SHAPE);
@@ -323,7 +333,8 @@ static void test_slice_text(void **state) {
     };
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(r[i].kind, want[i].kind);
-        assert_true(r[i].start == want[i].start && r[i].stop == want[i].stop && r[i].step == want[i].step);
+        assert_true(r[i].start == want[i].start && r[i].stop == want[i].stop &&
+                    r[i].step == want[i].step);
     }
     assert_ok(tidei_slice_parse("  ", "test", r, &n));
     assert_int_equal(n, 0);
@@ -335,7 +346,8 @@ static void test_slice_text_errors(void **state) {
     static const struct {
         const char *text, *part;
     } cases[] = {
-        {"1:3, x", "column 6: wanted a number, ':', '...' or 'newaxis', found 'x'\n  1:3, x\n       ^"},
+        {"1:3, x",
+         "column 6: wanted a number, ':', '...' or 'newaxis', found 'x'\n  1:3, x\n       ^"},
         {"1:-", "column 4: wanted a digit, found the end"},
         {"1 2", "column 3: wanted ',' or the end, found '2'"},
         {"1:2:3:4", "column 6: wanted ',' or the end, found ':'"},
@@ -343,7 +355,8 @@ static void test_slice_text_errors(void **state) {
         {"9223372036854775808", "column 1: the number does not fit into 64 bits"},
         {"newaxis3", "column 1: wanted a number"},
         {"\x01", "found '?'"},
-        {"0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0", "column 65: too many ranges"},
+        {"0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
+         "column 65: too many ranges"},
     };
     tide_range r[TIDEI_RANGES_MAX];
     size_t n = 77;
@@ -358,7 +371,8 @@ static void test_slice_text_errors(void **state) {
 /* Errors are shown in a window, in whole characters, without a look beyond the text's ends; a
 ** letter is ASCII in every locale. */
 static void test_slice_windows(void **state) {
-    static const char *const pieces[] = {"\x87", "\xe2\x82\xac", "1", ":", ",", " ", "\xce", "x", "\t"};
+    static const char *const pieces[] = {"\x87", "\xe2\x82\xac", "1", ":", ",",
+                                         " ",    "\xce",         "x", "\t"};
     enum { MOST = 300 };
     edges e = edges_open(MOST);
     tide_range r[TIDEI_RANGES_MAX];
@@ -375,16 +389,22 @@ static void test_slice_windows(void **state) {
             length += strlen(strcpy(text + length, pieces[k]));
         }
         for (int last = 0; last < 2; last++) {
-            if (tidei_slice_parse(edges_put(&e, text, length, last), "tide_slice", r, &n) == TIDE_OK) continue;
-            const char *m = tide_last_error()->message, *line = strchr(m, '\n'), *caret = strrchr(m, '\n');
+            if (tidei_slice_parse(edges_put(&e, text, length, last), "tide_slice", r, &n) ==
+                TIDE_OK)
+                continue;
+            const char *m = tide_last_error()->message, *line = strchr(m, '\n'),
+                       *caret = strrchr(m, '\n');
             assert_true(line && line < caret && caret - line - 1 <= 2 + 3 + 76 + 3);
-            assert_true(caret[1 + strspn(caret + 1, " ")] == '^' && strlen(caret + 1) <= (size_t)(caret - line));
+            assert_true(caret[1 + strspn(caret + 1, " ")] == '^' &&
+                        strlen(caret + 1) <= (size_t)(caret - line));
             if (utf8 && !is_utf8(m)) fail_msg("%s", m);
         }
     }
     edges_close(&e);
-    assert_int_equal(tidei_slice_parse("1, \xe2\x82\xac\xe2\x82\xac, 2", "tide_slice", r, &n), TIDE_E_PARSE);
-    assert_error(TIDE_E_PARSE, "column 4: wanted a number, ':', '...' or 'newaxis', found '\xe2\x82\xac'\n");
+    assert_int_equal(tidei_slice_parse("1, \xe2\x82\xac\xe2\x82\xac, 2", "tide_slice", r, &n),
+                     TIDE_E_PARSE);
+    assert_error(TIDE_E_PARSE,
+                 "column 4: wanted a number, ':', '...' or 'newaxis', found '\xe2\x82\xac'\n");
     if (setlocale(LC_CTYPE, "de_DE.ISO-8859-1") || setlocale(LC_CTYPE, "en_US.ISO-8859-1")) {
         assert_int_equal(tidei_slice_parse("...\xe9", "tide_slice", r, &n), TIDE_E_PARSE);
         assert_error(TIDE_E_PARSE, "column 4: wanted ',' or the end");
@@ -446,8 +466,9 @@ static int random_shape_of(int64_t size, int64_t *shape) {
     return ndim;
 }
 
-/* When it says view, the elements and their order are the same; when it says copy, no strides exist: stepping along each
-** new axis from the first element gives the only candidates, and these miss the order. */
+/* When it says view, the elements and their order are the same; when it says copy, no strides
+** exist: stepping along each new axis from the first element gives the only candidates, and these
+** miss the order. */
 static void test_reshape_views(void **state) {
     int views = 0, copies = 0;
     (void)state;
@@ -496,7 +517,8 @@ static void test_reshape_shapes(void **state) {
     assert_int_equal(tidei_reshape_shape(&l, 2, (int64_t[]){-1, -1}, "test", out), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "a second time");
     assert_int_equal(tidei_reshape_shape(&l, 1, (int64_t[]){-24}, "test", out), TIDE_E_SHAPE);
-    assert_int_equal(tidei_reshape_shape(&l, 2, (int64_t[]){INT64_MAX, 3}, "test", out), TIDE_E_SHAPE);
+    assert_int_equal(tidei_reshape_shape(&l, 2, (int64_t[]){INT64_MAX, 3}, "test", out),
+                     TIDE_E_SHAPE);
     assert_int_equal(tidei_reshape_shape(&l, 0, NULL, "test", out), TIDE_E_SHAPE);
     assert_int_equal(tidei_reshape_shape(&l, 9, shape, "test", out), TIDE_E_SHAPE);
 }

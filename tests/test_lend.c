@@ -1,4 +1,5 @@
-/* test_lend.c: pools lent to others by address (tide_pool_malloc), streams of others (tide_stream_wrap), PyTorch's form. */
+/* test_lend.c: pools lent to others by address (tide_pool_malloc), streams of others
+** (tide_stream_wrap), PyTorch's form. */
 #include "tests/failing_host.h"
 #include "tests/runtime_half.h"
 #include "runtime/pools.h"
@@ -7,7 +8,8 @@
 #define MIB TIDEI_MIB
 
 static tide_runtime *open_with(const char *pool, const char *limit) {
-    return test_open(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
+    return test_open(&(tide_config){
+        .collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
 }
 
 static uint32_t dice(uint64_t *seed) {
@@ -55,7 +57,8 @@ static void *lend_and_return(void *arg) {
     tide_pool *p = arg;
     void *at[20];
     for (unsigned i = 0; i < (test_quick() ? 20u : 100u); i++) {
-        for (unsigned k = 0; k < TIDEI_COUNT(at); k++) assert_non_null(at[k] = tide_pool_malloc(p, 100 + k, NULL));
+        for (unsigned k = 0; k < TIDEI_COUNT(at); k++)
+            assert_non_null(at[k] = tide_pool_malloc(p, 100 + k, NULL));
         for (unsigned k = 0; k < TIDEI_COUNT(at); k++) tide_pool_free(p, at[k], NULL);
     }
     return NULL;
@@ -90,11 +93,13 @@ static void a_lent_block_is_pinned_and_counted(void **state) {
 
 /* ---- order ---- */
 
-/* Work stays queued on the stream that a block was freed on: another stream may not have it, that stream may. */
+/* Work stays queued on the stream that a block was freed on: another stream may not have it, that
+** stream may. */
 static void blocks_come_back_in_the_streams_order(void **state) {
     (void)state;
     tide_runtime *rt =
-        half_open(&(tide_config){.struct_size = sizeof(tide_config), .limit = "2MiB"}, 64 * MIB)->ref;
+        half_open(&(tide_config){.struct_size = sizeof(tide_config), .limit = "2MiB"}, 64 * MIB)
+            ->ref;
     tidei_dev *d = &test_rt(rt)->devs[0];
     tide_stream *s[2];
     atomic_int gate = 0;
@@ -102,7 +107,8 @@ static void blocks_come_back_in_the_streams_order(void **state) {
     for (unsigned i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
     assert_ok(tidei_storage_new(d, 64 * KIB, test_stream(s[0]), "test", &held));
     char *a = tide_pool_malloc(tide_pool_default(rt), MIB, s[0]);
-    assert_ok(submit_work(test_stream(s[0]), held, NULL, 1, &gate)); /* stands for work on a's memory */
+    /* stands for work on a's memory */
+    assert_ok(submit_work(test_stream(s[0]), held, NULL, 1, &gate));
     tide_pool_free(tide_pool_default(rt), a, s[0]);
     char *b = tide_pool_malloc(tide_pool_default(rt), 512 * KIB, s[1]);
     assert_true(b && (b >= a + MIB || b + 512 * KIB <= a));
@@ -111,10 +117,12 @@ static void blocks_come_back_in_the_streams_order(void **state) {
     tide_pool_free(tide_pool_default(rt), c, s[0]);
     uint64_t waits = d->device_waits;
     char *e =
-        tide_pool_malloc(tide_pool_default(rt), MIB, s[1]); /* the limit leaves only that one: s[1] waits for it */
+        /* the limit leaves only that one: s[1] waits for it */
+        tide_pool_malloc(tide_pool_default(rt), MIB, s[1]);
     assert_ptr_equal(e, a);
     assert_int_equal(d->device_waits, waits + 1);
-    assert_true(test_stream(s[1])->seen[test_stream(s[0])->slot] >= test_stream(s[0])->submitted - 1);
+    assert_true(test_stream(s[1])->seen[test_stream(s[0])->slot] >=
+                test_stream(s[0])->submitted - 1);
     atomic_store(&gate, 1);
     tide_pool_free(tide_pool_default(rt), b, s[1]);
     tide_pool_free(tide_pool_default(rt), e, s[1]);
@@ -219,7 +227,8 @@ static void streams_of_others_are_wrapped(void **state) {
     assert_ok(tide_stream_wrap(rt, &params, &s));
     assert_ptr_equal(adopted, &params);
     assert_ok(
-        tidei_storage_new(&test_rt(rt)->devs[0], 1000, test_stream(s), "test", &st)); /* a stream as any other */
+        /* a stream as any other */
+        tidei_storage_new(&test_rt(rt)->devs[0], 1000, test_stream(s), "test", &st));
     assert_ok(submit_work(test_stream(s), st, NULL, 5, NULL));
     assert_int_equal(first_byte(st), 5);
     tidei_storage_release(st);

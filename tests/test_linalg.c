@@ -1,5 +1,6 @@
-/* test_linalg.c: factorizations, systems, determinants, least squares: residuals within LAPACK's bounds, over types, shapes,
-** batches, views, and matrices that are graded or of less than full rank; what is exact; what is empty; which functions wait. */
+/* test_linalg.c: factorizations, systems, determinants, least squares: residuals within LAPACK's
+** bounds, over types, shapes, batches, views, and matrices that are graded or of less than full
+** rank; what is exact; what is empty; which functions wait. */
 #include "tests/matrices.h"
 #include <sched.h>
 
@@ -15,7 +16,8 @@ static const struct some {
 
 /* Everything over everything: `one` is called in a scope of its own. */
 static void each_case(const int *kinds, int nkinds, bool square,
-                      void (*one)(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n)) {
+                      void (*one)(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
+                                  int64_t n)) {
     tide_runtime *rt = open_checked();
     seed = 1;
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
@@ -24,10 +26,12 @@ static void each_case(const int *kinds, int nkinds, bool square,
                 for (int k = 0; k < nkinds; k++) {
                     int64_t m = sizes[i][0], n = sizes[i][1];
                     if (test_quick() && (t + i + b) % 3) continue;
-                    if (square && (m != n || (kinds[k] == GRADED && types[t] == TIDE_I16))) continue;
+                    if (square && (m != n || (kinds[k] == GRADED && types[t] == TIDE_I16)))
+                        continue;
                     assert_ok(tide_scope_begin(rt));
                     int view = (int)draw(VIEWS);
-                    tide_array *a = matrices(rt, types[t], kinds[k], view, batches[b].n, batches[b].shape, m, n);
+                    tide_array *a = matrices(rt, types[t], kinds[k], view, batches[b].n,
+                                             batches[b].shape, m, n);
                     one(rt, a, types[t], m, n);
                     assert_ok(tide_scope_end(rt));
                 }
@@ -38,8 +42,8 @@ static const int any[] = {RANDOM, GRADED, DEFICIENT};
 /* ---- LU ---- */
 
 /* P a = l u, where row i of P a is row perm[i] of a. */
-static double lu_residual(int64_t m, int64_t n, const number *a, const number *perm, const number *l,
-                          const number *u, double eps) {
+static double lu_residual(int64_t m, int64_t n, const number *a, const number *perm,
+                          const number *l, const number *u, double eps) {
     int64_t least = m < n ? m : n;
     number *pa = calloc((size_t)(m * n) + 1, sizeof *pa);
     bool *seen = calloc((size_t)m, sizeof *seen);
@@ -66,8 +70,8 @@ static void one_lu(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
     assert_int_equal(tide_array_dtype(l), wide_of(t));
     assert_int_equal(tide_dim(l, -1), least);
     assert_int_equal(tide_dim(u, -2), least);
-    values va = read_back(a), vp = read_back(perm), vl = read_back(l), vu = read_back(u), vb = read_back(both),
-           vs = read_back(pivots);
+    values va = read_back(a), vp = read_back(perm), vl = read_back(l), vu = read_back(u),
+           vb = read_back(both), vs = read_back(pivots);
     for (int64_t w = 0; w < va.n / (m * n); w++) {
         const number *L = vl.at + w * m * least, *U = vu.at + w * least * n, *B = vb.at + w * m * n;
         int64_t *order = calloc((size_t)m, sizeof *order);
@@ -100,7 +104,8 @@ static void test_lu(void **state) {
 /* ---- Cholesky ---- */
 
 /* The same with not-a-number in the triangle that is not read; integers have none. */
-static tide_array *half_of(tide_runtime *rt, tide_array *a, const values *v, tide_dtype t, int how) {
+static tide_array *half_of(tide_runtime *rt, tide_array *a, const values *v, tide_dtype t,
+                           int how) {
     int64_t n = v->shape[v->ndim - 1];
     if (t == TIDE_I16) return a;
     number *half = malloc((size_t)v->n * sizeof *half);
@@ -145,8 +150,10 @@ static void test_cholesky(void **state) {
 /* ---- QR ---- */
 
 /* R without its Q: R^H R = A^H A. The signs of its rows are the library's choice. */
-static double gram_residual(int64_t m, int64_t columns, int64_t n, const number *a, const number *r, double eps) {
-    number *gram = calloc((size_t)(n * n) + 1, sizeof *gram), *rh = calloc((size_t)(n * columns) + 1, sizeof *rh);
+static double gram_residual(int64_t m, int64_t columns, int64_t n, const number *a, const number *r,
+                            double eps) {
+    number *gram = calloc((size_t)(n * n) + 1, sizeof *gram),
+           *rh = calloc((size_t)(n * columns) + 1, sizeof *rh);
     product(n, m, n, a, true, a, gram);
     adjoint_of(columns, n, r, rh);
     double ratio = product_residual(n, columns, n, gram, rh, r, eps);
@@ -195,10 +202,12 @@ static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
         assert_int_equal(tide_array_dtype(s), real_of(t));
         assert_int_equal(tide_dim(u, -1), cu);
         assert_int_equal(tide_dim(vh, -2), cv);
-        values va = read_back(a), vu = read_back(u), vs = read_back(s), vv = read_back(vh), vl = read_back(alone);
+        values va = read_back(a), vu = read_back(u), vs = read_back(s), vv = read_back(vh),
+               vl = read_back(alone);
         for (int64_t w = 0; w < va.n / (m * n); w++) {
             const number *U = vu.at + w * m * cu, *V = vv.at + w * cv * n, *S = vs.at + w * least;
-            number *sv = calloc((size_t)(least * n), sizeof *sv), *us = calloc((size_t)(m * least), sizeof *us);
+            number *sv = calloc((size_t)(least * n), sizeof *sv),
+                   *us = calloc((size_t)(m * least), sizeof *us);
             number *back = calloc((size_t)(cv * n), sizeof *back);
             for (int64_t i = 0; i < least; i++) {
                 assert_true(creal(S[i]) >= 0 && (i == 0 || creal(S[i]) <= creal(S[i - 1])));
@@ -230,7 +239,8 @@ static void test_svd_of_extremes(void **state) {
         for (size_t i = 0; i < TIDEI_COUNT(shapes); i++)
             for (int small = 0; small < 2; small++) {
                 int64_t m = shapes[i][0], n = shapes[i][1];
-                double power = (small ? -1 : 1) * (real_of(t) == TIDE_F32 ? 90 : 700), factor = exp2(power);
+                double power = (small ? -1 : 1) * (real_of(t) == TIDE_F32 ? 90 : 700),
+                       factor = exp2(power);
                 number *v = calloc((size_t)(m * n), sizeof *v);
                 tide_array *s, *scaled;
                 assert_ok(tide_scope_begin(rt));
@@ -264,7 +274,8 @@ static void one_eigh(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, i
         values vw = read_back(w), vv = read_back(v), vl = read_back(alone);
         for (int64_t k = 0; k < va.n / (n * n); k++) {
             const number *A = va.at + k * n * n, *V = vv.at + k * n * n, *W = vw.at + k * n;
-            number *scaled = calloc((size_t)(n * n), sizeof *scaled), *back = calloc((size_t)(n * n), sizeof *back);
+            number *scaled = calloc((size_t)(n * n), sizeof *scaled),
+                   *back = calloc((size_t)(n * n), sizeof *back);
             double most = cabs(W[0]) > cabs(W[n - 1]) ? cabs(W[0]) : cabs(W[n - 1]);
             for (int64_t i = 0; i < n; i++) {
                 assert_true(i == 0 || creal(W[i]) >= creal(W[i - 1]));
@@ -287,7 +298,8 @@ static void test_eigh(void **state) {
 
 /* ---- systems ---- */
 
-/* The index of the matrix of x that meets place w of a batch, by the rules of broadcasting; `tail` axes are its own. */
+/* The index of the matrix of x that meets place w of a batch, by the rules of broadcasting; `tail`
+** axes are its own. */
 static int64_t matrix_at(const values *x, int tail, int nbatch, const int64_t *batch, int64_t w) {
     int64_t at = 0, step = 1;
     for (int d = 1; d <= nbatch; d++) {
@@ -306,9 +318,9 @@ static void check_system(tide_array *a, tide_array *b, tide_array *x, bool vecto
     int nbatch = vx.ndim - (vector ? 1 : 2);
     int64_t n = va.shape[va.ndim - 1], k = vector ? 1 : vb.shape[vb.ndim - 1];
     for (int64_t w = 0; n && k && w < vx.n / (n * k); w++)
-        assert_ratio(system_residual(n, k, va.at + matrix_at(&va, 2, nbatch, vx.shape, w) * n * n,
-                                     vx.at + w * n * k,
-                                     vb.at + (vector ? 0 : matrix_at(&vb, 2, nbatch, vx.shape, w) * n * k), eps));
+        assert_ratio(system_residual(
+            n, k, va.at + matrix_at(&va, 2, nbatch, vx.shape, w) * n * n, vx.at + w * n * k,
+            vb.at + (vector ? 0 : matrix_at(&vb, 2, nbatch, vx.shape, w) * n * k), eps));
     drop(&va), drop(&vb), drop(&vx);
 }
 
@@ -320,7 +332,9 @@ static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
     assert_ok(tide_lu_factor(a, &lu, &pivots));
     for (int i = 0; i < nbatch; i++) batch[i] = tide_dim(a, i);
     for (int form = 0; form < 5;
-         form++) { /* as a's batch is; one right side for all; a larger batch; a vector; b of one matrix a row */
+         /* as a's batch is; one right side for all; a larger batch; a vector; b of one matrix a
+         ** row */
+         form++) {
         tide_array *b = NULL;
         int64_t k = columns[draw(2)];
         tide_dtype tb = form == 1 ? TIDE_F32 : t;
@@ -336,12 +350,14 @@ static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
             for (int i = 0; i < nbatch; i++) shape[i] = i ? 1 : batch[0];
             b = matrices(rt, tb, RANDOM, PLAIN, nbatch, shape, n, k);
         }
-        tide_dtype tx =
-            form == 1 && t < TIDE_F32 ? TIDE_F32 : wide_of(t); /* an integer takes the type of a float it meets */
+        /* an integer takes the type of a float it meets */
+        tide_dtype tx = form == 1 && t < TIDE_F32 ? TIDE_F32 : wide_of(t);
         double eps = epsilon(tx);
         tide_array *x = tide_solve(a, b);
         assert_array(x);
-        assert_int_equal(tide_ndim(x), form == 2 ? nbatch + 3 : form == 3 ? nbatch + 1 : nbatch + 2);
+        assert_int_equal(tide_ndim(x), form == 2   ? nbatch + 3
+                                       : form == 3 ? nbatch + 1
+                                                   : nbatch + 2);
         assert_int_equal(tide_array_dtype(x), tx);
         check_system(a, b, x, form == 3, eps);
         tide_array *again = tide_lu_solve(lu, pivots, b);
@@ -356,7 +372,8 @@ static void test_solve(void **state) {
     each_case(kinds, 2, true, one_system);
 }
 
-/* The rows of a graded matrix are scaled, its inverse's columns the other way: each row of the product counts by itself. */
+/* The rows of a graded matrix are scaled, its inverse's columns the other way: each row of the
+** product counts by itself. */
 static void one_inverse(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
     tide_array *x = tide_inv(a);
     (void)rt, (void)m;
@@ -412,7 +429,8 @@ static void one_determinant(tide_runtime *rt, tide_array *a, tide_dtype t, int64
     assert_int_equal(vd.n, va.n / (n * n));
     for (int64_t w = 0; w < vd.n; w++) {
         number want = (number)determinant(n, va.at + w * n * n);
-        /* what the inverse may multiply an error by, taken as n here: these matrices are well-conditioned */
+        /* what the inverse may multiply an error by, taken as n here: these matrices are
+        ** well-conditioned */
         double most = RATIO * epsilon(t) * (double)(n * n) * cabs(want);
         double log_error = RATIO * epsilon(t) * (double)(n * n) * (1 + fabs(log(cabs(want))));
         if (isfinite(cabs(vd.at[w])) && cabs(want) < (real_of(t) == TIDE_F32 ? 1e37 : 1e300))
@@ -449,15 +467,17 @@ static void test_det_exact(void **state) {
     assert_true(tide_item_f64(tide_det(singular)) == 0);
     assert_ok(tide_slogdet(singular, &s, &l));
     assert_true(tide_item_f64(s) == 0 && tide_item_f64(l) == -INFINITY);
-    tide_array *large = tide_map(rt, "(i, j) -> f64(i == j) * -1e200", tide_arange(rt, TIDE_I32, 0, 3, 1),
-                                 tide_reshape(tide_arange(rt, TIDE_I32, 0, 3, 1), SHAPE(3, 1)));
+    tide_array *large =
+        tide_map(rt, "(i, j) -> f64(i == j) * -1e200", tide_arange(rt, TIDE_I32, 0, 3, 1),
+                 tide_reshape(tide_arange(rt, TIDE_I32, 0, 3, 1), SHAPE(3, 1)));
     assert_true(tide_item_f64(tide_det(large)) == -INFINITY);
     assert_ok(tide_slogdet(large, &s, &l));
     assert_true(tide_item_f64(s) == -1 && fabs(tide_item_f64(l) - 600 * log(10)) < 1e-9);
     /* Large by parts and singular as a whole: 0, not inf * 0. */
     assert_ok(tide_fill(tide_slice(large, "2"), tide_arg_int(0)));
     assert_true(tide_item_f64(tide_det(large)) == 0);
-    /* Signs are exact, of whatever size: 1/49 times 49 is not 1, and the smallest numbers have no reciprocal. */
+    /* Signs are exact, of whatever size: 1/49 times 49 is not 1, and the smallest numbers have no
+    ** reciprocal. */
     static const double alone[] = {49, -1e-310, 1.5e308, -3e-320};
     double signs[4];
     assert_ok(tide_slogdet(tide_from_host(rt, TIDE_F64, SHAPE(4, 1, 1), alone), &s, &l));
@@ -482,12 +502,14 @@ static void one_fit(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
     assert_int_equal(tide_ndim(x), nbatch + (vector ? 1 : 2));
     assert_int_equal(tide_array_dtype(rank), TIDE_I64);
     assert_int_equal(tide_array_dtype(s), real_of(t));
-    values va = read_back(a), vb = read_back(b), vx = read_back(x), vr = read_back(rank), vs = read_back(s);
+    values va = read_back(a), vb = read_back(b), vx = read_back(x), vr = read_back(rank),
+           vs = read_back(s);
     double eps = epsilon(t), longer = (double)(m > n ? m : n);
     for (int64_t w = 0; w < va.n / (m * n); w++) {
         const number *A = va.at + w * m * n, *X = vx.at + w * n * k;
         const number *B = vb.at + (vector || one ? 0 : w) * m * k, *S = vs.at + w * least;
-        number *r = calloc((size_t)(m * k), sizeof *r), *normal = calloc((size_t)(n * k), sizeof *normal);
+        number *r = calloc((size_t)(m * k), sizeof *r),
+               *normal = calloc((size_t)(n * k), sizeof *normal);
         int64_t counted = 0;
         while (counted < least && creal(S[counted]) > longer * eps * creal(S[0])) counted++;
         assert_true(creal(vr.at[w]) == (double)counted);
@@ -510,7 +532,8 @@ static void one_fit(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
             while (last + 1 < least && creal(S[last + 1]) > longer * eps * creal(S[0])) last++;
             double condition = creal(S[last]) > 0 ? creal(S[0]) / creal(S[last]) : 1;
             for (int64_t i = 0; i < n * k; i++) d[i] = vy.at[w * n * k + i] - vx.at[w * n * k + i];
-            assert_true(norm(n, k, d) <= RATIO * eps * longer * condition * norm(n, k, vx.at + w * n * k));
+            assert_true(norm(n, k, d) <=
+                        RATIO * eps * longer * condition * norm(n, k, vx.at + w * n * k));
             free(d);
         }
         drop(&vy);
@@ -537,7 +560,8 @@ static void test_rcond(void **state) {
         double x[3];
         tide_array *out, *rank;
         tide_array *a = tide_from_host(rt, TIDE_F64, SHAPE(3, 3), diagonal);
-        assert_ok(tide_lstsq(a, tide_from_host(rt, TIDE_F64, SHAPE(3), right), cases[i].rcond, &out, &rank, NULL));
+        assert_ok(tide_lstsq(a, tide_from_host(rt, TIDE_F64, SHAPE(3), right), cases[i].rcond, &out,
+                             &rank, NULL));
         assert_ok(tide_to_host(out, x, sizeof x));
         assert_int_equal((int)tide_item_f64(rank), cases[i].rank);
         for (int k = 0; k < 3; k++) assert_true(fabs(x[k] - (k < cases[i].rank)) < 1e-14);
@@ -602,7 +626,8 @@ static void test_empty(void **state) {
         assert_shape(tide_solve(a, none(rt, t, SHAPE(0, 4))), wide, SHAPE(0, 4));
         assert_shape(tide_solve(a, none(rt, t, SHAPE(0))), wide, SHAPE(0));
         assert_shape(tide_solve(no_batch, none(rt, t, SHAPE(3, 2))), wide, SHAPE(0, 3, 2));
-        assert_shape(tide_solve(none(rt, t, SHAPE(3, 3)), none(rt, t, SHAPE(3, 0))), wide, SHAPE(3, 0));
+        assert_shape(tide_solve(none(rt, t, SHAPE(3, 3)), none(rt, t, SHAPE(3, 0))), wide,
+                     SHAPE(3, 0));
         assert_shape(tide_inv(no_batch), wide, SHAPE(0, 3, 3));
         assert_shape(tide_det(no_batch), wide, SHAPE(0));
         values one = read_back(tide_det(none(rt, t, SHAPE(2, 0, 0))));
@@ -646,10 +671,14 @@ static void open_the_gate(void *self, void (*fn)(void *arg), void *arg) {
     atomic_store(&gate, 1);
     fn(arg);
 }
-static int collects_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static int collects_nothing(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_DONE;
+}
 static void hold_back(tide_runtime *rt, tide_array *a) {
-    static const tide_collector table = {
-        .struct_size = sizeof table, .name = "gatekeeper", .collect = collects_nothing, .blocking = open_the_gate};
+    static const tide_collector table = {.struct_size = sizeof table,
+                                         .name = "gatekeeper",
+                                         .collect = collects_nothing,
+                                         .blocking = open_the_gate};
     tide_use use = {.array = a, .mode = TIDE_READ | TIDE_WRITE};
     tide_use_scope *scope;
     void *p;
@@ -717,7 +746,8 @@ static tide_status watch_launch(tidei_device *d, tidei_dstream *s, const tidei_l
     return watch.before->launch(d, s, l);
 }
 
-/* Few small matrices are screened in one launch, however small they are, with a block for each: they do not wait for each other. */
+/* Few small matrices are screened in one launch, however small they are, with a block for each:
+** they do not wait for each other. */
 static void test_a_block_each(void **state) {
     static const int64_t counts[] = {1, 3, 500, 1024}, sizes_[] = {1, 2, 16, 64};
     (void)state;

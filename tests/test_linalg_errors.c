@@ -1,5 +1,6 @@
-/* test_linalg_errors.c: linear algebra: what is refused, with which words; matrices that are singular or not finite, which the
-** others of a batch do not suffer from; sizes beyond the library's; memory that runs out. */
+/* test_linalg_errors.c: linear algebra: what is refused, with which words; matrices that are
+** singular or not finite, which the others of a batch do not suffer from; sizes beyond the
+** library's; memory that runs out. */
 #include "tests/matrices.h"
 #include "arrays/linalg.h"
 #include <limits.h>
@@ -14,12 +15,12 @@ static tide_array *ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t 
 
 /* ---- refusals ---- */
 
-#define REFUSED(call, operation_, status, part)                                                                    \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_false(call);                                                                                        \
-        assert_error(status, part);                                                                                \
-        assert_string_equal(tide_last_error()->operation, operation_);                                             \
+#define REFUSED(call, operation_, status, part)                                                    \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_false(call);                                                                        \
+        assert_error(status, part);                                                                \
+        assert_string_equal(tide_last_error()->operation, operation_);                             \
     } while (0)
 
 static tide_array *untouched;
@@ -27,7 +28,9 @@ static bool lu_factor(tide_array *a) { return tide_lu_factor(a, &untouched, NULL
 static bool lu(tide_array *a) { return tide_lu(a, NULL, &untouched, NULL) == TIDE_OK; }
 static bool cholesky(tide_array *a) { return tide_cholesky(a, TIDE_LOWER) != NULL; }
 static bool qr(tide_array *a) { return tide_qr(a, TIDE_REDUCED, &untouched, NULL) == TIDE_OK; }
-static bool svd(tide_array *a) { return tide_svd(a, TIDE_REDUCED, NULL, &untouched, NULL) == TIDE_OK; }
+static bool svd(tide_array *a) {
+    return tide_svd(a, TIDE_REDUCED, NULL, &untouched, NULL) == TIDE_OK;
+}
 static bool eigh(tide_array *a) { return tide_eigh(a, TIDE_LOWER, &untouched, NULL) == TIDE_OK; }
 static bool solve(tide_array *a) { return tide_solve(a, a) != NULL; }
 static bool inv(tide_array *a) { return tide_inv(a) != NULL; }
@@ -61,10 +64,14 @@ static void test_every_function_refuses(void **state) {
     tide_free(gone);
     for (size_t i = 0; i < TIDEI_COUNT(functions); i++) {
         const struct function *f = &functions[i];
-        REFUSED(f->call(ones(rt, TIDE_F16, SHAPE(3, 3))), f->name, TIDE_E_DTYPE, "f16 is too narrow");
-        REFUSED(f->call(ones(rt, TIDE_BF16, SHAPE(3, 3))), f->name, TIDE_E_DTYPE, "tide_cast it to f32");
-        REFUSED(f->call(ones(rt, TIDE_F32, SHAPE(3))), f->name, TIDE_E_SHAPE, "shape (3,) is no matrix");
-        REFUSED(f->call(ones(rt, TIDE_F32, 0, NULL)), f->name, TIDE_E_SHAPE, "shape () is no matrix");
+        REFUSED(f->call(ones(rt, TIDE_F16, SHAPE(3, 3))), f->name, TIDE_E_DTYPE,
+                "f16 is too narrow");
+        REFUSED(f->call(ones(rt, TIDE_BF16, SHAPE(3, 3))), f->name, TIDE_E_DTYPE,
+                "tide_cast it to f32");
+        REFUSED(f->call(ones(rt, TIDE_F32, SHAPE(3))), f->name, TIDE_E_SHAPE,
+                "shape (3,) is no matrix");
+        REFUSED(f->call(ones(rt, TIDE_F32, 0, NULL)), f->name, TIDE_E_SHAPE,
+                "shape () is no matrix");
         if (f->square)
             REFUSED(f->call(ones(rt, TIDE_F32, SHAPE(2, 4, 3))), f->name, TIDE_E_SHAPE,
                     "shape (2, 4, 3): the matrix is not square");
@@ -86,10 +93,14 @@ static void test_refusals(void **state) {
     tide_array *foreign = ones(other, TIDE_F32, SHAPE(3, 3)), *p = ones(rt, TIDE_I64, SHAPE(3));
     REFUSED(tide_solve(a, ones(rt, TIDE_F32, SHAPE(4, 2))), "tide_solve", TIDE_E_SHAPE,
             "shapes (3, 3) and (4, 2): the matrix has 3 rows, the right side 4");
-    REFUSED(tide_solve(a, ones(rt, TIDE_F32, SHAPE(4))), "tide_solve", TIDE_E_SHAPE, "shapes (3, 3) and (4,)");
-    REFUSED(tide_solve(a, ones(rt, TIDE_F32, 0, NULL)), "tide_solve", TIDE_E_SHAPE, "no matrix, nor a vector");
-    REFUSED(tide_solve(five, ones(rt, TIDE_F32, SHAPE(2, 3, 1))), "tide_solve", TIDE_E_SHAPE, "do not broadcast");
-    REFUSED(tide_solve(a, ones(rt, TIDE_F16, SHAPE(3, 1))), "tide_solve", TIDE_E_DTYPE, "f16 is too narrow");
+    REFUSED(tide_solve(a, ones(rt, TIDE_F32, SHAPE(4))), "tide_solve", TIDE_E_SHAPE,
+            "shapes (3, 3) and (4,)");
+    REFUSED(tide_solve(a, ones(rt, TIDE_F32, 0, NULL)), "tide_solve", TIDE_E_SHAPE,
+            "no matrix, nor a vector");
+    REFUSED(tide_solve(five, ones(rt, TIDE_F32, SHAPE(2, 3, 1))), "tide_solve", TIDE_E_SHAPE,
+            "do not broadcast");
+    REFUSED(tide_solve(a, ones(rt, TIDE_F16, SHAPE(3, 1))), "tide_solve", TIDE_E_DTYPE,
+            "f16 is too narrow");
     REFUSED(tide_solve(a, foreign), "tide_solve", TIDE_E_INVALID, "another runtime");
     REFUSED(tide_solve(a, NULL), "tide_solve", TIDE_E_INVALID, "NULL");
     REFUSED(tide_lu_solve(a, ones(rt, TIDE_F32, SHAPE(3)), a), "tide_lu_solve", TIDE_E_DTYPE,
@@ -97,13 +108,17 @@ static void test_refusals(void **state) {
     REFUSED(tide_lu_solve(five, p, a), "tide_lu_solve", TIDE_E_SHAPE,
             "factors of shape (5, 3, 3) with pivots of shape (3,)");
     REFUSED(tide_lu_solve(a, NULL, a), "tide_lu_solve", TIDE_E_INVALID, "NULL");
-    REFUSED(tide_cholesky(a, 2), "tide_cholesky", TIDE_E_INVALID, "how is 2, none of TIDE_LOWER, TIDE_UPPER");
+    REFUSED(tide_cholesky(a, 2), "tide_cholesky", TIDE_E_INVALID,
+            "how is 2, none of TIDE_LOWER, TIDE_UPPER");
     REFUSED(!tide_eigh(a, -1, &x, NULL), "tide_eigh", TIDE_E_INVALID, "how is -1");
-    REFUSED(!tide_qr(a, 7, &x, NULL), "tide_qr", TIDE_E_INVALID, "mode is 7, none of TIDE_REDUCED, TIDE_COMPLETE");
+    REFUSED(!tide_qr(a, 7, &x, NULL), "tide_qr", TIDE_E_INVALID,
+            "mode is 7, none of TIDE_REDUCED, TIDE_COMPLETE");
     REFUSED(!tide_svd(a, 2, &x, NULL, NULL), "tide_svd", TIDE_E_INVALID, "mode is 2");
-    REFUSED(!tide_qr(a, TIDE_REDUCED, NULL, NULL), "tide_qr", TIDE_E_INVALID, "no result is wanted");
+    REFUSED(!tide_qr(a, TIDE_REDUCED, NULL, NULL), "tide_qr", TIDE_E_INVALID,
+            "no result is wanted");
     REFUSED(!tide_slogdet(a, NULL, NULL), "tide_slogdet", TIDE_E_INVALID, "no result is wanted");
-    REFUSED(!tide_lstsq(a, a, NAN, &x, NULL, NULL), "tide_lstsq", TIDE_E_INVALID, "rcond is not a number");
+    REFUSED(!tide_lstsq(a, a, NAN, &x, NULL, NULL), "tide_lstsq", TIDE_E_INVALID,
+            "rcond is not a number");
     /* An earlier error is left standing. */
     assert_null(tide_reshape(a, SHAPE(2, 2)));
     assert_null(tide_inv(tide_inv(tide_reshape(a, SHAPE(2, 2)))));
@@ -118,14 +133,15 @@ static void test_refusals(void **state) {
 /* ---- singular ones ---- */
 
 /* Matrix `at` of a batch (3, 2) of definite ones becomes worse. */
-static tide_array *batch_with(tide_runtime *rt, tide_dtype t, int64_t n, int64_t at, int64_t row, int64_t col,
-                              double v) {
+static tide_array *batch_with(tide_runtime *rt, tide_dtype t, int64_t n, int64_t at, int64_t row,
+                              int64_t col, double v) {
     number *x = calloc((size_t)(6 * n * n), sizeof *x);
     for (int64_t w = 0; w < 6; w++) fill_matrix(x + w * n * n, t, DEFINITE, n, n);
     if (row >= 0)
         x[at * n * n + row * n + col] = x[at * n * n + col * n + row] = v;
     else /* one row and column of nothing */
-        for (int64_t i = 0; i < n; i++) x[at * n * n + i * n - 1 - row] = x[at * n * n + (-1 - row) * n + i] = 0;
+        for (int64_t i = 0; i < n; i++)
+            x[at * n * n + i * n - 1 - row] = x[at * n * n + (-1 - row) * n + i] = 0;
     tide_array *a = array_of(rt, t, 4, (int64_t[]){3, 2, n, n}, x);
     free(x);
     return a;
@@ -137,19 +153,23 @@ static void test_singular(void **state) {
     seed = 3;
     for (size_t t = 0; t < TIDEI_COUNT(types); t++) {
         assert_ok(tide_scope_begin(rt));
-        tide_array *a = batch_with(rt, types[t], 5, 4, -5, 0, 0), *b = ones(rt, types[t], SHAPE(5, 2));
-        tide_array *lu_, *pivots, *sign, *logs, *one = tide_slice(a, "2, 0"), *row = tide_slice(a, ":, 0");
+        tide_array *a = batch_with(rt, types[t], 5, 4, -5, 0, 0),
+                   *b = ones(rt, types[t], SHAPE(5, 2));
+        tide_array *lu_, *pivots, *sign, *logs, *one = tide_slice(a, "2, 0"),
+                                                *row = tide_slice(a, ":, 0");
         REFUSED(tide_solve(a, b), "tide_solve", TIDE_E_SINGULAR,
                 "matrix (2, 0) of the batch is singular: U(5, 5) is 0");
-        REFUSED(tide_inv(a), "tide_inv", TIDE_E_SINGULAR, "matrix (2, 0) of the batch is singular: U(5, 5) is 0");
+        REFUSED(tide_inv(a), "tide_inv", TIDE_E_SINGULAR,
+                "matrix (2, 0) of the batch is singular: U(5, 5) is 0");
         REFUSED(tide_inv(row), "tide_inv", TIDE_E_SINGULAR, "matrix 2 of the batch is singular");
         REFUSED(tide_inv(one), "tide_inv", TIDE_E_SINGULAR, "the matrix is singular: U(5, 5) is 0");
-        REFUSED(
-            tide_cholesky(a, TIDE_UPPER), "tide_cholesky", TIDE_E_SINGULAR,
-            "matrix (2, 0) of the batch is not positive definite: its leading minor of order 5 is not positive");
+        REFUSED(tide_cholesky(a, TIDE_UPPER), "tide_cholesky", TIDE_E_SINGULAR,
+                "matrix (2, 0) of the batch is not positive definite: its leading minor of order 5 "
+                "is not positive");
         tide_array *below = batch_with(rt, types[t], 5, 1, 2, 2, -1);
-        REFUSED(tide_cholesky(below, TIDE_LOWER), "tide_cholesky", TIDE_E_SINGULAR,
-                "matrix (0, 1) of the batch is not positive definite: its leading minor of order 3");
+        REFUSED(
+            tide_cholesky(below, TIDE_LOWER), "tide_cholesky", TIDE_E_SINGULAR,
+            "matrix (0, 1) of the batch is not positive definite: its leading minor of order 3");
         /* These are no failures. */
         assert_ok(tide_lu_factor(a, &lu_, &pivots));
         assert_ok(tide_slogdet(a, &sign, &logs));
@@ -183,7 +203,8 @@ static void spoiled(tide_array *a, int64_t each, int64_t bad) {
     drop(&v);
 }
 
-static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t row, int64_t col, double v) {
+static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t row, int64_t col,
+                           double v) {
     static const char words[] = "matrix (1, 1) of the batch has elements that are not finite";
     tide_array *a = batch_with(rt, t, n, 3, row, col, v), *b = ones(rt, t, SHAPE(n, 2)), *x, *y, *z;
     REFUSED(tide_solve(a, b), "tide_solve", TIDE_E_SINGULAR, words);
@@ -210,18 +231,20 @@ static void one_not_finite(tide_runtime *rt, tide_dtype t, int64_t n, int64_t ro
     spoiled(x, 1, 3);
     spoiled(y, 1, 3);
     /* One right side of two, in each place of it. */
-    tide_array *sides =
-        tide_map(rt, "(b, i, j, v) -> where((i == 1) & (j < 2), v, b)", b, tide_arange(rt, TIDE_I32, 0, 2, 1),
-                 tide_reshape(tide_arange(rt, TIDE_I32, 0, n, 1), SHAPE(n, 1)), v);
+    tide_array *sides = tide_map(rt, "(b, i, j, v) -> where((i == 1) & (j < 2), v, b)", b,
+                                 tide_arange(rt, TIDE_I32, 0, 2, 1),
+                                 tide_reshape(tide_arange(rt, TIDE_I32, 0, n, 1), SHAPE(n, 1)), v);
     tide_array *good = tide_slice(a, "0, 0");
     assert_array(x = tide_solve(good, tide_cast(sides, t)));
     values vx = read_back(x);
-    for (int64_t i = 0; i < n; i++) assert_true(isfinite(cabs(vx.at[2 * i])) && !isfinite(cabs(vx.at[2 * i + 1])));
+    for (int64_t i = 0; i < n; i++)
+        assert_true(isfinite(cabs(vx.at[2 * i])) && !isfinite(cabs(vx.at[2 * i + 1])));
     drop(&vx);
 }
 
 static void test_not_finite(void **state) {
-    static const int64_t sizes[] = {1, 2, 5, 40, 70}; /* the last is too large for what takes all steps at once */
+    /* the last is too large for what takes all steps at once */
+    static const int64_t sizes[] = {1, 2, 5, 40, 70};
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     tide_runtime *rt = open_checked();
     (void)state;
@@ -232,8 +255,8 @@ static void test_not_finite(void **state) {
                 int64_t n = sizes[i], col = (int64_t)draw((uint64_t)n);
                 if (n == 70 && k != t % TIDEI_COUNT(bad)) continue;
                 assert_ok(tide_scope_begin(rt));
-                one_not_finite(rt, types[t], n, k == 1 ? n - 1 : (int64_t)draw((uint64_t)n), k == 2 ? 0 : col,
-                               bad[k]);
+                one_not_finite(rt, types[t], n, k == 1 ? n - 1 : (int64_t)draw((uint64_t)n),
+                               k == 2 ? 0 : col, bad[k]);
                 assert_ok(tide_scope_end(rt));
             }
     close_checked(rt);
@@ -255,7 +278,8 @@ static void test_large_not_finite(void **state) {
     close_checked(rt);
 }
 
-/* Numbers near the end of the range overflow on the way; what comes is not finite, an error, or right, and comes. */
+/* Numbers near the end of the range overflow on the way; what comes is not finite, an error, or
+** right, and comes. */
 static void test_overflow(void **state) {
     tide_runtime *rt = open_checked();
     (void)state;
@@ -284,21 +308,25 @@ static void test_overflow(void **state) {
 /* Pivots that no factorization gives: not-a-number, and nothing outside the matrices is touched. */
 static void test_bad_pivots(void **state) {
     static const double want[] = {2, 1, 3};
-    static const int64_t given[] = {1,      1, 2, /**/ 0, 3, 2, /**/ -1, 1, 2, /**/ 0, 1, INT64_MAX,
-                                    /**/ 0, 0, 2}; /* row 1 is not exchanged with one that is done */
+    static const int64_t given[] = {1,       1, 2, /**/ 0, 3, 2,
+                                    /**/ -1, 1, 2, /**/ 0, 1, INT64_MAX,
+                                    /* */ 0, 0, 2}; /* row 1 is not exchanged with one that is
+                                    ** done */
     tide_runtime *rt = open_checked();
     (void)state;
     assert_ok(tide_scope_begin(rt));
-    tide_array *lu_ = tide_map(rt, "(i, j, o) -> where(i == j, 2.0, 0.0) + o", tide_arange(rt, TIDE_I32, 0, 3, 1),
-                               tide_reshape(tide_arange(rt, TIDE_I32, 0, 3, 1), SHAPE(3, 1)),
-                               tide_zeros(rt, TIDE_F64, SHAPE(5, 3, 3)));
+    tide_array *lu_ =
+        tide_map(rt, "(i, j, o) -> where(i == j, 2.0, 0.0) + o", tide_arange(rt, TIDE_I32, 0, 3, 1),
+                 tide_reshape(tide_arange(rt, TIDE_I32, 0, 3, 1), SHAPE(3, 1)),
+                 tide_zeros(rt, TIDE_F64, SHAPE(5, 3, 3)));
     tide_array *pivots = tide_from_host(rt, TIDE_I64, SHAPE(5, 3), given);
     values x = read_back(tide_lu_solve(lu_, pivots, tide_arange(rt, TIDE_F64, 2, 8, 2)));
     for (int i = 0; i < 15; i++) assert_true(i < 3 ? x.at[i] == want[i] : isnan(creal(x.at[i])));
     drop(&x);
     /* Of any integer type, and any strides. */
     tide_array *few = tide_cast(tide_slice(pivots, "0, ::-1"), TIDE_I8);
-    x = read_back(tide_lu_solve(tide_slice(lu_, "0"), tide_slice(few, "::-1"), tide_arange(rt, TIDE_F64, 2, 8, 2)));
+    x = read_back(tide_lu_solve(tide_slice(lu_, "0"), tide_slice(few, "::-1"),
+                                tide_arange(rt, TIDE_F64, 2, 8, 2)));
     assert_true(x.at[0] == 2 && x.at[1] == 1 && x.at[2] == 3);
     drop(&x);
     assert_ok(tide_scope_end(rt));
@@ -312,7 +340,8 @@ static void test_uses(void **state) {
     tidei_use uses[5];
     int at[5];
     (void)state;
-    tidei_lapack x = {.routine = TIDEI_GESVD, .dtype = TIDE_C64, .m = 7, .n = 3, .count = 4, .job = 'S'};
+    tidei_lapack x = {
+        .routine = TIDEI_GESVD, .dtype = TIDE_C64, .m = 7, .n = 3, .count = 4, .job = 'S'};
     x.a = (tidei_mats){&st[0], 2, 8, 30};
     x.b = (tidei_mats){&st[1], 1, 0, 5};
     x.c = (tidei_mats){&st[2], 0, 7, 21};
@@ -352,7 +381,8 @@ static void test_uses(void **state) {
     assert_int_equal(uses[1].bytes, (3 * 5 + 2) * 8);
 }
 
-/* What brings operands back may itself lack memory, at one rung of the ladder; at a higher one it does not. */
+/* What brings operands back may itself lack memory, at one rung of the ladder; at a higher one it
+** does not. */
 static void test_again(void **state) {
     static const double in[] = {1, 2, 3, 4};
     tide_runtime *rt = open_checked();
@@ -370,8 +400,9 @@ static void test_again(void **state) {
     tidei_job_load(&j, &load, &x, copy, &x.batch, 2, 2, true, 0, marks, FA_ALL);
     tidei_job_zero(&j, copy); /* spoiled */
     assert_int_equal(j.status, TIDE_OK);
-    assert_ok(tidei_fill_elements(marks, &one, "test")); /* like these, by a call that was given up */
-    j.status = TIDE_E_NOMEM;                             /* of the rung before */
+    /* like these, by a call that was given up */
+    assert_ok(tidei_fill_elements(marks, &one, "test"));
+    j.status = TIDE_E_NOMEM; /* of the rung before */
     assert_ok(tidei_load_again(&load));
     assert_int_equal(j.status, TIDE_OK);
     assert_ok(tidei_operand_read(copy, out, "test"));
@@ -383,7 +414,8 @@ static void test_again(void **state) {
     close_checked(rt);
 }
 
-/* What the host's library cannot count is refused before it is called: there is no such memory here. */
+/* What the host's library cannot count is refused before it is called: there is no such memory
+** here. */
 static void test_too_large(void **state) {
     static const struct {
         tidei_lapack_routine routine;
@@ -405,11 +437,13 @@ static void test_too_large(void **state) {
     assert_ok(tidei_operand_get(a, "test", 1, &o));
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         int64_t m = cases[i].m, n = cases[i].n;
-        tidei_lapack x = {.routine = cases[i].routine, .dtype = TIDE_F32, .m = m, .n = n, .count = 1, .job = 'S'};
+        tidei_lapack x = {
+            .routine = cases[i].routine, .dtype = TIDE_F32, .m = m, .n = n, .count = 1, .job = 'S'};
         x.vectors = true;
         x.a = x.b = x.c = x.d = (tidei_mats){.st = o.st, .ld = m > n ? m : n};
         x.info = o.st;
-        assert_int_equal(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"), TIDE_E_UNSUPPORTED);
+        assert_int_equal(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"),
+                         TIDE_E_UNSUPPORTED);
         assert_error(TIDE_E_UNSUPPORTED, "LAPACK counts in int");
     }
     tidei_operand_put(&o);
@@ -433,7 +467,20 @@ static tidei_lapack three_by_two(tidei_lapack_routine routine, tidei_storage *st
                           .d = at,
                           .info = st};
 }
-enum wrong { NO_N, NO_M, NO_K, NO_COUNT, NO_INFO, NO_A, BEFORE_A, NARROW_A, CLOSE_A, WIDE, MANY_K, NO_JOB };
+enum wrong {
+    NO_N,
+    NO_M,
+    NO_K,
+    NO_COUNT,
+    NO_INFO,
+    NO_A,
+    BEFORE_A,
+    NARROW_A,
+    CLOSE_A,
+    WIDE,
+    MANY_K,
+    NO_JOB
+};
 static void spoil(tidei_lapack *x, enum wrong what) {
     switch (what) {
     case NO_N: x->n = 0; break;
@@ -455,11 +502,12 @@ static void test_descriptors(void **state) {
     static const struct {
         tidei_lapack_routine routine;
         enum wrong what;
-    } cases[] = {{TIDEI_GETRF, NO_N},    {TIDEI_GETRF, NO_M},     {TIDEI_GETRF, NO_COUNT}, {TIDEI_GETRF, NO_INFO},
-                 {TIDEI_GETRF, NO_A},    {TIDEI_GETRF, BEFORE_A}, {TIDEI_GETRF, NARROW_A}, {TIDEI_GETRF, CLOSE_A},
-                 {TIDEI_GETRS, NO_K},    {TIDEI_POTRF, NO_INFO},  {TIDEI_GEQRF, NO_M},     {TIDEI_ORGQR, NO_K},
-                 {TIDEI_ORGQR, WIDE},    {TIDEI_ORGQR, MANY_K},   {TIDEI_GESVD, WIDE},     {TIDEI_GESVD, NO_JOB},
-                 {TIDEI_GESVD, NO_INFO}, {TIDEI_SYEVD, NO_INFO}};
+    } cases[] = {{TIDEI_GETRF, NO_N},     {TIDEI_GETRF, NO_M},    {TIDEI_GETRF, NO_COUNT},
+                 {TIDEI_GETRF, NO_INFO},  {TIDEI_GETRF, NO_A},    {TIDEI_GETRF, BEFORE_A},
+                 {TIDEI_GETRF, NARROW_A}, {TIDEI_GETRF, CLOSE_A}, {TIDEI_GETRS, NO_K},
+                 {TIDEI_POTRF, NO_INFO},  {TIDEI_GEQRF, NO_M},    {TIDEI_ORGQR, NO_K},
+                 {TIDEI_ORGQR, WIDE},     {TIDEI_ORGQR, MANY_K},  {TIDEI_GESVD, WIDE},
+                 {TIDEI_GESVD, NO_JOB},   {TIDEI_GESVD, NO_INFO}, {TIDEI_SYEVD, NO_INFO}};
     tide_runtime *rt = open_checked();
     tide_array *a = ones(rt, TIDE_F32, SHAPE(100));
     tidei_operand o;
@@ -470,7 +518,8 @@ static void test_descriptors(void **state) {
         tidei_lapack x = three_by_two(cases[i].routine, o.st);
         spoil(&x, cases[i].what);
         snprintf(wanted, sizeof wanted, "%s with sizes it cannot have", tidei_lapack_name(&x));
-        assert_int_equal(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"), TIDE_E_INVALID);
+        assert_int_equal(tidei_lapack_run(tidei_stream_here(test_rt(rt)), &x, "test"),
+                         TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, wanted);
     }
     tidei_operand_put(&o);
@@ -481,7 +530,8 @@ static void test_descriptors(void **state) {
     close_checked(rt);
 }
 
-/* Steps that the libraries' int does not count, of each operand: refused too, before any is taken. */
+/* Steps that the libraries' int does not count, of each operand: refused too, before any is
+** taken. */
 static void lapack_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
     tidei_lapack x[4];
     const tidei_lapack_routine of[] = {TIDEI_GETRF, TIDEI_GETRS, TIDEI_GETRS, TIDEI_GESVD};
@@ -497,7 +547,8 @@ static void lapack_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
 }
 static void blas_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
     const tidei_matrix at = {.st = st, .ld = 2};
-    const tidei_gemm product = {.dtype = TIDE_F32, .m = 2, .n = 2, .k = 2, .a = at, .b = at, .c = at};
+    const tidei_gemm product = {
+        .dtype = TIDE_F32, .m = 2, .n = 2, .k = 2, .a = at, .b = at, .c = at};
     const tidei_blas vectors = {
         .routine = TIDEI_GEMV, .dtype = TIDE_F32, .m = 2, .n = 2, .a = at, .b = at, .c = at};
     for (int i = 0; i < 3; i++) {
@@ -510,7 +561,8 @@ static void blas_steps(tidei_stream *s, tidei_storage *st, int64_t far) {
         assert_int_equal(tidei_blas_run(s, &x, "test"), TIDE_E_UNSUPPORTED);
         assert_error(TIDE_E_UNSUPPORTED, "steps of a vector as large");
     }
-    tidei_blas triangle = {.routine = TIDEI_TRSM, .dtype = TIDE_F32, .m = far, .n = 1, .a = at, .c = at};
+    tidei_blas triangle = {
+        .routine = TIDEI_TRSM, .dtype = TIDE_F32, .m = far, .n = 1, .a = at, .c = at};
     assert_int_equal(tidei_blas_run(s, &triangle, "test"), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "rows of less than 2^31 elements");
 }
@@ -533,7 +585,8 @@ static void test_steps_too_large(void **state) {
 
 /* ---- memory that runs out ---- */
 
-/* No room for a working copy: the report, under the function's name, and the inputs as they were. */
+/* No room for a working copy: the report, under the function's name, and the inputs as they
+** were. */
 static void test_no_room(void **state) {
     enum { N = 400 };
     tide_config c = {.collector = "refcount", .limit = "2MiB"};

@@ -1,5 +1,6 @@
-/* test_linalg_kernels.c: the kernels beside linear algebra's libraries (factor.h): each form on the host against what it is to do,
-** and the device's text, run on the host, against the host's; and NVRTC takes that text. */
+/* test_linalg_kernels.c: the kernels beside linear algebra's libraries (factor.h): each form on the
+** host against what it is to do, and the device's text, run on the host, against the host's; and
+** NVRTC takes that text. */
 #include "arrays/linalg.h"
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/emulate.h"
@@ -33,13 +34,15 @@ static void set_numbers(const trial *t) {
                 ((float *)all[k])[i] = (float)uniform();
             else
                 all[k][i] = uniform();
-    for (int i = 0; i < COUNT * M; i++) before.pivots[i] = i % M + (int64_t)draw((uint64_t)(M - i % M));
+    for (int i = 0; i < COUNT * M; i++)
+        before.pivots[i] = i % M + (int64_t)draw((uint64_t)(M - i % M));
     before.flags[COUNT + 1] = 1;
 }
 
 static number get(const trial *t, const double *at, int64_t i) {
     const float *f = (const float *)at;
-    if (t->parts == 2) return t->single ? CMPLX(f[2 * i], f[2 * i + 1]) : CMPLX(at[2 * i], at[2 * i + 1]);
+    if (t->parts == 2)
+        return t->single ? CMPLX(f[2 * i], f[2 * i + 1]) : CMPLX(at[2 * i], at[2 * i + 1]);
     return t->single ? f[i] : at[i];
 }
 static void set(const trial *t, double *at, int64_t i, double last) { /* its last part */
@@ -128,7 +131,8 @@ static void log_determinant(const trial *t, void *params, ground *g) {
     p->logs = (uintptr_t)g->c;
     p->apart = 1;
 }
-/* Of the values FIRST .. 0, those above a quarter of the first count; one is as large, and does not. */
+/* Of the values FIRST .. 0, those above a quarter of the first count; one is as large, and does
+** not. */
 enum { FIRST = N - 1, COUNTING = FIRST - FIRST / 4 };
 static void cut(const trial *t, void *params, ground *g) {
     (void)t;
@@ -169,29 +173,34 @@ static void narrow_pivots(const trial *t, void *params, ground *g) {
 }
 static void order(const trial *t, void *params, ground *g) {
     (void)t;
-    *(fa_order *)params = (fa_order){
-        .space = {COUNT, 1, 1}, .order = (uintptr_t)g->order, .pivots = (uintptr_t)g->pivots, .m = M, .npivots = M};
+    *(fa_order *)params = (fa_order){.space = {COUNT, 1, 1},
+                                     .order = (uintptr_t)g->order,
+                                     .pivots = (uintptr_t)g->pivots,
+                                     .m = M,
+                                     .npivots = M};
 }
 
-#define FORMS(t, is_single, parts_)                                                                                \
-    {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                                  \
-        {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                                \
-        {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},                  \
-        {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_and_screen, is_single, parts_},                \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},                              \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},                   \
-        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_in_place, is_single, parts_},                     \
-        {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},                              \
-        {"factor_det_" #t, "fa_det", factor_det_##t, log_determinant, is_single, parts_}, {                        \
-        "factor_cut_" #t, "fa_cut", factor_cut_##t, is_single ? cut_single : cut_double, is_single, parts_         \
+#define FORMS(t, is_single, parts_)                                                                 \
+    {"factor_look_" #t, "fa_screen", factor_look_##t, screen, is_single, parts_},                   \
+        {"factor_mend_" #t, "fa_screen", factor_mend_##t, mend, is_single, parts_},                 \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, screen_at_once, is_single, parts_},   \
+        {"factor_screen_" #t, "fa_screen", factor_screen_##t, bring_and_screen, is_single, parts_}, \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry, is_single, parts_},               \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_conjugates, is_single, parts_},    \
+        {"factor_carry_" #t, "fa_carry", factor_carry_##t, carry_in_place, is_single, parts_},      \
+        {"factor_det_" #t, "fa_det", factor_det_##t, determinant, is_single, parts_},               \
+        {"factor_det_" #t, "fa_det", factor_det_##t, log_determinant, is_single, parts_}, {         \
+        "factor_cut_" #t, "fa_cut", factor_cut_##t, is_single ? cut_single : cut_double,            \
+            is_single, parts_                                                                       \
     }
-static const trial trials[] = {FORMS(f32, true, 1),
-                               FORMS(f64, false, 1),
-                               FORMS(c64, true, 2),
-                               FORMS(c128, false, 2),
-                               {"factor_pivots", "fa_pivots", factor_pivots, pivots, false, 1},
-                               {"factor_pivots", "fa_pivots", factor_pivots, narrow_pivots, false, 1},
-                               {"factor_order", "fa_order", factor_order, order, false, 1}};
+static const trial trials[] = {
+    FORMS(f32, true, 1),
+    FORMS(f64, false, 1),
+    FORMS(c64, true, 2),
+    FORMS(c128, false, 2),
+    {"factor_pivots", "fa_pivots", factor_pivots, pivots, false, 1},
+    {"factor_pivots", "fa_pivots", factor_pivots, narrow_pivots, false, 1},
+    {"factor_order", "fa_order", factor_order, order, false, 1}};
 
 /* What carry is to do, said again. */
 static void check_carry(const trial *t, const ground *g) {
@@ -223,8 +232,10 @@ static void check_cut(const trial *t, const ground *g) {
         assert_int_equal(g->order[w], COUNTING);
         for (int64_t i = 0; i < N; i++)
             for (int64_t j = 0; j < M; j++) {
-                number was = get(t, before.a, w * M * N + j * N + i), got = get(t, g->a, w * M * N + j * N + i);
-                assert_true(i < COUNTING ? cabs(got - conj(was) / (double)(FIRST - i)) < 1e-6 : got == 0);
+                number was = get(t, before.a, w * M * N + j * N + i),
+                       got = get(t, g->a, w * M * N + j * N + i);
+                assert_true(i < COUNTING ? cabs(got - conj(was) / (double)(FIRST - i)) < 1e-6
+                                         : got == 0);
             }
     }
 }
@@ -243,8 +254,8 @@ static void check(const trial *t, const ground *g) {
         for (int w = 0; w < COUNT; w++) assert_int_equal(g->flags[COUNT + w], w == 0);
     bool brought = t->fill == bring_and_screen, at_once = brought || t->fill == screen_at_once;
     for (int i = 0; at_once && i < M * N; i++) {
-        number was =
-            brought ? get(t, before.b, 2 * (M * N + 1) + i % N * M + i / N) : get(t, before.a, 2 * (M * N + 3) + i);
+        number was = brought ? get(t, before.b, 2 * (M * N + 1) + i % N * M + i / N)
+                             : get(t, before.a, 2 * (M * N + 3) + i);
         assert_true(get(t, g->a, i) == (i / N == i % N));
         assert_true(get(t, g->a, 2 * (M * N + 3) + i) == was);
     }
@@ -272,7 +283,8 @@ static bool same(const trial *t, const ground *x, const ground *y) {
 }
 
 static void test_both_forms(void **state) {
-    static const char prefix[] = "#define TIDE_WANTS_ALL\nstatic const emu_dim blockDim = {256, 1, 1};\n";
+    static const char prefix[] =
+        "#define TIDE_WANTS_ALL\nstatic const emu_dim blockDim = {256, 1, 1};\n";
     emu_module m = {0};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(trials); i++) {
@@ -299,7 +311,8 @@ static void test_both_forms(void **state) {
                 t->host(params);
         }
         check(t, &after[0]);
-        if (emulates && !same(t, &after[0], &after[1])) fail_msg("%s differs on the device", t->kernel);
+        if (emulates && !same(t, &after[0], &after[1]))
+            fail_msg("%s differs on the device", t->kernel);
     }
     emu_close(&m);
 }

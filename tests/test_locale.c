@@ -76,8 +76,8 @@ static void check_lines(const char *path, bool csv) {
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) {
-        const char *time =
-            csv ? strchr("afsdCcRrWw", *line) && line[1] == ',' ? line + 1 : NULL : strstr(line, "\"ts\":");
+        const char *time = csv ? strchr("afsdCcRrWw", *line) && line[1] == ',' ? line + 1 : NULL
+                               : strstr(line, "\"ts\":");
         size_t at = csv ? 0 : 5;
         if (!time) continue;
         for (int field = 0; csv && field < 4; field++) { /* id, bytes, stream, microseconds */
@@ -319,7 +319,8 @@ static void same_text(const char *name) {
     const char *a = wanted, *b = transcript();
     while (*a) {
         size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
-        if (n != m || memcmp(a, b, n)) fail_msg("in %s: \"%.*s\"\nin C: \"%.*s\"", name, (int)m, b, (int)n, a);
+        if (n != m || memcmp(a, b, n))
+            fail_msg("in %s: \"%.*s\"\nin C: \"%.*s\"", name, (int)m, b, (int)n, a);
         a += n + 1;
         b += m + 1;
     }
@@ -360,7 +361,8 @@ static void test_of_a_thread(void **state) {
 ** English. */
 static void test_of_parts(void **state) {
     (void)state;
-    test_need_locale(setlocale(LC_NUMERIC, locales[0]) && setlocale(LC_CTYPE, locales[1]), locales[0]);
+    test_need_locale(setlocale(LC_NUMERIC, locales[0]) && setlocale(LC_CTYPE, locales[1]),
+                     locales[0]);
     same_text("parts");
     setlocale(LC_ALL, "C");
 }
@@ -395,15 +397,18 @@ static void test_integers(void **state) {
     assert_true(tidei_parse_int(" -5", -5, 5, &v) && v == -5);
     assert_true(tidei_parse_int("+5", -5, 5, &v) && v == 5);
     assert_true(tidei_parse_int("9223372036854775807", 0, INT64_MAX, &v) && v == INT64_MAX);
-    static const char *const wrong[] = {"", "-", "6", "-6", "5 ", "5.0", "9223372036854775808", "x"};
-    for (size_t i = 0; i < TIDEI_COUNT(wrong); i++) assert_false(tidei_parse_int(wrong[i], -5, 5, &v));
+    static const char *const wrong[] = {"", "-", "6", "-6", "5 ", "5.0", "9223372036854775808",
+                                        "x"};
+    for (size_t i = 0; i < TIDEI_COUNT(wrong); i++)
+        assert_false(tidei_parse_int(wrong[i], -5, 5, &v));
     assert_true(v == INT64_MAX);
 }
 
 static void test_words(void **state) {
     (void)state;
     assert_true(tidei_same_word("GiB", "gIB") && tidei_same_word("", ""));
-    assert_false(tidei_same_word("gi", "gib") || tidei_same_word("gib", "gi") || tidei_same_word("@", "`"));
+    assert_false(tidei_same_word("gi", "gib") || tidei_same_word("gib", "gi") ||
+                 tidei_same_word("@", "`"));
     assert_false(tidei_same_word("\xc4\xb1", "I"));
 }
 
@@ -419,8 +424,12 @@ static void test_long_text(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_of_the_process),        CASE(test_of_a_thread),          CASE(test_of_parts),
-        cmocka_unit_test(test_digits),    cmocka_unit_test(test_integers), cmocka_unit_test(test_words),
+        CASE(test_of_the_process),
+        CASE(test_of_a_thread),
+        CASE(test_of_parts),
+        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_words),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

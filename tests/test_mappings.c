@@ -8,9 +8,10 @@
 #include "tests/clean_environment.h"
 #include "tests/logged.h"
 
-#define MIB        TIDEI_MIB
-#define MANY       200000  /* what is made in a moment; the kernel's default is 65530 */
-#define MOST       1100000 /* what some systems allow, each time some seconds; where it is more it takes too long */
+#define MIB  TIDEI_MIB
+#define MANY 200000 /* what is made in a moment; the kernel's default is 65530 */
+/* what some systems allow, each time some seconds; where it is more it takes too long */
+#define MOST       1100000
 #define ARRAYS     20
 #define ELEMENTS   100000
 #define PAGE_BYTES ((size_t)4096)
@@ -164,10 +165,12 @@ static void refusals_are_survived(void **state) {
 /* Where there is no room at all, opening says so, and works once there is. */
 static void opens_or_tells(void) {
     tide_runtime *rt = NULL;
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
     use_up();
     tide_status status = tide_open(&c, &rt);
-    must(status == TIDE_OK || status == TIDE_E_HOST_NOMEM || status == TIDE_E_NOMEM || status == TIDE_E_DEVICE);
+    must(status == TIDE_OK || status == TIDE_E_HOST_NOMEM || status == TIDE_E_NOMEM ||
+         status == TIDE_E_DEVICE);
     if (status != TIDE_OK) must(strlen(tide_last_error()->message) > 20);
     tide_close(rt);
     make_room();

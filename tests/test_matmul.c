@@ -1,5 +1,5 @@
-/* test_matmul.c: matrix products against a naive one, over types, shapes, strides and batches; integers that wrap; what is
-** refused, with which words; memory that runs out. */
+/* test_matmul.c: matrix products against a naive one, over types, shapes, strides and batches;
+** integers that wrap; what is refused, with which words; memory that runs out. */
 #include "arrays/product.h"
 #include "libs/blas.h"
 #include "runtime/device/cuda/nvrtc.h"
@@ -45,12 +45,15 @@ static tide_array *small_numbers(tide_runtime *rt, tide_dtype t, int ndim, const
 }
 
 /* a b = c, element by element; vectors have been made matrices. */
-static void assert_product(const numbers *a, const numbers *b, const numbers *c, int nbatch, const int64_t *batch) {
-    int64_t m = a->shape[a->ndim - 2], k = a->shape[a->ndim - 1], n = b->shape[b->ndim - 1], count = 1;
+static void assert_product(const numbers *a, const numbers *b, const numbers *c, int nbatch,
+                           const int64_t *batch) {
+    int64_t m = a->shape[a->ndim - 2], k = a->shape[a->ndim - 1], n = b->shape[b->ndim - 1],
+            count = 1;
     for (int i = 0; i < nbatch; i++) count *= batch[i];
     assert_int_equal(c->n, count * m * n);
     for (int64_t w = 0; w < count; w++) {
-        int64_t x = place_at(a, 2, nbatch, batch, w) * m * k, y = place_at(b, 2, nbatch, batch, w) * k * n;
+        int64_t x = place_at(a, 2, nbatch, batch, w) * m * k,
+                y = place_at(b, 2, nbatch, batch, w) * k * n;
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 double re = 0, im = 0;
@@ -61,8 +64,9 @@ static void assert_product(const numbers *a, const numbers *b, const numbers *c,
                 }
                 int64_t ci = (w * m + i) * n + j;
                 if (c->re[ci] != re || c->im[ci] != im)
-                    fail_msg("product %lld, element (%lld, %lld): %g + %gi, wanted %g + %gi", (long long)w,
-                             (long long)i, (long long)j, c->re[ci], c->im[ci], re, im);
+                    fail_msg("product %lld, element (%lld, %lld): %g + %gi, wanted %g + %gi",
+                             (long long)w, (long long)i, (long long)j, c->re[ci], c->im[ci], re,
+                             im);
             }
     }
 }
@@ -98,7 +102,8 @@ static void one_product(tide_runtime *rt, tide_dtype t, int pa, int pb, int64_t 
         batch[most - i] = x > y ? x : y;
     }
     a[na] = m, a[na + 1] = b[nb] = k, b[nb + 1] = n;
-    tide_array *x = view_of(rt, small_numbers, t, pa, na + 2, a), *y = view_of(rt, small_numbers, t, pb, nb + 2, b);
+    tide_array *x = view_of(rt, small_numbers, t, pa, na + 2, a),
+               *y = view_of(rt, small_numbers, t, pb, nb + 2, b);
     tide_array *z = tide_matmul(x, y);
     assert_array(z);
     assert_int_equal(tide_array_dtype(z), t);
@@ -132,7 +137,8 @@ static void test_larger(void **state) {
     for (size_t t = 0; t < TIDEI_COUNT(types); t++)
         for (int i = 0; i < 4; i++) {
             assert_ok(tide_scope_begin(rt));
-            one_product(rt, types[t], (int)draw(PATTERNS), (int)draw(PATTERNS), types[t] == TIDE_I8 ? 20 : 70);
+            one_product(rt, types[t], (int)draw(PATTERNS), (int)draw(PATTERNS),
+                        types[t] == TIDE_I8 ? 20 : 70);
             assert_ok(tide_scope_end(rt));
         }
     close_checked(rt);
@@ -157,7 +163,8 @@ static void test_vectors(void **state) {
             snprintf(text, sizeof text, "::%d", step);
             tide_array *v = small_numbers(rt, types[t], 1, step * step == 4 ? eight : four);
             v = step ? tide_slice(v, text) : tide_broadcast_to(tide_slice(v, "0:1"), 1, four);
-            tide_array *a = small_numbers(rt, types[t], 3, mat), *b = small_numbers(rt, types[t], 3, tam);
+            tide_array *a = small_numbers(rt, types[t], 3, mat),
+                       *b = small_numbers(rt, types[t], 3, tam);
             tide_array *dot = tide_matmul(v, v), *av = tide_matmul(a, v), *vb = tide_matmul(v, b);
             assert_shape(dot, 0, NULL);
             assert_shape(av, 2, (int64_t[]){2, 3});
@@ -198,7 +205,8 @@ static void test_empty(void **state) {
         tide_dtype d = types[t];
         assert_shape(tide_matmul(ones(rt, d, SHAPE(0, 3)), ones(rt, d, SHAPE(3, 4))), SHAPE(0, 4));
         assert_shape(tide_matmul(ones(rt, d, SHAPE(2, 3)), ones(rt, d, SHAPE(3, 0))), SHAPE(2, 0));
-        assert_shape(tide_matmul(ones(rt, d, SHAPE(0, 2, 3)), ones(rt, d, SHAPE(1, 3, 4))), SHAPE(0, 2, 4));
+        assert_shape(tide_matmul(ones(rt, d, SHAPE(0, 2, 3)), ones(rt, d, SHAPE(1, 3, 4))),
+                     SHAPE(0, 2, 4));
         tide_array *z = tide_matmul(ones(rt, d, SHAPE(5, 2, 0)), ones(rt, d, SHAPE(0, 3)));
         assert_shape(z, SHAPE(5, 2, 3)); /* sums over nothing */
         numbers n = read_back(z);
@@ -216,9 +224,10 @@ static void test_empty(void **state) {
 }
 
 static void test_mixed_types(void **state) {
-    static const tide_dtype pairs[][3] = {{TIDE_I32, TIDE_F32, TIDE_F32},  {TIDE_BOOL, TIDE_I8, TIDE_I8},
-                                          {TIDE_F16, TIDE_BF16, TIDE_F32}, {TIDE_U8, TIDE_I8, TIDE_I16},
-                                          {TIDE_F32, TIDE_C64, TIDE_C64},  {TIDE_F64, TIDE_BOOL, TIDE_F64}};
+    static const tide_dtype pairs[][3] = {
+        {TIDE_I32, TIDE_F32, TIDE_F32},  {TIDE_BOOL, TIDE_I8, TIDE_I8},
+        {TIDE_F16, TIDE_BF16, TIDE_F32}, {TIDE_U8, TIDE_I8, TIDE_I16},
+        {TIDE_F32, TIDE_C64, TIDE_C64},  {TIDE_F64, TIDE_BOOL, TIDE_F64}};
     (void)state;
     tide_runtime *rt = open_checked();
     seed = 3;
@@ -250,7 +259,8 @@ static void test_integers_wrap(void **state) {
         unsigned char a[M * K * 8], b[K * N * 8], c[M * N * 8];
         for (size_t i = 0; i < sizeof a; i++) a[i] = (unsigned char)draw(256);
         for (size_t i = 0; i < sizeof b; i++) b[i] = (unsigned char)draw(256);
-        tide_array *x = tide_from_host(rt, t, SHAPE(M, K), a), *y = tide_from_host(rt, t, SHAPE(K, N), b);
+        tide_array *x = tide_from_host(rt, t, SHAPE(M, K), a),
+                   *y = tide_from_host(rt, t, SHAPE(K, N), b);
         tide_array *z = tide_matmul(x, y);
         assert_array(z);
         assert_ok(tide_to_host(z, c, M * N * size));
@@ -283,18 +293,21 @@ static void test_refusals(void **state) {
     tide_runtime *rt = open_checked(), *other = open_checked();
     assert_ok(tide_scope_begin(rt));
     tide_array *a = ones(rt, TIDE_F32, SHAPE(2, 3)), *zero_d = ones(rt, TIDE_F32, 0, NULL);
-    assert_refused(tide_matmul(a, zero_d), TIDE_E_SHAPE, "shapes (2, 3) and (): a 0-d array is no matrix");
+    assert_refused(tide_matmul(a, zero_d), TIDE_E_SHAPE,
+                   "shapes (2, 3) and (): a 0-d array is no matrix");
     assert_refused(tide_matmul(zero_d, a), TIDE_E_SHAPE, "0-d");
     assert_refused(tide_matmul(a, a), TIDE_E_SHAPE,
                    "shapes (2, 3) and (2, 3): the inner dimensions 3 and 2 differ");
-    assert_refused(tide_matmul(ones(rt, TIDE_F32, SHAPE(2, 4, 3)), ones(rt, TIDE_F32, SHAPE(5, 3, 4))),
-                   TIDE_E_SHAPE, "do not broadcast");
+    assert_refused(
+        tide_matmul(ones(rt, TIDE_F32, SHAPE(2, 4, 3)), ones(rt, TIDE_F32, SHAPE(5, 3, 4))),
+        TIDE_E_SHAPE, "do not broadcast");
     tide_array *truth = ones(rt, TIDE_BOOL, SHAPE(3, 3));
     assert_refused(tide_matmul(truth, truth), TIDE_E_DTYPE, "bool has no product");
-    assert_refused(tide_matmul(ones(rt, TIDE_U64, SHAPE(3, 3)), ones(rt, TIDE_I8, SHAPE(3, 3))), TIDE_E_DTYPE,
-                   "u64");
+    assert_refused(tide_matmul(ones(rt, TIDE_U64, SHAPE(3, 3)), ones(rt, TIDE_I8, SHAPE(3, 3))),
+                   TIDE_E_DTYPE, "u64");
     tide_array *foreign = ones(other, TIDE_F32, SHAPE(3, 2));
-    assert_refused(tide_matmul(a, foreign), TIDE_E_INVALID, "argument 2 belongs to another runtime");
+    assert_refused(tide_matmul(a, foreign), TIDE_E_INVALID,
+                   "argument 2 belongs to another runtime");
     tide_release(foreign);
     tide_clear_error();
     assert_refused(tide_matmul(a, NULL), TIDE_E_INVALID, "NULL");
@@ -327,7 +340,8 @@ static size_t places(const tidei_gemm *g, triple *out) {
             for (int64_t j = 0; j < g->n; j++)
                 for (int64_t q = 0; q < g->k; q++)
                     out[n++] = (triple){a + (g->a.trans ? q * g->a.ld + i : i * g->a.ld + q),
-                                        b + (g->b.trans ? j * g->b.ld + q : q * g->b.ld + j), c + i * g->c.ld + j};
+                                        b + (g->b.trans ? j * g->b.ld + q : q * g->b.ld + j),
+                                        c + i * g->c.ld + j};
     }
     qsort(out, n, sizeof *out, by_place);
     return n;
@@ -338,7 +352,8 @@ static void test_simplify(void **state) {
     (void)state;
     seed = 5;
     for (int round = 0; round < 3000; round++) {
-        tidei_gemm g = {.m = 1 + (int64_t)draw(3), .n = 1 + (int64_t)draw(3), .k = 1 + (int64_t)draw(3)};
+        tidei_gemm g = {
+            .m = 1 + (int64_t)draw(3), .n = 1 + (int64_t)draw(3), .k = 1 + (int64_t)draw(3)};
         tidei_matrix *const side[] = {&g.a, &g.b, &g.c};
         g.nbatch = (int)draw(4);
         g.a.trans = draw(4) == 0;
@@ -346,10 +361,12 @@ static void test_simplify(void **state) {
         g.a.ld = (g.a.trans ? g.m : g.k) + (int64_t)draw(2);
         g.b.ld = (g.b.trans ? g.k : g.n) + (int64_t)draw(2);
         g.c.ld = g.n;
-        int64_t next[] = {(g.a.trans ? g.k : g.m) * g.a.ld, (g.b.trans ? g.n : g.k) * g.b.ld, g.m * g.c.ld};
+        int64_t next[] = {(g.a.trans ? g.k : g.m) * g.a.ld, (g.b.trans ? g.n : g.k) * g.b.ld,
+                          g.m * g.c.ld};
         for (int i = g.nbatch - 1; i >= 0; i--) {
             g.batch[i] = 1 + (int64_t)draw(3);
-            for (int x = 0; x < 3; x++) { /* dense mostly; else repeated, apart, or (not c) backwards */
+            /* dense mostly; else repeated, apart, or (not c) backwards */
+            for (int x = 0; x < 3; x++) {
                 uint64_t kind = draw(8);
                 side[x]->batch[i] = kind == 0 && x < 2   ? 0
                                     : kind == 1          ? next[x] + 5
@@ -364,19 +381,21 @@ static void test_simplify(void **state) {
         size_t n = places(&g, before), m = places(&simple, after);
         assert_int_equal(n, m);
         assert_memory_equal(before, after, n * sizeof *before);
-        assert_true(simple.a.ld >= (simple.a.trans ? simple.m : simple.k) && simple.c.ld >= simple.n);
+        assert_true(simple.a.ld >= (simple.a.trans ? simple.m : simple.k) &&
+                    simple.c.ld >= simple.n);
         fewer += simple.nbatch < g.nbatch;
         taller += simple.m > g.m;
     }
     assert_true(fewer > 1000 && taller > 20);
 }
 
-/* The integer kernels alone, the host's and the device's text run on the host: every width, strides, batches, several tiles
-** a block. */
+/* The integer kernels alone, the host's and the device's text run on the host: every width,
+** strides, batches, several tiles a block. */
 static void test_both_kernels(void **state) {
     static const tidei_host_fn host[] = {product_1, product_2, product_4, product_8};
     enum { COUNT = 3, M = 21, K = 37, N = 18 };
-    static const char calls[] = "typedef pr_product tide_p;\nstatic void tide_k(const tide_p p) { %s(p); }\n";
+    static const char calls[] =
+        "typedef pr_product tide_p;\nstatic void tide_k(const tide_p p) { %s(p); }\n";
     static uint64_t a[COUNT * M * K], b[K * N * 2], out[COUNT * M * N + 1];
     (void)state;
     emu_module m = {0};
@@ -446,7 +465,8 @@ static void test_device_text_compiles(void **state) {
 
 /* ---- memory that runs out ---- */
 
-/* Everything that a product takes from the device or the host fails in its turn; nothing stays behind. */
+/* Everything that a product takes from the device or the host fails in its turn; nothing stays
+** behind. */
 static void products(tide_runtime *rt, tide_status *status) {
     tide_array *all[8] = {0};
     *status = tide_scope_begin(rt);
@@ -472,7 +492,8 @@ static void test_no_room_for_the_result(void **state) {
     (void)state;
     tide_config c = {.collector = "refcount", .limit = "8MiB"};
     tide_runtime *rt = test_open(&c);
-    tide_array *a = ones(rt, TIDE_F32, SHAPE(1 << 19, 1)), *b = ones(rt, TIDE_F32, SHAPE(1, 1 << 19));
+    tide_array *a = ones(rt, TIDE_F32, SHAPE(1 << 19, 1)),
+               *b = ones(rt, TIDE_F32, SHAPE(1, 1 << 19));
     assert_null(tide_matmul(a, b)); /* 1 TiB */
     assert_error(TIDE_E_NOMEM, "wanted by tide_matmul");
     tide_array *dot = tide_matmul(b, a);

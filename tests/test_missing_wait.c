@@ -1,5 +1,6 @@
-/* test_missing_wait.c: a planted missing wait (runtime.skip_waits orders nothing across streams) is found: by the host
-** device's checker in every run, whatever the schedule; and, in a ThreadSanitizer build, by ThreadSanitizer. */
+/* test_missing_wait.c: a planted missing wait (runtime.skip_waits orders nothing across streams) is
+** found: by the host device's checker in every run, whatever the schedule; and, in a
+** ThreadSanitizer build, by ThreadSanitizer. */
 #include "tidetest.h"
 #include "runtime/handle.h"
 #include <sched.h>
@@ -23,10 +24,14 @@ static const struct {
     tide_array *(*use)(void);
 } uses[] = {{"map", by_map}, {"copy", by_copy}, {"matmul", by_matmul}};
 
-/* Writes on one stream, uses the array on another; the wait between them is left out if `planted`. */
+/* Writes on one stream, uses the array on another; the wait between them is left out if
+** `planted`. */
 static void hand_over(tide_array *(*use)(void), bool planted) {
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .collector = "refcount", .debug = 1, .host_memory = "16MiB"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .collector = "refcount",
+                     .debug = 1,
+                     .host_memory = "16MiB"};
     tide_stream *first, *second;
     assert_ok(tide_open(&c, &rt));
     assert_ok(tide_scope_begin(rt));
@@ -64,7 +69,8 @@ static void checker_is_quiet_otherwise(void **state) {
         }
 }
 
-/* The line comes from the thread that made the mistake, at the end of its call: from a callback that may call back. */
+/* The line comes from the thread that made the mistake, at the end of its call: from a callback
+** that may call back. */
 static pthread_t spoke;
 static int spoken;
 static void ask_for_statistics(void *user, int level, const char *line) {
@@ -75,10 +81,12 @@ static void ask_for_statistics(void *user, int level, const char *line) {
     spoken++;
     assert_ok(tide_stats(rt, &s)); /* drains, and with the pool "none" that waits for streams */
 }
-/* The first write, on a worker that may begin late, has happened; the checker does not know that anybody looked. It must not come after
-** the planted use, whose moment replaces its own in the history: the block would be given back before it. */
+/* The first write, on a worker that may begin late, has happened; the checker does not know that
+** anybody looked. It must not come after the planted use, whose moment replaces its own in the
+** history: the block would be given back before it. */
 static void wait_until_written(const tide_array *x) {
-    const volatile unsigned char *p = (const volatile unsigned char *)(uintptr_t)tidei_cell_handle(x)->st->addr;
+    const volatile unsigned char *p =
+        (const volatile unsigned char *)(uintptr_t)tidei_cell_handle(x)->st->addr;
     for (int i = 0; i < 1000; i++)
         while (p[i] != 7) sched_yield();
 }
@@ -112,8 +120,8 @@ static void the_log_may_call_back(void **state) {
     (void)reports();
 }
 
-/* In a program of its own, because ThreadSanitizer's verdict is the exit status. It sees the race when no lock happened to
-** hand the order over: in some of the rounds. */
+/* In a program of its own, because ThreadSanitizer's verdict is the exit status. It sees the race
+** when no lock happened to hand the order over: in some of the rounds. */
 static const char *self;
 static void thread_sanitizer_finds_it(void **state) {
     char out[200000];
@@ -132,7 +140,8 @@ static void thread_sanitizer_finds_it(void **state) {
     }
     close(pipe_ends[1]);
     size_t n = 0;
-    for (ssize_t k; n < sizeof out - 1 && (k = read(pipe_ends[0], out + n, sizeof out - 1 - n)) > 0;)
+    for (ssize_t k;
+         n < sizeof out - 1 && (k = read(pipe_ends[0], out + n, sizeof out - 1 - n)) > 0;)
         n += (size_t)k;
     out[n] = 0;
     close(pipe_ends[0]);

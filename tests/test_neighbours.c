@@ -1,6 +1,8 @@
-/* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back (experiment E12).
+/* test_neighbours.c: runtimes of one process on one device: who is short makes the others give back
+** (experiment E12).
 **
-** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do on one GPU. */
+** Each runtime opens a host device of its own; here these draw on one ceiling, as two contexts do
+** on one GPU. */
 #include <semaphore.h>
 #include <unistd.h>
 #include "tests/told_clock.h"
@@ -22,14 +24,16 @@ static const struct tidei_device_ops *inner; /* the host's own */
 static tide_status take(size_t bytes) {
     size_t old = atomic_load(&taken);
     do {
-        if (bytes > CEILING - old) return tidei_fail(TIDE_E_NOMEM, "shared", "%zu bytes asked", bytes);
+        if (bytes > CEILING - old)
+            return tidei_fail(TIDE_E_NOMEM, "shared", "%zu bytes asked", bytes);
     } while (!atomic_compare_exchange_weak(&taken, &old, old + bytes));
     return TIDE_OK;
 }
 
 static tide_status shared_page_new(tidei_device *d, size_t bytes, tidei_dpage **out) {
     tide_status status = take(bytes);
-    if (status == TIDE_OK && (status = inner->page_new(d, bytes, out)) != TIDE_OK) atomic_fetch_sub(&taken, bytes);
+    if (status == TIDE_OK && (status = inner->page_new(d, bytes, out)) != TIDE_OK)
+        atomic_fetch_sub(&taken, bytes);
     return status;
 }
 static void shared_page_release(tidei_device *d, tidei_dpage *p) {
@@ -37,7 +41,8 @@ static void shared_page_release(tidei_device *d, tidei_dpage *p) {
     inner->page_release(d, p);
     atomic_fetch_sub(&taken, bytes);
 }
-static tide_status shared_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+static tide_status shared_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                    tidei_addr *out) {
     tide_status status = take(bytes);
     if (status == TIDE_OK && (status = inner->raw_alloc(d, kind, bytes, out)) != TIDE_OK)
         atomic_fetch_sub(&taken, bytes);
@@ -131,7 +136,8 @@ static void e12_good_neighbour(void **state) {
     }
 }
 
-/* A raw allocation asks nobody: it finds room after tide_reclaim, or once the runtime is seen to be idle. */
+/* A raw allocation asks nobody: it finds room after tide_reclaim, or once the runtime is seen to be
+** idle. */
 static void e12_raw_allocations_wait_for_a_trim(void **state) {
     (void)state;
     for (unsigned idle = 0; idle < 2; idle++) {
@@ -158,7 +164,8 @@ static void e12_raw_allocations_wait_for_a_trim(void **state) {
 /* The driver's pools keep nothing beyond a sync point, so nobody has to ask. */
 static void e12_the_drivers_pools_need_no_asking(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = "driver", .gc_early = TIDE_OFF});
+    tide_runtime *rt =
+        test_open(&(tide_config){.collector = "refcount", .pool = "driver", .gc_early = TIDE_OFF});
     tide_array *data = hoard(rt);
     assert_ok(tide_synchronize(rt, NULL));
     assert_true(test_stats(rt).backed <= SCALED(4));
@@ -172,8 +179,8 @@ static void e12_the_drivers_pools_need_no_asking(void **state) {
 static void nobody_is_asked_who_cannot_help(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", "32MiB"),
-                 *elsewhere =
-                     test_open(&(tide_config){.collector = "refcount", .device = "host", .spill = TIDE_OFF});
+                 *elsewhere = test_open(
+                     &(tide_config){.collector = "refcount", .device = "host", .spill = TIDE_OFF});
     tide_array *data = hoard(one);
     size_t backed = test_stats(one).backed;
     assert_null(tide_zeros(two, TIDE_U8, SHAPE(20 * MIB + SCALED(6)))); /* beyond its own limit */
@@ -192,7 +199,8 @@ static void nobody_is_asked_who_cannot_help(void **state) {
     tide_close(one);
 }
 
-/* The driver takes it back only when the device has done all its work; a visit waits for nothing. */
+/* The driver takes it back only when the device has done all its work; a visit waits for
+** nothing. */
 static void unified_memory_stays(void **state) {
     (void)state;
     tide_runtime *one = open_shared("tide", NULL), *two = open_shared("tide", NULL);
@@ -256,7 +264,8 @@ static void *come_and_go(void *arg) {
         tide_runtime *rt = open_shared("tide", NULL);
         for (unsigned k = 0; k < 4; k++) {
             tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(SCALED(6) + (int64_t)k * MIB));
-            if (!a && tide_last_error()->status != TIDE_E_NOMEM) unexpected = tide_last_error()->status;
+            if (!a && tide_last_error()->status != TIDE_E_NOMEM)
+                unexpected = tide_last_error()->status;
             tide_release(a);
         }
         tide_close(rt);
@@ -266,7 +275,8 @@ static void *come_and_go(void *arg) {
 static void neighbours_come_and_go(void **state) {
     (void)state;
     pthread_t t[CROWD];
-    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
     for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
     assert_int_equal(unexpected, 0);
     assert_int_equal(taken, 0);
@@ -289,9 +299,11 @@ static __attribute__((noinline)) void want_more_than_there_is(tide_runtime *rt) 
     __asm__ __volatile__("" : : "r"(room) : "memory");
 }
 
-/* A neighbour's callback is left by longjmp: so are the visit, and the climb of the runtime that was short. */
+/* A neighbour's callback is left by longjmp: so are the visit, and the climb of the runtime that
+** was short. */
 static void leave_a_visit(bool knows_both) {
-    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
+    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two =
+                                                                open_shared("tide", NULL);
     tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = leave_purge};
     uint64_t id;
     assert_ok(tide_reclaimable_register(one, &r, &id));
@@ -337,7 +349,8 @@ static struct {
 static tide_status look_while_inside(void *user, int device, size_t wanted, size_t *given) {
     (void)user, (void)device, (void)wanted, (void)given;
     sem_post(&visited.inside);
-    for (int i = 0; i < 50 && !atomic_load(&visited.closed); i++) usleep(2000); /* time to do it wrong */
+    /* time to do it wrong */
+    for (int i = 0; i < 50 && !atomic_load(&visited.closed); i++) usleep(2000);
     atomic_store(&visited.closed_inside, atomic_load(&visited.closed));
     return TIDE_OK;
 }
@@ -348,7 +361,8 @@ static void *want_much(void *unused) {
     return ours ? &visited : NULL;
 }
 
-/* A runtime that closes waits for another one's thread in a slot of its own, though that has a record here too. */
+/* A runtime that closes waits for another one's thread in a slot of its own, though that has a
+** record here too. */
 static void closing_waits_for_visitors(void **state) {
     pthread_t visitor;
     void *attached;
@@ -357,7 +371,8 @@ static void closing_waits_for_visitors(void **state) {
     visited.one = open_shared("tide", NULL), visited.two = open_shared("tide", NULL);
     sem_init(&visited.inside, 0, 0);
     atomic_store(&visited.closed, false), atomic_store(&visited.closed_inside, false);
-    const tide_reclaimable r = {.struct_size = sizeof r, .name = "cache", .purge = look_while_inside};
+    const tide_reclaimable r = {
+        .struct_size = sizeof r, .name = "cache", .purge = look_while_inside};
     assert_ok(tide_reclaimable_register(visited.two, &r, &id));
     assert_array(tide_zeros(visited.two, TIDE_U8, SHAPE(SCALED(7))));
     assert_ok(tide_synchronize(visited.two, NULL));
@@ -393,8 +408,11 @@ static tide_status close_third_and_leave(void *user, int device, size_t wanted, 
 ** has nothing to do, and leaves. */
 static void a_third_runtime_closes_in_a_visit(void **state) {
     tide_reclaimable looks = {.struct_size = sizeof looks, .name = "looks", .purge = look_at_third},
-                     closes = {.struct_size = sizeof closes, .name = "closes", .purge = close_third_and_leave};
-    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two = open_shared("tide", NULL);
+                     closes = {.struct_size = sizeof closes,
+                               .name = "closes",
+                               .purge = close_third_and_leave};
+    tide_runtime *volatile one = open_shared("tide", NULL), *volatile two =
+                                                                open_shared("tide", NULL);
     uint64_t id, newer;
     (void)state;
     third = open_shared("tide", NULL);

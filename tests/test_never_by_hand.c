@@ -1,10 +1,11 @@
 /* test_never_by_hand.c: experiment E8: no array operation wants memory freed by hand before it.
 **
-** For every public function that may allocate: what it needs is measured without a limit. Then, with the limit at what lives and
-** that need, garbage of random sizes fills all there is, and the function succeeds; one page less, and it fails with the
-** report, and nothing has changed. Over all pools, and collectors that find garbage by tracing and by counting.
-** The functions are those of the headers, which are read at run time: one that is new has no row in the table below, and the first
-** case says so. */
+** For every public function that may allocate: what it needs is measured without a limit. Then,
+** with the limit at what lives and that need, garbage of random sizes fills all there is, and the
+** function succeeds; one page less, and it fails with the report, and nothing has changed. Over all
+** pools, and collectors that find garbage by tracing and by counting. The functions are those of
+** the headers, which are read at run time: one that is new has no row in the table below, and the
+** first case says so. */
 #include <cblas.h>
 #include <ctype.h>
 #include <unistd.h>
@@ -25,7 +26,9 @@ static struct world { /* static: a collector that scans finds what it holds */
     tide_array *dst;             /* f32, changed by functions that write where they are told */
     tide_array *index;           /* i64 (ROWS) */
     tide_array *spd, *rhs,
-        *vec; /* f32 (SIDE, SIDE), (SIDE, 3), (SIDE); all others 0 but where linear algebra asks for them */
+        /* f32 (SIDE, SIDE), (SIDE, 3), (SIDE); all others 0 but where linear algebra asks for
+        ** them */
+        *vec;
     tide_array *out[OUTS];
     tide_expr *expr;
     float *host;
@@ -44,15 +47,26 @@ static const int64_t *shape(void) {
 /* ---- the functions ---- */
 
 typedef tide_array *one_fn(tide_array *), *two_fn(tide_array *, tide_array *),
-    *three_fn(tide_array *, tide_array *, tide_array *), *fold_fn(tide_array *, const int *, int, int),
+    *three_fn(tide_array *, tide_array *, tide_array *),
+    *fold_fn(tide_array *, const int *, int, int),
     *make_fn(tide_runtime *, tide_dtype, int, const int64_t *);
 
-static tide_status made(tide_array *a) { return (w.out[0] = a) ? TIDE_OK : tide_last_error()->status; }
+static tide_status made(tide_array *a) {
+    return (w.out[0] = a) ? TIDE_OK : tide_last_error()->status;
+}
 
-static tide_status run_full(void) { return made(tide_full(w.rt, TIDE_F32, 2, shape(), tide_arg_float(2.5))); }
-static tide_status run_arange(void) { return made(tide_arange(w.rt, TIDE_F32, 0, (double)elements(), 1)); }
-static tide_status run_from_host(void) { return made(tide_from_host(w.rt, TIDE_F32, 2, shape(), w.host)); }
-static tide_status run_to_host(void) { return tide_to_host(w.turned, w.host, (size_t)elements() * 4); }
+static tide_status run_full(void) {
+    return made(tide_full(w.rt, TIDE_F32, 2, shape(), tide_arg_float(2.5)));
+}
+static tide_status run_arange(void) {
+    return made(tide_arange(w.rt, TIDE_F32, 0, (double)elements(), 1));
+}
+static tide_status run_from_host(void) {
+    return made(tide_from_host(w.rt, TIDE_F32, 2, shape(), w.host));
+}
+static tide_status run_to_host(void) {
+    return tide_to_host(w.turned, w.host, (size_t)elements() * 4);
+}
 static tide_status run_item(void) {
     tide_arg x;
     tide_array *one = tide_slice(w.turned, "3, 4");
@@ -93,13 +107,21 @@ static tide_status run_concat(void) {
 static tide_status run_empty_in(void) {
     return made(tide_empty_in(w.rt, TIDE_MEMORY_DEVICE, TIDE_F32, 2, shape()));
 }
-static tide_status run_to_memory(void) { return made(tide_to_memory(w.turned, TIDE_MEMORY_DEVICE)); }
-static tide_status run_uniform(void) { return made(tide_random_uniform(w.rt, &w.rng, TIDE_F32, 2, shape())); }
-static tide_status run_normal(void) { return made(tide_random_normal(w.rt, &w.rng, TIDE_F32, 2, shape())); }
+static tide_status run_to_memory(void) {
+    return made(tide_to_memory(w.turned, TIDE_MEMORY_DEVICE));
+}
+static tide_status run_uniform(void) {
+    return made(tide_random_uniform(w.rt, &w.rng, TIDE_F32, 2, shape()));
+}
+static tide_status run_normal(void) {
+    return made(tide_random_normal(w.rt, &w.rng, TIDE_F32, 2, shape()));
+}
 static tide_status run_integers(void) {
     return made(tide_random_integers(w.rt, &w.rng, TIDE_I32, 2, shape(), -5, 5));
 }
-static tide_status run_permutation(void) { return made(tide_permutation(w.rt, &w.rng, elements())); }
+static tide_status run_permutation(void) {
+    return made(tide_permutation(w.rt, &w.rng, elements()));
+}
 static tide_status run_apply(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.turned)};
     tide_expr *e = tide_expr_new(w.rt, "(x, y) -> sum(x*x) + sum(y, axis=1)");
@@ -116,7 +138,8 @@ static tide_status run_apply_into(void) { /* overlapping its operand: by a copy 
     tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
     tide_expr *e = tide_expr_new(w.rt, "(x) -> x + 1");
     const tide_arg arg = tide_arg_array(high);
-    tide_status s = low && high && e ? tide_apply_into(e, &arg, 1, &low, 1) : tide_last_error()->status;
+    tide_status s =
+        low && high && e ? tide_apply_into(e, &arg, 1, &low, 1) : tide_last_error()->status;
     tide_expr_release(e);
     tide_free(low), tide_free(high);
     if (w.counted) tide_release(low), tide_release(high);
@@ -132,20 +155,21 @@ static tide_status run_map_into(void) {
 }
 static tide_status run_matmul(void) { return made(tide_matmul(w.f[0], w.turned)); }
 
-/* Functions that a header has and the library does not have yet: rows of the table that wait for them. */
+/* Functions that a header has and the library does not have yet: rows of the table that wait for
+** them. */
 
 static tide_status run_gemm(void) {
     tide_array *c = tide_slice(w.dst, ":136, :136");
-    tide_status s =
-        c ? tide_gemm(tide_arg_float(1), w.spd, w.spd, tide_arg_float(0.5), c) : tide_last_error()->status;
+    tide_status s = c ? tide_gemm(tide_arg_float(1), w.spd, w.spd, tide_arg_float(0.5), c)
+                      : tide_last_error()->status;
     tide_free(c);
     if (w.counted) tide_release(c);
     return s;
 }
 static tide_status run_gemv(void) {
     tide_array *y = tide_slice(w.dst, "0, :136");
-    tide_status s =
-        y ? tide_gemv(tide_arg_float(1), w.spd, w.vec, tide_arg_float(1), y) : tide_last_error()->status;
+    tide_status s = y ? tide_gemv(tide_arg_float(1), w.spd, w.vec, tide_arg_float(1), y)
+                      : tide_last_error()->status;
     tide_free(y);
     if (w.counted) tide_release(y);
     return s;
@@ -160,7 +184,9 @@ static tide_status run_ger(void) {
 static tide_status run_axpy(void) { return tide_axpy(tide_arg_float(2), w.f[0], w.dst); }
 static tide_status run_dot(void) { return made(tide_dot(w.f[0], w.f[1])); }
 static tide_status run_nrm2(void) { return made(tide_nrm2(w.turned)); }
-static tide_status run_triangular(void) { return made(tide_solve_triangular(w.spd, w.rhs, TIDE_LOWER)); }
+static tide_status run_triangular(void) {
+    return made(tide_solve_triangular(w.spd, w.rhs, TIDE_LOWER));
+}
 static tide_status run_lu_factor(void) { return tide_lu_factor(w.spd, &w.out[0], &w.out[1]); }
 static tide_status run_lu_solve(void) { /* its own factors are what it needs too */
     tide_array *lu = NULL, *pivots = NULL;
@@ -174,13 +200,17 @@ static tide_status run_lu_solve(void) { /* its own factors are what it needs too
 static tide_status run_lu(void) { return tide_lu(w.spd, &w.out[0], &w.out[1], &w.out[2]); }
 static tide_status run_cholesky(void) { return made(tide_cholesky(w.spd, TIDE_LOWER)); }
 static tide_status run_qr(void) { return tide_qr(w.spd, TIDE_REDUCED, &w.out[0], &w.out[1]); }
-static tide_status run_svd(void) { return tide_svd(w.spd, TIDE_REDUCED, &w.out[0], &w.out[1], &w.out[2]); }
+static tide_status run_svd(void) {
+    return tide_svd(w.spd, TIDE_REDUCED, &w.out[0], &w.out[1], &w.out[2]);
+}
 static tide_status run_eigh(void) { return tide_eigh(w.spd, TIDE_LOWER, &w.out[0], &w.out[1]); }
 static tide_status run_solve(void) { return made(tide_solve(w.spd, w.rhs)); }
 static tide_status run_inv(void) { return made(tide_inv(w.spd)); }
 static tide_status run_det(void) { return made(tide_det(w.spd)); }
 static tide_status run_slogdet(void) { return tide_slogdet(w.spd, &w.out[0], &w.out[1]); }
-static tide_status run_lstsq(void) { return tide_lstsq(w.spd, w.rhs, -1, &w.out[0], &w.out[1], &w.out[2]); }
+static tide_status run_lstsq(void) {
+    return tide_lstsq(w.spd, w.rhs, -1, &w.out[0], &w.out[1], &w.out[2]);
+}
 
 /* How it is called. FLOATS, INTS, BOOLS: on one to three arrays of these. */
 enum form { MAKE, FLOATS_1, FLOATS_2, FLOATS_3, INTS_1, INTS_2, WHERE, FOLD, RUN };
@@ -197,9 +227,9 @@ static const struct row {
     } fn;
     const void *there; /* RUN: the function itself; NULL: not yet */
 } rows[] = {
-#define ROW(f, form_, slot)                                                                                        \
+#define ROW(f, form_, slot)                                                                        \
     { "tide_" #f, form_, {.slot = tide_##f}, (const void *)tide_##f }
-#define OWN(f, run_)                                                                                               \
+#define OWN(f, run_)                                                                               \
     { "tide_" #f, RUN, {.run = run_}, (const void *)tide_##f }
     ROW(empty, MAKE, make),
     ROW(zeros, MAKE, make),
@@ -334,12 +364,13 @@ static const struct row {
 
 /* These take or make arrays, and no memory of the device. */
 static const char *const without[] = {
-    "tide_free",         "tide_retain",        "tide_release",     "tide_scope_keep",   "tide_on_death",
-    "tide_array_dtype",  "tide_array_runtime", "tide_ndim",        "tide_dim",          "tide_size",
-    "tide_stride",       "tide_is_contiguous", "tide_is_freed",    "tide_slice_ranges", "tide_slice",
-    "tide_transpose",    "tide_broadcast_to",  "tide_expand_dims", "tide_squeeze",      "tide_set_ordered",
-    "tide_array_memory", "tide_host_begin",    "tide_get",         "tide_set",          "tide_prefetch",
-    "tide_advise",
+    "tide_free",         "tide_retain",       "tide_release",       "tide_scope_keep",
+    "tide_on_death",     "tide_array_dtype",  "tide_array_runtime", "tide_ndim",
+    "tide_dim",          "tide_size",         "tide_stride",        "tide_is_contiguous",
+    "tide_is_freed",     "tide_slice_ranges", "tide_slice",         "tide_transpose",
+    "tide_broadcast_to", "tide_expand_dims",  "tide_squeeze",       "tide_set_ordered",
+    "tide_array_memory", "tide_host_begin",   "tide_get",           "tide_set",
+    "tide_prefetch",     "tide_advise",
 };
 
 static tide_status call(const struct row *r) {
@@ -401,11 +432,13 @@ static void check_declaration(const char *text, const char *header) {
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
         if (!strcmp(rows[i].name, name)) {
             if (!rows[i].there && is_exported(name))
-                fail_msg("%s is there by now: it is weak no longer, take its line out of this file", name);
+                fail_msg("%s is there by now: it is weak no longer, take its line out of this file",
+                         name);
             return;
         }
-    fail_msg("%s of %s has no row in test_never_by_hand.c: what it needs under a limit is not tested", name,
-             header);
+    fail_msg(
+        "%s of %s has no row in test_never_by_hand.c: what it needs under a limit is not tested",
+        name, header);
 }
 
 static void e08_every_function_has_a_row(void **state) {
@@ -460,7 +493,8 @@ static tide_array *dominant(int64_t n, int64_t k) { /* well conditioned, where i
 static __attribute__((noinline)) void make_inputs(void) {
     int64_t index[ROWS];
     for (int i = 0; i < 3; i++) assert_array(w.f[i] = floats(i));
-    for (int i = 0; i < 2; i++) assert_array(w.i[i] = tide_full(w.rt, TIDE_I32, 2, shape(), tide_arg_int(i + 3)));
+    for (int i = 0; i < 2; i++)
+        assert_array(w.i[i] = tide_full(w.rt, TIDE_I32, 2, shape(), tide_arg_int(i + 3)));
     assert_array(w.b = tide_lt(w.f[0], w.f[1]));
     assert_array(w.turned = tide_transpose(w.f[0], NULL));
     assert_array(w.dst = tide_zeros(w.rt, TIDE_F32, 2, shape()));
@@ -477,8 +511,11 @@ static __attribute__((noinline)) void make_inputs(void) {
 static void world_open(const char *pool, const char *collector) {
     memset(&w, 0, sizeof w);
     openblas_set_num_threads(1); /* ThreadSanitizer does not see how its own threads take turns */
-    w.rt = test_open(&(tide_config){
-        .pool = pool, .collector = collector, .policy = "never", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
+    w.rt = test_open(&(tide_config){.pool = pool,
+                                    .collector = collector,
+                                    .policy = "never",
+                                    .gc_early = TIDE_OFF,
+                                    .spill = TIDE_OFF});
     w.d = &test_rt(w.rt)->devs[0];
     w.counted = strcmp(collector, "refcount") == 0;
     w.page = w.d->d->info.page_bytes;
@@ -507,15 +544,16 @@ static void world_close(void) {
 struct need {
     size_t before, library; /* backed for the inputs; what its library holds afterwards */
     size_t least;           /* in whole pages: what lives at once, and library state */
-    size_t rounded; /* the same with as much as blocks may be rounded up by, which depends on where they lie */
-    size_t backed;  /* what was backed for it, and library state */
-    size_t wasted;  /* by a pool that may hand out blocks that much larger */
+    /* the same with as much as blocks may be rounded up by, which depends on where they lie */
+    size_t rounded;
+    size_t backed; /* what was backed for it, and library state */
+    size_t wasted; /* by a pool that may hand out blocks that much larger */
 };
 
 static size_t live(void) { return atomic_load(&w.d->live); }
 
-/* Between measurements: the test's own affair. False: a word that looks like a pointer keeps something that a scanning collector
-** ought to find, or does no longer. */
+/* Between measurements: the test's own affair. False: a word that looks like a pointer keeps
+** something that a scanning collector ought to find, or does no longer. */
 static bool settle(void) {
     assert_ok(tide_set_limit(w.rt, SIZE_MAX));
     assert_ok(tide_fill(w.dst, tide_arg_float(0)));
@@ -542,7 +580,8 @@ static bool measure(const struct row *r, struct need *n) {
     n->library = atomic_load(&w.d->library);
     n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
     blocks = test_stats(w.rt).allocations - blocks;
-    n->rounded = tidei_round_up(atomic_load(&w.d->peak_live) + n->library + blocks * GRANULE, w.page);
+    n->rounded =
+        tidei_round_up(atomic_load(&w.d->peak_live) + n->library + blocks * GRANULE, w.page);
     n->backed = tidei_round_up(atomic_load(&w.d->peak_backed) + n->library, w.page);
     /* CUDA.jl's pool for demonstrations hands out what is hardly larger than the request. */
     n->wasted = strcmp(w.d->pool->ops->name, "simple") ? 0 : blocks * TIDEI_MIB;
@@ -555,8 +594,9 @@ static bool measure(const struct row *r, struct need *n) {
 static unsigned seed;
 static unsigned draw(void) { return seed = seed * 1664525 + 1013904223, seed >> 8; }
 
-/* Arrays of random sizes until not even the smallest fits, and then all are garbage at once. Kept by their counts and out of a
-** scanning collector's sight: the attempts that fail collect, and a pointer left anywhere would keep one for good. */
+/* Arrays of random sizes until not even the smallest fits, and then all are garbage at once. Kept
+** by their counts and out of a scanning collector's sight: the attempts that fail collect, and a
+** pointer left anywhere would keep one for good. */
 enum { GARBAGE = 4096 };
 static uintptr_t hidden[GARBAGE];
 static __attribute__((noinline)) bool waste(unsigned n, int64_t bytes) {
@@ -591,7 +631,8 @@ static bool be_short(size_t limit) {
 
 /* ---- the promise ---- */
 
-/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say nothing. */
+/* Of the attempts that a word kept garbage in, which a scanning collector could not know: they say
+** nothing. */
 static unsigned tried, spoiled;
 
 static void succeeds(const struct row *r, const struct need *n, const char *what) {
@@ -613,8 +654,8 @@ static void assert_floats(tide_array *a, int which) {
         if (w.host[k] != (which < 0 ? 0 : value(k, which))) fail_msg("input %d was changed", which);
 }
 
-/* One page less. A pool that takes memory in pieces of many pages may do with less than it took, and a library with a smaller
-** workspace. */
+/* One page less. A pool that takes memory in pieces of many pages may do with less than it took,
+** and a library with a smaller workspace. */
 static void fails(const struct row *r, const struct need *n, const char *what) {
     /* where kernels take less scratch memory as there is less of it, a page less may do */
     bool exact = n->least == n->backed && !n->library && test_on_host();
@@ -634,19 +675,21 @@ static void fails(const struct row *r, const struct need *n, const char *what) {
     if (!settle())
         spoiled++;
     else if (status == TIDE_OK && exact)
-        fail_msg("%s, %s: with a limit of %zu bytes it succeeds", what, r->name, n->backed - w.page);
+        fail_msg("%s, %s: with a limit of %zu bytes it succeeds", what, r->name,
+                 n->backed - w.page);
 }
 
-/* Does the pool need no more than what lives at once? Those that imitate others take large pieces, or sizes of their own, as CUDA's
-** own pools do. */
+/* Does the pool need no more than what lives at once? Those that imitate others take large pieces,
+** or sizes of their own, as CUDA's own pools do. */
 static bool is_exact(const char *what) {
     return !strncmp(what, "tide", 4) || !strncmp(what, "none", 4) ||
            (!strncmp(what, "driver", 6) && test_on_host());
 }
 
-/* Pages that a library's handle may need beside what lives and what it takes. The pool tide brings its free bytes together and gives
-** back what is whole among them: part of a page is lost where they begin, and part of another behind the handle, whose bytes need be no
-** whole number of pages. What other pools hold beside blocks stays there, a part of a page for each of the few. */
+/* Pages that a library's handle may need beside what lives and what it takes. The pool tide brings
+** its free bytes together and gives back what is whole among them: part of a page is lost where
+** they begin, and part of another behind the handle, whose bytes need be no whole number of pages.
+** What other pools hold beside blocks stays there, a part of a page for each of the few. */
 static size_t library_pages(const char *what) { return strncmp(what, "tide", 4) ? 8 : 2; }
 
 static struct need needs(const struct row *r, const char *what) {
@@ -663,7 +706,8 @@ static struct need needs(const struct row *r, const char *what) {
 }
 
 static void keep_promise(const struct row *r, const char *what, int repeats) {
-    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message); /* kernels, libraries */
+    /* kernels, libraries */
+    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message);
     drop_outs();
     struct need n = needs(r, what);
     for (int k = 0; k < repeats; k++) {
@@ -687,10 +731,12 @@ static void promise(const char *pool, const char *collector, int repeats) {
     world_close();
 }
 
-/* Ten times each over the pool that counts most, the others less often; on a GPU, where each try takes milliseconds, twice. */
+/* Ten times each over the pool that counts most, the others less often; on a GPU, where each try
+** takes milliseconds, twice. */
 static void promise_all(const char *collector) {
     int often = test_long() ? 10 : test_quick() ? 1 : test_on_host() ? 10 : 2;
-    for (unsigned k = 0; k < TEST_POOLS; k++) promise(test_pool(k), collector, k == 0 || test_long() ? often : 1);
+    for (unsigned k = 0; k < TEST_POOLS; k++)
+        promise(test_pool(k), collector, k == 0 || test_long() ? often : 1);
 }
 static void e08_refcount(void **state) {
     (void)state;

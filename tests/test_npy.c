@@ -43,7 +43,8 @@ static void has_bytes(tide_array *a, const void *want, size_t bytes) {
 }
 
 /* A file of any version around a header's text and its elements. */
-static size_t compose(unsigned char *out, int major, const char *header, const void *data, size_t bytes) {
+static size_t compose(unsigned char *out, int major, const char *header, const void *data,
+                      size_t bytes) {
     size_t n = strlen(header), at = 8;
     memcpy(out, "\x93NUMPY", 6);
     out[6] = (unsigned char)major;
@@ -60,7 +61,8 @@ static tide_array *read_bytes(tide_runtime *rt, const void *bytes, size_t n) {
     close(f);
     return a;
 }
-static tide_array *read_text(tide_runtime *rt, int major, const char *header, const void *data, size_t bytes) {
+static tide_array *read_text(tide_runtime *rt, int major, const char *header, const void *data,
+                             size_t bytes) {
     unsigned char file[1024];
     return read_bytes(rt, file, compose(file, major, header, data, bytes));
 }
@@ -75,7 +77,8 @@ static void test_round_trips(void **state) {
     tide_runtime *rt = *state;
     for (tide_dtype t = 0; t < TIDE_DTYPE_COUNT; t++) {
         unsigned char data[24 * 16];
-        for (size_t i = 0; i < sizeof data; i++) data[i] = t == TIDE_BOOL ? i & 1 : (unsigned char)(i * 37 + 5);
+        for (size_t i = 0; i < sizeof data; i++)
+            data[i] = t == TIDE_BOOL ? i & 1 : (unsigned char)(i * 37 + 5);
         if (t == TIDE_BF16) continue;
         for (size_t s = 0; s < TIDEI_COUNT(shapes); s++) {
             const char *path = path_of("round.npy");
@@ -85,7 +88,8 @@ static void test_round_trips(void **state) {
             assert_array(b);
             assert_int_equal(tide_array_dtype(b), t);
             assert_int_equal(tide_ndim(b), shapes[s].ndim);
-            for (int i = 0; i < shapes[s].ndim; i++) assert_int_equal(tide_dim(b, i), shapes[s].shape[i]);
+            for (int i = 0; i < shapes[s].ndim; i++)
+                assert_int_equal(tide_dim(b, i), shapes[s].shape[i]);
             has_bytes(b, data, (size_t)tide_size(a) * tide_dtype_size(t));
             unlink(path);
         }
@@ -106,7 +110,8 @@ static void test_strided_and_large(void **state) {
 }
 
 static void test_written_form(void **state) {
-    static const char want[] = "\x93NUMPY\x01\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }";
+    static const char want[] =
+        "\x93NUMPY\x01\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }";
     unsigned char got[256];
     const char *path = path_of("form.npy");
     assert_ok(tide_npy_write(tide_ones(*state, TIDE_F32, SHAPE(3)), path));
@@ -127,8 +132,9 @@ static void test_byte_orders(void **state) {
         const char *descr;
         tide_dtype t;
         size_t width;
-    } cases[] = {{"i2", TIDE_I16, 2}, {"u4", TIDE_U32, 4}, {"i8", TIDE_I64, 8}, {"f2", TIDE_F16, 2},
-                 {"f4", TIDE_F32, 4}, {"f8", TIDE_F64, 8}, {"c8", TIDE_C64, 4}, {"c16", TIDE_C128, 8}};
+    } cases[] = {{"i2", TIDE_I16, 2}, {"u4", TIDE_U32, 4},  {"i8", TIDE_I64, 8},
+                 {"f2", TIDE_F16, 2}, {"f4", TIDE_F32, 4},  {"f8", TIDE_F64, 8},
+                 {"c8", TIDE_C64, 4}, {"c16", TIDE_C128, 8}};
     tide_runtime *rt = *state;
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         unsigned char little[32], big[32];
@@ -137,7 +143,8 @@ static void test_byte_orders(void **state) {
         for (size_t b = 0; b < bytes; b++) little[b] = (unsigned char)(b * 7 + 1);
         for (size_t b = 0; b < bytes; b++) big[b] = little[b / w * w + (w - 1 - b % w)];
         for (const char *order = "<=>"; *order; order++) {
-            snprintf(header, sizeof header, "{'descr': '%c%s', 'fortran_order': False, 'shape': (2,), }\n", *order,
+            snprintf(header, sizeof header,
+                     "{'descr': '%c%s', 'fortran_order': False, 'shape': (2,), }\n", *order,
                      cases[i].descr);
             tide_array *a = read_text(rt, 1, header, *order == '>' ? big : little, bytes);
             assert_array(a);
@@ -145,22 +152,27 @@ static void test_byte_orders(void **state) {
             has_bytes(a, little, bytes);
         }
     }
-    has_bytes(read_text(rt, 1, "{'descr': '>u1', 'fortran_order': False, 'shape': (2,), }", "ab", 2), "ab", 2);
-    has_bytes(read_text(rt, 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "\0\1\xff", 3),
+    has_bytes(
+        read_text(rt, 1, "{'descr': '>u1', 'fortran_order': False, 'shape': (2,), }", "ab", 2),
+        "ab", 2);
+    has_bytes(read_text(rt, 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }",
+                        "\0\1\xff", 3),
               "\0\1\1", 3);
 }
 
 static void test_fortran_order(void **state) {
     const int16_t columns[] = {0, 3, 1, 4, 2, 5}, rows[] = {0, 1, 2, 3, 4, 5};
     tide_array *a =
-        read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", columns, sizeof columns);
+        read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", columns,
+                  sizeof columns);
     assert_array(a);
     assert_int_equal(tide_dim(a, 0), 2);
     assert_int_equal(tide_stride(a, 0), 1);
     assert_int_equal(tide_stride(a, 1), 2);
     has_bytes(a, rows, sizeof rows);
-    has_bytes(read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (), }", columns, 2), columns,
-              2);
+    has_bytes(
+        read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (), }", columns, 2),
+        columns, 2);
 }
 
 static void test_versions_and_spelling(void **state) {
@@ -180,7 +192,8 @@ static void test_pipe(void **state) {
     unsigned char file[256];
     char path[32];
     int ends[2];
-    size_t n = compose(file, 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }", "abcd", 4);
+    size_t n =
+        compose(file, 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }", "abcd", 4);
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], file, n), (ssize_t)n);
     close(ends[1]);
@@ -212,24 +225,32 @@ static void test_bad_headers(void **state) {
          "expected nothing more at character 57, found 'x'"},
         {"{'descr': '<f4', 'shape': (2,)}", "header without fortran_order"},
         {"{}", "header without descr"},
-        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "each once at character 18"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "each once at character 57"},
+        {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
+         "each once at character 18"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}",
+         "each once at character 57"},
         {"{'descr' '<f4'}", "expected ':'"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", "'|O' is not offered"},
         {"{'descr': '<U7', 'fortran_order': False, 'shape': (2,)}", "'<U7' is not offered"},
         {"{'descr': '<f16', 'fortran_order': False, 'shape': (2,)}", "'<f16' is not offered"},
         {"{'descr': '', 'fortran_order': False, 'shape': (2,)}", "'' is not offered"},
-        {"{'descr': '<f\x1b[\x93]', 'fortran_order': False, 'shape': (2,)}", "'<f?[?]' is not offered"},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "structures are not offered"},
-        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "expected True or False at character 35"},
+        {"{'descr': '<f\x1b[\x93]', 'fortran_order': False, 'shape': (2,)}",
+         "'<f?[?]' is not offered"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}",
+         "structures are not offered"},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}",
+         "expected True or False at character 35"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': 2}", "expected '('"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2)}", "expected ','"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", "expected a dimension or ')'"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,3", "expected ',' or ')'"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "below 2^63"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+         "below 2^63"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,)}", "2^63 bytes"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "2^63 bytes"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "more than 8 dimensions"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
+         "2^63 bytes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}",
+         "more than 8 dimensions"},
         {"{'descr': '<f\\x34', 'fortran_order': False, 'shape': (2,)}", "expected an element type"},
         {"{'descr': '<f4", "expected an element type"},
     };
@@ -246,8 +267,9 @@ static void test_bad_frames(void **state) {
     size_t n = compose(file, 1, good, "12345678", 8);
     for (size_t cut = 1; cut < n; cut++) { /* every truncation */
         assert_null(read_bytes(*state, file, cut));
-        assert_error(TIDE_E_FORMAT,
-                     cut < 10 + strlen(good) ? "ends inside" : "the elements take 8 bytes, the file has");
+        assert_error(TIDE_E_FORMAT, cut < 10 + strlen(good)
+                                        ? "ends inside"
+                                        : "the elements take 8 bytes, the file has");
     }
     file[0] = 'x';
     assert_null(read_bytes(*state, file, n));
@@ -261,8 +283,8 @@ static void test_bad_frames(void **state) {
     assert_error(TIDE_E_FORMAT, "expected at most 65536");
     /* An absurd shape in a small file asks for no memory. */
     uint64_t before = test_stats(*state).allocations;
-    assert_null(
-        read_text(*state, 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }", "", 0));
+    assert_null(read_text(
+        *state, 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }", "", 0));
     assert_error(TIDE_E_FORMAT, "800000000000 bytes, the file has 0");
     assert_int_equal(test_stats(*state).allocations, before);
 }
@@ -303,10 +325,12 @@ static void holds_ones(tide_runtime *rt) {
     has_bytes(tide_npy_read(rt, path_of("old.npy")), (float[]){1, 1, 1}, 12);
 }
 
-/* Whatever fails, the file that was there stays: after an earlier, unrelated failure of the device, and on a full disk. */
+/* Whatever fails, the file that was there stays: after an earlier, unrelated failure of the device,
+** and on a full disk. */
 static void test_old_file_stays(void **state) {
     tide_runtime *rt = *state;
-    tide_array *zeros = tide_zeros(rt, TIDE_F32, SHAPE(3)), *large = tide_zeros(rt, TIDE_F32, SHAPE(100000));
+    tide_array *zeros = tide_zeros(rt, TIDE_F32, SHAPE(3)),
+               *large = tide_zeros(rt, TIDE_F32, SHAPE(100000));
     struct rlimit was, low;
     assert_ok(tide_npy_write(tide_ones(rt, TIDE_F32, SHAPE(3)), path_of("old.npy")));
     assert_array(tide_take(zeros, tide_full(rt, TIDE_I64, SHAPE(2), tide_arg_int(9)), 0));

@@ -1,13 +1,15 @@
-/* test_nvrtc.c: the run-time compiler: machine code for the GPU asked for, PTX for one newer than it knows, messages. */
+/* test_nvrtc.c: the run-time compiler: machine code for the GPU asked for, PTX for one newer than
+** it knows, messages. */
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/tidetest.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char source[] = "extern \"C\" __global__ void scale(float *p, float by, unsigned n) {\n"
-                             "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-                             "    if (i < n) p[i] = p[i] * by + 1.0f;\n"
-                             "}\n";
+static const char source[] =
+    "extern \"C\" __global__ void scale(float *p, float by, unsigned n) {\n"
+    "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) p[i] = p[i] * by + 1.0f;\n"
+    "}\n";
 
 static void need_nvrtc(void) {
     if (tidei_nvrtc_open(0) != TIDE_OK) {
@@ -76,7 +78,8 @@ static void test_errors(void **state) {
     size_t bytes = 17;
     (void)state;
     need_nvrtc();
-    assert_int_equal(tidei_nvrtc_compile("__global__ void f() { int i = nonsense; }", "broken", 90, &image, &bytes),
+    assert_int_equal(tidei_nvrtc_compile("__global__ void f() { int i = nonsense; }", "broken", 90,
+                                         &image, &bytes),
                      TIDE_E_DEVICE);
     assert_error(TIDE_E_DEVICE, "broken(1): error");
     assert_error(TIDE_E_DEVICE, "nonsense");
@@ -103,7 +106,8 @@ static void test_several_threads(void **state) {
     job jobs[4] = {{0}};
     (void)state;
     need_nvrtc();
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, compile, &jobs[i]), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, compile, &jobs[i]), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(jobs[i].status, TIDE_OK);

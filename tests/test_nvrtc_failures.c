@@ -7,7 +7,8 @@
 #include "tests/nvrtc_double.h"
 
 static const char source[] = "extern \"C\" __global__ void scale(float *p) { *p *= 2; }";
-static char folder[64]; /* with empty files of the libraries' names; what they are the loader's double says */
+/* with empty files of the libraries' names; what they are the loader's double says */
+static char folder[64];
 static const char *in_folder(const char *name) { /* until it is called again */
     static char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -27,17 +28,21 @@ static void look(const char *file) { rtc = of_double(file, "tidetest_nvrtc"); }
 static long mallocs, no_malloc_at; /* so far, and the one that fails; 0: none */
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) { return ++mallocs == no_malloc_at ? NULL : __real_malloc(bytes); }
+void *__wrap_malloc(size_t bytes) {
+    return ++mallocs == no_malloc_at ? NULL : __real_malloc(bytes);
+}
 
 /* ---- finding it ---- each in a child: the first that opens serves the process */
 
 /* Without a driver that has said its version the newest comes first, else those that are not newer
 ** than it. Each is looked for in the process before the file is. */
 static void looks_in_order(void) {
-    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+              "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12");
     must(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 ?libnvrtc.so.12 libnvrtc.so.12 "
                                "?libnvrtc.so.11.2 libnvrtc.so.11.2 "));
-    must(!strchr(tide_last_error()->message, '(') || !strstr(tide_last_error()->message, "No such file"));
+    must(!strchr(tide_last_error()->message, '(') ||
+         !strstr(tide_last_error()->message, "No such file"));
     loader.asked[0] = 0;
     must(tidei_nvrtc_open(12080) == TIDE_E_NODEVICE);
     must(!strcmp(loader.asked, "?libnvrtc.so.12 libnvrtc.so.12 ?libnvrtc.so.11.2 libnvrtc.so.11.2 "
@@ -52,7 +57,8 @@ static void looks_in_order(void) {
 /* What is there and does not load is told; what is not there is not. */
 static void says_why(void) {
     loader_refuses("libnvrtc.so.12", "libnvrtc.so.12: invalid ELF header");
-    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH to it (libnvrtc.so.12: invalid ELF header)");
+    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+              "TIDE_NVRTC_PATH to it (libnvrtc.so.12: invalid ELF header)");
 }
 
 static void opens_an_older_one(void) {
@@ -93,8 +99,9 @@ static void at_a_path(void) {
     long_path[0] = '/';
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc")); /* which nobody asks for */
     setenv("TIDE_NVRTC_PATH", "/nowhere/libnvrtc.so.13", 1);
-    must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
-              "TIDE_NVRTC_PATH is set, but /nowhere/libnvrtc.so.13: cannot open shared object file");
+    must_fail(
+        tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+        "TIDE_NVRTC_PATH is set, but /nowhere/libnvrtc.so.13: cannot open shared object file");
     setenv("TIDE_NVRTC_PATH", long_path, 1);
     must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "TIDE_NVRTC_PATH is set, but /xxx");
     setenv("TIDE_NVRTC_PATH", folder, 1);
@@ -119,18 +126,21 @@ static void an_empty_path_is_none(void) {
 
 /* It must say which version it is and for what it compiles; one that did not is asked again. */
 static void does_not_introduce_itself(void) {
-    static const char *const calls[] = {"nvrtcVersion", "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"};
+    static const char *const calls[] = {"nvrtcVersion", "nvrtcGetNumSupportedArchs",
+                                        "nvrtcGetSupportedArchs"};
     loader_has("libnvrtc.so.13", DOUBLE("nvrtc"));
     look(DOUBLE("nvrtc"));
     rtc->error = 11;
     for (size_t i = 0; i < TIDEI_COUNT(calls); i++) {
         rtc->failing = calls[i];
-        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
+        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+                  "NVRTC does not say its version and architectures");
     }
     rtc->failing = NULL;
     const int n = rtc->narchs;
     for (rtc->narchs = 0; rtc->narchs <= 65; rtc->narchs += 65)
-        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE, "NVRTC does not say its version and architectures");
+        must_fail(tidei_nvrtc_open(0), TIDE_E_NODEVICE,
+                  "NVRTC does not say its version and architectures");
     must(tidei_nvrtc_version() == 0);
     rtc->narchs = n;
     must(tidei_nvrtc_open(0) == TIDE_OK);
@@ -176,8 +186,9 @@ static void test_for_which_gpu(void **state) {
         int sm;
         const char *option;
         bool ptx;
-    } all[] = {{75, "-arch=sm_75", false},     {80, "-arch=sm_80", false}, {86, "-arch=sm_86", false},
-               {89, "-arch=sm_86", false},     {90, "-arch=sm_90", false}, {100, "-arch=compute_90", true},
+    } all[] = {{75, "-arch=sm_75", false},     {80, "-arch=sm_80", false},
+               {86, "-arch=sm_86", false},     {89, "-arch=sm_86", false},
+               {90, "-arch=sm_90", false},     {100, "-arch=compute_90", true},
                {121, "-arch=compute_90", true}};
     (void)state;
     open_it();
@@ -193,8 +204,9 @@ static void test_for_which_gpu(void **state) {
         free(image);
     }
     assert_int_equal(tidei_nvrtc_serves(72), TIDE_E_UNSUPPORTED);
-    assert_error(TIDE_E_UNSUPPORTED,
-                 "NVRTC 13.0 compiles for sm_75 and newer, this GPU is sm_72: install an older NVRTC");
+    assert_error(
+        TIDE_E_UNSUPPORTED,
+        "NVRTC 13.0 compiles for sm_75 and newer, this GPU is sm_72: install an older NVRTC");
     assert_int_equal(rtc->programs, 0);
 }
 

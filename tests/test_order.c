@@ -1,5 +1,6 @@
-/* test_order.c: order among streams as users see it: threads' own streams, hand-overs without a call, opting out, and random
-** programs of several threads over several streams, which agree with a sequential model. */
+/* test_order.c: order among streams as users see it: threads' own streams, hand-overs without a
+** call, opting out, and random programs of several threads over several streams, which agree with a
+** sequential model. */
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -7,7 +8,8 @@
 
 static tide_runtime *rt;
 
-/* Work of the host device that runs once the gate opens, as one that writes `a` on the calling thread's stream. */
+/* Work of the host device that runs once the gate opens, as one that writes `a` on the calling
+** thread's stream. */
 static void stand(void *gate) {
     while (!atomic_load((atomic_int *)gate)) sched_yield();
 }
@@ -146,7 +148,8 @@ static void idle_threads_leave_streams(void **state) {
     if (test_quick() || !test_on_host()) skip(); /* many threads */
     rt = test_open(&(tide_config){.collector = "refcount"});
     pthread_barrier_init(&crowd, NULL, IDLE + 1);
-    for (int i = 0; i < IDLE; i++) assert_int_equal(pthread_create(&t[i], NULL, be_idle, &status[i]), 0);
+    for (int i = 0; i < IDLE; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, be_idle, &status[i]), 0);
     pthread_barrier_wait(&crowd);
     tide_stream *s[64];
     for (int i = 0; i < 64; i++) assert_ok(tide_stream_new(rt, &s[i]));
@@ -205,8 +208,10 @@ static void hand_overs_do_not_block(void **state) {
     tide_close(rt);
 }
 
-/* Two halves of an array that nobody uses: s[0] is held back at one and writes 1 to it, while s[1] writes 2 to the other. */
-static void write_halves(tide_stream *const *s, tide_array *low, tide_array *high, atomic_int *gate) {
+/* Two halves of an array that nobody uses: s[0] is held back at one and writes 1 to it, while s[1]
+** writes 2 to the other. */
+static void write_halves(tide_stream *const *s, tide_array *low, tide_array *high,
+                         atomic_int *gate) {
     assert_ok(tide_device_synchronize(rt));
     assert_ok(tide_stream_set(rt, s[0]));
     hold_back(low, gate);
@@ -215,7 +220,8 @@ static void write_halves(tide_stream *const *s, tide_array *low, tide_array *hig
     assert_ok(tide_fill(high, tide_arg_int(2)));
 }
 
-/* Two halves of one array on two streams: neither waits for the other, and who reads the whole waits for both. */
+/* Two halves of one array on two streams: neither waits for the other, and who reads the whole
+** waits for both. */
 static void t17_views_of_one_storage(void **state) {
     int32_t out[20];
     tide_stream *s[2];
@@ -223,7 +229,8 @@ static void t17_views_of_one_storage(void **state) {
     if (!test_on_host()) skip();
     rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
     for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
-    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"), *high = tide_slice(a, "10:");
+    tide_array *a = tide_zeros(rt, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"),
+               *high = tide_slice(a, "10:");
     atomic_int gate = 0;
     write_halves(s, low, high, &gate);
     assert_ok(tide_synchronize(rt, s[1])); /* the gate is closed */
@@ -252,8 +259,8 @@ static void the_hosts_view_is_of_a_stretch(void **state) {
     if (!test_on_host()) skip();
     rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
     for (int i = 0; i < 2; i++) assert_ok(tide_stream_new(rt, &s[i]));
-    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_I32, SHAPE(20)), *low = tide_slice(a, ":10"),
-               *high = tide_slice(a, "10:");
+    tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_I32, SHAPE(20)),
+               *low = tide_slice(a, ":10"), *high = tide_slice(a, "10:");
     atomic_int gate = 0;
     assert_ok(tide_fill(a, tide_arg_int(0)));
     write_halves(s, low, high, &gate);
@@ -308,7 +315,8 @@ static void t17_opting_out(void **state) {
     tide_close(rt);
 }
 
-/* A scope on one stream, a write on another meanwhile: whoever comes later waits for both, though the scope's end is told last. */
+/* A scope on one stream, a write on another meanwhile: whoever comes later waits for both, though
+** the scope's end is told last. */
 static void what_is_told_late_hides_nothing(void **state) {
     static const struct {
         const char *first, *second; /* stretches that overlap; "": all */
@@ -339,7 +347,8 @@ static void what_is_told_late_hides_nothing(void **state) {
     }
 }
 
-/* A block lent on one thread's stream and given back on another's still belongs to what is pending on it. */
+/* A block lent on one thread's stream and given back on another's still belongs to what is pending
+** on it. */
 static struct {
     void *block;
     tidei_addr addr;
@@ -350,8 +359,9 @@ static void *give_back(void *arg) {
     tide_pool_free(tide_pool_default(rt), loan.block, NULL);
     tide_array *y = tide_empty(rt, TIDE_U8, SHAPE(300000));
     uint64_t waits = test_stats(rt).device_waits;
-    loan.early = !y || tide_fill(y, tide_arg_int(1)) != TIDE_OK ||
-                 (tidei_cell_handle(y)->st->addr == loan.addr && test_stats(rt).device_waits == waits);
+    loan.early =
+        !y || tide_fill(y, tide_arg_int(1)) != TIDE_OK ||
+        (tidei_cell_handle(y)->st->addr == loan.addr && test_stats(rt).device_waits == waits);
     tide_release(y);
     return NULL;
 }
@@ -365,7 +375,8 @@ static void a_loan_keeps_its_history(void **state) {
     hold_back(a, &gate);
     tide_release(a);
     loan.block = tide_pool_malloc(tide_pool_default(rt), 300000, NULL);
-    assert_int_equal((tidei_addr)(uintptr_t)loan.block, loan.addr); /* the stream's own pending block */
+    /* the stream's own pending block */
+    assert_int_equal((tidei_addr)(uintptr_t)loan.block, loan.addr);
     on_thread(give_back, NULL);
     assert_false(loan.early);
     atomic_store(&gate, 1);
@@ -395,8 +406,9 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
     assert_ok(tide_stream_set(rt, s));
     assert_int_equal(tide_fill(a, tide_arg_int(1)), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "the stream is being captured");
-    assert_int_equal(tide_use_begin(rt, s, &(tide_use){.array = a, .mode = TIDE_WRITE}, 1, &p, &scope),
-                     TIDE_E_UNSUPPORTED);
+    assert_int_equal(
+        tide_use_begin(rt, s, &(tide_use){.array = a, .mode = TIDE_WRITE}, 1, &p, &scope),
+        TIDE_E_UNSUPPORTED);
     assert_null(tide_pool_malloc(tide_pool_default(rt), 100, s));
     assert_int_equal(tide_last_error()->status, TIDE_E_UNSUPPORTED);
     tide_clear_error();

@@ -1,6 +1,7 @@
-/* test_overrun.c: a planted overrun, one byte past an array's end, is reported: on host by AddressSanitizer (in its build), on
-** cuda by compute-sanitizer (where it is installed). With the pool `none`: inside a pool's pages a checker sees no ends.
-** The program runs itself with --plant; that process is the one to be reported. */
+/* test_overrun.c: a planted overrun, one byte past an array's end, is reported: on host by
+** AddressSanitizer (in its build), on cuda by compute-sanitizer (where it is installed). With the
+** pool `none`: inside a pool's pages a checker sees no ends. The program runs itself with --plant;
+** that process is the one to be reported. */
 #include "runtime/storage.h"
 #include "tests/tidetest.h"
 #include <sys/wait.h>
@@ -30,7 +31,8 @@ static tide_status plant_on_cuda(tide_runtime *rt, tide_array *a) {
     tidei_dkernel *k;
     tide_use_scope *scope;
     void *at;
-    tide_status s = d->ops->kernel_new(d, &(tidei_kernel_text){.name = "overrun", .source = text}, &k, NULL, NULL);
+    tide_status s = d->ops->kernel_new(d, &(tidei_kernel_text){.name = "overrun", .source = text},
+                                       &k, NULL, NULL);
     if (s == TIDE_OK) s = tide_use_begin(rt, NULL, &use, 1, &at, &scope);
     if (s != TIDE_OK) return s;
     char *end = (char *)at + BYTES;
@@ -46,12 +48,15 @@ static tide_status plant_on_cuda(tide_runtime *rt, tide_array *a) {
 }
 
 static int plant(void) {
-    tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "refcount", .pool = "none"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = test_device(), .collector = "refcount", .pool = "none"};
     const int64_t n = BYTES;
     tide_runtime *rt;
     if (tide_open(&c, &rt) != TIDE_OK) return 3;
     tide_array *a = tide_empty(rt, TIDE_U8, 1, &n);
-    tide_status s = !a ? TIDE_E_NOMEM : test_on_host() ? plant_on_host(rt, a) : plant_on_cuda(rt, a);
+    tide_status s = !a               ? TIDE_E_NOMEM
+                    : test_on_host() ? plant_on_host(rt, a)
+                                     : plant_on_cuda(rt, a);
     if (s == TIDE_OK) s = tide_device_synchronize(rt);
     if (s != TIDE_OK) fprintf(stderr, "%s\n", tide_last_error()->message);
     tide_close(rt);
@@ -87,8 +92,9 @@ static void host_overrun_is_reported(void **state) {
 /* Where compute-sanitizer is; "" if it is not here. */
 static const char *checker(void) {
     if (system("command -v compute-sanitizer >/dev/null 2>&1") == 0) return "compute-sanitizer";
-    return access("/usr/local/cuda/bin/compute-sanitizer", X_OK) == 0 ? "/usr/local/cuda/bin/compute-sanitizer"
-                                                                      : "";
+    return access("/usr/local/cuda/bin/compute-sanitizer", X_OK) == 0
+               ? "/usr/local/cuda/bin/compute-sanitizer"
+               : "";
 }
 
 static void cuda_overrun_is_reported(void **state) {
@@ -96,7 +102,8 @@ static void cuda_overrun_is_reported(void **state) {
     char command[256];
     bool seen;
     (void)state;
-    /* Under compute-sanitizer itself another one cannot run: tools/check.sh runs this case by itself then. */
+    /* Under compute-sanitizer itself another one cannot run: tools/check.sh runs this case by
+    ** itself then. */
     if (test_on_host() || !*checker() || (inside && *inside)) skip();
     snprintf(command, sizeof command, "%s --tool memcheck --error-exitcode 33", checker());
     assert_int_equal(run(command, "Invalid __global__ write", &seen), 33);

@@ -1,5 +1,6 @@
-/* test_parts.c: uses of parts of one storage on several streams: those that share no byte do not wait for each other, the others do,
-** the host's included; and storages that are not ordered. The checker is on throughout. */
+/* test_parts.c: uses of parts of one storage on several streams: those that share no byte do not
+** wait for each other, the others do, the host's included; and storages that are not ordered. The
+** checker is on throughout. */
 #include "runtime_half.h"
 #include "runtime/parts.h"
 #include <limits.h>
@@ -25,7 +26,8 @@ static void run_part(const void *params) {
     while (w->gate && !atomic_load(w->gate)) sched_yield();
     for (size_t i = 0; i < w->bytes && w->add >= 0; i++) w->dst[i] = (unsigned char)w->add;
 }
-static tide_status use_part(tidei_stream *s, tidei_storage *st, size_t from, size_t to, int add, atomic_int *gate) {
+static tide_status use_part(tidei_stream *s, tidei_storage *st, size_t from, size_t to, int add,
+                            atomic_int *gate) {
     struct work w = {.bytes = to - from, .add = add, .gate = gate};
     tidei_use use = {st, from, to - from, add >= 0 ? TIDEI_WRITE : TIDEI_READ};
     tidei_launch l = {.name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
@@ -69,7 +71,8 @@ static void stretches_apart_do_not_wait(void **state) {
             assert_ok(use_part(p.a, p.x, 0, HALF, mode ? READS : 1, &p.gate));
             uint64_t before = waits(p.rt);
             assert_ok(use_part(p.b, p.x, rows[r].from, rows[r].to, rows[r].add, NULL));
-            int expected = mode && rows[r].add == READS ? 0 : rows[r].waits; /* readers do not wait for readers */
+            /* readers do not wait for readers */
+            int expected = mode && rows[r].add == READS ? 0 : rows[r].waits;
             assert_int_equal(waits(p.rt) - before, expected);
             if (!expected) assert_ok(tidei_stream_wait(p.b, true)); /* the gate is still closed */
             place_close(&p);
@@ -163,14 +166,17 @@ struct world {
 };
 /* dst = src + add between two stretches that do not overlap. */
 static void random_sum(struct world *w, uint64_t *r) {
-    size_t bytes = 1 + dice(r, SMALL / 2), to = dice(r, SMALL - bytes + 1), from = dice(r, SMALL - bytes + 1);
+    size_t bytes = 1 + dice(r, SMALL / 2), to = dice(r, SMALL - bytes + 1),
+           from = dice(r, SMALL - bytes + 1);
     unsigned d = (unsigned)dice(r, STORAGES), f = (unsigned)dice(r, STORAGES);
     if (d == f && to < from + bytes && from < to + bytes) return;
     struct sum sum = {.bytes = bytes, .add = (int)dice(r, 9), .dawdle = (int)dice(r, 20)};
     tidei_use uses[2] = {{w->x[d], to, bytes, TIDEI_WRITE}, {w->x[f], from, bytes, TIDEI_READ}};
-    tidei_launch l = {.name = "sum", .host_fn = run_sum, .params = &sum, .params_bytes = sizeof sum};
+    tidei_launch l = {
+        .name = "sum", .host_fn = run_sum, .params = &sum, .params_bytes = sizeof sum};
     assert_ok(tidei_submit_launch(w->s[dice(r, STREAMS)], uses, 2, &l, patch_sum, &sum, "sum"));
-    for (size_t i = 0; i < bytes; i++) w->model[d][to + i] = (unsigned char)(w->model[f][from + i] + sum.add);
+    for (size_t i = 0; i < bytes; i++)
+        w->model[d][to + i] = (unsigned char)(w->model[f][from + i] + sum.add);
 }
 static void anew(struct world *w, tidei_runtime *rt, unsigned i, uint64_t *r) {
     tidei_stream *s = w->s[dice(r, STREAMS)];
@@ -240,7 +246,8 @@ static void an_unordered_storage_waits_for_nothing(void **state) {
     half_close(rt);
 }
 
-/* A block that is given back while nobody is told of its uses is nobody else's before they are over. */
+/* A block that is given back while nobody is told of its uses is nobody else's before they are
+** over. */
 static void an_unordered_block_is_not_reused_early(void **state) {
     struct place p;
     (void)state;
@@ -257,7 +264,8 @@ static void an_unordered_block_is_not_reused_early(void **state) {
 
 /* ---- failures ---- */
 
-/* The n-th allocation and the next fail (the first alone is tried again), until none does: the call says so, and is repeated. */
+/* The n-th allocation and the next fail (the first alone is tried again), until none does: the call
+** says so, and is repeated. */
 static long host_calls, host_fails;
 static void *failing_alloc(void *user, size_t bytes) {
     (void)user;
@@ -280,9 +288,11 @@ static void every_allocation_may_fail(void **state) {
         for (int i = 0; i < 3; i++) {
             struct work w = {.bytes = HALF, .add = i};
             tidei_use use = {x, i % 2 ? HALF : 0, HALF, TIDEI_WRITE};
-            tidei_launch l = {.name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
-            tide_status status = i == 2 ? tidei_storage_set_ordered(x, false, "test")
-                                        : tidei_submit_launch(i ? b : a, &use, 1, &l, patch_work, &w, "part");
+            tidei_launch l = {
+                .name = "part", .host_fn = run_part, .params = &w, .params_bytes = sizeof w};
+            tide_status status =
+                i == 2 ? tidei_storage_set_ordered(x, false, "test")
+                       : tidei_submit_launch(i ? b : a, &use, 1, &l, patch_work, &w, "part");
             if (status == TIDE_OK) continue;
             assert_int_equal(status, TIDE_E_HOST_NOMEM);
             failed = true;

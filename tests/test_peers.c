@@ -1,6 +1,7 @@
-/* test_peers.c: finding out whether a device reaches another's memory, over doubles of the host devices' table: once, with a
-** proof, and again where it failed; use and staged copies in which every device call and every host allocation fails in its
-** turn; devices that are lost beside others. */
+/* test_peers.c: finding out whether a device reaches another's memory, over doubles of the host
+** devices' table: once, with a proof, and again where it failed; use and staged copies in which
+** every device call and every host allocation fails in its turn; devices that are lost beside
+** others. */
 #include "tests/clean_environment.h"
 #include "tests/devices.h"
 #include "tests/hooked_host.h"
@@ -22,17 +23,19 @@ static struct {
 static tide_status turn(const char *slot) {
     uint64_t call = atomic_fetch_add(&dbl.calls, 1) + 1;
     if (call != atomic_load(&dbl.fail_at)) return TIDE_OK;
-    return tidei_fail(TIDE_E_DEVICE, slot, "call %llu, %s, fails on purpose", (unsigned long long)call, slot);
+    return tidei_fail(TIDE_E_DEVICE, slot, "call %llu, %s, fails on purpose",
+                      (unsigned long long)call, slot);
 }
-#define FAILING(slot, parameters, ...)                                                                             \
-    static tide_status dbl_##slot parameters {                                                                     \
-        tide_status status = turn(#slot);                                                                          \
-        return status == TIDE_OK ? dbl.real->slot(__VA_ARGS__) : status;                                           \
+#define FAILING(slot, parameters, ...)                                                             \
+    static tide_status dbl_##slot parameters {                                                     \
+        tide_status status = turn(#slot);                                                          \
+        return status == TIDE_OK ? dbl.real->slot(__VA_ARGS__) : status;                           \
     }
 FAILING(page_new, (tidei_device * d, size_t n, tidei_dpage **out), d, n, out)
 FAILING(map, (tidei_device * d, tidei_addr a, tidei_dpage *const *p, size_t n), d, a, p, n)
 FAILING(raw_alloc, (tidei_device * d, tidei_mem_kind k, size_t n, tidei_addr *out), d, k, n, out)
-FAILING(mempool_alloc, (tidei_device * d, tidei_dmempool *mp, tidei_dstream *s, size_t n, tidei_addr *out), d, mp,
+FAILING(mempool_alloc,
+        (tidei_device * d, tidei_dmempool *mp, tidei_dstream *s, size_t n, tidei_addr *out), d, mp,
         s, n, out)
 FAILING(stream_new, (tidei_device * d, tidei_dstream **out), d, out)
 FAILING(event_new, (tidei_device * d, tidei_devent **out), d, out)
@@ -89,7 +92,9 @@ static tide_runtime *open_doubles(int n, tide_config c) {
     for (int i = 0; i < n; i++) half(rt, i)->d->ops = &dbl.ops;
     return rt;
 }
-static tide_runtime *open_doubled(int n, const char *peers) { return open_doubles(n, devices_config(n, peers)); }
+static tide_runtime *open_doubled(int n, const char *peers) {
+    return open_doubles(n, devices_config(n, peers));
+}
 
 /* ---- found out once ---- */
 
@@ -206,10 +211,12 @@ static void what_brings_wrong_bytes_is_not_used(void **state) {
         tide_clear_error();
         assert_int_equal(dbl.copies, before + wrong); /* looked at once */
         assert_int_equal(dbl.enabled[1][0], 1);
-        assert_int_equal(lines_with(TIDE_LOG_WARNING, "host:1 reads and writes host:0's memory wrong"), 1);
+        assert_int_equal(
+            lines_with(TIDE_LOG_WARNING, "host:1 reads and writes host:0's memory wrong"), 1);
         tide_array *b = tide_copy(a);
         assert_array(b);
-        assert_int_equal(dbl.copies, before + wrong + 2); /* there and back again, by the host's memory */
+        /* there and back again, by the host's memory */
+        assert_int_equal(dbl.copies, before + wrong + 2);
         assert_pattern(b, 10000, 5);
         assert_int_equal(logged.n, 1);
         tide_release(a);
@@ -276,7 +283,8 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     on(work.rt, 1);
     synchronize_all(work.rt);
     size_t live = live_of(work.rt, 1);
-    _Atomic uint64_t *calls = by_hook ? &hook.calls : &dbl.calls, *fail_at = by_hook ? &hook.fail_at : &dbl.fail_at;
+    _Atomic uint64_t *calls = by_hook ? &hook.calls : &dbl.calls,
+                     *fail_at = by_hook ? &hook.fail_at : &dbl.fail_at;
     atomic_store(calls, 0);
     atomic_store(fail_at, n);
     tide_clear_error();
@@ -288,8 +296,8 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
             strncmp(tide_last_error()->operation, "tide_", 5))
             if (!strstr(tide_last_error()->operation, "->"))
                 fail_msg("%s, %s %llu: %s by \"%s\": %s", t->name, by_hook ? "host memory" : "call",
-                         (unsigned long long)n, tide_status_name(status), tide_last_error()->operation,
-                         tide_last_error()->message);
+                         (unsigned long long)n, tide_status_name(status),
+                         tide_last_error()->operation, tide_last_error()->message);
         tide_clear_error();
     } else {
         t->check();
@@ -300,7 +308,8 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     assert_int_equal(live_of(work.rt, 1), live);
     assert_true(tidei_runtime_valid(test_rt(work.rt)));
     if (t->run() != TIDE_OK)
-        fail_msg("%s, %llu, afterwards: %s", t->name, (unsigned long long)n, tide_last_error()->message);
+        fail_msg("%s, %llu, afterwards: %s", t->name, (unsigned long long)n,
+                 tide_last_error()->message);
     t->check();
     if (!strcmp(t->peers, "all")) assert_int_equal(tide_device_reaches(work.rt, 1, 0), 1);
     tide_release(work.made);
@@ -346,13 +355,14 @@ static void a_full_device_finds_out_later(void **state) {
 
 /* ---- devices that are lost ---- */
 
-#define LOST(call)                                                                                                 \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        assert_true(call);                                                                                         \
-        assert_error(TIDE_E_LOST, "host:1 is lost: an illegal address");                                           \
-        assert_int_equal(                                                                                          \
-            !strncmp(tide_last_error()->operation, "tide_", 5) || strstr(tide_last_error()->operation, "->"), 1);  \
+#define LOST(call)                                                                                 \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        assert_true(call);                                                                         \
+        assert_error(TIDE_E_LOST, "host:1 is lost: an illegal address");                           \
+        assert_int_equal(!strncmp(tide_last_error()->operation, "tide_", 5) ||                     \
+                             strstr(tide_last_error()->operation, "->"),                           \
+                         1);                                                                       \
     } while (0)
 
 static void a_lost_device_is_lost_alone(void **state) {
@@ -362,9 +372,11 @@ static void a_lost_device_is_lost_alone(void **state) {
         for (int p = 0; p < 2; p++) {
             float out[100];
             tide_runtime *rt = open_hosts(3, peers[p]);
-            tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 100), *b = counting(rt, TIDE_MEMORY_DEVICE, 100);
+            tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 100),
+                       *b = counting(rt, TIDE_MEMORY_DEVICE, 100);
             on(rt, 1);
-            tide_array *x = counting(rt, TIDE_MEMORY_DEVICE, 100), *pinned = counting(rt, TIDE_MEMORY_PINNED, 100);
+            tide_array *x = counting(rt, TIDE_MEMORY_DEVICE, 100),
+                       *pinned = counting(rt, TIDE_MEMORY_PINNED, 100);
             on(rt, 0);
             if (known && !p) { /* each has used the other's */
                 assert_ok(tide_map_into(a, "(a, x) -> a + x - x", a, x));
@@ -417,7 +429,8 @@ static void stand(void *arg) {
     atomic_store(&g->ended, 1);
 }
 
-/* A stream of device 0 waits for one of device 1, whose work stands at a gate when that one is lost. */
+/* A stream of device 0 waits for one of device 1, whose work stands at a gate when that one is
+** lost. */
 static void what_waited_for_it_ends(void **state) {
     (void)state;
     tide_runtime *rt = open_hosts(2, NULL);
@@ -425,7 +438,8 @@ static void what_waited_for_it_ends(void **state) {
     struct guard g = {0};
     tidei_stream *here = half(rt, 0)->stream0, *there = half(rt, 1)->stream0;
     on(rt, 1);
-    tide_array *x = tide_zeros(rt, TIDE_F32, SHAPE(100)); /* nothing of that device's is given back meanwhile */
+    /* nothing of that device's is given back meanwhile */
+    tide_array *x = tide_zeros(rt, TIDE_F32, SHAPE(100));
     tide_use use = {.array = x, .mode = TIDE_WRITE};
     tide_use_scope *scope;
     void *p;
@@ -439,7 +453,8 @@ static void what_waited_for_it_ends(void **state) {
     tidei_host_lose(test_rt(rt)->devs[1].d, "an illegal address");
     assert_ok(tide_device_synchronize(rt)); /* the gate is closed */
     assert_int_equal(atomic_load(&g.ended), 0);
-    atomic_store(&g.open, 1); /* what a lost device gives back waits for the program's functions on it */
+    /* what a lost device gives back waits for the program's functions on it */
+    atomic_store(&g.open, 1);
     tide_array *least = tide_map(rt, "(a) -> min(a)", a);
     assert_true(tide_item_f64(least) == 7);
     tide_array *all[] = {a, x, least};
@@ -448,18 +463,21 @@ static void what_waited_for_it_ends(void **state) {
     assert_int_equal(atomic_load(&g.ended), 1);
 }
 
-/* What a lost device had still to write elsewhere is not there, whether its stream is, or was released since. */
+/* What a lost device had still to write elsewhere is not there, whether its stream is, or was
+** released since. */
 static void what_was_not_written_is_an_error(void **state) {
     (void)state;
     for (int released = 0; released < 2; released++) {
         tide_runtime *rt = open_hosts(2, NULL);
-        tide_array *late = counting(rt, TIDE_MEMORY_PINNED, 100), *done = counting(rt, TIDE_MEMORY_PINNED, 100);
+        tide_array *late = counting(rt, TIDE_MEMORY_PINNED, 100),
+                   *done = counting(rt, TIDE_MEMORY_PINNED, 100);
         struct guard g = {0};
         tide_stream *s;
         on(rt, 1);
         assert_ok(tide_stream_new(rt, &s));
         assert_ok(tide_stream_set(rt, s));
-        tide_use uses[] = {{.array = done, .mode = TIDE_WRITE}, {.array = late, .mode = TIDE_WRITE}};
+        tide_use uses[] = {{.array = done, .mode = TIDE_WRITE},
+                           {.array = late, .mode = TIDE_WRITE}};
         tide_use_scope *scope;
         void *p;
         for (int i = 0; i < 2; i++) {
@@ -489,12 +507,16 @@ static void what_was_not_written_is_an_error(void **state) {
 /* ---- the setting ---- */
 
 static void peers_as_text(void **state) {
-    static const char *const good[] = {"", "all", "none", "0-1", "1-0", "0-1,2-3", "0-31,31-30", "5-5", "00-01"},
-                             *const bad[] = {
-                                 "0",    "0-",   "-1",   "0-1,", ",0-1", "0-1;2-3",  "0-32",
-                                 "a-b",  "0 -1", "0- 1", "0-1 ", " 0-1", "ALL",      "0-1-2",
-                                 "0--1", "+0-1", "0-+1", "all,", "any",  "0-1,,2-3", "99999999999999999999-0",
-                                 "0-1,x"};
+    static const char *const good[] = {"",        "all",        "none", "0-1",  "1-0",
+                                       "0-1,2-3", "0-31,31-30", "5-5",  "00-01"},
+                             *const bad[] = {"0",    "0-",       "-1",
+                                             "0-1,", ",0-1",     "0-1;2-3",
+                                             "0-32", "a-b",      "0 -1",
+                                             "0- 1", "0-1 ",     " 0-1",
+                                             "ALL",  "0-1-2",    "0--1",
+                                             "+0-1", "0-+1",     "all,",
+                                             "any",  "0-1,,2-3", "99999999999999999999-0",
+                                             "0-1,x"};
     (void)state;
     for (unsigned i = 0; i < TIDEI_COUNT(good); i++) assert_true(tidei_peers_parse(good[i]));
     for (unsigned i = 0; i < TIDEI_COUNT(bad); i++) {
@@ -513,8 +535,9 @@ static void peers_by_the_environment(void **state) {
     static const struct {
         const char *value, *config;
         bool reached, warned;
-    } rows[] = {{"none", NULL, false, false}, {"0-1", NULL, true, false},    {"1-2", NULL, false, false},
-                {"none", "all", true, false}, {"all", "none", false, false}, {"nobody", NULL, true, true}};
+    } rows[] = {{"none", NULL, false, false},  {"0-1", NULL, true, false},
+                {"1-2", NULL, false, false},   {"none", "all", true, false},
+                {"all", "none", false, false}, {"nobody", NULL, true, true}};
     (void)state;
     for (unsigned i = 0; i < TIDEI_COUNT(rows); i++) {
         tide_config c = devices_config(3, rows[i].config);
@@ -545,7 +568,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(peers_by_the_environment, alone, restore_environment),
     };
     for (size_t i = 0; i < TIDEI_COUNT(tasks); i++)
-        tests[10 + i] =
-            (struct CMUnitTest){tasks[i].name, each_failure_is_clean, NULL, NULL, (void *)(uintptr_t)&tasks[i]};
+        tests[10 + i] = (struct CMUnitTest){tasks[i].name, each_failure_is_clean, NULL, NULL,
+                                            (void *)(uintptr_t)&tasks[i]};
     return _cmocka_run_group_tests("peers", tests, TIDEI_COUNT(tests), NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* Policies: each as a table of decisions at its constants, what they share, that they are functions of what they are given,
-** the counts of a training loop under a limit, and the behaviour over time on nine made-up programs (a discrete-event
-** simulation: one thread issues work, then waits for the device). */
+/* Policies: each as a table of decisions at its constants, what they share, that they are functions
+** of what they are given, the counts of a training loop under a limit, and the behaviour over time
+** on nine made-up programs (a discrete-event simulation: one thread issues work, then waits for the
+** device). */
 #include "gc/policy.h"
 #include "tidetest.h"
 #include <math.h>
@@ -22,13 +23,17 @@ static tidei_policy_in in_at(uint64_t now_ns, tidei_where where, uint64_t live) 
                              .available = 50000};
 }
 
-static int level_of(tidei_policy_run *r, tidei_policy_in in) { return tidei_policy_ask(r, &in).level; }
+static int level_of(tidei_policy_run *r, tidei_policy_in in) {
+    return tidei_policy_ask(r, &in).level;
+}
 
 /* A collection of `pause` ns that ends at `end` and leaves `left` of `live`. */
-static void told(tidei_policy_run *r, uint64_t end, uint64_t pause, uint64_t live, uint64_t left, int level,
-                 bool early) {
-    tidei_policy_in before = in_at(end - pause, TIDEI_AT_ALLOC, live), after = in_at(end, TIDEI_AT_ALLOC, left);
-    tidei_collection c = {.level = level, .early = early, .start_ns = end - pause, .pause_ns = pause};
+static void told(tidei_policy_run *r, uint64_t end, uint64_t pause, uint64_t live, uint64_t left,
+                 int level, bool early) {
+    tidei_policy_in before = in_at(end - pause, TIDEI_AT_ALLOC, live),
+                    after = in_at(end, TIDEI_AT_ALLOC, left);
+    tidei_collection c = {
+        .level = level, .early = early, .start_ns = end - pause, .pause_ns = pause};
     tidei_policy_told(r, &before, &after, &c);
 }
 
@@ -78,18 +83,21 @@ static void test_cudajl_rate(void **state) {
         tidei_where where;
         double allowed;
     } cases[] = {
-        {100, 760, TIDEI_AT_ALLOC, 0.05}, {101, 760, TIDEI_AT_ALLOC, 0.10}, {100, 760, TIDEI_AT_SYNC, 0.10},
-        {100, 900, TIDEI_AT_ALLOC, 0.05}, {100, 901, TIDEI_AT_ALLOC, 0.10}, {100, 951, TIDEI_AT_ALLOC, 0.20},
+        {100, 760, TIDEI_AT_ALLOC, 0.05}, {101, 760, TIDEI_AT_ALLOC, 0.10},
+        {100, 760, TIDEI_AT_SYNC, 0.10},  {100, 900, TIDEI_AT_ALLOC, 0.05},
+        {100, 901, TIDEI_AT_ALLOC, 0.10}, {100, 951, TIDEI_AT_ALLOC, 0.20},
         {100, 951, TIDEI_AT_SYNC, 0.40},  {101, 951, TIDEI_AT_SYNC, 0.80},
     };
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         tidei_policy_run r;
         tidei_policy_start(&r, &tidei_policy_cudajl);
-        told(&r, SEC + 40 * MS, 40 * MS, 800, 800 - cases[i].freed, TIDE_COLLECT_FULL, true); /* average: 10 ms */
+        /* average: 10 ms */
+        told(&r, SEC + 40 * MS, 40 * MS, 800, 800 - cases[i].freed, TIDE_COLLECT_FULL, true);
         r.history.guard = 0;
         uint64_t gap = (uint64_t)(10 * MS / cases[i].allowed);
-        assert_int_equal(level_of(&r, in_at(SEC + gap - MS / 10, cases[i].where, cases[i].live)), 0);
+        assert_int_equal(level_of(&r, in_at(SEC + gap - MS / 10, cases[i].where, cases[i].live)),
+                         0);
         assert_int_equal(level_of(&r, in_at(SEC + gap + MS / 10, cases[i].where, cases[i].live)),
                          TIDE_COLLECT_FULL);
     }
@@ -102,7 +110,8 @@ static void test_cudajl_history(void **state) {
     told(&r, SEC, 500 * MS, 800, 100, TIDE_COLLECT_FULL, false); /* forced: not counted */
     assert_int_equal(level_of(&r, in_at(SEC + 1, TIDEI_AT_ALLOC, 800)), TIDE_COLLECT_FULL);
     told(&r, SEC, 40 * MS, 800, 750, TIDE_COLLECT_FULL, true);
-    told(&r, 2 * (uint64_t)SEC, 20 * MS, 800, 750, TIDE_COLLECT_FULL, true); /* .75 * 10 + .25 * 20 = 12.5 ms */
+    /* .75 * 10 + .25 * 20 = 12.5 ms */
+    told(&r, 2 * (uint64_t)SEC, 20 * MS, 800, 750, TIDE_COLLECT_FULL, true);
     uint64_t start = 2 * (uint64_t)SEC - 20 * MS;
     assert_int_equal(level_of(&r, in_at(start + 249 * MS, TIDEI_AT_ALLOC, 800)), 0);
     assert_int_equal(level_of(&r, in_at(start + 251 * MS, TIDEI_AT_ALLOC, 800)), TIDE_COLLECT_FULL);
@@ -116,7 +125,8 @@ static void test_reserve_window(void **state) {
     tidei_policy_start(&r, &tidei_policy_reserve);
     told(&r, SEC, MS / 100, 500, 200, TIDE_COLLECT_FULL, true); /* room 800: x0 at 480, x1 at 976 */
     assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 479)), 0);
-    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 480)), TIDE_COLLECT_FULL);
+    assert_int_equal(level_of(&r, in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 480)),
+                     TIDE_COLLECT_FULL);
     tidei_policy_in low = in_at(2 * (uint64_t)SEC, TIDEI_AT_ALLOC, 300);
     assert_int_equal(tidei_policy_ask(&r, &low).wake_at, 480);
     low.live = 100; /* the program gave some back: growth counts from there */
@@ -150,19 +160,21 @@ static void test_reserve_price(void **state) {
     assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
 }
 
-/* Sync points after every 400 bytes of a room of 800: allocations leave the collecting to them, and one does it when the
-** next would come too late. */
+/* Sync points after every 400 bytes of a room of 800: allocations leave the collecting to them, and
+** one does it when the next would come too late. */
 static void test_reserve_rhythm(void **state) {
     tidei_policy_run r;
     (void)state;
     tidei_policy_start(&r, &tidei_policy_reserve);
-    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true); /* dear: no price of a sync point is low enough */
+    /* dear: no price of a sync point is low enough */
+    told(&r, SEC, 5 * MS, 500, 200, TIDE_COLLECT_FULL, true);
     tidei_policy_in in = in_at(2 * (uint64_t)SEC, TIDEI_AT_SYNC, 200),
                     alloc = in_at(in.now_ns, TIDEI_AT_ALLOC, 500);
     assert_int_equal(level_of(&r, in), 0);
     in.live = 600;
     tidei_policy_run early = r;
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL); /* 400 more would end at 1000, beyond 976 */
+    /* 400 more would end at 1000, beyond 976 */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     told(&r, in.now_ns + 5 * MS, 5 * MS, 600, 200, TIDE_COLLECT_FULL, true);
     in.live = 200;
     assert_int_equal(level_of(&r, in), 0); /* two at once are one */
@@ -174,7 +186,8 @@ static void test_reserve_rhythm(void **state) {
     assert_int_equal(level_of(&early, alloc), TIDE_COLLECT_FULL);
 }
 
-/* No room at all: live data reach the soft limit. Sync points without an allocation find nothing. */
+/* No room at all: live data reach the soft limit. Sync points without an allocation find
+** nothing. */
 static void test_reserve_no_room(void **state) {
     tidei_policy_run r;
     unsigned collections = 0;
@@ -224,7 +237,8 @@ static void test_reserve_given_back(void **state) {
     (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
     (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 460));
     (void)level_of(&r, in_at(now += SEC, TIDEI_AT_SYNC, 200));
-    for (unsigned i = 0; i < 60; i++) { /* garbage of 10 from sync point to sync point: 600 in a room of 800 */
+    /* garbage of 10 from sync point to sync point: 600 in a room of 800 */
+    for (unsigned i = 0; i < 60; i++) {
         tidei_policy_in in = in_at(now += SEC, TIDEI_AT_SYNC, live += 10);
         if (!level_of(&r, in)) continue;
         collections++;
@@ -253,7 +267,8 @@ static void test_reserve_limits(void **state) {
     tidei_policy_start(&r, &tidei_policy_reserve);
     assert_int_equal(level_of(&r, in), 0); /* untried: nobody knows what would have to be hidden */
     in.where = TIDEI_AT_SYNC;
-    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL); /* there it is taken as if it were free */
+    /* there it is taken as if it were free */
+    assert_int_equal(level_of(&r, in), TIDE_COLLECT_FULL);
     in.library = 0;
     in.live = 349;
     assert_int_equal(level_of(&r, in), 0);
@@ -317,7 +332,8 @@ static void test_reserve_without_limit(void **state) {
 
 /* ---- what they share ---- */
 
-/* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of the growth to be garbage. */
+/* Far below any limit: new memory at 1 ns a byte, against a collection of 1 ms that found half of
+** the growth to be garbage. */
 static void test_reserve_growth(void **state) {
     const uint64_t byte_ns = 1, base = 4000000,
                    paid = 2 * MS / byte_ns; /* growth of which the garbage would cost 1 ms */
@@ -352,7 +368,8 @@ static void test_reserve_growth(void **state) {
     assert_int_equal(level_of(&r, in), 0);
 }
 
-/* Fruitless collections make the rule wait for ever more growth, and one that frees something brings it back. */
+/* Fruitless collections make the rule wait for ever more growth, and one that frees something
+** brings it back. */
 static void test_reserve_growth_yield(void **state) {
     tidei_policy_run r;
     (void)state;
@@ -401,24 +418,29 @@ static void test_level(void **state) {
     tidei_policy_start(&r, &tidei_policy_reserve);
     assert_int_equal(tidei_policy_level(&r.history, TIDEI_OFFERS_FULL), TIDE_COLLECT_FULL);
     assert_int_equal(tidei_policy_level(&r.history, TIDEI_OFFERS_MINOR), TIDE_COLLECT_MINOR);
-    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR); /* untried: the cheap one */
-    told(&r, SEC, MS, 500, 476, TIDE_COLLECT_MINOR, true);                      /* 24 of 500: poor */
+    /* untried: the cheap one */
+    assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
+    /* 24 of 500: poor */
+    told(&r, SEC, MS, 500, 476, TIDE_COLLECT_MINOR, true);
     assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
     told(&r, 2 * (uint64_t)SEC, 10 * MS, 600, 100, TIDE_COLLECT_FULL, true); /* 50 bytes a ms */
     told(&r, 3 * (uint64_t)SEC, MS, 600, 100, TIDE_COLLECT_MINOR, true);     /* average 143 a ms */
     assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_MINOR);
-    for (uint64_t i = 4; i < 12; i++) told(&r, i * SEC, 10 * MS, 300, 100, TIDE_COLLECT_MINOR, true); /* 20 */
+    /* 20 */
+    for (uint64_t i = 4; i < 12; i++)
+        told(&r, i * SEC, 10 * MS, 300, 100, TIDE_COLLECT_MINOR, true);
     assert_int_equal(tidei_policy_level(&r.history, both), TIDE_COLLECT_FULL);
 }
 
-static tidei_decision decide_eagerly(void *state, const tidei_policy_history *h, const tidei_policy_in *in) {
+static tidei_decision decide_eagerly(void *state, const tidei_policy_history *h,
+                                     const tidei_policy_in *in) {
     (void)state, (void)h, (void)in;
     return (tidei_decision){TIDE_COLLECT_FULL, 0, "always"};
 }
 static const tidei_policy eager = {.name = "eager", .decide = decide_eagerly};
 
-/* A collection that took over 5 % of the time and freed under 2 % of the growth is not repeated soon, whatever the policy
-** says. */
+/* A collection that took over 5 % of the time and freed under 2 % of the growth is not repeated
+** soon, whatever the policy says. */
 static void test_fruitless(void **state) {
     tidei_policy_run r;
     (void)state;
@@ -455,7 +477,8 @@ static void test_cudajl_is_not_guarded(void **state) {
         collecting += 10 * MS;
         told(&r, now, 10 * MS, 960, 960, TIDE_COLLECT_FULL, true);
     }
-    /* of 20 s: an allowance of 0.05, doubled for each of two pressures; the average pause starts from 0 */
+    /* of 20 s: an allowance of 0.05, doubled for each of two pressures; the average pause starts
+    ** from 0 */
     assert_in_range(collecting / MS, 2000, 4500);
 }
 
@@ -475,7 +498,8 @@ static uint64_t next_random(uint64_t *x) {
     return *x;
 }
 
-/* The same questions and news give the same answers and state, whatever else happened in between. */
+/* The same questions and news give the same answers and state, whatever else happened in
+** between. */
 static void test_pure(void **state) {
     const tidei_policy *all[] = {&tidei_policy_never, &tidei_policy_cudajl, &tidei_policy_reserve};
     uint64_t x = 88172645463325252u;
@@ -485,8 +509,8 @@ static void test_pure(void **state) {
         uint64_t now = SEC, level[2];
         tidei_policy_start(&a, all[i]);
         for (int k = 0; k < 2000; k++) {
-            tidei_policy_in in = in_at(now += next_random(&x) % (20 * MS), (tidei_where)(next_random(&x) % 3),
-                                       next_random(&x) % 1200);
+            tidei_policy_in in = in_at(now += next_random(&x) % (20 * MS),
+                                       (tidei_where)(next_random(&x) % 3), next_random(&x) % 1200);
             in.levels = (unsigned)(next_random(&x) % 4) << 1;
             in.slack_ns = next_random(&x) % (10 * MS);
             tidei_policy_in same = in;
@@ -503,8 +527,8 @@ static void test_pure(void **state) {
 }
 
 /* ---- training under a limit ----
-** 30,000 rows of 1000 f32 in batches of 2048, each copied and its gradient computed: 8.192 MB twice a step, and some small
-** arrays; 114.4 MiB of 409.6 live; 100 epochs; the host never waits. */
+** 30,000 rows of 1000 f32 in batches of 2048, each copied and its gradient computed: 8.192 MB twice
+** a step, and some small arrays; 114.4 MiB of 409.6 live; 100 epochs; the host never waits. */
 
 struct training {
     uint64_t live, garbage, limit, now_ns;
@@ -563,7 +587,8 @@ static void test_training_cudajl(void **state) {
     (void)state;
     assert_int_equal(t.climbs, 0);
     assert_in_range(t.eager, 113, 119);
-    assert_in_range(t.freed / t.eager >> 10, 190 << 10, 200 << 10); /* about 192.8 MiB and half a request */
+    /* about 192.8 MiB and half a request */
+    assert_in_range(t.freed / t.eager >> 10, 190 << 10, 200 << 10);
 }
 
 static void test_training_reserve(void **state) {
@@ -572,7 +597,9 @@ static void test_training_reserve(void **state) {
     assert_int_equal(t.climbs, 0);
     assert_in_range(
         t.eager, 80,
-        92); /* nothing hides a pause, so as late as can be: with 8 MB of them wanted, at 97 % of 295 MiB */
+        /* nothing hides a pause, so as late as can be: with 8 MB of them wanted, at 97 % of 295
+        ** MiB */
+        92);
 }
 
 /* ---- nine programs ---- H is the limit, 1.0; times in seconds. */
@@ -592,16 +619,24 @@ struct step {
 typedef struct step program(int i); /* the i-th step */
 
 static struct step starts(double live) { return (struct step){0.01, 0.02, {live / 20, false, 20}}; }
-static struct step p_train(int i) { return i ? (struct step){.002, .010, {.002, true, 10}} : starts(.3); }
-static struct step p_full(int i) { return i ? (struct step){.002, .010, {.00001, true, 3}} : starts(.955); }
+static struct step p_train(int i) {
+    return i ? (struct step){.002, .010, {.002, true, 10}} : starts(.3);
+}
+static struct step p_full(int i) {
+    return i ? (struct step){.002, .010, {.00001, true, 3}} : starts(.955);
+}
 static struct step p_full_short(int i) {
     return i ? (struct step){.0002, .00025, {.000002, true, 1}} : starts(.955);
 }
-static struct step p_half(int i) { return i ? (struct step){.002, .010, {.001, true, 10}} : starts(.49); }
+static struct step p_half(int i) {
+    return i ? (struct step){.002, .010, {.001, true, 10}} : starts(.49);
+}
 static struct step p_grow(int i) {
     return i ? (struct step){.002, .010, {.75 / 1500, false, i <= 1500}} : starts(.2);
 }
-static struct step p_short(int i) { return i ? (struct step){.0002, .00025, {.0005, true, 1}} : starts(.4); }
+static struct step p_short(int i) {
+    return i ? (struct step){.0002, .00025, {.0005, true, 1}} : starts(.4);
+}
 static struct step p_old(int i) {
     if (i == 0) return starts(.1);
     int k = (i - 1) % 62;
@@ -612,7 +647,9 @@ static struct step p_old(int i) {
 static struct step p_bursty(int i) {
     return i ? (struct step){.002, i % 12 ? .0022 : .032, {.004, true, 4}} : starts(.35);
 }
-static struct step p_no_sync(int i) { return i ? (struct step){.004, 0, {.002, true, 4}} : starts(.3); }
+static struct step p_no_sync(int i) {
+    return i ? (struct step){.004, 0, {.002, true, 4}} : starts(.3);
+}
 
 struct sim {
     tidei_policy_run run;
@@ -621,8 +658,10 @@ struct sim {
     uint64_t random;
 };
 
-static tidei_policy_in sim_in(const struct sim *s, tidei_where where, double request, double slack) {
-    tidei_policy_in in = in_at((uint64_t)((s->now + 1) * 1e9), where, (uint64_t)((s->live + s->dead) * H));
+static tidei_policy_in sim_in(const struct sim *s, tidei_where where, double request,
+                              double slack) {
+    tidei_policy_in in =
+        in_at((uint64_t)((s->now + 1) * 1e9), where, (uint64_t)((s->live + s->dead) * H));
     in.hard = (uint64_t)H;
     in.request = (uint64_t)(request * H);
     in.slack_ns = (uint64_t)(slack * 1e9);
@@ -636,7 +675,8 @@ static bool sim_wants(struct sim *s, tidei_where where, double request, double s
 
 /* Returns the part of the pause that the slack hides. */
 static double sim_collect(struct sim *s, double slack, bool forced) {
-    double pause = s->pause * (.8 + .5 * (double)(next_random(&s->random) >> 11) / 9007199254740992.0);
+    double pause =
+        s->pause * (.8 + .5 * (double)(next_random(&s->random) >> 11) / 9007199254740992.0);
     double hidden = forced ? 0 : fmin(pause, slack), cost = pause - hidden + (forced ? STALL : 0);
     tidei_policy_in before = sim_in(s, TIDEI_AT_ALLOC, 0, 0);
     s->dead = 0;
@@ -725,12 +765,15 @@ static void test_golden(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(programs); i++) {
         const char *name = programs[i].name;
         struct outcome never = simulate(&tidei_policy_never, programs[i].steps, programs[i].pause),
-                       cudajl = simulate(&tidei_policy_cudajl, programs[i].steps, programs[i].pause),
-                       reserve = simulate(&tidei_policy_reserve, programs[i].steps, programs[i].pause);
-        print_message(
-            "# %-12s never %.1f/%.1f %.0ff, cudajl %.1f/%.1f %.0fg %.0ff, reserve %.1f/%.1f %.0fg %.0ff\n", name,
-            never.overhead, never.cpu, never.forced, cudajl.overhead, cudajl.cpu, cudajl.collections, cudajl.forced,
-            reserve.overhead, reserve.cpu, reserve.collections, reserve.forced);
+                       cudajl =
+                           simulate(&tidei_policy_cudajl, programs[i].steps, programs[i].pause),
+                       reserve =
+                           simulate(&tidei_policy_reserve, programs[i].steps, programs[i].pause);
+        print_message("# %-12s never %.1f/%.1f %.0ff, cudajl %.1f/%.1f %.0fg %.0ff, reserve "
+                      "%.1f/%.1f %.0fg %.0ff\n",
+                      name, never.overhead, never.cpu, never.forced, cudajl.overhead, cudajl.cpu,
+                      cudajl.collections, cudajl.forced, reserve.overhead, reserve.cpu,
+                      reserve.collections, reserve.forced);
         near(name, "never, overhead", never.overhead, programs[i].never[0]);
         near(name, "never, time", never.cpu, programs[i].never[1]);
         near(name, "cudajl, overhead", cudajl.overhead, programs[i].cudajl[0]);
@@ -739,7 +782,8 @@ static void test_golden(void **state) {
         near(name, "reserve, time", reserve.cpu, programs[i].reserve[1]);
         if (programs[i].cudajl_collections >= 0)
             near(name, "cudajl, collections", cudajl.collections, programs[i].cudajl_collections);
-        if (programs[i].never_forced >= 0) near(name, "never, climbs", never.forced, programs[i].never_forced);
+        if (programs[i].never_forced >= 0)
+            near(name, "never, climbs", never.forced, programs[i].never_forced);
         assert_true(reserve.overhead <= cudajl.overhead + 0.5);
         assert_true(reserve.forced <= 0.5);
     }

@@ -1,6 +1,6 @@
-/* test_pool.c: every pool under the runtime on a host device that checks the order of accesses: contents stay intact
-** while blocks change hands between streams and threads, memory comes back, and an overrun does not go unseen. The rules
-** one by one, and failures, are test_pool_unit.c's. */
+/* test_pool.c: every pool under the runtime on a host device that checks the order of accesses:
+** contents stay intact while blocks change hands between streams and threads, memory comes back,
+** and an overrun does not go unseen. The rules one by one, and failures, are test_pool_unit.c's. */
 #include "tests/tidetest.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,13 +8,15 @@
 #define KIB TIDEI_KIB
 #define MIB TIDEI_MIB
 
-/* Each pool, and `tide` on pages of several sizes: the smallest, one that is no power of two, the default. */
+/* Each pool, and `tide` on pages of several sizes: the smallest, one that is no power of two, the
+** default. */
 static const struct {
     const char *pool;
     size_t page;
 } beds[] = {{"tide", 4 * KIB},    {"tide", 12 * KIB},  {"tide", 64 * KIB},   {"none", 64 * KIB},
             {"driver", 64 * KIB}, {"split", 64 * KIB}, {"binned", 64 * KIB}, {"simple", 64 * KIB}};
-#define BLIND_FROM 4 /* from here on sanitizers see no overrun into what a block was rounded up by */
+/* from here on sanitizers see no overrun into what a block was rounded up by */
+#define BLIND_FROM 4
 
 typedef struct bed {
     tidei_runtime *rt;
@@ -25,7 +27,8 @@ typedef struct bed {
 static bed bed_open(unsigned i, const char *limit) {
     bed b = {0};
     tidei_device *device = NULL;
-    tidei_device_params p = {.host_memory = 64 * MIB, .host_page = beds[i].page, .host_checker = true};
+    tidei_device_params p = {
+        .host_memory = 64 * MIB, .host_page = beds[i].page, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = beds[i].pool, .limit = limit};
     assert_ok(tidei_host_open(&p, &device));
     assert_ok(tidei_runtime_open_on(&c, device, &b.rt));
@@ -76,7 +79,8 @@ static bool still_marked(bed *b, const held *h, uint64_t *seed) {
     size_t words = h->st->bytes / 4;
     uint32_t *copy = malloc(h->st->bytes);
     tidei_stream *s = b->s[dice(seed) % 4];
-    bool same = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, copy, h->st, 0, h->st->bytes, "test") == TIDE_OK &&
+    bool same = tidei_submit_copy(s, TIDEI_COPY_D2H, NULL, 0, copy, h->st, 0, h->st->bytes,
+                                  "test") == TIDE_OK &&
                 tidei_stream_wait(s, true) == TIDE_OK;
     for (size_t i = 0; i < words && same; i++) same = copy[i] == h->mark;
     free(copy);
@@ -159,7 +163,8 @@ static void wait_at_the_gate(const void *params) {
     while (!atomic_load(&gate)) usleep(100);
 }
 
-/* A block whose last use waits for a flag is refused to other streams until then, and handed to its own at once. */
+/* A block whose last use waits for a flag is refused to other streams until then, and handed to its
+** own at once. */
 static void running_work_keeps_its_block(void **state) {
     (void)state;
     bed b = bed_open(2, NULL);
@@ -170,7 +175,8 @@ static void running_work_keeps_its_block(void **state) {
     atomic_store(&gate, false);
     assert_ok(tidei_storage_new(b.d, 64 * KIB, b.s[1], "test", &st));
     tidei_addr at = st->addr;
-    assert_ok(tidei_submit_launch(b.s[1], &(tidei_use){st, 0, 64 * KIB, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+    assert_ok(tidei_submit_launch(b.s[1], &(tidei_use){st, 0, 64 * KIB, TIDEI_WRITE}, 1, &l, NULL,
+                                  NULL, "test"));
     tidei_storage_release(st);
     assert_int_equal(p->ops->alloc(p, 64 * KIB, b.s[2], TIDEI_ALLOC_NO_GROW, &x), TIDE_E_NOMEM);
     assert_ok(p->ops->alloc(p, 32 * KIB, b.s[1], TIDEI_ALLOC_NO_GROW, &x));
@@ -205,7 +211,10 @@ static int overrun(unsigned i) {
     tidei_storage *st;
     if (tidei_storage_new(b.d, 1000, b.s[0], "test", &st) != TIDE_OK) return 0;
     char *end = (char *)(uintptr_t)(st->addr + 1000);
-    tidei_launch l = {.name = "overrun", .host_fn = write_past_the_end, .params = &end, .params_bytes = sizeof end};
+    tidei_launch l = {.name = "overrun",
+                      .host_fn = write_past_the_end,
+                      .params = &end,
+                      .params_bytes = sizeof end};
     tidei_submit_launch(b.s[0], &(tidei_use){st, 0, 1000, TIDEI_WRITE}, 1, &l, NULL, NULL, "test");
     tidei_streams_wait_all(b.d, true);
     return 0;

@@ -1,5 +1,5 @@
-/* test_pool_api.c: pools as users have them (include/tide/pool.h), on the device under test: making and releasing them,
-** current pools, attributes. */
+/* test_pool_api.c: pools as users have them (include/tide/pool.h), on the device under test: making
+** and releasing them, current pools, attributes. */
 #include "tests/failing_host.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
@@ -74,7 +74,8 @@ static void arrays_come_from_the_threads_pool(void **state) {
         assert_int_equal(o.live, 8000);
 
         assert_ok(tide_pool_set(rt, NULL));
-        tide_array *b = tide_map(rt, "(a) -> a + a", a); /* used across pools; made in the default one */
+        /* used across pools; made in the default one */
+        tide_array *b = tide_map(rt, "(a) -> a + a", a);
         assert_array(b);
         assert_int_equal(live_in(usual), 3000);
         assert_int_equal(test_stats(rt).live, 6000);
@@ -132,7 +133,8 @@ static void wait_at_the_gate(const void *params) {
     while (!atomic_load(&gate)) sched_yield();
 }
 
-/* Work on its memory is pending when the last block comes back: it closes once that is done, and waits for nothing. */
+/* Work on its memory is pending when the last block comes back: it closes once that is done, and
+** waits for nothing. */
 static void pools_close_behind_their_work(void **state) {
     (void)state;
     if (!test_on_host()) skip(); /* work that waits for a flag */
@@ -144,8 +146,8 @@ static void pools_close_behind_their_work(void **state) {
         tidei_storage *st;
         atomic_store(&gate, 0);
         assert_ok(tidei_storage_new_in(test_user_pool(p)->p, 100 * KIB, d->stream0, "test", &st));
-        assert_ok(
-            tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+        assert_ok(tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l,
+                                      NULL, NULL, "test"));
         tide_pool_release(p);
         tidei_storage_release(st);
         tidei_pools_sweep(d);
@@ -197,7 +199,8 @@ static void pools_come_and_go_in_a_crowd(void **state) {
     (void)state;
     tide_runtime *rt = open_with("tide");
     pthread_t t[CROWD];
-    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, crowd, rt), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, crowd, rt), 0);
     for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
     assert_int_equal(pools_of(rt), 1);
@@ -209,8 +212,8 @@ static void pools_come_and_go_in_a_crowd(void **state) {
 
 static void pools_share_the_limit_and_the_ladder(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(
-        &(tide_config){.collector = "refcount", .limit = "64MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
+    tide_runtime *rt = test_open(&(tide_config){
+        .collector = "refcount", .limit = "64MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     tide_pool *p = new_pool(rt, "tide");
     assert_ok(tide_pool_set(rt, p));
     tide_release(tide_zeros(rt, TIDE_U8, SHAPE(48 * MIB))); /* lies free in p */
@@ -307,7 +310,8 @@ static tide_pool_statistics stats_of(tide_pool *p) {
     return s;
 }
 
-static void assert_class(const tide_pool_class *c, size_t bytes, const uint64_t count[4], const uint64_t sum[4]) {
+static void assert_class(const tide_pool_class *c, size_t bytes, const uint64_t count[4],
+                         const uint64_t sum[4]) {
     const uint64_t n[] = {c->current, c->peak, c->allocated, c->freed},
                    b[] = {c->current_bytes, c->peak_bytes, c->allocated_bytes, c->freed_bytes};
     assert_int_equal(c->bytes, bytes);
@@ -323,13 +327,15 @@ static void blocks_are_counted_by_size(void **state) {
         tide_array *a[5];
         const int64_t sizes[5] = {1, 256, 257, 512, 100000};
         assert_ok(tide_pool_set(rt, p));
-        for (unsigned i = 0; i < 5; i++) assert_array(a[i] = tide_zeros(rt, TIDE_U8, SHAPE(sizes[i])));
+        for (unsigned i = 0; i < 5; i++)
+            assert_array(a[i] = tide_zeros(rt, TIDE_U8, SHAPE(sizes[i])));
         tide_release(a[0]);
         tide_release(a[4]);
         tide_pool_statistics s = stats_of(p);
         assert_class(&s.classes[0], 256, (uint64_t[]){1, 2, 2, 1}, (uint64_t[]){256, 257, 257, 1});
         assert_class(&s.classes[1], 512, (uint64_t[]){2, 2, 2, 0}, (uint64_t[]){769, 769, 769, 0});
-        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 1, 1, 1}, (uint64_t[]){0, 100000, 100000, 100000});
+        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 1, 1, 1},
+                     (uint64_t[]){0, 100000, 100000, 100000});
         assert_class(&s.classes[31], SIZE_MAX, (uint64_t[4]){0}, (uint64_t[4]){0});
         assert_int_equal(s.live, 256 + 257 + 512);
         assert_int_equal(s.peak_live, 1 + 256 + 257 + 512 + 100000);
@@ -337,7 +343,8 @@ static void blocks_are_counted_by_size(void **state) {
         assert_int_equal(s.frees, 2);
         tide_reset_peaks(rt);
         s = stats_of(p);
-        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 0, 1, 1}, (uint64_t[]){0, 0, 100000, 100000});
+        assert_class(&s.classes[9], 131072, (uint64_t[]){0, 0, 1, 1},
+                     (uint64_t[]){0, 0, 100000, 100000});
         assert_int_equal(s.peak_live, s.live);
         for (unsigned i = 1; i < 4; i++) tide_release(a[i]);
         if (own) assert_int_equal(stats_of(tide_pool_default(rt)).peak_live, 0);
@@ -371,7 +378,8 @@ static void counts_of_threads_add_up(void **state) {
     (void)state;
     tide_runtime *rt = open_with("tide");
     pthread_t t[CROWD];
-    for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&t[i], NULL, many_blocks, rt), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, many_blocks, rt), 0);
     for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
     tide_pool_statistics s = stats_of(tide_pool_default(rt));
     tide_pool_class *c = &s.classes[2];
@@ -385,8 +393,8 @@ static void counts_of_threads_add_up(void **state) {
 
 static void refusals_and_pins_are_counted(void **state) {
     (void)state;
-    tide_runtime *rt = test_open(
-        &(tide_config){.collector = "refcount", .limit = "16MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
+    tide_runtime *rt = test_open(&(tide_config){
+        .collector = "refcount", .limit = "16MiB", .gc_early = TIDE_OFF, .spill = TIDE_OFF});
     tide_pool *usual = tide_pool_default(rt), *mine = new_pool(rt, NULL);
     assert_ok(tide_pool_set(rt, mine));
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(10 * MIB));
@@ -417,10 +425,11 @@ static void a_summary_is_printed(void **state) {
     char text[2000], part[60];
     size_t n = tide_pool_summary(p, text, sizeof text);
     assert_int_equal(n, strlen(text));
-    static const char *const parts[] = {"pool tide on ", "live 1.179 KiB (at most 1.179 KiB)",
-                                        "2 allocations, 0 frees, 0 retries, 0 out of memory",
-                                        "     256 bytes          1          1            1            0",
-                                        "         2 KiB          1          1            1            0"};
+    static const char *const parts[] = {
+        "pool tide on ", "live 1.179 KiB (at most 1.179 KiB)",
+        "2 allocations, 0 frees, 0 retries, 0 out of memory",
+        "     256 bytes          1          1            1            0",
+        "         2 KiB          1          1            1            0"};
     for (unsigned i = 0; i < TIDEI_COUNT(parts); i++)
         if (!strstr(text, parts[i])) fail_msg("no \"%s\" in\n%s", parts[i], text);
     assert_int_equal(tide_pool_summary(p, part, sizeof part), n);
@@ -434,7 +443,8 @@ static void a_summary_is_printed(void **state) {
     assert_int_equal(tide_pool_stats(p, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size is 2");
     assert_int_equal(tide_pool_stats(NULL, &s), TIDE_E_INVALID);
-    s = (tide_pool_statistics){.struct_size = offsetof(tide_pool_statistics, rounding), .rounding = 55};
+    s = (tide_pool_statistics){.struct_size = offsetof(tide_pool_statistics, rounding),
+                               .rounding = 55};
     assert_ok(tide_pool_stats(p, &s)); /* an older caller's */
     assert_int_equal(s.rounding, 55);
     tide_close(rt);
@@ -452,7 +462,8 @@ static void bad_input_is_named(void **state) {
         const char *part;
     } rows[] = {{{.struct_size = sizeof(tide_pool_config), .kind = "puddle"}, "pool \"puddle\""},
                 {{.struct_size = sizeof(tide_pool_config), .kind = "split:1MiB"}, "split:SIZE"},
-                {{.struct_size = sizeof(tide_pool_config), .release_threshold = "some"}, "threshold is \"some\""},
+                {{.struct_size = sizeof(tide_pool_config), .release_threshold = "some"},
+                 "threshold is \"some\""},
                 {{.struct_size = sizeof(tide_pool_config), .reuse_done = 3}, "a switch is 3"},
                 {{.struct_size = 3}, "struct_size is 3"},
                 {{.struct_size = 4096}, "struct_size is 4096"}};
@@ -512,8 +523,10 @@ int main(void) {
         cmocka_unit_test(a_threads_end_lets_go),
         cmocka_unit_test(pools_come_and_go_in_a_crowd),
         cmocka_unit_test(pools_share_the_limit_and_the_ladder),
-        cmocka_unit_test_setup_teardown(attributes_change_while_it_works, own_environment, restore_environment),
-        cmocka_unit_test_setup_teardown(new_pools_take_their_settings, own_environment, restore_environment),
+        cmocka_unit_test_setup_teardown(attributes_change_while_it_works, own_environment,
+                                        restore_environment),
+        cmocka_unit_test_setup_teardown(new_pools_take_their_settings, own_environment,
+                                        restore_environment),
         cmocka_unit_test(blocks_are_counted_by_size),
         cmocka_unit_test(each_pool_has_its_peak),
         cmocka_unit_test(counts_of_threads_add_up),

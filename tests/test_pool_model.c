@@ -1,5 +1,5 @@
-/* test_pool_model.c: the pool `tide` alone, over doubles: random programs against a slow model of who may have what, many
-** threads, and the allocations of real programs. */
+/* test_pool_model.c: the pool `tide` alone, over doubles: random programs against a slow model of
+** who may have what, many threads, and the allocations of real programs. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "runtime/pool/tide_pool.h"
@@ -38,7 +38,8 @@ static uint64_t model_implied(const model *m, tidei_stamp x, unsigned o) {
 }
 
 static void model_check_got(const model *m, const tidei_block *b, unsigned s, unsigned flags) {
-    size_t first = (b->addr - dbl.base) / MODEL_GRANULE, n = (b->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE;
+    size_t first = (b->addr - dbl.base) / MODEL_GRANULE,
+           n = (b->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE;
     for (size_t g = first; g < first + n; g++) {
         assert_int_equal(m->owner[g], 0);
         assert_non_null(dbl.table[g * MODEL_GRANULE / dbl.device.info.page_bytes]);
@@ -57,7 +58,8 @@ static void model_check_got(const model *m, const tidei_block *b, unsigned s, un
 }
 
 static void model_own(model *m, const tidei_block *b, unsigned id) {
-    size_t first = (b->addr - dbl.base) / MODEL_GRANULE, n = (b->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE;
+    size_t first = (b->addr - dbl.base) / MODEL_GRANULE,
+           n = (b->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE;
     for (size_t g = first; g < first + n; g++) {
         m->owner[g] = id;
         for (unsigned i = 0; i < b->stamps.n && !id; i++) {
@@ -76,14 +78,15 @@ static void model_follow(const model *m, unsigned s, tidei_stamp x) {
 }
 
 /* A block goes where nobody is but itself, once all that touched the place is waited for. */
-static void model_move(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                       const tidei_piece *place, uint64_t tick) {
+static void model_move(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                       const tidei_move *m, const tidei_piece *place, uint64_t tick) {
     model *w = moving_model;
     if (!m) { /* it waits for all that, and what that came after */
         for (unsigned i = 0; i < npending; i++) model_follow(w, s->slot, pending[i]);
         w->follows = realloc(w->follows, (w->nfollows + 1) * sizeof *w->follows);
         w->follows[w->nfollows] = (struct follow){.stream = s->slot, .tick = tick};
-        memcpy(w->follows[w->nfollows++].seen, (void *)dbl.streams[s->slot].seen, MODEL_STREAMS * sizeof(uint64_t));
+        memcpy(w->follows[w->nfollows++].seen, (void *)dbl.streams[s->slot].seen,
+               MODEL_STREAMS * sizeof(uint64_t));
         w->tick[s->slot] = tick;
         return;
     }
@@ -92,7 +95,8 @@ static void model_move(tidei_stream *s, const tidei_stamp *pending, unsigned npe
     for (unsigned i = 0; i < uses->n; i++) model_follow(w, s->slot, tidei_stamps_at(uses)[i]);
     for (unsigned o = 0; o < MODEL_STREAMS; o++) f->seen[o] = dbl.streams[s->slot].seen[o];
     unsigned id = (unsigned)((double_owner *)m->owner - w->owners) + 1;
-    size_t n = (place->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE, to = (place->dst - dbl.base) / MODEL_GRANULE,
+    size_t n = (place->bytes + MODEL_GRANULE - 1) / MODEL_GRANULE,
+           to = (place->dst - dbl.base) / MODEL_GRANULE,
            from = (place->src - dbl.base) / MODEL_GRANULE;
     for (size_t g = to; g < to + n; g++) {
         assert_true(w->owner[g] == 0 || w->owner[g] == id);
@@ -111,7 +115,8 @@ static void model_complete(const model *m, unsigned s, uint64_t tick) {
     for (size_t i = m->nfollows; i--;) {
         const struct follow *f = &m->follows[i];
         for (unsigned o = 0; o < MODEL_STREAMS; o++)
-            if (f->tick <= dbl.word[f->stream] && f->seen[o] > dbl.word[o]) model_complete(m, o, f->seen[o]);
+            if (f->tick <= dbl.word[f->stream] && f->seen[o] > dbl.word[o])
+                model_complete(m, o, f->seen[o]);
     }
 }
 
@@ -121,7 +126,8 @@ static void model_catch_up(const model *m) {
 }
 
 static void model_step(model *m, tidei_pool *p, uint64_t *seed) {
-    unsigned what = dice(seed) % 100, s = dice(seed) % MODEL_STREAMS, o = dice(seed) % MODEL_STREAMS;
+    unsigned what = dice(seed) % 100, s = dice(seed) % MODEL_STREAMS,
+             o = dice(seed) % MODEL_STREAMS;
     unsigned id = dice(seed) % MODEL_BLOCKS;
     tidei_block *b = &m->b[id];
     if (what < 80 && !b->priv) {
@@ -170,7 +176,8 @@ static void random_against_a_model(void **state) {
         m->touched = calloc(dbl.span / MODEL_GRANULE, sizeof *m->touched);
         atomic_store(&dbl.dev.limit, MODEL_LIMIT * KIB);
         atomic_store(&p->attrs.reuse,
-                     TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE); /* the model knows when streams steal */
+                     /* the model knows when streams steal */
+                     TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE);
         p->mover = &double_mover;
         moving_model = m;
         movers.on_move = model_move;
@@ -210,7 +217,8 @@ static struct {
     atomic_bool bad;
 } shared;
 
-/* Blocks go through slots that all threads take from, so most are freed by another thread than took them. */
+/* Blocks go through slots that all threads take from, so most are freed by another thread than took
+** them. */
 static void *thread_main(void *arg) {
     unsigned me = (unsigned)(uintptr_t)arg;
     uint64_t seed = me + 1;
@@ -237,7 +245,8 @@ static void many_threads(void **state) {
     memset(&shared, 0, sizeof shared);
     shared.p = open_pool(&tidei_pool_tide, 16 * KIB, 16 * MIB);
     atomic_store(&dbl.dev.limit, 3 * MIB);
-    for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_false(shared.bad);
     assert_true(dbl.peak <= 3 * MIB);
@@ -306,8 +315,8 @@ static double replay(const char *name, size_t page_bytes) {
         }
     }
     double ratio = (double)dbl.peak / (double)peak;
-    print_message("# %s, pages of %zu KiB: %.4f of %.1f MiB live, %ld growths\n", name, page_bytes / KIB, ratio,
-                  (double)peak / (double)MIB, dbl.calls[CALL_MAP]);
+    print_message("# %s, pages of %zu KiB: %.4f of %.1f MiB live, %ld growths\n", name,
+                  page_bytes / KIB, ratio, (double)peak / (double)MIB, dbl.calls[CALL_MAP]);
     close_clean(p);
     free(owners);
     free(b);

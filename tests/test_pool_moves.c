@@ -1,5 +1,6 @@
-/* test_pool_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one fits, and pages that are mapped
-** elsewhere where blocks stay, or given to others. Real devices: test_compact.c, test_remap.c. */
+/* test_pool_moves.c: the pool `tide` alone, over doubles: blocks that move so that a large one
+** fits, and pages that are mapped elsewhere where blocks stay, or given to others. Real devices:
+** test_compact.c, test_remap.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "runtime/pool/tide_pool.h"
@@ -12,7 +13,8 @@ static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64
 
 /* ---- moving ---- */
 
-/* Pages that are free, and between them blocks of `kept` bytes that are owned: those of odd number. */
+/* Pages that are free, and between them blocks of `kept` bytes that are owned: those of odd
+** number. */
 enum { CHECKERS = 16 };
 static tidei_pool *open_striped(tidei_block *b, double_owner *o, size_t kept) {
     tidei_pool *p = open_tide();
@@ -30,7 +32,9 @@ static tidei_pool *open_striped(tidei_block *b, double_owner *o, size_t kept) {
     }
     return p;
 }
-static tidei_pool *open_checkered(tidei_block *b, double_owner *o) { return open_striped(b, o, PAGE); }
+static tidei_pool *open_checkered(tidei_block *b, double_owner *o) {
+    return open_striped(b, o, PAGE);
+}
 static void drop_owned(tidei_pool *p, tidei_block *b) {
     for (unsigned i = 1; i < CHECKERS; i += 2) p->ops->free(p, &b[i]);
     close_clean(p);
@@ -55,8 +59,8 @@ static void moves_what_is_in_the_way(void **state) {
     drop_owned(p, b);
 }
 
-/* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks there find places behind. More comes
-** from pages on both sides, which change their addresses. */
+/* Between two pins, or a pin and an end, at most seven pages can be had in one piece: the blocks
+** there find places behind. More comes from pages on both sides, which change their addresses. */
 static void pins_stay(void **state) {
     (void)state;
     tidei_block b[CHECKERS], c;
@@ -120,17 +124,19 @@ static void changed_before_windows_close(void (*what)(void), size_t kept, bool c
 /* Pieces of a page between blocks of one page, which are emptied, and of two, which slide. */
 static void a_choice_that_is_over_is_made_again(void **state) {
     (void)state;
-    void (*const all[])(void) = {frees_one, frees_the_first, pins_one, takes_one, takes_half_of_one};
+    void (*const all[])(void) = {frees_one, frees_the_first, pins_one, takes_one,
+                                 takes_half_of_one};
     for (unsigned i = 0; i < TIDEI_COUNT(all); i++)
-        for (unsigned k = 0; k < 4; k++) changed_before_windows_close(all[i], k % 2 ? PAGE : 2 * PAGE, k / 2);
+        for (unsigned k = 0; k < 4; k++)
+            changed_before_windows_close(all[i], k % 2 ? PAGE : 2 * PAGE, k / 2);
 }
 
 static struct {
     tidei_addr low;
     unsigned n;
 } rising;
-static void rises(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                  const tidei_piece *at, uint64_t tick) {
+static void rises(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                  const tidei_move *m, const tidei_piece *at, uint64_t tick) {
     (void)s, (void)pending, (void)npending, (void)tick;
     if (!m) return;
     assert_true(at->dst > rising.low);
@@ -138,7 +144,8 @@ static void rises(tidei_stream *s, const tidei_stamp *pending, unsigned npending
     rising.n++;
 }
 
-/* Blocks of one size go to pieces as long as they are, in order of address, before a longer one is cut. */
+/* Blocks of one size go to pieces as long as they are, in order of address, before a longer one is
+** cut. */
 static void equal_pieces_are_filled_from_below(void **state) {
     (void)state;
     tidei_block b[CHECKERS], c;
@@ -160,8 +167,8 @@ static void equal_pieces_are_filled_from_below(void **state) {
 
 enum { UNIT = 4096, ASKED = 96, SPARSE = 128, DENSE_MOST = 2 * 1024 };
 
-/* So many blocks, every second one free, and behind them as many bytes as are asked for with one block among them. True:
-** there is where room was made. */
+/* So many blocks, every second one free, and behind them as many bytes as are asked for with one
+** block among them. True: there is where room was made. */
 static bool looked_on(unsigned dense) {
     static tidei_block b[DENSE_MOST + SPARSE];
     static double_owner o[DENSE_MOST + SPARSE];
@@ -204,7 +211,8 @@ static void free_late(void) {
     put(freed_late.p, &freed_late.b, 0, 99);
 }
 
-/* A block beside pages that go elsewhere is freed while the host waits for them: nobody has waited for its own last use. */
+/* A block beside pages that go elsewhere is freed while the host waits for them: nobody has waited
+** for its own last use. */
 static void what_is_freed_meanwhile_keeps_its_history(void **state) {
     (void)state;
     tidei_pool *p = freed_late.p = open_tide();
@@ -239,13 +247,14 @@ static void what_is_freed_meanwhile_keeps_its_history(void **state) {
     close_clean(p);
 }
 
-static void on_one_stream(tidei_stream *s, const tidei_stamp *pending, unsigned npending, const tidei_move *m,
-                          const tidei_piece *at, uint64_t tick) {
+static void on_one_stream(tidei_stream *s, const tidei_stamp *pending, unsigned npending,
+                          const tidei_move *m, const tidei_piece *at, uint64_t tick) {
     (void)m, (void)at, (void)tick;
     for (unsigned i = 0; i < npending; i++) assert_int_equal(pending[i].stream, s->slot);
 }
 
-/* Where streams are not to wait for each other blocks do not move over what others' work is pending on: five pages lie between. */
+/* Where streams are not to wait for each other blocks do not move over what others' work is pending
+** on: five pages lie between. */
 static void no_moves_beyond_reach(void **state) {
     (void)state;
     for (unsigned pages = 4; pages <= 6; pages += 2) {
@@ -308,8 +317,8 @@ static void a_move_that_fails_loses_nothing(void **state) {
 
 /* ---- mapping elsewhere ---- */
 
-/* Two blocks a page. On every fourth page one stays and the other is free; of the other pages' blocks every second one is free, with
-** work of stream 1 pending. */
+/* Two blocks a page. On every fourth page one stays and the other is free; of the other pages'
+** blocks every second one is free, with work of stream 1 pending. */
 enum { HALVES = 32 };
 static tidei_pool *open_pinned(tidei_block *b, double_owner *o) {
     tidei_pool *p = open_tide();
@@ -359,7 +368,8 @@ static void pages_go_elsewhere_once_work_is_done(void **state) {
 static const enum double_call kinds[] = {CALL_HOST,  CALL_BACK, CALL_PAGE_NEW, CALL_MAP,
                                          CALL_UNMAP, CALL_MOVE, CALL_WAIT};
 
-/* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for again. */
+/* Each call of each kind fails in turn, alone or with all that follow; then the same is asked for
+** again. */
 static void remapping_that_fails_loses_nothing(void **state) {
     (void)state;
     for (unsigned k = 0; k < TIDEI_COUNT(kinds); k++) {
@@ -377,7 +387,8 @@ static void remapping_that_fails_loses_nothing(void **state) {
             assert_true(balanced(p));
             assert_false(movers.closed);
             if (st != TIDE_OK)
-                assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_OK);
+                assert_int_equal(get(p, 9 * PAGE, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c),
+                                 TIDE_OK);
             put(p, &c, 0, 0);
             drop_pinned(p, b, o);
         }
@@ -386,8 +397,8 @@ static void remapping_that_fails_loses_nothing(void **state) {
 
 /* ---- islands ---- */
 
-/* Blocks of one and a half pages on islands of two, with holes between them: nothing slides across those, and no block finds a place
-** elsewhere. */
+/* Blocks of one and a half pages on islands of two, with holes between them: nothing slides across
+** those, and no block finds a place elsewhere. */
 enum { ISLANDS = 4 };
 static const unsigned last_resort = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED;
 static tidei_pool *open_islands(tidei_block *b, double_owner *o) {
@@ -425,12 +436,15 @@ static void islands_become_one(void **state) {
         tidei_block b[ISLANDS], c;
         double_owner o[ISLANDS];
         tidei_pool *p = open_islands(b, o);
-        for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5); /* waited for, where it goes elsewhere */
-        assert_int_equal(get(p, halves * PAGE / 2, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c), TIDE_E_NOMEM);
+        /* waited for, where it goes elsewhere */
+        for (unsigned i = 0; i < ISLANDS; i++) used_by(&b[i], 1 + i, 5);
+        assert_int_equal(get(p, halves * PAGE / 2, 0, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE, &c),
+                         TIDE_E_NOMEM);
         assert_int_equal(get(p, (ISLANDS / 2 + 1) * PAGE, 0, last_resort, &c), TIDE_E_NOMEM);
         assert_int_equal(figures(p).bytes_remapped, 0);
         assert_int_equal(get(p, halves * PAGE / 2, 0, last_resort, &c), TIDE_OK);
-        assert_int_equal(movers.readdressed, halves - 1); /* no more than need be, and the first of them stays */
+        /* no more than need be, and the first of them stays */
+        assert_int_equal(movers.readdressed, halves - 1);
         assert_int_equal(figures(p).bytes_remapped, (halves - 1) * 2 * PAGE);
         assert_int_equal(dbl.dev.backed, 2 * ISLANDS * PAGE);
         assert_false(movers.closed);
@@ -440,7 +454,8 @@ static void islands_become_one(void **state) {
     }
 }
 
-/* What may not move stays. The free part of its last page is had where the others come to lie beside it: on the last island. */
+/* What may not move stays. The free part of its last page is had where the others come to lie
+** beside it: on the last island. */
 static void pinned_islands_stay(void **state) {
     (void)state;
     for (unsigned pinned = 0; pinned < 1u << ISLANDS; pinned++) {
@@ -542,7 +557,8 @@ static tidei_pool *open_for_others(tidei_block *b, double_owner *o) {
     return p;
 }
 
-/* Two pages are free in halves: one of them is had with a margin, both together only where they end a stretch. */
+/* Two pages are free in halves: one of them is had with a margin, both together only where they end
+** a stretch. */
 static void halves_of_pages_are_given_back(void **state) {
     (void)state;
     for (size_t wanted = 1; wanted <= 2 * PAGE; wanted += wanted < PAGE ? PAGE - 1 : PAGE / 2) {
@@ -580,8 +596,8 @@ static void no_more_than_there_is_is_given_back(void **state) {
     drop_islands(p, b, o);
 }
 
-/* Where nothing has to move what is free may be pending still, on one stream or on several: the host waits for that alone, whether it
-** counts that work is done or not. */
+/* Where nothing has to move what is free may be pending still, on one stream or on several: the
+** host waits for that alone, whether it counts that work is done or not. */
 static void what_is_pending_on_free_pages_is_waited_for(void **state) {
     (void)state;
     for (unsigned streams = 1; streams <= 3; streams++)

@@ -1,5 +1,6 @@
-/* test_pool_unit.c: the pool `tide` alone, over doubles: which stream gets what, where memory comes from and goes to, and
-** every call that can fail failing. What it does on a real device is test_pool.c. */
+/* test_pool_unit.c: the pool `tide` alone, over doubles: which stream gets what, where memory comes
+** from and goes to, and every call that can fail failing. What it does on a real device is
+** test_pool.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "tests/pool_failures.h"
@@ -15,7 +16,8 @@ static tidei_pool *open_tide(void) { return open_pool(&tidei_pool_tide, PAGE, 64
 
 static void splits_and_merges(void **state) {
     (void)state;
-    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (unsigned o = 0; o < TIDEI_COUNT(orders); o++) {
         tidei_pool *p = open_tide();
         tidei_block b[3];
@@ -50,7 +52,8 @@ static void takes_the_best_fit(void **state) {
     for (unsigned i = 0; i < TIDEI_COUNT(sizes); i += 2) put(p, &b[i], 0, 1);
     assert_int_equal(must(p, 1024, 0).addr, at[2]); /* exact, and the lower of two */
     assert_int_equal(must(p, 900, 0).addr, at[6]);
-    assert_int_equal(must(p, 900, 0).addr, at[4]); /* no exact one left: the next larger, not the largest */
+    /* no exact one left: the next larger, not the largest */
+    assert_int_equal(must(p, 900, 0).addr, at[4]);
     assert_int_equal(must(p, 1024, 0).addr, at[4] + 1024);
     assert_int_equal(must(p, 4096, 0).addr, at[0]);
     close_clean(p);
@@ -175,7 +178,8 @@ static void stealing_hands_out_the_stamps(void **state) {
             assert_true(balanced(p));
         }
         assert_int_equal(get(p, 1000, 7, TIDEI_ALLOC_STEAL, &b), TIDE_OK); /* rather than growing */
-        assert_int_equal(get(p, PAGE - 1024, 7, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_NO_GROW, &c), TIDE_OK);
+        assert_int_equal(get(p, PAGE - 1024, 7, TIDEI_ALLOC_STEAL | TIDEI_ALLOC_NO_GROW, &c),
+                         TIDE_OK);
         assert_int_equal(figures(p).backed, PAGE);
         tidei_block *both[] = {&b, &c};
         for (unsigned k = 0; k < 2; k++) {
@@ -218,7 +222,8 @@ static void neighbours_join_when_one_stream_is_pending(void **state) {
     put(p, &b[2], 1, 2); /* by itself pending on two: apart from both */
     assert_int_equal(figures(p).largest, PAGE / 4);
     double_complete(0, 1);
-    assert_int_equal(p->ops->settle(p), PAGE / 4); /* what is ready stays so, until a stream wants it together */
+    /* what is ready stays so, until a stream wants it together */
+    assert_int_equal(p->ops->settle(p), PAGE / 4);
     assert_int_equal(figures(p).largest, PAGE / 4);
     tidei_block c;
     assert_int_equal(get(p, 3 * PAGE / 4, 0, TIDEI_ALLOC_NO_GROW, &c), TIDE_E_NOMEM);
@@ -250,9 +255,11 @@ static void looks_at_all_before_growing(void **state) {
 
 /* ---- what streams keep from each other ---- */
 
-/* Pieces of these sizes, taken together on stream 0 for the work'th time, are used on the next of k streams. At most `limit`
-** bytes; 0: any. Work i takes what work i - sets has, and no stream waits for anybody else. */
-static void pass_through(unsigned k, const size_t *sizes, unsigned n, size_t kept, size_t limit, unsigned sets) {
+/* Pieces of these sizes, taken together on stream 0 for the work'th time, are used on the next of k
+** streams. At most `limit` bytes; 0: any. Work i takes what work i - sets has, and no stream waits
+** for anybody else. */
+static void pass_through(unsigned k, const size_t *sizes, unsigned n, size_t kept, size_t limit,
+                         unsigned sets) {
     tidei_pool *p = open_tide();
     tidei_block b[4], resident = {0};
     size_t whole = 0;
@@ -287,7 +294,8 @@ static void buffers_pass_through_streams(void **state) {
         pass_through(k, two, 2, 0, 0, k + 1); /* passed on together */
         pass_through(k, one, 1, 5 * MIB, 0, k + 1);
         pass_through(k, one, 1, 0, (k + 1) * MIB, k + 1);
-        pass_through(k, one, 1, 0, k * MIB, k); /* one too few: what is oldest is waited for, at once */
+        /* one too few: what is oldest is waited for, at once */
+        pass_through(k, one, 1, 0, k * MIB, k);
     }
 }
 
@@ -300,7 +308,8 @@ static void streams_work_side_by_side(void **state) {
     for (unsigned round = 1; round < 10; round++) {
         for (unsigned s = 0; s < STREAMS; s++) {
             tidei_block b = must(p, MIB, s);
-            for (unsigned i = 0; i < b.stamps.n; i++) assert_int_equal(tidei_stamps_at(&b.stamps)[i].stream, s);
+            for (unsigned i = 0; i < b.stamps.n; i++)
+                assert_int_equal(tidei_stamps_at(&b.stamps)[i].stream, s);
             atomic_store(&dbl.streams[s].submitted, round);
             put(p, &b, s, round);
         }
@@ -309,7 +318,8 @@ static void streams_work_side_by_side(void **state) {
     close_clean(p);
 }
 
-/* Streams that take memory themselves take turns, for memory is worth more than the wait; but for a small part of all. */
+/* Streams that take memory themselves take turns, for memory is worth more than the wait; but for a
+** small part of all. */
 static void who_takes_also_gives(void **state) {
     (void)state;
     for (unsigned takes = 0; takes < 2; takes++) {
@@ -342,7 +352,8 @@ static void who_takes_also_gives(void **state) {
 static void grows_by_little(void **state) {
     (void)state;
     tidei_pool *p = open_tide();
-    tidei_block a = must(p, 100, 0), b = must(p, 100 * KIB, 0); /* the free end of the first page is part of b */
+    /* the free end of the first page is part of b */
+    tidei_block a = must(p, 100, 0), b = must(p, 100 * KIB, 0);
     assert_int_equal(b.addr - a.addr, 256);
     assert_int_equal(figures(p).backed, 2 * PAGE);
     must(p, 8 * MIB, 0);
@@ -357,7 +368,8 @@ static void grows_by_little(void **state) {
     assert_int_equal(dbl.calls[CALL_MAP], 1 + 2);
     close_clean(p);
     p = open_pool(&tidei_pool_tide, 2 * MIB, (size_t)128 << 30);
-    atomic_store(&dbl.dev.limit, (size_t)2 << 30); /* in one piece no page beyond 1/256 of the limit */
+    /* in one piece no page beyond 1/256 of the limit */
+    atomic_store(&dbl.dev.limit, (size_t)2 << 30);
     must(p, 1024 * MIB, 0);
     assert_int_equal(dbl.calls[CALL_PAGE_NEW], 128);
     close_clean(p);
@@ -378,7 +390,8 @@ static void fills_holes_first(void **state) {
     assert_int_equal(c.addr, b[3].addr);
     assert_int_equal(figures(p).backed, 6 * PAGE);
     put(p, &b[6], 0, 0);
-    c = must(p, 3 * PAGE, 0); /* b[5], b[6] and b[7]: holes with a free page between them; or b[6] up to the end */
+    /* b[5], b[6] and b[7]: holes with a free page between them; or b[6] up to the end */
+    c = must(p, 3 * PAGE, 0);
     assert_int_equal(c.addr, b[6].addr);
     assert_int_equal(figures(p).backed, 8 * PAGE);
     close_clean(p);
@@ -434,7 +447,8 @@ static void falls_back_to_what_is_needed(void **state) {
     close_clean(p);
 }
 
-/* No hole is large enough, but as many pages lie free: once given back they serve at fresh addresses. */
+/* No hole is large enough, but as many pages lie free: once given back they serve at fresh
+** addresses. */
 static void moves_pages_to_fresh_addresses(void **state) {
     (void)state;
     enum { N = 64 };
@@ -457,7 +471,8 @@ static void trims_what_it_may(void **state) {
     tidei_block b[10];
     for (unsigned i = 0; i < 10; i++) b[i] = must(p, PAGE, 0);
     tidei_block small = must(p, 256, 0);
-    for (unsigned i = 0; i < 10; i++) put(p, &b[i], 0, i < 5 ? 0 : 1); /* all one parked piece now */
+    /* all one parked piece now */
+    for (unsigned i = 0; i < 10; i++) put(p, &b[i], 0, i < 5 ? 0 : 1);
     size_t free_bytes = 11 * PAGE - 256;
     assert_int_equal(p->ops->trim(p, 0), 0);
     double_complete(0, 1);
@@ -476,7 +491,8 @@ static void trims_what_it_may(void **state) {
     close_clean(p);
 }
 
-/* Where it does not count that work is done, what a trim gives depends on where the host waited, not on how far the device is. */
+/* Where it does not count that work is done, what a trim gives depends on where the host waited,
+** not on how far the device is. */
 static void a_trim_gives_what_was_waited_for(void **state) {
     (void)state;
     for (unsigned done = 0; done < 2; done++) {
@@ -498,7 +514,8 @@ static void a_trim_gives_what_was_waited_for(void **state) {
     }
 }
 
-/* More pages than one call of the device takes, and more pieces than one slab has descriptors for. */
+/* More pages than one call of the device takes, and more pieces than one slab has descriptors
+** for. */
 static void trims_much(void **state) {
     (void)state;
     enum { N = 600 };
@@ -536,7 +553,8 @@ static void may_be_trimmed_while_growing(void **state) {
     put(p, &b[3], 0, 0);
     put(p, &b[5], 0, 0);
     dbl.on_back = trim_when_asked_for_memory;
-    tidei_block c = must(p, 3 * PAGE, 0); /* takes b[5] and two pages more; b[1] and b[3] go meanwhile */
+    /* takes b[5] and two pages more; b[1] and b[3] go meanwhile */
+    tidei_block c = must(p, 3 * PAGE, 0);
     assert_int_equal(c.addr, b[5].addr);
     assert_int_equal(figures(p).backed, 6 * PAGE);
     close_clean(p);
@@ -549,10 +567,10 @@ static tidei_pool *open_tide_or_none(unsigned k) {
 }
 
 static void every_failure_leaves_order(void **state) {
-    static const struct failure kinds[] = {{CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM},
-                                           {CALL_PAGE_NEW, TIDE_E_DEVICE}, {CALL_PAGE_NEW, TIDE_E_NOMEM},
-                                           {CALL_MAP, TIDE_E_DEVICE},      {CALL_MAP, TIDE_E_NOMEM},
-                                           {CALL_UNMAP, TIDE_E_DEVICE},    {CALL_RAW, TIDE_E_NOMEM}};
+    static const struct failure kinds[] = {
+        {CALL_HOST, TIDE_E_HOST_NOMEM}, {CALL_BACK, TIDE_E_NOMEM}, {CALL_PAGE_NEW, TIDE_E_DEVICE},
+        {CALL_PAGE_NEW, TIDE_E_NOMEM},  {CALL_MAP, TIDE_E_DEVICE}, {CALL_MAP, TIDE_E_NOMEM},
+        {CALL_UNMAP, TIDE_E_DEVICE},    {CALL_RAW, TIDE_E_NOMEM}};
     (void)state;
     for (unsigned k = 0; k < 2; k++)
         for (unsigned i = 0; i < TIDEI_COUNT(kinds); i++)
@@ -608,7 +626,8 @@ static void a_freed_block_is_at_hand(void **state) {
     tidei_block a = must(p, 1000, 0), b, c;
     tidei_addr at = a.addr;
     put(p, &a, 0, 5);
-    assert_int_equal(get(p, 1024, 1, TIDEI_ALLOC_NO_GROW, &c), TIDE_OK); /* another stream: not that one */
+    /* another stream: not that one */
+    assert_int_equal(get(p, 1024, 1, TIDEI_ALLOC_NO_GROW, &c), TIDE_OK);
     assert_true(c.addr != at);
     b = must(p, 1024, 0); /* as many granules */
     assert_int_equal(b.addr, at);
@@ -632,7 +651,8 @@ static void *take_and_leave(void *arg) {
     return NULL;
 }
 
-/* Another thread's cache, and the inbox of a thread that is gone, are emptied before memory is asked for. */
+/* Another thread's cache, and the inbox of a thread that is gone, are emptied before memory is
+** asked for. */
 static void nothing_is_out_of_reach(void **state) {
     (void)state;
     tidei_block b[3];
@@ -650,7 +670,8 @@ static void nothing_is_out_of_reach(void **state) {
     shared_pool->ops->close(shared_pool);
 }
 
-/* What a thread freed earlier, for another stream or of sizes nobody asks for any more, does not keep out what it frees now. */
+/* What a thread freed earlier, for another stream or of sizes nobody asks for any more, does not
+** keep out what it frees now. */
 static void what_is_not_asked_for_makes_room(void **state) {
     (void)state;
     static const struct {

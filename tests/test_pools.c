@@ -1,6 +1,7 @@
-/* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents, threads, arrays; where
-** work can be held back, on host, who gets what is still in use; and what is the pool `driver`'s own: refusals, and the
-** experiments E9 and E16 on release thresholds. Pools over doubles are test_pool_unit.c and test_pools_unit.c. */
+/* test_pools.c: one battery over all pools, on the device under test: figures, limits, contents,
+** threads, arrays; where work can be held back, on host, who gets what is still in use; and what is
+** the pool `driver`'s own: refusals, and the experiments E9 and E16 on release thresholds. Pools
+** over doubles are test_pool_unit.c and test_pools_unit.c. */
 #include "runtime/pools.h"
 #include "tests/tidetest.h"
 #include "tests/clean_environment.h"
@@ -12,8 +13,8 @@
 
 /* Nothing moves here: these tests look at addresses. */
 static tidei_runtime *open_with(const char *pool, const char *limit) {
-    tidei_runtime *rt =
-        test_open_rt(&(tide_config){.collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
+    tidei_runtime *rt = test_open_rt(&(tide_config){
+        .collector = "refcount", .pool = pool, .limit = limit, .gc_early = TIDE_OFF});
     rt->devs[0].pool->mover = NULL;
     return rt;
 }
@@ -111,7 +112,8 @@ static void limits_are_kept(void **state) {
         uint64_t seed = p + 1;
         for (tide_status got = TIDE_OK; got == TIDE_OK; n += got == TIDE_OK) {
             assert_true(n < TIDEI_COUNT(st));
-            got = tidei_storage_new(d, (size_t)1 + dice(&seed) % (3 * MIB), d->stream0, "test", &st[n]);
+            got = tidei_storage_new(d, (size_t)1 + dice(&seed) % (3 * MIB), d->stream0, "test",
+                                    &st[n]);
             if (got != TIDE_OK) assert_int_equal(got, TIDE_E_NOMEM);
             if (n > 2 && dice(&seed) % 3 == 0) {
                 tidei_storage *old = st[n / 2];
@@ -123,7 +125,8 @@ static void limits_are_kept(void **state) {
         tidei_pool_stats before = figures(d), after;
         tidei_block b;
         for (unsigned i = 0; i < 3; i++)
-            assert_int_equal(d->pool->ops->alloc(d->pool, 90 * MIB, d->stream0, 0, &b), TIDE_E_NOMEM);
+            assert_int_equal(d->pool->ops->alloc(d->pool, 90 * MIB, d->stream0, 0, &b),
+                             TIDE_E_NOMEM);
         after = figures(d);
         assert_memory_equal(&before, &after, sizeof after);
         for (unsigned i = 0; i < n; i++)
@@ -177,7 +180,8 @@ static void wait_at_the_gate(const void *params) {
 
 enum taker { OWN, FOLLOWER, STRANGER, THIEF, LATECOMER, TAKERS };
 
-/* A block freed with work held back on stream 1: may another have it? LATECOMER: the work is done by then. */
+/* A block freed with work held back on stream 1: may another have it? LATECOMER: the work is done
+** by then. */
 static bool gets_it(const char *pool, unsigned rules, bool deterministic, enum taker who) {
     tidei_runtime *rt = open_with(pool, NULL);
     tidei_dev *d = &rt->devs[0];
@@ -193,7 +197,8 @@ static bool gets_it(const char *pool, unsigned rules, bool deterministic, enum t
     for (unsigned i = 0; i < 2; i++) assert_ok(tidei_stream_open(d, &s[i]));
     assert_ok(tidei_storage_new(d, BIG, s[0], "test", &st));
     tidei_addr at = st->addr;
-    assert_ok(tidei_submit_launch(s[0], &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+    assert_ok(tidei_submit_launch(s[0], &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL,
+                                  "test"));
     tidei_storage_release(st);
     if (who == FOLLOWER) assert_ok(tidei_stream_follow(s[1], s[0], s[0]->submitted));
     if (who == LATECOMER) {
@@ -233,10 +238,13 @@ static void freed_memory_goes_by_the_rules(void **state) {
     if (!test_on_host()) skip(); /* work that waits for a flag */
     for (unsigned p = 0; p < TIDEI_COUNT(pools); p++)
         for (unsigned i = 0; i < TIDEI_COUNT(rows); i++) {
-            if (p == 0 && rows[i].rules & WAIT) continue; /* `tide` waits only where it would have to grow */
+            /* `tide` waits only where it would have to grow */
+            if (p == 0 && rows[i].rules & WAIT) continue;
             for (enum taker who = OWN; who < TAKERS; who++)
-                if (gets_it(pools[p], rows[i].rules, rows[i].deterministic, who) != rows[i].gets[who])
-                    fail_msg("%s, row %u of rules, taker %d: wanted %d", pools[p], i, who, rows[i].gets[who]);
+                if (gets_it(pools[p], rows[i].rules, rows[i].deterministic, who) !=
+                    rows[i].gets[who])
+                    fail_msg("%s, row %u of rules, taker %d: wanted %d", pools[p], i, who,
+                             rows[i].gets[who]);
         }
 }
 
@@ -247,13 +255,14 @@ static void *open_the_gate(void *arg) {
     return NULL;
 }
 
-/* Under a limit of one block: the second one waits, on the device or for it, for the end of the work on the first, and nothing is
-** collected for it. */
+/* Under a limit of one block: the second one waits, on the device or for it, for the end of the
+** work on the first, and nothing is collected for it. */
 static void what_is_parked_serves_in_the_end(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     for (unsigned i = 0; i < TEST_POOLS; i++) {
-        tidei_runtime *rt = open_with(test_pool(i), strcmp(test_pool(i), "split") ? "12MiB" : "20MiB");
+        tidei_runtime *rt =
+            open_with(test_pool(i), strcmp(test_pool(i), "split") ? "12MiB" : "20MiB");
         tidei_dev *d = &rt->devs[0];
         tidei_launch l = {.name = "gate", .host_fn = wait_at_the_gate};
         tidei_storage *st;
@@ -261,8 +270,8 @@ static void what_is_parked_serves_in_the_end(void **state) {
         atomic_store(&gate, 0);
         for (unsigned k = 0; k < 2; k++) {
             assert_ok(tidei_storage_new(d, BIG, d->stream0, "test", &st));
-            assert_ok(
-                tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l, NULL, NULL, "test"));
+            assert_ok(tidei_submit_launch(d->stream0, &(tidei_use){st, 0, 4096, TIDEI_WRITE}, 1, &l,
+                                          NULL, NULL, "test"));
             tidei_storage_release(st);
             if (!k) assert_int_equal(pthread_create(&thread, NULL, open_the_gate, NULL), 0);
         }
@@ -276,17 +285,21 @@ static void what_is_parked_serves_in_the_end(void **state) {
 
 /* ---- the driver's refusals ---- */
 
-/* Blocks of two streams, used across them, taken again, given back. What it holds at the end is in b. */
-static tide_status use_the_driver(tidei_dev *d, tidei_stream *const *s, tidei_block *b, unsigned n) {
+/* Blocks of two streams, used across them, taken again, given back. What it holds at the end is in
+** b. */
+static tide_status use_the_driver(tidei_dev *d, tidei_stream *const *s, tidei_block *b,
+                                  unsigned n) {
     tidei_pool *p = d->pool;
     tide_status st = TIDE_OK;
-    for (unsigned i = 0; i < n && st == TIDE_OK; i++) st = p->ops->alloc(p, (i + 1) * 50 * KIB, s[i % 2], 0, &b[i]);
+    for (unsigned i = 0; i < n && st == TIDE_OK; i++)
+        st = p->ops->alloc(p, (i + 1) * 50 * KIB, s[i % 2], 0, &b[i]);
     for (unsigned i = 0; i < n && st == TIDE_OK; i += 2) { /* both streams' last uses */
         for (unsigned k = 0; k < 2; k++) {
             assert_true(tidei_stamps_reserve(&b[i].stamps, 1));
             pthread_mutex_lock(&s[k]->lock);
-            tidei_stamps_add(&b[i].stamps,
-                             (tidei_stamp){.tick = tidei_stream_tick(s[k]), .stream = s[k]->slot, .write = 1});
+            tidei_stamps_add(
+                &b[i].stamps,
+                (tidei_stamp){.tick = tidei_stream_tick(s[k]), .stream = s[k]->slot, .write = 1});
             pthread_mutex_unlock(&s[k]->lock);
         }
         p->ops->free(p, &b[i]);
@@ -301,9 +314,9 @@ static tide_status use_the_driver(tidei_dev *d, tidei_stream *const *s, tidei_bl
 
 static void every_refusal_of_the_driver_leaves_order(void **state) {
     (void)state;
-    static const enum tidei_fault_slot slots[] = {TIDEI_FAULT_MEMPOOL_ALLOC,   TIDEI_FAULT_MEMPOOL_FREE,
-                                                  TIDEI_FAULT_MEMPOOL_SET,     TIDEI_FAULT_MEMPOOL_TRIM,
-                                                  TIDEI_FAULT_MEMPOOL_FIGURES, TIDEI_FAULT_EVENT_WAIT};
+    static const enum tidei_fault_slot slots[] = {
+        TIDEI_FAULT_MEMPOOL_ALLOC, TIDEI_FAULT_MEMPOOL_FREE,    TIDEI_FAULT_MEMPOOL_SET,
+        TIDEI_FAULT_MEMPOOL_TRIM,  TIDEI_FAULT_MEMPOOL_FIGURES, TIDEI_FAULT_EVENT_WAIT};
     if (!test_on_host()) skip();
     for (unsigned k = 0; k < 2 * TIDEI_COUNT(slots); k++) {
         enum tidei_fault_slot slot = slots[k / 2];
@@ -414,14 +427,16 @@ static void driver_wants_a_driver_that_has_them(void **state) {
 /* Sizes are an H200's; a host device's are 1/64 of them. */
 static size_t scaled(size_t bytes) { return test_on_host() ? bytes / 64 : bytes; }
 
-/* What NVIDIA's text calls a stream synchronisation: the device's own, also where the work is known to be done; then ours. */
+/* What NVIDIA's text calls a stream synchronisation: the device's own, also where the work is known
+** to be done; then ours. */
 static void synchronize(tidei_dev *d) {
     assert_ok(d->d->ops->stream_sync(d->d, d->stream0->ds));
     assert_ok(tide_synchronize(d->rt->ref, d->stream0->ref));
 }
 
 static void set_threshold(tidei_runtime *rt, size_t bytes) {
-    assert_ok(tide_pool_set_attribute(tide_pool_default(rt->ref), TIDE_POOL_RELEASE_THRESHOLD, bytes));
+    assert_ok(
+        tide_pool_set_attribute(tide_pool_default(rt->ref), TIDE_POOL_RELEASE_THRESHOLD, bytes));
 }
 
 static tidei_storage *used_block(tidei_dev *d, size_t bytes) {
@@ -436,20 +451,24 @@ static void threshold_loop(const char *pool) {
     const size_t block = scaled(TIDEI_GIB), part = scaled(256 * MIB);
     const struct {
         size_t threshold, least, most; /* reserved after each synchronisation */
-        bool settles;                  /* from the second iteration on the driver is not asked for memory */
-    } rows[] = {{0, 0, 0, false}, {part, 0, part, false}, {TIDE_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
+        /* from the second iteration on the driver is not asked for memory */
+        bool settles;
+    } rows[] = {{0, 0, 0, false},
+                {part, 0, part, false},
+                {TIDE_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
         tidei_runtime *rt = open_with(pool, NULL);
         tidei_dev *d = &rt->devs[0];
-        if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold); /* the driver's by default: 0 */
+        /* the driver's by default: 0 */
+        if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold);
         for (unsigned i = 0; i < 20; i++) {
             uint64_t backings = d->backings;
             tidei_storage_release(used_block(d, block));
             synchronize(d);
             size_t reserved = figures(d).backed;
             if (reserved < rows[r].least || reserved > rows[r].most)
-                fail_msg("%s, threshold %zu, iteration %u: %zu bytes reserved", pool, rows[r].threshold, i,
-                         reserved);
+                fail_msg("%s, threshold %zu, iteration %u: %zu bytes reserved", pool,
+                         rows[r].threshold, i, reserved);
             if (rows[r].settles && i)
                 assert_int_equal(d->backings, backings);
             else
@@ -466,8 +485,9 @@ static void e09_threshold_loop(void **state) {
     threshold_loop("tide");
 }
 
-/* E16: 1.5 GiB of temporaries at the peak, 0.5 GiB kept: a cap of 64 MiB on what is held gives the rest back at the next
-** synchronisation. Kept ones come last, or first, so that pages in use lie at either end. */
+/* E16: 1.5 GiB of temporaries at the peak, 0.5 GiB kept: a cap of 64 MiB on what is held gives the
+** rest back at the next synchronisation. Kept ones come last, or first, so that pages in use lie at
+** either end. */
 static void threshold_cap(const char *pool, bool kept_first) {
     enum { TEMPORARIES = 12, KEPT = 4 };
     const size_t piece = scaled(128 * MIB), cap = scaled(64 * MIB);
@@ -489,7 +509,8 @@ static void threshold_cap(const char *pool, bool kept_first) {
     assert_true(s.backed <= s.live + cap);
     size_t free_bytes, total;
     assert_ok(d->d->ops->memory(d->d, &free_bytes, &total));
-    if (test_on_host()) assert_int_equal(total - free_bytes, s.backed); /* the driver's own figure */
+    /* the driver's own figure */
+    if (test_on_host()) assert_int_equal(total - free_bytes, s.backed);
     for (unsigned i = 0; i < KEPT; i++) tidei_storage_release(left[i]);
     nothing_is_kept(d);
     tide_close(rt->ref);
@@ -506,7 +527,8 @@ static void e16_threshold_cap(void **state) {
 
 enum { CROWD = 16, CROWD_SLOTS = 64, WORK_EVERY = 50 /* steps */ };
 
-/* Storages lie in slots that all threads take from: made here, given back there. The lowest bit: marked. */
+/* Storages lie in slots that all threads take from: made here, given back there. The lowest bit:
+** marked. */
 static struct crowd {
     tidei_dev *d;
     unsigned steps; /* of each thread */
@@ -518,7 +540,8 @@ typedef struct member {
     unsigned number;
 } member;
 
-/* What nothing is pending on may be written by the host at once, where it can: ThreadSanitizer looks on. */
+/* What nothing is pending on may be written by the host at once, where it can: ThreadSanitizer
+** looks on. */
 static bool mark(tidei_storage *st) {
     if (!test_on_host() || st->stamps.n) return false;
     uint64_t *p = (uint64_t *)(uintptr_t)st->addr;
@@ -601,7 +624,8 @@ int main(void) {
         cmocka_unit_test(every_refusal_of_the_driver_leaves_order),
         cmocka_unit_test(blocks_outlive_their_streams),
         cmocka_unit_test(max_split_stands_behind_the_name),
-        cmocka_unit_test_setup_teardown(driver_wants_a_driver_that_has_them, own_environment, restore_environment),
+        cmocka_unit_test_setup_teardown(driver_wants_a_driver_that_has_them, own_environment,
+                                        restore_environment),
         cmocka_unit_test(e09_threshold_loop),
         cmocka_unit_test(e16_threshold_cap),
     };

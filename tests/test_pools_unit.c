@@ -1,5 +1,5 @@
-/* test_pools_unit.c: the pools `split`, `binned`, `simple` and `none` alone, over doubles: what they have in common, and what
-** each is for. What they do on a real device is test_pools.c. */
+/* test_pools_unit.c: the pools `split`, `binned`, `simple` and `none` alone, over doubles: what
+** they have in common, and what each is for. What they do on a real device is test_pools.c. */
 #include "tests/tidetest.h"
 #include "tests/pool_double.h"
 #include "tests/pool_failures.h"
@@ -8,7 +8,8 @@
 #define MIB  TIDEI_MIB
 #define PAGE (64 * KIB)
 
-static const struct tidei_pool_ops *const kinds[] = {&tidei_pool_split, &tidei_pool_binned, &tidei_pool_simple};
+static const struct tidei_pool_ops *const kinds[] = {&tidei_pool_split, &tidei_pool_binned,
+                                                     &tidei_pool_simple};
 #define KINDS TIDEI_COUNT(kinds)
 
 static tidei_pool *open_kind(unsigned k) { return open_pool(kinds[k], PAGE, (size_t)16 << 30); }
@@ -42,7 +43,8 @@ static void follow_the_rules(void **state) {
     static const struct {
         unsigned rules;
         bool deterministic;
-        bool followed, done, known, pending, stolen; /* stream 2, which waited; 3, once it is done; the same */
+        /* stream 2, which waited; 3, once it is done; the same */
+        bool followed, done, known, pending, stolen;
     } rows[] = {{FOLLOW | DONE, false, true, true, true, false, true},
                 {FOLLOW, false, true, false, false, false, true},
                 {DONE, false, false, true, true, false, true},
@@ -58,19 +60,20 @@ static void follow_the_rules(void **state) {
             rules(p, rows[i].rules);
             atomic_store(&p->attrs.deterministic, rows[i].deterministic);
             put(p, &a, 1, 5);
-            assert_int_equal(get(p, MIB, 1, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK); /* its own, always */
+            /* its own, always */
+            assert_int_equal(get(p, MIB, 1, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK);
             assert_int_equal(b.addr, at);
             assert_int_equal(b.stamps.n, 1);
             put(p, &b, 1, 0);
-#define TAKES(stream, flags, yes)                                                                                  \
-    do {                                                                                                           \
-        tide_status got = get(p, MIB, stream, TIDEI_ALLOC_NO_GROW | (flags), &b);                                  \
-        assert_int_equal(got, (yes) ? TIDE_OK : TIDE_E_NOMEM);                                                     \
-        if (got == TIDE_OK) {                                                                                      \
-            assert_int_equal(b.addr, at);                                                                          \
-            put(p, &b, 1, 5);                                                                                      \
-        }                                                                                                          \
-        assert_true(balanced(p));                                                                                  \
+#define TAKES(stream, flags, yes)                                                                  \
+    do {                                                                                           \
+        tide_status got = get(p, MIB, stream, TIDEI_ALLOC_NO_GROW | (flags), &b);                  \
+        assert_int_equal(got, (yes) ? TIDE_OK : TIDE_E_NOMEM);                                     \
+        if (got == TIDE_OK) {                                                                      \
+            assert_int_equal(b.addr, at);                                                          \
+            put(p, &b, 1, 5);                                                                      \
+        }                                                                                          \
+        assert_true(balanced(p));                                                                  \
     } while (0)
             TAKES(3, 0, rows[i].pending);
             TAKES(3, TIDEI_ALLOC_STEAL, rows[i].stolen);
@@ -90,8 +93,8 @@ static void follow_the_rules(void **state) {
 
 static void stolen_blocks_bear_their_stamps(void **state) {
     (void)state;
-    for (unsigned k = 0; k < KINDS; k++)
-        for (unsigned streams = 1; streams <= 6; streams++) { /* more than three do not fit inline */
+    for (unsigned k = 0; k < KINDS; k++) /* more than three do not fit inline */
+        for (unsigned streams = 1; streams <= 6; streams++) {
             tidei_pool *p = open_kind(k);
             tidei_block a = must(p, MIB, 1), b;
             if (k == 0) (void)must(p, MIB, 9); /* the rest of the segment of `split` */
@@ -152,7 +155,8 @@ static void trace_addresses(tidei_pool *p, bool paced, tidei_addr *trace) {
     }
 }
 
-/* With completion left out of it, the addresses depend on the calls alone: of several streams too. */
+/* With completion left out of it, the addresses depend on the calls alone: of several streams
+** too. */
 static void are_deterministic_when_told(void **state) {
     (void)state;
     static tidei_addr trace[2][STEPS];
@@ -198,7 +202,8 @@ static void opening_may_fail(void **state) {
 
 enum { BLOCKS = 200, STREAMS = 5 };
 
-/* A block that lies in others' way, or comes with work pending that its stream is not ordered after. */
+/* A block that lies in others' way, or comes with work pending that its stream is not ordered
+** after. */
 static void check_got(const tidei_block *b, unsigned got, unsigned s, bool waits) {
     const tidei_block *x = &b[got];
     for (unsigned i = 0; i < BLOCKS; i++)
@@ -206,21 +211,25 @@ static void check_got(const tidei_block *b, unsigned got, unsigned s, bool waits
             assert_true(x->addr + x->bytes <= b[i].addr || b[i].addr + b[i].bytes <= x->addr);
     for (unsigned i = 0; i < x->stamps.n && !waits; i++) {
         tidei_stamp t = tidei_stamps_at((tidei_stamps *)&x->stamps)[i];
-        assert_true(t.stream == s || t.tick <= dbl.streams[s].seen[t.stream] || t.tick <= dbl.word[t.stream]);
+        assert_true(t.stream == s || t.tick <= dbl.streams[s].seen[t.stream] ||
+                    t.tick <= dbl.word[t.stream]);
     }
 }
 
 static void random_step(tidei_pool *p, tidei_block *b, uint64_t *ticks, uint64_t *seed) {
-    unsigned what = dice(seed) % 100, s = dice(seed) % STREAMS, o = dice(seed) % STREAMS, at = dice(seed) % BLOCKS;
+    unsigned what = dice(seed) % 100, s = dice(seed) % STREAMS, o = dice(seed) % STREAMS,
+             at = dice(seed) % BLOCKS;
     if (what < 80 && !b[at].priv) {
         static const unsigned flags[] = {0, 0, TIDEI_ALLOC_NO_GROW, TIDEI_ALLOC_STEAL};
         unsigned f = flags[dice(seed) % TIDEI_COUNT(flags)];
-        tide_status st = get(p, (size_t)1 + (dice(seed) % 30000000 >> dice(seed) % 14), s, f, &b[at]);
+        tide_status st =
+            get(p, (size_t)1 + (dice(seed) % 30000000 >> dice(seed) % 14), s, f, &b[at]);
         assert_true(st == TIDE_OK || st == TIDE_E_NOMEM);
         bool waits = f & TIDEI_ALLOC_STEAL || atomic_load(&p->attrs.reuse) & TIDEI_REUSE_WAIT;
         if (st == TIDE_OK) check_got(b, at, s, waits);
     } else if (what < 80) {
-        for (unsigned uses = dice(seed) % 3; uses; uses--, s = dice(seed) % STREAMS) used_by(&b[at], s, ++ticks[s]);
+        for (unsigned uses = dice(seed) % 3; uses; uses--, s = dice(seed) % STREAMS)
+            used_by(&b[at], s, ++ticks[s]);
         p->ops->free(p, &b[at]);
         b[at].priv = NULL;
     } else if (what < 88) {
@@ -276,7 +285,8 @@ static void *thread_main(void *arg) {
     uint64_t seed = me + 1;
     for (unsigned i = 0; i < 800; i++) {
         tidei_block *b = calloc(1, sizeof *b);
-        if (get(shared.p, (size_t)1 + (dice(&seed) % 3000000 >> dice(&seed) % 12), me, 0, b) != TIDE_OK) {
+        if (get(shared.p, (size_t)1 + (dice(&seed) % 3000000 >> dice(&seed) % 12), me, 0, b) !=
+            TIDE_OK) {
             free(b);
             b = NULL;
         }
@@ -298,7 +308,8 @@ static void many_threads(void **state) {
         shared.p = open_kind(k);
         atomic_store(&dbl.dev.limit, 24 * MIB);
         dbl.on_back = trim_when_asked_for_memory;
-        for (unsigned i = 0; i < 4; i++) pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
+        for (unsigned i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i);
         for (unsigned i = 0; i < 4; i++) pthread_join(threads[i], NULL);
         assert_false(shared.bad);
         assert_true(dbl.peak <= 24 * MIB);
@@ -353,12 +364,14 @@ static void binned_falls_back_to_what_is_needed(void **state) {
     tidei_addr at = a.addr;
     put(p, &a, 0, 0);
     assert_int_equal(get(p, 91 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
-    assert_int_equal(get(p, 70 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK); /* of the same bin, and large enough */
+    /* of the same bin, and large enough */
+    assert_int_equal(get(p, 70 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK);
     assert_int_equal(b.addr, at);
     close_clean(p);
 }
 
-/* Another bin's blocks do not serve; the last freed of the right one does; the largest go back first. */
+/* Another bin's blocks do not serve; the last freed of the right one does; the largest go back
+** first. */
 static void binned_keeps_to_its_bins(void **state) {
     (void)state;
     tidei_pool *p = open_kind(1);
@@ -373,7 +386,8 @@ static void binned_keeps_to_its_bins(void **state) {
     assert_int_equal(figures(p).rounding, 2 * MIB - 1);
     put(p, &a, 0, 0);
     assert_int_equal(p->ops->trim(p, 5 * MIB), 4 * MIB);
-    assert_int_equal(p->ops->trim(p, 4 * MIB), 4 * MIB); /* not the small one alone: largest first */
+    /* not the small one alone: largest first */
+    assert_int_equal(p->ops->trim(p, 4 * MIB), 4 * MIB);
     assert_int_equal(figures(p).backed, 512);
     close_clean(p);
 }
@@ -427,9 +441,13 @@ static void simple_takes_the_closest(void **state) {
 
 static void split_takes_segments(void **state) {
     (void)state;
-    static const size_t sizes[][2] = {
-        {1, 2 * MIB},         {MIB, 2 * MIB},           {MIB + 1, 20 * MIB},       {10 * MIB - 512, 20 * MIB},
-        {10 * MIB, 10 * MIB}, {10 * MIB + 1, 12 * MIB}, {300 * MIB - 1, 300 * MIB}};
+    static const size_t sizes[][2] = {{1, 2 * MIB},
+                                      {MIB, 2 * MIB},
+                                      {MIB + 1, 20 * MIB},
+                                      {10 * MIB - 512, 20 * MIB},
+                                      {10 * MIB, 10 * MIB},
+                                      {10 * MIB + 1, 12 * MIB},
+                                      {300 * MIB - 1, 300 * MIB}};
     for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++) {
         tidei_pool *p = open_split();
         must(p, sizes[i][0], 0);
@@ -440,7 +458,8 @@ static void split_takes_segments(void **state) {
 
 static void split_cuts_and_joins(void **state) {
     (void)state;
-    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (unsigned o = 0; o < TIDEI_COUNT(orders); o++) {
         tidei_pool *p = open_split();
         tidei_block b[3];
@@ -460,7 +479,8 @@ static void split_cuts_and_joins(void **state) {
     }
 }
 
-/* Small pieces and large ones have segments of their own; a rest of at most 1 MiB stays with a large piece. */
+/* Small pieces and large ones have segments of their own; a rest of at most 1 MiB stays with a
+** large piece. */
 static void split_keeps_small_and_large_apart(void **state) {
     (void)state;
     tidei_pool *p = open_split();
@@ -485,7 +505,8 @@ static void split_takes_the_best_fit(void **state) {
     static const size_t sizes[] = {4096, 512, 1024, 512, 2048, 512, 1024, 512};
     tidei_block b[TIDEI_COUNT(sizes)];
     tidei_addr at[TIDEI_COUNT(sizes)];
-    for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++) b[i] = must(p, sizes[i], 0), at[i] = b[i].addr;
+    for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++)
+        b[i] = must(p, sizes[i], 0), at[i] = b[i].addr;
     for (unsigned i = 0; i < TIDEI_COUNT(sizes); i += 2) put(p, &b[i], 0, 1);
     assert_int_equal(must(p, 1024, 0).addr, at[2]);
     assert_int_equal(must(p, 900, 0).addr, at[6]);
@@ -503,7 +524,8 @@ static void split_spares_the_large(void **state) {
     tidei_addr at = a.addr;
     put(p, &a, 0, 0);
     assert_int_equal(get(p, 60 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
-    assert_int_equal(get(p, 80 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM); /* 20 MiB would lie idle */
+    /* 20 MiB would lie idle */
+    assert_int_equal(get(p, 80 * MIB, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
     assert_int_equal(get(p, 80 * MIB + 512, 0, TIDEI_ALLOC_NO_GROW, &b), TIDE_OK);
     assert_int_equal(b.addr, at);
     assert_int_equal(figures(p).rounding, 20 * MIB - 512); /* not cut */
@@ -557,7 +579,8 @@ static void none_keeps_nothing(void **state) {
     assert_int_equal(figures(p).backed, 1024 + 5120);
     assert_int_equal(get(p, 1, 0, TIDEI_ALLOC_NO_GROW, &c), TIDE_E_NOMEM);
     assert_true(balanced(p));
-    put(p, &a, 2, 7); /* the driver may hand it on at once, so it stays until its last use is done */
+    /* the driver may hand it on at once, so it stays until its last use is done */
+    put(p, &a, 2, 7);
     assert_int_equal(figures(p).parked, 1024);
     assert_int_equal(p->ops->trim(p, 0), 0);
     double_complete(2, 7);
@@ -603,7 +626,8 @@ static void found_by_name(void **state) {
     assert_ptr_equal(tidei_pool_find("none"), &tidei_pool_none);
     char names[] = TIDEI_POOL_NAMES;
     unsigned n = 0;
-    for (char *rest = NULL, *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), n++) {
+    for (char *rest = NULL, *name = strtok_r(names, ", ", &rest); name;
+         name = strtok_r(NULL, ", ", &rest), n++) {
         assert_non_null(tidei_pool_find(name));
         assert_string_equal(tidei_pool_find(name)->name, name);
     }

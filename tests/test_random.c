@@ -1,4 +1,5 @@
-/* test_random.c: Philox against its published vectors, what is made of it against libm and statistics, permutations. */
+/* test_random.c: Philox against its published vectors, what is made of it against libm and
+** statistics, permutations. */
 #include <math.h>
 
 #include "arrays/philox.h"
@@ -67,7 +68,8 @@ static void test_first_elements(void **state) {
 /* ---- what is made of the words ---- */
 
 static double ulps(double got, double want) {
-    return want == 0 ? (got == 0 ? 0 : 1e9) : fabs(got - want) / (nextafter(fabs(want), INFINITY) - fabs(want));
+    return want == 0 ? (got == 0 ? 0 : 1e9)
+                     : fabs(got - want) / (nextafter(fabs(want), INFINITY) - fabs(want));
 }
 
 static void test_log_and_circle(void **state) {
@@ -75,8 +77,8 @@ static void test_log_and_circle(void **state) {
     (void)state;
     for (int i = 0; i < 200000; i++) {
         ph_words r = ph_block(7, (ph_u64)i);
-        double u = (double)((ph_word64(r, 0) >> 11) + 1) * 0x1p-53, v = (double)(ph_word64(r, 1) >> 11) * 0x1p-53,
-               s, c;
+        double u = (double)((ph_word64(r, 0) >> 11) + 1) * 0x1p-53,
+               v = (double)(ph_word64(r, 1) >> 11) * 0x1p-53, s, c;
         if (i & 1) u = ldexp(u, -(i % 50)); /* small ones too */
         if (i % 5 == 0) u = 1 - (1 - u) * 0x1p-20;
         worst_log = fmax(worst_log, ulps(ph_log(u), log(u)));
@@ -86,9 +88,11 @@ static void test_log_and_circle(void **state) {
         int k = (int)q & 3;
         worst_sin = fmax(worst_sin, ulps(fabs(s), fabs(k & 1 ? cos(x) : sin(x))));
         worst_sin = fmax(worst_sin, ulps(fabs(c), fabs(k & 1 ? sin(x) : cos(x))));
-        assert_true(fabs(c - cos(6.283185307179586 * v)) < 1e-14 && fabs(s - sin(6.283185307179586 * v)) < 1e-14);
+        assert_true(fabs(c - cos(6.283185307179586 * v)) < 1e-14 &&
+                    fabs(s - sin(6.283185307179586 * v)) < 1e-14);
     }
-    if (worst_log > 3 || worst_sin > 3) fail_msg("log %g ulp, sine and cosine %g ulp", worst_log, worst_sin);
+    if (worst_log > 3 || worst_sin > 3)
+        fail_msg("log %g ulp, sine and cosine %g ulp", worst_log, worst_sin);
     assert_true(ph_log(1) == 0);
 }
 
@@ -102,12 +106,15 @@ static void moments(const double *x, int n, double *mean, double *variance) {
     *variance = squares / n;
 }
 
-/* Chi-square of counts against equal chances: within five standard deviations of its mean, the degrees of freedom. */
+/* Chi-square of counts against equal chances: within five standard deviations of its mean, the
+** degrees of freedom. */
 static void evenly(const int *counts, int bins, int n) {
     double expected = (double)n / bins, chi = 0;
-    for (int i = 0; i < bins; i++) chi += (counts[i] - expected) * (counts[i] - expected) / expected;
+    for (int i = 0; i < bins; i++)
+        chi += (counts[i] - expected) * (counts[i] - expected) / expected;
     double freedom = bins - 1, limit = 5 * sqrt(2 * freedom) + 10;
-    if (fabs(chi - freedom) > limit) fail_msg("chi-square %g with %g degrees of freedom", chi, freedom);
+    if (fabs(chi - freedom) > limit)
+        fail_msg("chi-square %g with %g degrees of freedom", chi, freedom);
 }
 
 static double *doubles_of(tide_array *a) { return read_all(tide_cast(a, TIDE_F64)); }
@@ -137,12 +144,14 @@ static void test_normal_statistics(void **state) {
     for (tide_dtype t = TIDE_F32; t <= TIDE_F64; t++) {
         tide_rng rng = {43, 0};
         int bins[64] = {0};
-        double mean, variance, fourth = 0, *x = doubles_of(tide_random_normal(rt, &rng, t, SHAPE(DRAWN)));
+        double mean, variance, fourth = 0,
+                               *x = doubles_of(tide_random_normal(rt, &rng, t, SHAPE(DRAWN)));
         moments(x, DRAWN, &mean, &variance);
         for (int i = 0; i < DRAWN; i++) {
             assert_true(fabs(x[i]) < 9);
             fourth += x[i] * x[i] * x[i] * x[i] / DRAWN;
-            bins[(int)(64 * 0.5 * erfc(-x[i] / sqrt(2)))]++; /* of the distribution function: even */
+            /* of the distribution function: even */
+            bins[(int)(64 * 0.5 * erfc(-x[i] / sqrt(2)))]++;
         }
         assert_true(fabs(mean) < 5 / sqrt(DRAWN));
         assert_true(fabs(variance - 1) < 0.02 && fabs(fourth - 3) < 0.15);
@@ -156,7 +165,8 @@ static void test_integer_statistics(void **state) {
     tide_rng rng = {44, 0};
     int bins[10] = {0}, wide[16] = {0};
     int32_t *x = read_all(tide_random_integers(rt, &rng, TIDE_I32, SHAPE(DRAWN), -3, 7));
-    int64_t *y = read_all(tide_random_integers(rt, &rng, TIDE_I64, SHAPE(DRAWN), INT64_MIN, INT64_MAX));
+    int64_t *y =
+        read_all(tide_random_integers(rt, &rng, TIDE_I64, SHAPE(DRAWN), INT64_MIN, INT64_MAX));
     for (int i = 0; i < DRAWN; i++) {
         assert_true(x[i] >= -3 && x[i] < 7);
         bins[x[i] + 3]++;
@@ -266,7 +276,8 @@ static void test_permutations(void **state) {
     }
     free(seen);
     tide_rng one = {12, 3}, same = {12, 3};
-    int64_t *p = read_all(tide_permutation(rt, &one, 100)), *q = read_all(tide_permutation(rt, &same, 100));
+    int64_t *p = read_all(tide_permutation(rt, &one, 100)),
+            *q = read_all(tide_permutation(rt, &same, 100));
     assert_memory_equal(p, q, 100 * sizeof *p);
     assert_int_equal(one.counter, 15);
     int64_t *r = read_all(tide_permutation(rt, &one, 100));
@@ -283,7 +294,8 @@ static void test_small_permutations_even(void **state) {
         int counts[120] = {0};
         for (int draw = 0; draw < DRAWS; draw++) {
             long long p[5];
-            ph_shuffle s = {.items = (ph_u64)n, .out = (ph_u64)(uintptr_t)p, .left = 1, .right = n > 4 ? 2 : 1};
+            ph_shuffle s = {
+                .items = (ph_u64)n, .out = (ph_u64)(uintptr_t)p, .left = 1, .right = n > 4 ? 2 : 1};
             for (unsigned i = 0; i < PH_ROUNDS; i++)
                 s.keys[i] = ph_word64(ph_block(99, (ph_u64)draw * 12 + i / 2), i & 1);
             philox_permutation(&s);

@@ -95,7 +95,8 @@ static void a_full_collection_helps(void **state) {
     tidei_storage *st;
     (void)state;
     for (int i = 0; i < 4; i++) assert_ok(take(rt, NULL, 2 * MIB, &gc.garbage[gc.n++]));
-    tidei_fail(TIDE_E_SHAPE, "tide_map", "the user's own"); /* a success leaves an earlier error alone */
+    /* a success leaves an earlier error alone */
+    tidei_fail(TIDE_E_SHAPE, "tide_map", "the user's own");
     assert_ok(take(rt, NULL, 6 * MIB, &st));
     assert_error(TIDE_E_SHAPE, "the user's own");
     tide_clear_error();
@@ -109,8 +110,8 @@ static void a_full_collection_helps(void **state) {
     close_checked(rt);
 }
 
-/* Memory whose last use is pending on another stream: where the pool is not to hand it out by itself the steal rung does, else no
-** rung is climbed; the first use waits on the device. */
+/* Memory whose last use is pending on another stream: where the pool is not to hand it out by
+** itself the steal rung does, else no rung is climbed; the first use waits on the device. */
 static void stealing_comes_before_collecting(void **state) {
     (void)state;
     for (int by_itself = 0; by_itself < 2; by_itself++) {
@@ -118,7 +119,8 @@ static void stealing_comes_before_collecting(void **state) {
         tidei_stream *other;
         tidei_storage *st;
         atomic_int gate = 0;
-        if (!by_itself) atomic_fetch_and(&rt->devs[0].pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
+        if (!by_itself)
+            atomic_fetch_and(&rt->devs[0].pool->attrs.reuse, ~(unsigned)TIDEI_REUSE_WAIT);
         assert_ok(tidei_stream_open(&rt->devs[0], &other));
         assert_ok(take(rt, other, 4 * MIB, &st));
         assert_ok(submit_work(other, st, NULL, 1, &gate));
@@ -138,7 +140,8 @@ static void stealing_comes_before_collecting(void **state) {
     }
 }
 
-/* What another thread has taken from the queue of the dead, and not yet returned, is waited for: no rung would find it. */
+/* What another thread has taken from the queue of the dead, and not yet returned, is waited for: no
+** rung would find it. */
 static struct {
     tidei_runtime *rt;
     tidei_storage *st;
@@ -170,7 +173,8 @@ static void another_threads_drain_is_waited_for(void **state) {
     close_checked(rt);
 }
 
-/* What another thread is giving back counts until the driver has it, and no rung would find it: it is waited for. */
+/* What another thread is giving back counts until the driver has it, and no rung would find it: it
+** is waited for. */
 static struct {
     tidei_runtime *rt;
     tidei_storage *st;
@@ -227,7 +231,8 @@ static void what_is_on_its_way_back_is_waited_for(void **state) {
         d->ops = &slow;
         assert_int_equal(pthread_create(&other, NULL, give_back_slowly, NULL), 0);
         while (!atomic_load(&transit.entered)) sched_yield();
-        if (take(rt, NULL, 36 * MIB, &st) != TIDE_OK) fail_msg("%s: %s", c.pool, tide_last_error()->message);
+        if (take(rt, NULL, 36 * MIB, &st) != TIDE_OK)
+            fail_msg("%s: %s", c.pool, tide_last_error()->message);
         pthread_join(other, NULL);
         d->ops = transit.ops;
         tidei_storage_release(st);
@@ -411,7 +416,8 @@ static void eight_threads_climb_once(void **state) {
     close_checked(rt);
 }
 
-/* Gives a block at the last rung, and takes it again at once the first time, as another thread would. */
+/* Gives a block at the last rung, and takes it again at once the first time, as another thread
+** would. */
 struct robber {
     tidei_block block;
     unsigned robs;
@@ -478,7 +484,8 @@ static void the_report_names_everything(void **state) {
     close_checked(rt);
 }
 
-/* Small arrays lose much to rounding: with the limit that the report names, and no less, one more fits. */
+/* Small arrays lose much to rounding: with the limit that the report names, and no less, one more
+** fits. */
 static void the_remedy_is_one(void **state) {
     tidei_runtime *rt = open_limited(MIB);
     tidei_dev *d = &rt->devs[0];
@@ -531,7 +538,8 @@ static void the_soft_limit_purges(void **state) {
     assert_ok(take(rt, NULL, 6 * MIB, &a));
     assert_int_equal(cheap.purges, 0);
     assert_ok(
-        take(rt, NULL, 6 * MIB, &b)); /* beyond it: idle memory goes first, then the pool grows all the same */
+        /* beyond it: idle memory goes first, then the pool grows all the same */
+        take(rt, NULL, 6 * MIB, &b));
     assert_int_equal(cheap.purges, 1);
     assert_int_equal(dear.purges, 0); /* letting go waits */
     assert_int_equal(cheap.drops + dear.drops, 0);
@@ -589,7 +597,8 @@ static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
     tidei_runtime *rt = half_open(&c, 64 * MIB);
     tidei_dev *d = &rt->devs[0];
     d->pool->mover = &tidei_storage_mover;
-    for (int i = 0; i < BLOCKS; i++) assert_ok(tidei_storage_new(d, BLOCK, d->stream0, "test", &st[i]));
+    for (int i = 0; i < BLOCKS; i++)
+        assert_ok(tidei_storage_new(d, BLOCK, d->stream0, "test", &st[i]));
     for (int i = 0; i < BLOCKS; i += 2) tidei_storage_release(st[i]), st[i] = NULL;
     for (int i = 1; i < BLOCKS; i += 4) tidei_storage_pin(st[i]);
     assert_int_equal(tide_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);

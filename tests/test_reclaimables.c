@@ -1,5 +1,6 @@
-/* test_reclaimables.c: a program's own caches in the registry: any time, any thread, from inside a slot; what texts say of them; and
-** that nothing they do in a slot comes back to the caller. Which rung asks whom, test_ladder.c tells. */
+/* test_reclaimables.c: a program's own caches in the registry: any time, any thread, from inside a
+** slot; what texts say of them; and that nothing they do in a slot comes back to the caller. Which
+** rung asks whom, test_ladder.c tells. */
 #include <pthread.h>
 #include <sched.h>
 #include "runtime/device/host.h"
@@ -64,8 +65,12 @@ static size_t bytes(void *user, int device) {
     return device ? 0 : c->held;
 }
 static tide_status enter(struct cache *c, const char *name) {
-    const tide_reclaimable r = {
-        .struct_size = sizeof r, .name = name, .purge = purge, .drop = drop, .bytes = bytes, .user = c};
+    const tide_reclaimable r = {.struct_size = sizeof r,
+                                .name = name,
+                                .purge = purge,
+                                .drop = drop,
+                                .bytes = bytes,
+                                .user = c};
     return tide_reclaimable_register(rt, &r, &c->id);
 }
 static void forget(struct cache *c) { assert_ok(tide_reclaimable_unregister(rt, c->id)); }
@@ -109,7 +114,8 @@ static void each_registration_is_its_own(void **state) {
     c.held = MIB;
     char text[500];
     tide_memory_status(rt, text, sizeof text);
-    assert_non_null(strstr(text, "\nheld by what can be reclaimed: mine 1.000 MiB, mine 1.000 MiB\n"));
+    assert_non_null(
+        strstr(text, "\nheld by what can be reclaimed: mine 1.000 MiB, mine 1.000 MiB\n"));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
     assert_int_equal(c.purges, 4); /* of two devices */
     forget(&c);
@@ -145,7 +151,8 @@ static void what_purge_releases_is_there(void **state) {
     assert_ok(enter(&c, "arrays"));
     tide_array *a = array(6 * MIB);
     assert_array(a);
-    assert_int_equal(lines_with(TIDE_LOG_INFO, "reclaim: freed 5.000 MiB at rung purge idle caches"), 1);
+    assert_int_equal(
+        lines_with(TIDE_LOG_INFO, "reclaim: freed 5.000 MiB at rung purge idle caches"), 1);
     tide_statistics s = test_stats(rt);
     assert_int_equal(s.reclaimed, 5 * MIB); /* once */
     assert_int_equal(s.collections + s.host_waits, 0);
@@ -166,7 +173,8 @@ static void one_may_leave_from_inside(void **state) {
     assert_int_equal(c.purges, 1);
     assert_int_equal(c.drops, 2);
     assert_int_equal(after.purges, 4); /* two devices, two reclaims */
-    assert_int_equal(lines_with(TIDE_LOG_WARNING, "drop of leaving failed: it returned TIDE_E_IO (26)"), 1);
+    assert_int_equal(
+        lines_with(TIDE_LOG_WARNING, "drop of leaving failed: it returned TIDE_E_IO (26)"), 1);
     forget(&after);
 }
 
@@ -184,7 +192,8 @@ static void others_may_come_and_go_from_inside(void **state) {
     assert_ok(enter(&c, "busy"));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
     assert_true(newcomer.id != 0);
-    unsigned before = newcomer.purges; /* it is newer than where that round stood; the second device's met it */
+    /* it is newer than where that round stood; the second device's met it */
+    unsigned before = newcomer.purges;
     assert_int_equal(before, 1);
     c.in = takes_out;
     c.other = &old; /* which comes after it */
@@ -226,7 +235,9 @@ static void nothing_is_reclaimed_from_inside(void **state) {
     assert_null(array(4 * MIB));
     assert_error(TIDE_E_NOMEM, "out of memory");
     assert_int_equal(c.purges,
-                     3 + 3 * 4); /* for the soft limit, and three in a climb, of four: memory was taken in each */
+                     /* for the soft limit, and three in a climb, of four: memory was taken in
+                     ** each */
+                     3 + 3 * 4);
     tide_release(a);
     tide_release(base);
     forget(&c);
@@ -262,13 +273,15 @@ static void the_largest_come_first(void **state) {
         c[i].held = (size_t)(i + 1) << 10;
         assert_ok(enter(&c[i], name[i]));
     }
-    static const char all[] =
-        "held by what can be reclaimed: cache 9 10.000 KiB, cache 8 9.000 KiB, cache 7 8.000 KiB, cache 6 7.000 "
-        "KiB, cache 5 6.000 KiB, cache 4 5.000 KiB, cache 3 4.000 KiB, cache 2 3.000 KiB, others 3.000 KiB";
+    static const char all[] = "held by what can be reclaimed: cache 9 10.000 KiB, cache 8 9.000 "
+                              "KiB, cache 7 8.000 KiB, cache 6 7.000 "
+                              "KiB, cache 5 6.000 KiB, cache 4 5.000 KiB, cache 3 4.000 KiB, cache "
+                              "2 3.000 KiB, others 3.000 KiB";
     tide_memory_status(rt, text, sizeof text);
     if (!strstr(text, all)) fail_msg("%s", text);
     size_t whole = tide_memory_status(rt, text, sizeof text);
-    for (size_t cap = 0; cap < whole; cap += 7) assert_int_equal(tide_memory_status(rt, text, cap), whole);
+    for (size_t cap = 0; cap < whole; cap += 7)
+        assert_int_equal(tide_memory_status(rt, text, cap), whole);
     assert_null(array(9 * MIB));
     assert_error(TIDE_E_NOMEM, all);
     for (int i = 0; i < 10; i++) forget(&c[i]);
@@ -366,7 +379,8 @@ static void *close_other(void *x) {
 ** inside no slot any more. */
 static void who_left_a_slot_reclaims_elsewhere(void **state) {
     const tide_reclaimable r = {.struct_size = sizeof r, .name = "left", .purge = leave_slot};
-    tide_runtime *volatile other = test_open(&(tide_config){.device = "host", .collector = "refcount"});
+    tide_runtime *volatile other =
+        test_open(&(tide_config){.device = "host", .collector = "refcount"});
     struct cache c = {0};
     pthread_t t;
     uint64_t id;
@@ -397,7 +411,9 @@ static void wait_or_leave(void *self, void (*fn)(void *arg), void *arg) {
     if (leaves_waits) longjmp(caught, 1);
     fn(arg);
 }
-static int collect_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static int collect_nothing(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_DONE;
+}
 static __attribute__((noinline)) void forget_deep(uint64_t id) {
     volatile char room[16384];
     room[0] = 0;
@@ -414,9 +430,12 @@ static void unregistering_is_left(void **state) {
         pthread_t other;
         int id;
         assert_int_equal(host_held, 0);
-        rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host = &counted_memory});
-        const tide_collector table = {
-            .struct_size = sizeof table, .name = "host", .collect = collect_nothing, .blocking = wait_or_leave};
+        rt = test_open(
+            &(tide_config){.device = "host", .collector = "refcount", .host = &counted_memory});
+        const tide_collector table = {.struct_size = sizeof table,
+                                      .name = "host",
+                                      .collect = collect_nothing,
+                                      .blocking = wait_or_leave};
         assert_ok(tide_collector_attach(rt, &table, &id));
         atomic_store(&gate.inside, 0);
         atomic_store(&gate.leave, 0);
@@ -432,7 +451,8 @@ static void unregistering_is_left(void **state) {
         atomic_store(&gate.leave, returns_first);
         if (returns_first) pthread_join(other, NULL);
         tide_safepoint(rt);
-        assert_error(TIDE_E_INVALID, "blocking of the collector \"host\" was left without a return");
+        assert_error(TIDE_E_INVALID,
+                     "blocking of the collector \"host\" was left without a return");
         atomic_store(&gate.leave, 1);
         if (!returns_first) pthread_join(other, NULL);
         assert_int_equal(tide_reclaimable_unregister(rt, c.id), TIDE_E_INVALID);
@@ -445,9 +465,11 @@ static void unregistering_is_left(void **state) {
 
 /* ---- a neighbour ---- */
 
-/* Another runtime of the process is short: its thread, which this runtime may not know, is in the slot, and makes an array here. */
+/* Another runtime of the process is short: its thread, which this runtime may not know, is in the
+** slot, and makes an array here. */
 static tide_runtime *open_beside(tidei_device *d) {
-    tide_config c = {.struct_size = sizeof c, .collector = "refcount", .pool = "tide", .gc_early = TIDE_OFF};
+    tide_config c = {
+        .struct_size = sizeof c, .collector = "refcount", .pool = "tide", .gc_early = TIDE_OFF};
     tide_runtime *x;
     assert_ok(tidei_open_on(&c, d, &x));
     return x;

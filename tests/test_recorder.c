@@ -1,5 +1,6 @@
-/* test_recorder.c: recordings: what is in them, against what the statistics say, from several threads at once and with a file that is
-** slow; and the ranges of a tool. Their files are test_recorder_files.c's.
+/* test_recorder.c: recordings: what is in them, against what the statistics say, from several
+** threads at once and with a file that is slow; and the ranges of a tool. Their files are
+** test_recorder_files.c's.
 **
 ** Some cases need a process of their own: this program again, told what to do (main). */
 #include "tests/recordings.h"
@@ -80,8 +81,8 @@ static void perfetto(void **state) {
     assert_true(counted(report, "B wait for a stream ") >= (long)s.host_waits);
     assert_int_equal(counted(report, "i stream waits "), s.device_waits);
     assert_true(counted(report, "i sync point ") >= 3);
-    long moved =
-        counted(report, "X compaction "); /* where the climb found work in flight, there is something to move */
+    /* where the climb found work in flight, there is something to move */
+    long moved = counted(report, "X compaction ");
     assert_int_equal(counted(report, "submitted ") - moved, s.launches + s.copies);
 }
 
@@ -134,7 +135,8 @@ static void *work(void *p) {
     assert_ok(tide_stream_new(w->rt, &mine));
     for (int i = 0; i < rounds; i++) {
         assert_ok(tide_stream_set(w->rt, i % 2 ? mine : w->shared));
-        tide_array *a = tide_arange(w->rt, TIDE_I64, 0, 100, 1), *b = tide_map(w->rt, "(a) -> a + 1", a);
+        tide_array *a = tide_arange(w->rt, TIDE_I64, 0, 100, 1),
+                   *b = tide_map(w->rt, "(a) -> a + 1", a);
         assert_array(b);
         if (i % 50 == 0) assert_ok(tide_synchronize(w->rt, NULL));
         if (i % 100 == 0) assert_ok(tide_collect(w->rt));
@@ -180,7 +182,8 @@ static void several_threads(void **state) {
 
 /* ---- the order of the rows ---- */
 
-enum { IDS_BITS = 18, IDS = 1 << IDS_BITS }; /* more than a recording has blocks: each may have an id of its own */
+/* more than a recording has blocks: each may have an id of its own */
+enum { IDS_BITS = 18, IDS = 1 << IDS_BITS };
 struct block {
     unsigned long long id, bytes; /* id 0: none is here */
     bool alive;
@@ -193,8 +196,8 @@ static struct block *block_of(struct block *all, unsigned long long id) {
     return &all[at];
 }
 
-/* Every block is allocated before it is freed and freed before its id is another's, all are freed in the end, and the times
-** never fall. Returns how many were allocated. */
+/* Every block is allocated before it is freed and freed before its id is another's, all are freed
+** in the end, and the times never fall. Returns how many were allocated. */
 static size_t check_order(const char *path) {
     struct block *all = calloc(IDS, sizeof *all);
     char line[300], op;
@@ -232,8 +235,8 @@ struct exchange {
     atomic_uint names; /* of threads */
 };
 
-/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a rule. Each thread has a number
-** before the first of them may end. */
+/* Each array goes onto a shelf, and whose place it takes is freed: it is another thread's as a
+** rule. Each thread has a number before the first of them may end. */
 static void *exchange(void *p) {
     struct exchange *x = p;
     tide_free(bytes(x->rt, 16));
@@ -255,7 +258,8 @@ static void hand_over(const char *path) {
     struct exchange x = {.rt = open_recording(path, NULL)};
     for (unsigned n = EXCHANGERS; n; n /= 2) {
         assert_int_equal(pthread_barrier_init(&x.all, NULL, n), 0);
-        for (unsigned i = 0; i < n; i++) assert_int_equal(pthread_create(&thread[i], NULL, exchange, &x), 0);
+        for (unsigned i = 0; i < n; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, exchange, &x), 0);
         for (unsigned i = 0; i < n; i++) pthread_join(thread[i], NULL);
         pthread_barrier_destroy(&x.all);
     }
@@ -290,7 +294,8 @@ static void *allocate_many(void *rt) {
     return NULL;
 }
 
-/* Where nothing can be written, whoever has something to record waits in the end, and nothing is lost. */
+/* Where nothing can be written, whoever has something to record waits in the end, and nothing is
+** lost. */
 static void waits_for_room(void **state) {
     const char *path = in_folder("run.csv");
     pthread_t thread[2];
@@ -298,7 +303,8 @@ static void waits_for_room(void **state) {
     tide_runtime *rt = open_recording(path, NULL);
     atomic_store(&so_far, 0);
     atomic_store(&held, true);
-    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, allocate_many, rt), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, allocate_many, rt), 0);
     for (unsigned before = 1, now = 0; now != before; now = atomic_load(&so_far)) {
         before = now;
         usleep(200000);
@@ -322,11 +328,13 @@ static void *change_backed(void *p) {
     return NULL;
 }
 
-/* However often what is backed changes while a span is added, its entries find room: none is written over. */
+/* However often what is backed changes while a span is added, its entries find room: none is
+** written over. */
 static void spans_while_backing_changes(void **state) {
     static const tidei_span span = {TIDEI_SPAN_COLLECTION, 1, "made-up collection", NULL};
     const char *path = in_folder("run.json");
-    const unsigned spans = test_quick() ? 10000 : 60000; /* they fill a thread's room dozens of times */
+    /* they fill a thread's room dozens of times */
+    const unsigned spans = test_quick() ? 10000 : 60000;
     char report[4000];
     pthread_t thread;
     (void)state;
@@ -389,14 +397,16 @@ static void times_are_right(void **state) {
 static const struct {
     const char *name;
     long times;
-} busy_calls[] = {
-    {"tide_arange ", 51}, {"tide_map ", 101},       {"tide_item_f64 ", 1},          {"tide_empty ", 4},
-    {"tide_collect ", 1}, {"tide_synchronize ", 1}, {"tide_device_synchronize ", 1}};
+} busy_calls[] = {{"tide_arange ", 51},           {"tide_map ", 101},
+                  {"tide_item_f64 ", 1},          {"tide_empty ", 4},
+                  {"tide_collect ", 1},           {"tide_synchronize ", 1},
+                  {"tide_device_synchronize ", 1}};
 
 static void tool_report(const char *tool, const char *kind, char *report, size_t cap) {
     char command[2600];
-    snprintf(command, sizeof command, "NVTX_INJECTION64_PATH='%s' TIDE_TEST_NVTX='%s' '%s' --work '%s' 2>&1", tool,
-             kind, own, in_folder("run.csv"));
+    snprintf(command, sizeof command,
+             "NVTX_INJECTION64_PATH='%s' TIDE_TEST_NVTX='%s' '%s' --work '%s' 2>&1", tool, kind,
+             own, in_folder("run.csv"));
     report_of(command, report, cap);
 }
 
@@ -410,7 +420,8 @@ static void ranges(void **state) {
         unlink(in_folder("run.csv"));
         tool_report(TIDE_TEST_NVTX_TOOL, kinds[i], report, sizeof report);
         const char *path = in_folder("run.csv");
-        long spans = (long)(rows_of(path, 'C') + rows_of(path, 'R') + rows_of(path, 'W')), calls = 0;
+        long spans = (long)(rows_of(path, 'C') + rows_of(path, 'R') + rows_of(path, 'W')),
+             calls = 0;
         for (size_t k = 0; k < TIDEI_COUNT(busy_calls); k++) {
             if (counted(report, busy_calls[k].name) != busy_calls[k].times)
                 fail_msg("%s: not %ld in %s", busy_calls[k].name, busy_calls[k].times, report);

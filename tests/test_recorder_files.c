@@ -1,5 +1,5 @@
-/* test_recorder_files.c: the files of recordings: names, files that cannot be had or written, several runtimes and processes at one
-** name, forks, crashes, and host memory that runs out.
+/* test_recorder_files.c: the files of recordings: names, files that cannot be had or written,
+** several runtimes and processes at one name, forks, crashes, and host memory that runs out.
 **
 ** Some cases need a process of their own: this program again, told what to do (main). */
 #include "tests/recordings.h"
@@ -119,7 +119,8 @@ static void disk_that_fills(void **state) {
     can_be_read(csv, json, "--cut");
 }
 
-/* Whoever comes later to a name takes the next one, at the same time or afterwards, and by whatever name it goes. */
+/* Whoever comes later to a name takes the next one, at the same time or afterwards, and by whatever
+** name it goes. */
 static void several_runtimes(void **state) {
     const char *path = in_folder("run.csv");
     tide_runtime *rt[4];
@@ -146,11 +147,12 @@ static void several_runtimes(void **state) {
     assert_int_equal(rows_of(in_folder("run.4.csv"), 'a'), 4 * one);
 }
 
-/* A numbered name is nobody's wish: what lies there, and is no recording of that form, is left alone. */
+/* A numbered name is nobody's wish: what lies there, and is no recording of that form, is left
+** alone. */
 static void files_of_others(void **state) {
     (void)state;
-    static const char *const others[] = {"op,id,bytes", "id,op\n1,2\n", "op,id,bytes,stream,time_ns\n", "[]\n",
-                                         "\n"};
+    static const char *const others[] = {"op,id,bytes", "id,op\n1,2\n",
+                                         "op,id,bytes,stream,time_ns\n", "[]\n", "\n"};
     char name[32], got[64];
     for (unsigned json = 0; json < 2; json++) {
         const char *suffix = json ? "json" : "csv";

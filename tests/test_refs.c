@@ -1,13 +1,14 @@
-/* test_refs.c: references of users: each kind after its object's end, of another kind, never made; slots that
-** serve again; threads; and what a closed runtime's references say at every public function that takes one. */
+/* test_refs.c: references of users: each kind after its object's end, of another kind, never made;
+** slots that serve again; threads; and what a closed runtime's references say at every public
+** function that takes one. */
 #include "runtime/refs.h"
 #include "tests/child.h"
 #include "tests/counted_host.h"
 #include <pthread.h>
 
 static int object, other_object;
-static tidei_runtime *const owner = (tidei_runtime *)(void *)&object, *const other_owner =
-                                                                          (tidei_runtime *)(void *)&other_object;
+static tidei_runtime *const owner = (tidei_runtime *)(void *)&object,
+                            *const other_owner = (tidei_runtime *)(void *)&other_object;
 static const char *const names[] = {NULL,         "runtime",   "stream",    "pool",
                                     "expression", "use scope", "host view", "iterator"};
 #define EACH_REF_KIND(k) for (tidei_ref_kind k = TIDEI_REF_RUNTIME; k <= TIDEI_REF_BATCHES; k++)
@@ -35,7 +36,10 @@ void *__wrap_calloc(size_t n, size_t bytes) {
 }
 
 static void opens_without(const void *unused) {
-    tide_config c = {.struct_size = sizeof c, .device = "host", .collector = "refcount", .host = &counted_memory};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .collector = "refcount",
+                     .host = &counted_memory};
     tide_runtime *rt = NULL;
     (void)unused;
     refusing = true;
@@ -100,7 +104,8 @@ static void slots_serve_again(void **state) {
         old[i] = tidei_ref_new(TIDEI_REF_EXPR, &object, owner);
         assert_non_null(old[i]);
         if (i) assert_true(tidei_ref_end(old[i - 1]));
-        for (int j = i < 50 ? 0 : i - 50; j < i; j++) assert_null(tidei_ref_look(TIDEI_REF_EXPR, old[j]));
+        for (int j = i < 50 ? 0 : i - 50; j < i; j++)
+            assert_null(tidei_ref_look(TIDEI_REF_EXPR, old[j]));
     }
     assert_true(tidei_ref_end(old[KEPT - 1]));
     refused(TIDEI_REF_EXPR, old[0], TIDE_E_INVALID, "before");
@@ -131,8 +136,10 @@ static void a_runtime_ends_what_is_its_own(void **state) {
 static void *make_and_end(void *wrong) {
     int mine = 0;
     for (int i = 0; i < 3000; i++) {
-        void *a = tidei_ref_new(TIDEI_REF_POOL, &mine, owner), *b = tidei_ref_new(TIDEI_REF_STREAM, &i, owner);
-        if (tidei_ref_look(TIDEI_REF_POOL, a) != &mine || tidei_ref_look(TIDEI_REF_STREAM, b) != &i) return wrong;
+        void *a = tidei_ref_new(TIDEI_REF_POOL, &mine, owner),
+             *b = tidei_ref_new(TIDEI_REF_STREAM, &i, owner);
+        if (tidei_ref_look(TIDEI_REF_POOL, a) != &mine || tidei_ref_look(TIDEI_REF_STREAM, b) != &i)
+            return wrong;
         if (!tidei_ref_end(a) || !tidei_ref_end(b)) return wrong;
         if (tidei_ref_look(TIDEI_REF_POOL, a) || tidei_ref_look(TIDEI_REF_STREAM, b)) return wrong;
     }
@@ -149,7 +156,8 @@ static void several_threads(void **state) {
     enum { THREADS = 6 };
     pthread_t t[THREADS];
     (void)state;
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&t[i], NULL, make_and_end, &object), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, make_and_end, &object), 0);
     for (int i = 0; i < THREADS; i++) {
         void *wrong;
         pthread_join(t[i], &wrong);
@@ -192,13 +200,13 @@ static held everything(void) {
     return h;
 }
 
-#define CLOSED(call)                                                                                               \
-    do {                                                                                                           \
-        tide_clear_error();                                                                                        \
-        (void)!(call);                                                                                             \
-        if (tide_last_error()->status != TIDE_E_CLOSED)                                                            \
-            fail_msg("%s: %s, %s", #call, tide_status_name(tide_last_error()->status),                             \
-                     tide_last_error()->message);                                                                  \
+#define CLOSED(call)                                                                               \
+    do {                                                                                           \
+        tide_clear_error();                                                                        \
+        (void)!(call);                                                                             \
+        if (tide_last_error()->status != TIDE_E_CLOSED)                                            \
+            fail_msg("%s: %s, %s", #call, tide_status_name(tide_last_error()->status),             \
+                     tide_last_error()->message);                                                  \
     } while (0)
 
 static void call_all(held *h) {
@@ -248,7 +256,8 @@ static void call_all(held *h) {
 
 static void *call_all_elsewhere(void *h) { return call_all(h), NULL; }
 
-/* On the thread that opened and closed it, on another that never was inside, and once the slots serve others. */
+/* On the thread that opened and closed it, on another that never was inside, and once the slots
+** serve others. */
 static void nothing_of_a_closed_runtime_is_reached(void **state) {
     pthread_t t;
     (void)state;
@@ -269,7 +278,8 @@ static void nothing_of_a_closed_runtime_is_reached(void **state) {
     tide_batches_rewind(h.batches);
     tide_thread_detach(h.rt);
     tide_release(h.a);
-    tide_array *sum = tide_apply(next.expr, &(tide_arg){.kind = TIDE_ARG_ARRAY, .value.array = next.a}, 1);
+    tide_array *sum =
+        tide_apply(next.expr, &(tide_arg){.kind = TIDE_ARG_ARRAY, .value.array = next.a}, 1);
     assert_array(sum);
     assert_ok(tide_use_end(next.scope));
     assert_ok(tide_host_end(&next.view));

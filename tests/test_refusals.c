@@ -15,7 +15,8 @@
 /* ---- the calls, as the library makes them (-Wl,--wrap) ---- */
 
 enum call { MMAP, MUNMAP, MPROTECT, MADVISE, MREMAP, THREAD, CALLS };
-static const char *const names[CALLS] = {"mmap", "munmap", "mprotect", "madvise", "mremap", "pthread_create"};
+static const char *const names[CALLS] = {"mmap",    "munmap", "mprotect",
+                                         "madvise", "mremap", "pthread_create"};
 
 static struct {
     _Atomic uint64_t calls[CALLS], fail_at[CALLS]; /* fail_at 0: none is refused */
@@ -70,7 +71,8 @@ void *__wrap_mremap(void *at, size_t bytes, size_t wanted, int flags, void *to) 
 
 int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *),
+                          void *arg) {
     if (refuse(THREAD)) return EAGAIN;
     int error = __real_pthread_create(t, attr, fn, arg);
     if (!error) atomic_fetch_add(&hook.threads, 1);
@@ -100,14 +102,18 @@ static struct work {
     tide_use_scope *pin[PIECES];
     tide_stream *stream;
     unsigned n;
-    bool pages; /* the pool maps them elsewhere where pinned ones are in the way; others would be short of memory */
+    /* the pool maps them elsewhere where pinned ones are in the way; others would be short of
+    ** memory */
+    bool pages;
 } work;
 
-static tide_status status_of(const void *made) { return made ? TIDE_OK : tide_last_error()->status; }
-#define DO(call)                                                                                                   \
-    do {                                                                                                           \
-        tide_status status_ = (call);                                                                              \
-        if (status_ != TIDE_OK) return status_;                                                                    \
+static tide_status status_of(const void *made) {
+    return made ? TIDE_OK : tide_last_error()->status;
+}
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        tide_status status_ = (call);                                                              \
+        if (status_ != TIDE_OK) return status_;                                                    \
     } while (0)
 
 static tide_status make(int64_t bytes, int value, tide_array **out) {
@@ -246,10 +252,11 @@ struct plan {
 static void check_error(const struct plan *p, tide_status status) {
     const tide_error *e = tide_last_error();
     bool known = status == TIDE_E_NOMEM || status == TIDE_E_HOST_NOMEM || status == TIDE_E_DEVICE;
-    bool told = strlen(e->message) > 20 && (!strncmp(e->operation, "tide_", 5) || strstr(e->operation, "->"));
+    bool told = strlen(e->message) > 20 &&
+                (!strncmp(e->operation, "tide_", 5) || strstr(e->operation, "->"));
     if (known && told) return;
-    fail_msg("%s, %s %d%s: %s by \"%s\": %s", p->pool, names[p->call], (int)p->n, p->sticky ? " and on" : "",
-             tide_status_name(status), e->operation, e->message);
+    fail_msg("%s, %s %d%s: %s by \"%s\": %s", p->pool, names[p->call], (int)p->n,
+             p->sticky ? " and on" : "", tide_status_name(status), e->operation, e->message);
 }
 
 /* After the last use: nothing is held, and what the pools say is so. */
@@ -263,9 +270,10 @@ static void check_idle(const struct plan *p) {
 static void check_gone(const struct plan *p) {
     long addresses = atomic_exchange(&hook.addresses, 0), threads = atomic_load(&hook.threads);
     bool may = p->call == MUNMAP && p->sticky; /* then the log says so */
-    if (threads || (addresses && !may) || (addresses && !lines_with(TIDE_LOG_WARNING, "of addresses stay, empty")))
-        fail_msg("%s, %s %d: %ld bytes of addresses are left, %ld threads", p->pool, names[p->call], (int)p->n,
-                 addresses, threads);
+    if (threads || (addresses && !may) ||
+        (addresses && !lines_with(TIDE_LOG_WARNING, "of addresses stay, empty")))
+        fail_msg("%s, %s %d: %ld bytes of addresses are left, %ld threads", p->pool, names[p->call],
+                 (int)p->n, addresses, threads);
 }
 
 /* One life of a runtime, with that refusal; false: the call was not reached. */
@@ -332,10 +340,12 @@ static void each_call_is_refused(void **state) {
     enum call call = (enum call)(uintptr_t)*state;
     for (unsigned i = 0; i < TIDEI_COUNT(pools); i++) {
         const uint64_t last = calls_of_a_life(pools[i], call);
-        if (i == 0) assert_true(last || !moves_pages((int)call)); /* the pool of pages makes such calls */
+        /* the pool of pages makes such calls */
+        if (i == 0) assert_true(last || !moves_pages((int)call));
         for (int sticky = 0; last && sticky < 2; sticky++) {
             struct plan p = {pools[i], call, 1, sticky, true};
-            for (unsigned lives = 1; refuse_one(&p); p.to_the_end = lives++ % 2 == 0) p.n = next_one(&p);
+            for (unsigned lives = 1; refuse_one(&p); p.to_the_end = lives++ % 2 == 0)
+                p.n = next_one(&p);
             assert_true(p.n > 1 && p.n < 5000);
             p.n = last;
             p.to_the_end = true;
@@ -353,7 +363,8 @@ static void the_work_is_much(void **state) {
     assert_ok(open_it("tide", trace, sizeof trace));
     assert_ok(all_of_it());
     for (int c = 0; c < CALLS; c++)
-        if (!atomic_load(&hook.calls[c]) && moves_pages(c)) fail_msg("%s is never called", names[c]);
+        if (!atomic_load(&hook.calls[c]) && moves_pages(c))
+            fail_msg("%s is never called", names[c]);
     let_go();
     tide_close(work.rt);
     unlink(trace);
@@ -365,7 +376,8 @@ static int setup(void **state) {
     clear_environment();
     strcpy(folder, "/tmp/tide-refusals-XXXXXX");
     if (!mkdtemp(folder)) return -1;
-    tide_close(test_open(&(tide_config){.device = "host", .collector = "refcount"})); /* what is made once */
+    /* what is made once */
+    tide_close(test_open(&(tide_config){.device = "host", .collector = "refcount"}));
     disarm();
     atomic_store(&hook.addresses, 0);
     atomic_store(&hook.threads, 0);
@@ -381,7 +393,7 @@ int main(void) {
     static struct CMUnitTest tests[CALLS + 1];
     tests[0] = (struct CMUnitTest){"the_work_is_much", the_work_is_much, setup, teardown, NULL};
     for (int c = 0; c < CALLS; c++)
-        tests[c + 1] =
-            (struct CMUnitTest){names[c], each_call_is_refused, setup, teardown, (void *)(uintptr_t)(unsigned)c};
+        tests[c + 1] = (struct CMUnitTest){names[c], each_call_is_refused, setup, teardown,
+                                           (void *)(uintptr_t)(unsigned)c};
     return _cmocka_run_group_tests("refusals", tests, CALLS + 1, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_release.c: the adaptive release threshold: the rule over told times, and a runtime under a told clock. */
+/* test_release.c: the adaptive release threshold: the rule over told times, and a runtime under a
+** told clock. */
 #include "tests/told_clock.h"
 #include "runtime/pools.h"
 
@@ -83,7 +84,8 @@ static void much_goes_bit_by_bit(void **state) {
     }
 }
 
-/* A loop longer than the window is learnt: after a few regrets nothing is taken or given any more. */
+/* A loop longer than the window is learnt: after a few regrets nothing is taken or given any
+** more. */
 static void a_long_loop_is_learnt(void **state) {
     (void)state;
     for (unsigned seconds = 15; seconds <= 1800; seconds *= 4) {
@@ -102,7 +104,8 @@ static void a_long_loop_is_learnt(void **state) {
     }
 }
 
-/* What fragments take beside the live bytes was wanted, though no figure says so: regretted, then kept. */
+/* What fragments take beside the live bytes was wanted, though no figure says so: regretted, then
+** kept. */
 static void fragments_are_kept_in_the_end(void **state) {
     (void)state;
     struct model m = fresh();
@@ -124,7 +127,8 @@ static void windows_shrink_again(void **state) {
     use(&m, 300 * GIB);
     for (unsigned i = 0; i < 5000; i++) pass(&m, SECOND);
     assert_int_equal(m.backed, 0);
-    assert_int_equal(m.r.window_ns, 64 * WINDOW / 4); /* three windows gave back, the first not knowing yet */
+    /* three windows gave back, the first not knowing yet */
+    assert_int_equal(m.r.window_ns, 64 * WINDOW / 4);
 }
 
 static void what_is_in_use_stays(void **state) {
@@ -142,8 +146,10 @@ static void what_is_in_use_stays(void **state) {
 /* ---- a runtime ---- */
 
 static tide_runtime *open_told(const char *pool) {
-    tide_runtime *rt = test_open(&(tide_config){
-        .collector = "refcount", .pool = pool, .release_threshold = "adaptive", .gc_early = TIDE_OFF});
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount",
+                                                .pool = pool,
+                                                .release_threshold = "adaptive",
+                                                .gc_early = TIDE_OFF});
     tell_time(rt);
     return rt;
 }

@@ -1,5 +1,6 @@
-/* test_remap.c: large requests where pinned blocks stand between the free bytes: pages change their addresses. What blocks hold
-** is looked at throughout; device calls fail in turn; other threads are at work meanwhile. */
+/* test_remap.c: large requests where pinned blocks stand between the free bytes: pages change their
+** addresses. What blocks hold is looked at throughout; device calls fail in turn; other threads are
+** at work meanwhile. */
 #include "tests/tidetest.h"
 
 enum { BLOCKS = 256, PER_PAGE = 8, PAGES = BLOCKS / PER_PAGE };
@@ -47,12 +48,14 @@ static bool brief(void) { return test_quick() || !test_on_host(); }
 /* ---- what they hold ---- */
 
 static tide_status fill(tidei_storage *st, uint64_t mark) {
-    return tidei_submit_fill(st->dev->stream0, st, 0, &mark, sizeof mark, st->bytes / sizeof mark, "test");
+    return tidei_submit_fill(st->dev->stream0, st, 0, &mark, sizeof mark, st->bytes / sizeof mark,
+                             "test");
 }
 
 static bool holds_at(tidei_storage *st, size_t at, size_t bytes, uint64_t mark) {
     uint64_t *host = malloc(bytes);
-    bool ok = tidei_submit_copy(st->dev->stream0, TIDEI_COPY_D2H, NULL, 0, host, st, at, bytes, "test") == TIDE_OK;
+    bool ok = tidei_submit_copy(st->dev->stream0, TIDEI_COPY_D2H, NULL, 0, host, st, at, bytes,
+                                "test") == TIDE_OK;
     for (size_t i = 0; ok && i < bytes / sizeof mark; i++) ok = host[i] == mark;
     free(host);
     return ok;
@@ -60,7 +63,8 @@ static bool holds_at(tidei_storage *st, size_t at, size_t bytes, uint64_t mark) 
 /* All of it; of what a GPU would be long in sending, both ends. */
 static bool holds(tidei_storage *st, uint64_t mark) {
     size_t end = test_on_host() ? st->bytes : tidei_min_size(st->bytes, 32 * TIDEI_KIB);
-    return holds_at(st, 0, end, mark) && (end == st->bytes || holds_at(st, st->bytes - end, end, mark));
+    return holds_at(st, 0, end, mark) &&
+           (end == st->bytes || holds_at(st, st->bytes - end, end, mark));
 }
 
 static uint64_t mark_of(unsigned i) { return 0x0101010101010101u * (i % 255 + 1) ^ i; }
@@ -114,7 +118,8 @@ static tidei_pool_stats figures(void) {
 
 /* ---- the breaker ---- */
 
-/* Every second block is freed, and one in `each` of the rest pinned; a quarter of the limit fits in one piece all the same. */
+/* Every second block is freed, and one in `each` of the rest pinned; a quarter of the limit fits in
+** one piece all the same. */
 static void breaker(unsigned each) {
     tide_runtime *rt = open_on(open_device(), PAGES);
     tidei_storage *big;
@@ -144,7 +149,8 @@ static void the_breaker_is_served(void **state) {
 
 /* ---- pins at every place ---- */
 
-/* Two pins among blocks of eight pages, of which half are free: without the pages that they hold, two more must be had. */
+/* Two pins among blocks of eight pages, of which half are free: without the pages that they hold,
+** two more must be had. */
 static void pins_at_every_place(void **state) {
     (void)state;
     enum { N = 8 * PER_PAGE };
@@ -186,16 +192,18 @@ static void pins_everywhere_refuse(void **state) {
     tide_close(rt);
 }
 
-/* Once nothing could be moved out of the way small blocks lie at the high ends of free pieces, others at the low ones as before. */
+/* Once nothing could be moved out of the way small blocks lie at the high ends of free pieces,
+** others at the low ones as before. */
 static void small_blocks_keep_apart_after_a_refusal(void **state) {
     (void)state;
     tide_runtime *rt = open_on(open_device(), PAGES);
     tidei_storage *big, *before, *after, *half;
     blocks_make(rt, BLOCKS, 0x55555555);
     for (unsigned i = 1; i < BLOCKS; i += 2) block_pin(i);
-    tidei_addr first =
-        blocks.st[1]->addr - small; /* free pieces lie at multiples of `small` from here, as long each */
-    assert_int_equal(ask(PAGES * page, &big), TIDE_E_NOMEM); /* nothing is in the way: there is too little in all */
+    /* free pieces lie at multiples of `small` from here, as long each */
+    tidei_addr first = blocks.st[1]->addr - small;
+    /* nothing is in the way: there is too little in all */
+    assert_int_equal(ask(PAGES * page, &big), TIDE_E_NOMEM);
     assert_ok(ask(256, &before));
     assert_int_equal((before->addr - first) % small, 0);
     assert_int_equal(ask((PAGES / 2 - 1) * page, &big), TIDE_E_NOMEM); /* there is enough */
@@ -218,7 +226,8 @@ static void new_pages_make_up_for_pinned_ones(void **state) {
     tidei_storage *big;
     blocks_make(rt, BLOCKS, 0x55555555);
     for (unsigned i = 1; i < BLOCKS; i += 2 * PER_PAGE) block_pin(i);
-    assert_ok(ask((PAGES / 2 + 2) * page, &big)); /* half are without pins, and there are two more */
+    /* half are without pins, and there are two more */
+    assert_ok(ask((PAGES / 2 + 2) * page, &big));
     assert_int_equal(figures().backed, (PAGES + 2) * page);
     blocks_check();
     tidei_storage_release(big);
@@ -236,7 +245,8 @@ static const struct {
               {TIDEI_FAULT_PAGE_NEW, TIDE_E_NOMEM}, {TIDEI_FAULT_STREAM_SYNC, TIDE_E_DEVICE},
               {TIDEI_FAULT_PUBLISH, TIDE_E_DEVICE}};
 
-/* After a request that ended with st: blocks hold what they held, and it is served now if it was not. All ends. */
+/* After a request that ended with st: blocks hold what they held, and it is served now if it was
+** not. All ends. */
 static void serves_then(tide_runtime *rt, tide_status st, size_t bytes, tidei_storage *big) {
     assert_int_equal(figures().backed, atomic_load(&blocks.d->backed));
     blocks_check();
@@ -249,7 +259,8 @@ static void serves_then(tide_runtime *rt, tide_status st, size_t bytes, tidei_st
     tide_close(rt);
 }
 
-/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request is served afterwards. */
+/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request
+** is served afterwards. */
 static bool one_call_fails(unsigned k, uint64_t n, bool sticky) {
     tidei_device *d;
     tidei_storage *big = NULL;
@@ -296,7 +307,8 @@ static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
     assert_int_equal(figures().backed, n * (whole + 1) * page);
     assert_true(figures().largest < page);
     assert_ok(tide_set_limit(rt, figures().backed));
-    for (unsigned i = 0; i < n; i++) assert_ok(fill(blocks.st[i], mark_of(i))); /* under way, maybe */
+    /* under way, maybe */
+    for (unsigned i = 0; i < n; i++) assert_ok(fill(blocks.st[i], mark_of(i)));
 }
 static tide_runtime *open_islands_on(tidei_device *d, unsigned n, size_t whole) {
     tide_runtime *rt = open_on(d, n * (whole + 2));
@@ -304,7 +316,8 @@ static tide_runtime *open_islands_on(tidei_device *d, unsigned n, size_t whole) 
     return rt;
 }
 
-/* Half a page is free on each: all of it is had in one piece, of any size, and what blocks hold goes with them. */
+/* Half a page is free on each: all of it is had in one piece, of any size, and what blocks hold
+** goes with them. */
 static void islands_become_one(void **state) {
     (void)state;
     for (unsigned halves = 2; halves <= ISLANDS; halves++) {
@@ -338,8 +351,9 @@ static void islands_are_lost(tide_runtime *rt) {
     at_fault.lost++;
 }
 
-/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request is served afterwards; but where pages
-** can be mapped neither elsewhere nor back, the device is lost. */
+/* The n-th call of a kind fails, or all from there on. Blocks hold what they held, and the request
+** is served afterwards; but where pages can be mapped neither elsewhere nor back, the device is
+** lost. */
 static bool islands_fail(uint64_t n) {
     tidei_device *d;
     tidei_storage *big = NULL;
@@ -363,13 +377,15 @@ static void islands_whose_calls_fail(void **state) {
     (void)state;
     for (unsigned k = 0; k < TIDEI_COUNT(faults); k++)
         for (unsigned sticky = 0; sticky < 2; sticky++) {
-            at_fault = (struct islands_case){ISLANDS, 1, faults[k].slot, faults[k].status, sticky, 0};
+            at_fault =
+                (struct islands_case){ISLANDS, 1, faults[k].slot, faults[k].status, sticky, 0};
             for (uint64_t n = 1; islands_fail(n); n++) {}
             assert_int_equal(at_fault.lost > 0, sticky && faults[k].slot == TIDEI_FAULT_MAP);
         }
 }
 
-/* Some of the pages are at their new places then, and some are nowhere. (A block that slides over itself half-way is lost too.) */
+/* Some of the pages are at their new places then, and some are nowhere. (A block that slides over
+** itself half-way is lost too.) */
 static void long_islands_whose_calls_fail(void **state) {
     (void)state;
     for (unsigned k = 0; k < 4; k++) {
@@ -451,18 +467,19 @@ static void *work(void *arg) {
         if (st[k]) {
             uint64_t word = 0;
             size_t at = (size_t)(seed >> 20) % (st[k]->bytes / 8) * 8;
-            if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, st[k], at, 8, "test") !=
-                    TIDE_OK ||
+            if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, st[k], at, 8,
+                                  "test") != TIDE_OK ||
                 word != mark[k])
                 busy.bad = true;
             if (k % 3 == 0) tidei_storage_unpin(st[k]);
             tidei_storage_release(st[k]);
             st[k] = NULL;
-        } else if (tidei_storage_new(busy.d, 8 * (256 + (seed >> 40) % (small / 8)), test_stream(s), "test",
-                                     &st[k]) == TIDE_OK) {
+        } else if (tidei_storage_new(busy.d, 8 * (256 + (seed >> 40) % (small / 8)), test_stream(s),
+                                     "test", &st[k]) == TIDE_OK) {
             mark[k] = seed;
             if (k % 3 == 0) tidei_storage_pin(st[k]);
-            if (tidei_submit_fill(test_stream(s), st[k], 0, &seed, 8, st[k]->bytes / 8, "test") != TIDE_OK)
+            if (tidei_submit_fill(test_stream(s), st[k], 0, &seed, 8, st[k]->bytes / 8, "test") !=
+                TIDE_OK)
                 busy.bad = true;
         } else {
             st[k] = NULL;
@@ -485,7 +502,8 @@ static void while_others_are_at_work(void **state) {
     blocks.d = busy.d = &test_rt(rt)->devs[0];
     busy.bad = busy.over = false;
     unsigned served = 0, rounds = brief() ? 100 : 400;
-    for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1));
     for (unsigned i = 0; i < rounds && !busy.bad; i++) {
         tidei_storage *big, *beside;
         size_t bytes = (20 + i % 7) * page;
@@ -511,7 +529,8 @@ static void while_others_are_at_work(void **state) {
     tide_close(rt);
 }
 
-/* Looks at blocks all the time, on a stream of its own; what it reads goes to the host, so that it is in nobody's way. */
+/* Looks at blocks all the time, on a stream of its own; what it reads goes to the host, so that it
+** is in nobody's way. */
 static void *look(void *arg) {
     uint64_t seed = (uint64_t)(uintptr_t)arg;
     tide_stream *s = NULL;
@@ -521,11 +540,11 @@ static void *look(void *arg) {
         unsigned i = (unsigned)(seed >> 33) % ISLANDS;
         size_t at = (size_t)(seed >> 20) % (blocks.st[i]->bytes / 8) * 8;
         uint64_t word = 0;
-        if (seed >> 60 == 0 &&
-            tidei_submit_fill(test_stream(s), blocks.st[i], at, &(uint64_t){mark_of(i)}, 8, 1, "test") != TIDE_OK)
+        if (seed >> 60 == 0 && tidei_submit_fill(test_stream(s), blocks.st[i], at,
+                                                 &(uint64_t){mark_of(i)}, 8, 1, "test") != TIDE_OK)
             busy.bad = true;
-        if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, blocks.st[i], at, 8, "test") !=
-                TIDE_OK ||
+        if (tidei_submit_copy(test_stream(s), TIDEI_COPY_D2H, NULL, 0, &word, blocks.st[i], at, 8,
+                              "test") != TIDE_OK ||
             word != mark_of(i))
             busy.bad = true;
     }
@@ -541,7 +560,8 @@ static void islands_that_others_are_at_work_on(void **state) {
         tidei_storage *big;
         busy.d = &test_rt(rt)->devs[0];
         busy.bad = busy.over = false;
-        for (unsigned i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, look, (void *)(uintptr_t)(i + 1));
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_create(&threads[i], NULL, look, (void *)(uintptr_t)(i + 1));
         for (unsigned halves = 2; halves <= ISLANDS; halves++) {
             assert_ok(ask(halves * page / 2, &big));
             assert_ok(fill(big, 42));
@@ -560,12 +580,18 @@ static void islands_that_others_are_at_work_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_breaker_is_served),    cmocka_unit_test(pins_at_every_place),
-        cmocka_unit_test(pins_everywhere_refuse),   cmocka_unit_test(new_pages_make_up_for_pinned_ones),
-        cmocka_unit_test(device_calls_fail),        cmocka_unit_test(random_programs),
-        cmocka_unit_test(while_others_are_at_work), cmocka_unit_test(small_blocks_keep_apart_after_a_refusal),
-        cmocka_unit_test(islands_become_one),       cmocka_unit_test(islands_that_others_are_at_work_on),
-        cmocka_unit_test(islands_whose_calls_fail), cmocka_unit_test(long_islands_whose_calls_fail),
+        cmocka_unit_test(the_breaker_is_served),
+        cmocka_unit_test(pins_at_every_place),
+        cmocka_unit_test(pins_everywhere_refuse),
+        cmocka_unit_test(new_pages_make_up_for_pinned_ones),
+        cmocka_unit_test(device_calls_fail),
+        cmocka_unit_test(random_programs),
+        cmocka_unit_test(while_others_are_at_work),
+        cmocka_unit_test(small_blocks_keep_apart_after_a_refusal),
+        cmocka_unit_test(islands_become_one),
+        cmocka_unit_test(islands_that_others_are_at_work_on),
+        cmocka_unit_test(islands_whose_calls_fail),
+        cmocka_unit_test(long_islands_whose_calls_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

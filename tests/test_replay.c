@@ -1,4 +1,5 @@
-/* test_replay.c: the schedule of a replay, its figures, completion held back, patterns that find what they should. */
+/* test_replay.c: the schedule of a replay, its figures, completion held back, patterns that find
+** what they should. */
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,11 +8,11 @@
 #include "runtime/device/cuda/nvrtc.h"
 
 #define KIB TIDEI_KIB
-#define A(block, size)                                                                                             \
+#define A(block, size)                                                                             \
     { size, block, TIDEI_EVENT_ALLOC }
-#define F(block)                                                                                                   \
+#define F(block)                                                                                   \
     { 0, block, TIDEI_EVENT_FREE }
-#define S                                                                                                          \
+#define S                                                                                          \
     { 0, 0, TIDEI_EVENT_SYNC }
 
 /* A trace of these events; frees get their sizes. */
@@ -25,7 +26,8 @@ static tidei_trace made(tidei_event *events, size_t n) {
     }
     return t;
 }
-#define TRACE(...) made((tidei_event[]){__VA_ARGS__}, sizeof((tidei_event[]){__VA_ARGS__}) / sizeof(tidei_event))
+#define TRACE(...)                                                                                 \
+    made((tidei_event[]){__VA_ARGS__}, sizeof((tidei_event[]){__VA_ARGS__}) / sizeof(tidei_event))
 
 static tidei_trace recorded(const char *name, uint64_t scale) {
     char path[1024];
@@ -78,7 +80,8 @@ void *__wrap_malloc(size_t bytes) {
 
 /* ---- figures ---- */
 
-/* The pool none takes each block from the driver and gives it back, so everything can be told beforehand. */
+/* The pool none takes each block from the driver and gives it back, so everything can be told
+** beforehand. */
 static void figures_by_hand(void **state) {
     tidei_trace t = TRACE(A(0, 1000), A(1, 0), A(2, 3000), F(0), S, A(3, 500), F(2), F(1), A(4, 2));
     tidei_replay *r = opened((tidei_replay_options){.pool = "none"}, &t);
@@ -89,9 +92,11 @@ static void figures_by_hand(void **state) {
         assert_int_equal(f.events, 9);
         assert_true(f.ns > 0);
         assert_int_equal(f.peak_live, 4000);
-        assert_int_equal(f.peak_reserved, tidei_round_up(1000, align) + tidei_round_up(3000, align));
+        assert_int_equal(f.peak_reserved,
+                         tidei_round_up(1000, align) + tidei_round_up(3000, align));
         assert_int_equal(f.driver_calls,
-                         8); /* four blocks that are not empty, two of them freed when the pass ends */
+                         /* four blocks that are not empty, two of them freed when the pass ends */
+                         8);
         assert_int_equal(f.failed + f.climbs + f.device_waits + f.compactions + f.bytes_moved, 0);
         assert_int_equal(f.verified + f.mismatches, 0);
     }
@@ -134,7 +139,8 @@ static void copies_start_late(void **state) {
     /* lives for four of eight events */
     tidei_trace t = TRACE(A(0, 4096), S, S, S, F(0), S, S, S);
     static const struct {
-        unsigned copies, alive; /* at the worst moment; a copy that frees comes before a later one that allocates */
+        /* at the worst moment; a copy that frees comes before a later one that allocates */
+        unsigned copies, alive;
     } known[] = {{1, 1}, {2, 1}, {3, 2}, {4, 2}, {8, 4}, {16, 8}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(known); i++) {
@@ -144,11 +150,13 @@ static void copies_start_late(void **state) {
         tidei_replay_figures f = pass(r);
         assert_int_equal(f.peak_live, 4096 * known[i].alive);
         assert_int_equal(f.events, 8 * copies);
-        for (unsigned j = 0; j < copies; j++) /* an event is a tick, and one that ended stays ended */
+        /* an event is a tick, and one that ended stays ended */
+        for (unsigned j = 0; j < copies; j++)
             assert_int_equal(atomic_load(&r->copies[j].s->submitted), 8);
         tidei_replay_close(r);
     }
-    /* Begins at 8 * 1 / 3 = 2 and 8 * 2 / 3 = 5: from the fifth on (4 comes before 5), the second and third overlap. */
+    /* Begins at 8 * 1 / 3 = 2 and 8 * 2 / 3 = 5: from the fifth on (4 comes before 5), the second
+    ** and third overlap. */
     t = TRACE(A(0, 1), S, F(0), S, S, S, S, S);
     assert_int_equal(tidei_replay_peak(&t, 3), 1);
     t = TRACE(A(0, 1), S, S, F(0), S, S, S, S);
@@ -159,7 +167,8 @@ static void recorded_peaks(void **state) {
     tidei_trace t = recorded("linalg-mix", 64);
     (void)state;
     for (unsigned copies = 1; copies <= 4; copies += 3) {
-        tidei_replay *r = opened((tidei_replay_options){.streams = copies, .lag = copies == 4 ? 256 : 0}, &t);
+        tidei_replay *r =
+            opened((tidei_replay_options){.streams = copies, .lag = copies == 4 ? 256 : 0}, &t);
         for (int i = 0; i < 2; i++) {
             tidei_replay_figures f = pass(r);
             assert_int_equal(f.events, copies * t.n);
@@ -188,7 +197,8 @@ static void factor_of_the_peak(void **state) {
 }
 
 static void what_does_not_fit(void **state) {
-    tidei_trace t = TRACE(A(0, 8 << 20), A(1, 16 << 20), A(2, 4 << 20), F(1), F(0), A(3, 16 << 20), F(3));
+    tidei_trace t =
+        TRACE(A(0, 8 << 20), A(1, 16 << 20), A(2, 4 << 20), F(1), F(0), A(3, 16 << 20), F(3));
     tidei_replay *r = opened((tidei_replay_options){.limit = "16MiB"}, &t);
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -245,7 +255,8 @@ static void a_share_is_pinned(void **state) {
     tidei_trace_clear(&t);
 }
 
-/* Real programs need little more than what they hold, though half of it cannot be moved: at 2 % and two pages more all fits. */
+/* Real programs need little more than what they hold, though half of it cannot be moved: at 2 % and
+** two pages more all fits. */
 static void half_pinned_fits(void **state) {
     static const char *const names[] = {"linalg-mix", "lstm-train-unrolled", "gpt2-train-varlen",
                                         "resnet50-train-varbatch"};
@@ -253,7 +264,8 @@ static void half_pinned_fits(void **state) {
     if (!test_on_host()) skip(); /* a matter of the device's pages */
     for (size_t i = 0; i < (test_quick() ? 2 : TIDEI_COUNT(names)); i++) {
         tidei_trace t = recorded(names[i], 1);
-        tidei_replay *r = opened((tidei_replay_options){.pool = "tide", .pinned = 50, .limit_factor = 1.02}, &t);
+        tidei_replay *r =
+            opened((tidei_replay_options){.pool = "tide", .pinned = 50, .limit_factor = 1.02}, &t);
         uint64_t remapped = 0;
         for (int k = 0; k < 3; k++) {
             tidei_replay_figures f = pass(r);
@@ -338,7 +350,8 @@ static void tick_once(tidei_stream *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A block freed on one stream is another's once `lag` further ticks were given out there, and no earlier. */
+/* A block freed on one stream is another's once `lag` further ticks were given out there, and no
+** earlier. */
 static void last_ticks_stay_incomplete(void **state) {
     enum { LAG = 70 }; /* more than the ticks between two publications */
     tidei_gauge g;
@@ -361,8 +374,10 @@ static void last_ticks_stay_incomplete(void **state) {
         assert_true(tidei_publish_uses(one, &use, 1, last));
         tidei_storage_release(st);
         for (int i = 0; i < LAG; i++) {
-            assert_false(tidei_stamp_done(&rt->devs[0], (tidei_stamp){.tick = last, .stream = one->slot}));
-            assert_int_equal(pool->ops->alloc(pool, page, two, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
+            assert_false(
+                tidei_stamp_done(&rt->devs[0], (tidei_stamp){.tick = last, .stream = one->slot}));
+            assert_int_equal(pool->ops->alloc(pool, page, two, TIDEI_ALLOC_NO_GROW, &b),
+                             TIDE_E_NOMEM);
             tick_once(one);
         }
         assert_ok(pool->ops->alloc(pool, page, two, TIDEI_ALLOC_NO_GROW, &b));
@@ -378,7 +393,8 @@ static void spin(const void *p) {
     while (!atomic_load(gate)) sched_yield();
 }
 static void launch_gate(tidei_stream *s, atomic_int *gate) {
-    tidei_launch l = {.name = "gate", .host_fn = spin, .params = &gate, .params_bytes = sizeof gate};
+    tidei_launch l = {
+        .name = "gate", .host_fn = spin, .params = &gate, .params_bytes = sizeof gate};
     assert_ok(tidei_submit_launch(s, NULL, 0, &l, NULL, NULL, "gate"));
 }
 static void both_count(void **state) {
@@ -392,10 +408,12 @@ static void both_count(void **state) {
     tidei_gauge_watch(&g, s);
     launch_gate(s, &gate);
     for (int i = 0; i < 4; i++) tick_once(s);
-    assert_false(tidei_stamp_done(d, (tidei_stamp){.tick = 1, .stream = s->slot})); /* old, but under way */
+    /* old, but under way */
+    assert_false(tidei_stamp_done(d, (tidei_stamp){.tick = 1, .stream = s->slot}));
     atomic_store(&gate, 1);
     while (!tidei_stamp_done(d, (tidei_stamp){.tick = 3, .stream = s->slot})) sched_yield();
-    assert_false(tidei_stamp_done(d, (tidei_stamp){.tick = 4, .stream = s->slot})); /* done, but young */
+    /* done, but young */
+    assert_false(tidei_stamp_done(d, (tidei_stamp){.tick = 4, .stream = s->slot}));
     assert_ok(tidei_stream_wait(s, true));
     assert_true(tidei_stamp_done(d, (tidei_stamp){.tick = 5, .stream = s->slot})); /* waited for */
     tide_close(rt->ref);
@@ -408,10 +426,13 @@ static void patterns_hold(void **state) {
     tidei_trace t = recorded(name, 256);
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
-        tidei_replay *r =
-            opened((tidei_replay_options){.touch = true, .streams = i ? 3 : 1, .lag = 16 * i, .pinned = 20}, &t);
+        tidei_replay *r = opened(
+            (tidei_replay_options){
+                .touch = true, .streams = i ? 3 : 1, .lag = 16 * i, .pinned = 20},
+            &t);
         size_t blocks = 0;
-        for (size_t k = 0; k < t.n; k++) blocks += t.events[k].op == TIDEI_EVENT_ALLOC && t.events[k].bytes;
+        for (size_t k = 0; k < t.n; k++)
+            blocks += t.events[k].op == TIDEI_EVENT_ALLOC && t.events[k].bytes;
         for (int k = 0; k < 2; k++) {
             tidei_replay_figures f = pass(r);
             assert_int_equal(f.verified, r->o.streams * blocks);
@@ -428,8 +449,9 @@ static void patterns_hold_where_pages_move(void **state) {
     uint64_t remapped = 0;
     (void)state;
     if (!test_on_host()) skip();
-    tidei_replay *r =
-        opened((tidei_replay_options){.pool = "tide", .touch = true, .pinned = 50, .limit_factor = 1.02}, &t);
+    tidei_replay *r = opened(
+        (tidei_replay_options){.pool = "tide", .touch = true, .pinned = 50, .limit_factor = 1.02},
+        &t);
     for (int k = 0; k < 3; k++) {
         tidei_replay_figures f = pass(r);
         assert_int_equal(f.failed, 0);
@@ -465,9 +487,10 @@ static void every_byte_is_compared(void **state) {
     tidei_replay_close(r);
 }
 
-/* Holds back the first comparison on the first stream until the second stream has all its work and both blocks are freed; or,
-** where that work does not wait for the first, until it is done. Not earlier, or the pool would find the last free's work
-** done, and poison bytes that AddressSanitizer then sees the planted mistake read. */
+/* Holds back the first comparison on the first stream until the second stream has all its work and
+** both blocks are freed; or, where that work does not wait for the first, until it is done. Not
+** earlier, or the pool would find the last free's work done, and poison bytes that AddressSanitizer
+** then sees the planted mistake read. */
 static struct held {
     tidei_replay *r; /* NULL: nothing is held back */
     atomic_int gate;
@@ -479,9 +502,12 @@ static void *open_late(void *unused) {
     atomic_store(&held.gate, 1);
     return unused;
 }
-tide_status __real_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
-tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);
-tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern) {
+tide_status __real_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st,
+                                     uint64_t pattern);
+tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st,
+                                     uint64_t pattern);
+tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_storage *st,
+                                     uint64_t pattern) {
     if (held.r && s == held.r->copies[0].s) {
         assert_ok(tidei_stream_wait(s, true)); /* the pattern stands */
         launch_gate(s, &held.gate);
@@ -489,13 +515,17 @@ tide_status __wrap_tidei_touch_check(tidei_touch *t, tidei_stream *s, tidei_stor
     return __real_tidei_touch_check(t, s, st, pattern);
 }
 
-/* One block of memory for two copies: the second takes it while the first's comparison is pending. */
+/* One block of memory for two copies: the second takes it while the first's comparison is
+** pending. */
 static tidei_replay_figures take_over(bool touch, bool planted) {
     tidei_trace t = TRACE(A(0, 1 << 20), F(0));
-    tidei_replay *r = opened(
-        (tidei_replay_options){
-            .touch = touch, .streams = 2, .lag = 1000, .device = "host", .pool = "tide", .limit = "1MiB"},
-        &t);
+    tidei_replay *r = opened((tidei_replay_options){.touch = touch,
+                                                    .streams = 2,
+                                                    .lag = 1000,
+                                                    .device = "host",
+                                                    .pool = "tide",
+                                                    .limit = "1MiB"},
+                             &t);
     pthread_t thread;
     r->rt->skip_waits = planted;
     held.r = r;
@@ -544,8 +574,8 @@ static int compile_patterns(void) {
     return 0;
 }
 
-/* In a child: LeakSanitizer takes memory that the compiler's library keeps for its threads for something else, now and then,
-** and dies of it. */
+/* In a child: LeakSanitizer takes memory that the compiler's library keeps for its threads for
+** something else, now and then, and dies of it. */
 static void patterns_compile_for_gpus(void **state) {
     int status;
     (void)state;
@@ -561,13 +591,15 @@ static void patterns_compile_for_gpus(void **state) {
 
 /* ---- no host memory ---- */
 
-/* Each allocation of host memory on this thread gets its turn to fail, in opening and in playing. */
+/* Each allocation of host memory on this thread gets its turn to fail, in opening and in
+** playing. */
 static void no_host_memory(void **state) {
     static const char *const pools[] = {"tide", "none"};
     tidei_trace t = TRACE(A(0, 5000), A(1, 70000), F(0), S, A(2, 100), F(1));
     (void)state;
     for (size_t k = 0; k < TIDEI_COUNT(pools); k++) {
-        const tidei_replay_options o = {.streams = 2, .device = "host", .pool = pools[k], .touch = true};
+        const tidei_replay_options o = {
+            .streams = 2, .device = "host", .pool = pools[k], .touch = true};
         tide_status status = TIDE_E_HOST_NOMEM;
         long budget = 0;
         for (; status != TIDE_OK; budget++) {

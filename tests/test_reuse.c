@@ -1,5 +1,6 @@
-/* test_reuse.c: who gets freed memory whose last use is not over: the rules of reuse on kernels that are held back (E10), and a
-** free that does not wait (E11). A host device's kernels are held by a gate; on cuda one runs for a while. */
+/* test_reuse.c: who gets freed memory whose last use is not over: the rules of reuse on kernels
+** that are held back (E10), and a free that does not wait (E11). A host device's kernels are held
+** by a gate; on cuda one runs for a while. */
 #include "arrays/kernels.h"
 #include "arrays/launch.h"
 #include "tests/tidetest.h"
@@ -23,15 +24,15 @@ static void held_host(const void *params) {
     *(unsigned char *)(uintptr_t)p->at = 1;
 }
 
-static const char held_text[] =
-    "typedef unsigned long long u64;\n"
-    "struct P { u64 at, ns, gate; };\n"
-    "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(t)); return t; }\n"
-    "extern \"C\" __global__ void held(const P p) {\n"
-    "    u64 start = now();\n"
-    "    while (now() - start < p.ns) {}\n"
-    "    if (!threadIdx.x) *(volatile unsigned char *)p.at = 1;\n"
-    "}\n";
+static const char held_text[] = "typedef unsigned long long u64;\n"
+                                "struct P { u64 at, ns, gate; };\n"
+                                "static __device__ u64 now() { u64 t; asm volatile(\"mov.u64 %0, "
+                                "%%globaltimer;\" : \"=l\"(t)); return t; }\n"
+                                "extern \"C\" __global__ void held(const P p) {\n"
+                                "    u64 start = now();\n"
+                                "    while (now() - start < p.ns) {}\n"
+                                "    if (!threadIdx.x) *(volatile unsigned char *)p.at = 1;\n"
+                                "}\n";
 static const tidei_own_kernel held_kernel = {"held", held_text, held_host};
 
 static void use_for_long(tidei_stream *s, tidei_storage *st) {
@@ -48,13 +49,16 @@ static void use_for_long(tidei_stream *s, tidei_storage *st) {
 static tide_runtime *open_with(const char *pool, size_t limit) {
     char text[32];
     snprintf(text, sizeof text, "%zu", limit);
-    tide_config c = {.collector = "refcount", .pool = pool, .limit = limit ? text : NULL, .gc_early = TIDE_OFF};
+    tide_config c = {
+        .collector = "refcount", .pool = pool, .limit = limit ? text : NULL, .gc_early = TIDE_OFF};
     tide_runtime *rt = test_open(&c);
     tidei_storage *st;
     test_rt(rt)->devs[0].pool->mover = NULL; /* addresses are looked at */
     atomic_store(&gate, 1);
-    assert_ok(tidei_storage_new(&test_rt(rt)->devs[0], BLOCK, test_rt(rt)->devs[0].stream0, "test", &st));
-    use_for_long(test_rt(rt)->devs[0].stream0, st); /* the kernel is there from now on, and takes no memory later */
+    assert_ok(
+        tidei_storage_new(&test_rt(rt)->devs[0], BLOCK, test_rt(rt)->devs[0].stream0, "test", &st));
+    /* the kernel is there from now on, and takes no memory later */
+    use_for_long(test_rt(rt)->devs[0].stream0, st);
     tidei_storage_release(st);
     assert_ok(tide_device_synchronize(rt));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
@@ -78,7 +82,8 @@ static void touch(tide_stream *s, tidei_storage *st) {
     assert_ok(tidei_submit_fill(test_stream(s), st, 0, "", 1, 4096, "test"));
 }
 
-/* A block that s used, for as long as the gate is closed where `held`; it is free again. Its address. */
+/* A block that s used, for as long as the gate is closed where `held`; it is free again. Its
+** address. */
 static tidei_addr used_and_freed(tide_stream *s, bool held) {
     tidei_storage *st = block_on(s, BLOCK);
     tidei_addr at = st->addr;
@@ -90,7 +95,8 @@ static tidei_addr used_and_freed(tide_stream *s, bool held) {
     return at;
 }
 
-/* A block for s, and its first use: has it the address `at`, and is so much waited for on the device? */
+/* A block for s, and its first use: has it the address `at`, and is so much waited for on the
+** device? */
 static void expect(tide_stream *s, tidei_addr at, bool same, unsigned waits) {
     uint64_t before = atomic_load(&test_stream(s)->dev->device_waits);
     tidei_storage *st = block_on(s, BLOCK);
@@ -101,13 +107,15 @@ static void expect(tide_stream *s, tidei_addr at, bool same, unsigned waits) {
 }
 
 static void wait_until_done(tide_stream *s) {
-    tidei_stamp last = {
-        .tick = atomic_load(&test_stream(s)->submitted), .stream = test_stream(s)->slot, .write = 1};
+    tidei_stamp last = {.tick = atomic_load(&test_stream(s)->submitted),
+                        .stream = test_stream(s)->slot,
+                        .write = 1};
     atomic_store(&gate, 1);
     while (!tidei_stamp_done(test_stream(s)->dev, last)) sched_yield();
 }
 
-/* s[1] waits for s[0], s[2] for s[1], and so on up to s[n]: each one writes what the one before wrote. */
+/* s[1] waits for s[0], s[2] for s[1], and so on up to s[n]: each one writes what the one before
+** wrote. */
 static void chain(tide_stream *const *s, unsigned n, tidei_storage *link) {
     for (unsigned i = 0; i <= n; i++) touch(s[i], link);
 }
@@ -141,13 +149,15 @@ static void e10_the_same_stream(void **state) {
     close_with(rt, s, 1);
 }
 
-/* The kernel is held, and the block can be had where its stream is waited for anyway, over any number of streams. */
+/* The kernel is held, and the block can be had where its stream is waited for anyway, over any
+** number of streams. */
 static void e10_waited_for_anyway(void **state) {
     (void)state;
     for (unsigned off = 0; off < 2; off++)
         for (unsigned n = 1; n <= CHAIN; n++) {
             tide_stream *s[CHAIN + 1];
-            tide_runtime *rt = open_rules(off ? OFF_FOLLOW | OFF_WAIT : OFF_DONE | OFF_WAIT, 0, s, n + 1);
+            tide_runtime *rt =
+                open_rules(off ? OFF_FOLLOW | OFF_WAIT : OFF_DONE | OFF_WAIT, 0, s, n + 1);
             tidei_storage *link = block_on(s[0], BLOCK);
             tidei_addr at = used_and_freed(s[0], true);
             chain(s, n, link);
@@ -169,7 +179,8 @@ static void e10_done_by_now(void **state) {
     }
 }
 
-/* There is no other memory: then the first use waits, on the device. With the rule off the pool takes more where it may. */
+/* There is no other memory: then the first use waits, on the device. With the rule off the pool
+** takes more where it may. */
 static void e10_a_wait_is_inserted(void **state) {
     (void)state;
     for (unsigned off = 0; off < 2; off++) {
@@ -180,8 +191,8 @@ static void e10_a_wait_is_inserted(void **state) {
     }
 }
 
-/* A program on two streams that frees, and lets some of its work end, or not. What it got, as distances from its first address,
-** summed up. */
+/* A program on two streams that frees, and lets some of its work end, or not. What it got, as
+** distances from its first address, summed up. */
 static tidei_addr program(tide_runtime *rt, bool waits) {
     tide_stream *s[2] = {stream(rt), stream(rt)};
     tidei_addr sum = 0, first = 0;
@@ -215,8 +226,9 @@ static void e10_deterministic(void **state) {
     }
 }
 
-/* What a stream has waited for is its own to use, whether there was anything to wait for or not. Each program makes s[1] come after
-** all of s[0]'s work, and returns what block of s[0]'s is free then. */
+/* What a stream has waited for is its own to use, whether there was anything to wait for or not.
+** Each program makes s[1] come after all of s[0]'s work, and returns what block of s[0]'s is free
+** then. */
 static tidei_addr through_a_block(tide_stream *const *s, bool done) {
     tidei_storage *link = block_on(s[0], BLOCK), *x = block_on(s[0], BLOCK);
     tidei_addr at = x->addr;
@@ -255,8 +267,8 @@ static tidei_addr from_who_is_gone(tide_stream *const *s, bool done) {
 }
 
 static void e10_deterministic_after_a_wait(void **state) {
-    static tidei_addr (*const programs[])(tide_stream *const *s, bool done) = {through_a_block, through_memory,
-                                                                               from_who_is_gone};
+    static tidei_addr (*const programs[])(tide_stream *const *s, bool done) = {
+        through_a_block, through_memory, from_who_is_gone};
     (void)state;
     for (unsigned i = 0; i < 2 * TIDEI_COUNT(programs); i++) {
         tide_stream *s[2];
@@ -272,15 +284,17 @@ static void e10_deterministic_after_a_wait(void **state) {
     }
 }
 
-/* Where it does not count that work is done, giving back waits for nobody all the same. (If it did, this would not end on a host
-** device.) */
+/* Where it does not count that work is done, giving back waits for nobody all the same. (If it did,
+** this would not end on a host device.) */
 static void giving_back_does_not_wait(void **state) {
     (void)state;
     for (unsigned how = 0; how < 4; how++) {
         tide_stream *s[2];
         tide_runtime *rt = open_rules(OFF_DONE | OFF_WAIT, 0, s, 2);
         tidei_dev *d = &test_rt(rt)->devs[0];
-        if (how == 0) assert_ok(tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_RELEASE_THRESHOLD, 0));
+        if (how == 0)
+            assert_ok(
+                tide_pool_set_attribute(tide_pool_default(rt), TIDE_POOL_RELEASE_THRESHOLD, 0));
         tidei_storage *x = block_on(s[0], BLOCK), *y = block_on(s[1], BLOCK);
         use_for_long(test_stream(s[0]), x);
         touch(s[1], y);
@@ -302,8 +316,8 @@ static void giving_back_does_not_wait(void **state) {
 
 /* ---- E11 ---- */
 
-/* One stream: 1 GiB is used for long and freed, 2 GiB asked for and used. Neither call waits, nor does a request that cannot be met
-** cost anything. The sizes are parts of these. */
+/* One stream: 1 GiB is used for long and freed, 2 GiB asked for and used. Neither call waits, nor
+** does a request that cannot be met cost anything. The sizes are parts of these. */
 static void e11_a_free_that_does_not_wait(void **state) {
     static const char *const pools[] = {"tide", "none"};
     const size_t gib = test_on_host() ? 16 * MIB : TIDEI_GIB;
@@ -314,11 +328,13 @@ static void e11_a_free_that_does_not_wait(void **state) {
         tidei_storage *a = block_on(d->stream0->ref, gib), *none;
         tide_reset_peaks(rt);
         use_for_long(d->stream0, a);
-        tidei_stamp held = {.tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot, .write = 1};
+        tidei_stamp held = {
+            .tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot, .write = 1};
         uint64_t waits = atomic_load(&d->host_waits);
         tidei_storage_release(a);
         tidei_storage *b = block_on(d->stream0->ref, 2 * gib);
-        assert_int_equal(tidei_storage_new(d, (size_t)1 << 60, d->stream0, "test", &none), TIDE_E_NOMEM);
+        assert_int_equal(tidei_storage_new(d, (size_t)1 << 60, d->stream0, "test", &none),
+                         TIDE_E_NOMEM);
         /* All that while the kernel was held; the driver's own allocation may wait for it. */
         if (test_on_host() || p == 0) assert_false(tidei_stamp_done(d, held));
         assert_int_equal(atomic_load(&d->host_waits), waits);
@@ -333,10 +349,14 @@ static void e11_a_free_that_does_not_wait(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(e10_the_same_stream),       cmocka_unit_test(e10_waited_for_anyway),
-        cmocka_unit_test(e10_done_by_now),           cmocka_unit_test(e10_a_wait_is_inserted),
-        cmocka_unit_test(e10_deterministic),         cmocka_unit_test(e10_deterministic_after_a_wait),
-        cmocka_unit_test(giving_back_does_not_wait), cmocka_unit_test(e11_a_free_that_does_not_wait),
+        cmocka_unit_test(e10_the_same_stream),
+        cmocka_unit_test(e10_waited_for_anyway),
+        cmocka_unit_test(e10_done_by_now),
+        cmocka_unit_test(e10_a_wait_is_inserted),
+        cmocka_unit_test(e10_deterministic),
+        cmocka_unit_test(e10_deterministic_after_a_wait),
+        cmocka_unit_test(giving_back_does_not_wait),
+        cmocka_unit_test(e11_a_free_that_does_not_wait),
     };
     return cmocka_run_group_tests_name("reuse", tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
-/* test_roots.c: what of the process the collector "boehm" finds: how much static data a collection of bdwgc's scans while a
-** large library of CUDA's is mapped (little with the filter of roots, all of the library's without it, or where bdwgc serves
-** malloc), and whether our own shared library's is left out; and threads, where the host initialised bdwgc itself.
+/* test_roots.c: what of the process the collector "boehm" finds: how much static data a collection
+** of bdwgc's scans while a large library of CUDA's is mapped (little with the filter of roots, all
+** of the library's without it, or where bdwgc serves malloc), and whether our own shared library's
+** is left out; and threads, where the host initialised bdwgc itself.
 **
-** The library is the cuBLAS that the library itself opens, where it is found (no GPU is needed to map it); else one that
-** the test builds: a name that the filter knows, 128 MiB of zeroes. bdwgc's roots belong to the process, so each case
-** is a child of its own. */
+** The library is the cuBLAS that the library itself opens, where it is found (no GPU is needed to
+** map it); else one that the test builds: a name that the filter knows, 128 MiB of zeroes. bdwgc's
+** roots belong to the process, so each case is a child of its own. */
 #include "gc/boehm.h"
 #include "tests/tidetest.h"
 #include <dlfcn.h>
@@ -25,7 +26,8 @@
 
 #define MUCH (100 * TIDEI_MIB)
 #if defined(__SANITIZE_ADDRESS__)
-#define ALONE  0               /* AddressSanitizer looks at which libraries there are, and in which order */
+/* AddressSanitizer looks at which libraries there are, and in which order */
+#define ALONE  0
 #define LITTLE (8 * TIDEI_MIB) /* the program's own; what sanitizers load has 12 beside it */
 #else
 #define ALONE  1
@@ -35,7 +37,8 @@
 static const char *self;
 
 static void *cublas(void) {
-    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so"};
+    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12",
+                                        "/usr/local/cuda/lib64/libcublas.so"};
     void *so = NULL;
     for (size_t i = 0; i < TIDEI_COUNT(names) && !so; i++) so = dlopen(names[i], RTLD_NOW);
     return so;
@@ -43,8 +46,9 @@ static void *cublas(void) {
 
 static bool compile(const char *source, const char *folder, const char *name) {
     char command[1500];
-    snprintf(command, sizeof command, "printf '%%s' '%s' | cc -shared -fPIC -x c - -o %s/%s && exit 0", source,
-             folder, name);
+    snprintf(command, sizeof command,
+             "printf '%%s' '%s' | cc -shared -fPIC -x c - -o %s/%s && exit 0", source, folder,
+             name);
     return system(command) == 0;
 }
 
@@ -101,7 +105,8 @@ static void *open_there(void *p) {
     return NULL;
 }
 
-/* The child in which malloc's smallest blocks are bdwgc's while the runtime opens, as a bdwgc has them that serves malloc. */
+/* The child in which malloc's smallest blocks are bdwgc's while the runtime opens, as a bdwgc has
+** them that serves malloc. */
 static int child_with_malloc_collected(void) {
     void (*redirect)(int on) = (void (*)(int))dlsym(RTLD_DEFAULT, "redirect_malloc");
     tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "boehm"};
@@ -119,14 +124,16 @@ static int child_with_malloc_collected(void) {
     return 0;
 }
 
-/* What a collection would scan: of our shared library and OpenBLAS, of CUDA's, and of all others. */
+/* What a collection would scan: of our shared library and OpenBLAS, of CUDA's, and of all
+** others. */
 static struct {
     void *first;
     size_t own, device, others;
 } segments;
 
 static int GC_CALLBACK count_segment(const char *name, void *start, size_t bytes) {
-    if (!segments.first || start == segments.first) segments.own = segments.device = segments.others = 0;
+    if (!segments.first || start == segments.first)
+        segments.own = segments.device = segments.others = 0;
     if (!segments.first) segments.first = start;
     if (strstr(name, "/libtidepool.so") || strstr(name, "/libopenblas"))
         segments.own += bytes;
@@ -137,7 +144,8 @@ static int GC_CALLBACK count_segment(const char *name, void *start, size_t bytes
     return 1;
 }
 
-/* The child that works with the shared library, and its functions, in place of what it is linked with. */
+/* The child that works with the shared library, and its functions, in place of what it is linked
+** with. */
 static int child_of_the_shared_library(const char *path) {
     void *so = dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
     tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "boehm"};
@@ -146,7 +154,8 @@ static int child_of_the_shared_library(const char *path) {
     if (!so) return 1;
     tide_status (*open)(const tide_config *, tide_runtime **) =
         (tide_status(*)(const tide_config *, tide_runtime **))dlsym(so, "tide_open");
-    tide_status (*collect)(tide_runtime *) = (tide_status(*)(tide_runtime *))dlsym(so, "tide_collect");
+    tide_status (*collect)(tide_runtime *) =
+        (tide_status(*)(tide_runtime *))dlsym(so, "tide_collect");
     tide_status (*stats)(tide_runtime *, tide_statistics *) =
         (tide_status(*)(tide_runtime *, tide_statistics *))dlsym(so, "tide_stats");
     if (!open || !collect || !stats || open == tide_open || open(&c, &rt) != TIDE_OK) return 1;
@@ -158,7 +167,8 @@ static int child_of_the_shared_library(const char *path) {
     return 0;
 }
 
-/* The child of a host that initialised bdwgc in its main thread and opens in another, which bdwgc does not know. */
+/* The child of a host that initialised bdwgc in its main thread and opens in another, which bdwgc
+** does not know. */
 static int host_of_bdwgc(void) {
     pthread_t thread;
     void *failed = (void *)1;
@@ -190,7 +200,8 @@ static size_t figure(const char *report, const char *name) {
 }
 
 /* `before`: of the command line; `argument`: "" or one more. */
-static void report_of(const char *before, const char *how, const char *argument, char *report, size_t cap) {
+static void report_of(const char *before, const char *how, const char *argument, char *report,
+                      size_t cap) {
     char command[9000];
     snprintf(command, sizeof command, "%s '%s' --child %s %s", before, self, how, argument);
     FILE *f = popen(command, "r");
@@ -222,14 +233,16 @@ static void many_without_it(void **state) {
 }
 
 /* A malloc whose blocks of one size are bdwgc's, where a thread says so. */
-#define REDIRECTING                                                                                                \
-    "#include <stddef.h>\n"                                                                                        \
-    "void *__libc_malloc(size_t n); void __libc_free(void *p);\n"                                                  \
-    "__attribute__((weak)) void *GC_malloc_uncollectable(size_t n), *GC_base(void *p), GC_free(void *p);\n"        \
-    "static _Thread_local int now; static int ever;\n"                                                             \
-    "void redirect_malloc(int on) { now = on; ever = 1; }\n"                                                       \
-    "void *malloc(size_t n) { return now && n == sizeof(void *) ? GC_malloc_uncollectable(n) : __libc_malloc(n); " \
-    "}\n"                                                                                                          \
+#define REDIRECTING                                                                                \
+    "#include <stddef.h>\n"                                                                        \
+    "void *__libc_malloc(size_t n); void __libc_free(void *p);\n"                                  \
+    "__attribute__((weak)) void *GC_malloc_uncollectable(size_t n), *GC_base(void *p), "           \
+    "GC_free(void *p);\n"                                                                          \
+    "static _Thread_local int now; static int ever;\n"                                             \
+    "void redirect_malloc(int on) { now = on; ever = 1; }\n"                                       \
+    "void *malloc(size_t n) { return now && n == sizeof(void *) ? GC_malloc_uncollectable(n) : "   \
+    "__libc_malloc(n); "                                                                           \
+    "}\n"                                                                                          \
     "void free(void *p) { if (ever && p && GC_base(p)) GC_free(p); else __libc_free(p); }"
 
 static void all_where_malloc_is_collected(void **state) {
@@ -252,7 +265,8 @@ static void own_data_are_left_out(void **state) {
     (void)state;
     test_needs_children();
     if (!BOEHM_RUNS || !ALONE) skip(); /* it wants no second library of the same names */
-    snprintf(library, sizeof library, "'%.*s/../libtidepool.so'", (int)(strrchr(self, '/') - self), self);
+    snprintf(library, sizeof library, "'%.*s/../libtidepool.so'", (int)(strrchr(self, '/') - self),
+             self);
     report_of("", "shared", library, report, sizeof report);
     assert_true(figure(report, "own ") > 0);
     assert_int_equal(figure(report, "gc_root_bytes "), figure(report, "others "));
@@ -268,7 +282,8 @@ int main(int argc, char **argv) {
     static char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     self = n > 0 ? path : argv[0];
-    if (argc >= 3 && !strcmp(argv[1], "--child")) return child_of(argv[2], argc == 4 ? argv[3] : NULL);
+    if (argc >= 3 && !strcmp(argv[1], "--child"))
+        return child_of(argv[2], argc == 4 ? argv[3] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_with_the_filter),
         cmocka_unit_test(many_without_it),

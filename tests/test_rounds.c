@@ -1,5 +1,5 @@
-/* test_rounds.c: collecting as the runtime does it: foreign collectors' table, rounds of several threads, collectors bound to
-** a thread, and the early trigger. */
+/* test_rounds.c: collecting as the runtime does it: foreign collectors' table, rounds of several
+** threads, collectors bound to a thread, and the early trigger. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -14,7 +14,9 @@
 
 /* ---- foreign collectors ---- */
 
-static int never_collects(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static int never_collects(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_DONE;
+}
 
 static void test_attach_arguments(void **state) {
     (void)state;
@@ -35,7 +37,8 @@ static void test_attach_arguments(void **state) {
     c.collect = NULL;
     assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
     c.collect = never_collects;
-    c.struct_size = offsetof(tide_collector, may_collect); /* an older caller: the other slots are NULL */
+    /* an older caller: the other slots are NULL */
+    c.struct_size = offsetof(tide_collector, may_collect);
     for (int i = 0; i < 8; i++) assert_ok(tide_collector_attach(rt, &c, &ids[i]));
     assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "8 collectors");
@@ -165,7 +168,8 @@ static void test_pressure(void **state) {
     mock_open(&m, rt, "m", 0, 0);
     size_t o = mock_hold(&m, make(rt, 1000));
     tide_array *view = tide_slice(m.objects[o].array, "1:2"); /* weighs nothing more */
-    assert_int_equal(atomic_load(&m.pressure), 0);            /* small growth is told at safe points */
+    /* small growth is told at safe points */
+    assert_int_equal(atomic_load(&m.pressure), 0);
     tide_safepoint(rt);
     assert_int_equal(atomic_load(&m.pressure), 1000);
     size_t big = mock_hold(&m, make(rt, 3 << 20));
@@ -219,7 +223,8 @@ static struct takers {
 static void *make_for_whoever_is_there(void *p) {
     struct takers *x = p;
     while (!atomic_load(&x->over))
-        if (tide_collector_use(x->rt, atomic_load(&x->id)) == TIDE_OK) tide_release(make(x->rt, 1000));
+        if (tide_collector_use(x->rt, atomic_load(&x->id)) == TIDE_OK)
+            tide_release(make(x->rt, 1000));
     return NULL;
 }
 
@@ -236,7 +241,8 @@ static void test_weight_stays_with_its_collector(void **state) {
         for (int k = 0; k < 3; k++) {
             tide_safepoint(takers.rt);
             if (atomic_load(&m.pressure) < 0)
-                fail_msg("collector %d: told of %lld bytes", m.id, (long long)atomic_load(&m.pressure));
+                fail_msg("collector %d: told of %lld bytes", m.id,
+                         (long long)atomic_load(&m.pressure));
         }
         assert_ok(tide_collector_detach(takers.rt, m.id));
         assert_int_equal(atomic_load(&m.pressure), 0);
@@ -264,7 +270,9 @@ static void test_place_in_which_somebody_weighs(void **state) {
     mock_open(&third, rt, "third", 0, 0);
     assert_int_equal(atomic_load(&place->id), third.id);
     tide_safepoint(rt);
-    assert_int_equal(atomic_load(&gone.pressure) | atomic_load(&next.pressure) | atomic_load(&third.pressure), 0);
+    assert_int_equal(atomic_load(&gone.pressure) | atomic_load(&next.pressure) |
+                         atomic_load(&third.pressure),
+                     0);
     keeper_close();
     mock_end(&gone), mock_end(&next), mock_end(&third);
 }
@@ -353,12 +361,13 @@ static void test_many_collect_at_once(void **state) {
     mock_end(&m);
 }
 
-/* A follower that wants a full collection and hears of a minor one's end only when the next round runs already: the level
-** of that one is not the finished one's. */
+/* A follower that wants a full collection and hears of a minor one's end only when the next round
+** runs already: the level of that one is not the finished one's. */
 static sem_t held, let_in;
 static pthread_t late_thread;
 static atomic_int waits, returned;
-static void blocks_late(void *self, void (*fn)(void *), void *arg) { /* holds up the follower's first wait */
+/* holds up the follower's first wait */
+static void blocks_late(void *self, void (*fn)(void *), void *arg) {
     (void)self;
     if (pthread_equal(late_thread, pthread_self()) && atomic_fetch_add(&waits, 1) == 0) {
         sem_post(&held);
@@ -397,10 +406,13 @@ static void runs_in_region(void *self, void (*fn)(void *arg), void *arg) {
     fn(arg);
 }
 static int attach_one(void) {
-    const tide_collector c = {
-        .struct_size = sizeof c, .name = "short", .collect = never_collects, .blocking = runs_in_region};
+    const tide_collector c = {.struct_size = sizeof c,
+                              .name = "short",
+                              .collect = never_collects,
+                              .blocking = runs_in_region};
     int id = -1;
-    if (tide_collector_attach(leavers.rt, &c, &id) == TIDE_OK) atomic_fetch_add(&leavers.attached, 1);
+    if (tide_collector_attach(leavers.rt, &c, &id) == TIDE_OK)
+        atomic_fetch_add(&leavers.attached, 1);
     return id;
 }
 static void *come_and_go(void *first) {
@@ -420,11 +432,13 @@ static void *come_and_go(void *first) {
 static void test_threads_detach_at_once(void **state) {
     pthread_t threads[LEAVERS];
     (void)state;
-    atomic_store(&leavers.attached, 0), atomic_store(&leavers.left, 0), atomic_store(&leavers.refused, 0);
+    atomic_store(&leavers.attached, 0), atomic_store(&leavers.left, 0),
+        atomic_store(&leavers.refused, 0);
     leavers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     pthread_barrier_init(&leavers.at_once, NULL, LEAVERS);
     for (int i = 0; i < LEAVERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, i == 0 ? &leavers : NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, i == 0 ? &leavers : NULL),
+                         0);
     for (int i = 0; i < LEAVERS; i++) pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&leavers.at_once);
     assert_int_equal(atomic_load(&leavers.attached), (LEAVERS + 1) * LEAVES);
@@ -441,8 +455,10 @@ static void test_follower_wants_more_than_a_minor_round(void **state) {
     atomic_store(&waits, 0), atomic_store(&returned, 0);
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     mock_open(&m, rt, "m", TIDE_COLLECTOR_MINOR, 0);
-    tide_collector late = {
-        .struct_size = sizeof late, .name = "late", .collect = never_collects, .blocking = blocks_late};
+    tide_collector late = {.struct_size = sizeof late,
+                           .name = "late",
+                           .collect = never_collects,
+                           .blocking = blocks_late};
     assert_ok(tide_collector_attach(rt, &late, NULL));
     m.during = pause_each_time;
     assert_int_equal(pthread_create(&leader, NULL, minor_then_full, rt), 0);
@@ -462,7 +478,8 @@ static void test_follower_wants_more_than_a_minor_round(void **state) {
     mock_end(&m);
 }
 
-/* A bound collector whose thread is elsewhere is asked, and answers at its thread's next safe point. */
+/* A bound collector whose thread is elsewhere is asked, and answers at its thread's next safe
+** point. */
 static void *collect_and_look(void *p) {
     tide_runtime *rt = p;
     static char names[64];
@@ -647,7 +664,8 @@ static void test_late_answer_is_no_full_round(void **state) {
     mock_end(&bound);
 }
 
-/* Its thread waits for another's climb, with a request of its own: it answers too, and the climb succeeds. */
+/* Its thread waits for another's climb, with a request of its own: it answers too, and the climb
+** succeeds. */
 /* Percent of the limit, which is as much as a page on some devices. */
 static size_t part_of_limit(tide_runtime *rt, unsigned percent) {
     return atomic_load(&test_rt(rt)->devs[0].limit) / 100 * percent;
@@ -704,8 +722,8 @@ static void *climb_and_tell(void *p) {
     return NULL;
 }
 static tide_runtime *open_waiting(mock_tracer *bound, const char *wait) {
-    tide_runtime *rt =
-        keeper_open(&kinds[0], (tide_config){.limit = "1MiB", .policy = "never", .collect_wait = wait});
+    tide_runtime *rt = keeper_open(
+        &kinds[0], (tide_config){.limit = "1MiB", .policy = "never", .collect_wait = wait});
     mock_open(bound, rt, "bound", TIDE_COLLECTOR_BOUND, 0);
     mock_drop(bound, mock_hold(bound, make(rt, part_of_limit(rt, 60))));
     return rt;
@@ -749,9 +767,11 @@ static void test_climb_waits_in_vain(void **state) {
         assert_int_equal(pthread_create(&other, NULL, climb_and_tell, &c), 0);
         pthread_join(other, NULL);
         assert_int_equal(c.status, TIDE_E_NOMEM);
-        if (!strstr(c.message, cases[i].said)) fail_msg("no \"%s\" in: %s", cases[i].said, c.message);
+        if (!strstr(c.message, cases[i].said))
+            fail_msg("no \"%s\" in: %s", cases[i].said, c.message);
         assert_int_equal(atomic_load(&bound.fulls), 0);
-        tide_array *mine = make(c.rt, part_of_limit(c.rt, 60)); /* what it was asked for it does now */
+        /* what it was asked for it does now */
+        tide_array *mine = make(c.rt, part_of_limit(c.rt, 60));
         assert_array(mine);
         assert_int_equal(atomic_load(&bound.fulls), 1);
         tide_release(mine);
@@ -814,7 +834,8 @@ static void test_bound_collector_whose_thread_has_ended(void **state) {
     mock_tracer m;
     void *names;
     (void)state;
-    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF, .collect_wait = "3600s"});
+    tide_runtime *rt =
+        keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF, .collect_wait = "3600s"});
     assert_int_equal(pthread_create(&other, NULL, attach_and_end, &m), 0);
     pthread_join(other, NULL);
     names = collect_and_look(rt);
@@ -830,7 +851,9 @@ static void test_bound_collector_whose_thread_has_ended(void **state) {
 
 /* What an answer means that is none: nothing was collected. It is told once, and listed. */
 static int answers_seven(void *self, int level) { return ++*(int *)self, (void)level, 7; }
-static int knows_nothing(void *self, int level) { return ++*(int *)self, (void)level, TIDE_COLLECT_UNSUPPORTED; }
+static int knows_nothing(void *self, int level) {
+    return ++*(int *)self, (void)level, TIDE_COLLECT_UNSUPPORTED;
+}
 static int is_busy(void *self, int level) { return ++*(int *)self, (void)level, TIDE_COLLECT_BUSY; }
 
 static void test_answers(void **state) {
@@ -839,10 +862,14 @@ static void test_answers(void **state) {
     (void)state;
     logged.n = 0;
     tide_runtime *rt = keeper_open(
-        &kinds[0], (tide_config){.gc_early = TIDE_OFF, .log_level = TIDE_LOG_WARNING, .log = keep_line});
+        &kinds[0],
+        (tide_config){.gc_early = TIDE_OFF, .log_level = TIDE_LOG_WARNING, .log = keep_line});
     const uint32_t traces = TIDE_COLLECTOR_TRACING;
-    tide_collector odd = {
-        .struct_size = sizeof odd, .name = "odd", .caps = traces, .self = &sevens, .collect = answers_seven};
+    tide_collector odd = {.struct_size = sizeof odd,
+                          .name = "odd",
+                          .caps = traces,
+                          .self = &sevens,
+                          .collect = answers_seven};
     tide_collector blank = odd, busy = odd;
     blank.name = "blank", blank.caps |= TIDE_COLLECTOR_MINOR;
     blank.self = &nothings, blank.collect = knows_nothing;
@@ -856,11 +883,13 @@ static void test_answers(void **state) {
     assert_int_equal(sevens, 2);
     assert_int_equal(nothings, 2); /* either level once: who knows neither is not asked again */
     assert_int_equal(busies, 2);
-    assert_int_equal(lines_with(TIDE_LOG_WARNING, "collect of the collector \"odd\" answered 7"), 1);
+    assert_int_equal(lines_with(TIDE_LOG_WARNING, "collect of the collector \"odd\" answered 7"),
+                     1);
     size_t n = test_rt(rt)->gc_ops->unreached(test_rt(rt), names, sizeof names);
     assert_string_equal(names, "odd (answered 7), blank (cannot), unnamed (busy)");
     assert_int_equal(n, strlen(names));
-    assert_int_equal(test_rt(rt)->gc_ops->unreached(test_rt(rt), little, sizeof little), n); /* as snprintf */
+    /* as snprintf */
+    assert_int_equal(test_rt(rt)->gc_ops->unreached(test_rt(rt), little, sizeof little), n);
     assert_string_equal(little, "odd (answer");
     assert_int_equal(test_rt(rt)->gc_ops->unreached(test_rt(rt), NULL, 0), n);
     keeper_close();
@@ -875,9 +904,10 @@ static void test_log_lines(void **state) {
     (void)state;
     COUNTS_ROUNDS();
     logged.n = 0;
-    tide_runtime *rt = keeper_open(
-        &kinds[0],
-        (tide_config){.limit = "4MiB", .policy = "cudajl", .log = keep_line, .log_level = TIDE_LOG_DEBUG});
+    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB",
+                                                            .policy = "cudajl",
+                                                            .log = keep_line,
+                                                            .log_level = TIDE_LOG_DEBUG});
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 3; i++) mock_drop(&m, mock_hold(&m, make(rt, 1 << 20)));
     mock_hold(&m, make(rt, 64)); /* at 3 of 4 MiB */
@@ -885,7 +915,9 @@ static void test_log_lines(void **state) {
     assert_int_equal(lines_with(TIDE_LOG_INFO, "maybe_collect: collected 3.0 MiB in "), 1);
     for (unsigned i = 0; i < logged.n; i++)
         if (!strncmp(logged.line[i], "maybe_collect", 13)) {
-            assert_int_equal(sscanf(logged.line[i], "maybe_collect: collected 3.0 MiB in %lf %7s", &ms, rest), 2);
+            assert_int_equal(
+                sscanf(logged.line[i], "maybe_collect: collected 3.0 MiB in %lf %7s", &ms, rest),
+                2);
             assert_string_equal(rest, "ms");
         }
     assert_ok(tide_collect(rt));
@@ -919,7 +951,8 @@ static void test_early(void **state) {
     mock_end(&m);
 }
 
-/* A round that ends while the policy's snapshot is taken: the policy is asked anew, not with figures from before it. */
+/* A round that ends while the policy's snapshot is taken: the policy is asked anew, not with
+** figures from before it. */
 static tide_runtime *asked;
 static atomic_bool collects_once;
 static uint64_t collecting_clock(void) {
@@ -942,7 +975,8 @@ static void test_round_ends_while_the_policy_is_asked(void **state) {
     asked = rt;
     atomic_store(&collects_once, true);
     test_rt(rt)->clock_ns = collecting_clock;
-    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0); /* 2.46 of 4 MiB: it would collect */
+    /* 2.46 of 4 MiB: it would collect */
+    tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
     assert_int_equal(test_stats(rt).collections, 1);
     assert_int_equal(test_stats(rt).early_collections, 0);
     assert_int_equal(test_rt(rt)->devs[0].wake_at, 0);
@@ -1056,7 +1090,8 @@ static void test_device_libraries(void **state) {
                                      "mylibcublas.so",
                                      "libcurandom.so"};
     (void)state;
-    for (size_t i = 0; i < TIDEI_COUNT(yes); i++) assert_int_equal(tide_is_device_library(yes[i]), 1);
+    for (size_t i = 0; i < TIDEI_COUNT(yes); i++)
+        assert_int_equal(tide_is_device_library(yes[i]), 1);
     for (size_t i = 0; i < TIDEI_COUNT(no); i++) assert_int_equal(tide_is_device_library(no[i]), 0);
     assert_int_equal(tide_is_device_library(NULL), 0);
 }

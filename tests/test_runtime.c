@@ -1,5 +1,6 @@
-/* test_runtime.c: a runtime as a whole: several in one process, limits, figures, texts, logs, closing. How it is configured:
-** test_settings.c; memory lent to others' kernels: test_use.c; what becomes of one whose device is lost: test_failures_loss.c. */
+/* test_runtime.c: a runtime as a whole: several in one process, limits, figures, texts, logs,
+** closing. How it is configured: test_settings.c; memory lent to others' kernels: test_use.c; what
+** becomes of one whose device is lost: test_failures_loss.c. */
 #include "runtime/device/host.h"
 #include "tests/captured.h"
 #include "tests/fresh_environment.h"
@@ -23,7 +24,8 @@ static unsigned fill_up(tide_runtime *rt) {
 
 static void one_full_the_other_not(void **state) {
     tide_runtime *a = test_open(&(tide_config){.collector = "refcount", .limit = "2MiB"});
-    tide_runtime *b = test_open(&(tide_config){.collector = "refcount", .limit = "8MiB", .policy = "never"});
+    tide_runtime *b =
+        test_open(&(tide_config){.collector = "refcount", .limit = "8MiB", .policy = "never"});
     (void)state;
     assert_ok(tide_scope_begin(a));
     assert_int_equal(fill_up(a), 32);
@@ -80,9 +82,9 @@ static void arrays_stay_with_their_runtime(void **state) {
     tide_use_scope *scope = NULL;
     tide_stream *s;
     void *ptr;
-#define FOREIGN(call)                                                                                              \
-    tide_clear_error();                                                                                            \
-    assert_true(call);                                                                                             \
+#define FOREIGN(call)                                                                              \
+    tide_clear_error();                                                                            \
+    assert_true(call);                                                                             \
     assert_error(TIDE_E_INVALID, "runtime")
     FOREIGN(!tide_map(a, "(x) -> x + 1", y));
     FOREIGN(!tide_map(a, "(x, y) -> x + y", x, y));
@@ -140,7 +142,8 @@ static void limits_at_run_time(void **state) {
     tide_close(rt);
     rt = test_open(&(tide_config){.collector = "refcount", .limit = "50%", .host_memory = "16MiB"});
     tide_statistics s = test_stats(rt);
-    size_t total = test_rt(rt)->devs[0].d->info.total_bytes, page = test_rt(rt)->devs[0].d->info.page_bytes;
+    size_t total = test_rt(rt)->devs[0].d->info.total_bytes,
+           page = test_rt(rt)->devs[0].d->info.page_bytes;
     assert_true(s.limit >= total / 2 && s.limit < total / 2 + page);
     tide_close(rt);
 }
@@ -155,7 +158,8 @@ static void soft_limit_purges(void **state) {
     assert_ok(tide_set_soft_limit(rt, 8 * MIB)); /* what is idle is given back at once */
     assert_int_equal(test_stats(rt).soft_limit, 8 * MIB);
     assert_int_equal(test_stats(rt).backed, 0);
-    /* Growing past it gives back first: a piece that does not fit what is cached takes its place instead of joining it. */
+    /* Growing past it gives back first: a piece that does not fit what is cached takes its place
+    ** instead of joining it. */
     for (int i = 0; i < 3; i++) assert_array(a[i] = bytes(rt, 2 * MIB));
     for (int i = 0; i < 3; i += 2) tide_release(a[i]);
     assert_array(a[0] = bytes(rt, 4 * MIB));
@@ -220,8 +224,8 @@ static void figures_add_up(void **state) {
             }
             tide_statistics s = test_stats(rt);
             if (s.live + s.rounding + s.cached + s.parked != s.backed)
-                fail_msg("%zu live + %zu rounding + %zu cached + %zu parked is not %zu backed", s.live, s.rounding,
-                         s.cached, s.parked, s.backed);
+                fail_msg("%zu live + %zu rounding + %zu cached + %zu parked is not %zu backed",
+                         s.live, s.rounding, s.cached, s.parked, s.backed);
             unsigned held = 0;
             for (int j = 0; j < N; j++) held += a[j] != NULL;
             assert_int_equal(s.live, live);
@@ -229,7 +233,8 @@ static void figures_add_up(void **state) {
             assert_int_equal(s.allocations, made);
             assert_int_equal(s.allocations - s.frees, held);
             assert_int_equal(s.launches, made); /* one fill each */
-            assert_true(s.peak_backed >= s.backed && s.peak_live >= s.live && s.backings >= s.droppings);
+            assert_true(s.peak_backed >= s.backed && s.peak_live >= s.live &&
+                        s.backings >= s.droppings);
         }
         for (int j = 0; j < N; j++) tide_release(a[j]);
         assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
@@ -325,9 +330,10 @@ static void status_text_of_the_device_under_test(void **state) {
     char text[400], unit[2][8], pool[16], rest[64];
     (void)state;
     tide_memory_status(rt, text, sizeof text);
-    int n =
-        sscanf(text, "Effective GPU memory usage: %lf%% (%lf %7[a-zA-Z]/%lf %7[a-zA-Z])\n%15s pool usage: %63[^\n]",
-               &percent, &used, unit[0], &whole, unit[1], pool, rest);
+    int n = sscanf(text,
+                   "Effective GPU memory usage: %lf%% (%lf %7[a-zA-Z]/%lf %7[a-zA-Z])\n%15s pool "
+                   "usage: %63[^\n]",
+                   &percent, &used, unit[0], &whole, unit[1], pool, rest);
     if (n != 7) fail_msg("%d items in: %s", n, text);
     assert_true(percent >= 0 && percent <= 100);
     assert_string_equal(pool, test_rt(rt)->devs[0].pool->ops->name);
@@ -345,7 +351,8 @@ static void log_levels(void **state) {
     for (int level = TIDE_LOG_SILENT; level <= TIDE_LOG_DEBUG; level++) {
         logged.n = 0;
         tide_config c = {.log = keep_line, .log_level = level};
-        setenv("TIDE_LOG", level ? "debug" : "silent", 1); /* a level of the program's wins; 0 is none */
+        /* a level of the program's wins; 0 is none */
+        setenv("TIDE_LOG", level ? "debug" : "silent", 1);
         tide_runtime *rt = test_open(&c);
         unsetenv("TIDE_LOG");
         for (int at = TIDE_LOG_ERROR; at <= TIDE_LOG_DEBUG; at++)
@@ -396,7 +403,8 @@ static void figures_from_the_log(void **state) {
     looked_at = rt;
     tide_stream *s;
     assert_ok(tide_stream_new(rt, &s));
-    for (int i = 0; i < 6; i++) { /* the ladder steals what is pending elsewhere, or trims, and tells */
+    /* the ladder steals what is pending elsewhere, or trims, and tells */
+    for (int i = 0; i < 6; i++) {
         tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(2 * (int64_t)MIB - i * 65536));
         assert_array(a);
         tide_release(a);
@@ -456,15 +464,19 @@ static void zero_bytes(void **state) {
     for (unsigned p = 0; p < TEST_POOLS; p++) {
         tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .pool = test_pool(p)});
         assert_ok(tide_scope_begin(rt));
-        tide_array *e = tide_empty(rt, TIDE_F64, SHAPE(3, 0)), *z = tide_zeros(rt, TIDE_F64, SHAPE(0));
-        tide_array *f = tide_from_host(rt, TIDE_F64, SHAPE(0), NULL), *m = tide_map(rt, "(a) -> a*2 + 1", e);
-        tide_array *s = tide_map(rt, "(a) -> sum(a)", e), *product = tide_matmul(tide_transpose(e, NULL), e);
+        tide_array *e = tide_empty(rt, TIDE_F64, SHAPE(3, 0)),
+                   *z = tide_zeros(rt, TIDE_F64, SHAPE(0));
+        tide_array *f = tide_from_host(rt, TIDE_F64, SHAPE(0), NULL),
+                   *m = tide_map(rt, "(a) -> a*2 + 1", e);
+        tide_array *s = tide_map(rt, "(a) -> sum(a)", e),
+                   *product = tide_matmul(tide_transpose(e, NULL), e);
         tide_array *parts[] = {z, f}, *joined = tide_concat(parts, 2, 0);
         tide_rng rng = {1, 0};
         assert_array(joined);
         assert_array(product);
         assert_array(tide_random_uniform(rt, &rng, TIDE_F32, SHAPE(0, 5)));
-        assert_true(tide_size(e) == 0 && tide_size(m) == 0 && tide_size(joined) == 0 && tide_size(product) == 0);
+        assert_true(tide_size(e) == 0 && tide_size(m) == 0 && tide_size(joined) == 0 &&
+                    tide_size(product) == 0);
         assert_true(tide_item_f64(s) == 0);
         assert_ok(tide_to_host(m, NULL, 0));
         tide_use use = {.array = e, .mode = TIDE_READ | TIDE_WRITE};
@@ -509,12 +521,15 @@ static void absurd_requests(void **state) {
         "out of memory on ", " wanted by tide_",           "total ", "limit ", "live ", "cached ",
         "reserved ",         "largest piece that fits now"};
     (void)state;
-    for (unsigned p = 0; p < TEST_POOLS + 2; p++) { /* the first two with the other collector as well */
+    /* the first two with the other collector as well */
+    for (unsigned p = 0; p < TEST_POOLS + 2; p++) {
         tide_config c = {.collector = p >= TEST_POOLS && TEST_BOEHM ? "boehm" : "refcount",
                          .pool = test_pool(p % TEST_POOLS),
                          .limit = "8MiB",
-                         .gc_early = TIDE_OFF};                         /* what a policy wants is its own affair */
-        if (!test_on_host() && strcmp(c.pool, "driver") == 0) continue; /* takes 32 MiB at a time there */
+                         /* what a policy wants is its own affair */
+                         .gc_early = TIDE_OFF};
+        /* takes 32 MiB at a time there */
+        if (!test_on_host() && strcmp(c.pool, "driver") == 0) continue;
         tide_runtime *rt = test_open(&c);
         tide_array *held = tide_arange(rt, TIDE_I32, 0, 1000, 1);
         for (int how = 0; how < HUGE_MAKERS; how++) {
@@ -540,7 +555,8 @@ static void absurd_requests(void **state) {
         assert_error(TIDE_E_NOMEM, "9.000 MiB wanted by tide_empty");
         assert_error(TIDE_E_NOMEM, "limit 8.000 MiB");
         /* in whole pages, which on cuda are of 2 MiB */
-        assert_error(TIDE_E_NOMEM, test_on_host() ? "remedy: a limit of 9.0" : "remedy: a limit of 10.000 MiB");
+        assert_error(TIDE_E_NOMEM,
+                     test_on_host() ? "remedy: a limit of 9.0" : "remedy: a limit of 10.000 MiB");
         assert_error(TIDE_E_NOMEM, "largest holders: 3.906 KiB i32 (1000)");
         assert_int_equal(test_stats(rt).climbs, before.climbs);
         assert_int_equal(test_stats(rt).live, before.live);
@@ -603,7 +619,8 @@ static void close_with_threads(tide_config c) {
     for (int i = 0; i < N; i++) {
         pthread_join(g[i].thread, NULL);
         assert_int_equal(g[i].used, TIDE_OK);
-        /* Closing ends a scope and the reference that it held; a cell that is quarantined still says whose it was. */
+        /* Closing ends a scope and the reference that it held; a cell that is quarantined still
+        ** says whose it was. */
         bool gone = g[i].scope && !strcmp(c.collector, "refcount") && !c.debug;
         assert_int_equal(g[i].freed, gone ? TIDE_E_FREED : TIDE_E_CLOSED);
     }
@@ -619,8 +636,10 @@ static void closing(void **state) {
     (void)state;
     for (unsigned p = 0; p < TEST_POOLS; p++) {
         close_with_threads((tide_config){.collector = "refcount", .pool = test_pool(p)});
-        if (TEST_BOEHM) close_with_threads((tide_config){.collector = "boehm", .pool = test_pool(p)});
-        close_with_threads((tide_config){.collector = "refcount", .pool = test_pool(p), .debug = 1});
+        if (TEST_BOEHM)
+            close_with_threads((tide_config){.collector = "boehm", .pool = test_pool(p)});
+        close_with_threads(
+            (tide_config){.collector = "refcount", .pool = test_pool(p), .debug = 1});
     }
 }
 

@@ -1,5 +1,5 @@
-/* test_settings.c: configuration and environment: what is read, which one wins, and what a bad value does, as the settings
-** hold it and as an opened runtime shows it. */
+/* test_settings.c: configuration and environment: what is read, which one wins, and what a bad
+** value does, as the settings hold it and as an opened runtime shows it. */
 #include "tests/captured.h"
 #include "tests/fresh_environment.h"
 #include "tests/works.h"
@@ -85,7 +85,8 @@ static void config_wins_over_environment(void **state) {
     assert_int_equal(s.log_level, TIDE_LOG_ERROR);
 }
 
-/* Each bad value of the environment warns, naming variable and value, and the default stays; in the config it fails. */
+/* Each bad value of the environment warns, naming variable and value, and the default stays; in the
+** config it fails. */
 static void bad_values(void **state) {
     static const char *const rows[][2] = {
         {"TIDE_DEVICE", "gpu"},      {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
@@ -111,7 +112,8 @@ static void bad_values(void **state) {
     assert_error(TIDE_E_INVALID, "lots");
     c = (tide_config){.struct_size = sizeof c, .cache_dir = "below/here"};
     assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "the field for TIDE_CACHE_DIR is \"below/here\"; wanted: an absolute path");
+    assert_error(TIDE_E_INVALID,
+                 "the field for TIDE_CACHE_DIR is \"below/here\"; wanted: an absolute path");
     c = (tide_config){.struct_size = sizeof c, .gc_early = 7};
     assert_int_equal(read_settings(&c, &s), TIDE_E_INVALID);
     c = (tide_config){.struct_size = sizeof c + 8};
@@ -119,7 +121,8 @@ static void bad_values(void **state) {
     assert_error(TIDE_E_INVALID, "struct_size");
 }
 
-/* A level and sampling are one variable, of which the later word counts; a field is one of the two. */
+/* A level and sampling are one variable, of which the later word counts; a field is one of the
+** two. */
 static void debug_levels(void **state) {
     static const struct {
         const char *text;
@@ -215,8 +218,8 @@ static void bad_limits_fail(void **state) {
         tide_runtime *rt = NULL;
         logged.n = 0;
         setenv(rows[i].variable, rows[i].value, 1);
-        snprintf(said, sizeof said, "%s=%s is not understood; wanted: %s", rows[i].variable, rows[i].value,
-                 rows[i].wanted);
+        snprintf(said, sizeof said, "%s=%s is not understood; wanted: %s", rows[i].variable,
+                 rows[i].value, rows[i].wanted);
         tide_clear_error();
         assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, said);
@@ -299,8 +302,10 @@ static void bad_environment_warns(void **state) {
         snprintf(said, sizeof said, "%s=%s is not understood", rows[i][0], rows[i][1]);
         assert_int_equal(logged.n, 1);
         if (!strcmp(rows[i][0], "TIDE_POOL"))
-            assert_int_equal(lines_with(TIDE_LOG_WARNING, "tide, driver, split, binned, simple, none"), 1);
-        if (lines_with(TIDE_LOG_WARNING, said) != 1) fail_msg("wanted \"%s\", got %s", said, logged.line[0]);
+            assert_int_equal(
+                lines_with(TIDE_LOG_WARNING, "tide, driver, split, binned, simple, none"), 1);
+        if (lines_with(TIDE_LOG_WARNING, said) != 1)
+            fail_msg("wanted \"%s\", got %s", said, logged.line[0]);
         works(rt);
         tide_close(rt);
     }
@@ -310,18 +315,28 @@ static void bad_environment_warns(void **state) {
 ** stderr or to the program's callback, by the table as by the parts that look names and files up
 ** later. A level below warnings keeps it quiet. */
 static void bad_environment_is_heard(void **state) {
-    static const char *const rows[][2] = {
-        {"TIDE_POOL", "foo"},        {"TIDE_POOL", "split:1"},      {"TIDE_COLLECTOR", "mark"},
-        {"TIDE_POLICY", "hopeful"},  {"TIDE_TRACE", "foo.txt"},     {"TIDE_TRACE", "/absent/foo.csv"},
-        {"TIDE_LOG", "loud"},        {"TIDE_GC_EARLY", "perhaps"},  {"TIDE_DEFAULT_MEMORY", "clay"},
-        {"TIDE_HOST_MEMORY", "few"}, {"TIDE_POOL", "two\nlines\t"}, {"NVTX_INJECTION64_PATH", "/absent/tool.so"}};
+    static const char *const rows[][2] = {{"TIDE_POOL", "foo"},
+                                          {"TIDE_POOL", "split:1"},
+                                          {"TIDE_COLLECTOR", "mark"},
+                                          {"TIDE_POLICY", "hopeful"},
+                                          {"TIDE_TRACE", "foo.txt"},
+                                          {"TIDE_TRACE", "/absent/foo.csv"},
+                                          {"TIDE_LOG", "loud"},
+                                          {"TIDE_GC_EARLY", "perhaps"},
+                                          {"TIDE_DEFAULT_MEMORY", "clay"},
+                                          {"TIDE_HOST_MEMORY", "few"},
+                                          {"TIDE_POOL", "two\nlines\t"},
+                                          {"NVTX_INJECTION64_PATH", "/absent/tool.so"}};
     static const struct {
         int level;
         const char *environment;
         bool heard;
-    } levels[] = {
-        {0, NULL, true},     {TIDE_LOG_SILENT, NULL, false},    {TIDE_LOG_ERROR, NULL, false}, {0, "silent", false},
-        {0, "error", false}, {TIDE_LOG_WARNING, "silent", true}};
+    } levels[] = {{0, NULL, true},
+                  {TIDE_LOG_SILENT, NULL, false},
+                  {TIDE_LOG_ERROR, NULL, false},
+                  {0, "silent", false},
+                  {0, "error", false},
+                  {TIDE_LOG_WARNING, "silent", true}};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++)
         for (size_t k = 0; k < TIDEI_COUNT(levels); k++)
@@ -352,7 +367,8 @@ static void bad_environment_is_heard(void **state) {
                     continue;
                 }
                 snprintf(begins, sizeof begins, "tidepool warning: %s=", rows[i][0]);
-                if (strncmp(text, begins, strlen(begins))) fail_msg("wanted \"%s...\", got \"%s\"", begins, text);
+                if (strncmp(text, begins, strlen(begins)))
+                    fail_msg("wanted \"%s...\", got \"%s\"", begins, text);
                 assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
                 assert_null(strchr(text, '\t'));
             }
@@ -360,12 +376,13 @@ static void bad_environment_is_heard(void **state) {
 
 /* However many are wrong, each is told. */
 static void all_bad_values_are_heard(void **state) {
-    static const char *const names[] = {"TIDE_GC_EARLY",     "TIDE_THREAD_STREAMS", "TIDE_SPILL",
-                                        "TIDE_HOST_DEVICES", "TIDE_PEERS",          "TIDE_LOG",
-                                        "TIDE_DEBUG",        "TIDE_CACHE",          "TIDE_CACHE_DIR",
-                                        "TIDE_CACHE_MAX",    "TIDE_HANDLE_CACHE",   "TIDE_DEFAULT_MEMORY",
-                                        "TIDE_HOST_MEMORY",  "TIDE_TRACE",          "TIDE_POOL",
-                                        "TIDE_POLICY",       "TIDE_COLLECTOR",      "TIDE_RELEASE_THRESHOLD"};
+    static const char *const names[] = {
+        "TIDE_GC_EARLY",     "TIDE_THREAD_STREAMS", "TIDE_SPILL",
+        "TIDE_HOST_DEVICES", "TIDE_PEERS",          "TIDE_LOG",
+        "TIDE_DEBUG",        "TIDE_CACHE",          "TIDE_CACHE_DIR",
+        "TIDE_CACHE_MAX",    "TIDE_HANDLE_CACHE",   "TIDE_DEFAULT_MEMORY",
+        "TIDE_HOST_MEMORY",  "TIDE_TRACE",          "TIDE_POOL",
+        "TIDE_POLICY",       "TIDE_COLLECTOR",      "TIDE_RELEASE_THRESHOLD"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(names); i++) setenv(names[i], "?", 1);
     tide_close(test_open(&(tide_config){.log = keep_line}));
@@ -384,14 +401,16 @@ static void long_values_are_cut(void **state) {
     (void)state;
     for (int shift = 0; shift < 2; shift++) {
         memset(value, 'x', sizeof value - 1);
-        for (size_t i = (size_t)shift; i + 2 <= sizeof value - 1; i += 2) memcpy(value + i, "\xc3\xa9", 2);
+        for (size_t i = (size_t)shift; i + 2 <= sizeof value - 1; i += 2)
+            memcpy(value + i, "\xc3\xa9", 2);
         value[sizeof value - 1] = 0;
         logged.n = 0;
         setenv("TIDE_POOL", value, 1);
         tide_close(test_open(&(tide_config){.log = keep_line}));
         unsetenv("TIDE_POOL");
         assert_int_equal(logged.n, 1);
-        const char *from = strchr(logged.line[0], '=') + 1, *to = strstr(from, "... is not understood");
+        const char *from = strchr(logged.line[0], '=') + 1,
+                   *to = strstr(from, "... is not understood");
         assert_non_null(to);
         assert_true(to - from > 150);
         assert_int_equal((to - from - shift) % 2, 0);
@@ -412,7 +431,9 @@ static void bad_config_fails(void **state) {
         {{.soft_limit = "1X"}, TIDE_E_INVALID, {"TIDE_SOFT_LIMIT", "\"1X\""}},
         {{.collector = "mark"}, TIDE_E_INVALID, {"collector \"mark\"", "refcount"}},
         {{.policy = "hopeful"}, TIDE_E_INVALID, {"policy \"hopeful\"", "reserve, cudajl, never"}},
-        {{.pool = "buddy"}, TIDE_E_INVALID, {"pool \"buddy\"", "tide, driver, split, binned, simple, none"}},
+        {{.pool = "buddy"},
+         TIDE_E_INVALID,
+         {"pool \"buddy\"", "tide, driver, split, binned, simple, none"}},
         {{.pool = "tide:1GiB"}, TIDE_E_INVALID, {"pool \"tide:1GiB\"", "split:SIZE"}},
         {{.pool = "split:20MiB"}, TIDE_E_INVALID, {"pool \"split:20MiB\"", "above 20MiB"}},
         {{.pool = "split:"}, TIDE_E_INVALID, {"pool \"split:\"", "split:SIZE"}},
@@ -445,7 +466,8 @@ static void bad_config_fails(void **state) {
     assert_int_equal(tide_open(NULL, NULL), TIDE_E_INVALID);
 }
 
-/* A caller built against an older tide_config gives a shorter one, behind which lie bytes of others. */
+/* A caller built against an older tide_config gives a shorter one, behind which lie bytes of
+** others. */
 static void older_config(void **state) {
     static const size_t sizes[] = {offsetof(tide_config, limit), offsetof(tide_config, log_level),
                                    offsetof(tide_config, log), offsetof(tide_config, host)};
@@ -465,7 +487,8 @@ static void older_config(void **state) {
         char text[2000];
         setenv("TIDE_LOG", "info", 1);
         captured_begin();
-        tide_status status = tide_open(&whole, &rt); /* logs to stderr, not through bytes of others */
+        /* logs to stderr, not through bytes of others */
+        tide_status status = tide_open(&whole, &rt);
         captured_end(text, sizeof text);
         unsetenv("TIDE_LOG");
         assert_int_equal(status, TIDE_OK);

@@ -1,4 +1,5 @@
-/* test_shelf.c: what a pool's index of free pieces finds, against a list that is searched from end to end; and the lock. */
+/* test_shelf.c: what a pool's index of free pieces finds, against a list that is searched from end
+** to end; and the lock. */
 #include "tests/tidetest.h"
 #include "runtime/pool/lock.h"
 #include "runtime/pool/shelf.h"
@@ -41,7 +42,8 @@ static void check(model *m) {
 
 /* Few sizes meet in a bin and few addresses are alike; `spread` of them are large ones. */
 static size_t some_size(uint64_t *seed, unsigned spread) {
-    size_t granules = dice(seed) % 100 < spread ? 1 + dice(seed) % (1 << dice(seed) % 30) : 1 + dice(seed) % 6;
+    size_t granules =
+        dice(seed) % 100 < spread ? 1 + dice(seed) % (1 << dice(seed) % 30) : 1 + dice(seed) % 6;
     return granules << GRANULE_LOG2;
 }
 static size_t some_off(uint64_t *seed) { return (size_t)dice(seed) << GRANULE_LOG2; }
@@ -71,7 +73,8 @@ static void step(model *m, uint64_t *seed, unsigned spread) {
     switch (dice(seed) % 8) {
     case 0: assert_ptr_equal(tidei_shelf_fit(&m->shelf, size), searched(m, size, 0)); break;
     case 1:
-        if (on_shelf(x)) assert_ptr_equal(tidei_shelf_next(&m->shelf, x), searched(m, x->size, x->off + 1));
+        if (on_shelf(x))
+            assert_ptr_equal(tidei_shelf_next(&m->shelf, x), searched(m, x->size, x->off + 1));
         break;
     case 2:
         if (on_shelf(x)) tidei_shelf_reshape(&m->shelf, x, some_off(seed), size);
@@ -121,7 +124,8 @@ static void the_order_is_complete(void **state) {
     free(m);
 }
 
-/* Which piece a request gets does not depend on the order in which pieces came, nor on who looked in between. */
+/* Which piece a request gets does not depend on the order in which pieces came, nor on who looked
+** in between. */
 static void the_order_of_coming_does_not_matter(void **state) {
     (void)state;
     uint64_t seed = 9;
@@ -170,7 +174,8 @@ static void the_lock_lets_one_in(void **state) {
     for (unsigned held_long = 0; held_long < 2; held_long++) {
         guarded.count = 0;
         for (unsigned i = 0; i < THREADS; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, count_up, held_long ? &guarded : NULL), 0);
+            assert_int_equal(
+                pthread_create(&threads[i], NULL, count_up, held_long ? &guarded : NULL), 0);
         for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
         assert_int_equal(guarded.count, (uint64_t)THREADS * TURNS);
     }

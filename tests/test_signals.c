@@ -137,7 +137,8 @@ static void test_no_mask_changes(void **state) {
     }
     assert_int_equal(atomic_load(&changes), 0);
     __real_pthread_sigmask(SIG_SETMASK, NULL, &after);
-    for (int i = 1; i < SIGRTMAX; i++) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+    for (int i = 1; i < SIGRTMAX; i++)
+        assert_int_equal(sigismember(&before, i), sigismember(&after, i));
     mask(SIG_UNBLOCK, SIGUSR2);
 }
 
@@ -188,7 +189,8 @@ static void *own_thread(void *faults) {
     callers = false;
     __real_pthread_sigmask(SIG_SETMASK, NULL, &s);
     *(int *)faults = sigismember(&s, SIGSEGV) + sigismember(&s, SIGBUS) + sigismember(&s, SIGFPE) +
-                     2 * !sigismember(&s, SIGINT) + 4 * !sigismember(&s, SIGABRT) + 8 * !sigismember(&s, SIGRTMIN);
+                     2 * !sigismember(&s, SIGINT) + 4 * !sigismember(&s, SIGABRT) +
+                     8 * !sigismember(&s, SIGRTMIN);
     return NULL;
 }
 static void test_own_threads(void **state) {
@@ -296,13 +298,15 @@ static void test_dropping_in_a_handler(void **state) {
 
 static int child(const char *what) {
     tide_runtime *rt = NULL;
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "boehm"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "boehm"};
     sigset_t all;
     if (strcmp(what, "blocked") == 0) {
         sigfillset(&all);
         __real_pthread_sigmask(SIG_BLOCK, &all, NULL);
         if (tide_open(&c, &rt) != TIDE_E_UNSUPPORTED) return 3;
-        if (!strstr(tide_last_error()->message, "SIGPWR") || !strstr(tide_last_error()->message, "refcount"))
+        if (!strstr(tide_last_error()->message, "SIGPWR") ||
+            !strstr(tide_last_error()->message, "refcount"))
             return 4;
         if (!blocked_here(SIGPWR) || !blocked_here(SIGXCPU)) return 5;
         c.collector = "refcount";
@@ -318,7 +322,8 @@ static int child(const char *what) {
     }
     char **before = environ, *first = environ ? environ[0] : NULL; /* "environment" */
     if (tide_open(&c, &rt) != TIDE_OK) return 3;
-    if (environ != before || (before && environ[0] != first) || getenv("GC_RETRY_SIGNALS")) return 4;
+    if (environ != before || (before && environ[0] != first) || getenv("GC_RETRY_SIGNALS"))
+        return 4;
     tide_close(rt);
     return 0;
 }
@@ -359,7 +364,8 @@ static void *attach_blocked(void *rt) {
     if (tide_last_error()->status != TIDE_E_UNSUPPORTED) return "another error";
     mask(SIG_UNBLOCK, SIGPWR);
     mask(SIG_BLOCK, SIGXCPU); /* with this one bdwgc gets along */
-    return tide_thread_attach(rt) == TIDE_OK && tide_ones(rt, TIDE_F32, 0, NULL) ? NULL : "not attached";
+    return tide_thread_attach(rt) == TIDE_OK && tide_ones(rt, TIDE_F32, 0, NULL) ? NULL
+                                                                                 : "not attached";
 }
 
 static void test_attach_where_blocked(void **state) {
@@ -521,7 +527,8 @@ static void *spins(void *unused) {
 static void *opens_and_closes(void *unused) {
     for (int left; (left = atomic_fetch_sub(&rounds_left, 1)) > 0;) {
         tide_runtime *rt = NULL;
-        tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+        tide_config c = {
+            .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
         if (tide_open(&c, &rt) != TIDE_OK) abort();
         for (int i = 0; i < 20; i++) {
             tide_array *x = tide_ones(rt, TIDE_F64, SHAPE(100));
@@ -538,8 +545,10 @@ static void test_crowd(void **state) {
     if (!TEST_BOEHM) skip();
     atomic_store(&rounds_left, CROWD * (test_quick() ? 10 : 200));
     atomic_store(&crowd_is_gone, false);
-    for (int i = 0; i < SPINNERS; i++) assert_int_equal(pthread_create(&spinner[i], NULL, spins, NULL), 0);
-    for (int i = 0; i < CROWD; i++) assert_int_equal(pthread_create(&thread[i], NULL, opens_and_closes, NULL), 0);
+    for (int i = 0; i < SPINNERS; i++)
+        assert_int_equal(pthread_create(&spinner[i], NULL, spins, NULL), 0);
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, opens_and_closes, NULL), 0);
     for (int i = 0; i < CROWD; i++) pthread_join(thread[i], NULL);
     atomic_store(&crowd_is_gone, true);
     for (int i = 0; i < SPINNERS; i++) pthread_join(spinner[i], NULL);

@@ -73,8 +73,10 @@ static void read_fields(struct layout *x, char *declaration) {
         add_field(x, sizeof(void *), sizeof(void *), 1);
         return;
     }
-    for (char *rest = NULL, *one = strtok_r(declaration, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
-        size_t align = sizeof(void *), times = strstr(one, "[TIDE_POOL_CLASSES]") ? TIDE_POOL_CLASSES : 1;
+    for (char *rest = NULL, *one = strtok_r(declaration, ",", &rest); one;
+         one = strtok_r(NULL, ",", &rest)) {
+        size_t align = sizeof(void *),
+               times = strstr(one, "[TIDE_POOL_CLASSES]") ? TIDE_POOL_CLASSES : 1;
         char first[64], second[64];
         assert_true(times > 1 || !strchr(one, '['));
         int words = sscanf(one, " %63[A-Za-z0-9_] %63[A-Za-z0-9_]", first, second);
@@ -91,7 +93,8 @@ static struct layout layout_of(const char *header, const char *name) {
     char *from = strstr(text, opening), *to = from ? strchr(from, '}') : NULL;
     if (!to) fail_msg("%s has no %s", header, name);
     *to = 0;
-    for (char *rest = NULL, *d = strtok_r(from + strlen(opening), ";", &rest); d; d = strtok_r(NULL, ";", &rest)) {
+    for (char *rest = NULL, *d = strtok_r(from + strlen(opening), ";", &rest); d;
+         d = strtok_r(NULL, ";", &rest)) {
         while (isspace((unsigned char)*d)) d++;
         if (*d) read_fields(&x, d);
     }
@@ -165,13 +168,18 @@ static const struct sized {
 } structs[] = {
     {"runtime.h", "tide_config", call_open, &config, sizeof config, 8, false, TIDE_OK},
     {"runtime.h", "tide_statistics", call_stats, &statistics, sizeof statistics, 8, true, TIDE_OK},
-    {"memory.h", "tide_memory_information", call_memory_info, &memory, sizeof memory, 8, true, TIDE_OK},
-    {"pool.h", "tide_pool_statistics", call_pool_stats, &pool_statistics, sizeof pool_statistics, 8, true, TIDE_OK},
-    {"pool.h", "tide_pool_config", call_pool_new, &pool_config, sizeof pool_config, 8, false, TIDE_OK},
-    {"reclaim.h", "tide_reclaimable", call_register, &reclaimable, sizeof reclaimable, 8, false, TIDE_E_INVALID},
+    {"memory.h", "tide_memory_information", call_memory_info, &memory, sizeof memory, 8, true,
+     TIDE_OK},
+    {"pool.h", "tide_pool_statistics", call_pool_stats, &pool_statistics, sizeof pool_statistics, 8,
+     true, TIDE_OK},
+    {"pool.h", "tide_pool_config", call_pool_new, &pool_config, sizeof pool_config, 8, false,
+     TIDE_OK},
+    {"reclaim.h", "tide_reclaimable", call_register, &reclaimable, sizeof reclaimable, 8, false,
+     TIDE_E_INVALID},
     {"collector.h", "tide_collector", call_attach, &collector, sizeof collector,
      offsetof(tide_collector, may_collect), false, TIDE_OK},
-    {"batches.h", "tide_batches_config", call_batches, &batches, sizeof batches, 8, false, TIDE_E_INVALID},
+    {"batches.h", "tide_batches_config", call_batches, &batches, sizeof batches, 8, false,
+     TIDE_E_INVALID},
 };
 
 /* One size: in memory of just that size, which a sanitizer watches, and before bytes that stay as
@@ -185,7 +193,8 @@ static void try_size(const struct sized *s, const struct layout *x, size_t bytes
     tide_clear_error();
     tide_status status = s->call(room);
     bool refused = strstr(tide_last_error()->message, "struct_size") != NULL;
-    if (refused == right) fail_msg("%s of %zu bytes: %s", s->name, bytes, tide_last_error()->message);
+    if (refused == right)
+        fail_msg("%s of %zu bytes: %s", s->name, bytes, tide_last_error()->message);
     if (refused) {
         assert_int_equal(status, TIDE_E_INVALID);
         snprintf((char *)said, sizeof said, "%s.struct_size is %zu", s->name, bytes);
@@ -195,7 +204,9 @@ static void try_size(const struct sized *s, const struct layout *x, size_t bytes
     } else if (status != TIDE_OK) {
         assert_int_equal(status, s->bad);
     }
-    size_t same = refused || !s->written ? tidei_max_size(sizeof bytes, tidei_min_size(bytes, s->bytes)) : bytes;
+    size_t same = refused || !s->written
+                      ? tidei_max_size(sizeof bytes, tidei_min_size(bytes, s->bytes))
+                      : bytes;
     for (size_t i = same; i < s->bytes + 64; i++) assert_int_equal(room[i], 0xA5);
     free(room);
     if (bytes < sizeof bytes || bytes > s->bytes) return;

@@ -1,13 +1,14 @@
-/* test_spill.c: arrays that leave the device for pinned memory and come back: programs that hold more than the limit, who goes
-** and who stays, what is said of it, and what happens where host memory is short too. */
+/* test_spill.c: arrays that leave the device for pinned memory and come back: programs that hold
+** more than the limit, who goes and who stays, what is said of it, and what happens where host
+** memory is short too. */
 #include <sched.h>
 #include <unistd.h>
 #include "tests/random_programs.h"
 
 #define MIB TIDEI_MIB
 
-/* An array is of 12 MiB, for which the pools take 12 or (binned) 16: so a limit is told in units of these. Beside them a little for
-** what is small. */
+/* An array is of 12 MiB, for which the pools take 12 or (binned) 16: so a limit is told in units of
+** these. Beside them a little for what is small. */
 enum { UNIT = 16, ELEMENTS = 3 << 20, MANY = 8 };
 static const size_t bytes_each = ELEMENTS * sizeof(int32_t);
 
@@ -28,7 +29,8 @@ static void close_checked(tide_runtime *rt) {
 }
 
 static int32_t *host; /* an array's elements */
-enum { STRIDE = 61 }; /* of the elements that are looked at: all of them would take a sanitizer minutes */
+/* of the elements that are looked at: all of them would take a sanitizer minutes */
+enum { STRIDE = 61 };
 static int32_t pattern(int mark, int64_t i) { return (int32_t)((uint32_t)i * 2654435761u) + mark; }
 
 static tide_array *make(tide_runtime *rt, int mark) {
@@ -44,7 +46,8 @@ static void check(tide_array *a, int mark) {
     memset(host, 0, bytes_each);
     assert_ok(tide_to_host(a, host, bytes_each));
     for (int64_t i = 0; i < ELEMENTS; i += STRIDE)
-        if (host[i] != pattern(mark, i)) fail_msg("element %d is %d, wanted %d", (int)i, host[i], pattern(mark, i));
+        if (host[i] != pattern(mark, i))
+            fail_msg("element %d is %d, wanted %d", (int)i, host[i], pattern(mark, i));
 }
 static size_t spilled(tide_runtime *rt) { return test_stats(rt).spilled; }
 static void spill_all(tide_runtime *rt) { assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SPILL, NULL)); }
@@ -60,7 +63,9 @@ static tide_status add_one(tide_array *a) { return tide_map_into(a, "(x) -> x + 
 
 /* What an operation works on: all of an array, or under sanitizers a view of what `check` looks at.
 ** The whole comes back for either. To be released. */
-static tide_array *some_of(tide_array *a) { return test_quick() ? tide_slice(a, "::61") : tide_retain(a); }
+static tide_array *some_of(tide_array *a) {
+    return test_quick() ? tide_slice(a, "::61") : tide_retain(a);
+}
 static tide_status add_one_to_some_of(tide_array *a) {
     tide_array *v = some_of(a);
     tide_status s = v ? add_one(v) : tide_last_error()->status;
@@ -70,7 +75,8 @@ static tide_status add_one_to_some_of(tide_array *a) {
 
 /* All pools; under sanitizers, which look at each of the megabytes, every second one from `first`
 ** on. */
-#define EACH_POOL(p, first) for (unsigned p = test_quick() ? (first) : 0; p < TEST_POOLS; p += test_quick() ? 2 : 1)
+#define EACH_POOL(p, first)                                                                        \
+    for (unsigned p = test_quick() ? (first) : 0; p < TEST_POOLS; p += test_quick() ? 2 : 1)
 
 /* Twice what fits, over and over. */
 static void twice_the_limit(void **state) {
@@ -121,8 +127,8 @@ static void it_comes_last(void **state) {
     tide_pool *other;
     tide_array *a[2];
     for (int i = 0; i < 2; i++) a[i] = filled(rt, i);
-    assert_ok(
-        tide_pool_new(rt, &(tide_pool_config){.struct_size = sizeof(tide_pool_config), .kind = "split"}, &other));
+    assert_ok(tide_pool_new(
+        rt, &(tide_pool_config){.struct_size = sizeof(tide_pool_config), .kind = "split"}, &other));
     assert_ok(tide_pool_set(rt, other));
     tide_free(filled(rt, 9)); /* cached there, where the next one does not come from */
     assert_ok(tide_pool_set(rt, NULL));
@@ -167,7 +173,8 @@ static void no_more_than_wanted(void **state) {
     (void)state;
     tide_runtime *rt = open_limited(3);
     tide_array *small[4], *large[4];
-    for (int i = 0; i < 4; i++) assert_array(small[i] = tide_full(rt, TIDE_I32, SHAPE(MIB / 16), tide_arg_int(i)));
+    for (int i = 0; i < 4; i++)
+        assert_array(small[i] = tide_full(rt, TIDE_I32, SHAPE(MIB / 16), tide_arg_int(i)));
     for (int i = 0; i < 4; i++) large[i] = filled(rt, i);
     assert_array(filled(rt, 4));
     for (int i = 0; i < 4; i++) assert_false(is_away(small[i]));
@@ -187,8 +194,8 @@ static void operands_come_back_together(void **state) {
             spill_all(rt);
             assert_int_equal(spilled(rt), 6 * bytes_each);
             assert_int_equal(test_stats(rt).live, 0);
-            tide_array *sum =
-                tide_map(rt, "(a, b, c) -> a - b + c", a[3 * round], a[3 * round + 1], a[3 * round + 2]);
+            tide_array *sum = tide_map(rt, "(a, b, c) -> a - b + c", a[3 * round], a[3 * round + 1],
+                                       a[3 * round + 2]);
             assert_array(sum);
             check(sum, 3 * round + 1);
             tide_free(sum);
@@ -236,7 +243,8 @@ static void what_stays(void **state) {
     (void)state;
     tide_runtime *rt = open_limited(8);
     tide_array *lent = filled(rt, 1), *plain = filled(rt, 2);
-    tide_array *pinned = tide_to_memory(plain, TIDE_MEMORY_PINNED), *fresh = tide_empty(rt, TIDE_I32, SHAPE(100));
+    tide_array *pinned = tide_to_memory(plain, TIDE_MEMORY_PINNED),
+               *fresh = tide_empty(rt, TIDE_I32, SHAPE(100));
     tide_array *unified = tide_to_memory(plain, TIDE_MEMORY_UNIFIED);
     tide_clear_error(); /* there may be none */
     tide_use use = {.array = lent, .mode = TIDE_READ};
@@ -339,7 +347,8 @@ static void no_room_to_come_back(void **state) {
     assert_int_equal(tide_to_host(a, host, bytes_each), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "wanted by tide_to_host");
     assert_error(TIDE_E_NOMEM, "spilled to pinned memory 12.000 MiB");
-    assert_error(TIDE_E_NOMEM, "largest holders: 12.000 MiB i32 (3145728), 12.000 MiB i32 (3145728)\n");
+    assert_error(TIDE_E_NOMEM,
+                 "largest holders: 12.000 MiB i32 (3145728), 12.000 MiB i32 (3145728)\n");
     assert_string_equal(tide_last_error()->operation, "tide_to_host");
     tide_clear_error();
     assert_int_equal(spilled(rt), bytes_each);
@@ -428,7 +437,8 @@ static void *climb(void *unused) {
             fprintf(stderr, "climber, round %d: %s\n", i, tide_last_error()->message);
             atomic_store(&crew.wrong, 1);
         }
-        if (i % 8 == 0 && tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK) atomic_store(&crew.wrong, 1);
+        if (i % 8 == 0 && tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK)
+            atomic_store(&crew.wrong, 1);
     }
     return unused;
 }
@@ -443,7 +453,8 @@ static void threads(void **state) {
         crew.shared = filled(crew.rt, 7);
         tide_array *mine[2] = {filled(crew.rt, 7), filled(crew.rt, 7)};
         for (int i = 0; i < 4; i++) crew.cold[i] = filled(crew.rt, i);
-        for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, read_shared, mine[i]), 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&t[i], NULL, read_shared, mine[i]), 0);
         assert_int_equal(pthread_create(&t[2], NULL, climb, NULL), 0);
         for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
         assert_int_equal(atomic_load(&crew.wrong), 0);
@@ -467,7 +478,8 @@ static void *make_and_drop(void *arg) {
 }
 static void *spill_on_and_on(void *done) {
     while (!atomic_load((atomic_int *)done)) {
-        if (tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK) atomic_store(&crew.wrong, 1);
+        if (tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK)
+            atomic_store(&crew.wrong, 1);
         sched_yield();
     }
     return NULL;
@@ -478,7 +490,8 @@ static void deaths_meanwhile(void **state) {
     atomic_int done = 0;
     crew.rt = open_limited(2);
     atomic_store(&crew.rounds, test_quick() ? 2 : 10);
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, make_and_drop, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, make_and_drop, NULL), 0);
     assert_int_equal(pthread_create(&t[2], NULL, spill_on_and_on, &done), 0);
     for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
     atomic_store(&done, 1);
@@ -528,8 +541,10 @@ static bool step(void) {
 static void random_programs(void **state) {
     const char *collector = *state;
     for (uint64_t seed = 1; seed <= (test_quick() ? 6 : 24); seed++) {
-        tide_runtime *rt = test_open(&(tide_config){
-            .collector = collector, .debug = 1, .pool = test_pool((unsigned)seed % TEST_POOLS), .spill = TIDE_ON});
+        tide_runtime *rt = test_open(&(tide_config){.collector = collector,
+                                                    .debug = 1,
+                                                    .pool = test_pool((unsigned)seed % TEST_POOLS),
+                                                    .spill = TIDE_ON});
         begin_program(rt, seed, step, 300, !strcmp(collector, "refcount"));
         for (int i = 0; i < STREAMS; i++) assert_ok(tide_stream_new(rt, &streams[i]));
         for (int i = 0; i < ARRAYS; i++) {

@@ -14,7 +14,8 @@ static tidei_stream *stream(tidei_runtime *rt) {
     return s;
 }
 
-/* The second stream waits on the device: the host goes on although the first one's work cannot finish yet. */
+/* The second stream waits on the device: the host goes on although the first one's work cannot
+** finish yet. */
 static void hand_over_does_not_block(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
@@ -63,7 +64,8 @@ static void readers_do_not_wait_for_readers(void **state) {
     half_close(rt);
 }
 
-/* a -> b -> c: c has waited for b, which had waited for a, so a use of a's result on c needs no wait of its own. */
+/* a -> b -> c: c has waited for b, which had waited for a, so a use of a's result on c needs no
+** wait of its own. */
 static void waits_are_transitive(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
@@ -155,7 +157,8 @@ static void current_stream(void **state) {
     half_close(other);
 }
 
-/* A block freed with work pending goes at once to its own stream, to another only when it is done or ordered after. */
+/* A block freed with work pending goes at once to its own stream, to another only when it is done
+** or ordered after. */
 static void reuse_follows_the_order(void **state) {
     const size_t page = 64 * TIDEI_KIB; /* whole pages, so that no free neighbour joins in */
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
@@ -171,7 +174,8 @@ static void reuse_follows_the_order(void **state) {
     assert_true(y->addr != first);
     x = storage(rt, a, page);
     assert_int_equal(x->addr, first);
-    assert_ok(submit_work(b, y, x, 1, NULL)); /* b waits for a, and has then seen the work on the block */
+    /* b waits for a, and has then seen the work on the block */
+    assert_ok(submit_work(b, y, x, 1, NULL));
     tidei_storage_release(x);
     x = storage(rt, b, page);
     assert_int_equal(x->addr, first);
@@ -241,7 +245,8 @@ static void a_wait_keeps_its_stream(void **state) {
     half_close(rt);
 }
 
-/* Somebody is about to read the completion word of stream `a` when its slot gets another one, and its word another slot. */
+/* Somebody is about to read the completion word of stream `a` when its slot gets another one, and
+** its word another slot. */
 static struct {
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
@@ -353,7 +358,8 @@ static void a_long_copy_waits_outside_the_lock(void **state) {
     tidei_runtime *rt = open_copying(&x);
     (void)state;
     memset(host, 5, sizeof host);
-    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
+    assert_ok(
+        tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
     memset(host, 6, sizeof host); /* it is ours again */
     assert_int_equal(first_byte(x), 5);
     close_copying(rt, x);
@@ -364,12 +370,14 @@ static void a_read_is_whole(void **state) {
     tidei_storage *x;
     tidei_runtime *rt = open_copying(&x);
     (void)state;
-    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
+    assert_ok(
+        tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
     assert_int_equal(host[0], 1);
     close_copying(rt, x);
 }
 
-/* What others queue while the wait's region ends comes after the copy, which does not wait for it. */
+/* What others queue while the wait's region ends comes after the copy, which does not wait for
+** it. */
 static void queue_behind(tidei_runtime *rt, void (*fn)(void *), void *arg) {
     count_blocking(rt, fn, arg);
     if (copying.blocked > 1) return;
@@ -382,7 +390,8 @@ static void a_copy_is_queued_before_its_wait(void **state) {
     tidei_runtime *rt = open_copying(&copying.x);
     (void)state;
     rt->gc_ops = &ops;
-    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, copying.x, 0, sizeof host, "test"));
+    assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, copying.x, 0, sizeof host,
+                                "test"));
     assert_int_equal(host[0], 1);
     assert_int_equal(copying.blocked, 1);
     atomic_store(&copying.gate, 1);
@@ -393,7 +402,8 @@ static void a_copy_is_queued_before_its_wait(void **state) {
 static tide_status waiting_copy(tidei_device *d, tidei_dstream *ds, const tidei_copy *c) {
     tidei_stream *s = copying.s;
     assert_int_equal(copying.blocked, 1);
-    assert_true(atomic_load(&s->completed) + 1 == atomic_load(&s->submitted)); /* all but its own tick */
+    /* all but its own tick */
+    assert_true(atomic_load(&s->completed) + 1 == atomic_load(&s->submitted));
     tide_status status = copying.real->copy(d, ds, c);
     if (status == TIDE_OK) status = d->ops->stream_sync(d, ds);
     *c->busy = false;
@@ -414,11 +424,15 @@ static void copies_that_wait_come_after_the_wait(void **state) {
         d->info.staged_bytes = LONG_COPY - 1;
         memset(host, 5, sizeof host);
         if (read)
-            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host, "test"));
+            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_D2H, NULL, 0, host, x, 0, sizeof host,
+                                        "test"));
         else
-            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host, "test"));
+            assert_ok(tidei_submit_copy(copying.s, TIDEI_COPY_H2D, x, 0, host, NULL, 0, sizeof host,
+                                        "test"));
         assert_int_equal(host[0], read ? 1 : 5);
-        if (read) assert_int_equal(atomic_load(&copying.s->completed), atomic_load(&copying.s->submitted));
+        if (read)
+            assert_int_equal(atomic_load(&copying.s->completed),
+                             atomic_load(&copying.s->submitted));
         d->ops = copying.real;
         close_copying(rt, x);
     }
@@ -430,7 +444,8 @@ static void copies_that_wait_come_after_the_wait(void **state) {
 static void a_refused_operation_leaves_no_trace(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB), *other = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
-    tidei_storage *x = storage(rt, d->stream0, BYTES), *y = storage(other, other->devs[0].stream0, BYTES);
+    tidei_storage *x = storage(rt, d->stream0, BYTES),
+                  *y = storage(other, other->devs[0].stream0, BYTES);
     tidei_pool_stats ps;
     (void)state;
     assert_int_equal(submit_work(d->stream0, x, y, 1, NULL), TIDE_E_INVALID);
@@ -461,7 +476,8 @@ static void readers_beyond_memory_are_waited_for(void **state) {
         out[i] = storage(rt, s, BYTES);
         if (i < TIDEI_STAMPS_INLINE) assert_ok(submit_work(s, out[i], x, 1, NULL));
     }
-    /* The last one finds room when it orders itself, and none when it has its tick: others were faster. */
+    /* The last one finds room when it orders itself, and none when it has its tick: others were
+    ** faster. */
     tidei_stream *s = tidei_stream_at(d, TIDEI_STAMPS_INLINE + 1);
     tidei_use use = {x, 0, BYTES, TIDEI_READ};
     assert_true(x->stamps.n == TIDEI_STAMPS_INLINE && x->stamps.cap == 0);
@@ -520,7 +536,9 @@ static tidei_stream *follower(tidei_runtime *rt, tidei_stream *from, uint64_t ti
     assert_ok(tidei_stream_follow(s, from, tick));
     return s;
 }
-static uint64_t seen(const tidei_stream *s, const tidei_stream *of) { return atomic_load(&s->seen[of->slot]); }
+static uint64_t seen(const tidei_stream *s, const tidei_stream *of) {
+    return atomic_load(&s->seen[of->slot]);
+}
 
 /* `s` makes marks from now on: somebody waited for its first work when there was more behind it. */
 static void make_followed(tidei_runtime *rt, tidei_stream *s, tidei_storage *x) {
@@ -535,7 +553,8 @@ static void a_wait_is_not_for_later_work(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_dev *d = &rt->devs[0];
     tidei_stream *a = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a, BYTES), *later = storage(rt, a, BYTES), *y = storage(rt, b, BYTES);
+    tidei_storage *x = storage(rt, a, BYTES), *later = storage(rt, a, BYTES),
+                  *y = storage(rt, b, BYTES);
     atomic_int gate = 0;
     (void)state;
     make_followed(rt, a, x);
@@ -559,7 +578,8 @@ static void a_wait_is_not_for_later_work(void **state) {
 static void a_mark_knows_what_was_seen(void **state) {
     tidei_runtime *rt = half_open(NULL, TIDEI_MIB);
     tidei_stream *a = stream(rt), *before = stream(rt), *since = stream(rt), *b = stream(rt);
-    tidei_storage *x = storage(rt, a, BYTES), *p = storage(rt, before, BYTES), *q = storage(rt, since, BYTES);
+    tidei_storage *x = storage(rt, a, BYTES), *p = storage(rt, before, BYTES),
+                  *q = storage(rt, since, BYTES);
     atomic_int gate = 0;
     (void)state;
     make_followed(rt, a, x);
@@ -579,7 +599,8 @@ static void a_mark_knows_what_was_seen(void **state) {
     half_close(rt);
 }
 
-/* Another thread makes the stream wait for a third one just when its event has been recorded, or is about to be. */
+/* Another thread makes the stream wait for a third one just when its event has been recorded, or is
+** about to be. */
 static struct {
     struct tidei_device_ops ops;
     const struct tidei_device_ops *real;
@@ -657,8 +678,9 @@ static void marks_are_for_who_is_waited_for(void **state) {
     half_close(rt);
 }
 
-/* Waits at random, against what each stream had seen by each of its ticks: who waits for a tick gets at least what was seen then,
-** and of what was seen at the tick that it got no more than before the next. */
+/* Waits at random, against what each stream had seen by each of its ticks: who waits for a tick
+** gets at least what was seen then, and of what was seen at the tick that it got no more than
+** before the next. */
 enum { MODEL_STREAMS = 4, MODEL_TICKS = 600 };
 static struct {
     uint64_t at[MODEL_STREAMS][MODEL_TICKS][MODEL_STREAMS]; /* when submitted */
@@ -674,7 +696,8 @@ static void model_wait(tidei_stream *const *s, int to, int from, uint64_t wanted
     assert_ok(tidei_stream_follow(s[to], s[from], wanted));
     uint64_t got = seen(s[to], s[from]);
     assert_true(got >= wanted && got <= now);
-    if (got == before[from]) return; /* of an earlier wait; this one's mark may have been an earlier one */
+    /* of an earlier wait; this one's mark may have been an earlier one */
+    if (got == before[from]) return;
     for (int j = 0; j < MODEL_STREAMS; j++) {
         uint64_t has = seen(s[to], s[j]);
         if (j == from) continue;
@@ -752,18 +775,21 @@ static void marks_do_without_memory(void **state) {
     half_close(rt);
 }
 
-/* Each call about events fails in its turn: work that waits for nobody never does, and what waits says so or is in order. */
+/* Each call about events fails in its turn: work that waits for nobody never does, and what waits
+** says so or is in order. */
 static bool passes_on(tidei_runtime *rt, tidei_stream *const *s, tidei_storage *const *x) {
     bool all = true;
     for (int i = 0; i < 60; i++) {
-        tide_status own = submit_work(s[0], x[0], NULL, i, NULL), own_more = submit_work(s[0], x[1], NULL, i, NULL);
+        tide_status own = submit_work(s[0], x[0], NULL, i, NULL),
+                    own_more = submit_work(s[0], x[1], NULL, i, NULL);
         assert_ok(own);
         assert_ok(own_more);
         tide_status status = submit_work(s[1], x[2], x[0], 1, NULL);
         assert_true(status == TIDE_OK || status == TIDE_E_DEVICE);
         if (status == TIDE_OK) assert_int_equal(first_byte(x[2]), i + 1);
         all = all && status == TIDE_OK;
-        assert_ok(tidei_streams_wait_all(&rt->devs[0], true)); /* so that the next ones wait for nobody */
+        /* so that the next ones wait for nobody */
+        assert_ok(tidei_streams_wait_all(&rt->devs[0], true));
     }
     return all;
 }
@@ -804,7 +830,8 @@ static void events_may_fail(void **state) {
     }
 }
 
-/* ---- random programs: the values are those of a sequential run, and the checker has nothing to say ---- */
+/* ---- random programs: the values are those of a sequential run, and the checker has nothing to
+** say ---- */
 
 #define POOL 6
 static void random_programs(void **state) {
@@ -822,7 +849,8 @@ static void random_programs(void **state) {
         }
         for (int i = 0; i < 120; i++) {
             r = r * 6364136223846793005u + 1442695040888963407u;
-            unsigned to = (r >> 20) % POOL, from = (r >> 30) % POOL, on = (r >> 40) % 4, add = (r >> 50) % 9;
+            unsigned to = (r >> 20) % POOL, from = (r >> 30) % POOL, on = (r >> 40) % 4,
+                     add = (r >> 50) % 9;
             if (to == from) {
                 tidei_storage_release(x[to]); /* and make it anew on another stream */
                 x[to] = storage(rt, s[on], 512);
@@ -854,7 +882,8 @@ static void *read_on_own_stream(void *p) {
     if (tidei_stream_open(&r->rt->devs[0], &s) != TIDE_OK) return r->wrong = 1, NULL;
     for (int i = 0; i < 200; i++) {
         tidei_storage *mine;
-        if (tidei_storage_new(&r->rt->devs[0], 256, s, "test", &mine) != TIDE_OK) return r->wrong = 2, NULL;
+        if (tidei_storage_new(&r->rt->devs[0], 256, s, "test", &mine) != TIDE_OK)
+            return r->wrong = 2, NULL;
         if (submit_work(s, mine, r->shared, i, NULL) != TIDE_OK) r->wrong = 3;
         if (i % 20 == 0 && (tidei_storage_wait(mine, TIDEI_READ) != TIDE_OK ||
                             *(unsigned char *)(uintptr_t)mine->addr != (unsigned char)(5 + i)))

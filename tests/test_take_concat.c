@@ -1,4 +1,5 @@
-/* test_take_concat.c: elements by index arrays, and joining, against slow models; bad indices; the kernels' CUDA text. */
+/* test_take_concat.c: elements by index arrays, and joining, against slow models; bad indices; the
+** kernels' CUDA text. */
 #include "runtime/device/cuda/nvrtc.h"
 #include "tests/logged.h"
 
@@ -40,10 +41,12 @@ static void test_take_rows_and_columns(void **state) {
     HAS_I32(tide_take(a, i, -1), 2, 0, 3, 6, 4, 7, 10, 8, 11);
     HAS_I32(tide_take(tide_transpose(a, NULL), i, 1), 8, 0, 8, 9, 1, 9, 10, 2, 10, 11, 3, 11);
     tide_array *one =
-        tide_take(a, tide_full(rt, TIDE_U8, 0, NULL, tide_arg_int(1)), 0); /* a 0-d index drops the axis */
+        /* a 0-d index drops the axis */
+        tide_take(a, tide_full(rt, TIDE_U8, 0, NULL, tide_arg_int(1)), 0);
     assert_int_equal(tide_ndim(one), 1);
     HAS_I32(one, 4, 5, 6, 7);
-    tide_array *square = tide_take(a, tide_from_host(rt, TIDE_I16, SHAPE(2, 2), (int16_t[]){0, 1, 1, 2}), 0);
+    tide_array *square =
+        tide_take(a, tide_from_host(rt, TIDE_I16, SHAPE(2, 2), (int16_t[]){0, 1, 1, 2}), 0);
     assert_int_equal(tide_ndim(square), 3);
     assert_int_equal(tide_dim(square, 1), 2);
     assert_int_equal(tide_dim(square, 2), 4);
@@ -58,7 +61,8 @@ static void test_take_against_model(void **state) {
     for (int round = 0; round < 120; round++) {
         tide_dtype t = types[round % 5], it = indices[round % 8];
         size_t size = tide_dtype_size(t);
-        int64_t n[3] = {1 + random_below(4), 1 + random_below(4), 1 + random_below(4)}, k = random_below(5);
+        int64_t n[3] = {1 + random_below(4), 1 + random_below(4), 1 + random_below(4)},
+                k = random_below(5);
         int axis = (int)random_below(3);
         unsigned char data[64 * 16], want[5 * 16 * 16], places[10][16];
         int64_t index[10];
@@ -67,8 +71,8 @@ static void test_take_against_model(void **state) {
         for (int64_t i = 0; i < 2 * k; i++) {
             index[i] = random_below(n[axis]);
             if (tidei_dtype_kind(it) == TIDEI_KIND_INT && random_below(2)) index[i] -= n[axis];
-            assert_ok(
-                tidei_encode(tide_arg_int(index[i]), it, "test", &places[0][0] + (size_t)i * tide_dtype_size(it)));
+            assert_ok(tidei_encode(tide_arg_int(index[i]), it, "test",
+                                   &places[0][0] + (size_t)i * tide_dtype_size(it)));
         }
         tide_array *a = tide_from_host(rt, t, 3, n, data),
                    *all = tide_from_host(rt, it, 1, (int64_t[]){2 * k}, places);
@@ -81,11 +85,12 @@ static void test_take_against_model(void **state) {
         for (r[0] = 0; r[0] < dims[0]; r[0]++)
             for (r[1] = 0; r[1] < dims[1]; r[1]++)
                 for (r[2] = 0; r[2] < dims[2]; r[2]++) {
-                    int64_t p[3] = {r[0], r[1], r[2]}, v = index[turned ? 2 * k - 1 - 2 * r[axis] : r[axis]];
+                    int64_t p[3] = {r[0], r[1], r[2]},
+                            v = index[turned ? 2 * k - 1 - 2 * r[axis] : r[axis]];
                     p[axis] = v < 0 ? v + n[axis] : v;
                     if (turned) p[0] = n[0] - 1 - p[0], p[2] = n[2] - 1 - p[2];
-                    memcpy(want + (size_t)w++ * size, data + (size_t)((p[0] * n[1] + p[1]) * n[2] + p[2]) * size,
-                           size);
+                    memcpy(want + (size_t)w++ * size,
+                           data + (size_t)((p[0] * n[1] + p[1]) * n[2] + p[2]) * size, size);
                 }
         has_bytes(tide_take(source, at, axis), want, (size_t)w * size);
     }
@@ -96,9 +101,11 @@ static void test_take_out_of_range(void **state) {
     tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1);
     int32_t got[4] = {0};
     const int32_t clipped[] = {3, 0, 1, 3};
-    tide_array *t = tide_take(a, tide_from_host(rt, TIDE_I64, SHAPE(4), (int64_t[]){4, -5, 1, INT64_MAX}), 0);
+    tide_array *t =
+        tide_take(a, tide_from_host(rt, TIDE_I64, SHAPE(4), (int64_t[]){4, -5, 1, INT64_MAX}), 0);
     assert_array(t);
-    assert_int_equal(tide_to_host(t, got, sizeof got), TIDE_E_BOUNDS); /* said once, at the sync point */
+    /* said once, at the sync point */
+    assert_int_equal(tide_to_host(t, got, sizeof got), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "tide_take: index ");
     assert_error(TIDE_E_BOUNDS, " is out of range for 4 elements");
     assert_string_equal(tide_last_error()->operation, "tide_to_host");
@@ -124,18 +131,20 @@ static void test_take_tells_the_index(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
         tide_array *t = tide_take(a, tide_from_host(rt, rows[i].t, SHAPE(1), &rows[i].bits), 0);
         assert_array(t);
-        assert_int_equal(i % 2 ? tide_synchronize(rt, NULL) : tide_device_synchronize(rt), TIDE_E_BOUNDS);
+        assert_int_equal(i % 2 ? tide_synchronize(rt, NULL) : tide_device_synchronize(rt),
+                         TIDE_E_BOUNDS);
         assert_error(TIDE_E_BOUNDS, rows[i].said);
         assert_ok(tide_synchronize(rt, NULL));
         HAS_I32(t, strchr(rows[i].said, '-') ? 0 : 3);
     }
 }
 
-/* What a kernel found wrong stays apart from what the host does meanwhile: memory is still had, and where there is none the
-** report is about memory; the next sync point tells the rest. */
+/* What a kernel found wrong stays apart from what the host does meanwhile: memory is still had, and
+** where there is none the report is about memory; the next sync point tells the rest. */
 static void t19_an_index_out_of_range_is_no_lack_of_memory(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .limit = "8MiB"});
-    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1), *i = tide_full(rt, TIDE_I32, SHAPE(1000), tide_arg_int(9));
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1),
+               *i = tide_full(rt, TIDE_I32, SHAPE(1000), tide_arg_int(9));
     tide_array *t = tide_take(a, i, 0), *more = tide_zeros(rt, TIDE_U8, SHAPE(1 << 20));
     (void)state;
     assert_array(t);
@@ -160,7 +169,8 @@ static void *look_for_faults(void *p) {
     for (int n = test_quick() ? 200 : 2000; n; n--)
         if (tide_synchronize(p, NULL) == TIDE_E_BOUNDS) {
             told++;
-            if (!strstr(tide_last_error()->message, "index 7 is out of range for 4 elements")) told = -1000000;
+            if (!strstr(tide_last_error()->message, "index 7 is out of range for 4 elements"))
+                told = -1000000;
         }
     return (void *)told;
 }
@@ -169,8 +179,10 @@ static void test_take_reported_once(void **state) {
     pthread_t threads[LOOKERS];
     long told = 0, taken = 0;
     (void)state;
-    for (int i = 0; i < LOOKERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, look_for_faults, rt), 0);
-    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1), *at = tide_full(rt, TIDE_U8, SHAPE(3), tide_arg_int(7));
+    for (int i = 0; i < LOOKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_for_faults, rt), 0);
+    tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1),
+               *at = tide_full(rt, TIDE_U8, SHAPE(3), tide_arg_int(7));
     for (; taken < 300; taken++) tide_release(tide_take(a, at, 0));
     for (int i = 0; i < LOOKERS; i++) {
         void *n;
@@ -193,14 +205,17 @@ static void test_take_told_at_close(void **state) {
     assert_array(tide_take(a, tide_full(rt, TIDE_I32, SHAPE(1), tide_arg_int(-5)), 0));
     tide_clear_error();
     tide_close(rt);
-    assert_int_equal(lines_with(TIDE_LOG_WARNING, "tide_take: index -5 is out of range for 4 elements"), 1);
+    assert_int_equal(
+        lines_with(TIDE_LOG_WARNING, "tide_take: index -5 is out of range for 4 elements"), 1);
     assert_int_equal(tide_last_error()->status, TIDE_OK);
 }
 
 static void test_take_errors_and_nothing(void **state) {
     tide_runtime *rt = *state;
-    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)), *none = tide_zeros(rt, TIDE_I64, SHAPE(0));
-    tide_array *i = tide_zeros(rt, TIDE_I64, SHAPE(2)), *empty = tide_zeros(rt, TIDE_F32, SHAPE(0, 3));
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
+               *none = tide_zeros(rt, TIDE_I64, SHAPE(0));
+    tide_array *i = tide_zeros(rt, TIDE_I64, SHAPE(2)),
+               *empty = tide_zeros(rt, TIDE_F32, SHAPE(0, 3));
     assert_null(tide_take(a, tide_zeros(rt, TIDE_F32, SHAPE(2)), 0));
     assert_error(TIDE_E_DTYPE, "indices are f32");
     assert_null(tide_take(a, tide_zeros(rt, TIDE_BOOL, SHAPE(2)), 0));
@@ -227,14 +242,16 @@ static void test_concat(void **state) {
     tide_array *row = tide_reshape(tide_arange(rt, TIDE_I32, 9, 7, -1), SHAPE(1, 2)),
                *none = tide_zeros(rt, TIDE_I32, SHAPE(0, 2));
     HAS_I32(tide_concat((tide_array *[]){a, none, row, a}, 4, 0), 0, 1, 2, 3, 9, 8, 0, 1, 2, 3);
-    HAS_I32(tide_concat((tide_array *[]){a, tide_transpose(a, NULL)}, 2, -1), 0, 1, 0, 2, 2, 3, 1, 3);
+    HAS_I32(tide_concat((tide_array *[]){a, tide_transpose(a, NULL)}, 2, -1), 0, 1, 0, 2, 2, 3, 1,
+            3);
     HAS_I32(tide_concat((tide_array *[]){tide_slice(a, ":, ::-1")}, 1, 0), 1, 0, 3, 2);
     assert_int_equal(tide_size(tide_concat((tide_array *[]){none, none}, 2, 0)), 0);
 }
 
 static void test_concat_promotes(void **state) {
     tide_runtime *rt = *state;
-    tide_array *parts[] = {tide_ones(rt, TIDE_BOOL, SHAPE(1)), tide_full(rt, TIDE_I8, SHAPE(1), tide_arg_int(-2)),
+    tide_array *parts[] = {tide_ones(rt, TIDE_BOOL, SHAPE(1)),
+                           tide_full(rt, TIDE_I8, SHAPE(1), tide_arg_int(-2)),
                            tide_full(rt, TIDE_U8, SHAPE(1), tide_arg_int(200)),
                            tide_full(rt, TIDE_F32, SHAPE(1), tide_arg_float(0.5))};
     tide_array *small = tide_concat(parts, 3, 0), *all = tide_concat(parts, 4, 0);
@@ -246,7 +263,8 @@ static void test_concat_promotes(void **state) {
 
 static void test_concat_errors(void **state) {
     tide_runtime *rt = *state;
-    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)), *b = tide_zeros(rt, TIDE_F32, SHAPE(3, 2));
+    tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(2, 3)),
+               *b = tide_zeros(rt, TIDE_F32, SHAPE(3, 2));
     tide_array *i = tide_zeros(rt, TIDE_I64, SHAPE(1)), *u = tide_zeros(rt, TIDE_U64, SHAPE(1)),
                *zero = tide_zeros(rt, TIDE_F32, 0, NULL);
     assert_null(tide_concat((tide_array *[]){a, b}, 2, 0));
@@ -279,8 +297,9 @@ static void test_two_runtimes(void **state) {
     assert_error(TIDE_E_INVALID, "another runtime");
     assert_int_equal(tide_assign(a, b), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "another runtime");
-    assert_int_equal(tide_use_begin(rt, NULL, &(tide_use){.array = b, .mode = TIDE_READ}, 1, &p, &scope),
-                     TIDE_E_INVALID);
+    assert_int_equal(
+        tide_use_begin(rt, NULL, &(tide_use){.array = b, .mode = TIDE_READ}, 1, &p, &scope),
+        TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "another runtime");
     tide_close(other);
 }

@@ -1,17 +1,19 @@
-/* test_ticks.c: the recorder's clock: times by a counter that stands still, jumps or begins anew, and by both clocks there are. */
+/* test_ticks.c: the recorder's clock: times by a counter that stands still, jumps or begins anew,
+** and by both clocks there are. */
 #include "runtime/ticks.h"
 #include "tests/tidetest.h"
 #include <unistd.h>
 
 #define BATCH_NS ((uint64_t)1000000) /* from one comparison of the clocks to the next */
-#define COUNTED                                                                                                    \
-    ((uint64_t)1 << 50) /* where the made-up counter stands at the start; it has two ticks a nanosecond */
+/* where the made-up counter stands at the start; it has two ticks a nanosecond */
+#define COUNTED ((uint64_t)1 << 50)
 
 static void assert_close(uint64_t ns, uint64_t expected, uint64_t apart) {
     assert_in_range(ns, expected > apart ? expected - apart : 0, expected + apart);
 }
 
-/* The counter is `jump` ticks further in the middle of batch 3. Times of that batch stay in it, those of others are right. */
+/* The counter is `jump` ticks further in the middle of batch 3. Times of that batch stay in it,
+** those of others are right. */
 static void check_jump(uint64_t jump) {
     const uint64_t start_ns = 12345;
     tidei_pace p = {.start_ns = start_ns, .before = {COUNTED, 0}, .now = {COUNTED, 0}};

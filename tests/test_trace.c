@@ -1,4 +1,5 @@
-/* test_trace.c: reading traces: the recorded ones, both forms, whatever is wrong with a file, and no memory for it. */
+/* test_trace.c: reading traces: the recorded ones, both forms, whatever is wrong with a file, and
+** no memory for it. */
 #include "tests/child.h"
 #include "tools/tide/replay.h"
 #include <fcntl.h>
@@ -34,7 +35,8 @@ static tide_status read_text(const char *text, tidei_trace *out) {
 
 /* `text` as gzip has it; returns its length. */
 static size_t compressed(const char *text, unsigned char *out, size_t cap) {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)text, .avail_in = (uInt)strlen(text), .next_out = out};
+    z_stream z = {
+        .next_in = (Bytef *)(uintptr_t)text, .avail_in = (uInt)strlen(text), .next_out = out};
     z.avail_out = (uInt)cap;
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
     assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
@@ -45,7 +47,8 @@ static size_t compressed(const char *text, unsigned char *out, size_t cap) {
 #define TIDE_HEADER "op,id,bytes,stream,time_us\n"
 #define RMM_HEADER  "Thread,Time,Action,Pointer,Size,Stream\n"
 
-static void assert_event(const tidei_trace *t, size_t i, unsigned op, uint64_t bytes, unsigned block) {
+static void assert_event(const tidei_trace *t, size_t i, unsigned op, uint64_t bytes,
+                         unsigned block) {
     assert_true(i < t->n);
     assert_int_equal(t->events[i].op, op);
     assert_int_equal(t->events[i].bytes, bytes);
@@ -145,7 +148,8 @@ static void recorded_traces(void **state) {
         char path[1024];
         tidei_trace t;
         size_t ops[3] = {0};
-        snprintf(path, sizeof path, "%s/tests/traces/%s.csv.gz", getenv("TIDE_TEST_SOURCE"), known[k].name);
+        snprintf(path, sizeof path, "%s/tests/traces/%s.csv.gz", getenv("TIDE_TEST_SOURCE"),
+                 known[k].name);
         assert_ok(tidei_trace_read(path, &t));
         for (size_t i = 0; i < t.n; i++) ops[t.events[i].op]++;
         assert_int_equal(ops[TIDEI_EVENT_ALLOC], known[k].allocs);
@@ -170,8 +174,9 @@ static void assert_small_trace(const tidei_trace *t) {
 }
 
 static void own_form(void **state) {
-    static const char text[] = TIDE_HEADER "a,5,100,0,0\na,18446744073709551615,0,1,1\nf,5,100,0,2\ns,0,0,0,3\n"
-                                           "a,5,7,0,4\nf,18446744073709551615,0,0,5\nf,5,7,0,5\n";
+    static const char text[] =
+        TIDE_HEADER "a,5,100,0,0\na,18446744073709551615,0,1,1\nf,5,100,0,2\ns,0,0,0,3\n"
+                    "a,5,7,0,4\nf,18446744073709551615,0,0,5\nf,5,7,0,5\n";
     char other[sizeof text + 16];
     unsigned char zipped[512];
     tidei_trace t;
@@ -179,7 +184,8 @@ static void own_form(void **state) {
     assert_ok(read_text(text, &t));
     assert_small_trace(&t);
     tidei_trace_clear(&t);
-    assert_ok(tidei_trace_read_fd(file_of(zipped, compressed(text, zipped, sizeof zipped)), "t.csv.gz", 0, &t));
+    assert_ok(tidei_trace_read_fd(file_of(zipped, compressed(text, zipped, sizeof zipped)),
+                                  "t.csv.gz", 0, &t));
     assert_small_trace(&t);
     tidei_trace_clear(&t);
     /* another system's ends of lines, and none at the end */
@@ -197,9 +203,10 @@ static void own_form(void **state) {
 static void skipped_rows(void **state) {
     tidei_trace t;
     (void)state;
-    assert_ok(read_text(TIDE_HEADER "C,2,0,0,0\na,5,100,0,1\nc,2,4096,0,2\nd,1,0,2,2\nR,0,512,0,3\nR,11,512,0,3\n"
-                                    "r,11,0,0,4\nr,0,0,0,4\nW,4194303,0,1,5\nw,4194303,0,1,6\nf,5,100,0,7\n",
-                        &t));
+    assert_ok(read_text(
+        TIDE_HEADER "C,2,0,0,0\na,5,100,0,1\nc,2,4096,0,2\nd,1,0,2,2\nR,0,512,0,3\nR,11,512,0,3\n"
+                    "r,11,0,0,4\nr,0,0,0,4\nW,4194303,0,1,5\nw,4194303,0,1,6\nf,5,100,0,7\n",
+        &t));
     assert_int_equal(t.n, 2);
     assert_int_equal(t.blocks, 1);
     assert_event(&t, 0, TIDEI_EVENT_ALLOC, 100, 0);
@@ -212,14 +219,16 @@ static void skipped_rows(void **state) {
 static void rmm_form(void **state) {
     tidei_trace t;
     (void)state;
-    assert_ok(read_text(RMM_HEADER "140573312345856,10:31:32:123456,allocate,0x7f8a40000000,100,0x0\n"
-                                   "12,10:31:32.123457,allocate failure,(nil),99999999999,0\n"
-                                   "12,10:31:32.123457,allocate failure,0,100,0\n"
-                                   "12,10:31:32.123458,allocate,0x0,0,0x7f8a38001020\n" /* empty: no event */
-                                   "12,10:31:32.123458,allocate,0x0,0,2\n"
-                                   "12,10:31:32.123459,free,0x7f8a40000000,100,0x0\n"
-                                   "12,10:31:32.123460,free,0x0,0,2\n"
-                                   "12,23:59:59.999999,allocate,7F8A40000000,50,(nil)\n",
+    assert_ok(read_text(RMM_HEADER
+                        "140573312345856,10:31:32:123456,allocate,0x7f8a40000000,100,0x0\n"
+                        "12,10:31:32.123457,allocate failure,(nil),99999999999,0\n"
+                        "12,10:31:32.123457,allocate failure,0,100,0\n"
+                        /* empty: no event */
+                        "12,10:31:32.123458,allocate,0x0,0,0x7f8a38001020\n"
+                        "12,10:31:32.123458,allocate,0x0,0,2\n"
+                        "12,10:31:32.123459,free,0x7f8a40000000,100,0x0\n"
+                        "12,10:31:32.123460,free,0x0,0,2\n"
+                        "12,23:59:59.999999,allocate,7F8A40000000,50,(nil)\n",
                         &t));
     assert_int_equal(t.n, 3);
     assert_int_equal(t.blocks, 2);
@@ -296,8 +305,10 @@ static void bad_input(void **state) {
         {"\n", "t.csv:1: expected " HEADERS ", found ''"},
         {"op,id,bytes\na,0,1\n", "t.csv:1: expected " HEADERS ", found 'op,id,bytes'"},
         {"\177ELF\1\2\n", "t.csv:1: expected " HEADERS ", found '?ELF?\?'"},
-        {TIDE_HEADER "a,0,1,0\n", "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0'"},
-        {TIDE_HEADER "a,0,1,0,0\n\n", "t.csv:3: expected the 5 fields op,id,bytes,stream,time_us, found ''"},
+        {TIDE_HEADER "a,0,1,0\n",
+         "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0'"},
+        {TIDE_HEADER "a,0,1,0,0\n\n",
+         "t.csv:3: expected the 5 fields op,id,bytes,stream,time_us, found ''"},
         {TIDE_HEADER "a,0,1,0,0,0\n",
          "t.csv:2: expected the 5 fields op,id,bytes,stream,time_us, found 'a,0,1,0,0,0'"},
         {TIDE_HEADER "b,0,1,0,0\n",
@@ -322,28 +333,35 @@ static void bad_input(void **state) {
         {TIDE_HEADER "a,3,1,0,0\nf,3,1,0,1\nf,3,1,0,2\n",
          "t.csv:4: expected the id of an allocated block, found '3'"},
         {TIDE_HEADER "f,0,1,0,0\n", "t.csv:2: expected the id of an allocated block, found '0'"},
-        {TIDE_HEADER "a,3,1,0,0\na,3,1,0,0\n", "t.csv:3: expected an id that is not allocated, found '3'"},
+        {TIDE_HEADER "a,3,1,0,0\na,3,1,0,0\n",
+         "t.csv:3: expected an id that is not allocated, found '3'"},
         {TIDE_HEADER "a,0,1,0,0\na," EIGHTY EIGHTY EIGHTY EIGHTY "\n",
          "t.csv:3: expected a line of at most 255 bytes, found "
          "'a,1234567890123456789012345678901234567890123456789012"
          "345678...'"},
-        {TIDE_HEADER "a," EIGHTY ",1,0,0\n", "t.csv:2: expected an id below 2^64, found '" A60 "...'"},
+        {TIDE_HEADER "a," EIGHTY ",1,0,0\n",
+         "t.csv:2: expected an id below 2^64, found '" A60 "...'"},
         {RMM_HEADER "12,10:31:32:123456,allocate,0x10,1\n",
          "t.csv:2: expected the 6 fields Thread,Time,Action,Pointer,Size,Stream, found "
          "'12,10:31:32:123456,allocate,0x10,1'"},
-        {RMM_HEADER "main,10:31:32:123456,free,0x10,1,0\n", "t.csv:2: expected a thread's number, found 'main'"},
-        {RMM_HEADER "12,10:31:32,free,0x10,1,0\n", "t.csv:2: expected a time HH:MM:SS.uuuuuu, found '10:31:32'"},
+        {RMM_HEADER "main,10:31:32:123456,free,0x10,1,0\n",
+         "t.csv:2: expected a thread's number, found 'main'"},
+        {RMM_HEADER "12,10:31:32,free,0x10,1,0\n",
+         "t.csv:2: expected a time HH:MM:SS.uuuuuu, found '10:31:32'"},
         {RMM_HEADER "12,10.31.32.123456,free,0x10,1,0\n",
          "t.csv:2: expected a time HH:MM:SS.uuuuuu, found '10.31.32.123456'"},
         {RMM_HEADER ROW "resize,0x10,1,0\n",
          "t.csv:2: expected Action allocate, allocate failure or free, found 'resize'"},
-        {RMM_HEADER ROW "free,0x1g,1,0\n", "t.csv:2: expected a pointer in hexadecimal digits, found '0x1g'"},
-        {RMM_HEADER ROW "free,0x,1,0\n", "t.csv:2: expected a pointer in hexadecimal digits, found '0x'"},
+        {RMM_HEADER ROW "free,0x1g,1,0\n",
+         "t.csv:2: expected a pointer in hexadecimal digits, found '0x1g'"},
+        {RMM_HEADER ROW "free,0x,1,0\n",
+         "t.csv:2: expected a pointer in hexadecimal digits, found '0x'"},
         {RMM_HEADER ROW "free,0x12345678901234567,1,0\n",
          "t.csv:2: expected a pointer in hexadecimal digits, found '0x12345678901234567'"},
         {RMM_HEADER ROW "free,0x10,-1,0\n", "t.csv:2: expected a size in bytes, found '-1'"},
         {RMM_HEADER ROW "free,0x10,1,main\n", "t.csv:2: expected a stream's number, found 'main'"},
-        {RMM_HEADER ROW "free,0x10,1,0\n", "t.csv:2: expected the id of an allocated block, found '0x10'"},
+        {RMM_HEADER ROW "free,0x10,1,0\n",
+         "t.csv:2: expected the id of an allocated block, found '0x10'"},
         {RMM_HEADER ROW "allocate,0x10,1,0\n" ROW "allocate,0x10,1,0\n",
          "t.csv:3: expected an id that is not allocated, found '0x10'"},
     };
@@ -378,12 +396,14 @@ static void files_that_are_none(void **state) {
     tidei_trace t;
     (void)state;
     assert_int_equal(tidei_trace_read("/nowhere/t.csv", &t), TIDE_E_IO);
-    assert_string_equal(tide_last_error()->message, "/nowhere/t.csv: cannot be opened: No such file or directory");
+    assert_string_equal(tide_last_error()->message,
+                        "/nowhere/t.csv: cannot be opened: No such file or directory");
     assert_int_equal(tidei_trace_read("/", &t), TIDE_E_IO);
     assert_string_equal(tide_last_error()->message, "/: cannot be read: Is a directory");
 }
 
-/* Each allocation of host memory gets its turn to fail. What it leaves behind, AddressSanitizer reports. */
+/* Each allocation of host memory gets its turn to fail. What it leaves behind, AddressSanitizer
+** reports. */
 static void no_host_memory(void **state) {
     static char text[200000];
     size_t n = (size_t)sprintf(text, TIDE_HEADER);

@@ -1,5 +1,6 @@
-/* test_tracked.c: the experiments about tracked memory that no other file has: two threads without a synchronisation between
-** them (E2), single elements and folds by the host (E4), freeing early (E6). */
+/* test_tracked.c: the experiments about tracked memory that no other file has: two threads without
+** a synchronisation between them (E2), single elements and folds by the host (E4), freeing early
+** (E6). */
 #include "tests/kinds.h"
 #include <pthread.h>
 #include <sched.h>
@@ -22,7 +23,8 @@ static void stand(void *round) {
     while (atomic_load(&two.gate) < (int)(intptr_t)round) sched_yield();
 }
 
-/* On its own stream; on a host device each tenth product waits behind a function that the other thread lets go. */
+/* On its own stream; on a host device each tenth product waits behind a function that the other
+** thread lets go. */
 static void *produce(void *unused) {
     for (int i = 1; i <= two.rounds; i++) {
         tide_array *c = tide_matmul(two.a, two.b);
@@ -32,7 +34,8 @@ static void *produce(void *unused) {
             tide_use_scope *scope;
             void *p;
             if (tide_use_begin(two.rt, NULL, &use, 1, &p, &scope) != TIDE_OK ||
-                tide_host_launch(scope, stand, (void *)(intptr_t)i) != TIDE_OK || tide_use_end(scope) != TIDE_OK)
+                tide_host_launch(scope, stand, (void *)(intptr_t)i) != TIDE_OK ||
+                tide_use_end(scope) != TIDE_OK)
                 return two.wrong = true, unused;
         }
         two.c = c;
@@ -55,7 +58,8 @@ static void e02_two_threads_and_no_synchronisation(void **state) {
     two.rt = test_open(&(tide_config){.collector = "refcount", .debug = 1});
     two.a = tide_from_host(two.rt, TIDE_F32, SHAPE(SIDE, SIDE), host);
     two.b = tide_copy(two.a);
-    tide_array *right = tide_matmul(two.a, two.b), *off = tide_zeros(two.rt, TIDE_F32, SHAPE(SIDE, SIDE));
+    tide_array *right = tide_matmul(two.a, two.b),
+               *off = tide_zeros(two.rt, TIDE_F32, SHAPE(SIDE, SIDE));
     assert_array(off);
     assert_ok(tide_device_synchronize(two.rt));
     tide_statistics before = test_stats(two.rt);
@@ -64,7 +68,8 @@ static void e02_two_threads_and_no_synchronisation(void **state) {
         while (atomic_load(&two.produced) < i) sched_yield();
         uint64_t waits = test_stats(two.rt).device_waits;
         /* at once, on this thread's stream: how far is the product off? */
-        tide_array *next = tide_map(two.rt, "(off, c, right) -> off + abs(c - right)", off, two.c, right);
+        tide_array *next =
+            tide_map(two.rt, "(off, c, right) -> off + abs(c - right)", off, two.c, right);
         assert_array(next);
         if (test_on_host() && i % 10 == 0) assert_true(test_stats(two.rt).device_waits > waits);
         atomic_store(&two.gate, i);

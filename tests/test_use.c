@@ -1,4 +1,5 @@
-/* test_use.c: memory lent to others' kernels (tide_use_begin, tide_use_end): addresses, order among streams, errors. */
+/* test_use.c: memory lent to others' kernels (tide_use_begin, tide_use_end): addresses, order among
+** streams, errors. */
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -15,10 +16,13 @@ static void lent_memory(void **state) {
     (void)state;
     assert_ok(tide_stream_new(rt, &s));
     assert_ok(tide_stream_new(rt, &other));
-    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64)), *row = tide_slice(tide_reshape(a, SHAPE(8, 8)), "3");
-    tide_use uses[] = {{.array = a, .mode = TIDE_WRITE}, {.array = tide_slice(a, "::-1"), .mode = TIDE_READ}};
+    tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64)),
+               *row = tide_slice(tide_reshape(a, SHAPE(8, 8)), "3");
+    tide_use uses[] = {{.array = a, .mode = TIDE_WRITE},
+                       {.array = tide_slice(a, "::-1"), .mode = TIDE_READ}};
     assert_ok(tide_use_begin(rt, s, uses, 2, p, &scope));
-    assert_int_equal((char *)p[1] - (char *)p[0], 63); /* of the first element, which is the last byte */
+    /* of the first element, which is the last byte */
+    assert_int_equal((char *)p[1] - (char *)p[0], 63);
     own_fill(test_stream(s), p[0], 7, 64);
     assert_ok(tide_use_end(scope));
     /* The scope's work is the array's history: others wait for it, on the device. */
@@ -29,10 +33,12 @@ static void lent_memory(void **state) {
     assert_int_equal(test_stats(rt).host_waits, waits);
     assert_ok(tide_to_host(b, out, 8));
     for (int i = 0; i < 8; i++) assert_int_equal(out[i], 8);
-    /* NULL: the current stream. Freed inside the scope: it stays usable until the end, and its memory is its own. */
+    /* NULL: the current stream. Freed inside the scope: it stays usable until the end, and its
+    ** memory is its own. */
     size_t live = test_stats(rt).live;
     tide_array *c = tide_zeros(rt, TIDE_U8, SHAPE(64)), *copy = tide_zeros(rt, TIDE_U8, SHAPE(64));
-    tide_use more[] = {{.array = c, .mode = TIDE_READ | TIDE_WRITE}, {.array = copy, .mode = TIDE_WRITE}};
+    tide_use more[] = {{.array = c, .mode = TIDE_READ | TIDE_WRITE},
+                       {.array = copy, .mode = TIDE_WRITE}};
     assert_ok(tide_use_begin(rt, NULL, more, 2, p, &scope));
     tide_free(c);
     tide_array *later = tide_zeros(rt, TIDE_U8, SHAPE(64));
@@ -50,7 +56,8 @@ static void lent_memory(void **state) {
     tide_close(rt);
 }
 
-/* A stream that is released inside a scope serves it to its end, and what the scope used is done afterwards. */
+/* A stream that is released inside a scope serves it to its end, and what the scope used is done
+** afterwards. */
 static void a_scope_keeps_its_stream(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_stream *s;
@@ -78,8 +85,8 @@ static void a_scope_keeps_its_stream(void **state) {
     tide_close(rt);
 }
 
-/* Functions on the host device, the first of which stands at a gate: who depends on it waits on the device, who does not is
-** done meanwhile, and the host goes on. */
+/* Functions on the host device, the first of which stands at a gate: who depends on it waits on the
+** device, who does not is done meanwhile, and the host goes on. */
 struct step {
     atomic_int *gate;
     unsigned char *to;
@@ -92,7 +99,8 @@ static void run_step(void *arg) {
     for (int i = 0; i < 64; i++) x->to[i] = (unsigned char)((x->from ? x->from[i] : 0) + x->add);
 }
 
-static tide_status step_on(tide_runtime *rt, tide_stream *s, struct step *x, tide_array *to, tide_array *from) {
+static tide_status step_on(tide_runtime *rt, tide_stream *s, struct step *x, tide_array *to,
+                           tide_array *from) {
     tide_use uses[] = {{.array = to, .mode = TIDE_WRITE}, {.array = from, .mode = TIDE_READ}};
     tide_use_scope *scope;
     void *p[2] = {NULL, NULL};
@@ -124,7 +132,8 @@ static void scopes_order_streams(void **state) {
     }
     for (int i = 0; i < 3; i++) assert_ok(tide_stream_new(rt, &s[i]));
     tide_array *a = bytes(rt, 64), *b = bytes(rt, 64), *c = bytes(rt, 64), *d = bytes(rt, 64);
-    struct step first = {.gate = &gate, .add = 1}, second = {.add = 2}, third = {.add = 3}, apart = {.add = 9};
+    struct step first = {.gate = &gate, .add = 1}, second = {.add = 2}, third = {.add = 3},
+                apart = {.add = 9};
     tide_statistics before = test_stats(rt);
     assert_ok(step_on(rt, s[0], &first, a, NULL));
     assert_ok(step_on(rt, s[1], &second, b, a)); /* waits, on the device */
@@ -176,7 +185,8 @@ static void lending_errors(void **state) {
     tide_array *stretched = tide_broadcast_to(use.array, SHAPE(2, 64));
     many[3] = (tide_use){.array = stretched, .mode = TIDE_READ | TIDE_WRITE};
     assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "use 3 writes a stretched view: several of its elements lie in one place");
+    assert_error(TIDE_E_INVALID,
+                 "use 3 writes a stretched view: several of its elements lie in one place");
     many[3].mode = TIDE_READ;
     assert_ok(tide_use_begin(rt, NULL, many, 4, p, &scope));
     assert_ok(tide_use_end(scope));
@@ -196,7 +206,8 @@ static void lending_errors(void **state) {
     for (int i = 0; i < 64; i++) assert_ptr_equal(p[i], p[0]);
     assert_int_equal(tide_host_launch(scope, NULL, NULL), TIDE_E_INVALID);
     assert_ok(tide_use_end(scope));
-    assert_ok(tide_use_begin(rt, NULL, NULL, 0, NULL, &scope)); /* nothing lent: a tick all the same */
+    /* nothing lent: a tick all the same */
+    assert_ok(tide_use_begin(rt, NULL, NULL, 0, NULL, &scope));
     assert_ok(tide_use_end(scope));
     assert_int_equal(tide_use_end(NULL), TIDE_E_INVALID);
     assert_int_equal(tide_host_launch(NULL, run_step, NULL), TIDE_E_INVALID);
@@ -219,7 +230,9 @@ static void wait_or_leave(void *self, void (*fn)(void *arg), void *arg) {
     if (leaves) longjmp(caught, 1);
     fn(arg);
 }
-static int collect_nothing(void *self, int level) { return (void)self, (void)level, TIDE_COLLECT_DONE; }
+static int collect_nothing(void *self, int level) {
+    return (void)self, (void)level, TIDE_COLLECT_DONE;
+}
 static struct { atomic_int gate, done; } work;
 static void stand_at_the_gate(void *unused) {
     (void)unused;
@@ -246,8 +259,10 @@ static void an_end_that_waits_is_left(void **state) {
     (void)state;
     if (!test_on_host()) skip();
     tide_runtime *volatile rt = test_open(&(tide_config){.collector = "refcount", .host = &host});
-    const tide_collector table = {
-        .struct_size = sizeof table, .name = "host", .collect = collect_nothing, .blocking = wait_or_leave};
+    const tide_collector table = {.struct_size = sizeof table,
+                                  .name = "host",
+                                  .collect = collect_nothing,
+                                  .blocking = wait_or_leave};
     assert_ok(tide_collector_attach(rt, &table, &id));
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64)), *half = tide_slice(a, ":32");
     tide_use use = {.array = half, .mode = TIDE_WRITE};

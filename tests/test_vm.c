@@ -1,5 +1,6 @@
-/* test_vm.c: the host's interpreter, called on memory: every operation and cast on special values; with all instruction sets that this
-** machine has. Programs of many operations, layouts and folds: test_vm_programs.c. */
+/* test_vm.c: the host's interpreter, called on memory: every operation and cast on special values;
+** with all instruction sets that this machine has. Programs of many operations, layouts and folds:
+** test_vm_programs.c. */
 #include "tests/precise.h"
 #include "tests/vm_calls.h"
 
@@ -11,7 +12,8 @@ static bool close_to(int t, double got, long double want, int ulps) {
     const int least = t == TIDE_F16 ? -14 : t == TIDE_F64 ? -1022 : -126;
     const double rounded = naive_round(t, want);
     int e;
-    if (isnan(rounded) || isinf(rounded) || isnan(got) || isinf(got)) return naive_same_float(got, rounded);
+    if (isnan(rounded) || isinf(rounded) || isnan(got) || isinf(got))
+        return naive_same_float(got, rounded);
     if (got == 0 && rounded == 0) return signbit(got) == signbit(rounded);
     e = want == 0 || ilogbl(want) < least ? least : ilogbl(want);
     return fabsl(got - want) <= ulps * ldexpl(1, e - (digits - 1));
@@ -35,14 +37,16 @@ static void try_operation(const tidei_vm_kernels *k, int op, int t) {
     enum { PAIRS = NSPECIAL * NSPECIAL };
     static _Alignas(16) unsigned char data[3][PAIRS * 16], out[PAIRS * 16];
     const bool select = tidei_op_infos[op].rule == TIDEI_RULE_SELECT;
-    const int arity = tidei_op_infos[op].arity, r = tidei_op_result(op, t), ta = select ? TIDE_BOOL : t;
+    const int arity = tidei_op_infos[op].arity, r = tidei_op_result(op, t),
+              ta = select ? TIDE_BOOL : t;
     const int types[3] = {ta, t, t};
     const size_t size = tide_dtype_size(t), step[3] = {tide_dtype_size(ta), size, size},
                  out_size = tide_dtype_size(r);
     tidei_program p = {0};
     tidei_vm_call call = line(PAIRS);
     uint16_t x[3] = {0, 0, 0};
-    for (unsigned i = 0; i < PAIRS; i++) { /* all pairs of the last two operands, and some triples */
+    /* all pairs of the last two operands, and some triples */
+    for (unsigned i = 0; i < PAIRS; i++) {
         const unsigned j[3] = {arity == 3 ? i % 5 + i / 7 % 31 : i / NSPECIAL,
                                arity == 3 ? i / NSPECIAL : i % NSPECIAL, i % NSPECIAL};
         for (int o = 0; o < arity; o++) naive_store(special(types[o], j[o]), data[o] + i * step[o]);
@@ -82,7 +86,8 @@ static double apply_f(const char *name, int t, double a, double b) {
     result(&p, node(&p, op, tidei_op_result(op, t), x, y, 0));
     for (int o = 0; o < 2; o++) {
         const double v = o ? b : a;
-        naive_store(naive_class(t) == 2 ? (num){.t = t, .x = v} : (num){.t = t, .i = (__int128)v}, in[o]);
+        naive_store(naive_class(t) == 2 ? (num){.t = t, .x = v} : (num){.t = t, .i = (__int128)v},
+                    in[o]);
         bind(&call.in[o], in[o]);
     }
     bind(&call.out[0], out);
@@ -133,14 +138,17 @@ static void test_semantics_by_hand(void **state) {
     assert_true(is(apply_f("add", TIDE_BF16, 256, 1), 256));
 }
 
-/* Smith's division and what follows from it: close, and exact at the axes; only the result itself may overflow. */
+/* Smith's division and what follows from it: close, and exact at the axes; only the result itself
+** may overflow. */
 static void test_complex_division(void **state) {
-    static const double v[] = {0.0, 1.0, -2.0, 0.5, 3e20, -1e-20, 1.7e308, -1.5e308, 4e-308, INFINITY};
+    static const double v[] = {0.0,    1.0,     -2.0,     0.5,    3e20,
+                               -1e-20, 1.7e308, -1.5e308, 4e-308, INFINITY};
     (void)state;
     for (unsigned i = 0; i < 10 * 10; i++) {
         for (unsigned j = 0; j < 9 * 9; j++) {
             double in[2][2] = {{v[i / 10], v[i % 10]}, {v[j / 9], v[j % 9]}}, out[2];
-            const long double a = in[0][0], b = in[0][1], c = in[1][0], d = in[1][1], n = c * c + d * d;
+            const long double a = in[0][0], b = in[0][1], c = in[1][0], d = in[1][1],
+                              n = c * c + d * d;
             tidei_program p = {0};
             tidei_vm_call call = line(1);
             const uint16_t x = input(&p, TIDE_C128), y = input(&p, TIDE_C128);
@@ -152,9 +160,11 @@ static void test_complex_division(void **state) {
             if (n == 0) {
                 assert_false(isfinite(out[0]) || isfinite(out[1]));
             } else if (isfinite(a) && isfinite(b)) {
-                const long double re = (a * c + b * d) / n, im = (b * c - a * d) / n, size = hypotl(re, im);
+                const long double re = (a * c + b * d) / n, im = (b * c - a * d) / n,
+                                  size = hypotl(re, im);
                 if (size > DBL_MAX) continue;
-                const long double off = fmaxl(4e-16L * size, 5e-324L); /* of results below the normal ones */
+                /* of results below the normal ones */
+                const long double off = fmaxl(4e-16L * size, 5e-324L);
                 assert_true(fabsl(out[0] - re) <= off && fabsl(out[1] - im) <= off);
             }
         }
@@ -174,7 +184,8 @@ static void test_complex_sign(void **state) {
         bind(&call.in[0], in);
         bind(&call.out[0], out);
         run(tidei_vm_kernels_at(0), &p, &call);
-        for (int k = 0; k < 2; k++) assert_true(fabsl(out[k] - (size ? in[k] / size : 0)) <= 1e-15L);
+        for (int k = 0; k < 2; k++)
+            assert_true(fabsl(out[k] - (size ? in[k] / size : 0)) <= 1e-15L);
     }
 }
 
@@ -193,7 +204,8 @@ static void try_cast(const tidei_vm_kernels *k, int from, int to) {
                 n.i = naive_wrap(from, from == TIDE_BOOL ? bits & 1 : bits >> pick(60));
             else
                 n.x = naive_round(from, ldexp((double)(bits >> 40), (int)pick(60) - 45));
-        } else if (naive_class(from) >= 2 && i >= NSPECIAL) { /* about the edges of integers and of f16 */
+            /* about the edges of integers and of f16 */
+        } else if (naive_class(from) >= 2 && i >= NSPECIAL) {
             n.x = naive_round(from, ldexp(1.0, (int)(i % 65)) + (double)(i / NSPECIAL) - 2);
             if (i % 3 == 0) n.x = -n.x;
         }
@@ -224,17 +236,22 @@ static void test_what_is_not_offered(void **state) {
     const uint16_t x = input(&p, TIDE_C64);
     (void)state;
     result(&p, node(&p, TIDEI_OP_FLOOR, TIDE_C64, x, 0, 0));
-    assert_int_equal(tidei_vm_compile(NULL, &p, tidei_vm_kernels_at(0), "tide_floor", &vp), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tidei_vm_compile(NULL, &p, tidei_vm_kernels_at(0), "tide_floor", &vp),
+                     TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "floor of c64");
     assert_null(vp);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations_on_bools),  cmocka_unit_test(test_operations_on_integers),
-        cmocka_unit_test(test_operations_on_floats), cmocka_unit_test(test_operations_on_complex_numbers),
-        cmocka_unit_test(test_semantics_by_hand),    cmocka_unit_test(test_complex_division),
-        cmocka_unit_test(test_complex_sign),         cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_operations_on_bools),
+        cmocka_unit_test(test_operations_on_integers),
+        cmocka_unit_test(test_operations_on_floats),
+        cmocka_unit_test(test_operations_on_complex_numbers),
+        cmocka_unit_test(test_semantics_by_hand),
+        cmocka_unit_test(test_complex_division),
+        cmocka_unit_test(test_complex_sign),
+        cmocka_unit_test(test_casts),
         cmocka_unit_test(test_what_is_not_offered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

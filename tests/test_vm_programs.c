@@ -1,5 +1,6 @@
-/* test_vm_programs.c: the host's interpreter over programs: random ones on random layouts, results over operands, folds in every
-** layout; with all instruction sets that this machine has. What an operation means on one element: test_vm.c. */
+/* test_vm_programs.c: the host's interpreter over programs: random ones on random layouts, results
+** over operands, folds in every layout; with all instruction sets that this machine has. What an
+** operation means on one element: test_vm.c. */
 #include "tests/vm_calls.h"
 
 /* ---- random programs on random layouts ---- */
@@ -19,10 +20,12 @@ typedef struct job {
 
 static int64_t span(const tidei_vm_call *c, int nd, const int64_t *strides) {
     int64_t n = 1;
-    for (int d = 0; d < nd; d++) n += (c->shape[d] - 1) * (strides[d] < 0 ? -strides[d] : strides[d]);
+    for (int d = 0; d < nd; d++)
+        n += (c->shape[d] - 1) * (strides[d] < 0 ? -strides[d] : strides[d]);
     return n;
 }
-/* Any strides over the first nd dimensions: an order of the dimensions, gaps, backwards; for inputs stretching too. */
+/* Any strides over the first nd dimensions: an order of the dimensions, gaps, backwards; for inputs
+** stretching too. */
 static void random_strides(const tidei_vm_call *c, int nd, bool may_stretch, int64_t *strides) {
     const unsigned style = pick(3); /* 0: row-major; 1: one oddity here and there; 2: any order */
     int order[TIDE_MAX_RANK];
@@ -43,7 +46,8 @@ static void random_strides(const tidei_vm_call *c, int nd, bool may_stretch, int
             next *= c->shape[d];
     }
 }
-static region new_region(const tidei_vm_call *c, int nd, tidei_vm_operand *o, int t, bool fill, bool tame) {
+static region new_region(const tidei_vm_call *c, int nd, tidei_vm_operand *o, int t, bool fill,
+                         bool tame) {
     const size_t size = tide_dtype_size(t);
     const int64_t n = span(c, nd, o->strides);
     region r = {.bytes = (size_t)n * size};
@@ -54,10 +58,12 @@ static region new_region(const tidei_vm_call *c, int nd, tidei_vm_operand *o, in
     memset(r.memory, 0xa5, r.bytes);
     for (int64_t i = 0; fill && i < n; i++) {
         num v = special(t, pick(NSPECIAL));
-        if (tame || pick(2)) { /* small numbers, so that results differ and sums stay exact enough */
+        /* small numbers, so that results differ and sums stay exact enough */
+        if (tame || pick(2)) {
             v = (num){.t = t, .i = pick(19)};
             if (naive_signed(t)) v.i -= 9;
-            if (naive_class(t) >= 2) v.i = 0, v.x = naive_round(t, ((double)pick(4001) - 2000) / 1000);
+            if (naive_class(t) >= 2)
+                v.i = 0, v.x = naive_round(t, ((double)pick(4001) - 2000) / 1000);
             if (naive_class(t) == 3) v.y = naive_round(t, ((double)pick(4001) - 2000) / 1000);
             if (t == TIDE_BOOL) v.i = pick(2);
         }
@@ -73,7 +79,8 @@ static void free_job(job *j) {
     for (unsigned i = 0; i < j->p.ninputs; i++)
         free(j->in[i].memory), free(j->in[i].before), free(j->in[i].touched);
     for (unsigned o = 0; o < j->p.nouts; o++)
-        if (j->shared[o] < 0) free(j->out[o].memory), free(j->out[o].before), free(j->out[o].touched);
+        if (j->shared[o] < 0)
+            free(j->out[o].memory), free(j->out[o].before), free(j->out[o].touched);
     free(j);
 }
 
@@ -135,8 +142,8 @@ static void values_at(const job *j, const int64_t *index, int64_t linear, num *v
 }
 static num result_at(job *j, unsigned o, const int64_t *index) {
     const int t = j->p.out_dtype[o];
-    unsigned char *at =
-        j->c.out[o].base + place_of(&j->c.out[o], index, j->c.ndim - j->c.nred) * (int64_t)tide_dtype_size(t);
+    unsigned char *at = j->c.out[o].base + place_of(&j->c.out[o], index, j->c.ndim - j->c.nred) *
+                                               (int64_t)tide_dtype_size(t);
     memset(j->out[o].touched + (at - j->out[o].memory), 1, tide_dtype_size(t));
     return naive_load(t, at);
 }
@@ -238,7 +245,8 @@ static void test_the_largest_program(void **state) {
     (void)state;
     for (int i = 0; i < N; i++) data[i][0] = i, data[i][1] = -i;
     while (p.nnodes < TIDEI_NODES_MAX / 2) x = node(&p, TIDEI_OP_ADD, TIDE_C128, x, 0, 0);
-    for (uint16_t i = 0; p.nnodes < TIDEI_NODES_MAX; i++) x = node(&p, TIDEI_OP_SUB, TIDE_C128, x, i, 0);
+    for (uint16_t i = 0; p.nnodes < TIDEI_NODES_MAX; i++)
+        x = node(&p, TIDEI_OP_SUB, TIDE_C128, x, i, 0);
     result(&p, x);
     bind(&call.in[0], data);
     bind(&call.out[0], out);
@@ -253,7 +261,8 @@ static void test_the_largest_program(void **state) {
     }
 }
 
-/* Results over the operands, where one result is complete before the operands of another are read. */
+/* Results over the operands, where one result is complete before the operands of another are
+** read. */
 static void test_exchange_in_place(void **state) {
     enum { N = 5000 };
     static float a[N], b[N];
@@ -276,7 +285,8 @@ static void test_exchange_in_place(void **state) {
 static num fold_start(int kind, int t, num first) {
     num r = first;
     if (kind == TIDEI_FOLD_SUM || kind == TIDEI_FOLD_MEAN || kind == TIDEI_FOLD_PROD) {
-        r = (num){.t = t, .i = kind == TIDEI_FOLD_PROD}; /* integers: float sums are checked elsewhere */
+        /* integers: float sums are checked elsewhere */
+        r = (num){.t = t, .i = kind == TIDEI_FOLD_PROD};
     }
     return r;
 }
@@ -290,7 +300,9 @@ static num naive_fold(int kind, const num *v, int64_t n) {
         const bool nan = isnan(v[i].x) && !isnan(r.x);
         switch (kind) {
         case TIDEI_FOLD_SUM: r.i = naive_wrap(r.t, (unsigned __int128)(r.i + v[i].i)); break;
-        case TIDEI_FOLD_PROD: r.i = naive_wrap(r.t, (unsigned __int128)r.i * (unsigned __int128)v[i].i); break;
+        case TIDEI_FOLD_PROD:
+            r.i = naive_wrap(r.t, (unsigned __int128)r.i * (unsigned __int128)v[i].i);
+            break;
         case TIDEI_FOLD_ANY: r.i |= v[i].i; break;
         case TIDEI_FOLD_ALL: r.i &= v[i].i; break;
         case TIDEI_FOLD_MIN:
@@ -301,7 +313,8 @@ static num naive_fold(int kind, const num *v, int64_t n) {
             if (more || nan) r = v[i], at = i;
         }
     }
-    return kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? (num){.t = TIDE_I64, .i = at} : r;
+    return kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? (num){.t = TIDE_I64, .i = at}
+                                                                  : r;
 }
 /* Float sums, products, means: within a few roundings a level of the exact value. */
 static void check_float_fold(int kind, const num *v, int64_t n, int out, num got) {
@@ -324,15 +337,17 @@ static void check_float_fold(int kind, const num *v, int64_t n, int out, num got
     if (kind == TIDEI_FOLD_MEAN) re /= n, im /= n, size /= n;
     const long double scale = kind == TIDEI_FOLD_PROD ? hypotl(re, im) * 2 * n : size * 24;
     const long double rounding = out == TIDE_F16 ? 0x1p-10L : out == TIDE_BF16 ? 0x1p-7L : 0;
-    const long double bound = scale * unit + rounding * hypotl(re, im) + 0x1p-24L * (out == TIDE_F16) + LDBL_MIN +
+    const long double bound = scale * unit + rounding * hypotl(re, im) +
+                              0x1p-24L * (out == TIDE_F16) + LDBL_MIN +
                               (t == TIDE_F32 || t == TIDE_C64 ? (long double)FLT_MIN * n : 0);
     if (out == TIDE_F16 && fabsl(re) > 60000) return; /* may overflow */
     if (!(fabsl(got.x - re) <= bound && fabsl(got.y - im) <= bound))
-        fail_msg("fold %d of %lld: got (%g, %g), want (%Lg, %Lg) within %Lg", kind, (long long)n, got.x, got.y, re,
-                 im, bound);
+        fail_msg("fold %d of %lld: got (%g, %g), want (%Lg, %Lg) within %Lg", kind, (long long)n,
+                 got.x, got.y, re, im, bound);
 }
 static bool exact_fold(int kind, int t) {
-    return naive_class(t) <= 1 || (kind != TIDEI_FOLD_SUM && kind != TIDEI_FOLD_PROD && kind != TIDEI_FOLD_MEAN);
+    return naive_class(t) <= 1 ||
+           (kind != TIDEI_FOLD_SUM && kind != TIDEI_FOLD_PROD && kind != TIDEI_FOLD_MEAN);
 }
 static void check_fold(job *j) {
     num *v = malloc((size_t)j->folded * sizeof *v), values[TIDEI_NODES_MAX];
@@ -349,7 +364,8 @@ static void check_fold(job *j) {
         const num got = result_at(j, 0, index);
         if (exact_fold(kind, j->p.acc_dtype)) {
             const num want = naive_fold(kind, v, j->folded);
-            check_num(got, want.t == out ? want : naive_cast(want, out), true, "a fold", v[0], want, want);
+            check_num(got, want.t == out ? want : naive_cast(want, out), true, "a fold", v[0], want,
+                      want);
         } else {
             check_float_fold(kind, v, j->folded, out, got);
         }
@@ -381,18 +397,21 @@ static void random_fold(tidei_program *p, bool tame) {
     p->fold = (uint8_t)kind;
     p->acc_dtype = (uint8_t)acc;
     p->out_node[0] = cast(p, acc, body);
-    p->out_dtype[0] = (uint8_t)(kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? TIDE_I64 : acc);
+    p->out_dtype[0] =
+        (uint8_t)(kind == TIDEI_FOLD_ARGMIN || kind == TIDEI_FOLD_ARGMAX ? TIDE_I64 : acc);
     if (acc == TIDE_F32 && kind != TIDEI_FOLD_ARGMIN && kind != TIDEI_FOLD_ARGMAX && pick(3) == 0)
         p->out_dtype[0] = (uint8_t)(TIDE_F16 + pick(2));
     p->nouts = 1;
 }
-/* Tame: sums and products of floats, of one or two inputs with small numbers; else any program, where results are exact. */
+/* Tame: sums and products of floats, of one or two inputs with small numbers; else any program,
+** where results are exact. */
 static void try_fold(const tidei_vm_kernels *k, bool tame) {
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
     if (tame) {
         const uint16_t x = input(&j->p, (int)pick(TIDE_DTYPE_COUNT));
-        if (pick(2) && naive_exact(TIDEI_OP_ADD, j->p.nodes[x].dtype) && offered(TIDEI_OP_ADD, j->p.nodes[x].dtype))
+        if (pick(2) && naive_exact(TIDEI_OP_ADD, j->p.nodes[x].dtype) &&
+            offered(TIDEI_OP_ADD, j->p.nodes[x].dtype))
             node(&j->p, TIDEI_OP_ADD, j->p.nodes[x].dtype, x, input(&j->p, j->p.nodes[x].dtype), 0);
     } else {
         random_body(&j->p, pick(8));
@@ -449,9 +468,13 @@ static void test_sums_about_the_size_of_blocks(void **state) {
     for (int i = 0; i < 65537 * 9; i++) x[i] = (float)(i % 7); /* sums are exact */
     for (unsigned i = 0; i < TIDEI_COUNT(sizes); i++) {
         for (int l = 0; l < LAYOUTS; l++) {
-            const int64_t m = sizes[i], rows = l == BY_COLUMN ? m : 3, columns = l == BY_COLUMN ? 3 : m;
+            const int64_t m = sizes[i], rows = l == BY_COLUMN ? m : 3,
+                          columns = l == BY_COLUMN ? 3 : m;
             const tidei_vm_call c = matrix(l, rows, columns, x, sums);
-            const int64_t kept = l == WHOLE ? 1 : l == MIDDLE ? 9 : 3, folded = l == WHOLE ? 3 * m : m;
+            const int64_t kept = l == WHOLE    ? 1
+                                 : l == MIDDLE ? 9
+                                               : 3,
+                          folded = l == WHOLE ? 3 * m : m;
             run(tidei_vm_kernels_at(0), &p, &c);
             for (int64_t k = 0; k < kept; k++) {
                 int64_t want = 0;
@@ -500,11 +523,13 @@ static void test_extremes_are_found_anywhere(void **state) {
             const int64_t first = round < 8 ? (round < 4 ? 0 : folded - 1) : pick((unsigned)folded);
             const tidei_program where =
                 simple_fold(min ? TIDEI_FOLD_ARGMIN : TIDEI_FOLD_ARGMAX, TIDE_F32, TIDE_I64);
-            const tidei_program what = simple_fold(min ? TIDEI_FOLD_MIN : TIDEI_FOLD_MAX, TIDE_F32, TIDE_F32);
+            const tidei_program what =
+                simple_fold(min ? TIDEI_FOLD_MIN : TIDEI_FOLD_MAX, TIDE_F32, TIDE_F32);
             tidei_vm_call c = matrix(l, N, M, x, at);
             const int nk = c.ndim - 1;
             for (int i = 0; i < 3 * N * M; i++) x[i] = (float)(i % 11) * (min ? 1 : -1);
-            /* the extreme from `first` on, now and then, in the third kept element (the only one of WHOLE) */
+            /* the extreme from `first` on, now and then, in the third kept element (the only one of
+            ** WHOLE) */
             float *base = x;
             if (l == BY_ROW || l == BY_COLUMN) base += 2 * c.in[0].strides[0];
             if (l == MIDDLE) base += 2 * c.in[0].strides[1];
@@ -519,8 +544,8 @@ static void test_extremes_are_found_anywhere(void **state) {
     }
 }
 
-/* Errors grow with the logarithm: adding one by one would lose thousands of units here. Every set of instructions and
-** every run gives the same bits. */
+/* Errors grow with the logarithm: adding one by one would lose thousands of units here. Every set
+** of instructions and every run gives the same bits. */
 static void test_long_sums_are_accurate_and_repeat(void **state) {
     const int64_t n = 1 << 22;
     float *x = malloc((size_t)n * sizeof *x), sum[2] = {0, 0};

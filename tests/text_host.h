@@ -1,8 +1,9 @@
 /* text_host.h: a host device that takes kernels as CUDA text, as a GPU does. All of the way to a
 ** launch is gone, with real shapes and addresses; the launch itself does nothing.
 **
-** The image that its compiler makes of a text is made up from it; an image that is not its text's is
-** one that should not have been loaded. The program says what it does with a text: text_host_saw. */
+** The image that its compiler makes of a text is made up from it; an image that is not its text's
+** is one that should not have been loaded. The program says what it does with a text:
+** text_host_saw. */
 #ifndef TIDETEST_TEXT_HOST_H
 #define TIDETEST_TEXT_HOST_H
 
@@ -29,8 +30,8 @@ static void text_host_image(const char *source, unsigned char *image) {
         image[i] = (unsigned char)(h >> 56);
 }
 
-static tide_status text_host_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
-                                        void **image, size_t *image_bytes) {
+static tide_status text_host_kernel_new(tidei_device *d, const tidei_kernel_text *t,
+                                        tidei_dkernel **out, void **image, size_t *image_bytes) {
     unsigned char made[TEXT_HOST_IMAGE];
     tidei_dkernel *k = malloc(sizeof *k);
     (void)d;
@@ -59,7 +60,8 @@ static void text_host_nothing(const void *params) { (void)params; }
 static tide_status text_host_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l) {
     tidei_launch nothing = *l;
     if (l->kernel)
-        nothing = (tidei_launch){.name = l->name, .host_fn = text_host_nothing, .params = "", .params_bytes = 1};
+        nothing = (tidei_launch){
+            .name = l->name, .host_fn = text_host_nothing, .params = "", .params_bytes = 1};
     return text_host_inner->launch(d, s, &nothing);
 }
 

@@ -1,8 +1,8 @@
-/* trees.h: structures of arrays of random form, with a rule for each structure in them; and a slow model of what is in
-** them: an element is looked up by its index, one at a time.
+/* trees.h: structures of arrays of random form, with a rule for each structure in them; and a slow
+** model of what is in them: an element is looked up by its index, one at a time.
 **
-** `samples` >= 0: every array's first axis has this length. Elements are small numbers, so that narrowing is exact or rounds
-** as a cast does; bools are bytes of any value. */
+** `samples` >= 0: every array's first axis has this length. Elements are small numbers, so that
+** narrowing is exact or rounds as a cast does; bools are bytes of any value. */
 #ifndef TIDETEST_TREES_H
 #define TIDETEST_TREES_H
 
@@ -78,7 +78,8 @@ static int64_t tree_size(const tide_data *d) {
 
 /* ---- building ---- */
 
-/* Strides of the axes in a random order, with gaps, some of them negative. Returns how many elements they span. */
+/* Strides of the axes in a random order, with gaps, some of them negative. Returns how many
+** elements they span. */
 static int64_t tree_strides(const tide_data *d, int64_t *strides, int64_t *first) {
     int order[TIDE_MAX_RANK];
     int64_t step = 1;
@@ -139,11 +140,14 @@ static unsigned tree_rule(tree *t, int depth) {
         tide_adapt_field *f = &t->fields[me][i];
         *f = (tide_adapt_field){.name = "f", .offset = bytes, .count = 1 + tree_random(2)};
         if (is_inner[i]) f->type = t->names[inner[i]];
-        bytes += f->count * (is_inner[i] ? t->rules[inner[i]].bytes : sizeof(tide_data)) + 8 * tree_random(2);
+        bytes += f->count * (is_inner[i] ? t->rules[inner[i]].bytes : sizeof(tide_data)) +
+                 8 * tree_random(2);
     }
     snprintf(t->names[me], sizeof t->names[me], "tree %u", me);
-    t->rules[me] = (tide_adapt_rule){
-        .type = t->names[me], .bytes = tidei_max_size(bytes, 8), .fields = t->fields[me], .nfields = n};
+    t->rules[me] = (tide_adapt_rule){.type = t->names[me],
+                                     .bytes = tidei_max_size(bytes, 8),
+                                     .fields = t->fields[me],
+                                     .nfields = n};
     return me;
 }
 
@@ -205,7 +209,8 @@ static void tree_same_rest(const tree *t, const void *other) {
     char *seen = malloc(bytes);
     assert_non_null(seen);
     memcpy(seen, other, bytes);
-    for (size_t i = 0; i < t->nleaves; i++) memcpy(seen + t->offsets[i], t->x + t->offsets[i], sizeof(tide_data));
+    for (size_t i = 0; i < t->nleaves; i++)
+        memcpy(seen + t->offsets[i], t->x + t->offsets[i], sizeof(tide_data));
     assert_memory_equal(seen, t->x, bytes);
     free(seen);
 }

@@ -1,4 +1,5 @@
-/* views.h: what tests of matrices share: random views of every kind, elements read back as numbers, and which of them meet in a batch. */
+/* views.h: what tests of matrices share: random views of every kind, elements read back as numbers,
+** and which of them meet in a batch. */
 #ifndef TIDETEST_VIEWS_H
 #define TIDETEST_VIEWS_H
 
@@ -41,8 +42,10 @@ static inline void drop(numbers *x) {
     free(x->im);
 }
 
-/* The index of the matrix (core 2) or vector (1) of x that meets place `i` of a batch, by the rules of broadcasting. */
-static inline int64_t place_at(const numbers *x, int core, int nbatch, const int64_t *batch, int64_t i) {
+/* The index of the matrix (core 2) or vector (1) of x that meets place `i` of a batch, by the rules
+** of broadcasting. */
+static inline int64_t place_at(const numbers *x, int core, int nbatch, const int64_t *batch,
+                               int64_t i) {
     int64_t at = 0, step = 1;
     for (int d = 1; d <= nbatch; d++) {
         int64_t index = i % batch[nbatch - d];
@@ -56,10 +59,21 @@ static inline int64_t place_at(const numbers *x, int core, int nbatch, const int
 }
 
 /* Rows and columns of every kind of view: shape (batch..., rows, cols). */
-enum { PLAIN, TRANSPOSED, STEPS, BACKWARDS, WINDOW, REPEATED_ROWS, REVERSED, BATCH_BACKWARDS, REPEATED, PATTERNS };
+enum {
+    PLAIN,
+    TRANSPOSED,
+    STEPS,
+    BACKWARDS,
+    WINDOW,
+    REPEATED_ROWS,
+    REVERSED,
+    BATCH_BACKWARDS,
+    REPEATED,
+    PATTERNS
+};
 typedef tide_array *make_fn(tide_runtime *rt, tide_dtype t, int ndim, const int64_t *shape);
-static inline tide_array *view_of(tide_runtime *rt, make_fn *make, tide_dtype t, int pattern, int ndim,
-                                  const int64_t *shape) {
+static inline tide_array *view_of(tide_runtime *rt, make_fn *make, tide_dtype t, int pattern,
+                                  int ndim, const int64_t *shape) {
     int64_t s[TIDE_MAX_RANK], rows = shape[ndim - 2], cols = shape[ndim - 1];
     int perm[TIDE_MAX_RANK];
     char text[96];
@@ -80,9 +94,12 @@ static inline tide_array *view_of(tide_runtime *rt, make_fn *make, tide_dtype t,
     case WINDOW:
         s[ndim - 2] = rows + 3;
         s[ndim - 1] = cols + 5;
-        snprintf(text, sizeof text, "..., 2:%lld, 4:%lld", (long long)rows + 2, (long long)cols + 4);
+        snprintf(text, sizeof text, "..., 2:%lld, 4:%lld", (long long)rows + 2,
+                 (long long)cols + 4);
         return tide_slice(make(rt, t, ndim, s), text);
-    case REPEATED_ROWS: s[ndim - 2] = 1; return tide_broadcast_to(make(rt, t, ndim, s), ndim, shape);
+    case REPEATED_ROWS:
+        s[ndim - 2] = 1;
+        return tide_broadcast_to(make(rt, t, ndim, s), ndim, shape);
     case REVERSED:
         for (int i = 0; i < ndim; i++) s[i] = shape[ndim - 1 - i];
         return tide_transpose(make(rt, t, ndim, s), NULL);

@@ -1,6 +1,8 @@
-/* vm_calls.h: what tests of the host's interpreter share: programs (programs.h) run over memory, special values of each type, and values compared with those of the model (naive.h).
+/* vm_calls.h: what tests of the host's interpreter share: programs (programs.h) run over memory,
+** special values of each type, and values compared with those of the model (naive.h).
 **
-** What must stay true: a program that runs here was found valid first, and nothing of it is kept. */
+** What must stay true: a program that runs here was found valid first, and nothing of it is
+** kept. */
 #ifndef VM_CALLS_H
 #define VM_CALLS_H
 
@@ -17,7 +19,8 @@ static inline void run(const tidei_vm_kernels *k, const tidei_program *p, const 
     tidei_vm_run(vp, c);
     tidei_vm_release(NULL, vp);
 }
-static inline tidei_vm_call line(int64_t n) { /* a call over n elements in a row; operands are added by bind() */
+/* a call over n elements in a row; operands are added by bind() */
+static inline tidei_vm_call line(int64_t n) {
     tidei_vm_call c = {.ndim = 1};
     c.shape[0] = n;
     return c;
@@ -62,7 +65,8 @@ static inline uint64_t random_bits(void) { /* splitmix64 */
 }
 static inline unsigned pick(unsigned n) { return (unsigned)(random_bits() % n); }
 
-static inline void check_num(num got, num want, bool zeros_alike, const char *what, num a, num b, num c) {
+static inline void check_num(num got, num want, bool zeros_alike, const char *what, num a, num b,
+                             num c) {
     char t[5][80];
     if (zeros_alike ? naive_equal(got, want) : naive_same(got, want)) return;
     fail_msg("%s of %s, %s, %s: got %s, want %s", what, naive_text(a, t[0]), naive_text(b, t[1]),

@@ -1,10 +1,13 @@
-/* works.h: a runtime whose log is kept, arrays of bytes, a caller's own kernel, and whether it all still works. */
+/* works.h: a runtime whose log is kept, arrays of bytes, a caller's own kernel, and whether it all
+** still works. */
 #ifndef TIDETEST_WORKS_H
 #define TIDETEST_WORKS_H
 
 #include "tests/logged.h"
 
-static inline tide_array *bytes(tide_runtime *rt, size_t n) { return tide_empty(rt, TIDE_U8, SHAPE((int64_t)n)); }
+static inline tide_array *bytes(tide_runtime *rt, size_t n) {
+    return tide_empty(rt, TIDE_U8, SHAPE((int64_t)n));
+}
 
 /* A runtime under the environment as it is, on the device under test unless `by_environment`. */
 static inline tide_runtime *open_logged(bool by_environment) {

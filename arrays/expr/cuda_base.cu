@@ -1,5 +1,6 @@
-/* cuda_base.cu: what every generated kernel begins with, after prelude.h: vectors, scalars, division by launch constants.
-** Embedded as text (tidei_cuda_base_text). Blocks have 256 threads. */
+/* cuda_base.cu: what every generated kernel begins with, after prelude.h: vectors, scalars,
+** division by launch constants. Embedded as text (tidei_cuda_base_text). Blocks have 256
+** threads. */
 
 /* N elements that move together: one load or store of up to 16 bytes. */
 template <class E, int N> struct alignas(sizeof(E) * N) tide_vec { E v[N]; };
@@ -38,8 +39,11 @@ union tide_slot {
     td_f64 c128[2];
 };
 
-/* Division of n < 2^31 by a d < 2^31 that the host has prepared: a high product, an addition and a shift. */
+/* Division of n < 2^31 by a d < 2^31 that the host has prepared: a high product, an addition and a
+** shift. */
 struct tide_div {
     td_u32 d, mul, shift;
 };
-TD_FN td_u32 tide_quotient(const tide_div &d, td_u32 n) { return (__umulhi(n, d.mul) + n) >> d.shift; }
+TD_FN td_u32 tide_quotient(const tide_div &d, td_u32 n) {
+    return (__umulhi(n, d.mul) + n) >> d.shift;
+}

@@ -1,16 +1,17 @@
-/* cuda_fold.cu: a body folded over the reduced dimensions. Embedded as text (tidei_cuda_fold_text), after the program's own
-** part, which gives
+/* cuda_fold.cu: a body folded over the reduced dimensions. Embedded as text (tidei_cuda_fold_text),
+** after the program's own part, which gives
 **   tide_V, tide_U    elements of a group, which load as one vector; groups that a thread has under way
 **   tide_W            results of a thread: tide_V where the vectors lie along the kept dimensions, else 1
 **   tide_mode         0: vectors along one reduced dimension; 1: along the innermost kept one; 2: single elements
-**   tide_p, tide_at, tide_x, tide_step, tide_load as in cuda_map.cu, with 64-bit offsets; tide_single: as tide_step along
-**                     the reduced dimension of mode 0, counted in elements; tide_hop: adds offsets; tide_linear: the linear
-**                     index at an offset
+**   tide_p, tide_at, tide_x, tide_step, tide_load as in cuda_map.cu, with 64-bit offsets;
+**                     tide_single: as tide_step along the reduced dimension of mode 0, counted in
+**                     elements; tide_hop: adds offsets; tide_linear: the linear index at an offset
 **   tide_acc          an accumulator: tide_start, tide_take (the body's value at an element), tide_join, tide_end
-** A block has 2^p.cshift columns of threads; a column works on one group of results (blockIdx.x) and one stretch of the
-** reduced elements (blockIdx.y), its threads (lanes) in turn. What threads found is joined in shared memory, in an order
-** fixed by the shape; where several blocks share a result, their accumulators go to p.accs, to be folded by another launch.
-** A thread keeps several accumulators, and starts afresh every 64 rounds, so that rounding errors stay small. */
+** A block has 2^p.cshift columns of threads; a column works on one group of results (blockIdx.x)
+** and one stretch of the reduced elements (blockIdx.y), its threads (lanes) in turn. What threads
+** found is joined in shared memory, in an order fixed by the shape; where several blocks share a
+** result, their accumulators go to p.accs, to be folded by another launch. A thread keeps several
+** accumulators, and starts afresh every 64 rounds, so that rounding errors stay small. */
 /* Adds the offsets of number k in dimensions d to last, the innermost of which is d. */
 TD_FN void tide_locate(const tide_p &p, int d, int last, td_i64 k, tide_at &at) {
 #pragma unroll 1
@@ -26,9 +27,10 @@ TD_FN void tide_locate(const tide_p &p, int d, int last, td_i64 k, tide_at &at) 
     tide_step(p, d, k, at);
 }
 
-/* Loads reduced group r of the column at `at`; in modes 0 and 1 that is where `here` has come to, hop by hop. */
-TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop, td_i64 r,
-                      tide_x<tide_V> &x, td_i64 &linear, bool flat) {
+/* Loads reduced group r of the column at `at`; in modes 0 and 1 that is where `here` has come to,
+** hop by hop. */
+TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const tide_at &hop,
+                      td_i64 r, tide_x<tide_V> &x, td_i64 &linear, bool flat) {
     if (tide_mode == 2) {
         here = at;
         tide_locate(p, p.kept, p.last, r, here);
@@ -38,10 +40,11 @@ TD_FN void tide_fetch(const tide_p &p, const tide_at &at, tide_at &here, const t
     if (tide_mode != 2) tide_hop(here, hop);
 }
 
-/* Takes a group in. `u` tells groups under way together apart: they go to different accumulators. */
+/* Takes a group in. `u` tells groups under way together apart: they go to different
+** accumulators. */
 template <int C>
-TD_FN void tide_absorb(tide_acc (&acc)[C], const tide_p &p, int u, td_i64 r, const tide_x<tide_V> &x,
-                       td_i64 linear) {
+TD_FN void tide_absorb(tide_acc (&acc)[C], const tide_p &p, int u, td_i64 r,
+                       const tide_x<tide_V> &x, td_i64 linear) {
     const td_i64 index = tide_mode == 0 ? r * tide_V : r;
 #pragma unroll
     for (int v = 0; v < tide_V; v++)
@@ -69,7 +72,8 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     constexpr int chains = tide_mode == 1 ? tide_V : tide_U * tide_V < 4 ? tide_U * tide_V : 4;
     const td_u32 t = threadIdx.x, columns = 1u << p.cshift, lanes = 256u >> p.cshift;
     const td_u32 lane = p.across ? t >> p.cshift : t & (lanes - 1);
-    const td_i64 group = (td_i64)blockIdx.x * columns + (p.across ? t & (columns - 1) : t >> (8 - p.cshift));
+    const td_i64 group =
+        (td_i64)blockIdx.x * columns + (p.across ? t & (columns - 1) : t >> (8 - p.cshift));
     const td_i64 first = blockIdx.y * p.chunk, left = p.groups - first;
     const td_u32 count = (td_u32)(left < p.chunk ? left : p.chunk), round = lanes * tide_U;
     tide_at at = tide_at();
@@ -95,17 +99,21 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             for (; r + (tide_U - 1) * lanes < end; r += round) {
                 tide_x<tide_V> x[tide_U];
                 td_i64 linear[tide_U];
-                if (!tide_stretches(p)) { /* without this branch the loads of a thread would wait for each other */
+                /* without this branch the loads of a thread would wait for each other */
+                if (!tide_stretches(p)) {
 #pragma unroll
                     for (int u = 0; u < tide_U; u++)
-                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u], false);
+                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u],
+                                   false);
                 } else {
 #pragma unroll
                     for (int u = 0; u < tide_U; u++)
-                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u], true);
+                        tide_fetch(p, at, here, hop, first + (r + u * lanes), x[u], linear[u],
+                                   true);
                 }
 #pragma unroll
-                for (int u = 0; u < tide_U; u++) tide_absorb(acc, p, u, first + (r + u * lanes), x[u], linear[u]);
+                for (int u = 0; u < tide_U; u++)
+                    tide_absorb(acc, p, u, first + (r + u * lanes), x[u], linear[u]);
             }
 #pragma unroll 1
             for (; r < end; r += lanes) {

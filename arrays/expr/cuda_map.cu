@@ -1,12 +1,15 @@
-/* cuda_map.cu: one pass without a fold. Embedded as text (tidei_cuda_map_text), after the program's own part, which gives
+/* cuda_map.cu: one pass without a fold. Embedded as text (tidei_cuda_map_text), after the program's
+**   own part, which gives
 **   tide_V, tide_U    elements of a group, which move as one vector; groups of a thread
 **   tide_p            the parameters
 **   tide_at           where a group lies: element offsets of all operands
 **   tide_x, tide_y    the inputs and results of a group
-**   tide_step, tide_load, tide_apply, tide_store; tide_stretches: whether some input stretches along the vectors
-** Flat: every operand is contiguous, one offset serves all. Else a group's number is taken apart into indices, innermost
-** dimension first; offsets fit 32 bits, as the host cuts larger calls. A thread loads all it needs before it stores, so
-** that many bytes are under way, and results may lie where inputs do. */
+**   tide_step, tide_load, tide_apply, tide_store; tide_stretches: whether some input stretches
+**   along the vectors
+** Flat: every operand is contiguous, one offset serves all. Else a group's number is taken apart
+** into indices, innermost dimension first; offsets fit 32 bits, as the host cuts larger calls. A
+** thread loads all it needs before it stores, so that many bytes are under way, and results may lie
+** where inputs do. */
 #if TIDE_FLAT
 TD_FN void tide_locate(const tide_p &p, td_i64 first, td_u32 t, tide_at *at) {
 #pragma unroll
@@ -40,7 +43,8 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     tide_at at[tide_U];
     tide_x<tide_V> x[tide_U];
     tide_locate(p, first, t, at);
-    if (!tide_stretches(p)) { /* without this branch the loads of a thread would wait for each other */
+    /* without this branch the loads of a thread would wait for each other */
+    if (!tide_stretches(p)) {
 #pragma unroll
         for (int u = 0; u < tide_U; u++)
             if (t + u * 256 < count) tide_load(p, at[u], x[u], false);
@@ -57,7 +61,8 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
             tide_store(p, at[u], y);
         }
 #if TIDE_FLAT
-    if (tide_V > 1 && blockIdx.x == gridDim.x - 1 && p.groups * tide_V + t < p.n) { /* less than a group is left */
+    /* less than a group is left */
+    if (tide_V > 1 && blockIdx.x == gridDim.x - 1 && p.groups * tide_V + t < p.n) {
         tide_x<1> x1;
         tide_y<1> y1;
         at[0].all = p.groups * tide_V + t;

@@ -1,9 +1,10 @@
 /* cuda_plan.c: from a call to a launch: which class of kernel, how many blocks, which parameters.
 **
-** Model: pure arithmetic on shapes and strides; no device, no memory. A map's offsets fit 32 bits, as too large calls are cut
-** before; a fold's are 64-bit. Alignments follow from offsets, since storages begin on 16-byte boundaries.
-** What must stay true: every element is visited once, and how a fold is divided among threads depends on the call and the
-** device's size only, so that results do not change from run to run. */
+** Model: pure arithmetic on shapes and strides; no device, no memory. A map's offsets fit 32 bits,
+** as too large calls are cut before; a fold's are 64-bit. Alignments follow from offsets, since
+** storages begin on 16-byte boundaries.
+** What must stay true: every element is visited once, and how a fold is divided among threads
+** depends on the call and the device's size only, so that results do not change from run to run. */
 #include "arrays/expr/cuda_text.h"
 
 /* ---- writing parameters ---- Fields in the order of struct tide_p (cuda_text.c: say_params). */
@@ -50,7 +51,9 @@ static int64_t size_of(int n, const int64_t *shape) {
 static int64_t quotient_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 /* ---- the operands of a call, inputs first ---- */
-static unsigned operands(const tidei_call *c) { return c->prog->ninputs + (unsigned)c->prog->nouts; }
+static unsigned operands(const tidei_call *c) {
+    return c->prog->ninputs + (unsigned)c->prog->nouts;
+}
 static const tidei_view *operand(const tidei_call *c, unsigned i) {
     return i < c->prog->ninputs ? &c->in[i] : &c->out[i - c->prog->ninputs];
 }
@@ -127,7 +130,8 @@ static bool is_flat(const tidei_call *c) {
     return true;
 }
 
-/* Offsets and element numbers below this fit the 32-bit arithmetic of kernels, with room for a block beyond the end. */
+/* Offsets and element numbers below this fit the 32-bit arithmetic of kernels, with room for a
+** block beyond the end. */
 #define LARGE (((int64_t)1 << 31) - ((int64_t)1 << 16))
 
 bool tidei_cuda_too_large(const tidei_call *c, int *dim) {
@@ -136,7 +140,8 @@ bool tidei_cuda_too_large(const tidei_call *c, int *dim) {
     bool large = size_of(c->ndim, c->shape) >= LARGE;
     for (unsigned i = 0; i < operands(c); i++) {
         int64_t span = 0;
-        for (int d = 0; d < c->ndim; d++) span += (c->shape[d] - 1) * magnitude(operand(c, i)->strides[d]);
+        for (int d = 0; d < c->ndim; d++)
+            span += (c->shape[d] - 1) * magnitude(operand(c, i)->strides[d]);
         large |= span >= LARGE;
     }
     if (!large) return false;
@@ -154,8 +159,9 @@ bool tidei_cuda_too_large(const tidei_call *c, int *dim) {
     return true;
 }
 
-/* Whether the first n operands move as vectors of v elements along a dimension: their strides there are 1 (an input's may
-** be 0: a bit in *flat), everything else they depend on is a multiple of v. */
+/* Whether the first n operands move as vectors of v elements along a dimension: their strides there
+** are 1 (an input's may be 0: a bit in *flat), everything else they depend on is a multiple of
+** v. */
 static bool vectors_fit(const tidei_call *c, int v, int along, unsigned n, uint32_t *flat) {
     bool any = false;
     *flat = 0;
@@ -173,8 +179,8 @@ static bool vectors_fit(const tidei_call *c, int v, int along, unsigned n, uint3
     return any && v > 1;
 }
 
-static void put_linear(writer *w, const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                       int v, int along, const int *order) {
+static void put_linear(writer *w, const tidei_call *c, const tidei_cuda_traits *k,
+                       const tidei_cuda_linear *lin, int v, int along, const int *order) {
     if (!k->linear) return;
     put_i64(w, lin->base);
     put_i64(w, v > 1 ? lin->steps[along] : 0);
@@ -198,12 +204,13 @@ static void plan_flat(const tidei_call *c, const tidei_cuda_traits *k, const tid
     put_i64(&w, groups);
     put_i64(&w, n);
     end(&w, out);
-    out->grid[0] = (unsigned)quotient_up(groups ? groups : 1, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
+    out->grid[0] =
+        (unsigned)quotient_up(groups ? groups : 1, TIDEI_CUDA_THREADS * k->unroll[out->cls]);
 }
 
 /* Rows of vectors, or elements of any strides. */
-static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                         tidei_cuda_plan *out) {
+static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k,
+                         const tidei_cuda_linear *lin, tidei_cuda_plan *out) {
     const unsigned n = operands(c);
     const int inner = c->ndim - 1;
     int v = k->vec[TIDEI_CUDA_ROWS], order[TIDE_MAX_RANK];
@@ -226,7 +233,8 @@ static void plan_strided(const tidei_call *c, const tidei_cuda_traits *k, const 
     int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
     for (int d = 0; d < c->ndim; d++)
         for (unsigned i = 0; i < n; i++)
-            strides[(unsigned)d * n + i] = (int32_t)(operand(c, i)->strides[order[d]] * (d == 0 ? v : 1));
+            strides[(unsigned)d * n + i] =
+                (int32_t)(operand(c, i)->strides[order[d]] * (d == 0 ? v : 1));
     for (int d = 0; d < c->ndim; d++) put_divisor(&w, c->shape[order[d]] / (d == 0 ? v : 1));
     take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
     end(&w, out);
@@ -240,11 +248,13 @@ static unsigned room_of(size_t element, unsigned tile) { /* as cuda_tile.cu's ti
     return (unsigned)(tile * (tile + (element < 4 ? 4 / element : 1)) * element + 15) / 16 * 16;
 }
 
-/* Finds the dimension along which inputs are contiguous that are not so along the last, where the results are. */
+/* Finds the dimension along which inputs are contiguous that are not so along the last, where the
+** results are. */
 static bool tiles_fit(const tidei_call *c, const tidei_cuda_traits *k, int *side, uint32_t *turned,
                       unsigned *shared) {
     const int inner = c->ndim - 1;
-    if (c->ndim < 2 || c->prog->ninputs > TIDEI_CUDA_TILED_INPUTS || c->shape[inner] < TILED_MIN) return false;
+    if (c->ndim < 2 || c->prog->ninputs > TIDEI_CUDA_TILED_INPUTS || c->shape[inner] < TILED_MIN)
+        return false;
     for (unsigned i = 0; i < c->prog->nouts; i++)
         if (c->out[i].strides[inner] != 1) return false;
     *side = -1;
@@ -261,8 +271,9 @@ static bool tiles_fit(const tidei_call *c, const tidei_cuda_traits *k, int *side
     return *turned && *shared <= TIDEI_CUDA_SHARED_MAX;
 }
 
-static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin, int side,
-                       uint32_t turned, tidei_cuda_plan *out) {
+static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k,
+                       const tidei_cuda_linear *lin, int side, uint32_t turned,
+                       tidei_cuda_plan *out) {
     const unsigned n = operands(c), nin = c->prog->ninputs;
     const int inner = c->ndim - 1, tile = k->tile;
     int order[TIDE_MAX_RANK] = {inner, side}, nd = 2;
@@ -298,7 +309,8 @@ static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k, const ti
     int32_t *strides = take(&w, 4 * TIDE_MAX_RANK * (size_t)n);
     for (int d = 0; d < c->ndim; d++)
         for (unsigned i = 0; i < n; i++)
-            strides[(unsigned)d * n + i] = (int32_t)(operand(c, i)->strides[order[d]] * (d < 2 ? tile : 1));
+            strides[(unsigned)d * n + i] =
+                (int32_t)(operand(c, i)->strides[order[d]] * (d < 2 ? tile : 1));
     for (int d = 0; d < c->ndim; d++) put_divisor(&w, dims[d]);
     take(&w, 12 * (size_t)(TIDE_MAX_RANK - c->ndim));
     end(&w, out);
@@ -306,8 +318,8 @@ static void plan_tiled(const tidei_call *c, const tidei_cuda_traits *k, const ti
     out->grid[0] = (unsigned)blocks;
 }
 
-void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                         tidei_cuda_plan *out) {
+void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
+                         const tidei_cuda_linear *lin, tidei_cuda_plan *out) {
     int side;
     uint32_t turned;
     out->grid[1] = 1;
@@ -325,10 +337,11 @@ void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k, const 
 
 /* ---- folds ---- */
 
-/* Blocks for each multiprocessor before reduced elements are divided among more: several waves, so that the last one, in
-** which some multiprocessors idle, weighs little. */
-#define FOLD_BLOCKS        32
-#define FOLD_ROUNDS        4  /* of a block at least, when reduced elements are divided: joining has its price */
+/* Blocks for each multiprocessor before reduced elements are divided among more: several waves, so
+** that the last one, in which some multiprocessors idle, weighs little. */
+#define FOLD_BLOCKS 32
+/* of a block at least, when reduced elements are divided: joining has its price */
+#define FOLD_ROUNDS        4
 #define FOLD_COLUMNS_SHIFT 5u /* 32 threads across neighbouring results read whole lines */
 
 static unsigned shift_up(int64_t n, unsigned max) { /* least s with 2^s >= n, at most max */
@@ -337,16 +350,19 @@ static unsigned shift_up(int64_t n, unsigned max) { /* least s with 2^s >= n, at
     return s;
 }
 
-typedef struct fold_shape { /* of a launch: groups of results, groups of reduced elements, and who works on what */
+/* of a launch: groups of results, groups of reduced elements, and who works on what */
+typedef struct fold_shape {
     int64_t outs, groups, chunk, splits;
     unsigned cshift; /* log2 of a block's columns */
-    bool across;     /* neighbouring threads on neighbouring results, else on neighbouring reduced elements */
+    /* neighbouring threads on neighbouring results, else on neighbouring reduced elements */
+    bool across;
 } fold_shape;
 
 static void divide(fold_shape *f, unsigned unroll, unsigned sm_count, bool may_split) {
     if (f->across) {
         f->cshift = shift_up(f->outs, FOLD_COLUMNS_SHIFT);
-        while (f->cshift < 8 && f->groups <= (256 >> f->cshift) / 2) f->cshift++; /* no more lanes than groups */
+        /* no more lanes than groups */
+        while (f->cshift < 8 && f->groups <= (256 >> f->cshift) / 2) f->cshift++;
     } else
         f->cshift = 8 - shift_up(quotient_up(f->groups, unroll), 8);
     while (f->cshift < 8 && quotient_up(f->outs, (int64_t)1 << f->cshift) > INT32_MAX) f->cshift++;
@@ -374,7 +390,8 @@ static void put_wide_divisor(writer *w, int64_t d) {
     put_i64(w, d > 1 ? (int64_t)(UINT64_MAX / (uint64_t)d + ((d & (d - 1)) == 0)) : -1);
 }
 
-static void put_fold_ends(writer *w, const fold_shape *f, int kept, int ndim, uint32_t flat, uint32_t tail) {
+static void put_fold_ends(writer *w, const fold_shape *f, int kept, int ndim, uint32_t flat,
+                          uint32_t tail) {
     put_u32(w, (uint32_t)kept);
     put_u32(w, (uint32_t)(ndim - 1));
     put_u32(w, flat);
@@ -393,7 +410,8 @@ static void finish_fold(tidei_cuda_plan *out, const fold_shape *f, int64_t resul
     out->results = results;
 }
 
-/* Which way memory runs: true if neighbouring results lie closer than neighbouring reduced elements. */
+/* Which way memory runs: true if neighbouring results lie closer than neighbouring reduced
+** elements. */
 static bool runs_across(const tidei_call *c, int kept) {
     const tidei_view *lead = lead_of(c);
     if (kept == 0) return false;
@@ -402,7 +420,8 @@ static bool runs_across(const tidei_call *c, int kept) {
 }
 
 /* The class, and how results and reduced elements are grouped. */
-static tidei_cuda_class fold_class(const tidei_call *c, const tidei_cuda_traits *k, fold_shape *f, uint32_t *flat) {
+static tidei_cuda_class fold_class(const tidei_call *c, const tidei_cuda_traits *k, fold_shape *f,
+                                   uint32_t *flat) {
     const int kept = c->ndim - c->nred, last = c->ndim - 1;
     const unsigned nin = c->prog->ninputs;
     f->across = runs_across(c, kept);
@@ -423,8 +442,8 @@ static tidei_cuda_class fold_class(const tidei_call *c, const tidei_cuda_traits 
     return TIDEI_CUDA_FOLD_ANY;
 }
 
-void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                          unsigned sm_count, tidei_cuda_plan *out) {
+void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_linear *lin, unsigned sm_count, tidei_cuda_plan *out) {
     const unsigned nin = c->prog->ninputs, n = nin + 1;
     const int kept = c->ndim - c->nred, last = c->ndim - 1;
     const int64_t results = size_of(kept, c->shape), count = size_of(c->nred, c->shape + kept);
@@ -445,18 +464,21 @@ void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k, const
     int64_t *strides = take(&w, 8 * TIDE_MAX_RANK * (size_t)n);
     for (int d = 0; d < c->ndim; d++) {
         const int scale = order[d] == along ? v : 1;
-        for (unsigned i = 0; i < nin; i++) strides[(unsigned)d * n + i] = c->in[i].strides[order[d]] * scale;
+        for (unsigned i = 0; i < nin; i++)
+            strides[(unsigned)d * n + i] = c->in[i].strides[order[d]] * scale;
         strides[(unsigned)d * n + nin] = d < kept ? c->out[0].strides[order[d]] * scale : 0;
     }
-    for (int d = 0; d < c->ndim; d++) put_wide_divisor(&w, c->shape[order[d]] / (order[d] == along ? v : 1));
+    for (int d = 0; d < c->ndim; d++)
+        put_wide_divisor(&w, c->shape[order[d]] / (order[d] == along ? v : 1));
     take(&w, 16 * (size_t)(TIDE_MAX_RANK - c->ndim));
-    put_fold_ends(&w, &f, kept, c->ndim, flat, out->cls == TIDEI_CUDA_FOLD_ROW ? (uint32_t)(count % v) : 0);
+    put_fold_ends(&w, &f, kept, c->ndim, flat,
+                  out->cls == TIDEI_CUDA_FOLD_ROW ? (uint32_t)(count % v) : 0);
     end(&w, out);
     finish_fold(out, &f, results);
 }
 
-void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_plan *first,
-                          tidei_cuda_plan *out) {
+void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_plan *first, tidei_cuda_plan *out) {
     const int kept = c->ndim - c->nred;
     fold_shape f = {.outs = first->results, .groups = first->splits, .across = first->results > 1};
     divide(&f, k->unroll[TIDEI_CUDA_FOLD_JOIN], 1, false);

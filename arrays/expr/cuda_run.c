@@ -1,9 +1,12 @@
-/* cuda_run.c: the back end of devices that run CUDA text: finds or makes the kernel of a call's class, launches it.
+/* cuda_run.c: the back end of devices that run CUDA text: finds or makes the kernel of a call's
+** class, launches it.
 **
-** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class, that only grows; a warm call
-** walks it without a lock and touches neither text nor heap. Folds that several blocks share a result of take two
-** launches, with the accumulators between them in a workspace on the stream.
-** What must stay true: everything that may collect or climb (compiling, workspaces) comes before the first launch. */
+** Model: a program's prepared[1] holds its traits and a list of kernels, one a device and class,
+** that only grows; a warm call walks it without a lock and touches neither text nor heap. Folds
+** that several blocks share a result of take two launches, with the accumulators between them in a
+** workspace on the stream.
+** What must stay true: everything that may collect or climb (compiling, workspaces) comes before
+** the first launch. */
 #include "arrays/expr/cuda_text.h"
 #include "arrays/kernels.h"
 
@@ -38,10 +41,10 @@ static tidei_dkernel *find(prepared *k, unsigned dev, tidei_cuda_class cls) {
     return NULL;
 }
 
-/* The cold path: text, compiler or cache, and a new entry of the list. Two threads may both come here; both get the same
-** kernel, and the second entry is never looked at. */
-static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls, const char *op,
-                        tidei_dkernel **out) {
+/* The cold path: text, compiler or cache, and a new entry of the list. Two threads may both come
+** here; both get the same kernel, and the second entry is never looked at. */
+static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
+                        const char *op, tidei_dkernel **out) {
     tidei_runtime *rt = d->rt;
     variant *v = tidei_host_alloc(rt, sizeof *v);
     if (!v) return tidei_fail_host_memory(op, sizeof *v);
@@ -71,23 +74,24 @@ static tide_status make(tidei_dev *d, const tidei_program *p, prepared *k, tidei
     return TIDE_OK;
 }
 
-static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k, tidei_cuda_class cls,
-                             const char *op, tidei_dkernel **out) {
+static tide_status kernel_of(tidei_dev *d, const tidei_program *p, prepared *k,
+                             tidei_cuda_class cls, const char *op, tidei_dkernel **out) {
     *out = find(k, d->index, cls);
     return tidei_likely(*out != NULL) ? TIDE_OK : make(d, p, k, cls, op, out);
 }
 
 /* ---- launching ---- */
 
-typedef struct operand_uses { /* what a launch touches, and where in each extent its operand's offset lies */
+/* what a launch touches, and where in each extent its operand's offset lies */
+typedef struct operand_uses {
     tidei_use uses[TIDEI_CUDA_OPERANDS_MAX];
     size_t origin[TIDEI_CUDA_OPERANDS_MAX];
     unsigned n;
     uint64_t *addresses;
 } operand_uses;
 
-static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64_t *shape, tide_dtype t,
-                     unsigned mode) {
+static void add_view(operand_uses *u, const tidei_view *v, int ndim, const int64_t *shape,
+                     tide_dtype t, unsigned mode) {
     int64_t lo = v->offset, hi = v->offset;
     for (int d = 0; d < ndim; d++) {
         int64_t span = (shape[d] - 1) * v->strides[d];
@@ -116,11 +120,11 @@ static void write_addresses(const tidei_window *w, void *user) {
     for (unsigned i = 0; i < u->n; i++) u->addresses[i] = w->ranges[i].addr + u->origin[i];
 }
 
-static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel, operand_uses *u,
-                          const char *op) {
-    static const char *const names[TIDEI_CUDA_CLASSES] = {"flat map",        "flat map by element", "map of rows",
-                                                          "strided map",     "tiled map",           "fold of rows",
-                                                          "fold of columns", "strided fold",        "joining fold"};
+static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel *kernel,
+                          operand_uses *u, const char *op) {
+    static const char *const names[TIDEI_CUDA_CLASSES] = {
+        "flat map",     "flat map by element", "map of rows",  "strided map", "tiled map",
+        "fold of rows", "fold of columns",     "strided fold", "joining fold"};
     tidei_launch l = {.name = names[plan->cls],
                       .kernel = kernel,
                       .params = plan->params.bytes,
@@ -132,12 +136,12 @@ static tide_status launch(tidei_stream *s, tidei_cuda_plan *plan, tidei_dkernel 
     return tidei_submit_launch(s, u->uses, u->n, &l, write_addresses, u, op);
 }
 
-static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
-                           const char *op);
+static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
+                           const tidei_cuda_linear *lin, const char *op);
 
 /* Both halves along dimension d, one after the other. */
-static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
-                              int d, const char *op) {
+static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k,
+                              const tidei_cuda_linear *lin, int d, const char *op) {
     tidei_call half = *c;
     tidei_cuda_linear from = *lin;
     const int64_t at = c->shape[d] / 2;
@@ -151,8 +155,8 @@ static tide_status run_halves(tidei_stream *s, const tidei_call *c, prepared *k,
     return run_map(s, &half, k, &from, op);
 }
 
-static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
-                           const char *op) {
+static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k,
+                           const tidei_cuda_linear *lin, const char *op) {
     int dim;
     if (tidei_unlikely(tidei_cuda_too_large(c, &dim))) return run_halves(s, c, k, lin, dim, op);
     tidei_cuda_plan plan;
@@ -169,8 +173,9 @@ static tide_status run_map(tidei_stream *s, const tidei_call *c, prepared *k, co
 }
 
 /* The second launch of a fold: from the accumulators in `space` to the result. */
-static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_plan *first,
-                        tidei_dkernel *kernel, tidei_storage *space, const char *op) {
+static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k,
+                        const tidei_cuda_plan *first, tidei_dkernel *kernel, tidei_storage *space,
+                        const char *op) {
     tidei_cuda_plan plan;
     operand_uses u;
     tidei_cuda_plan_join(c, &k->traits, first, &plan);
@@ -180,8 +185,8 @@ static tide_status join(tidei_stream *s, const tidei_call *c, prepared *k, const
     return launch(s, &plan, kernel, &u, op);
 }
 
-static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, const tidei_cuda_linear *lin,
-                            const char *op) {
+static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k,
+                            const tidei_cuda_linear *lin, const char *op) {
     tidei_cuda_plan plan;
     tidei_dkernel *kernel, *joiner = NULL;
     tidei_storage *space = NULL;
@@ -189,10 +194,12 @@ static tide_status run_fold(tidei_stream *s, const tidei_call *c, prepared *k, c
     tidei_cuda_plan_fold(c, &k->traits, lin, (unsigned)s->dev->d->info.sm_count, &plan);
     const bool split = plan.splits > 1;
     tide_status status = kernel_of(s->dev, c->prog, k, plan.cls, op, &kernel);
-    if (status == TIDE_OK && split) status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
+    if (status == TIDE_OK && split)
+        status = kernel_of(s->dev, c->prog, k, TIDEI_CUDA_FOLD_JOIN, op, &joiner);
     if (status == TIDE_OK && split)
         status = tidei_scratch_new(tidei_pool_here(s->dev),
-                                   (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s, op, &space);
+                                   (size_t)(plan.splits * plan.results) * k->traits.acc_bytes, s,
+                                   op, &space);
     if (status != TIDE_OK) return status;
     u.n = 0;
     add_inputs(&u, c);
@@ -218,13 +225,15 @@ static tide_status run(tidei_stream *s, tidei_call *c, const char *op) {
             step *= c->shape[d];
         }
     }
-    return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op) : run_fold(s, c, k, &lin, op);
+    return c->prog->fold == TIDEI_FOLD_NONE ? run_map(s, c, k, &lin, op)
+                                            : run_fold(s, c, k, &lin, op);
 }
 
 static void forget(tidei_runtime *rt, tidei_program *p) {
     prepared *k = atomic_exchange_explicit(&p->prepared[1], NULL, memory_order_acq_rel);
     if (!k) return;
-    for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire), *next; v; v = next) {
+    for (variant *v = atomic_load_explicit(&k->variants, memory_order_acquire), *next; v;
+         v = next) {
         next = v->next;
         tidei_host_free(rt, v);
     }

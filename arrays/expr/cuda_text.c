@@ -1,19 +1,22 @@
 /* cuda_text.c: writes the CUDA text of a program's kernels.
 **
-** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one element's body, how
-** operands are found and loaded); then the loop, one of cuda_map.cu, cuda_tile.cu, cuda_fold.cu.
-** What must stay true: the text depends on the program and the class alone, so it can be a cache's key; scalars, shapes and
-** strides are parameters. */
+** Model: prelude.h and cuda_base.cu, the same for all; then the program's own part (parameters, one
+** element's body, how operands are found and loaded); then the loop, one of cuda_map.cu,
+** cuda_tile.cu, cuda_fold.cu.
+** What must stay true: the text depends on the program and the class alone, so it can be a cache's
+** key; scalars, shapes and strides are parameters. */
 #include "arrays/expr/cuda_text.h"
 #include "runtime/text.h"
 
-extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[], tidei_cuda_fold_text[];
+extern const char tidei_cuda_base_text[], tidei_cuda_map_text[], tidei_cuda_tile_text[],
+    tidei_cuda_fold_text[];
 
 static const struct {
     const char *expr[4]; /* by class: bool, integer, float, complex */
     int arity;
 } op_texts[TIDEI_OP_COUNT] = {
-#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
+                 notes)                                                                            \
     [TIDEI_OP_##ident] = {{#bool_expr, #int_expr, #float_expr, #complex_expr}, arity},
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
@@ -62,7 +65,8 @@ __attribute__((format(printf, 2, 3))) static void sayf(text *t, const char *fmt,
     t->n += (size_t)n;
 }
 
-/* ---- element types ---- Values of f16 and bf16 are floats; everything else is computed as it is stored. */
+/* ---- element types ---- Values of f16 and bf16 are floats; everything else is computed as it is
+** stored. */
 static bool is_half(int t) { return t == TIDE_F16 || t == TIDE_BF16; }
 static const char *value_name(int t) { return is_half(t) ? "f32" : tide_dtype_name(t); }
 static int class_of(int t) {
@@ -73,7 +77,9 @@ static int class_of(int t) {
     default: return 1;
     }
 }
-static const char *wrap_name(int t) { return class_of(t) == 1 && tide_dtype_size(t) == 8 ? "u64" : "u32"; }
+static const char *wrap_name(int t) {
+    return class_of(t) == 1 && tide_dtype_size(t) == 8 ? "u64" : "u32";
+}
 
 /* ---- traits ---- */
 
@@ -83,7 +89,9 @@ static unsigned node_cost(const tidei_program *p, const tidei_node *n) {
     if (n->op < TIDEI_OP_CAST) return is_half(n->dtype) ? 4 : 0;
     int t = p->nodes[op_texts[n->op].arity == 3 ? n->b : n->a].dtype;
     const char *e = op_texts[n->op].expr[class_of(t)];
-    unsigned cost = tidei_op_infos[n->op].ulps ? 20 : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8 : 1;
+    unsigned cost = tidei_op_infos[n->op].ulps                             ? 20
+                    : strstr(e, "F(") || strstr(e, "M(") || strchr(e, '/') ? 8
+                                                                           : 1;
     if (t == TIDE_F64 || t == TIDE_C128) cost *= cost > 1 ? 3 : 1;
     return (class_of(t) == 3 ? 4 * cost : cost) + (is_half(n->dtype) ? 16 : 0);
 }
@@ -123,12 +131,15 @@ void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out) {
         out->acc_bytes = arg ? 16 : (uint16_t)tide_dtype_size(p->acc_dtype);
     }
     for (int c = 0; c < TIDEI_CUDA_CLASSES; c++) {
-        /* Bytes that a thread has under way: 64 to 96 fill the memory's pipes at the occupancy that is left. A fold's vectors
-        ** are bounded by its accumulators' registers. */
-        bool vectors =
-            c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_ROWS || c == TIDEI_CUDA_FOLD_ROW || c == TIDEI_CUDA_FOLD_COLUMN;
+        /* Bytes that a thread has under way: 64 to 96 fill the memory's pipes at the occupancy that
+        ** is left. A fold's vectors are bounded by its accumulators' registers. */
+        bool vectors = c == TIDEI_CUDA_FLAT || c == TIDEI_CUDA_ROWS || c == TIDEI_CUDA_FOLD_ROW ||
+                       c == TIDEI_CUDA_FOLD_COLUMN;
         unsigned v = !vectors ? 1 : fold ? floor_pow2(16 / in_max, 1, 8) : 16 / all_max;
-        unsigned moved = v * (in ? in : outs ? outs : 1), room = p->ninputs > 3 ? 24u / p->ninputs : 8;
+        unsigned moved = v * (in     ? in
+                              : outs ? outs
+                                     : 1),
+                 room = p->ninputs > 3 ? 24u / p->ninputs : 8;
         unsigned u = floor_pow2(96 / moved, 1, vectors && !fold ? 4 : 8);
         if (!vectors) u = floor_pow2(room, 1, u);
         if (c == TIDEI_CUDA_STRIDED && u > 4) u = 4; /* each carries its offsets along */
@@ -153,7 +164,8 @@ static bool linear_of(const tidei_cuda_traits *k, tidei_cuda_class c) {
     return k->linear && c != TIDEI_CUDA_FOLD_JOIN;
 }
 
-size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k,
+                               tidei_cuda_class cls) {
     size_t ops = inputs_of(p, cls) + (size_t)p->nouts;
     size_t n = 8 * ops + (cls == TIDEI_CUDA_FOLD_JOIN ? 0 : 16 * (size_t)p->nscalars);
     if (linear_of(k, cls)) n += 8 * (2 + TIDE_MAX_RANK);
@@ -164,7 +176,8 @@ size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *
     return (n + 7) / 8 * 8;
 }
 
-static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                       tidei_cuda_class cls) {
     unsigned nin = inputs_of(p, cls), ops = nin + p->nouts;
     say(t, "struct tide_p {\n");
     for (unsigned i = 0; i < nin; i++) {
@@ -204,9 +217,10 @@ static void say_params(text *t, const tidei_program *p, const tidei_cuda_traits 
 /* ---- the body: one element ---- */
 
 /* The value of operation `op` on names a, b, c of type t, as a statement that sets n. */
-static void say_operation(text *t, int op, int type, int result, const char *n, const char *const *operands) {
-    sayf(t, "    td_%s %s;\n    {\n        typedef td_%s T;\n        typedef td_%s U;\n", value_name(result), n,
-         value_name(type), wrap_name(type));
+static void say_operation(text *t, int op, int type, int result, const char *n,
+                          const char *const *operands) {
+    sayf(t, "    td_%s %s;\n    {\n        typedef td_%s T;\n        typedef td_%s U;\n",
+         value_name(result), n, value_name(type), wrap_name(type));
     for (int i = 0; i < op_texts[op].arity; i++) {
         if (tidei_op_infos[op].rule == TIDEI_RULE_SELECT && i == 0)
             sayf(t, "        const td_bool a = %s;\n", operands[0]);
@@ -236,17 +250,18 @@ static void say_node(text *t, const tidei_program *p, unsigned i) {
         return;
     case TIDEI_OP_SCALAR:
         if (class_of(n->dtype) == 3)
-            sayf(t, "    const td_%s n%u = td_make_%s(p.s[%u].%s[0], p.s[%u].%s[1]);\n", value, i, name, n->a, name,
-                 n->a, name);
+            sayf(t, "    const td_%s n%u = td_make_%s(p.s[%u].%s[0], p.s[%u].%s[1]);\n", value, i,
+                 name, n->a, name, n->a, name);
         else if (is_half(n->dtype))
             sayf(t, "    const td_%s n%u = td_load_%s(p.s[%u].%s);\n", value, i, name, n->a, name);
         else
-            sayf(t, "    const td_%s n%u = p.s[%u].%s;\n", value, i, n->a, n->dtype == TIDE_BOOL ? "b" : name);
+            sayf(t, "    const td_%s n%u = p.s[%u].%s;\n", value, i, n->a,
+                 n->dtype == TIDE_BOOL ? "b" : name);
         return;
     case TIDEI_OP_LINEAR: sayf(t, "    const td_i64 n%u = linear;\n", i); return;
     case TIDEI_OP_CAST:
-        sayf(t, "    const td_%s n%u = TD_CAST(%s, %s, n%u);\n", value, i, tide_dtype_name(p->nodes[n->a].dtype),
-             name, n->a);
+        sayf(t, "    const td_%s n%u = TD_CAST(%s, %s, n%u);\n", value, i,
+             tide_dtype_name(p->nodes[n->a].dtype), name, n->a);
         return;
     default: break;
     }
@@ -254,22 +269,25 @@ static void say_node(text *t, const tidei_program *p, unsigned i) {
     for (int k = 0; k < 3; k++) tidei_format(operand[k], sizeof operand[k], "n%u", slots[k]);
     tidei_format(self, sizeof self, "n%u", i);
     int type = p->nodes[tidei_op_infos[n->op].rule == TIDEI_RULE_SELECT ? n->b : n->a].dtype;
-    say_operation(t, n->op, type, n->dtype, self, (const char *const[]){operand[0], operand[1], operand[2]});
+    say_operation(t, n->op, type, n->dtype, self,
+                  (const char *const[]){operand[0], operand[1], operand[2]});
 }
 
-/* struct tide_r and tide_f: from one element of each input, its linear index and the scalars, one of each result. With a
-** fold tide_r is the accumulator's type. */
+/* struct tide_r and tide_f: from one element of each input, its linear index and the scalars, one
+** of each result. With a fold tide_r is the accumulator's type. */
 static void say_body(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
     if (p->fold)
         sayf(t, "typedef td_%s tide_r;\n", value_name(p->acc_dtype));
     else {
         say(t, "struct tide_r {\n");
-        for (unsigned i = 0; i < p->nouts; i++) sayf(t, "    td_%s o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
+        for (unsigned i = 0; i < p->nouts; i++)
+            sayf(t, "    td_%s o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
         say(t, "};\n");
     }
     sayf(t, "%s tide_r tide_f(const tide_p &p, td_i64 linear",
          k->outline ? "static __device__ __noinline__" : "TD_FN");
-    for (unsigned i = 0; i < p->ninputs; i++) sayf(t, ", td_%s x%u", tide_dtype_name(p->input_dtype[i]), i);
+    for (unsigned i = 0; i < p->ninputs; i++)
+        sayf(t, ", td_%s x%u", tide_dtype_name(p->input_dtype[i]), i);
     say(t, ") {\n");
     for (unsigned i = 0; i < p->nnodes; i++) say_node(t, p, i);
     if (p->fold)
@@ -297,7 +315,8 @@ static void say_call(text *t, const tidei_program *p, const char *linear, const 
 /* ---- finding and moving operands ---- */
 
 /* tide_at, tide_step, tide_x, tide_load: `offset` is the type of offsets. */
-static void say_operands(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+static void say_operands(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                         tidei_cuda_class cls) {
     unsigned nin = inputs_of(p, cls);
     const bool lin = linear_of(k, cls), flat = is_flat(cls),
                splats = !flat && k->vec[cls] > 1 && !(is_fold(cls) && nin == 1);
@@ -314,16 +333,19 @@ static void say_operands(text *t, const tidei_program *p, const tidei_cuda_trait
     if (!flat) {
         sayf(t, "TD_FN void tide_step(const tide_p &p, int d, %s k, tide_at &at) {\n", offset);
         for (unsigned i = 0; i < nin; i++) sayf(t, "    at.i%u += k * p.strides[d][%u];\n", i, i);
-        for (unsigned i = 0; i < p->nouts; i++) sayf(t, "    at.o%u += k * p.strides[d][%u];\n", i, nin + i);
+        for (unsigned i = 0; i < p->nouts; i++)
+            sayf(t, "    at.o%u += k * p.strides[d][%u];\n", i, nin + i);
         if (lin) say(t, "    at.linear += k * p.linears[d];\n");
         say(t, "}\n");
     }
-    sayf(t, "TD_FN bool tide_stretches(const tide_p &p) { return %s; }\n", splats ? "p.flat" : "false");
+    sayf(t, "TD_FN bool tide_stretches(const tide_p &p) { return %s; }\n",
+         splats ? "p.flat" : "false");
     say(t, "template <int N> struct tide_x {\n");
     for (unsigned i = 0; i < nin; i++)
         sayf(t, "    tide_vec<%s%s, N> i%u;\n", cls == TIDEI_CUDA_FOLD_JOIN ? "tide_acc" : "td_",
              cls == TIDEI_CUDA_FOLD_JOIN ? "" : tide_dtype_name(p->input_dtype[i]), i);
-    say(t, "};\ntemplate <int N> TD_FN void tide_load(const tide_p &p, const tide_at &at, tide_x<N> &x, bool flat) "
+    say(t, "};\ntemplate <int N> TD_FN void tide_load(const tide_p &p, const tide_at &at, "
+           "tide_x<N> &x, bool flat) "
            "{\n");
     for (unsigned i = 0; i < nin; i++) {
         if (flat)
@@ -331,24 +353,30 @@ static void say_operands(text *t, const tidei_program *p, const tidei_cuda_trait
         else if (!splats)
             sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u);\n", i, i, i);
         else
-            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n", i, i, i, i);
+            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n", i, i,
+                 i, i);
     }
     say(t, "}\n");
 }
 
 /* tide_y, tide_apply, tide_store: for programs without a fold. */
-static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
-    const char *linear = !k->linear ? "0" : is_flat(cls) ? "p.linear + at.all + k" : "p.linear + at.linear + k";
+static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                        tidei_cuda_class cls) {
+    const char *linear = !k->linear     ? "0"
+                         : is_flat(cls) ? "p.linear + at.all + k"
+                                        : "p.linear + at.linear + k";
     say(t, "template <int N> struct tide_y {\n");
     for (unsigned i = 0; i < p->nouts; i++)
         sayf(t, "    tide_vec<td_%s, N> o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
     say(t, "};\ntemplate <int N>\n"
-           "TD_FN void tide_apply(const tide_p &p, const tide_at &at, const tide_x<N> &x, tide_y<N> &y) {\n"
+           "TD_FN void tide_apply(const tide_p &p, const tide_at &at, const tide_x<N> &x, "
+           "tide_y<N> &y) {\n"
            "#pragma unroll\n    for (int k = 0; k < N; k++) {\n        const tide_r r = ");
     say_call(t, p, linear, "k");
     say(t, ";\n");
     for (unsigned i = 0; i < p->nouts; i++) sayf(t, "        y.o%u.v[k] = r.o%u;\n", i, i);
-    say(t, "    }\n}\ntemplate <int N> TD_FN void tide_store(const tide_p &p, const tide_at &at, const tide_y<N> "
+    say(t, "    }\n}\ntemplate <int N> TD_FN void tide_store(const tide_p &p, const tide_at &at, "
+           "const tide_y<N> "
            "&y) {\n");
     for (unsigned i = 0; i < p->nouts; i++) {
         if (is_flat(cls))
@@ -359,7 +387,8 @@ static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits
     say(t, "}\n");
 }
 
-static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                    tidei_cuda_class cls) {
     sayf(t, "constexpr int tide_V = %d, tide_U = %d;\n", k->vec[cls], k->unroll[cls]);
     say_params(t, p, k, cls);
     say_body(t, p, k);
@@ -369,7 +398,8 @@ static void say_map(text *t, const tidei_program *p, const tidei_cuda_traits *k,
     say(t, tidei_cuda_map_text);
 }
 
-/* The pieces of cuda_tile.cu that name operands come before it; templates they use are declared here. */
+/* The pieces of cuda_tile.cu that name operands come before it; templates they use are declared
+** here. */
 static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *k) {
     const tidei_cuda_class cls = TIDEI_CUDA_TILED;
     sayf(t, "constexpr int tide_T = %d;\n", k->tile);
@@ -378,25 +408,32 @@ static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *
     say_operands(t, p, k, cls);
     say_results(t, p, k, cls);
     say(t, "template <class E>\n"
-           "TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_u32 ni, td_u32 nj, char *room);\n"
+           "TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_u32 ni, td_u32 nj, char "
+           "*room);\n"
            "template <class E>\n"
-           "TD_FN E tide_one(const E *from, td_i32 offset, const char *room, td_u32 i, td_u32 j, bool turned);\n"
-           "TD_FN void tide_fill(const tide_p &p, const tide_at &at, td_u32 ni, td_u32 nj, char *room) {\n");
+           "TD_FN E tide_one(const E *from, td_i32 offset, const char *room, td_u32 i, td_u32 j, "
+           "bool turned);\n"
+           "TD_FN void tide_fill(const tide_p &p, const tide_at &at, td_u32 ni, td_u32 nj, char "
+           "*room) {\n");
     for (unsigned i = 0; i < p->ninputs; i++)
         sayf(t,
-             "    if (p.turned >> %u & 1) tide_turn(p.i%u + at.i%u, p.si[%u], p.sj[%u], ni, nj, room + "
+             "    if (p.turned >> %u & 1) tide_turn(p.i%u + at.i%u, p.si[%u], p.sj[%u], ni, nj, "
+             "room + "
              "p.room[%u]);\n",
              i, i, i, i, i, i);
-    say(t, "}\nTD_FN void tide_pick(const tide_p &p, const tide_at &at, const char *room, td_u32 i, td_u32 j,\n"
+    say(t, "}\nTD_FN void tide_pick(const tide_p &p, const tide_at &at, const char *room, td_u32 "
+           "i, td_u32 j,\n"
            "                     tide_x<1> &x) {\n");
     for (unsigned i = 0; i < p->ninputs; i++)
         sayf(t,
-             "    x.i%u.v[0] = tide_one(p.i%u + at.i%u, (td_i32)i * p.si[%u] + (td_i32)j * p.sj[%u],\n"
+             "    x.i%u.v[0] = tide_one(p.i%u + at.i%u, (td_i32)i * p.si[%u] + (td_i32)j * "
+             "p.sj[%u],\n"
              "                         room + p.room[%u], i, j, p.turned >> %u & 1);\n",
              i, i, i, i, i, i, i);
     say(t, "}\nTD_FN void tide_move(const tide_p &p, td_u32 i, td_u32 j, tide_at &at) {\n");
     for (unsigned i = 0; i < p->nouts; i++)
-        sayf(t, "    at.o%u += (td_i32)i * p.si[%u] + (td_i32)j * p.sj[%u];\n", i, p->ninputs + i, p->ninputs + i);
+        sayf(t, "    at.o%u += (td_i32)i * p.si[%u] + (td_i32)j * p.sj[%u];\n", i, p->ninputs + i,
+             p->ninputs + i);
     if (k->linear) say(t, "    at.linear += i * p.linear_i + j * p.linear_j;\n");
     say(t, "}\n");
     say(t, tidei_cuda_tile_text);
@@ -406,10 +443,12 @@ static void say_tiled(text *t, const tidei_program *p, const tidei_cuda_traits *
 
 static bool is_arg(int fold) { return fold == TIDEI_FOLD_ARGMIN || fold == TIDEI_FOLD_ARGMAX; }
 
-/* What an accumulator starts from: the operation's identity. Sums of floats start at -0.0, so that a sum of -0.0 is one. */
+/* What an accumulator starts from: the operation's identity. Sums of floats start at -0.0, so that
+** a sum of -0.0 is one. */
 static const char *start_of(int fold, int t) {
     static const char *const least[] = {
-        "0", "-0x80", "-0x8000", "-0x7fffffff - 1", "-0x7fffffffffffffffll - 1", "0", "0", "0", "0"};
+        "0", "-0x80", "-0x8000", "-0x7fffffff - 1", "-0x7fffffffffffffffll - 1", "0",
+        "0", "0",     "0"};
     static const char *const greatest[] = {
         "1",    "0x7f",   "0x7fff",      "0x7fffffff",           "0x7fffffffffffffffll",
         "0xff", "0xffff", "0xffffffffu", "0xffffffffffffffffull"};
@@ -442,7 +481,8 @@ static void say_accumulator(text *t, const tidei_program *p) {
     if (is_arg(p->fold)) {
         const char *before = p->fold == TIDEI_FOLD_ARGMIN ? "<" : ">";
         sayf(t, "struct tide_acc {\n    td_%s v;\n    td_i64 i;\n};\n", value);
-        say(t, "TD_FN tide_acc tide_start() {\n    tide_acc a;\n    a.v = 0;\n    a.i = -1;\n    return a;\n}\n");
+        say(t, "TD_FN tide_acc tide_start() {\n    tide_acc a;\n    a.v = 0;\n    a.i = -1;\n    "
+               "return a;\n}\n");
         sayf(t,
              "TD_FN void tide_join(tide_acc &a, const tide_acc &b) {\n"
              "    const bool better = b.v != b.v ? a.v == a.v : b.v %s a.v && a.v == a.v;\n"
@@ -464,7 +504,8 @@ static void say_accumulator(text *t, const tidei_program *p) {
         sayf(t, "(td_%s)(%s); }\n", value, start);
     sayf(t, "TD_FN void tide_add(tide_acc &x, td_%s y, td_i64) {\n", value);
     say_operation(t, operation_of(p->fold), acc, acc, "n", (const char *const[]){"x", "y"});
-    say(t, "    x = n;\n}\nTD_FN void tide_join(tide_acc &x, const tide_acc &y) { tide_add(x, y, 0); }\n");
+    say(t, "    x = n;\n}\nTD_FN void tide_join(tide_acc &x, const tide_acc &y) { tide_add(x, y, "
+           "0); }\n");
 }
 
 /* tide_end: stores a finished accumulator. */
@@ -483,15 +524,17 @@ static void say_end(text *t, const tidei_program *p) {
                  tide_dtype_name(acc));
     }
     if (is_half(out))
-        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out), value);
+        sayf(t, "    p.o0[at.o0 + w * p.lift] = td_store_%s(%s);\n}\n", tide_dtype_name(out),
+             value);
     else
         sayf(t, "    p.o0[at.o0 + w * p.lift] = %s;\n}\n", value);
 }
 
-static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls) {
+static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k,
+                     tidei_cuda_class cls) {
     const int mode = cls == TIDEI_CUDA_FOLD_ROW ? 0 : cls == TIDEI_CUDA_FOLD_COLUMN ? 1 : 2;
-    sayf(t, "constexpr int tide_V = %d, tide_U = %d, tide_W = %d, tide_mode = %d;\n", k->vec[cls], k->unroll[cls],
-         mode == 1 ? k->vec[cls] : 1, mode);
+    sayf(t, "constexpr int tide_V = %d, tide_U = %d, tide_W = %d, tide_mode = %d;\n", k->vec[cls],
+         k->unroll[cls], mode == 1 ? k->vec[cls] : 1, mode);
     say_accumulator(t, p);
     say_params(t, p, k, cls);
     if (cls != TIDEI_CUDA_FOLD_JOIN) say_body(t, p, k);
@@ -507,7 +550,8 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     sayf(t, "}\nTD_FN td_i64 tide_linear(const tide_p &p, const tide_at &at) { return %s; }\n",
          lin ? "p.linear + at.linear" : "0");
     say(t, "template <int N>\n"
-           "TD_FN void tide_take(tide_acc &a, const tide_p &p, const tide_x<N> &x, int v, td_i64 linear, td_i64 "
+           "TD_FN void tide_take(tide_acc &a, const tide_p &p, const tide_x<N> &x, int v, td_i64 "
+           "linear, td_i64 "
            "index) {\n");
     if (cls == TIDEI_CUDA_FOLD_JOIN)
         say(t, "    tide_join(a, x.i0.v[v]);\n");
@@ -521,8 +565,8 @@ static void say_fold(text *t, const tidei_program *p, const tidei_cuda_traits *k
     say(t, tidei_cuda_fold_text);
 }
 
-char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
-                      size_t *body) {
+char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                      tidei_cuda_class cls, size_t *body) {
     text t = {.rt = rt};
     if (k->complex) say(&t, "#define TD_COMPLEX\n");
     say(&t, tidei_prelude_text);

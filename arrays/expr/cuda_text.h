@@ -1,20 +1,22 @@
-/* cuda_text.h: what the files of the CUDA text back end share: classes of layouts, what a program's kernels are made of,
-** and the plan of a launch.
+/* cuda_text.h: what the files of the CUDA text back end share: classes of layouts, what a program's
+** kernels are made of, and the plan of a launch.
 **
-** A program has one kernel a class, whatever the shapes: cuda_text.c writes the text, cuda_plan.c chooses the class of a
-** call and fills the parameters, cuda_run.c keeps the kernels and launches. Text and plan agree on struct tide_p, which
-** cuda_text.c declares and cuda_plan.c fills, field by field in the same order; the text asserts its size. */
+** A program has one kernel a class, whatever the shapes: cuda_text.c writes the text, cuda_plan.c
+** chooses the class of a call and fills the parameters, cuda_run.c keeps the kernels and launches.
+** Text and plan agree on struct tide_p, which cuda_text.c declares and cuda_plan.c fills, field by
+** field in the same order; the text asserts its size. */
 #ifndef TIDEI_CUDA_TEXT_H
 #define TIDEI_CUDA_TEXT_H
 
 #include "arrays/expr/ir.h"
 
 typedef enum {
-    TIDEI_CUDA_FLAT,        /* every operand contiguous, on a 16-byte boundary: vectors */
-    TIDEI_CUDA_FLAT_ONE,    /* contiguous, elements */
-    TIDEI_CUDA_ROWS,        /* inner strides 0 or 1, rows of whole vectors on their boundaries */
-    TIDEI_CUDA_STRIDED,     /* anything, elements */
-    TIDEI_CUDA_TILED,       /* some input contiguous in another dimension than the results: through shared memory */
+    TIDEI_CUDA_FLAT,     /* every operand contiguous, on a 16-byte boundary: vectors */
+    TIDEI_CUDA_FLAT_ONE, /* contiguous, elements */
+    TIDEI_CUDA_ROWS,     /* inner strides 0 or 1, rows of whole vectors on their boundaries */
+    TIDEI_CUDA_STRIDED,  /* anything, elements */
+    /* some input contiguous in another dimension than the results: through shared memory */
+    TIDEI_CUDA_TILED,
     TIDEI_CUDA_FOLD_ROW,    /* folds: vectors along the one reduced dimension */
     TIDEI_CUDA_FOLD_COLUMN, /* vectors along the innermost kept dimension */
     TIDEI_CUDA_FOLD_ANY,    /* elements */
@@ -22,27 +24,33 @@ typedef enum {
     TIDEI_CUDA_CLASSES
 } tidei_cuda_class;
 
-#define TIDEI_CUDA_THREADS      256u
-#define TIDEI_CUDA_TILED_INPUTS 4                    /* more inputs than this are not tiled: registers */
-#define TIDEI_CUDA_SHARED_MAX   ((unsigned)48 << 10) /* bytes that a block gets without asking for more */
+#define TIDEI_CUDA_THREADS 256u
+/* more inputs than this are not tiled: registers */
+#define TIDEI_CUDA_TILED_INPUTS 4
+/* bytes that a block gets without asking for more */
+#define TIDEI_CUDA_SHARED_MAX ((unsigned)48 << 10)
 
 /* What is true of a program's kernels in all calls. */
 typedef struct tidei_cuda_traits {
     bool linear; /* uses TIDEI_OP_LINEAR */
     bool complex;
-    bool outline; /* the body is long: a function that is called, not a part of each unrolled element */
+    /* the body is long: a function that is called, not a part of each unrolled element */
+    bool outline;
     uint8_t vec[TIDEI_CUDA_CLASSES];    /* elements of a group */
     uint8_t unroll[TIDEI_CUDA_CLASSES]; /* groups of a thread */
     uint8_t tile;                       /* side of a tile */
-    uint16_t acc_bytes;                 /* of an accumulator as a block leaves it; 0 without a fold */
+    /* of an accumulator as a block leaves it; 0 without a fold */
+    uint16_t acc_bytes;
 } tidei_cuda_traits;
 void tidei_cuda_traits_of(const tidei_program *p, tidei_cuda_traits *out);
 
-/* A kernel's text, to be freed with tidei_host_free; NULL: host memory is exhausted. The kernel is called "tide_k". The
-** text before *body (may be NULL) is the same for all programs, but for one line where complex numbers occur. */
-char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls,
-                      size_t *body);
-size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k, tidei_cuda_class cls);
+/* A kernel's text, to be freed with tidei_host_free; NULL: host memory is exhausted. The kernel is
+** called "tide_k". The text before *body (may be NULL) is the same for all programs, but for one
+** line where complex numbers occur. */
+char *tidei_cuda_text(tidei_runtime *rt, const tidei_program *p, const tidei_cuda_traits *k,
+                      tidei_cuda_class cls, size_t *body);
+size_t tidei_cuda_params_bytes(const tidei_program *p, const tidei_cuda_traits *k,
+                               tidei_cuda_class cls);
 
 /* Where TIDEI_OP_LINEAR starts and how it grows along the dimensions of a (permuted, cut) call. */
 typedef struct tidei_cuda_linear {
@@ -51,14 +59,16 @@ typedef struct tidei_cuda_linear {
 
 #define TIDEI_CUDA_OPERANDS_MAX (TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX)
 
-/* One launch. The parameters begin with the operands' addresses, inputs first, which the launch fills in. */
+/* One launch. The parameters begin with the operands' addresses, inputs first, which the launch
+** fills in. */
 typedef struct tidei_cuda_plan {
     tidei_cuda_class cls;
     unsigned grid[2], shared;
     size_t params_bytes;
     unsigned noperands;
-    int64_t
-        splits; /* folds: blocks that share a result; beyond 1 the launch leaves accumulators[splits][results] */
+    /* folds: blocks that share a result; beyond 1 the launch leaves
+    ** accumulators[splits][results] */
+    int64_t splits;
     int64_t results;
     union {
         uint64_t addresses[TIDEI_CUDA_OPERANDS_MAX];
@@ -68,14 +78,16 @@ typedef struct tidei_cuda_plan {
 
 /* Brings dimensions into the order in which memory lies, where that is free, and merges them. */
 void tidei_cuda_order(tidei_call *c, const tidei_cuda_traits *k);
-/* Whether the call is to be cut in two before it is planned, its offsets not fitting 32 bits; and along which dimension. */
+/* Whether the call is to be cut in two before it is planned, its offsets not fitting 32 bits; and
+** along which dimension. */
 bool tidei_cuda_too_large(const tidei_call *c, int *dim);
-void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                         tidei_cuda_plan *out);
-void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_linear *lin,
-                          unsigned sm_count, tidei_cuda_plan *out);
-/* The launch that follows `first` when its splits exceed 1. Its operands: the accumulators, the result. */
-void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k, const tidei_cuda_plan *first,
-                          tidei_cuda_plan *out);
+void tidei_cuda_plan_map(const tidei_call *c, const tidei_cuda_traits *k,
+                         const tidei_cuda_linear *lin, tidei_cuda_plan *out);
+void tidei_cuda_plan_fold(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_linear *lin, unsigned sm_count, tidei_cuda_plan *out);
+/* The launch that follows `first` when its splits exceed 1. Its operands: the accumulators, the
+** result. */
+void tidei_cuda_plan_join(const tidei_call *c, const tidei_cuda_traits *k,
+                          const tidei_cuda_plan *first, tidei_cuda_plan *out);
 
 #endif

@@ -1,15 +1,17 @@
-/* cuda_tile.cu: one pass over tiles, for operands whose contiguous dimension (i) is not that of the results (j). Embedded
-** as text (tidei_cuda_tile_text), after the program's own part (see cuda_map.cu), which gives besides
+/* cuda_tile.cu: one pass over tiles, for operands whose contiguous dimension (i) is not that of the
+** results (j). Embedded as text (tidei_cuda_tile_text), after the program's own part (see
+** cuda_map.cu), which gives besides
 **   tide_T            the side of a tile
 **   tide_fill         brings the turned inputs' tiles into shared memory
 **   tide_pick         loads the inputs of element (i, j), the turned ones from there
-** Both kinds of operands are read with neighbouring threads on neighbouring elements. Rows of a tile in shared memory are
-** padded by a bank, so that reading a column meets all banks. */
+** Both kinds of operands are read with neighbouring threads on neighbouring elements. Rows of a
+** tile in shared memory are padded by a bank, so that reading a column meets all banks. */
 template <class E> struct tide_pitch {
     static constexpr int elements = tide_T + (sizeof(E) < 4 ? 4 / (int)sizeof(E) : 1);
 };
 
-template <class E> TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_u32 ni, td_u32 nj, char *room) {
+template <class E>
+TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_u32 ni, td_u32 nj, char *room) {
     constexpr int across = tide_T / 32, down = tide_T / 8;
     const td_u32 tx = threadIdx.x & 31, ty = threadIdx.x >> 5;
     E *to = reinterpret_cast<E *>(room);
@@ -25,12 +27,14 @@ template <class E> TD_FN void tide_turn(const E *from, td_i32 si, td_i32 sj, td_
 #pragma unroll
     for (int y = 0; y < down; y++) {
 #pragma unroll
-        for (int x = 0; x < across; x++) to[(ty + 8 * y) * tide_pitch<E>::elements + tx + 32 * x] = e[y][x];
+        for (int x = 0; x < across; x++)
+            to[(ty + 8 * y) * tide_pitch<E>::elements + tx + 32 * x] = e[y][x];
     }
 }
 template <class E>
 TD_FN E tide_one(const E *from, td_i32 offset, const char *room, td_u32 i, td_u32 j, bool turned) {
-    return turned ? reinterpret_cast<const E *>(room)[j * tide_pitch<E>::elements + i] : from[offset];
+    return turned ? reinterpret_cast<const E *>(room)[j * tide_pitch<E>::elements + i]
+                  : from[offset];
 }
 
 extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__ tide_p p) {

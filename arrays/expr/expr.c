@@ -1,5 +1,5 @@
-/* expr.c: the public functions over expressions: making them, applying them, finding them by their text; and the named
-** ones that the other public functions share. */
+/* expr.c: the public functions over expressions: making them, applying them, finding them by their
+** text; and the named ones that the other public functions share. */
 #include "arrays/expr/front.h"
 #include <xxhash.h>
 
@@ -95,7 +95,8 @@ tide_expr *tide_expr_new(tide_runtime *ref, const char *text) {
 }
 
 void tide_expr_release(tide_expr *ref) {
-    tidei_expr *e = ref && !tidei_forked() ? tidei_ref_find(TIDEI_REF_EXPR, ref, "tide_expr_release") : NULL;
+    tidei_expr *e =
+        ref && !tidei_forked() ? tidei_ref_find(TIDEI_REF_EXPR, ref, "tide_expr_release") : NULL;
     if (e) release(e);
 }
 
@@ -109,14 +110,16 @@ static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, 
     struct tidei_exprs *x = tidei_exprs_of(rt);
     uint64_t hash = XXH3_64bits(text, strlen(text));
     _Atomic(tidei_expr *) *bucket = &x->texts[hash & (TIDEI_BUCKETS - 1)];
-    tidei_expr *head = atomic_load_explicit(bucket, memory_order_acquire), *e = find_text(head, text, hash), *mine;
+    tidei_expr *head = atomic_load_explicit(bucket, memory_order_acquire),
+               *e = find_text(head, text, hash), *mine;
     *own = false;
     if (e || !(mine = new_expr(rt, text, op))) return e;
     if (atomic_load(&x->ntexts) >= TIDEI_TEXTS_MAX) return *own = true, mine;
     mine->hash = hash;
     for (;;) { /* another thread may have made it meanwhile */
         mine->next_text = head;
-        if (atomic_compare_exchange_weak(bucket, &head, mine)) return atomic_fetch_add(&x->ntexts, 1), mine;
+        if (atomic_compare_exchange_weak(bucket, &head, mine))
+            return atomic_fetch_add(&x->ntexts, 1), mine;
         if (!(e = find_text(head, text, hash))) continue;
         release(mine);
         return e;
@@ -126,15 +129,19 @@ static tidei_expr *by_text(tidei_runtime *rt, const char *text, const char *op, 
 /* ---- applying ---- */
 
 /* Which array is NULL is told before all else that may be wrong with a call (tide/base.h). */
-static tide_status no_nulls(const char *op, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+static tide_status no_nulls(const char *op, const tide_arg *args, size_t n, tide_array *const *dsts,
+                            size_t m) {
     for (size_t i = 0; args && i < n; i++)
-        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array) return tidei_null_array(op, i + 1);
+        if (args[i].kind == TIDE_ARG_ARRAY && !args[i].value.array)
+            return tidei_null_array(op, i + 1);
     for (size_t i = 0; dsts && i < m; i++)
         if (!dsts[i]) return tidei_null_array(op, TIDEI_DESTINATION(i));
     return TIDE_OK;
 }
 
-static tidei_expr *find_expr(tide_expr *ref, const char *op) { return tidei_ref_find(TIDEI_REF_EXPR, ref, op); }
+static tidei_expr *find_expr(tide_expr *ref, const char *op) {
+    return tidei_ref_find(TIDEI_REF_EXPR, ref, op);
+}
 
 tide_array *tide_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
@@ -144,7 +151,8 @@ tide_array *tide_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     return tidei_expr_run(e, "tide_apply", args, n, NULL, &out, NULL, 1) == TIDE_OK ? out : NULL;
 }
 
-tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs, size_t m) {
+tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs,
+                            size_t m) {
     tide_status s = no_nulls("tide_apply_many", args, n, NULL, 0);
     if (s != TIDE_OK) return s;
     tidei_expr *e = find_expr(ref, "tide_apply_many");
@@ -152,17 +160,20 @@ tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide
     return tidei_expr_run(e, "tide_apply_many", args, n, NULL, outs, NULL, m);
 }
 
-tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide_array *const *dsts, size_t m) {
+tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide_array *const *dsts,
+                            size_t m) {
     tide_status s = no_nulls("tide_apply_into", args, n, dsts, m);
     if (s != TIDE_OK) return s;
     tidei_expr *e = find_expr(ref, "tide_apply_into");
     if (!e) return tidei_last_status();
-    if (!dsts) return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "the list of destinations is NULL");
+    if (!dsts)
+        return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "the list of destinations is NULL");
     return tidei_expr_run(e, "tide_apply_into", args, n, NULL, NULL, dsts, m);
 }
 
-static tide_status map_text(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
-                            tide_array **out, tide_array *const *dst) {
+static tide_status map_text(tidei_runtime *rt, const char *text, const char *op,
+                            const tide_arg *args, size_t n, tide_array **out,
+                            tide_array *const *dst) {
     bool own;
     if (!text) return tidei_fail(TIDE_E_INVALID, op, "the text is NULL");
     tidei_expr *e = by_text(rt, text, op, &own);
@@ -172,8 +183,9 @@ static tide_status map_text(tidei_runtime *rt, const char *text, const char *op,
     return s;
 }
 
-tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
-                           tide_array **out, tide_array *const *dst) {
+tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op,
+                           const tide_arg *args, size_t n, tide_array **out,
+                           tide_array *const *dst) {
     return map_text(rt, text, op, args, n, out, dst) == TIDE_OK ? TIDE_OK : tidei_fail_as(op);
 }
 
@@ -195,7 +207,8 @@ tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg
 /* ---- named expressions ---- */
 
 /* (a, b, ..) -> node(a, b, ..), without text. `n` is its number of parameters. */
-static tidei_expr *make_named(tidei_runtime *rt, const char *name, unsigned n, tidei_ast_node node) {
+static tidei_expr *make_named(tidei_runtime *rt, const char *name, unsigned n,
+                              tidei_ast_node node) {
     tidei_expr *e = tidei_host_alloc(rt, sizeof *e);
     size_t bytes = sizeof(tidei_axes) + 4 * sizeof(tidei_ast_node);
     char *block = tidei_host_alloc(rt, bytes);
@@ -240,5 +253,7 @@ tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name)
     _Atomic(tidei_expr *) *slot = &tidei_exprs_of(rt)->folds[fold];
     tidei_expr *e = atomic_load_explicit(slot, memory_order_acquire);
     if (e) return e;
-    return settle(slot, make_named(rt, name, 1, (tidei_ast_node){.kind = TIDEI_AST_FOLD, .what = (uint8_t)fold}));
+    return settle(
+        slot,
+        make_named(rt, name, 1, (tidei_ast_node){.kind = TIDEI_AST_FOLD, .what = (uint8_t)fold}));
 }

@@ -2,14 +2,16 @@
 **
 **   parse.c    text -> tidei_ast        once an expression; knows nothing of types
 **   types.c    ast -> tidei_graph       once a signature (the operands' element types): promotion, casts, weak numbers;
-**                                       once more where numbers of the call are compared that a type's range lacks
+**                                       once more where numbers of the call are compared that a
+**   type's range lacks
 **   plan.c     graph -> tidei_plan      once a signature: which values are stored, one program each
 **   run.c      plan -> calls            every time: shapes, results, temporaries
-**   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table of them
+**   expr.c, named.c, reduce.c: the public functions; program.c: programs themselves, and the table
+**   of them
 **
-** Each list is in topological order: operands come before their users. So no pass but the parser recurses, and the
-** parser's depth is bounded. What must stay true: nothing here depends on shapes before run.c, so an expression has one
-** plan a signature, and few programs. */
+** Each list is in topological order: operands come before their users. So no pass but the parser
+** recurses, and the parser's depth is bounded. What must stay true: nothing here depends on shapes
+** before run.c, so an expression has one plan a signature, and few programs. */
 #ifndef TIDEI_FRONT_H
 #define TIDEI_FRONT_H
 
@@ -35,7 +37,8 @@ typedef struct tidei_ast_node {
 
 enum { TIDEI_AXES_ALL = -1, TIDEI_AXES_GIVEN = -2 };
 typedef struct tidei_axes {
-    int8_t n; /* 0: none. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    /* 0: none. TIDEI_AXES_ALL; TIDEI_AXES_GIVEN: the call brings them (named functions) */
+    int8_t n;
     int8_t keepdims;
     int8_t axis[TIDE_MAX_RANK]; /* as written: may count from the end; unused ones are 0 */
 } tidei_axes;
@@ -51,12 +54,14 @@ typedef struct tidei_ast {
     uint32_t param_at[TIDE_MAX_ARGS];
 } tidei_ast;
 
-/* Parses; the text is borrowed and stays with the ast. Memory by tidei_host_alloc(rt); ends with tidei_ast_free. */
+/* Parses; the text is borrowed and stays with the ast. Memory by tidei_host_alloc(rt); ends with
+** tidei_ast_free. */
 tide_status tidei_ast_parse(tidei_runtime *rt, const char *text, const char *op, tidei_ast *out);
 void tidei_ast_free(tidei_runtime *rt, tidei_ast *ast);
-/* The error with its column, the text and a caret; the operation is the text. Named functions: the plain message. */
-__attribute__((format(printf, 4, 5))) tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s,
-                                                                 const char *fmt, ...);
+/* The error with its column, the text and a caret; the operation is the text. Named functions: the
+** plain message. */
+__attribute__((format(printf, 4, 5))) tide_status
+tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s, const char *fmt, ...);
 /* Gives the thread's error the text as its operation. */
 void tidei_ast_name_error(const tidei_ast *ast);
 const char *tidei_fold_name(int fold); /* "sum" */
@@ -67,8 +72,8 @@ enum { TIDEI_WEAK = 16 }; /* in a signature: TIDEI_WEAK + one of the next; below
 #define TIDEI_SIG_MAX (TIDE_MAX_ARGS + TIDE_MAX_RESULTS)
 /* The type a weak argument computes in: bool, i64, f64 or c128. */
 tide_dtype tidei_weak_dtype(const tide_arg *v);
-/* out = op(in[0..2]) for operands of type t. False when an integer does not fit i64. POW of integers: in[1] >= 0 is the
-** caller's to check. */
+/* out = op(in[0..2]) for operands of type t. False when an integer does not fit i64. POW of
+** integers: in[1] >= 0 is the caller's to check. */
 bool tidei_weak_eval(int op, tide_dtype t, const tide_arg *in, tide_arg *out);
 
 /* ---- the typed graph (types.c) ---- */
@@ -79,9 +84,11 @@ static inline int tidei_rank(tide_dtype t) {
     return k <= TIDEI_KIND_INT ? (int)k : (int)k - 1;
 }
 static inline unsigned tidei_class(tide_dtype t) { return 1u << tidei_rank(t); } /* TIDEI_CLASS_* */
-_Static_assert(TIDEI_CLASS_BOOL == 1 && TIDEI_CLASS_INT == 2 && TIDEI_CLASS_FLOAT == 4 && TIDEI_CLASS_COMPLEX == 8,
+_Static_assert(TIDEI_CLASS_BOOL == 1 && TIDEI_CLASS_INT == 2 && TIDEI_CLASS_FLOAT == 4 &&
+                   TIDEI_CLASS_COMPLEX == 8,
                "classes are bits by rank");
-tide_dtype tidei_op_result(int op, tide_dtype t); /* the type of op's result for operands of type t */
+/* the type of op's result for operands of type t */
+tide_dtype tidei_op_result(int op, tide_dtype t);
 /* The accumulator's and the result's type for a body of type t; false where the fold is not
 ** offered. */
 bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out);
@@ -90,19 +97,24 @@ bool tidei_fold_types(int fold, tide_dtype t, tide_dtype *acc, tide_dtype *out);
 #define TIDEI_FOLD_NO_AXES "%s folds at least one axis: none is given"
 /* Whether the fold of one element is that element, in the fold's type: which is what over no axes
 ** is done. */
-static inline bool tidei_fold_keeps(int fold) { return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX; }
+static inline bool tidei_fold_keeps(int fold) {
+    return fold != TIDEI_FOLD_ARGMIN && fold != TIDEI_FOLD_ARGMAX;
+}
 
-enum { TIDEI_OP_FOLD = 255 }; /* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
+/* a graph's node beside the tidei_op's: a: body, b: index of axes, c: tidei_fold */
+enum { TIDEI_OP_FOLD = 255 };
 _Static_assert((int)TIDEI_OP_COUNT < (int)TIDEI_OP_FOLD, "operations fit a byte");
 
-typedef struct tidei_gnode { /* as tidei_node; INPUT: a is the parameter, SCALAR: a is the weak number */
+/* as tidei_node; INPUT: a is the parameter, SCALAR: a is the weak number */
+typedef struct tidei_gnode {
     uint8_t op, dtype;
     uint16_t a, b, c;
     uint32_t at;
 } tidei_gnode;
 
 typedef struct tidei_weak {
-    uint8_t op;      /* TIDEI_OP_INPUT: parameter a. TIDEI_OP_SCALAR: a constant. Else computed from a, b, c */
+    /* TIDEI_OP_INPUT: parameter a. TIDEI_OP_SCALAR: a constant. Else computed from a, b, c */
+    uint8_t op;
     uint8_t operand; /* the type it computes in */
     uint8_t dtype;   /* its own: bool, i64, f64, c128 */
     bool constant;   /* value holds */
@@ -115,8 +127,9 @@ typedef struct tidei_weak {
 
 #define TIDEI_WEAK_SLOTS_MAX 256 /* numbers computed at each call; they live on the stack, 6 KiB */
 
-/* A number that each call computes anew is compared with elements in this type. A type's range may lack the number, and no
-** number of the type compares as it does: there the comparison is another one, in a graph of its own. */
+/* A number that each call computes anew is compared with elements in this type. A type's range may
+** lack the number, and no number of the type compares as it does: there the comparison is another
+** one, in a graph of its own. */
 typedef struct tidei_limit {
     uint16_t weak; /* UINT16_MAX: no result needs it */
     uint8_t dtype;
@@ -131,20 +144,24 @@ typedef struct tidei_graph {
     uint16_t results[TIDE_MAX_RESULTS]; /* nodes */
 } tidei_graph;
 
-/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as; beyond[i]: where the number of
-** limit i lies (tidei_beyond). NULL: each within its type's range. The limits are the same wherever they lie. */
-tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              const int8_t *beyond, tidei_graph *out);
+/* sig[i]: parameter i; dst[i] (dst may be NULL): the element type that result i is stored as;
+** beyond[i]: where the number of limit i lies (tidei_beyond). NULL: each within its type's range.
+** The limits are the same wherever they lie. */
+tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig,
+                              const uint8_t *dst, const int8_t *beyond, tidei_graph *out);
 void tidei_graph_free(tidei_runtime *rt, tidei_graph *g);
 int tidei_gnode_operands(const tidei_gnode *n); /* how many of a, b, c are nodes */
 
 /* ---- the plan (plan.c) ----
-** A *stored* value is written to memory by a pass of its own: every fold, and what splits an expression that is too large
-** for one program. All else is fused. The passes of stored values run in their order; then the results that are no stored
-** value themselves are written, those of one shape by one pass. */
+** A *stored* value is written to memory by a pass of its own: every fold, and what splits an
+** expression that is too large for one program. All else is fused. The passes of stored values run
+** in their order; then the results that are no stored value themselves are written, those of one
+** shape by one pass. */
 
-#define TIDEI_STORED_MAX 64 /* values stored by one expression; their layouts live on the stack, 10 KiB */
-enum { TIDEI_SOURCE_STORED = TIDE_MAX_ARGS }; /* a source: a parameter, or from here on a stored value */
+/* values stored by one expression; their layouts live on the stack, 10 KiB */
+#define TIDEI_STORED_MAX 64
+/* a source: a parameter, or from here on a stored value */
+enum { TIDEI_SOURCE_STORED = TIDE_MAX_ARGS };
 
 typedef struct tidei_pass {
     tidei_program *prog;
@@ -156,9 +173,10 @@ typedef struct tidei_pass {
 typedef struct tidei_stored {
     tidei_pass pass;
     uint8_t dtype, fold;
-    int8_t result;    /* which result it is; -1: a temporary */
-    uint8_t last_use; /* the last stored value whose pass reads it; TIDEI_STORED_MAX: the results do */
-    uint16_t axes;    /* of a fold: index into the ast's folds */
+    int8_t result; /* which result it is; -1: a temporary */
+    /* the last stored value whose pass reads it; TIDEI_STORED_MAX: the results do */
+    uint8_t last_use;
+    uint16_t axes; /* of a fold: index into the ast's folds */
     uint16_t node;
 } tidei_stored;
 
@@ -172,9 +190,12 @@ typedef struct tidei_group {
 typedef struct tidei_plan {
     struct tidei_plan *next;
     bool into;
-    uint8_t sig[TIDEI_SIG_MAX];          /* of the parameters; with `into` then those of the destinations */
-    int8_t *beyond;                      /* where the numbers of the limits lie; NULL: within, each of them */
-    _Atomic(struct tidei_plan *) others; /* of the same signature, with numbers that lie elsewhere */
+    /* of the parameters; with `into` then those of the destinations */
+    uint8_t sig[TIDEI_SIG_MAX];
+    /* where the numbers of the limits lie; NULL: within, each of them */
+    int8_t *beyond;
+    /* of the same signature, with numbers that lie elsewhere */
+    _Atomic(struct tidei_plan *) others;
     tidei_graph graph;
     uint16_t *stored_of; /* node -> stored value or UINT16_MAX */
     uint32_t nstored;
@@ -194,19 +215,21 @@ tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint
                              const int8_t *beyond, uint32_t nlimits, tidei_plan **out);
 void tidei_plan_free(tidei_runtime *rt, tidei_plan *p);
 /* The pass for these results (bits). Lock-free when it exists. */
-tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
-                             const tidei_pass **out);
+tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p,
+                             unsigned results, const tidei_pass **out);
 
 /* ---- running (run.c) ---- */
 
 typedef struct tidei_expr tidei_expr;
-/* Where a runtime keeps expressions and programs: they live as long as it does, but for released expressions. Lists are
-** pushed by CAS and only grow, so that looking something up takes no lock. Programs outlive their expressions because work
-** in flight still reads them, and the next expression of their form finds them: there are as many as distinct forms, each
-** up to a few KiB (on CUDA with a kernel), whatever the shapes and numbers. A caller that generates forms without end fills
-** memory. */
-#define TIDEI_BUCKETS   1024 /* of each table; a power of two */
-#define TIDEI_TEXTS_MAX 4096 /* texts remembered; more are parsed at each call. Their programs stay all the same */
+/* Where a runtime keeps expressions and programs: they live as long as it does, but for released
+** expressions. Lists are pushed by CAS and only grow, so that looking something up takes no lock.
+** Programs outlive their expressions because work in flight still reads them, and the next
+** expression of their form finds them: there are as many as distinct forms, each up to a few KiB
+** (on CUDA with a kernel), whatever the shapes and numbers. A caller that generates forms without
+** end fills memory. */
+#define TIDEI_BUCKETS 1024 /* of each table; a power of two */
+/* texts remembered; more are parsed at each call. Their programs stay all the same */
+#define TIDEI_TEXTS_MAX 4096
 struct tidei_exprs {
     _Atomic(struct tidei_program_entry *) programs[TIDEI_BUCKETS];
     _Atomic uint32_t nprograms;
@@ -218,7 +241,9 @@ struct tidei_exprs {
     tidei_expr *all; /* under lock */
 };
 void tidei_programs_close(tidei_runtime *rt, struct tidei_exprs *x);
-static inline struct tidei_exprs *tidei_exprs_of(tidei_runtime *rt) { return tidei_arrays_of(rt)->exprs; }
+static inline struct tidei_exprs *tidei_exprs_of(tidei_runtime *rt) {
+    return tidei_arrays_of(rt)->exprs;
+}
 
 /* What a tide_expr refers to, and the named functions' own. */
 struct tidei_expr {
@@ -231,7 +256,8 @@ struct tidei_expr {
     tidei_expr *next_text;    /* in its bucket */
     tidei_expr *next, **prev; /* under the lock of exprs */
 };
-/* The expression op(a, b, ..), or fold(a) over axes that the call brings; made once. `name`: "tide_add". NULL on failure. */
+/* The expression op(a, b, ..), or fold(a) over axes that the call brings; made once. `name`:
+** "tide_add". NULL on failure. */
 tidei_expr *tidei_expr_named_op(tidei_runtime *rt, int op, const char *name);
 tidei_expr *tidei_expr_named_fold(tidei_runtime *rt, int fold, const char *name);
 
@@ -245,10 +271,12 @@ typedef struct tidei_given_axes {
 ** ones (dsts, else NULL; none is NULL). `op` names the public function.
 ** Nothing is left behind on failure. */
 tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
-                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m);
+                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts,
+                           size_t m);
 /* The same of an expression by text, which is found by its content, with one result. For a public
 ** function `op` that is made of it: errors bear its name, not the text. */
-tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op, const tide_arg *args, size_t n,
-                           tide_array **out, tide_array *const *dst);
+tide_status tidei_expr_map(tidei_runtime *rt, const char *text, const char *op,
+                           const tide_arg *args, size_t n, tide_array **out,
+                           tide_array *const *dst);
 
 #endif

@@ -1,11 +1,13 @@
-/* ir.h: the typed program of one fused pass, and how it is called: the contract between the front end (text, types, plan)
-** and the back ends (the host's blocked interpreter, CUDA text for NVRTC).
+/* ir.h: the typed program of one fused pass, and how it is called: the contract between the front
+** end (text, types, plan) and the back ends (the host's blocked interpreter, CUDA text for NVRTC).
 **
-** A program is a list of SSA nodes in topological order. Every node has its dtype; operands of an operation have the
-** dtypes that the operation's rule in ops.def wants (the front end inserts CAST nodes), so that a back end only looks
-** nodes up. Scalars are run-time parameters, never part of a program. A program with a reduction has one body value, which
-** is folded over the reduced dimensions; a program without stores each of its results.
-** What must stay true: a program does not name shapes, strides, addresses or scalar values; so its kernels are few. */
+** A program is a list of SSA nodes in topological order. Every node has its dtype; operands of an
+** operation have the dtypes that the operation's rule in ops.def wants (the front end inserts CAST
+** nodes), so that a back end only looks nodes up. Scalars are run-time parameters, never part of a
+** program. A program with a reduction has one body value, which is folded over the reduced
+** dimensions; a program without stores each of its results.
+** What must stay true: a program does not name shapes, strides, addresses or scalar values; so its
+** kernels are few. */
 #ifndef TIDEI_IR_H
 #define TIDEI_IR_H
 
@@ -59,15 +61,19 @@ typedef struct tidei_program {
     uint8_t input_dtype[TIDEI_INPUTS_MAX];
     uint8_t scalar_dtype[TIDEI_SCALARS_MAX];
     uint16_t out_node[TIDEI_OUTS_MAX]; /* with a fold: out_node[0] is the body's value */
-    uint8_t out_dtype[TIDEI_OUTS_MAX]; /* without a fold: the node's own dtype; with one: the stored result's */
-    uint8_t fold;                      /* tidei_fold; nouts == 1 unless NONE */
-    uint8_t acc_dtype; /* the accumulator's, and the body value's own: the front end casts. See below */
-    uint64_t key[2];   /* XXH3-128 of all the above (tidei_program_seal) */
-    /* What the back ends prepared for this program: each keeps a list of its own, freed by its forget(). */
+    /* without a fold: the node's own dtype; with one: the stored result's */
+    uint8_t out_dtype[TIDEI_OUTS_MAX];
+    uint8_t fold; /* tidei_fold; nouts == 1 unless NONE */
+    /* the accumulator's, and the body value's own: the front end casts. See below */
+    uint8_t acc_dtype;
+    uint64_t key[2]; /* XXH3-128 of all the above (tidei_program_seal) */
+    /* What the back ends prepared for this program: each keeps a list of its own, freed by its
+    ** forget(). */
     _Atomic(void *) prepared[2]; /* [0]: host, [1]: text */
 } tidei_program;
 
-void tidei_program_seal(tidei_program *p); /* computes key over a canonical form; unused array entries are zero */
+/* computes key over a canonical form; unused array entries are zero */
+void tidei_program_seal(tidei_program *p);
 bool tidei_program_valid(
     const tidei_program *p); /* order, dtypes against ops.def, slots; for assertions and fuzzers */
 
@@ -78,13 +84,15 @@ typedef struct tidei_view {
     int64_t strides[TIDE_MAX_RANK];
 } tidei_view;
 
-/* A program with operands. The iteration space is `shape`, outermost first; its last `nred` dimensions are folded (the
-** front end permutes them there; a fold has at least one, of length 1 if need be), outs have strides over the first
-** ndim - nred ones. Every dimension is >= 1 and the views lie inside their storages; empty cases never get here.
-** Neighbouring dimensions are already collapsed where all operands allow it (never across the border to the folded ones).
-** An out may be the very view of an input (same storage, offset, strides: in place); otherwise outs overlap nothing. So
-** for each element all inputs are read before any out is written: (x, y) -> (y, x) over (x, y) swaps.
-** Arg folds give the row-major index within the folded dimensions *before* collapsing; collapsing keeps it. */
+/* A program with operands. The iteration space is `shape`, outermost first; its last `nred`
+** dimensions are folded (the front end permutes them there; a fold has at least one, of length 1 if
+** need be), outs have strides over the first ndim - nred ones. Every dimension is >= 1 and the
+** views lie inside their storages; empty cases never get here. Neighbouring dimensions are already
+** collapsed where all operands allow it (never across the border to the folded ones). An out may be
+** the very view of an input (same storage, offset, strides: in place); otherwise outs overlap
+** nothing. So for each element all inputs are read before any out is written: (x, y) -> (y, x) over
+** (x, y) swaps. Arg folds give the row-major index within the folded dimensions *before*
+** collapsing; collapsing keeps it. */
 typedef struct tidei_call {
     tidei_program *prog;
     int ndim, nred;
@@ -109,16 +117,18 @@ static inline const tidei_backend *tidei_backend_of(tidei_dev *d) {
     return d->d->info.flags & TIDEI_DEV_RUNS_TEXT ? &tidei_backend_text : &tidei_backend_host;
 }
 
-/* Programs used from C (casts, copies, fills, named operations) are found by content in the runtime's table: returns the
-** sealed, shared program equal to *p, which lives as long as the runtime. NULL: host memory exhausted. */
+/* Programs used from C (casts, copies, fills, named operations) are found by content in the
+** runtime's table: returns the sealed, shared program equal to *p, which lives as long as the
+** runtime. NULL: host memory exhausted. */
 tidei_program *tidei_program_shared(tidei_runtime *rt, const tidei_program *p);
 
 /* Static facts of an operation, from ops.def. */
 typedef struct tidei_op_info {
     const char *name; /* in expression text and in tide_<name> */
     int arity;
-    int rule;          /* TIDEI_RULE_*: operand classes and result type */
-    unsigned classes;  /* TIDEI_CLASS_*: of the operands' type T, after the rule's casts, that have an expression */
+    int rule; /* TIDEI_RULE_*: operand classes and result type */
+    /* TIDEI_CLASS_*: of the operands' type T, after the rule's casts, that have an expression */
+    unsigned classes;
     int ulps;          /* of floats: tidei_op_ulps */
     const char *notes; /* special values, for the docs */
 } tidei_op_info;
@@ -136,8 +146,8 @@ enum {
 /* prelude.h as a string: what the expressions of ops.def need, for text back ends. */
 extern const char tidei_prelude_text[];
 
-/* How an operation types (front end) and which element types a back end must offer for it. T: the promoted type of the
-** operands. */
+/* How an operation types (front end) and which element types a back end must offer for it. T: the
+** promoted type of the operands. */
 typedef enum {
     TIDEI_RULE_ARITH,      /* any number T (not bool) -> T */
     TIDEI_RULE_ARITH_BOOL, /* as ARITH, bool too */
@@ -150,12 +160,13 @@ typedef enum {
     TIDEI_RULE_COMPARE_EQ, /* anything -> bool */
     TIDEI_RULE_COMPARE,    /* bool, integers, floats -> bool */
     TIDEI_RULE_LOGIC,      /* operands cast to bool -> bool */
-    TIDEI_RULE_TEST,       /* floats, complex: per element -> bool; integers and bool: operands cast to f64 */
-    TIDEI_RULE_TEST_REAL,  /* as TEST, no complex */
-    TIDEI_RULE_SELECT,     /* (bool, T, T) -> T, any T */
-    TIDEI_RULE_ABS,        /* as ARITH; complex -> its real type */
-    TIDEI_RULE_KEEP_INT,   /* floats -> T; integers and bool: identity, no node is made */
-    TIDEI_RULE_LEAF,       /* INPUT, SCALAR, LINEAR */
+    /* floats, complex: per element -> bool; integers and bool: operands cast to f64 */
+    TIDEI_RULE_TEST,
+    TIDEI_RULE_TEST_REAL, /* as TEST, no complex */
+    TIDEI_RULE_SELECT,    /* (bool, T, T) -> T, any T */
+    TIDEI_RULE_ABS,       /* as ARITH; complex -> its real type */
+    TIDEI_RULE_KEEP_INT,  /* floats -> T; integers and bool: identity, no node is made */
+    TIDEI_RULE_LEAF,      /* INPUT, SCALAR, LINEAR */
     TIDEI_RULE_CAST
 } tidei_rule;
 

@@ -1,4 +1,5 @@
-/* named.c: tide_add and its like: each is the expression of one operation, which takes the same way as text. */
+/* named.c: tide_add and its like: each is the expression of one operation, which takes the same way
+** as text. */
 #include "arrays/expr/front.h"
 
 /* Inlined for each number of operands. */
@@ -7,7 +8,8 @@ static inline tide_array *apply(int op, const char *name, tide_array *const *a, 
     tide_array *out = NULL;
     tidei_runtime *rt;
     if (tidei_no_nulls(name, a, n) != TIDE_OK) return NULL;
-    for (size_t i = 0; i < n; i++) args[i] = (tide_arg){.kind = TIDE_ARG_ARRAY, .value = {.array = a[i]}};
+    for (size_t i = 0; i < n; i++)
+        args[i] = (tide_arg){.kind = TIDE_ARG_ARRAY, .value = {.array = a[i]}};
     if (tidei_operand_runtime(a[0], name, 1, &rt) != TIDE_OK) return NULL;
     tidei_expr *e = tidei_expr_named_op(rt, op, name);
     if (e) (void)tidei_expr_run(e, name, args, n, NULL, &out, NULL, 1); /* NULL then */
@@ -29,8 +31,8 @@ static tide_array *apply_3(int op, const char *name, tide_array *a, tide_array *
 #define OPERANDS_1   a
 #define OPERANDS_2   a, b
 #define OPERANDS_3   a, b, c
-#define TIDEI_OP(ident, name, arity, ...)                                                                          \
-    tide_array *tide_##name(PARAMETERS_##arity) {                                                                  \
-        return apply_##arity(TIDEI_OP_##ident, "tide_" #name, OPERANDS_##arity);                                   \
+#define TIDEI_OP(ident, name, arity, ...)                                                          \
+    tide_array *tide_##name(PARAMETERS_##arity) {                                                  \
+        return apply_##arity(TIDEI_OP_##ident, "tide_" #name, OPERANDS_##arity);                   \
     }
 #include "arrays/expr/ops.def"

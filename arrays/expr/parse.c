@@ -1,8 +1,9 @@
 /* parse.c: expression text -> tidei_ast. The grammar stands in docs/expressions.md.
 **
-** A recursive descent over tokens, operators by precedence climbing. Every cycle of the recursion passes through unary(),
-** which counts depth. Nodes are appended after their operands, so the list is in topological order, and `let` is only a
-** second name for a node. A function that fails has set the error and returns NONE (or false). */
+** A recursive descent over tokens, operators by precedence climbing. Every cycle of the recursion
+** passes through unary(), which counts depth. Nodes are appended after their operands, so the list
+** is in topological order, and `let` is only a second name for a node. A function that fails has
+** set the error and returns NONE (or false). */
 #include "arrays/expr/front.h"
 #include "arrays/place.h"
 #include "runtime/text.h"
@@ -77,7 +78,9 @@ typedef struct parser {
 #define FAIL(p, where, ...) (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), NONE)
 #define BAD(p, where, ...)  (tidei_ast_fail((p)->ast, (where), TIDE_E_PARSE, __VA_ARGS__), false)
 
-static bool is_hexdigit(char c) { return tidei_is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
+static bool is_hexdigit(char c) {
+    return tidei_is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f');
+}
 static bool begins_name(char c) { return tidei_is_letter(c) || c == '_'; }
 static bool in_name(char c) { return begins_name(c) || tidei_is_digit(c); }
 
@@ -93,7 +96,9 @@ static bool to_uint(const char *s, const char *end, unsigned base, uint64_t *out
     return true;
 }
 
-static tide_arg integer(uint64_t v) { return v <= INT64_MAX ? tide_arg_int((int64_t)v) : tide_arg_uint(v); }
+static tide_arg integer(uint64_t v) {
+    return v <= INT64_MAX ? tide_arg_int((int64_t)v) : tide_arg_uint(v);
+}
 
 /* A number at s: its value goes into t, its end into *end. */
 static bool lex_number(parser *p, const char *s, token *t, const char **end) {
@@ -103,7 +108,8 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
     if (s[0] == '0' && (s[1] | 32) == 'x') {
         for (q = s + 2; is_hexdigit(*q); q++) {}
         if (q == s + 2 || in_name(*q)) return BAD(p, t->at, "malformed hexadecimal number");
-        if (!to_uint(s + 2, q, 16, &u)) return BAD(p, t->at, "%.*s does not fit 64 bits", (int)(q - s), s);
+        if (!to_uint(s + 2, q, 16, &u))
+            return BAD(p, t->at, "%.*s does not fit 64 bits", (int)(q - s), s);
         t->number = integer(u);
         return *end = q, true;
     }
@@ -112,7 +118,8 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
         fractional = true;
         for (q++; tidei_is_digit(*q); q++) {}
     }
-    if ((*q | 32) == 'e' && (tidei_is_digit(q[1]) || ((q[1] == '+' || q[1] == '-') && tidei_is_digit(q[2])))) {
+    if ((*q | 32) == 'e' &&
+        (tidei_is_digit(q[1]) || ((q[1] == '+' || q[1] == '-') && tidei_is_digit(q[2])))) {
         fractional = true;
         for (q += 2; tidei_is_digit(*q); q++) {}
     }
@@ -123,20 +130,24 @@ static bool lex_number(parser *p, const char *s, token *t, const char **end) {
     }
     if (fractional || imaginary) {
         double v = tidei_parse_double(s, NULL);
-        if (v > 1.7976931348623157e308) return BAD(p, t->at, "%.*s is beyond f64: write inf", (int)(q - s), s);
+        if (v > 1.7976931348623157e308)
+            return BAD(p, t->at, "%.*s is beyond f64: write inf", (int)(q - s), s);
         t->number = imaginary ? tide_arg_complex(0, v) : tide_arg_float(v);
         return *end = q + imaginary, true;
     }
-    if (*s == '0' && q > s + 1) return BAD(p, t->at, "an integer does not begin with 0 (hexadecimal: 0x)");
+    if (*s == '0' && q > s + 1)
+        return BAD(p, t->at, "an integer does not begin with 0 (hexadecimal: 0x)");
     if (!to_uint(s, q, 10, &u))
-        return BAD(p, t->at, "%.*s does not fit 64 bits: write a float, %.*s.0", (int)(q - s), s, (int)(q - s), s);
+        return BAD(p, t->at, "%.*s does not fit 64 bits: write a float, %.*s.0", (int)(q - s), s,
+                   (int)(q - s), s);
     t->number = integer(u);
     return *end = q, true;
 }
 
 static bool lex(parser *p, uint32_t from, token *t) {
-    static const int pairs[] = {T2('-', '>'), T2('*', '*'), T2('/', '/'), T2('<', '<'), T2('>', '>'), T2('=', '='),
-                                T2('!', '='), T2('<', '='), T2('>', '='), T2('&', '&'), T2('|', '|')};
+    static const int pairs[] = {T2('-', '>'), T2('*', '*'), T2('/', '/'), T2('<', '<'),
+                                T2('>', '>'), T2('=', '='), T2('!', '='), T2('<', '='),
+                                T2('>', '='), T2('&', '&'), T2('|', '|')};
     const char *s = p->text + from;
     while (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r') s++;
     *t = (token){.kind = T_END, .at = (uint32_t)(s - p->text)};
@@ -149,12 +160,15 @@ static bool lex(parser *p, uint32_t from, token *t) {
         if (!lex_number(p, s, t, &end)) return t->kind = T_BAD, false;
     } else if (*s) {
         for (size_t i = 0; i < TIDEI_COUNT(pairs) && !t->kind; i++)
-            if (pairs[i] == T2((unsigned char)s[0], (unsigned char)s[1])) t->kind = pairs[i], end = s + 2;
+            if (pairs[i] == T2((unsigned char)s[0], (unsigned char)s[1]))
+                t->kind = pairs[i], end = s + 2;
         if (!t->kind && strchr("()+-*/%~!<>&^|=,;", *s)) t->kind = *s, end = s + 1;
         if (!t->kind) {
             end = s + tidei_text_character(s);
             t->kind = T_BAD;
-            return BAD(p, t->at, (unsigned char)*s < ' ' ? "unexpected control character" : "unexpected \"%.*s\"",
+            return BAD(p, t->at,
+                       (unsigned char)*s < ' ' ? "unexpected control character"
+                                               : "unexpected \"%.*s\"",
                        (int)(end - s), s);
         }
     }
@@ -168,7 +182,8 @@ static bool next(parser *p) { return lex(p, p->tok.end, &p->tok); }
 static const char *found(parser *p, char buf[40]) {
     uint32_t n = p->tok.end - p->tok.at;
     if (p->tok.kind == T_END) return "the end";
-    tidei_format(buf, 40, n > 30 ? "\"%.*s...\"" : "\"%.*s\"", n > 30 ? 30 : (int)n, p->text + p->tok.at);
+    tidei_format(buf, 40, n > 30 ? "\"%.*s...\"" : "\"%.*s\"", n > 30 ? 30 : (int)n,
+                 p->text + p->tok.at);
     return buf;
 }
 
@@ -223,7 +238,8 @@ static bool constant(const parser *p, const token *t, tide_arg *v) {
     return false;
 }
 
-/* Edits (insert, delete, replace, swap neighbours) from a to b; at most 20 characters of each count. */
+/* Edits (insert, delete, replace, swap neighbours) from a to b; at most 20 characters of each
+** count. */
 static int distance(const char *a, size_t na, const char *b, size_t nb) {
     enum { N = 20 };
     int d[N + 1][N + 1];
@@ -238,7 +254,8 @@ static int distance(const char *a, size_t na, const char *b, size_t nb) {
             int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
             if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
             if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }
@@ -261,7 +278,8 @@ static void offer(nearest *n, const char *name, size_t length) {
     int d = distance(n->text, n->length, name, length), i = 2;
     if (d > 1 + (int)n->length / 3) return;
     if (n->best[i].name && n->best[i].distance <= d) return;
-    for (; i > 0 && (!n->best[i - 1].name || n->best[i - 1].distance > d); i--) n->best[i] = n->best[i - 1];
+    for (; i > 0 && (!n->best[i - 1].name || n->best[i - 1].distance > d); i--)
+        n->best[i] = n->best[i - 1];
     n->best[i].name = name;
     n->best[i].length = length;
     n->best[i].distance = d;
@@ -280,26 +298,30 @@ static int fail_unknown(parser *p, const token *t, const char *what, const neare
     char list[160] = "";
     size_t used = 0;
     for (int i = 0; i < 3 && n->best[i].name && used < sizeof list; i++)
-        used += (size_t)tidei_format(list + used, sizeof list - used, "%s%.*s",
-                                     i ? ", " : "; nearest: ", (int)tidei_min_size(n->best[i].length, 40),
-                                     n->best[i].name);
+        used += (size_t)tidei_format(
+            list + used, sizeof list - used, "%s%.*s",
+            i ? ", " : "; nearest: ", (int)tidei_min_size(n->best[i].length, 40), n->best[i].name);
     if (!used && p->nnames && what[0] == 'n') {
         for (uint32_t i = 0; i < p->nnames && i < 3 && used < sizeof list; i++)
-            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%.*s",
-                                         i ? ", " : "; there are: ", (int)tidei_min_size(p->names[i].length, 40),
-                                         p->text + p->names[i].at);
-        if (p->nnames > 3 && used < sizeof list) tidei_format(list + used, sizeof list - used, ", ...");
+            used += (size_t)tidei_format(
+                list + used, sizeof list - used, "%s%.*s",
+                i ? ", " : "; there are: ", (int)tidei_min_size(p->names[i].length, 40),
+                p->text + p->names[i].at);
+        if (p->nnames > 3 && used < sizeof list)
+            tidei_format(list + used, sizeof list - used, ", ...");
     }
-    return FAIL(p, t->at, "unknown %s \"%.*s\"%s", what, (int)tidei_min_size(t->end - t->at, 60), p->text + t->at,
-                list);
+    return FAIL(p, t->at, "unknown %s \"%.*s\"%s", what, (int)tidei_min_size(t->end - t->at, 60),
+                p->text + t->at, list);
 }
 
 static bool bind(parser *p, const token *t, int node) {
     tide_arg v;
     int n = (int)(t->end - t->at);
-    if (same(p, t, "let") || constant(p, t, &v)) return BAD(p, t->at, "\"%.*s\" is reserved", n, p->text + t->at);
+    if (same(p, t, "let") || constant(p, t, &v))
+        return BAD(p, t->at, "\"%.*s\" is reserved", n, p->text + t->at);
     if (n > 255) return BAD(p, t->at, "a name has at most 255 characters");
-    if (find_name(p, t) != NONE) return BAD(p, t->at, "the name \"%.*s\" is taken", n, p->text + t->at);
+    if (find_name(p, t) != NONE)
+        return BAD(p, t->at, "the name \"%.*s\" is taken", n, p->text + t->at);
     if (p->nnames == NAMES_MAX) return BAD(p, t->at, "more than %d names", NAMES_MAX);
     p->names[p->nnames].at = t->at;
     p->names[p->nnames].length = (uint32_t)n;
@@ -319,14 +341,15 @@ static int add(parser *p, tidei_ast_node n) {
 
 static int add_number(parser *p, tide_arg v, uint32_t at) {
     tidei_ast *a = p->ast;
-    int n = add(p, (tidei_ast_node){.kind = TIDEI_AST_NUMBER, .a = (uint16_t)a->nnumbers, .at = at});
+    int n =
+        add(p, (tidei_ast_node){.kind = TIDEI_AST_NUMBER, .a = (uint16_t)a->nnumbers, .at = at});
     if (n != NONE) a->numbers[a->nnumbers++] = v;
     return n;
 }
 
 static int add_op(parser *p, int op, const int *in, uint32_t at) {
-    return add(p,
-               (tidei_ast_node){TIDEI_AST_OP, (uint8_t)op, (uint16_t)in[0], (uint16_t)in[1], (uint16_t)in[2], at});
+    return add(p, (tidei_ast_node){TIDEI_AST_OP, (uint8_t)op, (uint16_t)in[0], (uint16_t)in[1],
+                                   (uint16_t)in[2], at});
 }
 
 /* ---- expressions ---- */
@@ -385,7 +408,8 @@ static bool axis_value(parser *p, int8_t *out) {
     bool minus = p->tok.kind == '-';
     if (minus && !next(p)) return false;
     if (p->tok.kind != T_NUMBER || p->tok.number.kind != TIDE_ARG_INT)
-        return BAD(p, p->tok.at, "expected an axis, a written integer, but found %s", found(p, buf));
+        return BAD(p, p->tok.at, "expected an axis, a written integer, but found %s",
+                   found(p, buf));
     int64_t v = minus ? -p->tok.number.value.i : p->tok.number.value.i;
     if (v < -TIDE_MAX_RANK || v >= TIDE_MAX_RANK)
         return BAD(p, p->tok.at, "an axis lies in [%d, %d]", -TIDE_MAX_RANK, TIDE_MAX_RANK - 1);
@@ -403,7 +427,8 @@ static bool axis_list(parser *p, tidei_axes *x) {
         if (x->n == TIDE_MAX_RANK) return BAD(p, p->tok.at, "more than %d axes", TIDE_MAX_RANK);
         if (!axis_value(p, &x->axis[x->n])) return false;
         for (int i = 0; i < x->n; i++)
-            if (x->axis[i] == x->axis[x->n]) return BAD(p, p->tok.at, "axis %d stands twice", x->axis[i]);
+            if (x->axis[i] == x->axis[x->n])
+                return BAD(p, p->tok.at, "axis %d stands twice", x->axis[i]);
         x->n++;
     } while (p->tok.kind == ',');
     return expect(p, ')', "\",\" or \")\"");
@@ -421,8 +446,9 @@ static bool fold_options(parser *p, int fold, tidei_axes *x) {
             const char *f = tidei_fold_name(fold);
             if (fold == TIDEI_FOLD_MIN || fold == TIDEI_FOLD_MAX)
                 return BAD(p, name.at,
-                           "%s folds one operand; for two write %simum(a, b); options are axis= and keepdims=", f,
-                           f);
+                           "%s folds one operand; for two write %simum(a, b); options are axis= "
+                           "and keepdims=",
+                           f, f);
             return BAD(p, name.at, "%s folds one operand; options are axis= and keepdims=", f);
         }
         if (!next(p) || !next(p)) return false;
@@ -448,11 +474,13 @@ static int fold_call(parser *p, int fold, uint32_t at) {
     tidei_ast *a = p->ast;
     tidei_axes x = {.n = TIDEI_AXES_ALL};
     int body = expression(p, PREC_LOWEST);
-    if (body == NONE || !fold_options(p, fold, &x) || !expect(p, ')', "\",\" or \")\"")) return NONE;
+    if (body == NONE || !fold_options(p, fold, &x) || !expect(p, ')', "\",\" or \")\""))
+        return NONE;
     uint32_t i = 0;
     while (i < a->nfolds && memcmp(&a->folds[i], &x, sizeof x) != 0) i++;
     if (i == a->nfolds) a->folds[a->nfolds++] = x; /* fewer than nodes, so there is room */
-    return add(p, (tidei_ast_node){TIDEI_AST_FOLD, (uint8_t)fold, (uint16_t)body, (uint16_t)i, 0, at});
+    return add(p,
+               (tidei_ast_node){TIDEI_AST_FOLD, (uint8_t)fold, (uint16_t)body, (uint16_t)i, 0, at});
 }
 
 static int op_call(parser *p, int op, const char *name, int arity, uint32_t at) {
@@ -467,10 +495,12 @@ static int op_call(parser *p, int op, const char *name, int arity, uint32_t at) 
             if (!next(p)) return NONE;
         }
     if (!expect(p, ')', "\",\" or \")\"")) return NONE;
-    if (n != arity) return FAIL(p, at, "%s takes %d operand%s, not %d", name, arity, arity > 1 ? "s" : "", n);
+    if (n != arity)
+        return FAIL(p, at, "%s takes %d operand%s, not %d", name, arity, arity > 1 ? "s" : "", n);
     if (op >= 0) return add_op(p, op, in, at);
     return add(
-        p, (tidei_ast_node){.kind = TIDEI_AST_CAST, .what = (uint8_t)(-1 - op), .a = (uint16_t)in[0], .at = at});
+        p, (tidei_ast_node){
+               .kind = TIDEI_AST_CAST, .what = (uint8_t)(-1 - op), .a = (uint16_t)in[0], .at = at});
 }
 
 /* A name and "(" have been read. */
@@ -479,12 +509,15 @@ static int call(parser *p, const token *name) {
     if (f == NONE) {
         nearest n = {p->text + name->at, name->end - name->at, {{0}}};
         if (find_name(p, name) != NONE)
-            return FAIL(p, name->at, "\"%.*s\" is a value, not a function: products are written with *",
+            return FAIL(p, name->at,
+                        "\"%.*s\" is a value, not a function: products are written with *",
                         (int)n.length, n.text);
         offer_functions(&n);
         return fail_unknown(p, name, "function", &n);
     }
-    if (f < NOPS) return op_call(p, FIRST_OP + f, function_name(f), tidei_op_infos[FIRST_OP + f].arity, name->at);
+    if (f < NOPS)
+        return op_call(p, FIRST_OP + f, function_name(f), tidei_op_infos[FIRST_OP + f].arity,
+                       name->at);
     if (f < NOPS + NFOLDS) return fold_call(p, TIDEI_FOLD_SUM + f - NOPS, name->at);
     return op_call(p, -1 - (f - NOPS - NFOLDS), function_name(f), 1, name->at);
 }
@@ -494,14 +527,15 @@ static int name_or_call(parser *p) {
     tide_arg v;
     if (!next(p)) return NONE;
     if (same(p, &t, "let"))
-        return FAIL(p, t.at, "let stands at the beginning of the body: -> let name = value; result");
+        return FAIL(p, t.at,
+                    "let stands at the beginning of the body: -> let name = value; result");
     if (p->tok.kind == '(' && !constant(p, &t, &v)) return next(p) ? call(p, &t) : NONE;
     if (constant(p, &t, &v)) return add_number(p, v, t.at);
     int node = find_name(p, &t);
     if (node != NONE) return node;
     if (find_function(p, &t) != NONE)
-        return FAIL(p, t.at, "\"%.*s\" is a function: write %.*s(...)", (int)(t.end - t.at), p->text + t.at,
-                    (int)(t.end - t.at), p->text + t.at);
+        return FAIL(p, t.at, "\"%.*s\" is a function: write %.*s(...)", (int)(t.end - t.at),
+                    p->text + t.at, (int)(t.end - t.at), p->text + t.at);
     nearest n = {p->text + t.at, t.end - t.at, {{0}}};
     offer_names(p, &n);
     if (!n.best[0].name) offer_functions(&n);
@@ -518,8 +552,9 @@ static int primary(parser *p) {
     int v = expression(p, PREC_LOWEST);
     if (v == NONE) return NONE;
     if (p->tok.kind == ',')
-        return FAIL(p, p->tok.at,
-                    "expected \")\" but found \",\": several results (e1, e2) stand alone at the end");
+        return FAIL(
+            p, p->tok.at,
+            "expected \")\" but found \",\": several results (e1, e2) stand alone at the end");
     return expect(p, ')', "\")\"") ? v : NONE;
 }
 
@@ -531,7 +566,8 @@ static int power(parser *p) {
     return add_op(p, TIDEI_OP_POW, in, at);
 }
 
-/* -9223372036854775808 is an i64 though its digits are none: a sign before a written number is part of it. */
+/* -9223372036854775808 is an i64 though its digits are none: a sign before a written number is part
+** of it. */
 static bool negate(tide_arg *v) {
     if (v->kind == TIDE_ARG_INT)
         v->value.i = -v->value.i; /* was not negative */
@@ -547,10 +583,12 @@ static bool negate(tide_arg *v) {
 static int unary(parser *p) {
     static const struct {
         int token, op;
-    } signs[] = {{'-', TIDEI_OP_NEG}, {'+', -1}, {'~', TIDEI_OP_BIT_NOT}, {'!', TIDEI_OP_LOGICAL_NOT}};
+    } signs[] = {
+        {'-', TIDEI_OP_NEG}, {'+', -1}, {'~', TIDEI_OP_BIT_NOT}, {'!', TIDEI_OP_LOGICAL_NOT}};
     token sign = p->tok;
     int v = NONE;
-    if (p->depth == TIDEI_DEPTH_MAX) return FAIL(p, sign.at, "nested more than %d deep", TIDEI_DEPTH_MAX);
+    if (p->depth == TIDEI_DEPTH_MAX)
+        return FAIL(p, sign.at, "nested more than %d deep", TIDEI_DEPTH_MAX);
     p->depth++;
     size_t i = 0;
     while (i < TIDEI_COUNT(signs) && signs[i].token != sign.kind) i++;
@@ -562,7 +600,8 @@ static int unary(parser *p) {
         if (v != NONE && signs[i].op >= 0) {
             tidei_ast_node *n = &p->ast->nodes[v];
             int in[3] = {v, 0, 0};
-            if (!(written && sign.kind == '-' && n->kind == TIDEI_AST_NUMBER && negate(&p->ast->numbers[n->a])))
+            if (!(written && sign.kind == '-' && n->kind == TIDEI_AST_NUMBER &&
+                  negate(&p->ast->numbers[n->a])))
                 v = add_op(p, signs[i].op, in, sign.at);
         }
     }
@@ -576,7 +615,8 @@ static bool parameter(parser *p) {
     char buf[40];
     token t = p->tok;
     uint32_t n = p->ast->nparams;
-    if (t.kind != T_NAME) return BAD(p, t.at, "expected a parameter's name but found %s", found(p, buf));
+    if (t.kind != T_NAME)
+        return BAD(p, t.at, "expected a parameter's name but found %s", found(p, buf));
     if (n == TIDE_MAX_ARGS) return BAD(p, t.at, "more than %d parameters", TIDE_MAX_ARGS);
     int node = add(p, (tidei_ast_node){.kind = TIDEI_AST_PARAM, .a = (uint16_t)n, .at = t.at});
     p->ast->param_at[p->ast->nparams++] = t.at;
@@ -601,10 +641,12 @@ static bool lets(parser *p) {
     while (p->tok.kind == T_NAME && same(p, &p->tok, "let")) {
         if (!next(p)) return false;
         token name = p->tok;
-        if (name.kind != T_NAME) return BAD(p, name.at, "expected a name but found %s", found(p, buf));
+        if (name.kind != T_NAME)
+            return BAD(p, name.at, "expected a name but found %s", found(p, buf));
         if (!next(p) || !expect(p, '=', "\"=\"")) return false;
         int v = expression(p, PREC_LOWEST);
-        if (v == NONE || !bind(p, &name, v) || !expect(p, ';', "an operator or \";\"")) return false;
+        if (v == NONE || !bind(p, &name, v) || !expect(p, ';', "an operator or \";\""))
+            return false;
     }
     return true;
 }
@@ -632,7 +674,8 @@ static bool result(parser *p) {
     uint32_t at = p->tok.at;
     int v = expression(p, PREC_LOWEST);
     if (v == NONE) return false;
-    if (p->ast->nresults == TIDE_MAX_RESULTS) return BAD(p, at, "more than %d results", TIDE_MAX_RESULTS);
+    if (p->ast->nresults == TIDE_MAX_RESULTS)
+        return BAD(p, at, "more than %d results", TIDE_MAX_RESULTS);
     p->ast->results[p->ast->nresults++] = (uint16_t)v;
     return true;
 }
@@ -650,8 +693,10 @@ static bool whole(parser *p) {
     if (!lex(p, 0, &p->tok) || !parameters(p) || !expect(p, T2('-', '>'), "\"->\"")) return false;
     if (!lets(p) || !results(p)) return false;
     if (p->tok.kind == T_END) return true;
-    if (p->tok.kind == '=') return BAD(p, p->tok.at, "expected the end but found \"=\": equality is ==");
-    if (p->tok.kind == ';') return BAD(p, p->tok.at, "expected the end but found \";\": bindings begin with let");
+    if (p->tok.kind == '=')
+        return BAD(p, p->tok.at, "expected the end but found \"=\": equality is ==");
+    if (p->tok.kind == ';')
+        return BAD(p, p->tok.at, "expected the end but found \";\": bindings begin with let");
     return BAD(p, p->tok.at, "expected an operator or the end but found %s", found(p, buf));
 }
 
@@ -669,7 +714,8 @@ static tide_status make_lists(tidei_runtime *rt, tidei_ast *a, size_t cap) {
 tide_status tidei_ast_parse(tidei_runtime *rt, const char *text, const char *op, tidei_ast *out) {
     tidei_ast a = {.op = op, .text = text};
     size_t n = strnlen(text, TEXT_MAX + 1);
-    if (n > TEXT_MAX) return tidei_fail(TIDE_E_PARSE, op, "the text is longer than %zu bytes", TEXT_MAX);
+    if (n > TEXT_MAX)
+        return tidei_fail(TIDE_E_PARSE, op, "the text is longer than %zu bytes", TEXT_MAX);
     size_t cap = tidei_min_size(n + 1, TIDEI_AST_MAX);
     tide_status s = make_lists(rt, &a, cap);
     if (s != TIDE_OK) return s;

@@ -1,9 +1,10 @@
 /* plan.c: tidei_graph -> tidei_plan: which values are stored, and the program of each pass.
 **
-** A pass computes its roots from sources: parameters and values that earlier passes stored. Its nodes are the roots' *cone*:
-** what is reached from them without going through a stored value. The limits of a program bound every cone, so nodes are
-** looked at in order, and where a cone grows too large the greatest operand is stored instead. That is one more source for
-** the cones that held it, so the nodes behind it are looked at again, stored ones too: what must stay true is that the cone
+** A pass computes its roots from sources: parameters and values that earlier passes stored. Its
+** nodes are the roots' *cone*: what is reached from them without going through a stored value. The
+** limits of a program bound every cone, so nodes are looked at in order, and where a cone grows too
+** large the greatest operand is stored instead. That is one more source for the cones that held it,
+** so the nodes behind it are looked at again, stored ones too: what must stay true is that the cone
 ** of every node before the one looked at fits a program. */
 #include "arrays/expr/front.h"
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static bool reach(cone *c, uint16_t i, bool source) {
     return c->ninputs <= TIDEI_INPUTS_MAX && c->nscalars <= TIDEI_SCALARS_MAX;
 }
 
-/* The cone of the roots; false if no program holds it. `inside`: the one root is looked into though it is stored. */
+/* The cone of the roots; false if no program holds it. `inside`: the one root is looked into though
+** it is stored. */
 static bool gather(cone *c, const uint16_t *roots, uint32_t nroots, bool inside) {
     c->round++;
     c->n = c->ninputs = c->nscalars = 0;
@@ -53,17 +55,20 @@ static bool gather(cone *c, const uint16_t *roots, uint32_t nroots, bool inside)
 }
 
 static bool make_cone(tidei_runtime *rt, const tidei_graph *g, const uint16_t *stored_of, cone *c) {
-    *c = (cone){.g = g, .stored_of = stored_of, .mark = tidei_host_alloc(rt, g->nnodes * sizeof(uint32_t))};
+    *c = (cone){
+        .g = g, .stored_of = stored_of, .mark = tidei_host_alloc(rt, g->nnodes * sizeof(uint32_t))};
     return c->mark != NULL;
 }
 
 /* ---- programs ---- */
 
-static int by_number(const void *a, const void *b) { return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b; }
+static int by_number(const void *a, const void *b) {
+    return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
+}
 
 /* Encodes the constants among the scalars. */
-static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g, const tidei_program *p,
-                                    tidei_pass *pass) {
+static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g,
+                                    const tidei_program *p, tidei_pass *pass) {
     for (unsigned i = 0; i < p->nscalars; i++) {
         const tidei_weak *w = &g->weaks[pass->scalar[i]];
         if (!w->constant) continue;
@@ -74,8 +79,8 @@ static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g, 
 }
 
 /* The program of a gathered cone: its nodes in order, sources as inputs. */
-static void write_nodes(const cone *c, bool inside, uint16_t root, tidei_program *p, tidei_pass *pass,
-                        uint16_t *number) {
+static void write_nodes(const cone *c, bool inside, uint16_t root, tidei_program *p,
+                        tidei_pass *pass, uint16_t *number) {
     for (uint32_t k = 0; k < c->n; k++) {
         uint16_t i = c->nodes[k];
         const tidei_gnode *n = &c->g->nodes[i];
@@ -102,8 +107,9 @@ static void write_nodes(const cone *c, bool inside, uint16_t root, tidei_program
 }
 
 /* The pass that computes the roots; a fold's root is its body. */
-static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c, const uint16_t *roots,
-                             uint32_t nroots, bool inside, const tidei_gnode *fold, tidei_pass *pass) {
+static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c,
+                             const uint16_t *roots, uint32_t nroots, bool inside,
+                             const tidei_gnode *fold, tidei_pass *pass) {
     tidei_program p = {0};
     uint16_t *number = tidei_host_alloc(rt, c->g->nnodes * sizeof *number);
     if (!number) return tidei_fail_host_memory(ast->op, c->g->nnodes * sizeof *number);
@@ -131,7 +137,8 @@ static tide_status make_pass(tidei_runtime *rt, const tidei_ast *ast, cone *c, c
 static tide_status store(const tidei_ast *ast, tidei_plan *p, uint16_t node) {
     if (p->nstored == TIDEI_STORED_MAX)
         return tidei_ast_fail(ast, p->graph.nodes[node].at, TIDE_E_UNSUPPORTED,
-                              "the expression needs more than %d passes: split it", TIDEI_STORED_MAX);
+                              "the expression needs more than %d passes: split it",
+                              TIDEI_STORED_MAX);
     p->stored_of[node] = 0; /* numbered in order later */
     p->nstored++;
     return TIDE_OK;
@@ -172,7 +179,8 @@ static tide_status choose_stored(const tidei_ast *ast, tidei_plan *p, cone *c) {
 /* Whoever reads a stored value keeps it: stored value k, or the results. */
 static void note_uses(tidei_plan *p, const uint8_t *sources, unsigned n, unsigned k) {
     for (unsigned i = 0; i < n; i++)
-        if (sources[i] >= TIDEI_SOURCE_STORED) p->stored[sources[i] - TIDEI_SOURCE_STORED].last_use = (uint8_t)k;
+        if (sources[i] >= TIDEI_SOURCE_STORED)
+            p->stored[sources[i] - TIDEI_SOURCE_STORED].last_use = (uint8_t)k;
 }
 
 static tide_status make_stored(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, cone *c) {
@@ -192,7 +200,8 @@ static tide_status make_stored(tidei_runtime *rt, const tidei_ast *ast, tidei_pl
                             .result = -1,
                             .axes = n->b,
                             .node = i};
-        tide_status s = make_pass(rt, ast, c, fold ? &n->a : &i, 1, !fold, fold ? n : NULL, &v->pass);
+        tide_status s =
+            make_pass(rt, ast, c, fold ? &n->a : &i, 1, !fold, fold ? n : NULL, &v->pass);
         if (s != TIDE_OK) return s;
         note_uses(p, v->pass.in, v->pass.prog->ninputs, k++);
     }
@@ -210,7 +219,8 @@ static void list_sources(tidei_plan *p, cone *c, uint32_t r) {
         uint16_t i = c->nodes[k];
         if (!is_source(c, i)) continue;
         p->results[r].sources[p->results[r].nsources++] =
-            (uint8_t)(c->stored_of[i] != NONE ? TIDEI_SOURCE_STORED + c->stored_of[i] : c->g->nodes[i].a);
+            (uint8_t)(c->stored_of[i] != NONE ? TIDEI_SOURCE_STORED + c->stored_of[i]
+                                              : c->g->nodes[i].a);
     }
 }
 
@@ -242,7 +252,8 @@ static tide_status build(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p)
     p->stored_of = tidei_host_alloc(rt, bytes);
     if (!p->stored_of) return tidei_fail_host_memory(ast->op, bytes);
     memset(p->stored_of, 0xff, bytes); /* NONE */
-    if (!make_cone(rt, &p->graph, p->stored_of, &c)) return tidei_fail_host_memory(ast->op, 2 * bytes);
+    if (!make_cone(rt, &p->graph, p->stored_of, &c))
+        return tidei_fail_host_memory(ast->op, 2 * bytes);
     tide_status s = choose_stored(ast, p, &c);
     if (s == TIDE_OK && p->nstored) s = make_stored(rt, ast, p, &c);
     if (s == TIDE_OK) arrange_results(ast, p, &c);
@@ -258,7 +269,8 @@ tide_status tidei_plan_build(tidei_runtime *rt, const tidei_ast *ast, const uint
     p->into = into;
     if (beyond) p->beyond = memcpy(p + 1, beyond, nlimits);
     memcpy(p->sig, sig, ast->nparams + (into ? ast->nresults : 0));
-    tide_status s = tidei_graph_build(rt, ast, sig, into ? sig + ast->nparams : NULL, beyond, &p->graph);
+    tide_status s =
+        tidei_graph_build(rt, ast, sig, into ? sig + ast->nparams : NULL, beyond, &p->graph);
     if (s == TIDE_OK) s = build(rt, ast, p);
     if (s == TIDE_OK)
         *out = p;
@@ -291,24 +303,25 @@ static tidei_group *find_group(tidei_group *g, unsigned results) {
     return g;
 }
 
-static tide_status make_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
-                              tidei_group *g) {
+static tide_status make_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p,
+                              unsigned results, tidei_group *g) {
     uint16_t roots[TIDE_MAX_RESULTS];
     uint32_t n = 0;
     cone c;
     for (uint32_t r = 0; r < ast->nresults; r++)
         if (results >> r & 1) roots[n++] = p->graph.results[r];
-    if (!make_cone(rt, &p->graph, p->stored_of, &c)) return tidei_fail_host_memory(ast->op, p->graph.nnodes * 4);
+    if (!make_cone(rt, &p->graph, p->stored_of, &c))
+        return tidei_fail_host_memory(ast->op, p->graph.nnodes * 4);
     g->results = results;
     tide_status s = make_pass(rt, ast, &c, roots, n, false, NULL, &g->pass);
     tidei_host_free(rt, c.mark);
     return s;
 }
 
-tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p, unsigned results,
-                             const tidei_pass **out) {
-    tidei_group *head = atomic_load_explicit(&p->groups, memory_order_acquire), *g = find_group(head, results),
-                *mine;
+tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan *p,
+                             unsigned results, const tidei_pass **out) {
+    tidei_group *head = atomic_load_explicit(&p->groups, memory_order_acquire),
+                *g = find_group(head, results), *mine;
     if (g) return *out = &g->pass, TIDE_OK;
     mine = tidei_host_alloc(rt, sizeof *mine);
     if (!mine) return tidei_fail_host_memory(ast->op, sizeof *mine);
@@ -316,7 +329,8 @@ tide_status tidei_plan_group(tidei_runtime *rt, const tidei_ast *ast, tidei_plan
     if (s != TIDE_OK) return tidei_host_free(rt, mine), s;
     for (;;) { /* another thread may have made it meanwhile */
         mine->next = head;
-        if (atomic_compare_exchange_weak(&p->groups, &head, mine)) return *out = &mine->pass, TIDE_OK;
+        if (atomic_compare_exchange_weak(&p->groups, &head, mine))
+            return *out = &mine->pass, TIDE_OK;
         if (!(g = find_group(head, results))) continue;
         tidei_host_free(rt, mine);
         return *out = &g->pass, TIDE_OK;

@@ -1,12 +1,14 @@
 /* prelude.h: the functions that ops.def builds on, and the casts: one text for both back ends.
 **
-** The host's interpreter includes this file as C; the build also embeds it as a string (tidei_prelude_text), which goes
-** before the generated CUDA text. So it is written in the common subset of C17 and CUDA C++, includes nothing, and what
-** differs is confined to the first block. With NVRTC functions are overloaded (td_rem), in C they end in the type's name
-** (td_rem_f32). Complex functions are there where TD_COMPLEX is defined.
+** The host's interpreter includes this file as C; the build also embeds it as a string
+** (tidei_prelude_text), which goes before the generated CUDA text. So it is written in the common
+** subset of C17 and CUDA C++, includes nothing, and what differs is confined to the first block.
+** With NVRTC functions are overloaded (td_rem), in C they end in the type's name (td_rem_f32).
+** Complex functions are there where TD_COMPLEX is defined.
 **
-** Element types have a storage type, td_<name>, and a value type, in which expressions compute: the same but for f16 and
-** bf16, which are 16 bits in memory and a float that the type represents as a value. */
+** Element types have a storage type, td_<name>, and a value type, in which expressions compute: the
+** same but for f16 and bf16, which are 16 bits in memory and a float that the type represents as a
+** value. */
 #ifndef TIDEI_PRELUDE_H
 #define TIDEI_PRELUDE_H
 
@@ -65,8 +67,8 @@ static inline float td_from_bits_f32(td_u32 x) {
     } v = {x};
     return v.f;
 }
-/* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products, as complex numbers have
-** them, for its fmaddsub pattern even under -ffp-contract=off. */
+/* A product that is rounded by itself. GCC 12 takes alternating sums and differences of products,
+** as complex numbers have them, for its fmaddsub pattern even under -ffp-contract=off. */
 static inline float td_apart_f32(float x) {
 #if defined(__x86_64__)
     __asm__("" : "+x"(x));
@@ -88,49 +90,53 @@ typedef float td_f32;
 typedef double td_f64;
 
 /* ---- integers ---- Nothing traps: x/0 is 0, min/-1 is min; arithmetic wraps. TB: bits of T. */
-#define TD_INTEGER(T, U, S, TB)                                                                                    \
-    TD_FN T TD_NAME(shl, S)(T a, T b) { return (td_u64)b < TB ? (T)((U)a << b) : (T)0; }                           \
-    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                                    \
-        T x = a > lo ? a : lo;                                                                                     \
-        return x < hi ? x : hi;                                                                                    \
+#define TD_INTEGER(T, U, S, TB)                                                                    \
+    TD_FN T TD_NAME(shl, S)(T a, T b) { return (td_u64)b < TB ? (T)((U)a << b) : (T)0; }           \
+    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                    \
+        T x = a > lo ? a : lo;                                                                     \
+        return x < hi ? x : hi;                                                                    \
     }
-#define TD_SIGNED(T, U, S, TB)                                                                                     \
-    TD_INTEGER(T, U, S, TB)                                                                                        \
-    TD_FN T TD_NAME(shr, S)(T a, T b) { return b < 0 ? (T)0 : b < TB ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0; }       \
-    TD_FN T TD_NAME(truncdiv, S)(T a, T b) { return b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b); }        \
-    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 || b == -1 ? (T)0 : (T)(a % b); }                           \
-    TD_FN T TD_NAME(floordiv, S)(T a, T b) {                                                                       \
-        if (b == 0) return 0;                                                                                      \
-        if (b == -1) return (T)(0 - (U)a);                                                                         \
-        return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                    \
-    }                                                                                                              \
-    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                                            \
-        T r = b == 0 || b == -1 ? (T)0 : (T)(a % b);                                                               \
-        return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                                      \
-    }                                                                                                              \
-    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                                            \
-        U x = (U)a, p = 1;                                                                                         \
-        if (b < 0) return 0;                                                                                       \
-        for (U n = (U)b; n; n >>= 1, x *= x)                                                                       \
-            if (n & 1) p *= x;                                                                                     \
-        return (T)p;                                                                                               \
-    }                                                                                                              \
-    TD_FN T TD_NAME(abs, S)(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                                             \
+#define TD_SIGNED(T, U, S, TB)                                                                     \
+    TD_INTEGER(T, U, S, TB)                                                                        \
+    TD_FN T TD_NAME(shr, S)(T a, T b) {                                                            \
+        return b < 0 ? (T)0 : b < TB ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0;                         \
+    }                                                                                              \
+    TD_FN T TD_NAME(truncdiv, S)(T a, T b) {                                                       \
+        return b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b);                               \
+    }                                                                                              \
+    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 || b == -1 ? (T)0 : (T)(a % b); }           \
+    TD_FN T TD_NAME(floordiv, S)(T a, T b) {                                                       \
+        if (b == 0) return 0;                                                                      \
+        if (b == -1) return (T)(0 - (U)a);                                                         \
+        return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                    \
+    }                                                                                              \
+    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                            \
+        T r = b == 0 || b == -1 ? (T)0 : (T)(a % b);                                               \
+        return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;                                      \
+    }                                                                                              \
+    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                            \
+        U x = (U)a, p = 1;                                                                         \
+        if (b < 0) return 0;                                                                       \
+        for (U n = (U)b; n; n >>= 1, x *= x)                                                       \
+            if (n & 1) p *= x;                                                                     \
+        return (T)p;                                                                               \
+    }                                                                                              \
+    TD_FN T TD_NAME(abs, S)(T a) { return a < 0 ? (T)(0 - (U)a) : a; }                             \
     TD_FN T TD_NAME(sign, S)(T a) { return (T)((a > 0) - (a < 0)); }
-#define TD_UNSIGNED(T, U, S, TB)                                                                                   \
-    TD_INTEGER(T, U, S, TB)                                                                                        \
-    TD_FN T TD_NAME(shr, S)(T a, T b) { return b < TB ? (T)(a >> b) : (T)0; }                                      \
-    TD_FN T TD_NAME(truncdiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                                  \
-    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                                      \
-    TD_FN T TD_NAME(floordiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                                  \
-    TD_FN T TD_NAME(rem, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                                       \
-    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                                            \
-        U x = (U)a, p = 1;                                                                                         \
-        for (U n = (U)b; n; n >>= 1, x *= x)                                                                       \
-            if (n & 1) p *= x;                                                                                     \
-        return (T)p;                                                                                               \
-    }                                                                                                              \
-    TD_FN T TD_NAME(abs, S)(T a) { return a; }                                                                     \
+#define TD_UNSIGNED(T, U, S, TB)                                                                   \
+    TD_INTEGER(T, U, S, TB)                                                                        \
+    TD_FN T TD_NAME(shr, S)(T a, T b) { return b < TB ? (T)(a >> b) : (T)0; }                      \
+    TD_FN T TD_NAME(truncdiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                  \
+    TD_FN T TD_NAME(fmod, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                      \
+    TD_FN T TD_NAME(floordiv, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                  \
+    TD_FN T TD_NAME(rem, S)(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                       \
+    TD_FN T TD_NAME(pow, S)(T a, T b) {                                                            \
+        U x = (U)a, p = 1;                                                                         \
+        for (U n = (U)b; n; n >>= 1, x *= x)                                                       \
+            if (n & 1) p *= x;                                                                     \
+        return (T)p;                                                                               \
+    }                                                                                              \
+    TD_FN T TD_NAME(abs, S)(T a) { return a; }                                                     \
     TD_FN T TD_NAME(sign, S)(T a) { return (T)(a != 0); }
 TD_SIGNED(td_i8, td_u32, i8, 8)
 TD_SIGNED(td_i16, td_u32, i16, 16)
@@ -142,18 +148,18 @@ TD_UNSIGNED(td_u32, td_u32, u32, 32)
 TD_UNSIGNED(td_u64, td_u64, u64, 64)
 
 /* ---- floats ---- */
-#define TD_FLOAT(T, S, TOP)                                                                                        \
-    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                                            \
-        T r = TD_MATH_##S(fmod)(a, b);                                                                             \
-        if (r == 0) return TD_MATH_##S(copysign)((T)0, b);                                                         \
-        return (r < 0) != (b < 0) ? r + b : r;                                                                     \
-    }                                                                                                              \
-    TD_FN T TD_NAME(sign, S)(T a) { return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a; }                     \
-    TD_FN td_bool TD_NAME(isinf, S)(T a) { return a == a && a - a != 0; }                                          \
-    TD_FN td_bool TD_NAME(signbit, S)(T a) { return (td_bool)(td_bits_##S(a) >> TOP); }                            \
-    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                                    \
-        T x = a > lo ? a : lo, y = x < hi ? x : hi;                                                                \
-        return a != a ? a : lo != lo ? lo : y;                                                                     \
+#define TD_FLOAT(T, S, TOP)                                                                        \
+    TD_FN T TD_NAME(rem, S)(T a, T b) {                                                            \
+        T r = TD_MATH_##S(fmod)(a, b);                                                             \
+        if (r == 0) return TD_MATH_##S(copysign)((T)0, b);                                         \
+        return (r < 0) != (b < 0) ? r + b : r;                                                     \
+    }                                                                                              \
+    TD_FN T TD_NAME(sign, S)(T a) { return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a; }     \
+    TD_FN td_bool TD_NAME(isinf, S)(T a) { return a == a && a - a != 0; }                          \
+    TD_FN td_bool TD_NAME(signbit, S)(T a) { return (td_bool)(td_bits_##S(a) >> TOP); }            \
+    TD_FN T TD_NAME(clip, S)(T a, T lo, T hi) {                                                    \
+        T x = a > lo ? a : lo, y = x < hi ? x : hi;                                                \
+        return a != a ? a : lo != lo ? lo : y;                                                     \
     }
 TD_FLOAT(td_f32, f32, 31)
 TD_FLOAT(td_f64, f64, 63)
@@ -161,14 +167,15 @@ TD_FLOAT(td_f64, f64, 63)
 /* f16 and bf16: 16 bits <-> float, to nearest even. */
 TD_FN td_f32 td_load_f16(td_f16 h) {
     td_u32 x = (td_u32)(h & 0x7fff) << 13, sign = (td_u32)(h & 0x8000) << 16;
-    td_u32 finite = td_bits_f32(td_from_bits_f32(x) * 0x1p112f); /* moves the exponent's bias, of denormals too */
+    /* moves the exponent's bias, of denormals too */
+    td_u32 finite = td_bits_f32(td_from_bits_f32(x) * 0x1p112f);
     return td_from_bits_f32(sign | (x >= 0x0f800000u ? x | 0x7f800000u : finite));
 }
 TD_FN td_f16 td_store_f16(td_f32 f) {
     td_u32 x = td_bits_f32(f), a = x & 0x7fffffffu;
     td_u32 normal = (a + 0xfffu + (a >> 13 & 1) - (112u << 23)) >> 13;
-    td_u32 tiny =
-        td_bits_f32(td_from_bits_f32(a) + 0.5f) - 0x3f000000u; /* 0.5's last place is f16's smallest number */
+    /* 0.5's last place is f16's smallest number */
+    td_u32 tiny = td_bits_f32(td_from_bits_f32(a) + 0.5f) - 0x3f000000u;
     td_u32 nan = 0x7e00u | (a >> 13 & 0x3ffu);
     td_u32 r = a > 0x7f800000u ? nan : a >= 0x477ff000u ? 0x7c00u : a < 0x38800000u ? tiny : normal;
     return (td_f16)((x >> 16 & 0x8000u) | r);
@@ -182,15 +189,19 @@ TD_FN td_bf16 td_store_bf16(td_f32 f) {
 TD_FN td_f32 td_round_f16(td_f32 f) { return td_load_f16(td_store_f16(f)); }
 TD_FN td_f32 td_round_bf16(td_f32 f) { return td_load_bf16(td_store_bf16(f)); }
 
-/* ---- casts: TD_CAST(from, to, a) ---- The rule of tide_cast, from the value type of `from` to that of `to`. */
+/* ---- casts: TD_CAST(from, to, a) ---- The rule of tide_cast, from the value type of `from` to
+** that of `to`. */
 
 /* Float to integer: towards zero, saturating, NaN is 0. LO and HI: min and max + 1 as floats. */
-#define TD_SAT(to, MIN, MAX, LO, HI)                                                                               \
-    TD_FN td_##to td_sat_f32_##to(td_f32 a) {                                                                      \
-        return a >= HI##f ? (td_##to)MAX : a > LO##f ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;            \
-    }                                                                                                              \
-    TD_FN td_##to td_sat_f64_##to(td_f64 a) {                                                                      \
-        return a >= HI ? (td_##to)MAX : a > LO ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;                  \
+#define TD_SAT(to, MIN, MAX, LO, HI)                                                               \
+    TD_FN td_##to td_sat_f32_##to(td_f32 a) {                                                      \
+        return a >= HI##f  ? (td_##to)MAX                                                          \
+               : a > LO##f ? (td_##to)a                                                            \
+               : a == a    ? (td_##to)MIN                                                          \
+                           : (td_##to)0;                                                              \
+    }                                                                                              \
+    TD_FN td_##to td_sat_f64_##to(td_f64 a) {                                                      \
+        return a >= HI ? (td_##to)MAX : a > LO ? (td_##to)a : a == a ? (td_##to)MIN : (td_##to)0;  \
     }
 TD_SAT(i8, -0x80, 0x7f, -0x1p7, 0x1p7)
 TD_SAT(i16, -0x8000, 0x7fff, -0x1p15, 0x1p15)
@@ -201,8 +212,8 @@ TD_SAT(u16, 0, 0xffff, 0x0p0, 0x1p16)
 TD_SAT(u32, 0, 0xffffffffu, 0x0p0, 0x1p32)
 TD_SAT(u64, 0, 0xffffffffffffffffull, 0x0p0, 0x1p64)
 
-/* To a narrower type "to odd": cut off, with the last bit set if anything was lost. A further rounding to a type at least
-** two bits narrower then gives what one rounding would. */
+/* To a narrower type "to odd": cut off, with the last bit set if anything was lost. A further
+** rounding to a type at least two bits narrower then gives what one rounding would. */
 TD_FN td_f32 td_odd_f64(td_f64 d) {
     td_f32 f = (td_f32)d;
     td_u32 x = td_bits_f32(f);
@@ -213,7 +224,9 @@ TD_FN td_f32 td_odd_f64(td_f64 d) {
 TD_FN td_f64 td_odd_u64(td_u64 v) {
     return (td_f64)(v >> 53 ? (v & ~(td_u64)0x7ff) | ((v & 0x7ff) ? (td_u64)0x800 : (td_u64)0) : v);
 }
-TD_FN td_f64 td_odd_i64(td_i64 v) { return v < 0 ? -td_odd_u64(0 - (td_u64)v) : td_odd_u64((td_u64)v); }
+TD_FN td_f64 td_odd_i64(td_i64 v) {
+    return v < 0 ? -td_odd_u64(0 - (td_u64)v) : td_odd_u64((td_u64)v);
+}
 
 #ifdef TD_COMPLEX
 typedef struct td_c64 {
@@ -222,54 +235,61 @@ typedef struct td_c64 {
 typedef struct td_c128 {
     td_f64 re, im;
 } td_c128;
-/* S: the complex type's name, R: its parts', RS: theirs. BIG: from there on the sum of two parts could overflow. */
-#define TD_COMPLEX_TYPE(T, S, R, RS, BIG)                                                                          \
-    TD_FN T td_make_##S(R re, R im) {                                                                              \
-        T z;                                                                                                       \
-        z.re = re;                                                                                                 \
-        z.im = im;                                                                                                 \
-        return z;                                                                                                  \
-    }                                                                                                              \
-    TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }                            \
-    TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }                            \
-    TD_FN T TD_NAME(mul, S)(T a, T b) {                                                                            \
-        return td_make_##S(td_apart_##RS(a.re * b.re) - td_apart_##RS(a.im * b.im),                                \
-                           td_apart_##RS(a.re * b.im) + td_apart_##RS(a.im * b.re));                               \
-    }                                                                                                              \
-    /* Smith's, over parts scaled so that no sum overflows: only the result may. By 0: each part by 0. */          \
-    TD_FN R td_scale_##S(T a) {                                                                                    \
-        return TD_MATH_##RS(fabs)(a.re) >= BIG || TD_MATH_##RS(fabs)(a.im) >= BIG ? (R)0.25 : (R)1;                \
-    }                                                                                                              \
-    TD_FN T td_times_##S(T a, R by) { return td_make_##S(a.re * by, a.im * by); }                                  \
-    TD_FN T td_smith_##S(T a, T b) {                                                                               \
-        R q, d;                                                                                                    \
-        if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                                \
-            q = b.im / b.re;                                                                                       \
-            d = b.re + b.im * q;                                                                                   \
-            return td_make_##S((a.re + td_apart_##RS(a.im * q)) / d, (a.im - td_apart_##RS(a.re * q)) / d);        \
-        }                                                                                                          \
-        q = b.re / b.im;                                                                                           \
-        d = b.re * q + b.im;                                                                                       \
-        return td_make_##S((td_apart_##RS(a.re * q) + a.im) / d, (td_apart_##RS(a.im * q) - a.re) / d);            \
-    }                                                                                                              \
-    TD_FN T TD_NAME(div, S)(T a, T b) {                                                                            \
-        R above = td_scale_##S(a), below = td_scale_##S(b);                                                        \
-        if (b.re == 0 && b.im == 0) return td_make_##S(a.re / b.re, a.im / b.re);                                  \
-        if (below < above) above = below;                                                                          \
-        return td_times_##S(td_smith_##S(td_times_##S(a, above), td_times_##S(b, below)), below / above);          \
-    }                                                                                                              \
-    TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }                          \
-    TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                                             \
-    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                                       \
-    TD_FN T TD_NAME(sign, S)(T a) {                                                                                \
-        T z = td_times_##S(a, td_scale_##S(a));                                                                    \
-        R r = TD_NAME(abs, S)(z);                                                                                  \
-        return r == 0 ? td_make_##S(0, 0) : td_make_##S(z.re / r, z.im / r);                                       \
-    }                                                                                                              \
-    TD_FN td_bool TD_NAME(eq, S)(T a, T b) { return a.re == b.re && a.im == b.im; }                                \
-    TD_FN td_bool TD_NAME(isnan, S)(T a) { return a.re != a.re || a.im != a.im; }                                  \
-    TD_FN td_bool TD_NAME(isinf, S)(T a) { return TD_NAME(isinf, RS)(a.re) || TD_NAME(isinf, RS)(a.im); }          \
-    TD_FN td_bool TD_NAME(isfinite, S)(T a) { return a.re - a.re == 0 && a.im - a.im == 0; }                       \
+/* S: the complex type's name, R: its parts', RS: theirs. BIG: from there on the sum of two parts
+** could overflow. */
+#define TD_COMPLEX_TYPE(T, S, R, RS, BIG)                                                                 \
+    TD_FN T td_make_##S(R re, R im) {                                                                     \
+        T z;                                                                                              \
+        z.re = re;                                                                                        \
+        z.im = im;                                                                                        \
+        return z;                                                                                         \
+    }                                                                                                     \
+    TD_FN T TD_NAME(add, S)(T a, T b) { return td_make_##S(a.re + b.re, a.im + b.im); }                   \
+    TD_FN T TD_NAME(sub, S)(T a, T b) { return td_make_##S(a.re - b.re, a.im - b.im); }                   \
+    TD_FN T TD_NAME(mul, S)(T a, T b) {                                                                   \
+        return td_make_##S(td_apart_##RS(a.re * b.re) - td_apart_##RS(a.im * b.im),                       \
+                           td_apart_##RS(a.re * b.im) + td_apart_##RS(a.im * b.re));                      \
+    }                                                                                                     \
+    /* Smith's, over parts scaled so that no sum overflows: only the result may. By 0: each part by 0. */ \
+    TD_FN R td_scale_##S(T a) {                                                                           \
+        return TD_MATH_##RS(fabs)(a.re) >= BIG || TD_MATH_##RS(fabs)(a.im) >= BIG ? (R)0.25               \
+                                                                                  : (R)1;                 \
+    }                                                                                                     \
+    TD_FN T td_times_##S(T a, R by) { return td_make_##S(a.re * by, a.im * by); }                         \
+    TD_FN T td_smith_##S(T a, T b) {                                                                      \
+        R q, d;                                                                                           \
+        if (TD_MATH_##RS(fabs)(b.re) >= TD_MATH_##RS(fabs)(b.im)) {                                       \
+            q = b.im / b.re;                                                                              \
+            d = b.re + b.im * q;                                                                          \
+            return td_make_##S((a.re + td_apart_##RS(a.im * q)) / d,                                      \
+                               (a.im - td_apart_##RS(a.re * q)) / d);                                     \
+        }                                                                                                 \
+        q = b.re / b.im;                                                                                  \
+        d = b.re * q + b.im;                                                                              \
+        return td_make_##S((td_apart_##RS(a.re * q) + a.im) / d,                                          \
+                           (td_apart_##RS(a.im * q) - a.re) / d);                                         \
+    }                                                                                                     \
+    TD_FN T TD_NAME(div, S)(T a, T b) {                                                                   \
+        R above = td_scale_##S(a), below = td_scale_##S(b);                                               \
+        if (b.re == 0 && b.im == 0) return td_make_##S(a.re / b.re, a.im / b.re);                         \
+        if (below < above) above = below;                                                                 \
+        return td_times_##S(td_smith_##S(td_times_##S(a, above), td_times_##S(b, below)),                 \
+                            below / above);                                                               \
+    }                                                                                                     \
+    TD_FN T TD_NAME(reciprocal, S)(T a) { return TD_NAME(div, S)(td_make_##S(1, 0), a); }                 \
+    TD_FN T TD_NAME(neg, S)(T a) { return td_make_##S(-a.re, -a.im); }                                    \
+    TD_FN R TD_NAME(abs, S)(T a) { return TD_MATH_##RS(hypot)(a.re, a.im); }                              \
+    TD_FN T TD_NAME(sign, S)(T a) {                                                                       \
+        T z = td_times_##S(a, td_scale_##S(a));                                                           \
+        R r = TD_NAME(abs, S)(z);                                                                         \
+        return r == 0 ? td_make_##S(0, 0) : td_make_##S(z.re / r, z.im / r);                              \
+    }                                                                                                     \
+    TD_FN td_bool TD_NAME(eq, S)(T a, T b) { return a.re == b.re && a.im == b.im; }                       \
+    TD_FN td_bool TD_NAME(isnan, S)(T a) { return a.re != a.re || a.im != a.im; }                         \
+    TD_FN td_bool TD_NAME(isinf, S)(T a) {                                                                \
+        return TD_NAME(isinf, RS)(a.re) || TD_NAME(isinf, RS)(a.im);                                      \
+    }                                                                                                     \
+    TD_FN td_bool TD_NAME(isfinite, S)(T a) { return a.re - a.re == 0 && a.im - a.im == 0; }              \
     TD_FN td_bool td_true_##S(T a) { return a.re != 0 || a.im != 0; }
 TD_COMPLEX_TYPE(td_c64, c64, td_f32, f32, 0x1p126f)
 TD_COMPLEX_TYPE(td_c128, c128, td_f64, f64, 0x1p1022)
@@ -277,7 +297,8 @@ TD_FN td_c128 td_widen_c64(td_c64 a) { return td_make_c128(a.re, a.im); }
 TD_FN td_c64 td_narrow_c128(td_c128 a) { return td_make_c64((td_f32)a.re, (td_f32)a.im); }
 #endif
 
-/* Kinds of casts' sides. B bool, I integers to 32 bits, L i64, V u64, H f16, G bf16, F f32, D f64, C c64, Z c128. */
+/* Kinds of casts' sides. B bool, I integers to 32 bits, L i64, V u64, H f16, G bf16, F f32, D f64,
+** C c64, Z c128. */
 #define TD_KIND_bool kB
 #define TD_KIND_i8   kI
 #define TD_KIND_i16  kI

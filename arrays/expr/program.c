@@ -1,11 +1,14 @@
-/* program.c: programs as such: their key, their validity, the runtime's table of them, and collapsing a call's dimensions. */
+/* program.c: programs as such: their key, their validity, the runtime's table of them, and
+** collapsing a call's dimensions. */
 #include "arrays/expr/front.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 /* ---- the key ---- */
 
-static bool is_leaf(int op) { return op == TIDEI_OP_INPUT || op == TIDEI_OP_SCALAR || op == TIDEI_OP_LINEAR; }
+static bool is_leaf(int op) {
+    return op == TIDEI_OP_INPUT || op == TIDEI_OP_SCALAR || op == TIDEI_OP_LINEAR;
+}
 
 /* Zeroes what is not used, so that equal programs are equal bytes. */
 static void canonical(tidei_program *p) {
@@ -25,7 +28,8 @@ static void canonical(tidei_program *p) {
 }
 
 void tidei_program_seal(tidei_program *p) {
-    unsigned char bytes[sizeof(tidei_program)]; /* the used parts, one after the other; their lengths come first */
+    /* the used parts, one after the other; their lengths come first */
+    unsigned char bytes[sizeof(tidei_program)];
     size_t n = 0;
     canonical(p);
     const struct {
@@ -45,7 +49,8 @@ void tidei_program_seal(tidei_program *p) {
     p->key[0] = h.low64;
     p->key[1] = h.high64;
 }
-_Static_assert(offsetof(tidei_program, nouts) == 3 * sizeof(uint16_t), "the four counts lie together");
+_Static_assert(offsetof(tidei_program, nouts) == 3 * sizeof(uint16_t),
+               "the four counts lie together");
 
 /* ---- validity ---- */
 
@@ -86,7 +91,8 @@ static bool valid_fold(const tidei_program *p) {
     bool half = acc == TIDE_F16 || acc == TIDE_BF16;
     switch (p->fold) {
     case TIDEI_FOLD_SUM:
-    case TIDEI_FOLD_PROD: return stores && !half && (acc == TIDE_I64 || acc == TIDE_U64 || tidei_rank(acc) >= 2);
+    case TIDEI_FOLD_PROD:
+        return stores && !half && (acc == TIDE_I64 || acc == TIDE_U64 || tidei_rank(acc) >= 2);
     case TIDEI_FOLD_MEAN: return stores && !half && tidei_rank(acc) >= 2;
     case TIDEI_FOLD_MIN:
     case TIDEI_FOLD_MAX: return stores && !half && tidei_rank(acc) < 3;
@@ -124,9 +130,10 @@ typedef struct tidei_program_entry {
 } entry;
 
 static bool equal(const tidei_program *a, const tidei_program *b) { /* both canonical */
-    return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->nnodes == b->nnodes && a->ninputs == b->ninputs &&
-           a->nscalars == b->nscalars && a->nouts == b->nouts && a->fold == b->fold &&
-           a->acc_dtype == b->acc_dtype && !memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes) &&
+    return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->nnodes == b->nnodes &&
+           a->ninputs == b->ninputs && a->nscalars == b->nscalars && a->nouts == b->nouts &&
+           a->fold == b->fold && a->acc_dtype == b->acc_dtype &&
+           !memcmp(a->nodes, b->nodes, a->nnodes * sizeof *a->nodes) &&
            !memcmp(a->input_dtype, b->input_dtype, sizeof a->input_dtype) &&
            !memcmp(a->scalar_dtype, b->scalar_dtype, sizeof a->scalar_dtype) &&
            !memcmp(a->out_node, b->out_node, sizeof a->out_node) &&
@@ -153,7 +160,8 @@ tidei_program *tidei_program_shared(tidei_runtime *rt, const tidei_program *want
     atomic_init(&mine->p.prepared[1], NULL);
     for (;;) { /* another thread may have made it meanwhile */
         mine->next = head;
-        if (atomic_compare_exchange_weak(bucket, &head, mine)) return atomic_fetch_add(&x->nprograms, 1), &mine->p;
+        if (atomic_compare_exchange_weak(bucket, &head, mine))
+            return atomic_fetch_add(&x->nprograms, 1), &mine->p;
         if (!(e = find(head, &p))) continue;
         tidei_host_free(rt, mine);
         return &e->p;
@@ -187,17 +195,19 @@ static bool joins(const tidei_view *v, int i, int j, int64_t length) {
 static void move_dim(tidei_call *c, int from, int to, bool outs) {
     c->shape[to] = c->shape[from];
     for (unsigned k = 0; k < c->prog->ninputs; k++) c->in[k].strides[to] = c->in[k].strides[from];
-    for (unsigned k = 0; outs && k < c->prog->nouts; k++) c->out[k].strides[to] = c->out[k].strides[from];
+    for (unsigned k = 0; outs && k < c->prog->nouts; k++)
+        c->out[k].strides[to] = c->out[k].strides[from];
 }
 
-/* Collapses dimensions [from, to) into those from `at` on; returns one past the last of them. outs: they have these
-** dimensions too. */
+/* Collapses dimensions [from, to) into those from `at` on; returns one past the last of them. outs:
+** they have these dimensions too. */
 static int collapse(tidei_call *c, int from, int to, int at, bool outs) {
     int first = at;
     for (int i = from; i < to; i++) {
         if (c->shape[i] == 1) continue;
         bool join = at > first;
-        for (unsigned k = 0; join && k < c->prog->ninputs; k++) join = joins(&c->in[k], at - 1, i, c->shape[i]);
+        for (unsigned k = 0; join && k < c->prog->ninputs; k++)
+            join = joins(&c->in[k], at - 1, i, c->shape[i]);
         for (unsigned k = 0; join && outs && k < c->prog->nouts; k++)
             join = joins(&c->out[k], at - 1, i, c->shape[i]);
         if (join) {

@@ -1,4 +1,5 @@
-/* reduce.c: tide_sum and its like: each is the expression of one fold, over axes that the call brings. */
+/* reduce.c: tide_sum and its like: each is the expression of one fold, over axes that the call
+** brings. */
 #include "arrays/expr/front.h"
 
 /* Over no axes: every element by itself. */
@@ -9,7 +10,8 @@ static tide_array *keep_elements(int fold, const char *name, tide_array *a) {
     tidei_operand o;
     if (tidei_operand_get(a, name, 1, &o) != TIDE_OK) return NULL;
     if (!tidei_fold_types(fold, o.lay.dtype, &acc, &t))
-        tidei_fail(TIDE_E_DTYPE, name, TIDEI_FOLD_OFFERED, tidei_fold_name(fold), tide_dtype_name(o.lay.dtype));
+        tidei_fail(TIDE_E_DTYPE, name, TIDEI_FOLD_OFFERED, tidei_fold_name(fold),
+                   tide_dtype_name(o.lay.dtype));
     else if (!tidei_fold_keeps(fold))
         tidei_fail(TIDE_E_INVALID, name, TIDEI_FOLD_NO_AXES, tidei_fold_name(fold));
     else
@@ -18,7 +20,8 @@ static tide_array *keep_elements(int fold, const char *name, tide_array *a) {
     return made;
 }
 
-static tide_array *apply_fold(int fold, const char *name, tide_array *a, const int *axes, int n, int keepdims) {
+static tide_array *apply_fold(int fold, const char *name, tide_array *a, const int *axes, int n,
+                              int keepdims) {
     const tide_arg arg = tide_arg_array(a);
     const tidei_given_axes given = {axes, n, keepdims};
     tide_array *out = NULL;
@@ -31,9 +34,9 @@ static tide_array *apply_fold(int fold, const char *name, tide_array *a, const i
     return out;
 }
 
-#define FOLD(IDENT, name)                                                                                          \
-    tide_array *tide_##name(tide_array *a, const int *axes, int n, int keepdims) {                                 \
-        return apply_fold(TIDEI_FOLD_##IDENT, "tide_" #name, a, axes, n, keepdims);                                \
+#define FOLD(IDENT, name)                                                                          \
+    tide_array *tide_##name(tide_array *a, const int *axes, int n, int keepdims) {                 \
+        return apply_fold(TIDEI_FOLD_##IDENT, "tide_" #name, a, axes, n, keepdims);                \
     }
 FOLD(SUM, sum)
 FOLD(PROD, prod)

@@ -1,18 +1,22 @@
-/* run.c: a plan over operands: numbers encoded, shapes inferred, results and temporaries made, calls built and run.
+/* run.c: a plan over operands: numbers encoded, shapes inferred, results and temporaries made,
+** calls built and run.
 **
-** Operands are held from the first step to the last. Passes run in the plan's order on the caller's current stream; a
-** temporary is let go as soon as the last pass that reads it is submitted, for the stream's order keeps its memory until
-** then. When warm nothing here allocates host memory, takes a lock or looks at text.
-** Frames are no larger than the expression wants: what a frame does not overwrite holds addresses of arrays that calls before
-** it dealt with, and a collector that scans the stack keeps them (35 KiB, most of it untouched, kept one array of a loop).
-** Destinations: a pass writes straight into one where nothing that is still read lies under it, else into a temporary that
-** is copied at the end, in the order of the results. Nothing is written while an operand or a number may still be refused:
-** where that takes several passes they are rehearsed first. */
+** Operands are held from the first step to the last. Passes run in the plan's order on the caller's
+** current stream; a temporary is let go as soon as the last pass that reads it is submitted, for
+** the stream's order keeps its memory until then. When warm nothing here allocates host memory,
+** takes a lock or looks at text. Frames are no larger than the expression wants: what a frame does
+** not overwrite holds addresses of arrays that calls before it dealt with, and a collector that
+** scans the stack keeps them (35 KiB, most of it untouched, kept one array of a loop).
+** Destinations: a pass writes straight into one where nothing that is still read lies under it,
+** else into a temporary that is copied at the end, in the order of the results. Nothing is written
+** while an operand or a number may still be refused: where that takes several passes they are
+** rehearsed first. */
 #include "arrays/expr/front.h"
 
 /* Room for n elements on the caller's frame; all n are bounded by constants, 35 KiB together. */
 #define ROOM(type, n) ((type *)__builtin_alloca((n) * sizeof(type)))
-#define OWN_FRAME     __attribute__((noinline)) /* has variables that its caller's frame should not make room for */
+/* has variables that its caller's frame should not make room for */
+#define OWN_FRAME __attribute__((noinline))
 
 typedef struct run {
     tidei_expr *e;
@@ -31,7 +35,8 @@ typedef struct run {
     uint8_t sig[TIDEI_SIG_MAX];
     tidei_operand *arg;
     tidei_operand *stored; /* a result's own is borrowed from out */
-    tidei_operand *out;    /* where result r is written: its array, its destination, or a temporary */
+    /* where result r is written: its array, its destination, or a temporary */
+    tidei_operand *out;
     tidei_operand *dst;
     tide_array *made[TIDE_MAX_RESULTS];
     tide_arg *numbers;
@@ -85,7 +90,8 @@ static tide_status compute_number(run *r, const tidei_weak *w, tide_arg *out) {
                                   "numbers compute as i64, which one of these does not fit");
     }
     if (w->natural && out->kind == TIDE_ARG_INT && out->value.i < 0)
-        return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE, "integers have no power %lld: make the base a float",
+        return tidei_ast_fail(r->ast, w->at, TIDE_E_DTYPE,
+                              "integers have no power %lld: make the base a float",
                               (long long)out->value.i);
     return TIDE_OK;
 }
@@ -94,7 +100,8 @@ static tide_status compute_numbers(run *r) {
     const tidei_graph *g = &r->plan->graph;
     tide_status s = TIDE_OK;
     for (uint32_t i = 0; i < g->nweaks && s == TIDE_OK; i++)
-        if (!g->weaks[i].constant) s = compute_number(r, &g->weaks[i], &r->numbers[g->weaks[i].slot]);
+        if (!g->weaks[i].constant)
+            s = compute_number(r, &g->weaks[i], &r->numbers[g->weaks[i].slot]);
     return s;
 }
 
@@ -103,7 +110,8 @@ static tide_status encode_scalars(const run *r, const tidei_pass *pass, tidei_ca
     for (unsigned i = 0; i < pass->prog->nscalars; i++) {
         const tidei_weak *w = &r->plan->graph.weaks[pass->scalar[i]];
         if (w->constant) continue;
-        tide_status s = tidei_encode(r->numbers[w->slot], pass->prog->scalar_dtype[i], r->op, c->scalars[i]);
+        tide_status s =
+            tidei_encode(r->numbers[w->slot], pass->prog->scalar_dtype[i], r->op, c->scalars[i]);
         if (s != TIDE_OK) return tidei_ast_fail(r->ast, w->at, s, "%s", tide_last_error()->message);
     }
     return TIDE_OK;
@@ -128,7 +136,8 @@ static void put_view(tidei_view *v, const tidei_operand *o) {
 }
 
 /* A pass over the shape s; outs[i] has that very shape. Nothing to do where it is empty. */
-static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s, const tidei_operand *const *outs) {
+static tide_status run_map(const run *r, const tidei_pass *pass, const shape *s,
+                           const tidei_operand *const *outs) {
     tidei_call c;
     c.prog = pass->prog;
     c.ndim = s->ndim;
@@ -165,24 +174,28 @@ static tide_status fill(const run *r, tide_arg v, const tidei_operand *out) {
 
 /* ---- folds ---- */
 
-static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int ndim, unsigned *folded) {
+static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int ndim,
+                             unsigned *folded) {
     uint32_t at = r->plan->graph.nodes[v->node].at;
     int i;
     tide_status s = tidei_axis(axis, ndim, r->op, &i);
     if (s != TIDE_OK) return tidei_ast_fail(r->ast, at, s, "%s", tide_last_error()->message);
-    if (*folded >> i & 1) return tidei_ast_fail(r->ast, at, TIDE_E_SHAPE, "axis %d stands twice", i);
+    if (*folded >> i & 1)
+        return tidei_ast_fail(r->ast, at, TIDE_E_SHAPE, "axis %d stands twice", i);
     *folded |= 1u << i;
     return TIDE_OK;
 }
 
 /* Which dimensions (bits) a fold folds, and whether they stay with length 1. */
-static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsigned *folded, bool *keepdims) {
+static tide_status fold_axes(const run *r, const tidei_stored *v, int ndim, unsigned *folded,
+                             bool *keepdims) {
     const tidei_axes *x = &r->ast->folds[v->axes];
     tide_status s = TIDE_OK;
     *folded = 0;
     *keepdims = x->keepdims;
     if (x->n >= 0) {
-        for (int i = 0; i < x->n && s == TIDE_OK; i++) s = fold_axis(r, v, x->axis[i], ndim, folded);
+        for (int i = 0; i < x->n && s == TIDE_OK; i++)
+            s = fold_axis(r, v, x->axis[i], ndim, folded);
         return s;
     }
     if (x->n == TIDEI_AXES_GIVEN) {
@@ -212,7 +225,8 @@ static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *o
     switch (v->fold) {
     case TIDEI_FOLD_SUM: return *out = tide_arg_int(0), TIDE_OK;
     case TIDEI_FOLD_PROD: return *out = tide_arg_int(1), TIDE_OK;
-    case TIDEI_FOLD_MEAN: return *out = parts ? tide_arg_complex(nan, nan) : tide_arg_float(nan), TIDE_OK;
+    case TIDEI_FOLD_MEAN:
+        return *out = parts ? tide_arg_complex(nan, nan) : tide_arg_float(nan), TIDE_OK;
     case TIDEI_FOLD_ANY: return *out = tide_arg_bool(0), TIDE_OK;
     case TIDEI_FOLD_ALL: return *out = tide_arg_bool(1), TIDE_OK;
     default:
@@ -221,7 +235,8 @@ static tide_status fold_nothing(const run *r, const tidei_stored *v, tide_arg *o
     }
 }
 
-static tide_status fill_with_nothing(const run *r, const tidei_stored *v, const tidei_operand *out) {
+static tide_status fill_with_nothing(const run *r, const tidei_stored *v,
+                                     const tidei_operand *out) {
     tide_arg value;
     tide_status s = fold_nothing(r, v, &value);
     return s == TIDE_OK ? fill(r, value, out) : s;
@@ -238,8 +253,8 @@ static int fold_order(int ndim, unsigned folded, int *order) {
     return kept;
 }
 
-static tide_status run_fold(const run *r, const tidei_stored *v, const shape *body, unsigned folded, bool keepdims,
-                            const tidei_operand *out) {
+static tide_status run_fold(const run *r, const tidei_stored *v, const shape *body, unsigned folded,
+                            bool keepdims, const tidei_operand *out) {
     int order[TIDE_MAX_RANK], kept = fold_order(body->ndim, folded, order);
     int64_t strides[TIDE_MAX_RANK];
     tidei_call c;
@@ -280,8 +295,9 @@ static tide_status check_destination(const run *r, unsigned i, const shape *s) {
     return TIDE_OK;
 }
 
-/* Whether writing destination i early could be seen: by an operand still to be read, or by an earlier destination. `group`:
-** all results are written by one map, which may write over the very view that it reads. */
+/* Whether writing destination i early could be seen: by an operand still to be read, or by an
+** earlier destination. `group`: all results are written by one map, which may write over the very
+** view that it reads. */
 static bool is_read_under(const run *r, unsigned i, bool group) {
     for (unsigned k = 0; k < i; k++)
         if (tidei_operands_overlap(&r->dst[k], &r->dst[i])) return true;
@@ -339,7 +355,8 @@ static OWN_FRAME tide_status run_stored(run *r, unsigned k) {
     if ((status = fold_axes(r, v, body.ndim, &folded, &keepdims)) != TIDE_OK) return status;
     fold_shape(&body, folded, keepdims, &s);
     if ((status = place_stored(r, k, &s)) != TIDE_OK || !elements(&s)) return status;
-    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out) : fill_with_nothing(r, v, out);
+    return elements(&body) ? run_fold(r, v, &body, folded, keepdims, out)
+                           : fill_with_nothing(r, v, out);
 }
 
 static void release_stored(run *r, unsigned k) {
@@ -361,7 +378,8 @@ static tide_status run_all_stored(run *r) {
 static unsigned fellows(const run *r, const shape *shapes, unsigned first) {
     unsigned set = 0;
     for (unsigned i = first; i < r->ast->nresults; i++)
-        if (!r->plan->results[i].is_stored && r->plan->results[i].bundle == r->plan->results[first].bundle &&
+        if (!r->plan->results[i].is_stored &&
+            r->plan->results[i].bundle == r->plan->results[first].bundle &&
             same_shape(&shapes[first], shapes[i].ndim, shapes[i].dim))
             set |= 1u << i;
     return set;
@@ -390,14 +408,17 @@ static inline tide_status find_groups(const run *r, groups *g) {
     g->n = g->all = 0;
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (!r->plan->results[i].is_stored)
-            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources, &g->shapes[i]);
+            s = broadcast(r, r->plan->results[i].sources, r->plan->results[i].nsources,
+                          &g->shapes[i]);
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (!r->plan->results[i].is_stored && !(g->all >> i & 1))
             g->all |= g->sets[g->n++] = fellows(r, g->shapes, i);
     return s;
 }
 
-static const shape *group_shape(const groups *g, unsigned i) { return &g->shapes[__builtin_ctz(g->sets[i])]; }
+static const shape *group_shape(const groups *g, unsigned i) {
+    return &g->shapes[__builtin_ctz(g->sets[i])];
+}
 
 /* Whether the numbers of every group can be had. */
 static OWN_FRAME tide_status try_groups(run *r, const groups *g) {
@@ -419,7 +440,8 @@ static tide_status run_results(run *r) {
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (g.all >> i & 1) s = place_result(r, i, &g.shapes[i], g.n == 1);
     if (g.n > 1 && r->dsts && !r->plan->nstored && s == TIDE_OK) s = try_groups(r, &g);
-    for (unsigned i = 0; i < g.n && s == TIDE_OK; i++) s = run_group(r, g.sets[i], group_shape(&g, i));
+    for (unsigned i = 0; i < g.n && s == TIDE_OK; i++)
+        s = run_group(r, g.sets[i], group_shape(&g, i));
     for (unsigned i = 0; i < m && s == TIDE_OK; i++)
         if (r->copied >> i & 1) s = tidei_copy_elements(r->rt, &r->dst[i], &r->out[i], r->op);
     return s;
@@ -434,7 +456,8 @@ static OWN_FRAME tide_status rehearse_stored(run *r, unsigned k) {
     unsigned folded = 0;
     bool keepdims = true;
     tide_status status = broadcast(r, v->pass.in, v->pass.prog->ninputs, &body);
-    if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE) status = fold_axes(r, v, body.ndim, &folded, &keepdims);
+    if (status == TIDE_OK && v->fold != TIDEI_FOLD_NONE)
+        status = fold_axes(r, v, body.ndim, &folded, &keepdims);
     if (status != TIDE_OK) return status;
     fold_shape(&body, folded, keepdims, &s);
     r->stored[k].lay.ndim = s.ndim; /* for those who read it */
@@ -471,7 +494,8 @@ static tide_status gather(run *r, size_t n, size_t m) {
     for (unsigned i = 0; i < n; i++) {
         const tide_arg *v = &r->args[i];
         if (v->kind < TIDE_ARG_ARRAY || v->kind > TIDE_ARG_COMPLEX)
-            return tidei_fail(TIDE_E_INVALID, r->op, "argument %u: %d is no kind of argument", i + 1, (int)v->kind);
+            return tidei_fail(TIDE_E_INVALID, r->op, "argument %u: %d is no kind of argument",
+                              i + 1, (int)v->kind);
         if (v->kind != TIDE_ARG_ARRAY) {
             r->sig[i] = (uint8_t)(TIDEI_WEAK + tidei_weak_dtype(v));
             continue;
@@ -545,7 +569,8 @@ static tidei_plan *find_other(tidei_plan *p, const int8_t *beyond, size_t n) {
 
 /* The plan for numbers that lie there instead; made at its first use. */
 static tide_status get_other(run *r, const int8_t *beyond) {
-    tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire), *mine;
+    tidei_plan *base = r->plan, *head = atomic_load_explicit(&base->others, memory_order_acquire),
+               *mine;
     uint32_t n = base->graph.nlimits;
     r->plan = find_other(head, beyond, n);
     if (r->plan) return TIDE_OK;
@@ -553,7 +578,8 @@ static tide_status get_other(run *r, const int8_t *beyond) {
     if (s != TIDE_OK) return s;
     for (;;) { /* another thread may have made it meanwhile */
         mine->next = head;
-        if (atomic_compare_exchange_weak(&base->others, &head, mine)) return r->plan = mine, TIDE_OK;
+        if (atomic_compare_exchange_weak(&base->others, &head, mine))
+            return r->plan = mine, TIDE_OK;
         if (!(r->plan = find_other(head, beyond, n))) continue;
         tidei_plan_free(r->rt, mine);
         return TIDE_OK;
@@ -594,22 +620,25 @@ static tide_status steps(run *r, size_t n, size_t m) {
 
 static tide_status check_counts(const run *r, size_t n, const void *outs, size_t m) {
     if (n != r->ast->nparams)
-        return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u parameters; %zu arguments are given",
+        return tidei_fail(TIDE_E_INVALID, r->op,
+                          "the expression has %u parameters; %zu arguments are given",
                           r->ast->nparams, n);
     if (m != r->ast->nresults)
-        return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u results; %zu are wanted", r->ast->nresults,
-                          m);
+        return tidei_fail(TIDE_E_INVALID, r->op, "the expression has %u results; %zu are wanted",
+                          r->ast->nresults, m);
     if ((n && !r->args) || !outs) return tidei_fail(TIDE_E_INVALID, r->op, "a list is NULL");
     return TIDE_OK;
 }
 
 tide_status tidei_expr_run(tidei_expr *e, const char *op, const tide_arg *args, size_t n,
-                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts, size_t m) {
+                           const tidei_given_axes *axes, tide_array **outs, tide_array *const *dsts,
+                           size_t m) {
     TIDEI_OPERATION(op);
     run r;
     tidei_thread *t = tidei_thread_get(e->rt);
     if (!t) return tidei_last_status();
-    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op, r.stream = tidei_thread_stream(t);
+    r.e = e, r.rt = e->rt, r.ast = &e->ast, r.plan = NULL, r.op = op,
+    r.stream = tidei_thread_stream(t);
     r.args = args, r.given = axes, r.dsts = dsts;
     r.used = r.stored_held = 0;
     r.out_held = r.dst_held = r.copied = 0;

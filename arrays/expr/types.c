@@ -1,9 +1,10 @@
 /* types.c: tidei_ast -> tidei_graph: every value gets its element type, casts become nodes.
 **
-** A value is *strong* (a node of the graph, with an element type) or *weak* (a number computed on the host, see weak.c). A
-** weak value that meets a strong one becomes a run-time scalar of the type that the rules of promotion give; so numbers
-** never widen arrays. Equal nodes are one node; what no result needs is dropped at the end. No arithmetic is rewritten but
-** x**2, x**3, x**4 with a written exponent. */
+** A value is *strong* (a node of the graph, with an element type) or *weak* (a number computed on
+** the host, see weak.c). A weak value that meets a strong one becomes a run-time scalar of the type
+** that the rules of promotion give; so numbers never widen arrays. Equal nodes are one node; what
+** no result needs is dropped at the end. No arithmetic is rewritten but x**2, x**3, x**4 with a
+** written exponent. */
 #include "arrays/expr/front.h"
 #include "runtime/text.h"
 
@@ -30,8 +31,8 @@ typedef struct builder {
 /* ---- nodes and weak numbers, each distinct one once ---- */
 
 static uint32_t hash_node(const tidei_gnode *n) {
-    uint64_t h = (uint64_t)n->op | (uint64_t)n->dtype << 8 | (uint64_t)n->a << 16 | (uint64_t)n->b << 32 |
-                 (uint64_t)n->c << 48;
+    uint64_t h = (uint64_t)n->op | (uint64_t)n->dtype << 8 | (uint64_t)n->a << 16 |
+                 (uint64_t)n->b << 32 | (uint64_t)n->c << 48;
     h *= 0x9E3779B97F4A7C15u; /* Fibonacci hashing: 2^64 over the golden ratio */
     return (uint32_t)(h >> 32);
 }
@@ -50,16 +51,17 @@ static uint16_t node(builder *b, tidei_gnode n) {
 }
 
 static bool same_number(const tide_arg *x, const tide_arg *y) {
-    return x->kind == y->kind && !memcmp(&x->value, &y->value, x->kind == TIDE_ARG_COMPLEX ? 16 : 8);
+    return x->kind == y->kind &&
+           !memcmp(&x->value, &y->value, x->kind == TIDE_ARG_COMPLEX ? 16 : 8);
 }
 
 static uint16_t weak(builder *b, const tidei_weak *w) {
     for (uint32_t i = 0; i < b->g.nweaks; i++) {
         const tidei_weak *o = &b->g.weaks[i];
         if (w->constant != o->constant || w->dtype != o->dtype) continue;
-        if (w->constant
-                ? same_number(&w->value, &o->value)
-                : w->op == o->op && w->operand == o->operand && w->a == o->a && w->b == o->b && w->c == o->c)
+        if (w->constant ? same_number(&w->value, &o->value)
+                        : w->op == o->op && w->operand == o->operand && w->a == o->a &&
+                              w->b == o->b && w->c == o->c)
             return (uint16_t)i;
     }
     tidei_check(b->g.nweaks < b->weak_cap);
@@ -70,14 +72,18 @@ static uint16_t weak(builder *b, const tidei_weak *w) {
 static value strong(builder *b, tidei_gnode n) { return (value){false, n.dtype, node(b, n)}; }
 
 static value constant(builder *b, tide_arg v, uint32_t at) {
-    tidei_weak w = {
-        .op = TIDEI_OP_SCALAR, .dtype = (uint8_t)tidei_weak_dtype(&v), .constant = true, .at = at, .value = v};
+    tidei_weak w = {.op = TIDEI_OP_SCALAR,
+                    .dtype = (uint8_t)tidei_weak_dtype(&v),
+                    .constant = true,
+                    .at = at,
+                    .value = v};
     return (value){true, w.dtype, weak(b, &w)};
 }
 
 static tide_status check_natural(builder *b, const tidei_weak *w, uint32_t at) {
     if (w->value.kind != TIDE_ARG_INT || w->value.value.i >= 0) return TIDE_OK;
-    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "integers have no power %lld: make the base a float",
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE,
+                          "integers have no power %lld: make the base a float",
                           (long long)w->value.value.i);
 }
 
@@ -96,7 +102,8 @@ static tide_status natural(builder *b, value v, uint32_t at) {
 /* "!= 0" */
 static value weak_truth(builder *b, value v, uint32_t at) {
     const tidei_weak *in = &b->g.weaks[v.id];
-    tidei_weak w = {.op = TIDEI_OP_CAST, .operand = v.dtype, .dtype = TIDE_BOOL, .a = v.id, .at = at};
+    tidei_weak w = {
+        .op = TIDEI_OP_CAST, .operand = v.dtype, .dtype = TIDE_BOOL, .a = v.id, .at = at};
     if (v.dtype == TIDE_BOOL) return v;
     if (in->constant) {
         tide_arg zero = tide_arg_bool(0), args[3] = {in->value, zero, zero}, r;
@@ -112,11 +119,15 @@ static tide_status to_node(builder *b, value v, tide_dtype t, uint32_t at, uint1
         return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is complex and does not become %s",
                               tide_dtype_name(v.dtype), tide_dtype_name(t));
     if (v.weak && t == TIDE_BOOL) v = weak_truth(b, v, at);
-    if (v.weak) { /* within a kind or upwards the number is taken as t; downwards it is cut off as an array would be */
+    /* within a kind or upwards the number is taken as t; downwards it is cut off as an array would
+    ** be */
+    if (v.weak) {
         tide_dtype own = tidei_rank(v.dtype) <= tidei_rank(t) ? t : v.dtype;
-        v = strong(b, (tidei_gnode){.op = TIDEI_OP_SCALAR, .dtype = (uint8_t)own, .a = v.id, .at = at});
+        v = strong(
+            b, (tidei_gnode){.op = TIDEI_OP_SCALAR, .dtype = (uint8_t)own, .a = v.id, .at = at});
     }
-    if (v.dtype != t) v = strong(b, (tidei_gnode){.op = TIDEI_OP_CAST, .dtype = (uint8_t)t, .a = v.id, .at = at});
+    if (v.dtype != t)
+        v = strong(b, (tidei_gnode){.op = TIDEI_OP_CAST, .dtype = (uint8_t)t, .a = v.id, .at = at});
     *out = v.id;
     return TIDE_OK;
 }
@@ -143,7 +154,8 @@ static tide_dtype beside_number(tide_dtype t, tide_dtype w) {
 }
 
 /* The common type of operands [from, n): arrays first, then the widest number. */
-static tide_status common(builder *b, const value *in, int from, int n, uint32_t at, tide_dtype *out) {
+static tide_status common(builder *b, const value *in, int from, int n, uint32_t at,
+                          tide_dtype *out) {
     tide_dtype t = -1, w = -1;
     for (int i = from; i < n; i++) {
         if (in[i].weak) {
@@ -164,14 +176,18 @@ static tide_status fail_class(builder *b, int op, tide_dtype t, uint32_t at) {
     size_t used = 0;
     for (int i = 0; i < 4; i++)
         if (info->classes >> i & 1)
-            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
-    return tidei_ast_fail(
-        b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s", info->name, list, tide_dtype_name(t),
-        op == TIDEI_OP_POW && tidei_rank(t) == 3 ? ": complex numbers have the written powers 2, 3, 4" : "");
+            used += (size_t)tidei_format(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                         names[i]);
+    return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s is offered for %s, not for %s%s",
+                          info->name, list, tide_dtype_name(t),
+                          op == TIDEI_OP_POW && tidei_rank(t) == 3
+                              ? ": complex numbers have the written powers 2, 3, 4"
+                              : "");
 }
 
 /* The type T that the operation computes in, by its rule. *identity: it is its operand. */
-static tide_status operand_type(builder *b, int op, const value *in, uint32_t at, tide_dtype *t, bool *identity) {
+static tide_status operand_type(builder *b, int op, const value *in, uint32_t at, tide_dtype *t,
+                                bool *identity) {
     const tidei_op_info *info = &tidei_op_infos[op];
     if (info->rule == TIDEI_RULE_LOGIC)
         *t = TIDE_BOOL;
@@ -231,9 +247,11 @@ static tide_status apply(builder *b, int op, value *in, tide_dtype t, uint32_t a
     if (all_weak) return weak_op(b, op, in, t, at, out);
     if (op == TIDEI_OP_POW && in[1].weak && tidei_rank(t) == 1) s = natural(b, in[1], at);
     for (int i = 0; i < info->arity && s == TIDE_OK; i++)
-        s = to_node(b, in[i], info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t, at, &ids[i]);
+        s = to_node(b, in[i], info->rule == TIDEI_RULE_SELECT && i == 0 ? TIDE_BOOL : t, at,
+                    &ids[i]);
     if (s == TIDE_OK)
-        *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1], ids[2], at});
+        *out = strong(b, (tidei_gnode){(uint8_t)op, (uint8_t)tidei_op_result(op, t), ids[0], ids[1],
+                                       ids[2], at});
     return s;
 }
 
@@ -241,7 +259,8 @@ static tide_status apply(builder *b, int op, value *in, tide_dtype t, uint32_t a
 static int written_power(const builder *b, int op, const value *in) {
     if (op != TIDEI_OP_POW || !in[1].weak) return 0;
     const tidei_weak *w = &b->g.weaks[in[1].id];
-    bool small = w->constant && w->value.kind == TIDE_ARG_INT && w->value.value.i >= 2 && w->value.value.i <= 4;
+    bool small = w->constant && w->value.kind == TIDE_ARG_INT && w->value.value.i >= 2 &&
+                 w->value.value.i <= 4;
     return small ? (int)w->value.value.i : 0;
 }
 
@@ -257,7 +276,8 @@ static tide_status power_by_products(builder *b, int n, const value *in, uint32_
 
 /* ---- comparisons with numbers ---- */
 
-/* Where number v lies beside the range of t: of a constant once and for all, of another one as the builder is told. */
+/* Where number v lies beside the range of t: of a constant once and for all, of another one as the
+** builder is told. */
 static int beyond_of(builder *b, value v, tide_dtype t) {
     const tidei_weak *w = &b->g.weaks[v.id];
     if (w->constant) return tidei_beyond(&w->value, t);
@@ -269,18 +289,21 @@ static int beyond_of(builder *b, value v, tide_dtype t) {
 }
 
 /* x op n, for a finite n above all that t has, or below. */
-static tide_status compare_beyond(builder *b, int op, value x, bool above, tide_dtype t, uint32_t at, value *out) {
+static tide_status compare_beyond(builder *b, int op, value x, bool above, tide_dtype t,
+                                  uint32_t at, value *out) {
     const double inf = __builtin_inf();
-    bool holds = op == TIDEI_OP_NE ||
-                 (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
+    bool holds = op == TIDEI_OP_NE || (above ? op == TIDEI_OP_LT || op == TIDEI_OP_LE
+                                             : op == TIDEI_OP_GT || op == TIDEI_OP_GE);
     if (tidei_rank(t) < 2) /* all elements alike */
         return apply(b, holds ? TIDEI_OP_EQ : TIDEI_OP_NE, (value[]){x, x}, x.dtype, at, out);
     if (op == TIDEI_OP_EQ || op == TIDEI_OP_NE)
-        return apply(b, op, (value[]){x, constant(b, tide_arg_float(__builtin_nan("")), at)}, t, at, out);
+        return apply(b, op, (value[]){x, constant(b, tide_arg_float(__builtin_nan("")), at)}, t, at,
+                     out);
     /* Infinities lie beyond n, and NaN compares with nothing. */
     static const uint8_t as[2][2] = {{TIDEI_OP_GT, TIDEI_OP_LE}, {TIDEI_OP_GE, TIDEI_OP_LT}};
     bool less = op == TIDEI_OP_LT || op == TIDEI_OP_LE;
-    return apply(b, as[above][less], (value[]){x, constant(b, tide_arg_float(above ? inf : -inf), at)}, t, at, out);
+    return apply(b, as[above][less],
+                 (value[]){x, constant(b, tide_arg_float(above ? inf : -inf), at)}, t, at, out);
 }
 
 static int turned(int op) {
@@ -294,7 +317,8 @@ static int turned(int op) {
 }
 
 static bool is_comparison(int op) {
-    return tidei_op_infos[op].rule == TIDEI_RULE_COMPARE || tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ;
+    return tidei_op_infos[op].rule == TIDEI_RULE_COMPARE ||
+           tidei_op_infos[op].rule == TIDEI_RULE_COMPARE_EQ;
 }
 
 static tide_status type_op(builder *b, int op, const uint16_t *operands, uint32_t at, value *out) {
@@ -344,10 +368,11 @@ static tide_status type_fold(builder *b, const tidei_ast_node *n, value *out) {
     uint16_t id;
     bool none = b->ast->folds[n->b].n == 0;
     if (!tidei_fold_types(n->what, body.dtype, &acc, &res))
-        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, TIDEI_FOLD_OFFERED, tidei_fold_name(n->what),
-                              tide_dtype_name(body.dtype));
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_DTYPE, TIDEI_FOLD_OFFERED,
+                              tidei_fold_name(n->what), tide_dtype_name(body.dtype));
     if (none && !tidei_fold_keeps(n->what))
-        return tidei_ast_fail(b->ast, n->at, TIDE_E_INVALID, TIDEI_FOLD_NO_AXES, tidei_fold_name(n->what));
+        return tidei_ast_fail(b->ast, n->at, TIDE_E_INVALID, TIDEI_FOLD_NO_AXES,
+                              tidei_fold_name(n->what));
     tide_status s = to_node(b, body, none ? res : acc, n->at, &id);
     if (s == TIDE_OK && none)
         *out = (value){false, (uint8_t)res, id}; /* strong, as what a fold gives is */
@@ -364,10 +389,13 @@ static tide_status type_node(builder *b, const uint8_t *sig, const tidei_ast_nod
     switch (n->kind) {
     case TIDEI_AST_PARAM:
         if (sig[n->a] < TIDEI_WEAK)
-            *out = strong(b, (tidei_gnode){.op = TIDEI_OP_INPUT, .dtype = sig[n->a], .a = n->a, .at = n->at});
+            *out = strong(
+                b, (tidei_gnode){.op = TIDEI_OP_INPUT, .dtype = sig[n->a], .a = n->a, .at = n->at});
         else {
-            tidei_weak w = {
-                .op = TIDEI_OP_INPUT, .dtype = (uint8_t)(sig[n->a] - TIDEI_WEAK), .a = n->a, .at = n->at};
+            tidei_weak w = {.op = TIDEI_OP_INPUT,
+                            .dtype = (uint8_t)(sig[n->a] - TIDEI_WEAK),
+                            .a = n->a,
+                            .at = n->at};
             *out = (value){true, w.dtype, weak(b, &w)};
         }
         return TIDE_OK;
@@ -387,10 +415,11 @@ static tide_status type_result(builder *b, uint32_t i, const uint8_t *dst) {
     uint32_t at = b->ast->nodes[n].at;
     tide_dtype t = dst ? dst[i] : v.dtype;
     const char *lost = tidei_cast_lost(v.dtype, t);
-    if (lost && !(v.weak && tidei_rank(v.dtype) <= tidei_rank(t))) /* numbers of a kind go by their values */
+    /* numbers of a kind go by their values */
+    if (lost && !(v.weak && tidei_rank(v.dtype) <= tidei_rank(t)))
         return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE,
-                              "result %u is %s, which is not stored as %s without a cast: %s", i + 1,
-                              tide_dtype_name(v.dtype), tide_dtype_name(t), lost);
+                              "result %u is %s, which is not stored as %s without a cast: %s",
+                              i + 1, tide_dtype_name(v.dtype), tide_dtype_name(t), lost);
     return to_node(b, v, t, at, &b->g.results[i]);
 }
 
@@ -406,7 +435,8 @@ static void keep_live_nodes(tidei_graph *g, uint32_t nresults, uint16_t *map) {
     for (uint32_t i = 0; i < nresults; i++) map[g->results[i]] = 0;
     for (uint32_t i = g->nnodes; i-- > 0;) {
         const uint16_t operands[3] = {g->nodes[i].a, g->nodes[i].b, g->nodes[i].c};
-        for (int k = 0; map[i] != NONE && k < tidei_gnode_operands(&g->nodes[i]); k++) map[operands[k]] = 0;
+        for (int k = 0; map[i] != NONE && k < tidei_gnode_operands(&g->nodes[i]); k++)
+            map[operands[k]] = 0;
     }
     for (uint32_t i = 0; i < g->nnodes; i++) {
         if (map[i] == NONE) continue;
@@ -432,7 +462,8 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
         if (g->nodes[i].op == TIDEI_OP_SCALAR) map[g->nodes[i].a] = 0;
     for (uint32_t i = g->nweaks; i-- > 0;) {
         const uint16_t operands[3] = {g->weaks[i].a, g->weaks[i].b, g->weaks[i].c};
-        for (int k = 0; map[i] != NONE && k < weak_operands_of(&g->weaks[i]); k++) map[operands[k]] = 0;
+        for (int k = 0; map[i] != NONE && k < weak_operands_of(&g->weaks[i]); k++)
+            map[operands[k]] = 0;
     }
     for (uint32_t i = 0; i < g->nweaks; i++) {
         if (map[i] == NONE) continue;
@@ -452,15 +483,17 @@ static void keep_live_weaks(tidei_graph *g, uint16_t *map) {
 static tide_status build(builder *b, const uint8_t *sig, const uint8_t *dst) {
     const tidei_ast *ast = b->ast;
     tide_status s = TIDE_OK;
-    for (uint32_t i = 0; i < ast->nnodes && s == TIDE_OK; i++) s = type_node(b, sig, &ast->nodes[i], &b->values[i]);
+    for (uint32_t i = 0; i < ast->nnodes && s == TIDE_OK; i++)
+        s = type_node(b, sig, &ast->nodes[i], &b->values[i]);
     for (uint32_t i = 0; i < ast->nresults && s == TIDE_OK; i++) s = type_result(b, i, dst);
     if (s != TIDE_OK) return s;
     keep_live_nodes(&b->g, ast->nresults, b->table); /* the table has served */
     keep_live_weaks(&b->g, b->table);
     if (b->g.nslots > TIDEI_WEAK_SLOTS_MAX)
-        return tidei_ast_fail(ast, 0, TIDE_E_UNSUPPORTED,
-                              "more than %d computations with numbers alone: do them before the call",
-                              TIDEI_WEAK_SLOTS_MAX);
+        return tidei_ast_fail(
+            ast, 0, TIDE_E_UNSUPPORTED,
+            "more than %d computations with numbers alone: do them before the call",
+            TIDEI_WEAK_SLOTS_MAX);
     return TIDE_OK;
 }
 
@@ -480,14 +513,15 @@ static tide_status keep_graph(tidei_runtime *rt, const builder *b, tidei_graph *
     return TIDE_OK;
 }
 
-tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig, const uint8_t *dst,
-                              const int8_t *beyond, tidei_graph *out) {
+tide_status tidei_graph_build(tidei_runtime *rt, const tidei_ast *ast, const uint8_t *sig,
+                              const uint8_t *dst, const int8_t *beyond, tidei_graph *out) {
     builder b = {.ast = ast, .beyond = beyond, .slots = 64};
     b.node_cap = ast->nnodes * NODES_PER_AST + 2 * TIDE_MAX_RESULTS;
     b.weak_cap = ast->nnodes * WEAKS_PER_AST + 2 * TIDE_MAX_RESULTS;
     while (b.slots < 2 * b.node_cap) b.slots *= 2; /* at most half full */
     size_t bytes = b.weak_cap * sizeof *b.g.weaks + b.node_cap * sizeof *b.g.nodes +
-                   ast->nnodes * (sizeof *b.values + sizeof *b.g.limits) + b.slots * sizeof *b.table;
+                   ast->nnodes * (sizeof *b.values + sizeof *b.g.limits) +
+                   b.slots * sizeof *b.table;
     char *block = tidei_host_alloc(rt, bytes);
     if (!block) return tidei_fail_host_memory(ast->op, bytes);
     b.g.weaks = (tidei_weak *)block;

@@ -1,5 +1,6 @@
-/* vm.c: the host back end: finds the instruction set, compiles programs once, and queues calls on a stream as host
-** functions. A call travels by value, in words: the worker needs nothing of the caller's. */
+/* vm.c: the host back end: finds the instruction set, compiles programs once, and queues calls on a
+** stream as host functions. A call travels by value, in words: the worker needs nothing of the
+** caller's. */
 #include "arrays/expr/vm_program.h"
 
 /* ---- instruction sets ---- */
@@ -24,28 +25,32 @@ const tidei_vm_kernels *tidei_vm_kernels_at(unsigned i) {
     return i < nsets ? &sets[i] : NULL;
 }
 
-/* ---- a call as words ---- program; ndim and nred; shape; address and strides of each operand; scalars. */
+/* ---- a call as words ---- program; ndim and nred; shape; address and strides of each operand;
+** scalars. */
 typedef union word {
     int64_t i;
     uint64_t u;
     const tidei_vm_program *p;
 } word;
-#define WORDS_MAX                                                                                                  \
-    (2 + TIDE_MAX_RANK + (TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX) * (1 + TIDE_MAX_RANK) + 2 * TIDEI_SCALARS_MAX)
-_Static_assert(WORDS_MAX * sizeof(word) <= TIDEI_PARAMS_MAX, "every call fits into the parameters of a launch");
+#define WORDS_MAX                                                                                  \
+    (2 + TIDE_MAX_RANK + (TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX) * (1 + TIDE_MAX_RANK) +               \
+     2 * TIDEI_SCALARS_MAX)
+_Static_assert(WORDS_MAX * sizeof(word) <= TIDEI_PARAMS_MAX,
+               "every call fits into the parameters of a launch");
 
 typedef struct message {
     word words[WORDS_MAX];
     unsigned n;
     unsigned address[TIDEI_INPUTS_MAX +
-                     TIDEI_OUTS_MAX]; /* which words are addresses: byte offsets from their use's until
-                                                         ** the window tells where it is */
+                     /* which words are addresses: byte offsets from their use's until the window
+                     ** tells where it is */
+                     TIDEI_OUTS_MAX];
     tidei_use uses[TIDEI_INPUTS_MAX + TIDEI_OUTS_MAX];
     unsigned nuses;
 } message;
 
-static void put_operand(message *m, const tidei_call *c, int ndim, const tidei_view *v, tide_dtype t,
-                        unsigned mode) {
+static void put_operand(message *m, const tidei_call *c, int ndim, const tidei_view *v,
+                        tide_dtype t, unsigned mode) {
     const int64_t size = (int64_t)tide_dtype_size(t);
     int64_t lo = 0, hi = 0; /* the elements touched, from the view's first */
     m->address[m->nuses] = m->n++;
@@ -69,7 +74,8 @@ static void put_call(message *m, const tidei_call *c, const tidei_vm_program *vp
     m->n = 2;
     m->nuses = 0;
     for (int d = 0; d < c->ndim; d++) m->words[m->n++].i = c->shape[d];
-    for (unsigned i = 0; i < p->ninputs; i++) put_operand(m, c, c->ndim, &c->in[i], p->input_dtype[i], TIDEI_READ);
+    for (unsigned i = 0; i < p->ninputs; i++)
+        put_operand(m, c, c->ndim, &c->in[i], p->input_dtype[i], TIDEI_READ);
     for (unsigned i = 0; i < p->nouts; i++)
         put_operand(m, c, c->ndim - c->nred, &c->out[i], p->out_dtype[i], TIDEI_WRITE);
     memcpy(&m->words[m->n], c->scalars, p->nscalars * sizeof c->scalars[0]);
@@ -103,7 +109,8 @@ static void run_message(const void *params) {
 
 /* ---- the back end ---- */
 /* The compiled program, made by the first caller. */
-static tide_status prepared(tidei_runtime *rt, tidei_program *p, const char *op, tidei_vm_program **out) {
+static tide_status prepared(tidei_runtime *rt, tidei_program *p, const char *op,
+                            tidei_vm_program **out) {
     void *there = atomic_load_explicit(&p->prepared[0], memory_order_acquire);
     tidei_vm_program *mine = NULL;
     if (!there) {

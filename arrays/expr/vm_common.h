@@ -11,6 +11,7 @@
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b)  PASTE_(a, b)
 #define LOOP(n)      _Pragma("GCC ivdep") for (size_t i = 0; i < (n); i++)
-#define ROW_LANES    ((size_t)32) /* partial results of a row's fold: two vectors of f32 hide an addition's latency */
+/* partial results of a row's fold: two vectors of f32 hide an addition's latency */
+#define ROW_LANES ((size_t)32)
 
 #endif

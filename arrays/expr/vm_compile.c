@@ -1,9 +1,11 @@
 /* vm_compile.c: programs to instructions of the interpreter.
 **
-** Nodes are taken in their order. A value gets the first free register of its width; the registers of operands that die
-** at an instruction are free for its result (loops may work in place). A value that is stored as it is goes straight to
-** its output. f16 and bf16 are floats in registers: loaded, rounded after each operation, stored.
-** What must stay true: input_last and out_written are exact, because an output may lie over an input (vm_run.c). */
+** Nodes are taken in their order. A value gets the first free register of its width; the registers
+** of operands that die at an instruction are free for its result (loops may work in place). A value
+** that is stored as it is goes straight to its output. f16 and bf16 are floats in registers:
+** loaded, rounded after each operation, stored.
+** What must stay true: input_last and out_written are exact, because an output may lie over an
+** input (vm_run.c). */
 #include "arrays/expr/vm_program.h"
 
 enum { NOT_LIVE = 0xffff, INSTRS_MAX = 2 * TIDEI_NODES_MAX + TIDEI_OUTS_MAX };
@@ -12,11 +14,14 @@ typedef struct compiler {
     const tidei_program *p;
     tidei_vm_program *vp;
     const char *op;
-    uint16_t last_use[TIDEI_NODES_MAX]; /* node that reads it last, nnodes for an output; NOT_LIVE */
-    uint16_t slot[TIDEI_NODES_MAX];     /* where the node's value is */
-    uint16_t direct[TIDEI_NODES_MAX];   /* output that the value goes straight to, or TIDEI_OUTS_MAX */
+    /* node that reads it last, nnodes for an output; NOT_LIVE */
+    uint16_t last_use[TIDEI_NODES_MAX];
+    uint16_t slot[TIDEI_NODES_MAX]; /* where the node's value is */
+    /* output that the value goes straight to, or TIDEI_OUTS_MAX */
+    uint16_t direct[TIDEI_NODES_MAX];
     bool computed_with
-        [TIDEI_NODES_MAX]; /* its value is an operand of a live node, or folded: storing it does not count */
+        /* its value is an operand of a live node, or folded: storing it does not count */
+        [TIDEI_NODES_MAX];
     bool free_reg[TIDEI_NODES_MAX];
 } compiler;
 
@@ -30,11 +35,14 @@ static void emit(compiler *c, tidei_vm_fn *fn, unsigned d, unsigned a, unsigned 
     const unsigned reads[3] = {a, b, c3};
     tidei_check(vp->ninstrs < INSTRS_MAX);
     for (int i = 0; i < 3; i++) {
-        if (reads[i] < VM_SLOT_SCALAR) vp->input_last[reads[i] - VM_SLOT_INPUT] = (uint16_t)vp->ninstrs;
+        if (reads[i] < VM_SLOT_SCALAR)
+            vp->input_last[reads[i] - VM_SLOT_INPUT] = (uint16_t)vp->ninstrs;
         if (reads[i] == VM_SLOT_LINEAR) vp->linear = true;
     }
-    if (d >= VM_SLOT_OUT && d < VM_SLOT_LINEAR) vp->out_written[d - VM_SLOT_OUT] = (uint16_t)vp->ninstrs;
-    vp->instrs[vp->ninstrs++] = (tidei_vm_instr){fn, (uint16_t)d, (uint16_t)a, (uint16_t)b, (uint16_t)c3};
+    if (d >= VM_SLOT_OUT && d < VM_SLOT_LINEAR)
+        vp->out_written[d - VM_SLOT_OUT] = (uint16_t)vp->ninstrs;
+    vp->instrs[vp->ninstrs++] =
+        (tidei_vm_instr){fn, (uint16_t)d, (uint16_t)a, (uint16_t)b, (uint16_t)c3};
 }
 
 /* ---- registers ---- */
@@ -62,7 +70,8 @@ static unsigned operands(const tidei_node *n, uint16_t out[3]) {
 static void find_uses(compiler *c) {
     const tidei_program *p = c->p;
     uint16_t x[3];
-    for (unsigned i = 0; i < p->nnodes; i++) c->last_use[i] = NOT_LIVE, c->direct[i] = TIDEI_OUTS_MAX;
+    for (unsigned i = 0; i < p->nnodes; i++)
+        c->last_use[i] = NOT_LIVE, c->direct[i] = TIDEI_OUTS_MAX;
     for (unsigned i = 0; i < p->nouts; i++) {
         c->last_use[p->out_node[i]] = p->nnodes;
         c->computed_with[p->out_node[i]] = p->fold != TIDEI_FOLD_NONE;
@@ -75,13 +84,15 @@ static void find_uses(compiler *c) {
         }
     }
 }
-/* A computed value whose lanes are elements as they are stored needs no register: the first of its outputs will do. */
+/* A computed value whose lanes are elements as they are stored needs no register: the first of its
+** outputs will do. */
 static void find_direct(compiler *c) {
     const tidei_program *p = c->p;
     if (p->fold != TIDEI_FOLD_NONE) return;
     for (unsigned i = p->nouts; i-- > 0;) {
         const tidei_node *n = &p->nodes[p->out_node[i]];
-        if (n->op >= TIDEI_OP_CAST && !tidei_vm_is_half(n->dtype)) c->direct[p->out_node[i]] = (uint16_t)i;
+        if (n->op >= TIDEI_OP_CAST && !tidei_vm_is_half(n->dtype))
+            c->direct[p->out_node[i]] = (uint16_t)i;
     }
 }
 
@@ -117,7 +128,8 @@ static tide_status compile_operation(compiler *c, unsigned i) {
     for (unsigned j = 0; j < arity; j++) end_operand(c, x[j], i);
     d = destination(c, i);
     emit(c, fn, d, s[0], s[1], s[2]);
-    if (n->op != TIDEI_OP_CAST && tidei_vm_is_half(n->dtype)) emit(c, k->cast[n->dtype][n->dtype], d, d, d, d);
+    if (n->op != TIDEI_OP_CAST && tidei_vm_is_half(n->dtype))
+        emit(c, k->cast[n->dtype][n->dtype], d, d, d, d);
     c->slot[i] = (uint16_t)d;
     return TIDE_OK;
 }
@@ -132,7 +144,8 @@ static tide_status compile_node(compiler *c, unsigned i) {
     }
 }
 
-/* What is not in its output yet goes there at the end: copies of leaves, second outputs of a value, f16 and bf16. */
+/* What is not in its output yet goes there at the end: copies of leaves, second outputs of a value,
+** f16 and bf16. */
 static void compile_out(compiler *c, unsigned o) {
     const tidei_program *p = c->p;
     const tidei_vm_kernels *k = c->vp->k;
@@ -145,7 +158,8 @@ static void compile_out(compiler *c, unsigned o) {
         const unsigned in = VM_SLOT_INPUT + n->a; /* the bits as they are, of NaN too */
         emit(c, k->copy[tidei_vm_log2(width)], d, in, in, in);
     } else {
-        emit(c, tidei_vm_is_half(n->dtype) ? k->store[n->dtype] : k->copy[tidei_vm_log2(width)], d, s, s, s);
+        emit(c, tidei_vm_is_half(n->dtype) ? k->store[n->dtype] : k->copy[tidei_vm_log2(width)], d,
+             s, s, s);
     }
 }
 
@@ -178,8 +192,8 @@ static tide_status compile_all(compiler *c) {
     return TIDE_OK;
 }
 
-tide_status tidei_vm_compile(tidei_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k, const char *op,
-                             tidei_vm_program **out) {
+tide_status tidei_vm_compile(tidei_runtime *rt, const tidei_program *p, const tidei_vm_kernels *k,
+                             const char *op, tidei_vm_program **out) {
     const size_t bytes = sizeof(tidei_vm_program) + INSTRS_MAX * sizeof(tidei_vm_instr);
     tidei_vm_program *wide = tidei_host_alloc(rt, bytes), *vp = NULL;
     compiler *c = tidei_host_alloc(rt, sizeof *c);

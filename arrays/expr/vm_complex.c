@@ -1,7 +1,8 @@
 /* vm_complex.c: the interpreter's loops over complex numbers, the same for every instruction set.
 **
-** Compiled without vectorisation: gcc 12 turns vectors of products that are added and subtracted in turn into fused
-** multiply-adds even under -ffp-contract=off, and results would differ between machines. */
+** Compiled without vectorisation: gcc 12 turns vectors of products that are added and subtracted in
+** turn into fused multiply-adds even under -ffp-contract=off, and results would differ between
+** machines. */
 #include "arrays/expr/vm_common.h"
 
 #define T                     td_c64

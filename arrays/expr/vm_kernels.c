@@ -1,8 +1,10 @@
-/* vm_kernels.c: the interpreter's vector loops. Compiled once for each instruction set, with VM_SET its name.
+/* vm_kernels.c: the interpreter's vector loops. Compiled once for each instruction set, with VM_SET
+** its name.
 **
-** What must stay true: every set gives the same bits (no contraction, no reassociation, fixed lanes in folds). A loop's
-** destination may be one of its operands, element for element: so a loop carries nothing from one element to another
-** (LOOP says so to the compiler), and memory may change its type between two loops (-fno-strict-aliasing). */
+** What must stay true: every set gives the same bits (no contraction, no reassociation, fixed lanes
+** in folds). A loop's destination may be one of its operands, element for element: so a loop
+** carries nothing from one element to another (LOOP says so to the compiler), and memory may change
+** its type between two loops (-fno-strict-aliasing). */
 #include "arrays/expr/vm_common.h"
 
 /* ---- the operations and folds, a value type at a time ---- */
@@ -75,7 +77,8 @@
 #define VM_FLOAT
 #include "arrays/expr/vm_loops.h"
 
-/* ---- casts ---- Between value types; f16 and bf16 as sources are floats, as targets rounded floats. */
+/* ---- casts ---- Between value types; f16 and bf16 as sources are floats, as targets rounded
+** floats. */
 #define V_bool td_bool
 #define V_i8   td_i8
 #define V_i16  td_i16
@@ -93,52 +96,54 @@
 #define V_c128 td_c128
 
 /* X(from, to, ...) for the targets of a source. */
-#define EACH_REAL_TARGET(X, from)                                                                                  \
-    X(from, bool)                                                                                                  \
-    X(from, i8)                                                                                                    \
-    X(from, i16)                                                                                                   \
-    X(from, i32)                                                                                                   \
-    X(from, i64)                                                                                                   \
-    X(from, u8) X(from, u16) X(from, u32) X(from, u64) X(from, f16) X(from, bf16) X(from, f32) X(from, f64)
+#define EACH_REAL_TARGET(X, from)                                                                  \
+    X(from, bool)                                                                                  \
+    X(from, i8)                                                                                    \
+    X(from, i16)                                                                                   \
+    X(from, i32)                                                                                   \
+    X(from, i64)                                                                                   \
+    X(from, u8)                                                                                    \
+    X(from, u16) X(from, u32) X(from, u64) X(from, f16) X(from, bf16) X(from, f32) X(from, f64)
 #define EACH_TARGET(X, from)         EACH_REAL_TARGET(X, from) X(from, c64) X(from, c128)
 #define EACH_COMPLEX_TARGET(X, from) X(from, bool) X(from, c64) X(from, c128)
-#define EACH_CAST(X)                                                                                               \
-    EACH_TARGET(X, bool)                                                                                           \
-    EACH_TARGET(X, i8)                                                                                             \
-    EACH_TARGET(X, i16)                                                                                            \
-    EACH_TARGET(X, i32)                                                                                            \
-    EACH_TARGET(X, i64)                                                                                            \
-    EACH_TARGET(X, u8)                                                                                             \
-    EACH_TARGET(X, u16)                                                                                            \
-    EACH_TARGET(X, u32)                                                                                            \
-    EACH_TARGET(X, u64)                                                                                            \
-    EACH_TARGET(X, f32)                                                                                            \
-    EACH_TARGET(X, f64)                                                                                            \
-    EACH_COMPLEX_TARGET(X, c64)                                                                                    \
+#define EACH_CAST(X)                                                                               \
+    EACH_TARGET(X, bool)                                                                           \
+    EACH_TARGET(X, i8)                                                                             \
+    EACH_TARGET(X, i16)                                                                            \
+    EACH_TARGET(X, i32)                                                                            \
+    EACH_TARGET(X, i64)                                                                            \
+    EACH_TARGET(X, u8)                                                                             \
+    EACH_TARGET(X, u16)                                                                            \
+    EACH_TARGET(X, u32)                                                                            \
+    EACH_TARGET(X, u64)                                                                            \
+    EACH_TARGET(X, f32)                                                                            \
+    EACH_TARGET(X, f64)                                                                            \
+    EACH_COMPLEX_TARGET(X, c64)                                                                    \
     EACH_COMPLEX_TARGET(X, c128)
 
-#define CAST_FN(from, to)                                                                                          \
-    static void cast_##from##_##to(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {           \
-        (void)pb;                                                                                                  \
-        (void)pc;                                                                                                  \
-        LOOP(n) {                                                                                                  \
-            const V_##from a = ((const V_##from *)pa)[i];                                                          \
-            ((V_##to *)pd)[i] = TD_CAST(from, to, a);                                                              \
-        }                                                                                                          \
+#define CAST_FN(from, to)                                                                          \
+    static void cast_##from##_##to(void *pd, const void *pa, const void *pb, const void *pc,       \
+                                   size_t n) {                                                     \
+        (void)pb;                                                                                  \
+        (void)pc;                                                                                  \
+        LOOP(n) {                                                                                  \
+            const V_##from a = ((const V_##from *)pa)[i];                                          \
+            ((V_##to *)pd)[i] = TD_CAST(from, to, a);                                              \
+        }                                                                                          \
     }
 EACH_CAST(CAST_FN)
 
 /* ---- f16 and bf16 in memory ---- */
-#define HALF_FNS(S)                                                                                                \
-    static void load_##S(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {                     \
-        (void)pb;                                                                                                  \
-        (void)pc;                                                                                                  \
-        LOOP(n)((td_f32 *)pd)[i] = td_load_##S(((const td_##S *)pa)[i]);                                           \
-    }                                                                                                              \
-    static void store_##S(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {                    \
-        (void)pb;                                                                                                  \
-        (void)pc;                                                                                                  \
-        LOOP(n)((td_##S *)pd)[i] = td_store_##S(((const td_f32 *)pa)[i]);                                          \
+#define HALF_FNS(S)                                                                                \
+    static void load_##S(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {     \
+        (void)pb;                                                                                  \
+        (void)pc;                                                                                  \
+        LOOP(n)((td_f32 *)pd)[i] = td_load_##S(((const td_##S *)pa)[i]);                           \
+    }                                                                                              \
+    static void store_##S(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {    \
+        (void)pb;                                                                                  \
+        (void)pc;                                                                                  \
+        LOOP(n)((td_##S *)pd)[i] = td_store_##S(((const td_f32 *)pa)[i]);                          \
     }
 HALF_FNS(f16)
 HALF_FNS(bf16)
@@ -148,39 +153,41 @@ typedef struct pair {
     td_u64 lo, hi;
 } pair;
 
-#define MOVE_FNS(W, E)                                                                                             \
-    static void copy_##W(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {                     \
-        (void)pb;                                                                                                  \
-        (void)pc;                                                                                                  \
-        LOOP(n)((E *)pd)[i] = ((const E *)pa)[i];                                                                  \
-    }                                                                                                              \
-    static void splat_##W(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {                    \
-        const E x = *(const E *)pa;                                                                                \
-        (void)pb;                                                                                                  \
-        (void)pc;                                                                                                  \
-        LOOP(n)((E *)pd)[i] = x;                                                                                   \
-    }                                                                                                              \
-    static void gather_##W(void *packed, const void *at, size_t n1, int64_t s1, size_t n0, int64_t s0) {           \
-        E *d = packed;                                                                                             \
-        const E *x = at;                                                                                           \
-        for (size_t j = 0; j < n1; j++, d += n0, x += s1) {                                                        \
-            if (s0 == 1)                                                                                           \
-                LOOP(n0) d[i] = x[i];                                                                              \
-            else if (s0 == 0)                                                                                      \
-                splat_##W(d, x, NULL, NULL, n0);                                                                   \
-            else                                                                                                   \
-                LOOP(n0) d[i] = x[(int64_t)i * s0];                                                                \
-        }                                                                                                          \
-    }                                                                                                              \
-    static void scatter_##W(void *at, const void *packed, size_t n1, int64_t s1, size_t n0, int64_t s0) {          \
-        E *d = at;                                                                                                 \
-        const E *x = packed;                                                                                       \
-        for (size_t j = 0; j < n1; j++, d += s1, x += n0) {                                                        \
-            if (s0 == 1)                                                                                           \
-                LOOP(n0) d[i] = x[i];                                                                              \
-            else                                                                                                   \
-                LOOP(n0) d[(int64_t)i * s0] = x[i];                                                                \
-        }                                                                                                          \
+#define MOVE_FNS(W, E)                                                                             \
+    static void copy_##W(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {     \
+        (void)pb;                                                                                  \
+        (void)pc;                                                                                  \
+        LOOP(n)((E *)pd)[i] = ((const E *)pa)[i];                                                  \
+    }                                                                                              \
+    static void splat_##W(void *pd, const void *pa, const void *pb, const void *pc, size_t n) {    \
+        const E x = *(const E *)pa;                                                                \
+        (void)pb;                                                                                  \
+        (void)pc;                                                                                  \
+        LOOP(n)((E *)pd)[i] = x;                                                                   \
+    }                                                                                              \
+    static void gather_##W(void *packed, const void *at, size_t n1, int64_t s1, size_t n0,         \
+                           int64_t s0) {                                                           \
+        E *d = packed;                                                                             \
+        const E *x = at;                                                                           \
+        for (size_t j = 0; j < n1; j++, d += n0, x += s1) {                                        \
+            if (s0 == 1)                                                                           \
+                LOOP(n0) d[i] = x[i];                                                              \
+            else if (s0 == 0)                                                                      \
+                splat_##W(d, x, NULL, NULL, n0);                                                   \
+            else                                                                                   \
+                LOOP(n0) d[i] = x[(int64_t)i * s0];                                                \
+        }                                                                                          \
+    }                                                                                              \
+    static void scatter_##W(void *at, const void *packed, size_t n1, int64_t s1, size_t n0,        \
+                            int64_t s0) {                                                          \
+        E *d = at;                                                                                 \
+        const E *x = packed;                                                                       \
+        for (size_t j = 0; j < n1; j++, d += s1, x += n0) {                                        \
+            if (s0 == 1)                                                                           \
+                LOOP(n0) d[i] = x[i];                                                              \
+            else                                                                                   \
+                LOOP(n0) d[(int64_t)i * s0] = x[i];                                                \
+        }                                                                                          \
     }
 MOVE_FNS(1, td_u8)
 MOVE_FNS(2, td_u16)
@@ -189,7 +196,8 @@ MOVE_FNS(8, td_u64)
 MOVE_FNS(16, pair)
 
 static void linear(int64_t *packed, int64_t first, size_t n1, int64_t s1, size_t n0, int64_t s0) {
-    for (size_t j = 0; j < n1; j++, packed += n0, first += s1) LOOP(n0) packed[i] = first + (int64_t)i * s0;
+    for (size_t j = 0; j < n1; j++, packed += n0, first += s1)
+        LOOP(n0) packed[i] = first + (int64_t)i * s0;
 }
 
 /* ---- the table ---- */
@@ -220,10 +228,10 @@ static void enlist_casts(tidei_vm_kernels *k) {
     k->store[TIDE_BF16] = store_bf16;
 }
 
-#define MOVE_ENTRY(W, index)                                                                                       \
-    k->copy[index] = copy_##W;                                                                                     \
-    k->splat[index] = splat_##W;                                                                                   \
-    k->gather[index] = gather_##W;                                                                                 \
+#define MOVE_ENTRY(W, index)                                                                       \
+    k->copy[index] = copy_##W;                                                                     \
+    k->splat[index] = splat_##W;                                                                   \
+    k->gather[index] = gather_##W;                                                                 \
     k->scatter[index] = scatter_##W;
 
 #define NAME_(set) #set

@@ -4,7 +4,8 @@
 
 #include "arrays/expr/vm.h"
 
-/* Slots: what an instruction names as operand and destination; each is an address for the time of one block. */
+/* Slots: what an instruction names as operand and destination; each is an address for the time of
+** one block. */
 enum {
     VM_SLOT_INPUT = 0,                                 /* raw elements, as in memory */
     VM_SLOT_SCALAR = VM_SLOT_INPUT + TIDEI_INPUTS_MAX, /* values, the same in each lane */
@@ -36,9 +37,12 @@ struct tidei_vm_program {
 
 /* Bytes of a value: what a lane of a register holds. */
 static inline unsigned tidei_vm_value_width(unsigned dtype) {
-    return dtype == TIDE_F16 || dtype == TIDE_BF16 ? 4 : (unsigned)tide_dtype_size((tide_dtype)dtype);
+    return dtype == TIDE_F16 || dtype == TIDE_BF16 ? 4
+                                                   : (unsigned)tide_dtype_size((tide_dtype)dtype);
 }
-static inline bool tidei_vm_is_half(unsigned dtype) { return dtype == TIDE_F16 || dtype == TIDE_BF16; }
+static inline bool tidei_vm_is_half(unsigned dtype) {
+    return dtype == TIDE_F16 || dtype == TIDE_BF16;
+}
 static inline unsigned tidei_vm_log2(unsigned width) { return (unsigned)__builtin_ctz(width); }
 
 #endif

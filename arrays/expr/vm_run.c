@@ -1,26 +1,31 @@
-/* vm_run.c: executes a compiled program: the walk through the iteration space, block by block, and the folds.
+/* vm_run.c: executes a compiled program: the walk through the iteration space, block by block, and
+** the folds.
 **
-** A block is a box of the space: along each dimension one index or a stretch (chunk). Its elements, in row-major order
-** of the box's dimensions, are the lanes. An operand that lies in memory just as the lanes do is used in place; one that
-** is the same in all lanes is splatted, once while its address stays; others are gathered, and scattered back.
-** Folds. Either the box's innermost dimensions are folded ones (by rows: each row of lanes ends as one value), or kept ones
-** (by columns: blocks are added lane by lane). In both, blocks along the folded dimensions first meet lane by lane in
-** an accumulator; float sums and products start a new accumulator every GROUP blocks and join accumulators pairwise, so
-** that errors grow with the logarithm. The order depends on shape and strides alone: every run gives the same bits.
-** What must stay true: nothing here allocates or fails; buffers fit in `scratch` because lanes are chosen so. */
+** A block is a box of the space: along each dimension one index or a stretch (chunk). Its elements,
+** in row-major order of the box's dimensions, are the lanes. An operand that lies in memory just as
+** the lanes do is used in place; one that is the same in all lanes is splatted, once while its
+** address stays; others are gathered, and scattered back. Folds. Either the box's innermost
+** dimensions are folded ones (by rows: each row of lanes ends as one value), or kept ones (by
+** columns: blocks are added lane by lane). In both, blocks along the folded dimensions first meet
+** lane by lane in an accumulator; float sums and products start a new accumulator every GROUP
+** blocks and join accumulators pairwise, so that errors grow with the logarithm. The order depends
+** on shape and strides alone: every run gives the same bits.
+** What must stay true: nothing here allocates or fails; buffers fit in `scratch` because lanes are
+** chosen so. */
 #include "arrays/expr/vm_program.h"
 
 enum {
     SCRATCH_BYTES = 96 << 10, /* on the stack of the stream's worker */
-    HOT_BYTES =
-        12 << 10,   /* what a block's instructions touch; a quarter of a first-level cache was the fastest part */
+    /* what a block's instructions touch; a quarter of a first-level cache was the fastest part */
+    HOT_BYTES = 12 << 10,
     LANES_MIN = 16, /* 256 nodes of 16 bytes and the rest stay within SCRATCH_BYTES */
     LANES_MAX = 4096,
     GROUP = 16, /* blocks added one after the other */
     LEVELS_MAX = 64,
     BUFFER_ALIGN = 64,
     CACHE_LINE = 64,
-    PREFETCH_BYTES = 1 << 20 /* walks over more memory than a second-level cache holds fetch the next block ahead */
+    /* walks over more memory than a second-level cache holds fetch the next block ahead */
+    PREFETCH_BYTES = 1 << 20
 };
 
 /* Dimensions of a box with more than one index, outermost first, in the order of the lanes. */
@@ -31,7 +36,8 @@ typedef struct box {
 
 typedef enum { IN_PLACE, SPLAT, PACKED } placement;
 
-/* Memory used in place, of which the next block's part is fetched while the current one is computed. */
+/* Memory used in place, of which the next block's part is fetched while the current one is
+** computed. */
 typedef struct fetched {
     unsigned slot;
     int64_t ahead; /* bytes from the current block's part to the next one's */
@@ -88,7 +94,8 @@ static int64_t even_chunk(int64_t len, int64_t room) {
     const int64_t rounded = (even + 15) / 16 * 16;
     return rounded <= room ? rounded : even;
 }
-/* Gives dimensions first .. last, the innermost first, stretches within `room` lanes; returns the room left (1: none). */
+/* Gives dimensions first .. last, the innermost first, stretches within `room` lanes; returns the
+** room left (1: none). */
 static int64_t stretch(walk *w, int first, int last, int64_t room) {
     for (int d = last; d >= first; d--) {
         w->chunk[d] = even_chunk(w->len[d], room);
@@ -101,7 +108,8 @@ static void add_dims(walk *w, box *b, int first, int end) {
         if (w->chunk[d] > 1) b->dim[b->n++] = d;
 }
 
-/* The next block along dimensions first .. end-1, the last one fastest; false when there is none, and all are at 0. */
+/* The next block along dimensions first .. end-1, the last one fastest; false when there is none,
+** and all are at 0. */
 static bool advance(walk *w, int first, int end) {
     for (int d = end - 1; d >= first; d--) {
         w->at[d] += w->chunk[d];
@@ -137,15 +145,19 @@ typedef struct mover {
     int64_t first;         /* indices: the first one */
 } mover;
 /* Moves two dimensions of the box; o: the offset of their first element from the box's. */
-typedef void move_fn(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0, int64_t s0);
+typedef void move_fn(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
+                     int64_t s0);
 
-static void gather(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0, int64_t s0) {
+static void gather(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
+                   int64_t s0) {
     m->k->gather[m->log2](packed, m->memory + (o * ((int64_t)1 << m->log2)), n1, s1, n0, s0);
 }
-static void scatter(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0, int64_t s0) {
+static void scatter(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
+                    int64_t s0) {
     m->k->scatter[m->log2](m->memory + (o * ((int64_t)1 << m->log2)), packed, n1, s1, n0, s0);
 }
-static void count_up(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0, int64_t s0) {
+static void count_up(const mover *m, void *packed, int64_t o, size_t n1, int64_t s1, size_t n0,
+                     int64_t s0) {
     m->k->linear(packed, m->first + o, n1, s1, n0, s0);
 }
 
@@ -183,7 +195,8 @@ static void bind_inputs(walk *w) {
         }
     }
     if (p->linear) {
-        const mover m = {w->k, w->linear, tidei_vm_log2(sizeof(int64_t)), NULL, offset(w, w->linear)};
+        const mover m = {w->k, w->linear, tidei_vm_log2(sizeof(int64_t)), NULL,
+                         offset(w, w->linear)};
         move(w, &w->all, &m, w->ptr[VM_SLOT_LINEAR], count_up);
     }
 }
@@ -196,7 +209,8 @@ static void bind_outs(walk *w) {
 }
 static void flush_outs(walk *w) {
     for (unsigned o = 0; o < w->p->nouts; o++) {
-        const mover m = {w->k, w->c->out[o].strides, tidei_vm_log2(w->p->out_width[o]), out_address(w, o), 0};
+        const mover m = {w->k, w->c->out[o].strides, tidei_vm_log2(w->p->out_width[o]),
+                         out_address(w, o), 0};
         if (w->out[o] != IN_PLACE) move(w, &w->kept, &m, w->out_buffer[o], scatter);
     }
 }
@@ -207,7 +221,8 @@ static void fetch_ahead(const walk *w, size_t lines, unsigned *which, size_t *do
     while (lines > 0 && *which < w->nfetch) {
         const fetched *f = &w->fetch[*which];
         const unsigned char *next = (const unsigned char *)w->ptr[f->slot] + f->ahead;
-        for (; lines > 0 && *done < f->bytes; lines--, *done += CACHE_LINE) __builtin_prefetch(next + *done, 0, 2);
+        for (; lines > 0 && *done < f->bytes; lines--, *done += CACHE_LINE)
+            __builtin_prefetch(next + *done, 0, 2);
         if (*done >= f->bytes) {
             ++*which;
             *done = 0;
@@ -244,7 +259,8 @@ static int64_t lanes_for(size_t hot, size_t cold) {
     return (int64_t)tidei_min_size(tidei_max_size(n, LANES_MIN), LANES_MAX);
 }
 
-static void walk_init(walk *w, const tidei_vm_program *p, const tidei_vm_call *c, unsigned char *scratch) {
+static void walk_init(walk *w, const tidei_vm_program *p, const tidei_vm_call *c,
+                      unsigned char *scratch) {
     int64_t linear = 1;
     w->p = p;
     w->k = p->k;
@@ -262,12 +278,14 @@ static void walk_init(walk *w, const tidei_vm_program *p, const tidei_vm_call *c
         w->at[d] = 0;
     }
 }
-/* Once the chunks and the boxes are fixed: buffers, and what does not change from block to block. */
+/* Once the chunks and the boxes are fixed: buffers, and what does not change from block to
+** block. */
 static void walk_prepare(walk *w) {
     const tidei_vm_program *p = w->p;
     for (int d = 0; d < w->nd; d++) w->now[d] = w->chunk[d];
     w->lanes = box_lanes(w, &w->all);
-    for (unsigned i = 0; i < p->nregs; i++) w->ptr[VM_SLOT_REGISTER + i] = buffer(w, w->lanes * p->reg_width[i]);
+    for (unsigned i = 0; i < p->nregs; i++)
+        w->ptr[VM_SLOT_REGISTER + i] = buffer(w, w->lanes * p->reg_width[i]);
     for (unsigned i = 0; i < p->ninputs; i++) {
         if (!p->input_width[i]) continue;
         w->input[i] = place(w, &w->all, w->c->in[i].strides);
@@ -288,7 +306,8 @@ static void walk_prepare(walk *w) {
     }
 }
 
-/* The dimension along which the walk goes from block to block, among first .. end-1; -1: one block is all. */
+/* The dimension along which the walk goes from block to block, among first .. end-1; -1: one block
+** is all. */
 static int walked(const walk *w, int first, int end) {
     for (int d = end; d-- > first;)
         if (w->chunk[d] < w->len[d]) return d;
@@ -311,13 +330,15 @@ static void fetch_prepare(walk *w, int d, unsigned nouts) {
         if (p->input_width[i] && w->input[i] == IN_PLACE)
             fetch_slot(w, VM_SLOT_INPUT + i, d, w->c->in[i].strides[d], p->input_width[i]);
     for (unsigned i = 0; i < nouts; i++)
-        if (w->out[i] == IN_PLACE) fetch_slot(w, VM_SLOT_OUT + i, d, w->c->out[i].strides[d], p->out_width[i]);
+        if (w->out[i] == IN_PLACE)
+            fetch_slot(w, VM_SLOT_OUT + i, d, w->c->out[i].strides[d], p->out_width[i]);
     for (unsigned i = 0; i < w->nfetch; i++) lines += w->fetch[i].bytes / CACHE_LINE + 1;
     w->fetch_share = p->ninstrs ? lines / p->ninstrs + 1 : lines;
 }
 
 /* ---- without a fold ---- */
-/* Whether output o lies over an input that an instruction still reads once the output is written. */
+/* Whether output o lies over an input that an instruction still reads once the output is
+** written. */
 static bool written_too_early(const walk *w, unsigned o) {
     for (unsigned i = 0; i < w->p->ninputs; i++)
         if (w->p->input_width[i] && w->c->in[i].base == w->c->out[o].base &&
@@ -349,13 +370,16 @@ static void run_map(walk *w) {
 typedef struct folding {
     tidei_vm_fn *join;    /* acc = join(acc, x); NULL for arg folds */
     unsigned width, log2; /* of an accumulator's lane */
-    unsigned parts, real; /* of a complex one: 2, of this type each; a mean divides them by themselves */
+    /* of a complex one: 2, of this type each; a mean divides them by themselves */
+    unsigned parts, real;
     bool by_columns;
-    bool grouped;                            /* a float sum or product */
-    _Alignas(16) unsigned char identity[16]; /* -0.0 or 1, for lanes that a short block leaves out of a new group */
-    unsigned char *acc;                      /* the accumulator at work */
-    unsigned char *level[LEVELS_MAX]; /* joined groups: level i holds 2^i of them where bit i of `groups` is set */
-    int nlevels;                      /* that have a buffer */
+    bool grouped; /* a float sum or product */
+    /* -0.0 or 1, for lanes that a short block leaves out of a new group */
+    _Alignas(16) unsigned char identity[16];
+    unsigned char *acc; /* the accumulator at work */
+    /* joined groups: level i holds 2^i of them where bit i of `groups` is set */
+    unsigned char *level[LEVELS_MAX];
+    int nlevels; /* that have a buffer */
     uint64_t groups;
     unsigned fill;  /* blocks in acc */
     size_t lanes;   /* valid ones: those of the first block */
@@ -388,7 +412,8 @@ static void folding_init(folding *f, const walk *w) {
     *f = (folding){.width = tidei_vm_value_width(t)};
     f->log2 = tidei_vm_log2(f->width);
     f->join = is_arg(fold) ? NULL : w->k->op[join_op(fold)][t];
-    f->grouped = (fold == TIDEI_FOLD_SUM || fold == TIDEI_FOLD_PROD || fold == TIDEI_FOLD_MEAN) && t >= TIDE_F32;
+    f->grouped = (fold == TIDEI_FOLD_SUM || fold == TIDEI_FOLD_PROD || fold == TIDEI_FOLD_MEAN) &&
+                 t >= TIDE_F32;
     encode_real(fold == TIDEI_FOLD_PROD ? 1.0 : -0.0, t, f->identity);
     f->parts = t >= TIDE_C64 ? 2 : 1;
     f->real = t == TIDE_C64 ? TIDE_F32 : t == TIDE_C128 ? TIDE_F64 : t;
@@ -476,7 +501,8 @@ static void close_all(folding *f) {
 static void add_block(folding *f, const walk *w, const void *x, size_t n) {
     if (f->fill == 0) {
         w->k->copy[f->log2](f->acc, x, NULL, NULL, n);
-        if (n < f->lanes) w->k->splat[f->log2](f->acc + n * f->width, f->identity, NULL, NULL, f->lanes - n);
+        if (n < f->lanes)
+            w->k->splat[f->log2](f->acc + n * f->width, f->identity, NULL, NULL, f->lanes - n);
     } else {
         f->join(f->acc, f->acc, x, NULL, n);
     }
@@ -490,11 +516,13 @@ static void add_arg_block(folding *f, const walk *w, const void *x, size_t n) {
         w->k->copy[f->log2](f->acc, x, NULL, NULL, n);
         w->k->splat[3](f->where, &now, NULL, NULL, n);
     } else {
-        w->k->argstep[w->p->fold == TIDEI_FOLD_ARGMAX][w->p->acc_dtype](f->acc, f->where, x, now, n);
+        w->k->argstep[w->p->fold == TIDEI_FOLD_ARGMAX][w->p->acc_dtype](f->acc, f->where, x, now,
+                                                                        n);
     }
 }
 
-/* Lanes to results: kept lanes, with the folded ones beside (by rows) or above (by columns) each other. */
+/* Lanes to results: kept lanes, with the folded ones beside (by rows) or above (by columns) each
+** other. */
 static void fold_lanes(folding *f, const walk *w, size_t kept) {
     size_t m = f->lanes / kept;
     if (!f->by_columns) {
@@ -514,17 +542,20 @@ static void pick_lanes(folding *f, const walk *w, size_t kept) {
     const size_t m = f->lanes / kept;
     const size_t next = f->by_columns ? 1 : m, step = f->by_columns ? kept : 1;
     int64_t *r = (int64_t *)(void *)f->result;
-    for (size_t i = 0; i < kept; i++) r[i] = pick(f->acc + i * next * f->width, f->where + i * next, m, step);
+    for (size_t i = 0; i < kept; i++)
+        r[i] = pick(f->acc + i * next * f->width, f->where + i * next, m, step);
 }
 
 static void store_results(folding *f, walk *w, size_t kept) {
     const unsigned t = w->p->out_dtype;
     bind_outs(w);
-    if (f->count) w->k->op[TIDEI_OP_DIV][f->real](f->result, f->result, f->count, NULL, kept * f->parts);
+    if (f->count)
+        w->k->op[TIDEI_OP_DIV][f->real](f->result, f->result, f->count, NULL, kept * f->parts);
     if (tidei_vm_is_half(t))
         w->k->store[t](w->ptr[VM_SLOT_OUT], f->result, NULL, NULL, kept);
     else
-        w->k->copy[tidei_vm_log2(w->p->out_width[0])](w->ptr[VM_SLOT_OUT], f->result, NULL, NULL, kept);
+        w->k->copy[tidei_vm_log2(w->p->out_width[0])](w->ptr[VM_SLOT_OUT], f->result, NULL, NULL,
+                                                      kept);
     flush_outs(w);
 }
 
@@ -534,7 +565,8 @@ static void run_fold(walk *w) {
     const int levels = choose_box(w, &f);
     walk_prepare(w);
     folding_prepare(&f, w, levels);
-    fetch_prepare(w, walked(w, w->nk, w->nd) >= 0 ? walked(w, w->nk, w->nd) : walked(w, 0, w->nk), 0);
+    fetch_prepare(w, walked(w, w->nk, w->nd) >= 0 ? walked(w, w->nk, w->nd) : walked(w, 0, w->nk),
+                  0);
     do {
         const size_t kept = box_lanes(w, &w->kept);
         f.groups = 0;

@@ -1,5 +1,5 @@
-/* weak.c: computing with numbers alone, on the host, by the expressions of ops.def. A number is a bool, an i64, an f64 or
-** a c128; what comes out is one again. */
+/* weak.c: computing with numbers alone, on the host, by the expressions of ops.def. A number is a
+** bool, an i64, an f64 or a c128; what comes out is one again. */
 #include "arrays/expr/front.h"
 #include <math.h>
 #define TD_COMPLEX
@@ -23,7 +23,8 @@ static double to_f64(const tide_arg *v) {
 }
 
 static td_c128 to_c128(const tide_arg *v) {
-    return v->kind == TIDE_ARG_COMPLEX ? td_make_c128(v->value.c[0], v->value.c[1]) : td_make_c128(to_f64(v), 0);
+    return v->kind == TIDE_ARG_COMPLEX ? td_make_c128(v->value.c[0], v->value.c[1])
+                                       : td_make_c128(to_f64(v), 0);
 }
 
 static bool to_bool(const tide_arg *v) {
@@ -54,8 +55,9 @@ static bool gives_bool(int op) {
 static double eval_f64(int op, double a, double b, double c) {
     typedef double T;
     switch (op) {
-#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
-    case TIDEI_OP_##ident:                                                                                         \
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
+                 notes)                                                                            \
+    case TIDEI_OP_##ident:                                                                         \
         return OR_ZERO(float_expr);
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
@@ -69,8 +71,9 @@ static int64_t eval_i64(int op, int64_t a, int64_t b, int64_t c) {
     typedef int64_t T;
     typedef uint64_t U;
     switch (op) {
-#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
-    case TIDEI_OP_##ident:                                                                                         \
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
+                 notes)                                                                            \
+    case TIDEI_OP_##ident:                                                                         \
         return OR_ZERO(int_expr);
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP
@@ -82,8 +85,9 @@ static int64_t eval_i64(int op, int64_t a, int64_t b, int64_t c) {
 
 static bool eval_bool(int op, bool a, bool b, bool c) {
     switch (op) {
-#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps, notes)             \
-    case TIDEI_OP_##ident:                                                                                         \
+#define TIDEI_OP(ident, name, arity, rule, bool_expr, int_expr, float_expr, complex_expr, ulps,    \
+                 notes)                                                                            \
+    case TIDEI_OP_##ident:                                                                         \
         return OR_ZERO(bool_expr);
 #include "arrays/expr/ops.def"
 #undef TIDEI_OP

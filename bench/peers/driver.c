@@ -1,7 +1,8 @@
-/* driver.c: peer-driver NAME max|default|raw [--traces DIR]: CUDA's stream-ordered pools on the workloads of tide-bench pair,
-** random, threads and trace: a pool of its own with the release threshold at its maximum or at its default of 0; raw is
-** cuMemAlloc and cuMemFree. One JSON object with the figures' names as tide-bench has them.
-** Exit 0, 1 failed, 2 bad input, 77 skipped: there is no GPU. */
+/* driver.c: peer-driver NAME max|default|raw [--traces DIR]: CUDA's stream-ordered pools on the
+** workloads of tide-bench pair, random, threads and trace: a pool of its own with the release
+** threshold at its maximum or at its default of 0; raw is cuMemAlloc and cuMemFree. One JSON object
+** with the figures' names as tide-bench has them. Exit 0, 1 failed, 2 bad input, 77 skipped: there
+** is no GPU. */
 #include "bench/bench.h"
 #include "runtime/device/cuda/driver.h"
 #include "tools/tide/replay.h"
@@ -25,8 +26,8 @@ static bool ok(const peer *p, tidei_cu_result r, const char *what) {
 }
 
 static inline bool take(const peer *p, size_t bytes, tidei_cu_stream s, tidei_cu_addr *out) {
-    tidei_cu_result r =
-        p->pool ? p->cu->cuMemAllocFromPoolAsync(out, bytes, p->pool, s) : p->cu->cuMemAlloc(out, bytes);
+    tidei_cu_result r = p->pool ? p->cu->cuMemAllocFromPoolAsync(out, bytes, p->pool, s)
+                                : p->cu->cuMemAlloc(out, bytes);
     return tidei_likely(r == TIDEI_CU_SUCCESS) || ok(p, r, "allocating");
 }
 static inline bool give(const peer *p, tidei_cu_addr at, tidei_cu_stream s) {
@@ -72,7 +73,8 @@ static bool run_pair(const peer *p, bench *b) {
 
 static bool steps(const peer *p, const workload_step *x, size_t n, tidei_cu_addr *at) {
     for (size_t i = 0; i < n; i++)
-        if (x[i].bytes ? !take(p, x[i].bytes, p->s, &at[x[i].slot]) : !give(p, at[x[i].slot], p->s)) return false;
+        if (x[i].bytes ? !take(p, x[i].bytes, p->s, &at[x[i].slot]) : !give(p, at[x[i].slot], p->s))
+            return false;
     return true;
 }
 
@@ -95,7 +97,8 @@ static bool random_set(const peer *p, bench *b, size_t n) {
 }
 
 static bool run_random(const peer *p, bench *b) {
-    return random_set(p, b, 1000) && random_set(p, b, 10000) && (!p->pool || random_set(p, b, 100000));
+    return random_set(p, b, 1000) && random_set(p, b, 10000) &&
+           (!p->pool || random_set(p, b, 100000));
 }
 
 /* ---- B4 ---- */
@@ -118,9 +121,11 @@ static bool mixed_pairs(worker *w) {
     bool fine = live != NULL;
     for (size_t i = 0; i < w->pairs && fine; i++) {
         tidei_cu_addr *x = &live[workload_dice(&w->seed) % LIVE];
-        fine = (!*x || give(w->p, *x, w->s)) && take(w->p, workload_spread(&w->seed, 8, 20), w->s, x);
+        fine =
+            (!*x || give(w->p, *x, w->s)) && take(w->p, workload_spread(&w->seed, 8, 20), w->s, x);
     }
-    for (size_t i = 0; live && i < LIVE; i++) fine = (!live[i] || give(w->p, live[i], w->s)) && fine;
+    for (size_t i = 0; live && i < LIVE; i++)
+        fine = (!live[i] || give(w->p, live[i], w->s)) && fine;
     free(live);
     return fine;
 }
@@ -145,8 +150,10 @@ static double crowd(const peer *p, unsigned n, bool mixed, tidei_cu_stream *stre
     bool fine = true;
     pthread_barrier_init(&start, NULL, n);
     for (unsigned i = 0; i < n; i++) {
-        w[i] = (worker){.p = p, .s = streams[i], .pairs = each, .mixed = mixed, .seed = i + 1, .start = &start};
-        if (pthread_create(&threads[i], NULL, thread_main, &w[i])) exit(1); /* the others wait for it */
+        w[i] = (worker){
+            .p = p, .s = streams[i], .pairs = each, .mixed = mixed, .seed = i + 1, .start = &start};
+        /* the others wait for it */
+        if (pthread_create(&threads[i], NULL, thread_main, &w[i])) exit(1);
     }
     for (unsigned i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
@@ -161,7 +168,8 @@ static double crowd(const peer *p, unsigned n, bool mixed, tidei_cu_stream *stre
 static bool run_threads(const peer *p, bench *b) {
     tidei_cu_stream streams[THREADS_MAX];
     for (unsigned i = 0; i < THREADS_MAX; i++)
-        if (!ok(p, p->cu->cuStreamCreate(&streams[i], TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate"))
+        if (!ok(p, p->cu->cuStreamCreate(&streams[i], TIDEI_CU_STREAM_NON_BLOCKING),
+                "cuStreamCreate"))
             return false;
     for (unsigned n = 1; n <= THREADS_MAX; n *= 2)
         for (int mixed = 0; mixed < 2; mixed++) {
@@ -171,7 +179,8 @@ static bool run_threads(const peer *p, bench *b) {
                 if (one < 0) return false;
                 if (r >= 0) rate[r] = one;
             }
-            bench_note(b, bench_median(rate, ROUNDS), "pairs/s", mixed ? "mixed_t%u" : "own_t%u", n);
+            bench_note(b, bench_median(rate, ROUNDS), "pairs/s", mixed ? "mixed_t%u" : "own_t%u",
+                       n);
         }
     return true;
 }
@@ -189,7 +198,8 @@ static bool event(const peer *p, const tidei_event *e, tidei_cu_addr *blocks, ti
     return true;
 }
 
-/* Copies that start one after the other and take turns event by event, as in tools/tide/replay.h. */
+/* Copies that start one after the other and take turns event by event, as in
+** tools/tide/replay.h. */
 static bool turns(const peer *p, const tidei_trace *t, unsigned copies, tidei_cu_addr **blocks,
                   tidei_cu_stream *s) {
     for (size_t at = 0; at < t->n + t->n * (copies - 1) / copies; at++)
@@ -220,21 +230,25 @@ static bool play(const peer *p, bench *b, const char *name, const tidei_trace *t
     bool fine = true;
     for (unsigned j = 0; j < copies && fine; j++) {
         blocks[j] = calloc(t->blocks + 1, sizeof *blocks[j]);
-        fine = blocks[j] && ok(p, p->cu->cuStreamCreate(&s[j], TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        fine = blocks[j] &&
+               ok(p, p->cu->cuStreamCreate(&s[j], TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     }
     for (int r = -1; r < ROUNDS && fine; r++) {
-        if (p->pool) fine = ok(p, p->cu->cuMemPoolSetAttribute(p->pool, RESERVED_HIGH, &zero), "resetting");
+        if (p->pool)
+            fine = ok(p, p->cu->cuMemPoolSetAttribute(p->pool, RESERVED_HIGH, &zero), "resetting");
         uint64_t start = tidei_now_ns();
         fine = fine && turns(p, t, copies, blocks, s);
         if (r >= 0) ns[r] = (double)(tidei_now_ns() - start) / (double)(t->n * copies);
         fine = fine && empty(p, t, copies, blocks, s);
     }
-    if (fine && p->pool) fine = ok(p, p->cu->cuMemPoolGetAttribute(p->pool, RESERVED_HIGH, &high), "reading");
+    if (fine && p->pool)
+        fine = ok(p, p->cu->cuMemPoolGetAttribute(p->pool, RESERVED_HIGH, &high), "reading");
     for (unsigned j = 0; j < COPIES_MAX; j++) free(blocks[j]);
     if (!fine) return false;
     bench_note(b, bench_median(ns, ROUNDS), "ns/event", "%s_x%u_ns", name, copies);
     if (p->pool)
-        bench_note(b, (double)high / (double)tidei_replay_peak(t, copies), "", "%s_x%u_ratio", name, copies);
+        bench_note(b, (double)high / (double)tidei_replay_peak(t, copies), "", "%s_x%u_ratio", name,
+                   copies);
     return !p->pool || ok(p, p->cu->cuMemPoolTrimTo(p->pool, 0), "cuMemPoolTrimTo");
 }
 
@@ -282,14 +296,16 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         bool (*run)(const peer *p, bench *b);
-    } runs[] = {{"pair", run_pair}, {"random", run_random}, {"threads", run_threads}, {"trace", run_trace}};
+    } runs[] = {
+        {"pair", run_pair}, {"random", run_random}, {"threads", run_threads}, {"trace", run_trace}};
     size_t which = 0;
     bool traces = argc == 5 && !strcmp(argv[3], "--traces");
     const char *kind = argc > 2 ? argv[2] : "";
     bool known = !strcmp(kind, "max") || !strcmp(kind, "default") || !strcmp(kind, "raw");
     while (which < TIDEI_COUNT(runs) && argc > 1 && strcmp(runs[which].name, argv[1])) which++;
     if (argc < 3 || which == TIDEI_COUNT(runs) || !known || (argc > 3 && !traces)) {
-        fprintf(stderr, "usage: peer-driver pair|random|threads|trace max|default|raw [--traces DIR]\n");
+        fprintf(stderr,
+                "usage: peer-driver pair|random|threads|trace max|default|raw [--traces DIR]\n");
         return 2;
     }
     peer p = {.traces = traces ? argv[4] : "tests/traces"};

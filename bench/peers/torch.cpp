@@ -1,6 +1,7 @@
-/* torch.cpp: peer-torch NAME DIR: PyTorch's caching allocator on the workloads of tide-bench pair, random, threads and trace,
-** from C++. bench/run.sh builds it against the installed wheel; PYTORCH_CUDA_ALLOC_CONF chooses the backend. DIR holds the
-** traces as plain CSV. One JSON object with the figures' names as tide-bench has them. Exit 0, 1 failed, 2 bad input. */
+/* torch.cpp: peer-torch NAME DIR: PyTorch's caching allocator on the workloads of tide-bench pair,
+** random, threads and trace, from C++. bench/run.sh builds it against the installed wheel;
+** PYTORCH_CUDA_ALLOC_CONF chooses the backend. DIR holds the traces as plain CSV. One JSON object
+** with the figures' names as tide-bench has them. Exit 0, 1 failed, 2 bad input. */
 #include "bench/workload.h"
 
 #include <algorithm>
@@ -23,13 +24,17 @@ using c10::cuda::CUDAStream;
 static const int rounds = 5;
 
 static double now_ns() {
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double, std::nano>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 static double median(std::vector<double> v) {
     std::sort(v.begin(), v.end());
     return v[v.size() / 2];
 }
-static void note(double value, const std::string &name) { std::printf(", \"%s\": %.6g", name.c_str(), value); }
+static void note(double value, const std::string &name) {
+    std::printf(", \"%s\": %.6g", name.c_str(), value);
+}
 
 /* ---- B1 ---- */
 
@@ -41,10 +46,9 @@ static void run_pair(cudaStream_t s) {
     static const struct {
         size_t bytes;
         const char *name;
-    } sizes[] = {{256, "256B"},           {4096, "4KiB"},
-                 {65536, "64KiB"},        {1u << 20, "1MiB"},
-                 {16u << 20, "16MiB"},    {256u << 20, "256MiB"},
-                 {size_t(1) << 30, "1GiB"}};
+    } sizes[] = {
+        {256, "256B"},        {4096, "4KiB"},         {65536, "64KiB"},         {1u << 20, "1MiB"},
+        {16u << 20, "16MiB"}, {256u << 20, "256MiB"}, {size_t(1) << 30, "1GiB"}};
     const size_t n = 20000;
     for (const auto &size : sizes) {
         std::vector<double> ns;
@@ -169,7 +173,8 @@ struct copy {
     std::vector<size_t> bytes;
 };
 
-/* Copies that start one after the other and take turns event by event; returns the most bytes that lived at one time. */
+/* Copies that start one after the other and take turns event by event; returns the most bytes that
+** lived at one time. */
 static size_t play(const trace &t, std::vector<copy> &copies) {
     const size_t n = t.events.size(), k = copies.size();
     size_t live = 0, peak = 0;
@@ -217,8 +222,8 @@ static void run_trace(const std::string &dir) {
             std::vector<double> ns;
             size_t peak = 0;
             for (unsigned j = 0; j < k; j++)
-                copies.push_back({c10::cuda::getStreamFromPool(false, 0), std::vector<void *>(t.blocks),
-                                  std::vector<size_t>(t.blocks)});
+                copies.push_back({c10::cuda::getStreamFromPool(false, 0),
+                                  std::vector<void *>(t.blocks), std::vector<size_t>(t.blocks)});
             for (int r = -1; r < rounds; r++) {
                 if (r == 0) pool::resetPeakStats(0);
                 double start = now_ns();
@@ -227,7 +232,8 @@ static void run_trace(const std::string &dir) {
             }
             const std::string name = std::string(x.name) + "_x" + std::to_string(k);
             note(median(ns), name + "_ns");
-            note(double(pool::getDeviceStats(0).reserved_bytes[0].peak) / double(peak), name + "_ratio");
+            note(double(pool::getDeviceStats(0).reserved_bytes[0].peak) / double(peak),
+                 name + "_ratio");
             pool::emptyCache();
         }
     }

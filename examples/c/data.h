@@ -1,4 +1,5 @@
-/* data.h: finds the examples' data from any directory: beside an installed program, then in the source tree. */
+/* data.h: finds the examples' data from any directory: beside an installed program, then in the
+** source tree. */
 #ifndef EXAMPLES_DATA_H
 #define EXAMPLES_DATA_H
 
@@ -6,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path of data file `name` in `path`; `path` unchanged in meaning if it is nowhere, so that opening it says so. */
+/* The path of data file `name` in `path`; `path` unchanged in meaning if it is nowhere, so that
+** opening it says so. */
 static inline void find_data(const char *name, char *path, size_t cap) {
     char self[1024];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

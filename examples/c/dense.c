@@ -1,13 +1,15 @@
-/* dense.c: a toy model that makes a lot of garbage: one dense layer trained by Adam on random data, under a memory limit.
+/* dense.c: a toy model that makes a lot of garbage: one dense layer trained by Adam on random data,
+** under a memory limit.
 **
-** Every step copies its batch out of the data and computes the gradients of the weights, the bias and the batch itself: two
-** big arrays that are garbage a moment later. Who gives the memory back is the choice to be compared:
+** Every step copies its batch out of the data and computes the gradients of the weights, the bias
+** and the batch itself: two big arrays that are garbage a moment later. Who gives the memory back
+** is the choice to be compared:
 **   --free=eager   nothing is freed; the policy collects before memory runs out (the default)
 **   --free=lazy    nothing is freed; garbage is collected when an allocation no longer fits
 **   --free=hand    every temporary is freed by hand
-** Other options: --rows N --features N --batch N --epochs N --limit SIZE --policy NAME --wait (once an epoch) --quiet
-** --memory FILE (seconds, live and backed bytes after every step) --summary (one line of figures at the end).
-** Exit 0, 1 failed, 2 bad input. */
+** Other options: --rows N --features N --batch N --epochs N --limit SIZE --policy NAME --wait (once
+** an epoch) --quiet --memory FILE (seconds, live and backed bytes after every step) --summary (one
+** line of figures at the end). Exit 0, 1 failed, 2 bad input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,13 +54,16 @@ static int model_init(struct model *m, tide_runtime *rt, const struct options *o
     m->b = tide_zeros(rt, TIDE_F32, 1, one);
     m->bm = tide_zeros(rt, TIDE_F32, 1, one);
     m->bv = tide_zeros(rt, TIDE_F32, 1, one);
-    /* The mean squared error's gradients by the weights, the bias and the batch. s = 2 / rows of the batch */
-    m->gradients = tide_expr_new(rt, "(x, y, w, b, s) -> let g = (sum(x * w, axis=1, keepdims=true) + b - y) * s;"
-                                     " (sum(x * g, axis=0), sum(g, axis=0), g * w)");
-    m->adam =
-        tide_expr_new(rt, "(w, g, m, v, rate, c1, c2) -> let m1 = 0.9*m + 0.1*g; let v1 = 0.999*v + 0.001*g*g;"
-                          " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
-    return m->x && m->y && m->w && m->wm && m->wv && m->b && m->bm && m->bv && m->gradients && m->adam;
+    /* The mean squared error's gradients by the weights, the bias and the batch. s = 2 / rows of
+    ** the batch */
+    m->gradients = tide_expr_new(
+        rt, "(x, y, w, b, s) -> let g = (sum(x * w, axis=1, keepdims=true) + b - y) * s;"
+            " (sum(x * g, axis=0), sum(g, axis=0), g * w)");
+    m->adam = tide_expr_new(
+        rt, "(w, g, m, v, rate, c1, c2) -> let m1 = 0.9*m + 0.1*g; let v1 = 0.999*v + 0.001*g*g;"
+            " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
+    return m->x && m->y && m->w && m->wm && m->wv && m->b && m->bm && m->bv && m->gradients &&
+           m->adam;
 }
 
 /* Where freeing by hand is the way chosen. */
@@ -66,7 +71,8 @@ static void let_go(struct model *m, tide_array *a) {
     if (m->by_hand) tide_free(a);
 }
 
-static int update(struct model *m, tide_array **w, tide_array *g, tide_array **moment1, tide_array **moment2) {
+static int update(struct model *m, tide_array **w, tide_array *g, tide_array **moment1,
+                  tide_array **moment2) {
     const tide_arg args[] = {tide_arg_array(*w),
                              tide_arg_array(g),
                              tide_arg_array(*moment1),
@@ -85,16 +91,18 @@ static int update(struct model *m, tide_array **w, tide_array *g, tide_array **m
 
 /* The rows [at, to), copied. */
 static tide_array *batch(struct model *m, tide_array *data, int64_t at, int64_t to) {
-    tide_array *rows = tide_slice_ranges(data, 1, &(tide_range){.start = at, .stop = to, .step = 1});
+    tide_array *rows =
+        tide_slice_ranges(data, 1, &(tide_range){.start = at, .stop = to, .step = 1});
     tide_array *copy = tide_copy(rows);
     let_go(m, rows);
     return copy;
 }
 
-/* The gradients on the rows [at, to); the batch's own, which nobody wants, is garbage at once. Nothing that names its
-** temporaries may stay behind when the next step begins, or a conservative collector keeps them: so this is a function of
-** its own, and the lists of arrays are emptied. */
-static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_array **gw, tide_array **gb) {
+/* The gradients on the rows [at, to); the batch's own, which nobody wants, is garbage at once.
+** Nothing that names its temporaries may stay behind when the next step begins, or a conservative
+** collector keeps them: so this is a function of its own, and the lists of arrays are emptied. */
+static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_array **gw,
+                              tide_array **gb) {
     tide_array *x = batch(m, m->x, at, to), *y = batch(m, m->y, at, to);
     if (!x || !y) return 0;
     m->args[0] = tide_arg_array(x);
@@ -122,10 +130,12 @@ static int step(struct model *m, int64_t at, int64_t to) {
 
 static void note_memory(tide_runtime *rt, FILE *f, double start) {
     tide_statistics s = {.struct_size = sizeof s};
-    if (f && tide_stats(rt, &s) == TIDE_OK) fprintf(f, "%.6f %zu %zu\n", seconds() - start, s.live, s.backed);
+    if (f && tide_stats(rt, &s) == TIDE_OK)
+        fprintf(f, "%.6f %zu %zu\n", seconds() - start, s.live, s.backed);
 }
 
-static int train(struct model *m, const struct options *o, double *times, FILE *memory, double start) {
+static int train(struct model *m, const struct options *o, double *times, FILE *memory,
+                 double start) {
     int64_t done = 0;
     for (int e = 1; e <= o->epochs; e++) {
         double epoch = seconds();
@@ -147,17 +157,19 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* Steps of the first epoch are left out: they load kernels and libraries. */
-static void summarise(tide_runtime *rt, const struct options *o, double *times, int64_t n, double total) {
+static void summarise(tide_runtime *rt, const struct options *o, double *times, int64_t n,
+                      double total) {
     tide_statistics s = {.struct_size = sizeof s};
     int64_t per_epoch = (o->rows + o->batch - 1) / o->batch, skip = o->epochs > 1 ? per_epoch : 0;
     qsort(times + skip, (size_t)(n - skip), sizeof *times, by_time);
     if (tide_stats(rt, &s) != TIDE_OK) return;
-    printf("summary free=%s total_s=%.4f median_step_us=%.1f worst_step_us=%.1f collections=%llu climbs=%llu "
+    printf("summary free=%s total_s=%.4f median_step_us=%.1f worst_step_us=%.1f collections=%llu "
+           "climbs=%llu "
            "collected=%zu reclaimed=%zu "
            "peak_live=%zu peak_backed=%zu limit=%zu host_waits=%llu\n",
            o->free, total, 1e6 * times[skip + (n - skip) / 2], 1e6 * times[n - 1],
-           (unsigned long long)s.collections, (unsigned long long)s.climbs, s.collected, s.reclaimed, s.peak_live,
-           s.peak_backed, s.limit, (unsigned long long)s.host_waits);
+           (unsigned long long)s.collections, (unsigned long long)s.climbs, s.collected,
+           s.reclaimed, s.peak_live, s.peak_backed, s.limit, (unsigned long long)s.host_waits);
 }
 
 static int run(tide_runtime *rt, const struct options *o) {
@@ -166,7 +178,8 @@ static int run(tide_runtime *rt, const struct options *o) {
     double *times = calloc((size_t)steps, sizeof *times), start;
     FILE *memory = o->memory ? fopen(o->memory, "w") : NULL;
     if (!times || (o->memory && !memory)) perror(times ? o->memory : "dense");
-    int ok = times && (!o->memory || memory) && model_init(&m, rt, o) && tide_synchronize(rt, NULL) == TIDE_OK;
+    int ok = times && (!o->memory || memory) && model_init(&m, rt, o) &&
+             tide_synchronize(rt, NULL) == TIDE_OK;
     start = seconds();
     if (ok) ok = train(&m, o, times, memory, start);
     if (ok) {
@@ -238,14 +251,18 @@ static void log_line(void *user, int level, const char *line) {
 }
 
 int main(int argc, char **argv) {
-    struct options o = {.rows = 300000, .features = 1000, .batch = 2048, .epochs = 100, .free = "eager"};
+    struct options o = {
+        .rows = 300000, .features = 1000, .batch = 2048, .epochs = 100, .free = "eager"};
     if (!parse(&o, argc, argv)) {
-        fprintf(stderr, "usage: dense [--free=eager|lazy|hand] [--rows N] [--features N] [--batch N] [--epochs N] "
-                        "[--limit SIZE]\n"
-                        "             [--policy NAME] [--wait] [--quiet] [--memory FILE] [--summary]\n");
+        fprintf(stderr,
+                "usage: dense [--free=eager|lazy|hand] [--rows N] [--features N] [--batch N] "
+                "[--epochs N] "
+                "[--limit SIZE]\n"
+                "             [--policy NAME] [--wait] [--quiet] [--memory FILE] [--summary]\n");
         return 2;
     }
-    tide_config c = {.struct_size = sizeof c, .limit = o.limit, .policy = o.policy, .log = log_line};
+    tide_config c = {
+        .struct_size = sizeof c, .limit = o.limit, .policy = o.policy, .log = log_line};
     c.log_level = o.quiet ? TIDE_LOG_WARNING : TIDE_LOG_INFO;
     c.gc_early = strcmp(o.free, "eager") ? TIDE_OFF : TIDE_ON;
     tide_runtime *rt;

@@ -1,8 +1,8 @@
 /* digits.c: trains a two-layer network (64-128-10) on handwritten digits, and frees nothing.
 **
-** Softmax cross-entropy, Adam, mini-batches shuffled by a permutation made on the device. After the first step a hard limit
-** is set 1 MiB above what is live then: from there on the garbage of every step has to be found in time. Held back: the
-** images whose index is divisible by 5.
+** Softmax cross-entropy, Adam, mini-batches shuffled by a permutation made on the device. After the
+** first step a hard limit is set 1 MiB above what is live then: from there on the garbage of every
+** step has to be found in time. Held back: the images whose index is divisible by 5.
 **   digits [--epochs N] [--progress]     ends with "accuracy 96.67 % (348 of 360)"
 ** Exit 0, 1 failed, 2 bad input. */
 #include "data.h"
@@ -29,9 +29,11 @@ struct net {
 
 static tide_array *column_sums(tide_array *a) { return tide_sum(a, (const int[]){0}, 1, 0); }
 
-static struct parameter parameter(tide_runtime *rt, tide_rng *rng, int ndim, const int64_t *shape, double scale) {
+static struct parameter parameter(tide_runtime *rt, tide_rng *rng, int ndim, const int64_t *shape,
+                                  double scale) {
     struct parameter p;
-    p.w = scale > 0 ? tide_map(rt, "(r, s) -> r * s", tide_random_normal(rt, rng, TIDE_F32, ndim, shape), scale)
+    p.w = scale > 0 ? tide_map(rt, "(r, s) -> r * s",
+                               tide_random_normal(rt, rng, TIDE_F32, ndim, shape), scale)
                     : tide_zeros(rt, TIDE_F32, ndim, shape);
     p.m = tide_zeros(rt, TIDE_F32, ndim, shape);
     p.v = tide_zeros(rt, TIDE_F32, ndim, shape);
@@ -40,27 +42,30 @@ static struct parameter parameter(tide_runtime *rt, tide_rng *rng, int ndim, con
 
 static void net_init(struct net *n, tide_runtime *rt, tide_rng *rng) {
     *n = (struct net){.rt = rt};
-    n->w1 = parameter(rt, rng, 2, (const int64_t[]){INPUTS, HIDDEN}, 0.18); /* about sqrt(2 / inputs) */
+    /* about sqrt(2 / inputs) */
+    n->w1 = parameter(rt, rng, 2, (const int64_t[]){INPUTS, HIDDEN}, 0.18);
     n->b1 = parameter(rt, rng, 1, (const int64_t[]){HIDDEN}, 0);
     n->w2 = parameter(rt, rng, 2, (const int64_t[]){HIDDEN, CLASSES}, 0.12);
     n->b2 = parameter(rt, rng, 1, (const int64_t[]){CLASSES}, 0);
     n->classes = tide_arange(rt, TIDE_U8, 0, CLASSES, 1);
     n->hidden = tide_expr_new(rt, "(z, b) -> maximum(z + b, 0.0)");
     /* The gradient of the mean cross-entropy by the logits: (softmax - one hot) / batch. */
-    n->loss = tide_expr_new(rt, "(z, b, label, class, scale) -> let t = z + b;"
-                                " let e = exp(t - max(t, axis=1, keepdims=true));"
-                                " (e / sum(e, axis=1, keepdims=true) - f32(label == class)) * scale");
+    n->loss =
+        tide_expr_new(rt, "(z, b, label, class, scale) -> let t = z + b;"
+                          " let e = exp(t - max(t, axis=1, keepdims=true));"
+                          " (e / sum(e, axis=1, keepdims=true) - f32(label == class)) * scale");
     n->back = tide_expr_new(rt, "(g, h) -> where(h > 0.0, g, 0.0)");
-    n->adam =
-        tide_expr_new(rt, "(w, g, m, v, rate, c1, c2) -> let m1 = 0.9*m + 0.1*g; let v1 = 0.999*v + 0.001*g*g;"
-                          " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
+    n->adam = tide_expr_new(
+        rt, "(w, g, m, v, rate, c1, c2) -> let m1 = 0.9*m + 0.1*g; let v1 = 0.999*v + 0.001*g*g;"
+            " (w - rate * (m1*c1) / (sqrt(v1*c2) + 1e-8), m1, v1)");
 }
 
 static int update(struct net *n, struct parameter *p, tide_array *gradient) {
     double c1 = 1, c2 = 1;
     for (int64_t i = 0; i < n->steps && i < 10000; i++) c1 *= 0.9, c2 *= 0.999;
-    const tide_arg args[] = {tide_arg_array(p->w),        tide_arg_array(gradient), tide_arg_array(p->m),
-                             tide_arg_array(p->v),        tide_arg_float(2e-3),     tide_arg_float(1 / (1 - c1)),
+    const tide_arg args[] = {tide_arg_array(p->w),        tide_arg_array(gradient),
+                             tide_arg_array(p->m),        tide_arg_array(p->v),
+                             tide_arg_float(2e-3),        tide_arg_float(1 / (1 - c1)),
                              tide_arg_float(1 / (1 - c2))};
     tide_array *outs[3];
     if (tide_apply_many(n->adam, args, 7, outs, 3) != TIDE_OK) return 0;
@@ -72,20 +77,26 @@ static int update(struct net *n, struct parameter *p, tide_array *gradient) {
 static int step(struct net *n, tide_array *x, tide_array *label) {
     n->steps++;
     tide_array *h = tide_apply(
-        n->hidden, (const tide_arg[]){tide_arg_array(tide_matmul(x, n->w1.w)), tide_arg_array(n->b1.w)}, 2);
+        n->hidden,
+        (const tide_arg[]){tide_arg_array(tide_matmul(x, n->w1.w)), tide_arg_array(n->b1.w)}, 2);
     const tide_arg args[] = {tide_arg_array(tide_matmul(h, n->w2.w)), tide_arg_array(n->b2.w),
                              tide_arg_array(tide_expand_dims(label, 1)), tide_arg_array(n->classes),
                              tide_arg_float(1.0 / (double)tide_dim(x, 0))};
     tide_array *g = tide_apply(n->loss, args, 5);
-    tide_array *gh = tide_apply(
-        n->back,
-        (const tide_arg[]){tide_arg_array(tide_matmul(g, tide_transpose(n->w2.w, NULL))), tide_arg_array(h)}, 2);
-    return update(n, &n->w2, tide_matmul(tide_transpose(h, NULL), g)) && update(n, &n->b2, column_sums(g)) &&
-           update(n, &n->w1, tide_matmul(tide_transpose(x, NULL), gh)) && update(n, &n->b1, column_sums(gh));
+    tide_array *gh =
+        tide_apply(n->back,
+                   (const tide_arg[]){tide_arg_array(tide_matmul(g, tide_transpose(n->w2.w, NULL))),
+                                      tide_arg_array(h)},
+                   2);
+    return update(n, &n->w2, tide_matmul(tide_transpose(h, NULL), g)) &&
+           update(n, &n->b2, column_sums(g)) &&
+           update(n, &n->w1, tide_matmul(tide_transpose(x, NULL), gh)) &&
+           update(n, &n->b1, column_sums(gh));
 }
 
 static tide_array *logits(struct net *n, tide_array *x) {
-    tide_array *h = tide_map(n->rt, "(z, b) -> maximum(z + b, 0.0)", tide_matmul(x, n->w1.w), n->b1.w);
+    tide_array *h =
+        tide_map(n->rt, "(z, b) -> maximum(z + b, 0.0)", tide_matmul(x, n->w1.w), n->b1.w);
     return tide_add(tide_matmul(h, n->w2.w), n->b2.w);
 }
 
@@ -104,13 +115,14 @@ static int set_limit(tide_runtime *rt) {
            tide_set_limit(rt, s.live + s.library + (1 << 20)) == TIDE_OK;
 }
 
-static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label, int epochs, int progress) {
+static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label, int epochs,
+                 int progress) {
     int64_t rows = tide_dim(x, 0);
     for (int e = 0; e < epochs; e++) {
         tide_array *order = tide_permutation(n->rt, rng, rows);
         for (int64_t at = 0; at + BATCH <= rows; at += BATCH) {
-            tide_array *batch =
-                tide_slice_ranges(order, 1, (const tide_range[]){{.start = at, .stop = at + BATCH, .step = 1}});
+            tide_array *batch = tide_slice_ranges(
+                order, 1, (const tide_range[]){{.start = at, .stop = at + BATCH, .step = 1}});
             if (!step(n, tide_take(x, batch, 0), tide_take(label, batch, 0))) return 0;
             if (n->steps == 1 && !set_limit(n->rt)) return 0;
         }
@@ -149,8 +161,8 @@ static int run(tide_runtime *rt, int epochs, int progress) {
     if (!train(&n, &rng, x, y, epochs, progress)) return 0;
     int64_t right = count_right(&n, held_x, held_y), all = tide_dim(held_x, 0);
     if (right < 0 || all <= 0) return 0;
-    printf("accuracy %.2f %% (%lld of %lld)\n", 100.0 * (double)right / (double)all, (long long)right,
-           (long long)all);
+    printf("accuracy %.2f %% (%lld of %lld)\n", 100.0 * (double)right / (double)all,
+           (long long)right, (long long)all);
     return 1;
 }
 

@@ -1,8 +1,10 @@
-/* pca.c: principal components of handwritten digits, and a linear classifier on them by least squares.
+/* pca.c: principal components of handwritten digits, and a linear classifier on them by least
+** squares.
 **
-** The images are centred; the eigenvectors of their covariance are the directions in which they differ most. Of two of them a
-** plot is made, of the mean and the first ten a picture; on the first forty, one plane for each digit is fitted to tell it from
-** the others. The images whose index is divisible by 5 are held back: they are plotted, and classified.
+** The images are centred; the eigenvectors of their covariance are the directions in which they
+** differ most. Of two of them a plot is made, of the mean and the first ten a picture; on the first
+** forty, one plane for each digit is fitted to tell it from the others. The images whose index is
+** divisible by 5 are held back: they are plotted, and classified.
 **   pca [--components N] [--out FILE]     writes a portable graymap (pca.pgm), ends with "accuracy 93.89 % (338 of 360)"
 ** Exit 0, 1 failed, 2 bad input. */
 #include "data.h"
@@ -52,8 +54,9 @@ static int analyse(const struct digits *d, struct components *c) {
     tide_array *w, *v;
     c->mean = tide_mean(d->x, (const int[]){0}, 1, 0);
     tide_array *x = tide_sub(d->x, c->mean);
-    tide_array *covariance = tide_map(d->rt, "(s, n) -> s / n", tide_matmul(tide_transpose(x, NULL), x),
-                                      (double)(tide_dim(d->x, 0) - 1));
+    tide_array *covariance =
+        tide_map(d->rt, "(s, n) -> s / n", tide_matmul(tide_transpose(x, NULL), x),
+                 (double)(tide_dim(d->x, 0) - 1));
     if (tide_eigh(covariance, TIDE_LOWER, &w, &v) != TIDE_OK) return 0;
     c->variance = tide_slice(w, "::-1");
     c->vectors = tide_slice(v, ":, ::-1");
@@ -62,9 +65,10 @@ static int analyse(const struct digits *d, struct components *c) {
 
 /* The first n columns. */
 static tide_array *first(tide_array *a, int64_t n) {
-    return tide_slice_ranges(a, 2,
-                             (const tide_range[]){{.start = TIDE_NONE, .stop = TIDE_NONE, .step = TIDE_NONE},
-                                                  {.start = 0, .stop = n, .step = 1}});
+    return tide_slice_ranges(
+        a, 2,
+        (const tide_range[]){{.start = TIDE_NONE, .stop = TIDE_NONE, .step = TIDE_NONE},
+                             {.start = 0, .stop = n, .step = 1}});
 }
 static tide_array *project(const struct components *c, tide_array *x, int64_t n) {
     return tide_matmul(tide_sub(x, c->mean), first(c->vectors, n));
@@ -74,7 +78,9 @@ static tide_array *project(const struct components *c, tide_array *x, int64_t n)
 
 static int print_variances(const struct digits *d, const struct components *c) {
     float part[INPUTS], sum = 0;
-    if (tide_to_host(tide_map(d->rt, "(v) -> v / sum(v)", c->variance), part, sizeof part) != TIDE_OK) return 0;
+    if (tide_to_host(tide_map(d->rt, "(v) -> v / sum(v)", c->variance), part, sizeof part) !=
+        TIDE_OK)
+        return 0;
     printf("component  of the variance  together\n");
     for (int i = 0; i < CLASSES; i++) {
         sum += part[i];
@@ -114,16 +120,19 @@ static int print_plot(const struct digits *d, const struct components *c) {
 static int write_picture(const struct digits *d, const struct components *c, const char *path) {
     enum { W = TILES * SIDE * ZOOM, H = SIDE * ZOOM };
     static unsigned char tile[TILES][SIDE][SIDE], pixels[H][W];
-    tide_array *rows[2] = {tide_expand_dims(c->mean, 0), tide_transpose(first(c->vectors, TILES - 1), NULL)};
-    tide_array *gray = tide_map(d->rt,
-                                "(a) -> let lo = min(a, axis=1, keepdims=true);"
-                                " u8(round((a - lo) / (max(a, axis=1, keepdims=true) - lo) * 255.0))",
-                                tide_concat(rows, 2, 0));
+    tide_array *rows[2] = {tide_expand_dims(c->mean, 0),
+                           tide_transpose(first(c->vectors, TILES - 1), NULL)};
+    tide_array *gray =
+        tide_map(d->rt,
+                 "(a) -> let lo = min(a, axis=1, keepdims=true);"
+                 " u8(round((a - lo) / (max(a, axis=1, keepdims=true) - lo) * 255.0))",
+                 tide_concat(rows, 2, 0));
     if (tide_to_host(gray, tile, sizeof tile) != TIDE_OK) return 0;
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++) pixels[y][x] = tile[x / H][y / ZOOM][x % H / ZOOM];
     FILE *f = fopen(path, "wb");
-    int ok = f && fprintf(f, "P5\n%d %d\n255\n", W, H) > 0 && fwrite(pixels, sizeof pixels, 1, f) == 1;
+    int ok =
+        f && fprintf(f, "P5\n%d %d\n255\n", W, H) > 0 && fwrite(pixels, sizeof pixels, 1, f) == 1;
     if (f && fclose(f) != 0) ok = 0;
     if (!ok) fprintf(stderr, "pca: %s: %s\n", path, strerror(errno));
     if (ok) printf("\nthe mean and the first ten components: %s\n", path);
@@ -133,7 +142,8 @@ static int write_picture(const struct digits *d, const struct components *c, con
 /* ---- the classifier ---- */
 
 /* The components and a constant. */
-static tide_array *features(const struct digits *d, const struct components *c, tide_array *x, int64_t n) {
+static tide_array *features(const struct digits *d, const struct components *c, tide_array *x,
+                            int64_t n) {
     const int64_t shape[] = {tide_dim(x, 0), 1};
     tide_array *parts[2] = {project(c, x, n), tide_ones(d->rt, TIDE_F32, 2, shape)};
     return tide_concat(parts, 2, 1);
@@ -142,16 +152,19 @@ static tide_array *features(const struct digits *d, const struct components *c, 
 /* One plane for each digit: 1 on its images, -1 on the others'. */
 static int classify(const struct digits *d, const struct components *c, int64_t n) {
     tide_array *planes, *rank, *s;
-    tide_array *wanted = tide_map(d->rt, "(l, class) -> where(l == class, f32(1), f32(-1))",
-                                  tide_expand_dims(d->labels, 1), tide_arange(d->rt, TIDE_U8, 0, CLASSES, 1));
+    tide_array *wanted =
+        tide_map(d->rt, "(l, class) -> where(l == class, f32(1), f32(-1))",
+                 tide_expand_dims(d->labels, 1), tide_arange(d->rt, TIDE_U8, 0, CLASSES, 1));
     if (tide_lstsq(features(d, c, d->x, n), wanted, -1, &planes, &rank, &s) != TIDE_OK) return 0;
-    tide_array *best = tide_argmax(tide_matmul(features(d, c, d->held_x, n), planes), (const int[]){1}, 1, 0);
-    double right = tide_item_f64(tide_map(d->rt, "(b, l) -> sum(i64(b == l))", best, d->held_labels));
+    tide_array *best =
+        tide_argmax(tide_matmul(features(d, c, d->held_x, n), planes), (const int[]){1}, 1, 0);
+    double right =
+        tide_item_f64(tide_map(d->rt, "(b, l) -> sum(i64(b == l))", best, d->held_labels));
     double condition = tide_item_f64(tide_map(d->rt, "(s) -> max(s) / min(s)", s)),
            held = (double)tide_dim(best, 0);
     if (!(right >= 0) || !(condition > 0)) return 0; /* NaN: it failed */
-    printf("\nleast squares on %lld components: rank %.0f, condition %.0f\n", (long long)n, tide_item_f64(rank),
-           condition);
+    printf("\nleast squares on %lld components: rank %.0f, condition %.0f\n", (long long)n,
+           tide_item_f64(rank), condition);
     printf("accuracy %.2f %% (%.0f of %.0f)\n", 100 * right / held, right, held);
     return 1;
 }

@@ -6,14 +6,14 @@
 **   `_ns`.
 ** - A function that makes an array returns it, or NULL with the reason in the calling thread's
 **   error record.
-** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL because
-**   an earlier call failed. So where an error stands, it stays: a function that returns a status
-**   returns that one's, and the first such call adds a line to the message, "then: tide_mul: argument
-**   2 is NULL". A formula needs one check at its end, which tells what went wrong first. Where no error
-**   stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map and its like the
-**   expression's own arguments are counted). Success clears no error: who has dealt with one and goes
-**   on calls tide_clear_error, or else what is NULL for another reason is told with that old error,
-**   and the line. To tide_free and tide_release NULL is legal.
+** - A NULL array among the arguments fails the call, whatever else is wrong with it: it is NULL
+**   because an earlier call failed. So where an error stands, it stays: a function that returns a
+**   status returns that one's, and the first such call adds a line to the message, "then: tide_mul:
+**   argument 2 is NULL". A formula needs one check at its end, which tells what went wrong first.
+**   Where no error stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map
+**   and its like the expression's own arguments are counted). Success clears no error: who has
+**   dealt with one and goes on calls tide_clear_error, or else what is NULL for another reason is
+**   told with that old error, and the line. To tide_free and tide_release NULL is legal.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
 **   failure.
 ** - What is held of a runtime, a stream, a pool, an expression, a use scope, a host view or an
@@ -28,11 +28,11 @@
 **   the environment that tide_open does not understand, unless the level is silent
 **   (tide_config.log_level, TIDE_LOG).
 ** - Any function may be called from any thread unless it says otherwise.
-** - No function is a cancellation point: a thread that was cancelled (pthread_cancel) comes back from
-**   each, its cancel state as it was. Callbacks run with cancellation disabled, and leave it so. A
-**   thread whose cancellation is asynchronous calls none of the functions.
-** - No text that is written, and no number that is read, depends on the locale. No signal mask of the
-**   program's threads is changed, and no handler but what docs/boehm.md says; the library's own
+** - No function is a cancellation point: a thread that was cancelled (pthread_cancel) comes back
+**   from each, its cancel state as it was. Callbacks run with cancellation disabled, and leave it
+**   so. A thread whose cancellation is asynchronous calls none of the functions.
+** - No text that is written, and no number that is read, depends on the locale. No signal mask of
+**   the program's threads is changed, and no handler but what docs/boehm.md says; the library's own
 **   threads take no signal of the program's (OpenBLAS's are not its own).
 ** - Callbacks may be left by longjmp or an exception where docs/embedding.md says so: which thread
 **   runs each, what it may call, what a signal's handler may call, and forks stand there too. */
@@ -59,8 +59,9 @@ extern "C" {
 #endif
 
 typedef struct tide_runtime
-    tide_runtime;                     /* one instance: devices, pools, collectors; several may live in a process */
-typedef struct tide_array tide_array; /* an array as users hold it: a cell of one word */
+    /* one instance: devices, pools, collectors; several may live in a process */
+    tide_runtime;
+typedef struct tide_array tide_array;   /* an array as users hold it: a cell of one word */
 typedef struct tide_stream tide_stream; /* an ordered queue of device work */
 typedef struct tide_expr tide_expr;     /* a parsed expression, reusable with any operands */
 
@@ -68,18 +69,20 @@ typedef int32_t tide_status;
 enum {
     TIDE_OK = 0,
     /* the caller's input */
-    TIDE_E_INVALID = 1,  /* an argument outside what the function accepts */
-    TIDE_E_SHAPE = 2,    /* shapes or axes that do not fit together */
-    TIDE_E_DTYPE = 3,    /* element types that do not fit together */
-    TIDE_E_BOUNDS = 4,   /* an index or axis out of range */
-    TIDE_E_EMPTY = 5,    /* a reduction without an identity over no elements */
-    TIDE_E_FREED = 6,    /* use of an array after tide_free */
-    TIDE_E_PARSE = 7,    /* a malformed expression; the message points at the column */
-    TIDE_E_FORMAT = 8,   /* a malformed file */
-    TIDE_E_SINGULAR = 9, /* a matrix without an inverse, or that is not positive definite; the message says which */
+    TIDE_E_INVALID = 1, /* an argument outside what the function accepts */
+    TIDE_E_SHAPE = 2,   /* shapes or axes that do not fit together */
+    TIDE_E_DTYPE = 3,   /* element types that do not fit together */
+    TIDE_E_BOUNDS = 4,  /* an index or axis out of range */
+    TIDE_E_EMPTY = 5,   /* a reduction without an identity over no elements */
+    TIDE_E_FREED = 6,   /* use of an array after tide_free */
+    TIDE_E_PARSE = 7,   /* a malformed expression; the message points at the column */
+    TIDE_E_FORMAT = 8,  /* a malformed file */
+    /* a matrix without an inverse, or that is not positive definite; the message says which */
+    TIDE_E_SINGULAR = 9,
     TIDE_E_CONVERGENCE = 10, /* an iteration did not converge; the message says in which matrix */
     /* the machine */
-    TIDE_E_NOMEM = 20,       /* device memory is exhausted; the message is the out-of-memory report */
+    /* device memory is exhausted; the message is the out-of-memory report */
+    TIDE_E_NOMEM = 20,
     TIDE_E_HOST_NOMEM = 21,  /* host memory is exhausted */
     TIDE_E_DEVICE = 22,      /* a driver or library call failed */
     TIDE_E_LOST = 23,        /* the device is unusable since an earlier failure */
@@ -87,22 +90,26 @@ enum {
     TIDE_E_UNSUPPORTED = 25, /* not offered by this device or build */
     TIDE_E_IO = 26,          /* reading or writing a file failed */
     TIDE_E_FORKED = 27,      /* the process forked; a runtime stays with its parent */
-    TIDE_E_CLOSED = 28,      /* the runtime was closed; arrays, streams and all else of it say so too */
+    /* the runtime was closed; arrays, streams and all else of it say so too */
+    TIDE_E_CLOSED = 28,
     /* no failure */
     TIDE_END = 40 /* an iterator has no more; the error record is left alone */
 };
 
-/* What went wrong last on this thread. Borrowed: valid until the next failing call on the thread. Success does not clear it. */
+/* What went wrong last on this thread. Borrowed: valid until the next failing call on the thread.
+** Success does not clear it. */
 typedef struct tide_error {
     tide_status status;
     const char *message;   /* one or more lines with the numbers a person needs; never NULL */
     const char *operation; /* the public function, or the expression's text; never NULL */
 } tide_error;
 
-TIDE_API const tide_error *tide_last_error(void); /* never NULL; status TIDE_OK before the first failure */
+/* never NULL; status TIDE_OK before the first failure */
+TIDE_API const tide_error *tide_last_error(void);
 TIDE_API void tide_clear_error(void);
-TIDE_API const char *tide_status_name(tide_status s); /* "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown code; static */
-TIDE_API const char *tide_version(void);              /* "0.1.0"; static */
+/* "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown code; static */
+TIDE_API const char *tide_status_name(tide_status s);
+TIDE_API const char *tide_version(void); /* "0.1.0"; static */
 
 /* Element types. The values are part of the ABI. */
 typedef int32_t tide_dtype;
@@ -128,8 +135,9 @@ enum {
 TIDE_API const char *tide_dtype_name(tide_dtype t); /* "f32"; "?" for an unknown one; static */
 TIDE_API size_t tide_dtype_size(tide_dtype t);      /* bytes of one element; 0 for an unknown one */
 
-/* A tagged argument of an expression. C numbers are weak: they take the type of the arrays they meet where it is of their
-** kind or a wider one (bool < int < float < complex), else the kind is widened: i32 with 0.5 gives f64, f32 with it f32. */
+/* A tagged argument of an expression. C numbers are weak: they take the type of the arrays they
+** meet where it is of their kind or a wider one (bool < int < float < complex), else the kind is
+** widened: i32 with 0.5 gives f64, f32 with it f32. */
 typedef struct tide_arg {
     int32_t kind; /* TIDE_ARG_* */
     int32_t reserved;

@@ -1,11 +1,12 @@
 /* collector.h: for embedders: how a garbage collector of one's own looks after arrays.
 **
-** The runtime counts references; a collector only reports deaths. An embedder's object holds a tide_array; its finalizer
-** calls tide_release (or tide_free): one atomic step and one push on a lock-free list, legal in any finalizer, on any
-** thread, while the world is stopped, in a signal's handler. In return the runtime asks the
-** collector for a collection when device memory makes it worth one.
-** A host with a collector of its own opens its runtimes with collector = "refcount": then nothing else is attached, and
-** bdwgc is not touched. */
+** The runtime counts references; a collector only reports deaths. An embedder's object holds a
+** tide_array; its finalizer calls tide_release (or tide_free): one atomic step and one push on a
+** lock-free list, legal in any finalizer, on any thread, while the world is stopped, in a signal's
+** handler. In return the runtime asks the collector for a collection when device memory makes it
+** worth one.
+** A host with a collector of its own opens its runtimes with collector = "refcount": then nothing
+** else is attached, and bdwgc is not touched. */
 #ifndef TIDE_COLLECTOR_H
 #define TIDE_COLLECTOR_H
 
@@ -17,14 +18,16 @@ extern "C" {
 
 enum { TIDE_COLLECT_MINOR = 1, TIDE_COLLECT_FULL = 2 };
 enum {
-    TIDE_COLLECT_DONE = 0, /* every array unreachable before the call has been reported (or, if not exact, most) */
-    TIDE_COLLECT_BUSY = 1, /* not now: inside a finalizer, or a collection */
+    /* every array unreachable before the call has been reported (or, if not exact, most) */
+    TIDE_COLLECT_DONE = 0,
+    TIDE_COLLECT_BUSY = 1,       /* not now: inside a finalizer, or a collection */
     TIDE_COLLECT_UNSUPPORTED = 2 /* this collector knows no such collection */
 };
 enum {
     TIDE_COLLECTOR_TRACING = 1, /* collect finds garbage; without it, only reference counts do */
     TIDE_COLLECTOR_MINOR = 2,   /* offers TIDE_COLLECT_MINOR */
-    TIDE_COLLECTOR_BOUND = 4    /* collect may run on the attaching thread only; others ask it through a flag */
+    /* collect may run on the attaching thread only; others ask it through a flag */
+    TIDE_COLLECTOR_BOUND = 4
 };
 
 /* Every slot but `collect` may be NULL. No lock of the runtime is held in any of them. What each
@@ -35,16 +38,19 @@ typedef struct tide_collector {
     uint32_t caps;
     uint32_t reserved;
     void *self;
-    /* Collects now, and returns how it went. Called at safe points only: allocation, sync points, tide_collect; by one
-    ** thread at a time; never from a finalizer of ours. May drop arrays, must make none. */
+    /* Collects now, and returns how it went. Called at safe points only: allocation, sync points,
+    ** tide_collect; by one thread at a time; never from a finalizer of ours. May drop arrays, must
+    ** make none. */
     int (*collect)(void *self, int level);
-    /* (optional) False while a collection is out of the question (inside a finalizer). Cheap; any thread. */
+    /* (optional) False while a collection is out of the question (inside a finalizer). Cheap; any
+    ** thread. */
     int (*may_collect)(void *self);
-    /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive (views weigh nothing).
-    ** Accounting only: must not collect, must not block. Called when an array is made after a MiB of growth, else at sync
-    ** and safe points and after collections, and before `detach`; by several threads at once, for a
-    ** bound collector on its own thread only. But the call before `detach` comes on the thread of
-    ** `detach`; after it all that was told adds up to 0. */
+    /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive
+    ** (views weigh nothing). Accounting only: must not collect, must not block. Called when an
+    ** array is made after a MiB of growth, else at sync and safe points and after collections, and
+    ** before `detach`; by several threads at once, for a bound collector on its own thread only.
+    ** But the call before `detach` comes on the thread of `detach`; after it all that was told adds
+    ** up to 0. */
     void (*pressure)(void *self, int64_t delta_bytes);
     /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
     ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
@@ -56,21 +62,26 @@ typedef struct tide_collector {
     void (*detach)(void *self);
 } tide_collector;
 
-/* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker holds one reference,
-** as under "refcount"); other threads choose with tide_collector_use. At most 8 a runtime. `id` (may be NULL) names it. */
-TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c, int *id);
-/* Arrays it owns stay reference-counted. Waits until no thread is inside its slots, in the blocking regions: so no thread that
-** holds what these want (an interpreter's lock) may wait meanwhile for this one. Threads that detach at once take turns; of two
-** with the same id one is TIDE_E_INVALID. */
+/* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker
+** holds one reference, as under "refcount"); other threads choose with tide_collector_use. At most
+** 8 a runtime. `id` (may be NULL) names it. */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c,
+                                                          int *id);
+/* Arrays it owns stay reference-counted. Waits until no thread is inside its slots, in the blocking
+** regions: so no thread that holds what these want (an interpreter's lock) may wait meanwhile for
+** this one. Threads that detach at once take turns; of two with the same id one is
+** TIDE_E_INVALID. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt, int id);
 /* Arrays this thread makes from now on belong to collector `id`; -1: the runtime's first. */
 TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id);
-/* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to collect, asks the policy. */
+/* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to
+** collect, asks the policy. */
 TIDE_API void tide_safepoint(tide_runtime *rt);
 
-/* For a host of bdwgc: 1 if a data segment of this library (a path or base name) belongs to CUDA and should be kept out
-** of the roots (cuBLAS alone makes a collection 40 ms longer). The collector "boehm" installs such a filter when the first
-** runtime opens with it; the slot is single, so a host with a filter of its own installs that afterwards. */
+/* For a host of bdwgc: 1 if a data segment of this library (a path or base name) belongs to CUDA
+** and should be kept out of the roots (cuBLAS alone makes a collection 40 ms longer). The collector
+** "boehm" installs such a filter when the first runtime opens with it; the slot is single, so a
+** host with a filter of its own installs that afterwards. */
 TIDE_API int tide_is_device_library(const char *name);
 
 #if defined(__cplusplus)

@@ -1,21 +1,25 @@
 /* device.h: the devices of a runtime.
 **
-** A runtime works on all devices of the kind it was opened on: all GPUs that CUDA shows, or as many host devices as
-** TIDE_HOST_DEVICES says. They are numbered from 0: "cuda:1" is 1. Every thread has a *current* device, at first the one that
-** the runtime was opened on. The others are touched, and opened, when somebody first names them here.
+** A runtime works on all devices of the kind it was opened on: all GPUs that CUDA shows, or as many
+** host devices as TIDE_HOST_DEVICES says. They are numbered from 0: "cuda:1" is 1. Every thread has
+** a *current* device, at first the one that the runtime was opened on. The others are touched, and
+** opened, when somebody first names them here.
 **
-** What goes by the current device: where results are made, on what streams work is queued (each thread has its own current
-** stream and pool on each device), and what tide_set_limit, tide_set_soft_limit, tide_memory_info, tide_device_synchronize,
-** tide_stream_new and tide_pool_new speak of; limits of the configuration hold for each device by itself. No call changes it
-** but tide_device_set, and tide_stream_set for a stream of another device.
-** An array belongs to the device that was current when it was made, and dies there, whoever drops it. Other devices use it as
-** it is where they can reach its memory: where peer access is possible between the two and TIDE_PEERS does not forbid it.
-** Access is enabled at first need, and then verified once by a pattern, for which the host waits and which may collect. Elsewhere the operation is
-** TIDE_E_UNSUPPORTED, and its error names both devices and both remedies: make the owner current, or copy the array.
-** Pinned and unified memory is reached from everywhere.
-** Copies work between any two devices and kinds of memory: tide_copy, tide_cast, tide_concat and tide_to_memory make theirs on
-** the current device, tide_assign and tide_fill write where their target is; by peer access, else in pieces through two pinned
-** buffers, with both devices at work and the host waiting for neither. So do the transfers from and to the host's memory. */
+** What goes by the current device: where results are made, on what streams work is queued (each
+** thread has its own current stream and pool on each device), and what tide_set_limit,
+** tide_set_soft_limit, tide_memory_info, tide_device_synchronize, tide_stream_new and tide_pool_new
+** speak of; limits of the configuration hold for each device by itself. No call changes it but
+** tide_device_set, and tide_stream_set for a stream of another device. An array belongs to the
+** device that was current when it was made, and dies there, whoever drops it. Other devices use it
+** as it is where they can reach its memory: where peer access is possible between the two and
+** TIDE_PEERS does not forbid it. Access is enabled at first need, and then verified once by a
+** pattern, for which the host waits and which may collect. Elsewhere the operation is
+** TIDE_E_UNSUPPORTED, and its error names both devices and both remedies: make the owner current,
+** or copy the array. Pinned and unified memory is reached from everywhere.
+** Copies work between any two devices and kinds of memory: tide_copy, tide_cast, tide_concat and
+** tide_to_memory make theirs on the current device, tide_assign and tide_fill write where their
+** target is; by peer access, else in pieces through two pinned buffers, with both devices at work
+** and the host waiting for neither. So do the transfers from and to the host's memory. */
 #ifndef TIDE_DEVICE_H
 #define TIDE_DEVICE_H
 
@@ -27,15 +31,15 @@ extern "C" {
 
 /* How many devices there are, at most 32; -1 on failure. */
 TIDE_API int tide_device_count(tide_runtime *rt);
-/* Makes a device the calling thread's current one. TIDE_E_NODEVICE where there is none of that number; whatever opening it may
-** fail with. Never collects. */
+/* Makes a device the calling thread's current one. TIDE_E_NODEVICE where there is none of that
+** number; whatever opening it may fail with. Never collects. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_set(tide_runtime *rt, int device);
 /* The calling thread's current device; -1 on failure. */
 TIDE_API int tide_device_current(tide_runtime *rt);
 /* The device that the array belongs to; -1 on failure. */
 TIDE_API int tide_array_device(tide_array *a);
-/* Whether work of `device` can use arrays of `owner` as they are: 1, or 0 where they must be copied; -1 on failure. Opens
-** both, and finds it out where it is not known yet. */
+/* Whether work of `device` can use arrays of `owner` as they are: 1, or 0 where they must be
+** copied; -1 on failure. Opens both, and finds it out where it is not known yet. */
 TIDE_API int tide_device_reaches(tide_runtime *rt, int device, int owner);
 
 #if defined(__cplusplus)

@@ -1,8 +1,9 @@
 /* expr.h: expressions over arrays, fused into one pass.
 **
-** Text: "(a, x, y) -> a*x + y", several results "(a, b) -> (a + b, a - b)", "let", reductions over a fused body
-** "(x, y) -> sum((x - y)**2, axis=1)". The grammar and every operation: docs/expressions.md. Operands broadcast as in
-** NumPy; result types follow the Python array API standard; C numbers are weak. All results are new row-major arrays. */
+** Text: "(a, x, y) -> a*x + y", several results "(a, b) -> (a + b, a - b)", "let", reductions over
+** a fused body "(x, y) -> sum((x - y)**2, axis=1)". The grammar and every operation:
+** docs/expressions.md. Operands broadcast as in NumPy; result types follow the Python array API
+** standard; C numbers are weak. All results are new row-major arrays. */
 #ifndef TIDE_EXPR_H
 #define TIDE_EXPR_H
 
@@ -15,18 +16,18 @@ extern "C" {
 #define TIDE_MAX_ARGS    32 /* parameters of an expression */
 #define TIDE_MAX_RESULTS 8
 
-/* Parses. The text is copied. TIDE_E_PARSE points at the column. An expression belongs to its runtime and may be used by
-** several threads at once. Release it when done; the runtime's close does otherwise.
-** A released one is TIDE_E_INVALID. */
+/* Parses. The text is copied. TIDE_E_PARSE points at the column. An expression belongs to its
+** runtime and may be used by several threads at once. Release it when done; the runtime's close
+** does otherwise. A released one is TIDE_E_INVALID. */
 TIDE_API tide_expr *tide_expr_new(tide_runtime *rt, const char *text);
 TIDE_API void tide_expr_release(tide_expr *e);
 
-/* Applies it to n arguments; n must be its number of parameters. The first form wants exactly one result. Results are
-** allocated on the caller's current stream, may collect, and are ordered after all earlier writes of the operands. A
-** NULL array among the arguments: tide/base.h. */
+/* Applies it to n arguments; n must be its number of parameters. The first form wants exactly one
+** result. Results are allocated on the caller's current stream, may collect, and are ordered after
+** all earlier writes of the operands. A NULL array among the arguments: tide/base.h. */
 TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
-TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n, tide_array **outs,
-                                                    size_t m);
+TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n,
+                                                    tide_array **outs, size_t m);
 /* Writes the results into existing arrays (views too), whose shape must be the results' own; a
 ** value is stored in another type as tide_assign would, and a number that no array met as in
 ** tide_full; else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused before
@@ -35,16 +36,18 @@ TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg
                                                     tide_array *const *dsts, size_t m);
 
 /* The same by text; the parsed expression is found by its content. */
-TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args, size_t n);
-TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text, const tide_arg *args,
-                                                       size_t n);
+TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args,
+                                   size_t n);
+TIDE_API TIDE_NODISCARD tide_status tide_map_into_args(tide_array *dst, const char *text,
+                                                       const tide_arg *args, size_t n);
 
 #if defined(__cplusplus)
 }
 
 /* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its arguments. */
 static inline tide_arg tide_box(tide_array *a) { return tide_arg_array(a); }
-template <class T> tide_arg tide_box(T *) = delete; /* no pointer but an array's: it would be `true` */
+/* no pointer but an array's: it would be `true` */
+template <class T> tide_arg tide_box(T *) = delete;
 static inline tide_arg tide_box(bool v) { return tide_arg_bool(v); }
 static inline tide_arg tide_box(int v) { return tide_arg_int(v); }
 static inline tide_arg tide_box(long v) { return tide_arg_int(v); }
@@ -55,61 +58,69 @@ static inline tide_arg tide_box(unsigned long long v) { return tide_arg_uint(v);
 static inline tide_arg tide_box(float v) { return tide_arg_float(static_cast<double>(v)); }
 static inline tide_arg tide_box(double v) { return tide_arg_float(v); }
 static inline tide_arg tide_box(tide_arg v) { return v; }
-template <class... T> static inline tide_array *tide_map(tide_runtime *rt, const char *text, T... v) {
+template <class... T>
+static inline tide_array *tide_map(tide_runtime *rt, const char *text, T... v) {
     const tide_arg args[] = {tide_box(v)..., tide_arg()}; /* no array is of length 0 */
     return tide_map_args(rt, text, args, sizeof...(v));
 }
-template <class... T> static inline tide_status tide_map_into(tide_array *dst, const char *text, T... v) {
+template <class... T>
+static inline tide_status tide_map_into(tide_array *dst, const char *text, T... v) {
     const tide_arg args[] = {tide_box(v)..., tide_arg()};
     return tide_map_into_args(dst, text, args, sizeof...(v));
 }
 #else
 static inline tide_arg tide_box_self(tide_arg v) { return v; }
-#define tide_box(v)                                                                                                \
-    _Generic((v), tide_array *                                                                                     \
-             : tide_arg_array, _Bool                                                                               \
-             : tide_arg_bool, char                                                                                 \
-             : tide_arg_int, signed char                                                                           \
-             : tide_arg_int, short                                                                                 \
-             : tide_arg_int, int                                                                                   \
-             : tide_arg_int, long                                                                                  \
-             : tide_arg_int, long long                                                                             \
-             : tide_arg_int, unsigned char                                                                         \
-             : tide_arg_uint, unsigned short                                                                       \
-             : tide_arg_uint, unsigned                                                                             \
-             : tide_arg_uint, unsigned long                                                                        \
-             : tide_arg_uint, unsigned long long                                                                   \
-             : tide_arg_uint, float                                                                                \
-             : tide_arg_float, double                                                                              \
-             : tide_arg_float, tide_arg                                                                            \
+#define tide_box(v)                                                                                \
+    _Generic((v), tide_array *                                                                     \
+             : tide_arg_array, _Bool                                                               \
+             : tide_arg_bool, char                                                                 \
+             : tide_arg_int, signed char                                                           \
+             : tide_arg_int, short                                                                 \
+             : tide_arg_int, int                                                                   \
+             : tide_arg_int, long                                                                  \
+             : tide_arg_int, long long                                                             \
+             : tide_arg_int, unsigned char                                                         \
+             : tide_arg_uint, unsigned short                                                       \
+             : tide_arg_uint, unsigned                                                             \
+             : tide_arg_uint, unsigned long                                                        \
+             : tide_arg_uint, unsigned long long                                                   \
+             : tide_arg_uint, float                                                                \
+             : tide_arg_float, double                                                              \
+             : tide_arg_float, tide_arg                                                            \
              : tide_box_self)(v)
-#define TIDE_MAP_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, n, ...)       n
-#define TIDE_MAP_COUNT(...)                                                                                  TIDE_MAP_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define TIDE_MAP_1(a)                                                                                        tide_box(a)
-#define TIDE_MAP_2(a, ...)                                                                                   tide_box(a), TIDE_MAP_1(__VA_ARGS__)
-#define TIDE_MAP_3(a, ...)                                                                                   tide_box(a), TIDE_MAP_2(__VA_ARGS__)
-#define TIDE_MAP_4(a, ...)                                                                                   tide_box(a), TIDE_MAP_3(__VA_ARGS__)
-#define TIDE_MAP_5(a, ...)                                                                                   tide_box(a), TIDE_MAP_4(__VA_ARGS__)
-#define TIDE_MAP_6(a, ...)                                                                                   tide_box(a), TIDE_MAP_5(__VA_ARGS__)
-#define TIDE_MAP_7(a, ...)                                                                                   tide_box(a), TIDE_MAP_6(__VA_ARGS__)
-#define TIDE_MAP_8(a, ...)                                                                                   tide_box(a), TIDE_MAP_7(__VA_ARGS__)
-#define TIDE_MAP_9(a, ...)                                                                                   tide_box(a), TIDE_MAP_8(__VA_ARGS__)
-#define TIDE_MAP_10(a, ...)                                                                                  tide_box(a), TIDE_MAP_9(__VA_ARGS__)
-#define TIDE_MAP_11(a, ...)                                                                                  tide_box(a), TIDE_MAP_10(__VA_ARGS__)
-#define TIDE_MAP_12(a, ...)                                                                                  tide_box(a), TIDE_MAP_11(__VA_ARGS__)
-#define TIDE_MAP_13(a, ...)                                                                                  tide_box(a), TIDE_MAP_12(__VA_ARGS__)
-#define TIDE_MAP_14(a, ...)                                                                                  tide_box(a), TIDE_MAP_13(__VA_ARGS__)
-#define TIDE_MAP_15(a, ...)                                                                                  tide_box(a), TIDE_MAP_14(__VA_ARGS__)
-#define TIDE_MAP_16(a, ...)                                                                                  tide_box(a), TIDE_MAP_15(__VA_ARGS__)
-#define TIDE_MAP_CAT_(a, b)                                                                                  a##b
-#define TIDE_MAP_CAT(a, b)                                                                                   TIDE_MAP_CAT_(a, b)
-#define TIDE_MAP_BOX(...)                                                                                    TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define TIDE_MAP_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, n,  \
+                        ...)                                                                       \
+    n
+#define TIDE_MAP_COUNT(...)                                                                        \
+    TIDE_MAP_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define TIDE_MAP_1(a)       tide_box(a)
+#define TIDE_MAP_2(a, ...)  tide_box(a), TIDE_MAP_1(__VA_ARGS__)
+#define TIDE_MAP_3(a, ...)  tide_box(a), TIDE_MAP_2(__VA_ARGS__)
+#define TIDE_MAP_4(a, ...)  tide_box(a), TIDE_MAP_3(__VA_ARGS__)
+#define TIDE_MAP_5(a, ...)  tide_box(a), TIDE_MAP_4(__VA_ARGS__)
+#define TIDE_MAP_6(a, ...)  tide_box(a), TIDE_MAP_5(__VA_ARGS__)
+#define TIDE_MAP_7(a, ...)  tide_box(a), TIDE_MAP_6(__VA_ARGS__)
+#define TIDE_MAP_8(a, ...)  tide_box(a), TIDE_MAP_7(__VA_ARGS__)
+#define TIDE_MAP_9(a, ...)  tide_box(a), TIDE_MAP_8(__VA_ARGS__)
+#define TIDE_MAP_10(a, ...) tide_box(a), TIDE_MAP_9(__VA_ARGS__)
+#define TIDE_MAP_11(a, ...) tide_box(a), TIDE_MAP_10(__VA_ARGS__)
+#define TIDE_MAP_12(a, ...) tide_box(a), TIDE_MAP_11(__VA_ARGS__)
+#define TIDE_MAP_13(a, ...) tide_box(a), TIDE_MAP_12(__VA_ARGS__)
+#define TIDE_MAP_14(a, ...) tide_box(a), TIDE_MAP_13(__VA_ARGS__)
+#define TIDE_MAP_15(a, ...) tide_box(a), TIDE_MAP_14(__VA_ARGS__)
+#define TIDE_MAP_16(a, ...) tide_box(a), TIDE_MAP_15(__VA_ARGS__)
+#define TIDE_MAP_CAT_(a, b) a##b
+#define TIDE_MAP_CAT(a, b)  TIDE_MAP_CAT_(a, b)
+#define TIDE_MAP_BOX(...)   TIDE_MAP_CAT(TIDE_MAP_, TIDE_MAP_COUNT(__VA_ARGS__))(__VA_ARGS__)
 /* What follows the first argument: a text alone, or one with 1 to 16 arguments. C17 wants something
 ** to stand for "..." in each call, so the text is in there too. */
-#define TIDE_MAP_MORE_(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, more, ...) more
-#define TIDE_MAP_MORE(...)                                                                                   TIDE_MAP_MORE_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
-#define TIDE_MAP_TEXT_0(text)                                                                                (text), NULL, 0
-#define TIDE_MAP_TEXT_1(text, ...)                                                                                 \
+#define TIDE_MAP_MORE_(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,  \
+                       more, ...)                                                                  \
+    more
+#define TIDE_MAP_MORE(...)                                                                         \
+    TIDE_MAP_MORE_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
+#define TIDE_MAP_TEXT_0(text) (text), NULL, 0
+#define TIDE_MAP_TEXT_1(text, ...)                                                                 \
     (text), (const tide_arg[]){TIDE_MAP_BOX(__VA_ARGS__)}, TIDE_MAP_COUNT(__VA_ARGS__)
 #define TIDE_MAP_ALL(...)       TIDE_MAP_CAT(TIDE_MAP_TEXT_, TIDE_MAP_MORE(__VA_ARGS__))(__VA_ARGS__)
 /* tide_map(rt, "(a, x) -> a*x", 2.0, x): boxes its 0 to 16 arguments (arrays, C numbers,

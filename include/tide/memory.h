@@ -1,20 +1,23 @@
 /* memory.h: kinds of memory, the host's own access to arrays, and where memory is.
 **
-** Three kinds. *Device* memory is the fastest for the device and out of the host's reach. *Pinned* memory is the host's; the
-** device reads and writes it across the bus, far slower than its own. *Unified* memory goes, page by page, to where it is
-** touched. What each costs, and when to use which: docs/memory.md.
-** An operation takes arrays of all kinds. Its result is of the runtime's default kind (TIDE_DEFAULT_MEMORY, tide_config), but
-** tide_copy, tide_cast, and tide_contiguous and tide_reshape where they copy, keep their operand's. Views share memory, and so
-** its kind.
+** Three kinds. *Device* memory is the fastest for the device and out of the host's reach. *Pinned*
+** memory is the host's; the device reads and writes it across the bus, far slower than its own.
+** *Unified* memory goes, page by page, to where it is touched. What each costs, and when to use
+** which: docs/memory.md.
+** An operation takes arrays of all kinds. Its result is of the runtime's default kind
+** (TIDE_DEFAULT_MEMORY, tide_config), but tide_copy, tide_cast, and tide_contiguous and
+** tide_reshape where they copy, keep their operand's. Views share memory, and so its kind.
 **
-** What pinned and unified memory cost and wait for: making either asks the driver, unless the pool has a block. Unified memory it
-** makes at once (0.2 ms); pinned memory it locks page by page (1.7 ms for 2 MiB, 0.6 s for 1 GiB). Neither waits for the device.
-** Giving either back to the driver does, for all work of all streams: pools do so when they trim (the reclaim ladder, tide_reclaim,
-** sync points by TIDE_RELEASE_THRESHOLD), not when an array dies; the pool `none`, which keeps nothing, whenever one does.
-** The first touch of a page of unified memory after the other side's brings it over, by a fault of tens of microseconds:
-** tide_prefetch does that ahead, for many pages at once. It counts against the device's limit as if it were all on the card, and
-** against the host's limit. No more of it is made than the card has free, and while there is some, it and device memory together are no
-** more than the card has. */
+** What pinned and unified memory cost and wait for: making either asks the driver, unless the pool
+** has a block. Unified memory it makes at once (0.2 ms); pinned memory it locks page by page (1.7
+** ms for 2 MiB, 0.6 s for 1 GiB). Neither waits for the device. Giving either back to the driver
+** does, for all work of all streams: pools do so when they trim (the reclaim ladder, tide_reclaim,
+** sync points by TIDE_RELEASE_THRESHOLD), not when an array dies; the pool `none`, which keeps
+** nothing, whenever one does. The first touch of a page of unified memory after the other side's
+** brings it over, by a fault of tens of microseconds: tide_prefetch does that ahead, for many pages
+** at once. It counts against the device's limit as if it were all on the card, and against the
+** host's limit. No more of it is made than the card has free, and while there is some, it and
+** device memory together are no more than the card has. */
 #ifndef TIDE_MEMORY_H
 #define TIDE_MEMORY_H
 
@@ -34,21 +37,24 @@ enum {
 
 /* ---- arrays of a kind ---- */
 
-/* tide_empty in memory of that kind. TIDE_E_UNSUPPORTED where the device lacks it; TIDE_E_HOST_NOMEM where the host's limit
-** (TIDE_HOST_LIMIT) or the driver refuses, and nothing can be collected or given back for it. May collect. */
+/* tide_empty in memory of that kind. TIDE_E_UNSUPPORTED where the device lacks it;
+** TIDE_E_HOST_NOMEM where the host's limit (TIDE_HOST_LIMIT) or the driver refuses, and nothing can
+** be collected or given back for it. May collect. */
 TIDE_API tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                    const int64_t *shape);
-/* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; nobody waits for it, but on a GPU from pinned to pinned
-** memory, where the driver does. May collect. */
+/* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; nobody waits
+** for it, but on a GPU from pinned to pinned memory, where the driver does. May collect. */
 TIDE_API tide_array *tide_to_memory(tide_array *a, tide_memory kind);
 /* The kind that the array has; -1 on failure. */
 TIDE_API tide_memory tide_array_memory(tide_array *a);
 
 /* ---- the host reads and writes ----
-** Begin waits once for the device's work on the array: what writes it, and if the host is to write, also what reads it. From then
-** to end the array's memory stays where it is, though the array be freed, and the host uses it by plain loads and stores. Meanwhile
-** nobody queues work that writes what the host reads, or touches what it writes; with TIDE_DEBUG=1 a host device reports such
-** work. Work queued after end sees what was written. Views may overlap, be open at once and end on any thread. */
+** Begin waits once for the device's work on the array: what writes it, and if the host is to write,
+** also what reads it. From then to end the array's memory stays where it is, though the array be
+** freed, and the host uses it by plain loads and stores. Meanwhile nobody queues work that writes
+** what the host reads, or touches what it writes; with TIDE_DEBUG=1 a host device reports such
+** work. Work queued after end sees what was written. Views may overlap, be open at once and end on
+** any thread. */
 typedef struct tide_host_view {
     void *data; /* element [0, 0, ...]; NULL where the array is empty */
     int64_t shape[TIDE_MAX_RANK];
@@ -62,16 +68,19 @@ typedef struct tide_host_view {
 ** (tide_to_host), or make it where the host can reach it. Never collects but as a sync point
 ** does. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view);
-/* Ends the view, whose fields become zero; an ended one is TIDE_E_INVALID, one whose runtime was closed TIDE_E_CLOSED. */
+/* Ends the view, whose fields become zero; an ended one is TIDE_E_INVALID, one whose runtime was
+** closed TIDE_E_CLOSED. */
 TIDE_API TIDE_NODISCARD tide_status tide_host_end(tide_host_view *view);
 
-/* An element of an open view, as an lvalue: TIDE_AT(float, &view, i, j) = 1. As many indices as the array has axes, from 0
-** on, not checked, nor is the type. Costs what a pointer and the strides cost. TIDE_AT(float, &view, 0) is also the one
-** element of a rank 0. Evaluates `view` more than once. */
-#define TIDE_AT(type, view, ...) (((type *)(view)->data)[TIDE_AT_OFFSET_((view)->strides, __VA_ARGS__)])
-#define TIDE_AT_OFFSET_(s, ...)                                                                                    \
-    TIDE_AT_PICK_(__VA_ARGS__, TIDE_AT_8_, TIDE_AT_7_, TIDE_AT_6_, TIDE_AT_5_, TIDE_AT_4_, TIDE_AT_3_, TIDE_AT_2_, \
-                  TIDE_AT_1_, 0)                                                                                   \
+/* An element of an open view, as an lvalue: TIDE_AT(float, &view, i, j) = 1. As many indices as the
+** array has axes, from 0 on, not checked, nor is the type. Costs what a pointer and the strides
+** cost. TIDE_AT(float, &view, 0) is also the one element of a rank 0. Evaluates `view` more than
+** once. */
+#define TIDE_AT(type, view, ...)                                                                   \
+    (((type *)(view)->data)[TIDE_AT_OFFSET_((view)->strides, __VA_ARGS__)])
+#define TIDE_AT_OFFSET_(s, ...)                                                                    \
+    TIDE_AT_PICK_(__VA_ARGS__, TIDE_AT_8_, TIDE_AT_7_, TIDE_AT_6_, TIDE_AT_5_, TIDE_AT_4_,         \
+                  TIDE_AT_3_, TIDE_AT_2_, TIDE_AT_1_, 0)                                           \
     (s, __VA_ARGS__)
 #define TIDE_AT_PICK_(a, b, c, d, e, f, g, h, name, ...) name
 #define TIDE_AT_1_(s, a)                                 ((int64_t)(a) * (s)[0])
@@ -81,24 +90,29 @@ TIDE_API TIDE_NODISCARD tide_status tide_host_end(tide_host_view *view);
 #define TIDE_AT_5_(s, a, b, c, d, e)                     (TIDE_AT_4_(s, a, b, c, d) + (int64_t)(e) * (s)[4])
 #define TIDE_AT_6_(s, a, b, c, d, e, f)                  (TIDE_AT_5_(s, a, b, c, d, e) + (int64_t)(f) * (s)[5])
 #define TIDE_AT_7_(s, a, b, c, d, e, f, g)               (TIDE_AT_6_(s, a, b, c, d, e, f) + (int64_t)(g) * (s)[6])
-#define TIDE_AT_8_(s, a, b, c, d, e, f, g, h)            (TIDE_AT_7_(s, a, b, c, d, e, f, g) + (int64_t)(h) * (s)[7])
+#define TIDE_AT_8_(s, a, b, c, d, e, f, g, h)                                                      \
+    (TIDE_AT_7_(s, a, b, c, d, e, f, g) + (int64_t)(h) * (s)[7])
 
-/* ---- one element ---- `index` has tide_ndim entries, each from its axis' end if negative; TIDE_E_BOUNDS beyond. Both wait as
-** begin does. Where the host reaches the array they load or store; in device memory they are TIDE_E_UNSUPPORTED, since a program
-** that goes on like this spends 10 us an element, unless the thread has said that it may. A loop opens a view. */
+/* ---- one element ---- `index` has tide_ndim entries, each from its axis' end if negative;
+** TIDE_E_BOUNDS beyond. Both wait as begin does. Where the host reaches the array they load or
+** store; in device memory they are TIDE_E_UNSUPPORTED, since a program that goes on like this
+** spends 10 us an element, unless the thread has said that it may. A loop opens a view. */
 TIDE_API TIDE_NODISCARD tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out);
 /* `value` as in tide_full. */
 TIDE_API TIDE_NODISCARD tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value);
-/* Whether tide_get and tide_set of the calling thread may copy single elements of device memory; at first they may not. Returns
-** what was so before; 0 on failure. */
+/* Whether tide_get and tide_set of the calling thread may copy single elements of device memory; at
+** first they may not. Returns what was so before; 0 on failure. */
 TIDE_API int tide_allow_scalar(tide_runtime *rt, int on);
 
-/* ---- where unified memory is ---- Of the stretch of memory that the array spans, in elements, `count` from `first` on: of a
-** row-major array elements in order. TIDE_E_BOUNDS beyond it. Arrays of other kinds are TIDE_E_UNSUPPORTED. The driver does whole pages, so
-** that neighbours in a page share their fate. */
+/* ---- where unified memory is ---- Of the stretch of memory that the array spans, in elements,
+** `count` from `first` on: of a row-major array elements in order. TIDE_E_BOUNDS beyond it. Arrays
+** of other kinds are TIDE_E_UNSUPPORTED. The driver does whole pages, so that neighbours in a page
+** share their fate. */
 enum { TIDE_TO_DEVICE = 0, TIDE_TO_HOST = 1 };
-/* Queues the move on the thread's current stream, after what writes the array so far; what only reads it may run meanwhile. */
-TIDE_API TIDE_NODISCARD tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where);
+/* Queues the move on the thread's current stream, after what writes the array so far; what only
+** reads it may run meanwhile. */
+TIDE_API TIDE_NODISCARD tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count,
+                                                  int where);
 enum {
     TIDE_ADVISE_NONE = 0,        /* takes earlier advice back */
     TIDE_ADVISE_READ_MOSTLY = 1, /* both sides may keep a copy, which a write drops */
@@ -106,7 +120,8 @@ enum {
     TIDE_ADVISE_HOST = 3
 };
 /* Until the next advice or the end of the memory's life as this array's. */
-TIDE_API TIDE_NODISCARD tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice);
+TIDE_API TIDE_NODISCARD tide_status tide_advise(tide_array *a, int64_t first, int64_t count,
+                                                int advice);
 
 /* ---- figures ---- */
 typedef struct tide_memory_figures {
@@ -116,17 +131,21 @@ typedef struct tide_memory_figures {
 typedef struct tide_memory_information {
     size_t struct_size; /* set by the caller to sizeof(tide_memory_information) */
     size_t free, total; /* of the thread's device, as its driver says: all users counted */
-    size_t
-        limit; /* what device.backed + unified.backed + library may reach: the hard limit, or the device's size */
+    /* what device.backed + unified.backed + library may reach: the hard limit, or the device's
+    ** size */
+    size_t limit;
     size_t library; /* held by library state, as measured */
     size_t host_backed,
-        host_limit; /* of pinned and unified memory, all devices of the runtime; what it may reach */
+        /* of pinned and unified memory, all devices of the runtime; what it may reach */
+        host_limit;
     tide_memory_figures device, pinned, unified; /* of the thread's device */
-    size_t
-        spilled; /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are used */
+    /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are
+    ** used */
+    size_t spilled;
 } tide_memory_information;
 /* Drains first. Never collects. */
-TIDE_API TIDE_NODISCARD tide_status tide_memory_info(tide_runtime *rt, tide_memory_information *out);
+TIDE_API TIDE_NODISCARD tide_status tide_memory_info(tide_runtime *rt,
+                                                     tide_memory_information *out);
 
 #if defined(__cplusplus)
 }

@@ -1,7 +1,9 @@
-/* ops.h: the named operations: elementwise, broadcasting, each one pass; reductions; matrix product.
+/* ops.h: the named operations: elementwise, broadcasting, each one pass; reductions; matrix
+** product.
 **
-** Each elementwise function is the operation of the same name in docs/expressions.md, where its types and special values
-** stand. NULL in gives NULL out. Results are new row-major arrays on the caller's current stream. May collect. */
+** Each elementwise function is the operation of the same name in docs/expressions.md, where its
+** types and special values stand. NULL in gives NULL out. Results are new row-major arrays on the
+** caller's current stream. May collect. */
 #ifndef TIDE_OPS_H
 #define TIDE_OPS_H
 
@@ -15,9 +17,11 @@ extern "C" {
 TIDE_API tide_array *tide_add(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_sub(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_mul(tide_array *a, tide_array *b);
-TIDE_API tide_array *tide_div(tide_array *a, tide_array *b);      /* integers give f64 */
-TIDE_API tide_array *tide_floordiv(tide_array *a, tide_array *b); /* towards -inf; integer x/0 is 0 */
-TIDE_API tide_array *tide_rem(tide_array *a, tide_array *b);      /* sign of the divisor; integer x%0 is 0 */
+TIDE_API tide_array *tide_div(tide_array *a, tide_array *b); /* integers give f64 */
+/* towards -inf; integer x/0 is 0 */
+TIDE_API tide_array *tide_floordiv(tide_array *a, tide_array *b);
+/* sign of the divisor; integer x%0 is 0 */
+TIDE_API tide_array *tide_rem(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_truncdiv(tide_array *a, tide_array *b); /* C's / */
 TIDE_API tide_array *tide_fmod(tide_array *a, tide_array *b);     /* C's %, fmod */
 TIDE_API tide_array *tide_pow(tide_array *a, tide_array *b);
@@ -52,7 +56,8 @@ TIDE_API tide_array *tide_bit_or(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_xor(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_not(tide_array *a);
 TIDE_API tide_array *
-tide_shl(tide_array *a, tide_array *b); /* a count of bits or more shifts everything out, a negative one gives 0 */
+/* a count of bits or more shifts everything out, a negative one gives 0 */
+tide_shl(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_shr(tide_array *a, tide_array *b); /* arithmetic for signed types */
 /* rounding: identity on integers */
 TIDE_API tide_array *tide_floor(tide_array *a);
@@ -101,9 +106,10 @@ TIDE_API tide_array *tide_all(tide_array *a, const int *axes, int n, int keepdim
 TIDE_API tide_array *tide_argmin(tide_array *a, const int *axes, int n, int keepdims);
 TIDE_API tide_array *tide_argmax(tide_array *a, const int *axes, int n, int keepdims);
 
-/* Matrix product over the last two axes, batched and broadcast over the others; a vector operand is a row on the left,
-** a column on the right, and its axis is dropped. Any strides in, row-major out. f32 and f64 by cuBLAS or OpenBLAS, their
-** workspace from the pool; integers wrap. 0-d operands are TIDE_E_SHAPE; an empty inner axis gives zeros. */
+/* Matrix product over the last two axes, batched and broadcast over the others; a vector operand is
+** a row on the left, a column on the right, and its axis is dropped. Any strides in, row-major out.
+** f32 and f64 by cuBLAS or OpenBLAS, their workspace from the pool; integers wrap. 0-d operands are
+** TIDE_E_SHAPE; an empty inner axis gives zeros. */
 TIDE_API tide_array *tide_matmul(tide_array *a, tide_array *b);
 
 #if defined(__cplusplus)

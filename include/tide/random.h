@@ -1,6 +1,7 @@
-/* random.h: counter-based random numbers, Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-** SC 2011). Element i of a draw depends on the seed, the counter at the draw, and i alone: the same on every device, for
-** integers and uniforms bit for bit, for normals within 4 ulp. */
+/* random.h: counter-based random numbers, Philox 4x32-10 (Salmon et al., "Parallel random numbers:
+** as easy as 1, 2, 3", SC 2011). Element i of a draw depends on the seed, the counter at the draw,
+** and i alone: the same on every device, for integers and uniforms bit for bit, for normals within
+** 4 ulp. */
 #ifndef TIDE_RANDOM_H
 #define TIDE_RANDOM_H
 
@@ -10,7 +11,8 @@
 extern "C" {
 #endif
 
-/* The caller's state: start with {seed, 0}. Each draw advances the counter by what it used. Not for two threads at once. */
+/* The caller's state: start with {seed, 0}. Each draw advances the counter by what it used. Not for
+** two threads at once. */
 typedef struct tide_rng {
     uint64_t seed;
     uint64_t counter;
@@ -22,11 +24,13 @@ TIDE_API tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_d
 /* f32, f64: standard normal, by Box and Muller. */
 TIDE_API tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                         const int64_t *shape);
-/* Integers in [low, high), any integer type that holds them; low < high. Bias below 2^-32 (a 64-bit multiply-shift). */
+/* Integers in [low, high), any integer type that holds them; low < high. Bias below 2^-32 (a 64-bit
+** multiply-shift). */
 TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                           const int64_t *shape, int64_t low, int64_t high);
-/* A permutation of 0 .. n-1 as i64, made on the device without a sort: a keyed bijection on the next power of two, walked
-** until it lands below n (Mitchell et al., "Bandwidth-optimal random shuffling for GPUs", 2022). */
+/* A permutation of 0 .. n-1 as i64, made on the device without a sort: a keyed bijection on the
+** next power of two, walked until it lands below n (Mitchell et al., "Bandwidth-optimal random
+** shuffling for GPUs", 2022). */
 TIDE_API tide_array *tide_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);
 
 #if defined(__cplusplus)

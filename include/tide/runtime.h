@@ -1,4 +1,5 @@
-/* runtime.h: opening and closing a runtime, its configuration, memory limits, statistics, streams and sync points. */
+/* runtime.h: opening and closing a runtime, its configuration, memory limits, statistics, streams
+** and sync points. */
 #ifndef TIDE_RUNTIME_H
 #define TIDE_RUNTIME_H
 
@@ -14,7 +15,13 @@ enum {
     TIDE_OFF = 2
 }; /* a switch of tide_config; TIDE_DEFAULT: environment, then default */
 /* Levels of the log; 0, TIDE_DEFAULT, is none of them. Nothing is logged at TIDE_LOG_SILENT. */
-enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_INFO = 3, TIDE_LOG_DEBUG = 4 };
+enum {
+    TIDE_LOG_SILENT = -1,
+    TIDE_LOG_ERROR = 1,
+    TIDE_LOG_WARNING = 2,
+    TIDE_LOG_INFO = 3,
+    TIDE_LOG_DEBUG = 4
+};
 
 /* Called with one line without its newline. May come from any thread of the program's that is in a
 ** call, or ends; no lock of the runtime is held. It may call tide_stats and tide_memory_status,
@@ -22,9 +29,9 @@ enum { TIDE_LOG_SILENT = -1, TIDE_LOG_ERROR = 1, TIDE_LOG_WARNING = 2, TIDE_LOG_
 ** call goes on behind the line. */
 typedef void (*tide_log_fn)(void *user, int level, const char *line);
 
-/* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or NULL. Both are called from any
-** thread, the library's own too, also with locks of the runtime held: they must not call the
-** library, and must return (no longjmp, no exception). */
+/* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or
+** NULL. Both are called from any thread, the library's own too, also with locks of the runtime
+** held: they must not call the library, and must return (no longjmp, no exception). */
 typedef struct tide_host_memory {
     void *(*alloc)(void *user, size_t bytes);
     void (*free)(void *user, void *p);
@@ -39,18 +46,22 @@ typedef struct tide_host_memory {
 ** stderr or `log`, even if nobody chose a level. `tide info --env` shows them all. */
 typedef struct tide_config {
     size_t struct_size;
-    const char
-        *device; /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
-    const char *limit;      /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
+    /* TIDE_DEVICE: "cuda", "cuda:N", "host", "host:N". Default: cuda where it opens, else host */
+    const char *device;
+    /* TIDE_LIMIT: hard limit, "4GiB", "50%", bytes. Default: none (host: its ceiling) */
+    const char *limit;
     const char *soft_limit; /* TIDE_SOFT_LIMIT: start giving back above it. Default: none */
     const char *collector;  /* TIDE_COLLECTOR: "boehm", "refcount". Default: boehm where built */
     const char *policy;     /* TIDE_POLICY: "reserve" (default), "cudajl", "never" */
     int gc_early;           /* TIDE_GC_EARLY: collect before memory runs out. Default: on */
-    const char *pool;       /* TIDE_POOL: "tide" (default), "driver", "split", "binned", "simple", "none" */
-    const char
-        *release_threshold; /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB",
-                                   ** "50%", "unlimited", "adaptive" (default; "0" for the pool driver) */
-    int deterministic;      /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
+    /* TIDE_POOL: "tide" (default), "driver", "split", "binned", "simple", "none" */
+    const char *pool;
+    const char *
+        /* TIDE_RELEASE_THRESHOLD: free memory that sync points leave in a pool: "256MiB", "50%",
+        ** "unlimited", "adaptive" (default; "0" for the pool driver) */
+        release_threshold;
+    /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
+    int deterministic;
     /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
     ** quarter of the addresses that RLIMIT_AS leaves, where that is less */
     const char *host_memory;
@@ -60,71 +71,88 @@ typedef struct tide_config {
     int log_level;
     tide_log_fn log; /* default: stderr */
     void *log_user;
-    int debug; /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and tracks
-                  ** allocations: tide_memory_status lists what is held, tide_close logs it (docs/debugging.md) */
+    /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and
+    ** tracks allocations: tide_memory_status lists what is held, tide_close logs it
+    ** (docs/debugging.md) */
+    int debug;
     int cache; /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
-    const char
-        *cache_dir; /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
+    /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
+    const char *cache_dir;
     const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
     const tide_host_memory *host; /* default: malloc and free */
-    /* TIDE_TRACE: a file in which is recorded what the runtime does: .csv for tide replay, .json for Perfetto
-    ** (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime of the process has recorded, or
-    ** another process is recording, the next name is taken: run.2.csv. Default: nothing is recorded */
+    /* TIDE_TRACE: a file in which is recorded what the runtime does: .csv for tide replay, .json
+    ** for Perfetto (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime
+    ** of the process has recorded, or another process is recording, the next name is taken:
+    ** run.2.csv. Default: nothing is recorded */
     const char *trace;
-    int thread_streams; /* TIDE_THREAD_STREAMS: threads other than the opening one begin on streams of their own. Default: on */
-    int debug_sample; /* TIDE_DEBUG=sample:N: only each thread's every N-th allocation is tracked. Default: as `debug` says */
-    const char
-        *default_memory; /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
-    const char
-        *host_limit; /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
-    /* TIDE_PEERS: which devices may use each other's memory where they can: "all" (default), "none", or pairs: "0-1,2-3". The
-    ** others' arrays are copied through the host (tide/device.h) */
+    /* TIDE_THREAD_STREAMS: threads other than the opening one begin on streams of their own.
+    ** Default: on */
+    int thread_streams;
+    /* TIDE_DEBUG=sample:N: only each thread's every N-th allocation is tracked. Default: as `debug`
+    ** says */
+    int debug_sample;
+    /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
+    const char *default_memory;
+    /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
+    const char *host_limit;
+    /* TIDE_PEERS: which devices may use each other's memory where they can: "all" (default),
+    ** "none", or pairs: "0-1,2-3". The others' arrays are copied through the host
+    ** (tide/device.h) */
     const char *peers;
     const char *
-        handle_cache; /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md). Default: 512MiB */
-    int spill; /* TIDE_SPILL: before memory runs out, arrays not in use go to pinned memory (docs/memory.md). Default: off */
-    /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to other threads: "50ms"
-    ** (default), "200us", "2s", "0" */
+        /* TIDE_HANDLE_CACHE: what idle library handles of a device may hold (docs/libraries.md).
+        ** Default: 512MiB */
+        handle_cache;
+    /* TIDE_SPILL: before memory runs out, arrays not in use go to pinned memory (docs/memory.md).
+    ** Default: off */
+    int spill;
+    /* TIDE_COLLECT_WAIT: before memory runs out, how long to wait for collectors that are bound to
+    ** other threads: "50ms" (default), "200us", "2s", "0" */
     const char *collect_wait;
 } tide_config;
 
-/* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config` may be NULL. The device is touched here (a CUDA context takes about 0.1 s).
-** TIDE_E_FORKED in a fork's child whose parent had called tide_open before, though that failed, or
-** the runtime be closed by then: neither CUDA nor bdwgc lives on there, and locks may be held by
-** threads that do not. Such a child calls exec first.
+/* Opens a runtime on a device; others of its kind can be used beside it (tide/device.h). `config`
+** may be NULL. The device is touched here (a CUDA context takes about 0.1 s). TIDE_E_FORKED in a
+** fork's child whose parent had called tide_open before, though that failed, or the runtime be
+** closed by then: neither CUDA nor bdwgc lives on there, and locks may be held by threads that do
+** not. Such a child calls exec first.
 ** TIDE_E_UNSUPPORTED with the collector "boehm" where this thread blocks the signal by which it
 ** stops threads (docs/boehm.md). The environment is read: no other thread changes it meanwhile. */
 TIDE_API TIDE_NODISCARD tide_status tide_open(const tide_config *config, tide_runtime **out);
 
-/* Closes it: waits for its device work, returns all its memory. From then on every use of the runtime, and of its arrays, streams,
-** pools, expressions, scopes, views and iterators, is TIDE_E_CLOSED (an array whose last reference went is TIDE_E_FREED as before);
-** dropping arrays is legal at any later time. Scopes and views that are open end. NULL is legal; closing twice does nothing but set
-** the error TIDE_E_CLOSED. No other thread may be inside the runtime; threads may end meanwhile. Does nothing in a fork's child. */
+/* Closes it: waits for its device work, returns all its memory. From then on every use of the
+** runtime, and of its arrays, streams, pools, expressions, scopes, views and iterators, is
+** TIDE_E_CLOSED (an array whose last reference went is TIDE_E_FREED as before); dropping arrays is
+** legal at any later time. Scopes and views that are open end. NULL is legal; closing twice does
+** nothing but set the error TIDE_E_CLOSED. No other thread may be inside the runtime; threads may
+** end meanwhile. Does nothing in a fork's child. */
 TIDE_API void tide_close(tide_runtime *rt);
 
-/* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda: libcuda.so.1 not found". Returns the length that
-** the whole text has, like snprintf. */
+/* The thread's device: "cuda:0 (NVIDIA H200, 139.8 GiB)", or "host:0 (8.0 GiB); no cuda:
+** libcuda.so.1 not found". Returns the length that the whole text has, like snprintf. */
 TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* ---- memory ---- */
 
-/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. Of the device's memory, and unified memory;
-** pinned memory is told by tide_memory_info. */
+/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. Of the device's
+** memory, and unified memory; pinned memory is told by tide_memory_info. */
 typedef struct tide_statistics {
     size_t struct_size; /* set by the caller to sizeof(tide_statistics) */
-    size_t live;        /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
-    size_t rounding;    /* lost to granules */
-    size_t cached;      /* free in the pool, ready for anyone */
-    size_t parked;      /* freed, with device work pending */
-    size_t backed;      /* taken from the driver */
-    size_t library;     /* held by library state (handles), as measured */
+    /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
+    size_t live;
+    size_t rounding;               /* lost to granules */
+    size_t cached;                 /* free in the pool, ready for anyone */
+    size_t parked;                 /* freed, with device work pending */
+    size_t backed;                 /* taken from the driver */
+    size_t library;                /* held by library state (handles), as measured */
     size_t peak_live, peak_backed; /* since open or tide_reset_peaks */
-    size_t limit, soft_limit;      /* effective, of the thread's device; SIZE_MAX where there is none */
-    uint64_t allocations, frees;   /* device blocks handed out, returned */
-    uint64_t retries;              /* driver attempts after everything cached was given back */
-    uint64_t backings, droppings;  /* driver calls that took memory, gave memory back */
-    uint64_t collections;          /* all collections asked for by the runtime */
-    uint64_t early_collections;    /* of these, asked for by the policy before memory ran out */
+    /* effective, of the thread's device; SIZE_MAX where there is none */
+    size_t limit, soft_limit;
+    uint64_t allocations, frees;  /* device blocks handed out, returned */
+    uint64_t retries;             /* driver attempts after everything cached was given back */
+    uint64_t backings, droppings; /* driver calls that took memory, gave memory back */
+    uint64_t collections;         /* all collections asked for by the runtime */
+    uint64_t early_collections;   /* of these, asked for by the policy before memory ran out */
     uint64_t collect_ns, collect_max_ns;
     size_t collected;    /* bytes that came back in the drains after collections */
     uint64_t climbs;     /* times the reclaim ladder was climbed */
@@ -136,9 +164,11 @@ typedef struct tide_statistics {
     uint64_t kernels_compiled, kernels_loaded; /* compiled; found in the disk cache */
     uint64_t kernels;                          /* distinct kernels in memory */
     uint64_t arrays;                           /* handles whose array was not yet found dead */
-    size_t gc_root_bytes; /* static data of the process that the collector boehm scanned at its last collection */
-    size_t
-        spilled; /* of arrays that are in pinned memory until they are used; none of the figures above has them */
+    /* static data of the process that the collector boehm scanned at its last collection */
+    size_t gc_root_bytes;
+    /* of arrays that are in pinned memory until they are used; none of the figures above has
+    ** them */
+    size_t spilled;
     uint64_t spills, returns; /* arrays' memory that went there; that came back */
 } tide_statistics;
 
@@ -149,49 +179,61 @@ TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed 
 /* Status text, for people:
 **   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
 **   tide pool usage: 8.000 KiB (8.000 KiB allocated, 0 bytes cached)
-** What caches hold that can be reclaimed (tide/reclaim.h) is a line of its own. At debug level 2, or with sampling, the arrays held follow, with the backtraces of their allocations: docs/debugging.md.
-** Returns the length the whole text has, like snprintf. Drains; never collects. */
+** What caches hold that can be reclaimed (tide/reclaim.h) is a line of its own. At debug level 2,
+** or with sampling, the arrays held follow, with the backtraces of their allocations:
+** docs/debugging.md. Returns the length the whole text has, like snprintf. Drains; never
+** collects. */
 TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
 
-/* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A hard limit is rounded
-** up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it below what is backed gives back what can be, for which
-** arrays may move; with tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left
-** as it was. */
+/* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A
+** hard limit is rounded up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it
+** below what is backed gives back what can be, for which arrays may move; with tide_config.spill
+** what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left as
+** it was. */
 TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
 TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
 
-/* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for the first one's. */
+/* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for
+** the first one's. */
 TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 
 /* ---- streams ----
-** Work on one stream runs in order. Every thread has a current stream, at first its default one: for the thread that opened the
-** runtime the device's default stream, for each other thread one of its own, made at its first operation and released when it
-** ends (the device's default one where 128 threads have theirs, or tide_config.thread_streams is TIDE_OFF, or the runtime is
+** Work on one stream runs in order. Every thread has a current stream, at first its default one:
+** for the thread that opened the runtime the device's default stream, for each other thread one of
+** its own, made at its first operation and released when it ends (the device's default one where
+** 128 threads have theirs, or tide_config.thread_streams is TIDE_OFF, or the runtime is
 ** deterministic).
-** An array made on one stream may be used on another without any call: the second stream waits on the device. Readers never wait for
-** readers, nor views that share no byte for each other (by the stretch of memory that a view spans from its first element
-** to its last; of a few such stretches an array). tide_set_ordered opts an array out. */
+** An array made on one stream may be used on another without any call: the second stream waits on
+** the device. Readers never wait for readers, nor views that share no byte for each other (by the
+** stretch of memory that a view spans from its first element to its last; of a few such stretches
+** an array). tide_set_ordered opts an array out. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
-TIDE_API void tide_stream_release(tide_stream *s); /* queued work still runs; NULL is legal; default streams stay */
+/* queued work still runs; NULL is legal; default streams stay */
+TIDE_API void tide_stream_release(tide_stream *s);
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt,
-                                                    tide_stream *s); /* for this thread; NULL: its default one */
-/* Makes a stream of the current device of one there that somebody else has made: a CUstream (NULL: CUDA's legacy default stream). Work that others queue on
-** it may use memory of ours between tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs;
-** it lives until tide_stream_release. One of another device or context is TIDE_E_INVALID. TIDE_E_UNSUPPORTED on a host device; and of any operation on it while its owner
-** captures a graph there, which would repeat the work at moments of its own. */
-TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native, tide_stream **out);
+                                                    /* for this thread; NULL: its default one */
+                                                    tide_stream *s);
+/* Makes a stream of the current device of one there that somebody else has made: a CUstream (NULL:
+** CUDA's legacy default stream). Work that others queue on it may use memory of ours between
+** tide_use_begin and tide_use_end, or from tide_pool_malloc. The native stream stays theirs; it
+** lives until tide_stream_release. One of another device or context is TIDE_E_INVALID.
+** TIDE_E_UNSUPPORTED on a host device; and of any operation on it while its owner captures a graph
+** there, which would repeat the work at moments of its own. */
+TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native,
+                                                     tide_stream **out);
 TIDE_API void *tide_stream_native(tide_stream *s); /* CUstream on cuda, NULL on host */
 
-/* Blocks until the work queued on the stream (NULL: the current one; all streams of the device) is complete. The policy
-** may collect before the wait. */
+/* Blocks until the work queued on the stream (NULL: the current one; all streams of the device) is
+** complete. The policy may collect before the wait. */
 TIDE_API TIDE_NODISCARD tide_status tide_synchronize(tide_runtime *rt, tide_stream *s);
 TIDE_API TIDE_NODISCARD tide_status tide_device_synchronize(tide_runtime *rt);
 
 /* ---- one's own kernels and library calls ----
-** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything queued on the stream's
-** native handle in between is ordered after their earlier uses; later uses anywhere are ordered after it. A released
-** or freed array stays usable until end. Scopes whose arrays overlap end in the order in which they began. */
+** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything
+** queued on the stream's native handle in between is ordered after their earlier uses; later uses
+** anywhere are ordered after it. A released or freed array stays usable until end. Scopes whose
+** arrays overlap end in the order in which they began. */
 enum { TIDE_READ = 1, TIDE_WRITE = 2 };
 typedef struct tide_use {
     tide_array *array;
@@ -202,18 +244,20 @@ typedef struct tide_use_scope tide_use_scope;
 /* `ptrs[i]` receives the device address of the first element of uses[i]. Stream NULL: the current
 ** one. At most 64 uses. A stretched view (tide_broadcast_to) is not to be written:
 ** TIDE_E_INVALID. */
-TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s, const tide_use *uses, size_t n,
-                                                   void **ptrs, tide_use_scope **out);
+TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s,
+                                                   const tide_use *uses, size_t n, void **ptrs,
+                                                   tide_use_scope **out);
 TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
 /* On a host device: queues `fn(arg)` on the scope's stream, to run when the work before it is done,
 ** on a thread of the library's, which no collector knows. It may drop arrays, calls nothing else of
 ** the library, and must return. It does not run if the device is lost; tide_close waits for it. */
-TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg), void *arg);
+TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg),
+                                                     void *arg);
 
-/* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from elsewhere must be retained
-** by somebody (tide_retain), because a collector does not see its stack. With the collector "boehm" a
-** thread that blocks the signal by which it stops threads is TIDE_E_UNSUPPORTED, here and wherever
-** it would be attached (docs/boehm.md). */
+/* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from
+** elsewhere must be retained by somebody (tide_retain), because a collector does not see its stack.
+** With the collector "boehm" a thread that blocks the signal by which it stops threads is
+** TIDE_E_UNSUPPORTED, here and wherever it would be attached (docs/boehm.md). */
 TIDE_API TIDE_NODISCARD tide_status tide_thread_attach(tide_runtime *rt);
 TIDE_API void tide_thread_detach(tide_runtime *rt); /* also done when the thread ends */
 

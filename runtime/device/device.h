@@ -1,13 +1,16 @@
-/* device.h: the device table: what the runtime asks of a memory space with streams. One file (or folder) per back-end.
+/* device.h: the device table: what the runtime asks of a memory space with streams. One file (or
+** folder) per back-end.
 **
-** Above this table, in the runtime: ticks, the seen vectors, hazards, pools, limits. Below it: addresses, pages, queues.
-** So what the `host` device tests is what `cuda` runs.
+** Above this table, in the runtime: ticks, the seen vectors, hazards, pools, limits. Below it:
+** addresses, pages, queues. So what the `host` device tests is what `cuda` runs.
 **
-** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no call back into the
-** runtime but tidei_fail (a line of the log may lead to any call, so it waits for `speak`); failure sets the thread's error
-** (tidei_fail) and returns its code; a failure that leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every
-** later slot but the releasing ones returns TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else is:
-** pinned memory is the host's, and its lack TIDE_E_HOST_NOMEM. Slots that queue work return without waiting for it. */
+** Rules for every slot: callable from any thread, several at a time, unless it says otherwise; no
+** call back into the runtime but tidei_fail (a line of the log may lead to any call, so it waits
+** for `speak`); failure sets the thread's error (tidei_fail) and returns its code; a failure that
+** leaves the device unusable returns TIDE_E_LOST, sets dev->lost, and every later slot but the
+** releasing ones returns TIDE_E_LOST at once. Out of device memory is TIDE_E_NOMEM and nothing else
+** is: pinned memory is the host's, and its lack TIDE_E_HOST_NOMEM. Slots that queue work return
+** without waiting for it. */
 #ifndef TIDEI_DEVICE_H
 #define TIDEI_DEVICE_H
 
@@ -22,8 +25,8 @@ typedef struct tidei_dpage tidei_dpage;
 typedef struct tidei_dkernel tidei_dkernel;
 typedef struct tidei_dmempool tidei_dmempool;
 
-/* A stretch of device memory that an operation reads or writes: what the host device's checker and ThreadSanitizer are
-** told. Strided operands give the extent they span. */
+/* A stretch of device memory that an operation reads or writes: what the host device's checker and
+** ThreadSanitizer are told. Strided operands give the extent they span. */
 enum { TIDEI_READ = TIDE_READ, TIDEI_WRITE = TIDE_WRITE };
 typedef struct tidei_range {
     tidei_addr addr;
@@ -34,30 +37,36 @@ typedef struct tidei_range {
 typedef enum {
     TIDEI_MEM_DEVICE = 0,
     TIDEI_MEM_PINNED = 1, /* host memory the device can read and write */
-    TIDEI_MEM_UNIFIED = 2 /* pages that go where they are touched, by the device or the host (TIDEI_DEV_UNIFIED) */
+    /* pages that go where they are touched, by the device or the host (TIDEI_DEV_UNIFIED) */
+    TIDEI_MEM_UNIFIED = 2
 } tidei_mem_kind;
 #define TIDEI_MEM_KINDS 3
 
-enum {                            /* tidei_device_info.flags */
-       TIDEI_DEV_RUNS_TEXT = 1,   /* kernels are CUDA C text (kernel_new) */
-       TIDEI_DEV_RUNS_HOST = 2,   /* kernels are host functions */
-       TIDEI_DEV_PAGES = 4,       /* reserve/page_* work; otherwise only raw_alloc */
-       TIDEI_DEV_COPIES_WAIT = 8, /* for the stream's work, where host memory is not pinned: see `copy` */
-       TIDEI_DEV_UNIFIED = 16     /* there is unified memory, and the host may touch it while the device works */
+enum {                          /* tidei_device_info.flags */
+       TIDEI_DEV_RUNS_TEXT = 1, /* kernels are CUDA C text (kernel_new) */
+       TIDEI_DEV_RUNS_HOST = 2, /* kernels are host functions */
+       TIDEI_DEV_PAGES = 4,     /* reserve/page_* work; otherwise only raw_alloc */
+       /* for the stream's work, where host memory is not pinned: see `copy` */
+       TIDEI_DEV_COPIES_WAIT = 8,
+       /* there is unified memory, and the host may touch it while the device works */
+       TIDEI_DEV_UNIFIED = 16
 };
 
 typedef struct tidei_device_info {
     char name[16];  /* "cuda:0" */
     char model[96]; /* "NVIDIA H200" */
     unsigned flags;
-    int ordinal, count;  /* which of the devices of this kind it is, and how many there are */
-    size_t page_bytes;   /* smallest page; others are multiples of it */
-    size_t align;        /* alignment of blocks: a power of two >= 16 */
-    size_t total_bytes;  /* of the device; on host: its ceiling */
-    size_t va_bytes;     /* how much address space a pool should reserve, and total_bytes at least */
-    size_t staged_bytes; /* copies from the host up to this size are done with its memory at once, and wait for
-                         ** nothing */
-    double fresh_ns;     /* what it takes to make a byte of new memory usable, first touch included */
+    int ordinal, count; /* which of the devices of this kind it is, and how many there are */
+    size_t page_bytes;  /* smallest page; others are multiples of it */
+    size_t align;       /* alignment of blocks: a power of two >= 16 */
+    size_t total_bytes; /* of the device; on host: its ceiling */
+    /* how much address space a pool should reserve, and total_bytes at least */
+    size_t va_bytes;
+    /* copies from the host up to this size are done with its memory at once, and wait for
+    ** nothing */
+    size_t staged_bytes;
+    /* what it takes to make a byte of new memory usable, first touch included */
+    double fresh_ns;
     int sm_major, sm_minor, sm_count, max_threads; /* cuda */
 } tidei_device_info;
 
@@ -66,8 +75,8 @@ typedef struct tidei_copy {
     tidei_copy_kind kind;
     tidei_addr dst, src; /* device addresses; the host side is a pointer cast to uintptr_t */
     size_t bytes;        /* > 0 */
-    /* (may be NULL) Set by a successful copy from or to the host: the device still uses the host's side on return, until the
-    ** stream's work so far is complete. */
+    /* (may be NULL) Set by a successful copy from or to the host: the device still uses the host's
+    ** side on return, until the stream's work so far is complete. */
     bool *busy;
 } tidei_copy;
 
@@ -82,7 +91,8 @@ typedef struct tidei_launch {
     const char *name;      /* for errors and traces; static or outliving the work */
     tidei_dkernel *kernel; /* devices that run text */
     tidei_host_fn host_fn; /* devices that run host functions */
-    const void *params;    /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
+    /* one by-value struct, copied by the call; at most TIDEI_PARAMS_MAX bytes */
+    const void *params;
     size_t params_bytes;
     unsigned grid[3], block[3]; /* text only; each >= 1 */
     unsigned shared_bytes;      /* at most 48 KiB, what every kernel may use */
@@ -91,8 +101,9 @@ typedef struct tidei_launch {
 } tidei_launch;
 #define TIDEI_PARAMS_MAX 4096
 
-/* What a pool of the driver's is told. The threshold is in bytes, at first 0: what is free beyond it goes back when the host
-** waits for a stream. The others are 0 or 1, at first 1: may a stream have what others freed, ... */
+/* What a pool of the driver's is told. The threshold is in bytes, at first 0: what is free beyond
+** it goes back when the host waits for a stream. The others are 0 or 1, at first 1: may a stream
+** have what others freed, ... */
 typedef enum {
     TIDEI_MEMPOOL_THRESHOLD,
     TIDEI_MEMPOOL_REUSE_FOLLOW, /* where it waits for them */
@@ -100,7 +111,12 @@ typedef enum {
     TIDEI_MEMPOOL_REUSE_WAIT    /* by being made to wait */
 } tidei_mempool_attr;
 
-typedef enum { TIDEI_ADVICE_NONE, TIDEI_ADVICE_READ_MOSTLY, TIDEI_ADVICE_DEVICE, TIDEI_ADVICE_HOST } tidei_advice;
+typedef enum {
+    TIDEI_ADVICE_NONE,
+    TIDEI_ADVICE_READ_MOSTLY,
+    TIDEI_ADVICE_DEVICE,
+    TIDEI_ADVICE_HOST
+} tidei_advice;
 
 typedef struct tidei_kernel_text {
     const char *name;   /* of the extern "C" __global__ function */
@@ -122,26 +138,31 @@ struct tidei_device_ops {
     /* It is not mapped, unless unmapping it failed: then its memory goes all the same, and its
     ** addresses, which nobody uses any more, with their reservation. */
     void (*page_release)(tidei_device *d, tidei_dpage *p);
-    /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one step where it can. On
-    ** failure nothing stays mapped. Contents survive unmapping and mapping elsewhere. */
+    /* Maps n pages one after the other at addr (inside a reservation) and grants access, in one
+    ** step where it can. On failure nothing stays mapped. Contents survive unmapping and mapping
+    ** elsewhere. */
     tide_status (*map)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
     /* The caller has made sure that no queued work touches the range. */
     tide_status (*unmap)(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
-    /* Memory straight from the driver. raw_free may wait for the whole device. Unified memory is TIDE_E_UNSUPPORTED without
-    ** TIDEI_DEV_UNIFIED, and TIDE_E_NOMEM where all there is of it, with this, would not fit into what the card has free: more
-    ** than that can hang a GPU. */
+    /* Memory straight from the driver. raw_free may wait for the whole device. Unified memory is
+    ** TIDE_E_UNSUPPORTED without TIDEI_DEV_UNIFIED, and TIDE_E_NOMEM where all there is of it, with
+    ** this, would not fit into what the card has free: more than that can hang a GPU. */
     tide_status (*raw_alloc)(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
     void (*raw_free)(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
-    /* (may be NULL: there is nothing to do) Unified memory goes to the host or to the device, in the stream's order; and what
-    ** the range will be used for, until the next advice. Both cover the pages that the range lies in. */
-    tide_status (*prefetch)(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host);
+    /* (may be NULL: there is nothing to do) Unified memory goes to the host or to the device, in
+    ** the stream's order; and what the range will be used for, until the next advice. Both cover
+    ** the pages that the range lies in. */
+    tide_status (*prefetch)(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
+                            bool to_host);
     tide_status (*advise)(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
-    /* (may be NULL) The host is about to read or write the range (begins), or has done so: for the checker, which reports work
-    ** that the host did not wait for, and work queued in between that conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
+    /* (may be NULL) The host is about to read or write the range (begins), or has done so: for the
+    ** checker, which reports work that the host did not wait for, and work queued in between that
+    ** conflicts. Begin may fail with TIDE_E_HOST_NOMEM. */
     tide_status (*host_use)(tidei_device *d, const char *op, const tidei_range *r, bool begins);
-    /* (both NULL: all devices of this kind share one space, and there is nothing to enable) Whether d's work could use device
-    ** memory of `other`, another device of the kind; and that from now on it can use all that there is and will be of it:
-    ** pages, raw memory, blocks of the driver's pools. Enabling twice is legal, and waits for nothing; TIDE_E_UNSUPPORTED where it is not
+    /* (both NULL: all devices of this kind share one space, and there is nothing to enable) Whether
+    ** d's work could use device memory of `other`, another device of the kind; and that from now on
+    ** it can use all that there is and will be of it: pages, raw memory, blocks of the driver's
+    ** pools. Enabling twice is legal, and waits for nothing; TIDE_E_UNSUPPORTED where it is not
     ** possible after all. */
     bool (*peer_possible)(tidei_device *d, tidei_device *other);
     tide_status (*peer_enable)(tidei_device *d, tidei_device *other);
@@ -151,69 +172,84 @@ struct tidei_device_ops {
     /* ---- pools of the driver's own: memory in stream order ---- */
     /* (NULL where there are none) TIDE_E_UNSUPPORTED where this device or its driver lacks them. */
     tide_status (*mempool_new)(tidei_device *d, tidei_dmempool **out);
-    void (*mempool_release)(tidei_device *d, tidei_dmempool *mp); /* all blocks are freed, all work is complete */
+    /* all blocks are freed, all work is complete */
+    void (*mempool_release)(tidei_device *d, tidei_dmempool *mp);
     /* A block for work that comes after this call on s, or after waits for that moment. */
-    tide_status (*mempool_alloc)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                 tidei_addr *out);
-    /* Free for others once the work queued on s so far is complete; s NULL: at once, nothing queued uses it. On failure the
-    ** block stays the caller's. s NULL never fails. */
-    tide_status (*mempool_free)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
-    tide_status (*mempool_set)(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+    tide_status (*mempool_alloc)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                 size_t bytes, tidei_addr *out);
+    /* Free for others once the work queued on s so far is complete; s NULL: at once, nothing queued
+    ** uses it. On failure the block stays the caller's. s NULL never fails. */
+    tide_status (*mempool_free)(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                tidei_addr addr);
+    tide_status (*mempool_set)(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                               uint64_t value);
     /* Gives back memory whose free is past until at most `keep` bytes are held, where it can. */
     tide_status (*mempool_trim)(tidei_device *d, tidei_dmempool *mp, size_t keep);
     /* Bytes held, taken from the device; of these, in blocks. */
-    tide_status (*mempool_figures)(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
+    tide_status (*mempool_figures)(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                   size_t *used);
 
     /* ---- streams, events, the completion word ---- */
     tide_status (*stream_new)(tidei_device *d, tidei_dstream **out);
-    /* (NULL where there are none) A native stream of somebody else's as one of ours: NULL is the device's default one. It
-    ** stays theirs, and lives until ours is released and its work complete. */
+    /* (NULL where there are none) A native stream of somebody else's as one of ours: NULL is the
+    ** device's default one. It stays theirs, and lives until ours is released and its work
+    ** complete. */
     tide_status (*stream_adopt)(tidei_device *d, void *native, tidei_dstream **out);
-    void (*stream_release)(tidei_device *d, tidei_dstream *s); /* its work is complete (or the device lost) */
+    /* its work is complete (or the device lost) */
+    void (*stream_release)(tidei_device *d, tidei_dstream *s);
     /* However it ends, nothing queued before uses the host's memory any more. */
     tide_status (*stream_sync)(tidei_device *d, tidei_dstream *s);
     void *(*stream_native)(tidei_device *d, tidei_dstream *s);
-    /* (may be NULL: it always may) Whether work may be queued on an adopted stream now: TIDE_E_UNSUPPORTED while its owner captures a
-    ** graph on it. What is recorded there runs when the graph does, at no moment that a tick could name, and the memory it
-    ** uses would go on to others meanwhile. Slots that queue work refuse it too. */
+    /* (may be NULL: it always may) Whether work may be queued on an adopted stream now:
+    ** TIDE_E_UNSUPPORTED while its owner captures a graph on it. What is recorded there runs when
+    ** the graph does, at no moment that a tick could name, and the memory it uses would go on to
+    ** others meanwhile. Slots that queue work refuse it too. */
     tide_status (*stream_usable)(tidei_device *d, tidei_dstream *s);
     tide_status (*event_new)(tidei_device *d, tidei_devent **out);
     void (*event_release)(tidei_device *d, tidei_devent *e);
     tide_status (*event_record)(tidei_device *d, tidei_devent *e,
-                                tidei_dstream *s);                                 /* replaces an earlier record */
-    tide_status (*event_wait)(tidei_device *d, tidei_devent *e, tidei_dstream *s); /* s waits, on the device */
-    /* Queues the write of `tick` to the stream's completion word, after the work queued so far. Ticks rise. */
+                                /* replaces an earlier record */
+                                tidei_dstream *s);
+    /* s waits, on the device */
+    tide_status (*event_wait)(tidei_device *d, tidei_devent *e, tidei_dstream *s);
+    /* Queues the write of `tick` to the stream's completion word, after the work queued so far.
+    ** Ticks rise. */
     tide_status (*publish)(tidei_device *d, tidei_dstream *s, uint64_t tick);
-    /* The last value written, a plain load where the device allows it; 0 at first. Never fails, never waits. */
+    /* The last value written, a plain load where the device allows it; 0 at first. Never fails,
+    ** never waits. */
     uint64_t (*completed)(tidei_device *d, tidei_dstream *s);
 
     /* ---- work ---- */
-    /* H2D: `src` may be reused on return, or, with c->busy, once that is over; only without it the call may wait for the
-    ** stream. D2H: `dst` is complete once the stream's work is. With TIDEI_DEV_COPIES_WAIT the call itself waits for that
-    ** unless the host's side is pinned, and H2D beyond info.staged_bytes waits for the work before it: a caller that has
-    ** something to do before a wait, or holds a lock, waits first. */
+    /* H2D: `src` may be reused on return, or, with c->busy, once that is over; only without it the
+    ** call may wait for the stream. D2H: `dst` is complete once the stream's work is. With
+    ** TIDEI_DEV_COPIES_WAIT the call itself waits for that unless the host's side is pinned, and
+    ** H2D beyond info.staged_bytes waits for the work before it: a caller that has something to do
+    ** before a wait, or holds a lock, waits first. */
     tide_status (*copy)(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
-    /* Copies n pieces, in no order among themselves: no place that is written may overlap another place of the call. n and
-    ** sizes may be 0. On failure some may have been queued; what they are read from is as it was. */
-    tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
-    /* (may be NULL) Once copy_many has had enough to do, gets what it wants for speed and can do without: kernels, which take
-    ** 50 ms to compile, and whose loading may wait for the device. So it is called where the host has just waited. No lock
-    ** held. For later calls; cannot fail. */
+    /* Copies n pieces, in no order among themselves: no place that is written may overlap another
+    ** place of the call. n and sizes may be 0. On failure some may have been queued; what they are
+    ** read from is as it was. */
+    tide_status (*copy_many)(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
+                             size_t n);
+    /* (may be NULL) Once copy_many has had enough to do, gets what it wants for speed and can do
+    ** without: kernels, which take 50 ms to compile, and whose loading may wait for the device. So
+    ** it is called where the host has just waited. No lock held. For later calls; cannot fail. */
     void (*copy_many_prepare)(tidei_device *d);
     /* Fills `count` elements of `width` bytes (1, 2, 4, 8, 16) with one pattern. */
-    tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                        size_t count);
-    /* (text devices, else NULL) Compiles (or loads the image) and returns the kernel. Takes 50 ms to compile. When it
-    ** compiled, *image (malloc'ed, may be NULL if the caller passes NULL) receives the cubin, also if loading it failed. */
-    tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                              size_t *image_bytes);
+    tide_status (*fill)(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                        size_t width, size_t count);
+    /* (text devices, else NULL) Compiles (or loads the image) and returns the kernel. Takes 50 ms
+    ** to compile. When it compiled, *image (malloc'ed, may be NULL if the caller passes NULL)
+    ** receives the cubin, also if loading it failed. */
+    tide_status (*kernel_new)(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
+                              void **image, size_t *image_bytes);
     void (*kernel_release)(tidei_device *d, tidei_dkernel *k); /* no queued work uses it */
     tide_status (*launch)(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 
     /* What has happened leaves the device unusable: from now on it is lost. `why` is static. */
     void (*lose)(tidei_device *d, const char *why);
-    /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread that may call back into the
-    ** runtime from the log's callback. */
+    /* (may be NULL) Logs what the device found meanwhile. Called with no lock held, on a thread
+    ** that may call back into the runtime from the log's callback. */
     void (*speak)(tidei_device *d);
     void (*close)(tidei_device *d); /* streams, events, pages are released by now; frees d */
 };
@@ -223,20 +259,23 @@ struct tidei_device {
     const struct tidei_device_ops *ops;
     tidei_device_info info; /* fixed once open */
     atomic_bool lost;
-    /* Where kernels report what they found wrong (TIDEI_FAULT_WORDS words: the address as kernels see it, and as the
-    ** host does: pinned memory). The runtime takes it at sync points. */
+    /* Where kernels report what they found wrong (TIDEI_FAULT_WORDS words: the address as kernels
+    ** see it, and as the host does: pinned memory). The runtime takes it at sync points. */
     tidei_addr fault_addr;
     _Atomic uint64_t *fault_word;
     const atomic_bool *findings; /* (may be NULL) there is something for `speak` to log */
 };
 static inline void tidei_device_speak(tidei_device *d) {
-    if (tidei_unlikely(d->findings && atomic_load_explicit(d->findings, memory_order_relaxed))) d->ops->speak(d);
+    if (tidei_unlikely(d->findings && atomic_load_explicit(d->findings, memory_order_relaxed)))
+        d->ops->speak(d);
 }
 
-/* A report. Its first word is tidei_fault_report's, or TIDEI_FAULT_NONE; the others are the index, as the index array has it, and
-** how many elements there are to choose from. The first report counts: who finds the first word 0 sets it to
-** TIDEI_FAULT_WRITING by compare-and-swap, writes the others, and then the first. The host takes it by the same steps back to
-** 0; so a kernel writes only where there is 0, the host only where there is none, and no atomicity between them is needed. */
+/* A report. Its first word is tidei_fault_report's, or TIDEI_FAULT_NONE; the others are the index,
+** as the index array has it, and how many elements there are to choose from. The first report
+** counts: who finds the first word 0 sets it to TIDEI_FAULT_WRITING by compare-and-swap, writes the
+** others, and then the first. The host takes it by the same steps back to 0; so a kernel writes
+** only where there is 0, the host only where there is none, and no atomicity between them is
+** needed. */
 enum { TIDEI_FAULT_WORDS = 3 };
 enum {
     TIDEI_FAULT_NONE = 0,
@@ -256,8 +295,8 @@ typedef struct tidei_device_params {
     size_t host_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
     size_t host_page;   /* host: page_bytes; 0: 64 KiB */
     bool host_checker;  /* host: check the order of accesses */
-    /* (may be NULL) host: another one, that stays open as long, with which it shares the checker: work of both may use the same
-    ** memory */
+    /* (may be NULL) host: another one, that stays open as long, with which it shares the checker:
+    ** work of both may use the same memory */
     tidei_device *host_sibling;
     tidei_runtime *rt; /* for tidei_log and tidei_host_alloc; may be NULL */
 } tidei_device_params;
@@ -267,8 +306,10 @@ tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 
 /* ---- host device: for tests and reports (runtime/device/host.c) ---- */
 uint64_t
-tidei_host_checker_reports(tidei_device *d); /* unordered accesses found so far; each logs one line (warning) */
-void tidei_host_lose(tidei_device *d, const char *why); /* as after an illegal address: its `lose` */
+/* unordered accesses found so far; each logs one line (warning) */
+tidei_host_checker_reports(tidei_device *d);
+/* as after an illegal address: its `lose` */
+void tidei_host_lose(tidei_device *d, const char *why);
 size_t tidei_host_default_memory(void);
 /* How many more addresses the process may have (RLIMIT_AS, which `ulimit -v` sets); SIZE_MAX: no
 ** limit. */
@@ -306,8 +347,10 @@ enum tidei_fault_slot {
     TIDEI_FAULT_LAUNCH,
     TIDEI_FAULT_SLOTS
 };
-/* The n-th call (1 is the next) of the slot fails with `status`; n = 0: none does. `sticky`: all later ones too. */
-void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status, bool sticky);
+/* The n-th call (1 is the next) of the slot fails with `status`; n = 0: none does. `sticky`: all
+** later ones too. */
+void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status,
+                     bool sticky);
 uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot);
 tidei_device *tidei_fault_inner(tidei_device *d);
 

@@ -1,11 +1,13 @@
 /* fault.c: a device that wraps another and fails chosen calls: how failure paths are proven.
 **
-** Model. Every slot that can fail counts its calls, and so does TIDEI_FAULT_ANY for all of them together; a call whose
-** turn has come returns the chosen status instead of reaching the wrapped device. Everything else is forwarded, with the
-** wrapped device's own handles and addresses.
-** An injected TIDE_E_LOST makes this device lost, as the contract of the table says, though the wrapped one still runs. So
-** before anything is given back on it, the wrapped device's streams are waited for: queued work may use it.
-** What must stay true: calls are counted whether they fail or not; `lost` follows the wrapped device's. */
+** Model. Every slot that can fail counts its calls, and so does TIDEI_FAULT_ANY for all of them
+** together; a call whose turn has come returns the chosen status instead of reaching the wrapped
+** device. Everything else is forwarded, with the wrapped device's own handles and addresses.
+** An injected TIDE_E_LOST makes this device lost, as the contract of the table says, though the
+** wrapped one still runs. So before anything is given back on it, the wrapped device's streams are
+** waited for: queued work may use it.
+** What must stay true: calls are counted whether they fail or not; `lost` follows the wrapped
+** device's. */
 #include "runtime/device/device.h"
 
 struct plan {
@@ -77,7 +79,8 @@ static tide_status enter(fault *f, enum tidei_fault_slot slot) {
     tide_status status = own != TIDE_OK ? own : any;
     pthread_mutex_unlock(&f->lock);
     if (atomic_load(&f->base.lost) && slot != TIDEI_FAULT_UNMAP)
-        return tidei_fail(TIDE_E_LOST, name, "%s is lost since an earlier failure", f->base.info.name);
+        return tidei_fail(TIDE_E_LOST, name, "%s is lost since an earlier failure",
+                          f->base.info.name);
     if (status == TIDE_OK) return TIDE_OK;
     if (status == TIDE_E_LOST) atomic_store(&f->base.lost, true);
     return tidei_fail(status, name, "%s: call %llu of %s fails on purpose", f->base.info.name,
@@ -86,15 +89,18 @@ static tide_status enter(fault *f, enum tidei_fault_slot slot) {
 
 /* After a forwarded call. */
 static tide_status leave(fault *f, tide_status status) {
-    if (atomic_load_explicit(&f->inner->lost, memory_order_relaxed)) atomic_store(&f->base.lost, true);
+    if (atomic_load_explicit(&f->inner->lost, memory_order_relaxed))
+        atomic_store(&f->base.lost, true);
     return status;
 }
 
-void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status, bool sticky) {
+void tidei_fault_set(tidei_device *d, enum tidei_fault_slot slot, uint64_t n, tide_status status,
+                     bool sticky) {
     fault *f = fault_of(d);
     pthread_mutex_lock(&f->lock);
     struct plan *p = &f->plans[slot];
-    *p = (struct plan){.calls = p->calls, .at = n ? p->calls + n : 0, .status = status, .sticky = sticky};
+    *p = (struct plan){
+        .calls = p->calls, .at = n ? p->calls + n : 0, .status = status, .sticky = sticky};
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -108,13 +114,15 @@ uint64_t tidei_fault_calls(tidei_device *d, enum tidei_fault_slot slot) {
 
 tidei_device *tidei_fault_inner(tidei_device *d) { return fault_of(d)->inner; }
 
-/* Before memory or a stream goes: on a device that was declared lost, work may still be queued on the wrapped one. */
+/* Before memory or a stream goes: on a device that was declared lost, work may still be queued on
+** the wrapped one. */
 static void settle(fault *f) {
     if (!atomic_load(&f->base.lost) || atomic_load(&f->inner->lost)) return;
     tidei_saved_error e;
     tidei_error_save(&e);
     pthread_mutex_lock(&f->lock);
-    for (struct stream_node *n = f->streams; n; n = n->next) f->inner->ops->stream_sync(f->inner, n->ds);
+    for (struct stream_node *n = f->streams; n; n = n->next)
+        f->inner->ops->stream_sync(f->inner, n->ds);
     pthread_mutex_unlock(&f->lock);
     tidei_error_restore(&e);
 }
@@ -144,23 +152,27 @@ static void fault_page_release(tidei_device *d, tidei_dpage *p) {
     f->inner->ops->page_release(f->inner, p);
 }
 
-static tide_status fault_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status fault_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                             size_t n) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_MAP);
     return status == TIDE_OK ? leave(f, f->inner->ops->map(f->inner, addr, pages, n)) : status;
 }
 
-static tide_status fault_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status fault_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                               size_t n) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_UNMAP);
     settle(f);
     return status == TIDE_OK ? leave(f, f->inner->ops->unmap(f->inner, addr, pages, n)) : status;
 }
 
-static tide_status fault_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+static tide_status fault_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                   tidei_addr *out) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_RAW_ALLOC);
-    return status == TIDE_OK ? leave(f, f->inner->ops->raw_alloc(f->inner, kind, bytes, out)) : status;
+    return status == TIDE_OK ? leave(f, f->inner->ops->raw_alloc(f->inner, kind, bytes, out))
+                             : status;
 }
 
 static void fault_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
@@ -169,21 +181,24 @@ static void fault_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr
     f->inner->ops->raw_free(f->inner, kind, addr, bytes);
 }
 
-static tide_status fault_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
+static tide_status fault_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
+                                  bool to_host) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_PREFETCH);
     if (status != TIDE_OK || !f->inner->ops->prefetch) return status;
     return leave(f, f->inner->ops->prefetch(f->inner, s, addr, bytes, to_host));
 }
 
-static tide_status fault_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice) {
+static tide_status fault_advise(tidei_device *d, tidei_addr addr, size_t bytes,
+                                tidei_advice advice) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_ADVISE);
     if (status != TIDE_OK || !f->inner->ops->advise) return status;
     return leave(f, f->inner->ops->advise(f->inner, addr, bytes, advice));
 }
 
-static tide_status fault_host_use(tidei_device *d, const char *op, const tidei_range *r, bool begins) {
+static tide_status fault_host_use(tidei_device *d, const char *op, const tidei_range *r,
+                                  bool begins) {
     fault *f = fault_of(d);
     return f->inner->ops->host_use ? f->inner->ops->host_use(f->inner, op, r, begins) : TIDE_OK;
 }
@@ -201,13 +216,15 @@ static bool fault_peer_possible(tidei_device *d, tidei_device *other) {
 static tide_status fault_peer_enable(tidei_device *d, tidei_device *other) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_PEER_ENABLE);
-    return status == TIDE_OK ? leave(f, f->inner->ops->peer_enable(f->inner, other_of(other))) : status;
+    return status == TIDE_OK ? leave(f, f->inner->ops->peer_enable(f->inner, other_of(other)))
+                             : status;
 }
 
 static tide_status fault_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes) {
     fault *f = fault_of(d);
     if (atomic_load(&f->base.lost))
-        return tidei_fail(TIDE_E_LOST, "memory", "%s is lost since an earlier failure", d->info.name);
+        return tidei_fail(TIDE_E_LOST, "memory", "%s is lost since an earlier failure",
+                          d->info.name);
     return leave(f, f->inner->ops->memory(f->inner, free_bytes, total_bytes));
 }
 
@@ -223,27 +240,32 @@ static void fault_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     f->inner->ops->mempool_release(f->inner, mp);
 }
 
-static tide_status fault_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                       tidei_addr *out) {
+static tide_status fault_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                       size_t bytes, tidei_addr *out) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_ALLOC);
-    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_alloc(f->inner, mp, s, bytes, out)) : status;
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_alloc(f->inner, mp, s, bytes, out))
+                             : status;
 }
 
-static tide_status fault_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+static tide_status fault_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                      tidei_addr addr) {
     fault *f = fault_of(d);
     if (!s) { /* a releasing call, which cannot fail */
         settle(f);
         return f->inner->ops->mempool_free(f->inner, mp, s, addr);
     }
     tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_FREE);
-    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_free(f->inner, mp, s, addr)) : status;
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_free(f->inner, mp, s, addr))
+                             : status;
 }
 
-static tide_status fault_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value) {
+static tide_status fault_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                                     uint64_t value) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_SET);
-    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_set(f->inner, mp, attr, value)) : status;
+    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_set(f->inner, mp, attr, value))
+                             : status;
 }
 
 static tide_status fault_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
@@ -252,10 +274,13 @@ static tide_status fault_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_
     return status == TIDE_OK ? leave(f, f->inner->ops->mempool_trim(f->inner, mp, keep)) : status;
 }
 
-static tide_status fault_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
+static tide_status fault_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                         size_t *used) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_MEMPOOL_FIGURES);
-    return status == TIDE_OK ? leave(f, f->inner->ops->mempool_figures(f->inner, mp, reserved, used)) : status;
+    return status == TIDE_OK
+               ? leave(f, f->inner->ops->mempool_figures(f->inner, mp, reserved, used))
+               : status;
 }
 
 /* ---- streams and events ---- */
@@ -370,7 +395,8 @@ static tide_status fault_copy(tidei_device *d, tidei_dstream *s, const tidei_cop
     return status == TIDE_OK ? leave(f, f->inner->ops->copy(f->inner, s, c)) : status;
 }
 
-static tide_status fault_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+static tide_status fault_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
+                                   size_t n) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_COPY_MANY);
     return status == TIDE_OK ? leave(f, f->inner->ops->copy_many(f->inner, s, pieces, n)) : status;
@@ -380,18 +406,22 @@ static void fault_copy_many_prepare(tidei_device *d) {
     fault_of(d)->inner->ops->copy_many_prepare(fault_of(d)->inner);
 }
 
-static tide_status fault_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                              size_t count) {
+static tide_status fault_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst,
+                              const void *pattern, size_t width, size_t count) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_FILL);
-    return status == TIDE_OK ? leave(f, f->inner->ops->fill(f->inner, s, dst, pattern, width, count)) : status;
+    return status == TIDE_OK
+               ? leave(f, f->inner->ops->fill(f->inner, s, dst, pattern, width, count))
+               : status;
 }
 
-static tide_status fault_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                                    size_t *image_bytes) {
+static tide_status fault_kernel_new(tidei_device *d, const tidei_kernel_text *t,
+                                    tidei_dkernel **out, void **image, size_t *image_bytes) {
     fault *f = fault_of(d);
     tide_status status = enter(f, TIDEI_FAULT_KERNEL_NEW);
-    return status == TIDE_OK ? leave(f, f->inner->ops->kernel_new(f->inner, t, out, image, image_bytes)) : status;
+    return status == TIDE_OK
+               ? leave(f, f->inner->ops->kernel_new(f->inner, t, out, image, image_bytes))
+               : status;
 }
 
 static void fault_kernel_release(tidei_device *d, tidei_dkernel *k) {

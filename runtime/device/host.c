@@ -1,12 +1,14 @@
-/* host.c: the host device: an asynchronous device made of threads, for machines without a GPU and for tests.
+/* host.c: the host device: an asynchronous device made of threads, for machines without a GPU and
+** for tests.
 **
-** Model. Device memory is the process's own, counted against a ceiling. A stream is a queue of commands and a thread that
-** runs them (host_queue.c); kernels are host functions. An event names a record in a stream's queue; waiting for it is a
-** command that holds the waiting stream until that record has passed. The completion word is a word.
-** With the checker on, every operation is entered in it as it is submitted, under its stream's lock, so both see the
-** same order.
-** A lost device: workers finish the command they are in and end; what is queued is dropped, waits end. Memory is given
-** back only after the workers ended, as a running command may still touch it. */
+** Model. Device memory is the process's own, counted against a ceiling. A stream is a queue of
+** commands and a thread that runs them (host_queue.c); kernels are host functions. An event names a
+** record in a stream's queue; waiting for it is a command that holds the waiting stream until that
+** record has passed. The completion word is a word. With the checker on, every operation is entered
+** in it as it is submitted, under its stream's lock, so both see the same order.
+** A lost device: workers finish the command they are in and end; what is queued is dropped, waits
+** end. Memory is given back only after the workers ended, as a running command may still touch
+** it. */
 #include "runtime/device/host.h"
 #include "runtime/text.h"
 #include <sched.h>
@@ -14,7 +16,8 @@
 
 #define DEFAULT_PAGE (64 * TIDEI_KIB)
 #define FRESH_NS     0.15 /* a byte: a first touch takes 0.1 to 0.25 ms a MiB */
-/* Address space a pool reserves: room to remap fragmented pages, but well inside what ThreadSanitizer's shadow covers. */
+/* Address space a pool reserves: room to remap fragmented pages, but well inside what
+** ThreadSanitizer's shadow covers. */
 #define VA_FACTOR 4
 #define VA_MAX    (256 * TIDEI_GIB)
 #define VA_LIMIT  (64 * 1024 * TIDEI_GIB) /* half of what x86-64 user space has */
@@ -36,7 +39,8 @@ tide_status tidei_host_lost(tidei_host *h, const char *op) {
 bool tidei_host_forked(const tidei_host *h) { return getpid() != h->pid; }
 
 static tide_status forked(tidei_host *h, const char *op) {
-    return tidei_fail(TIDE_E_FORKED, op, "%s belongs to the process that opened it", h->base.info.name);
+    return tidei_fail(TIDE_E_FORKED, op, "%s belongs to the process that opened it",
+                      h->base.info.name);
 }
 
 void tidei_host_settle(tidei_host *h) {
@@ -47,7 +51,8 @@ void tidei_host_settle(tidei_host *h) {
     pthread_mutex_unlock(&h->streams_lock);
 }
 
-/* A copy that was running when the device was lost still touches the host's memory; it ends soon. */
+/* A copy that was running when the device was lost still touches the host's memory; it ends
+** soon. */
 static void wait_for_copy(tidei_dstream *s) {
     while (atomic_load(&s->copying)) sched_yield();
 }
@@ -55,15 +60,17 @@ static void wait_for_copy(tidei_dstream *s) {
 /* ---- the checker ---- */
 
 static tide_status no_memory(const char *op) {
-    return tidei_fail(TIDE_E_HOST_NOMEM, op, "host memory for the record of queued work is exhausted");
+    return tidei_fail(TIDE_E_HOST_NOMEM, op,
+                      "host memory for the record of queued work is exhausted");
 }
 
-/* A line of the log may lead to any call of ours, so none is logged here, under a stream's lock, nor by a worker, for which
-** such a call may wait: lines stay until somebody speaks. */
+/* A line of the log may lead to any call of ours, so none is logged here, under a stream's lock,
+** nor by a worker, for which such a call may wait: lines stay until somebody speaks. */
 static void keep_findings(tidei_host *h, const tidei_finding *r, unsigned n) {
     if (!n) return;
     pthread_mutex_lock(&h->findings_lock);
-    for (unsigned i = 0; i < n && h->nfindings < TIDEI_FINDINGS_MAX; i++) h->findings[h->nfindings++] = r[i];
+    for (unsigned i = 0; i < n && h->nfindings < TIDEI_FINDINGS_MAX; i++)
+        h->findings[h->nfindings++] = r[i];
     atomic_store_explicit(&h->found, true, memory_order_relaxed);
     pthread_mutex_unlock(&h->findings_lock);
 }
@@ -84,11 +91,12 @@ static void host_speak(tidei_device *d) {
 }
 
 /* Enters an operation; under s->lock. */
-static tide_status check(tidei_dstream *s, const char *slot, const char *op, const tidei_range *ranges,
-                         unsigned n) {
+static tide_status check(tidei_dstream *s, const char *slot, const char *op,
+                         const tidei_range *ranges, unsigned n) {
     tidei_finding reports[TIDEI_FINDINGS_MAX];
     unsigned found;
-    if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found)) return no_memory(slot);
+    if (!tidei_checker_use(s->host->checker, s->id, op, ranges, n, reports, &found))
+        return no_memory(slot);
     keep_findings(s->host, reports, found);
     return TIDE_OK;
 }
@@ -97,7 +105,8 @@ static tide_status check(tidei_dstream *s, const char *slot, const char *op, con
 void tidei_host_forget(tidei_host *h, tidei_addr addr, size_t bytes) {
     tidei_finding r;
     if (!h->checker) return;
-    if (tidei_checker_forget(h->checker, addr, bytes, tidei_host_is_lost(h) ? NULL : &r)) keep_findings(h, &r, 1);
+    if (tidei_checker_forget(h->checker, addr, bytes, tidei_host_is_lost(h) ? NULL : &r))
+        keep_findings(h, &r, 1);
 }
 
 /* ---- streams ---- */
@@ -189,8 +198,9 @@ static tide_status host_publish(tidei_device *d, tidei_dstream *s, uint64_t tick
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "publish");
     pthread_mutex_lock(&s->lock);
-    bool ok = !h->checker ||
-              tidei_checker_publish(h->checker, s->id, tick, atomic_load_explicit(&s->word, memory_order_relaxed));
+    bool ok =
+        !h->checker || tidei_checker_publish(h->checker, s->id, tick,
+                                             atomic_load_explicit(&s->word, memory_order_relaxed));
     ok = ok && tidei_hqueue_publish(s, tick);
     pthread_mutex_unlock(&s->lock);
     return ok ? TIDE_OK : no_memory("publish");
@@ -271,9 +281,10 @@ static tide_status host_launch(tidei_device *d, tidei_dstream *s, const tidei_la
     tide_status status = TIDE_OK;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "launch");
     if (!l->host_fn || l->params_bytes > TIDEI_PARAMS_MAX)
-        return tidei_fail(TIDE_E_INVALID, "launch", "%s: %s has %s and %zu bytes of parameters (at most %d)",
-                          d->info.name, name, l->host_fn ? "a host function" : "no host function", l->params_bytes,
-                          TIDEI_PARAMS_MAX);
+        return tidei_fail(TIDE_E_INVALID, "launch",
+                          "%s: %s has %s and %zu bytes of parameters (at most %d)", d->info.name,
+                          name, l->host_fn ? "a host function" : "no host function",
+                          l->params_bytes, TIDEI_PARAMS_MAX);
     pthread_mutex_lock(&s->lock);
     if (h->checker) status = check(s, "launch", name, l->ranges, l->nranges);
     if (status == TIDE_OK && !tidei_hqueue_launch(s, l)) status = no_memory("launch");
@@ -289,8 +300,10 @@ static unsigned copy_ranges(const tidei_copy *c, tidei_range out[2]) {
     return n;
 }
 
-static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged, uint64_t *record) {
-    static const char *const names[] = {"copy from the host", "copy to the host", "copy on the device"};
+static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged,
+                              uint64_t *record) {
+    static const char *const names[] = {"copy from the host", "copy to the host",
+                                        "copy on the device"};
     tide_status status = TIDE_OK;
     if (s->host->checker) {
         tidei_range r[2];
@@ -302,8 +315,8 @@ static tide_status queue_copy(tidei_dstream *s, const tidei_copy *c, bool staged
     return ok ? TIDE_OK : no_memory("copy");
 }
 
-/* A small copy from the host travels in the command. The host does not learn from a long copy's end that the work before it
-** is complete: elsewhere it might not be. */
+/* A small copy from the host travels in the command. The host does not learn from a long copy's end
+** that the work before it is complete: elsewhere it might not be. */
 static tide_status host_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c) {
     tidei_host *h = host_of(d);
     bool staged = c->kind == TIDEI_COPY_H2D && c->bytes <= TIDEI_STAGED_MAX;
@@ -343,7 +356,8 @@ static tide_status check_pieces(tidei_dstream *s, const tidei_piece *pieces, siz
     return status;
 }
 
-static tide_status host_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+static tide_status host_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
+                                  size_t n) {
     tidei_host *h = host_of(d);
     tide_status status = TIDE_OK;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "copy_many");
@@ -355,17 +369,20 @@ static tide_status host_copy_many(tidei_device *d, tidei_dstream *s, const tidei
     return status;
 }
 
-static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                             size_t count) {
+static tide_status host_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                             size_t width, size_t count) {
     tidei_host *h = host_of(d);
     tide_status status = TIDE_OK;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "fill");
     if (!width || width > 16 || (width & (width - 1)) || count > SIZE_MAX / width)
-        return tidei_fail(TIDE_E_INVALID, "fill", "%s: %zu elements of %zu bytes", d->info.name, count, width);
+        return tidei_fail(TIDE_E_INVALID, "fill", "%s: %zu elements of %zu bytes", d->info.name,
+                          count, width);
     if (!count) return TIDE_OK;
     pthread_mutex_lock(&s->lock);
-    if (h->checker) status = check(s, "fill", "fill", &(tidei_range){dst, width * count, TIDEI_WRITE}, 1);
-    if (status == TIDE_OK && !tidei_hqueue_fill(s, at(dst), pattern, width, count)) status = no_memory("fill");
+    if (h->checker)
+        status = check(s, "fill", "fill", &(tidei_range){dst, width * count, TIDEI_WRITE}, 1);
+    if (status == TIDE_OK && !tidei_hqueue_fill(s, at(dst), pattern, width, count))
+        status = no_memory("fill");
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -464,14 +481,17 @@ static const struct tidei_device_ops host_ops = {
 static bool is_host(const tidei_device *d) { return d->ops->close == host_close; }
 
 static size_t address_space(size_t ceiling, size_t room, size_t page) {
-    size_t bytes = ceiling > VA_MAX ? ceiling : ceiling > VA_MAX / VA_FACTOR ? VA_MAX : VA_FACTOR * ceiling;
+    size_t bytes = ceiling > VA_MAX               ? ceiling
+                   : ceiling > VA_MAX / VA_FACTOR ? VA_MAX
+                                                  : VA_FACTOR * ceiling;
     if (bytes > room / ROOM_POOL_PART) bytes = tidei_max_size(ceiling, room / ROOM_POOL_PART);
     return tidei_round_up(tidei_min_size(bytes, VA_LIMIT), page);
 }
 
 /* The memory of a host device for which nobody asked for more or less. */
 static size_t default_ceiling(size_t room, size_t page) {
-    return tidei_max_size(tidei_min_size(tidei_host_default_memory(), room / ROOM_MEMORY_PART), page);
+    return tidei_max_size(tidei_min_size(tidei_host_default_memory(), room / ROOM_MEMORY_PART),
+                          page);
 }
 
 static void describe(tidei_device_info *info, const tidei_device_params *p, size_t page) {
@@ -490,10 +510,11 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
 }
 
 tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out) {
-    size_t page = p->host_page ? p->host_page : DEFAULT_PAGE, system_page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = p->host_page ? p->host_page : DEFAULT_PAGE,
+           system_page = (size_t)sysconf(_SC_PAGESIZE);
     if (page % system_page || page > VA_MAX)
-        return tidei_fail(TIDE_E_INVALID, "host_open", "a page of %zu bytes: it must be a multiple of %zu", page,
-                          system_page);
+        return tidei_fail(TIDE_E_INVALID, "host_open",
+                          "a page of %zu bytes: it must be a multiple of %zu", page, system_page);
     tidei_host *h = tidei_host_alloc(p->rt, sizeof *h);
     if (!h) return tidei_fail_host_memory("host_open", sizeof *h);
     h->base.ops = &host_ops;

@@ -6,13 +6,15 @@
 **   host_mempool.c pools in stream order, as a driver offers them
 **   host_check.c   the checker of the order of accesses
 **
-** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the program asked for: a
-** submission orders that command after the submitter, an event's wait orders one worker after another up to the record, a
-** completion word, a sync or a long copy from the host orders the host after a worker. Nothing else flows from a worker
-** back to a submitter, nor from a later submission to an earlier command, or a missing wait would hide behind the queue's
-** own bookkeeping.
-** Locks: an event's or the pools', then a stream's, then the checker's or the findings'; the memory's and the list of
-** streams' are leaves. Workers take none of them, and call nobody but kernels. */
+** What must stay true. Orders that ThreadSanitizer sees between threads are the ones that the
+** program asked for: a submission orders that command after the submitter, an event's wait orders
+** one worker after another up to the record, a completion word, a sync or a long copy from the host
+** orders the host after a worker. Nothing else flows from a worker back to a submitter, nor from a
+** later submission to an earlier command, or a missing wait would hide behind the queue's own
+** bookkeeping.
+** Locks: an event's or the pools', then a stream's, then the checker's or the findings'; the
+** memory's and the list of streams' are leaves. Workers take none of them, and call nobody but
+** kernels. */
 #ifndef TIDEI_HOST_H
 #define TIDEI_HOST_H
 
@@ -34,13 +36,21 @@ typedef struct tidei_host tidei_host;
 
 /* ---- bells: a counter that threads wait for (host_queue.c) ---- */
 
-/* Counts in units of TIDEI_BELL_ONE; the bits below say who listens and what ended. One word, so that a ring and the
-** decision to sleep cannot miss each other and neither orders the ringer after the sleeper. */
-enum { TIDEI_BELL_WAITING = 1, TIDEI_BELL_LOST = 2, TIDEI_BELL_STOP = 4, TIDEI_BELL_BITS = 7, TIDEI_BELL_ONE = 8 };
+/* Counts in units of TIDEI_BELL_ONE; the bits below say who listens and what ended. One word, so
+** that a ring and the decision to sleep cannot miss each other and neither orders the ringer after
+** the sleeper. */
+enum {
+    TIDEI_BELL_WAITING = 1,
+    TIDEI_BELL_LOST = 2,
+    TIDEI_BELL_STOP = 4,
+    TIDEI_BELL_BITS = 7,
+    TIDEI_BELL_ONE = 8
+};
 typedef struct tidei_bell {
     _Atomic uint64_t word;
-    bool
-        coarse; /* something finer tells ThreadSanitizer the order: a late listener would learn of later rings too */
+    /* something finer tells ThreadSanitizer the order: a late listener would learn of later rings
+    ** too */
+    bool coarse;
 } tidei_bell;
 static inline uint64_t tidei_bell_count(uint64_t word) { return word / TIDEI_BELL_ONE; }
 void tidei_bell_ring(tidei_bell *b);                  /* count + 1 */
@@ -51,7 +61,8 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits);
 /* ---- the checker (host_check.c) ---- */
 
 typedef struct tidei_checker tidei_checker;
-typedef struct tidei_row tidei_row; /* what a stream knows of the others: shared, never written while shared */
+/* what a stream knows of the others: shared, never written while shared */
+typedef struct tidei_row tidei_row;
 
 /* A moment of a stream: its own clock, and what it was ordered after then. */
 typedef struct tidei_moment {
@@ -61,42 +72,50 @@ typedef struct tidei_moment {
 } tidei_moment;
 
 typedef struct tidei_finding {
-    const char *op, *earlier_op; /* valid until the checker closes; op NULL: memory was given back */
+    /* valid until the checker closes; op NULL: memory was given back */
+    const char *op, *earlier_op;
     unsigned stream, earlier_stream;
     unsigned mode, earlier_mode; /* TIDEI_READ, TIDEI_WRITE */
     tidei_addr addr;             /* of the operation's range */
     size_t bytes;
 } tidei_finding;
-#define TIDEI_BY_HOST                                                                                              \
-    UINT_MAX /* in place of a stream: the program itself, between tide_host_begin and tide_host_end */
+/* in place of a stream: the program itself, between tide_host_begin and tide_host_end */
+#define TIDEI_BY_HOST UINT_MAX
 void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_finding *r);
 
 #define TIDEI_FINDINGS_MAX 64 /* lines kept until somebody can log them; more are counted only */
 
-/* Every function locks by itself. One that returns false found host memory exhausted; an operation may be remembered in
-** part then. */
+/* Every function locks by itself. One that returns false found host memory exhausted; an operation
+** may be remembered in part then. */
 tidei_checker *tidei_checker_open(tidei_runtime *rt);
 void tidei_checker_close(tidei_checker *c);
 uint64_t tidei_checker_reports(tidei_checker *c);
 bool tidei_checker_stream_new(tidei_checker *c, unsigned stream);
-void tidei_checker_stream_release(tidei_checker *c, unsigned stream); /* its work is complete and the host knows */
-/* An operation enters the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their number to *n. */
+/* its work is complete and the host knows */
+void tidei_checker_stream_release(tidei_checker *c, unsigned stream);
+/* An operation enters the stream. Writes what it found to reports[TIDEI_FINDINGS_MAX], their number
+** to *n. */
 bool tidei_checker_use(tidei_checker *c, unsigned stream, const char *op, const tidei_range *ranges,
                        unsigned nranges, tidei_finding *reports, unsigned *n);
-/* The host is about to use the range itself: a use there that it does not know to be past is *r, and *n is 1 then. From here to
-** `unlend` an operation that conflicts is found too. */
-bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range, tidei_finding *r, unsigned *n);
+/* The host is about to use the range itself: a use there that it does not know to be past is *r,
+** and *n is 1 then. From here to `unlend` an operation that conflicts is found too. */
+bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range,
+                        tidei_finding *r, unsigned *n);
 void tidei_checker_unlend(tidei_checker *c, const tidei_range *range);
 void tidei_checker_moment(tidei_checker *c, unsigned stream,
                           tidei_moment *out); /* now, with all submitted so far */
 void tidei_checker_moment_drop(tidei_checker *c, tidei_moment *m);
-bool tidei_checker_wait(tidei_checker *c, unsigned stream, const tidei_moment *m); /* the stream waits for it */
-void tidei_checker_known(tidei_checker *c, tidei_moment *m); /* the host knows that it is past; drops m */
-/* `tick` will be the completion word's value once everything submitted so far is complete; it is `done` now. */
+/* the stream waits for it */
+bool tidei_checker_wait(tidei_checker *c, unsigned stream, const tidei_moment *m);
+/* the host knows that it is past; drops m */
+void tidei_checker_known(tidei_checker *c, tidei_moment *m);
+/* `tick` will be the completion word's value once everything submitted so far is complete; it is
+** `done` now. */
 bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done);
-void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done); /* the host read that value */
-/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there that it is past; r NULL: it
-** is nobody's concern. */
+/* the host read that value */
+void tidei_checker_completed(tidei_checker *c, unsigned stream, uint64_t done);
+/* The range is nobody's any more. True, with *r filled, if the host did not know of a use there
+** that it is past; r NULL: it is nobody's concern. */
 bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei_finding *r);
 bool tidei_checker_valid(tidei_checker *c); /* the map's order and heap properties; for tests */
 
@@ -107,8 +126,8 @@ struct tidei_chunk;
 #define TIDEI_MARKS      (TIDEI_TSAN ? 64 : 1)
 #define TIDEI_WAITED     8 /* other streams that a stream remembers its last wait for */
 
-/* Lives until the device closes: a released one is used again, and its count of records goes on rising, so an event that
-** names (stream, record) stays meaningful. */
+/* Lives until the device closes: a released one is used again, and its count of records goes on
+** rising, so an event that names (stream, record) stays meaningful. */
 struct tidei_dstream {
     tidei_host *host;
     tidei_dstream *next; /* in host->streams, oldest first */
@@ -148,17 +167,19 @@ struct tidei_dstream {
 
 /* Starts the worker; false with the error set. */
 tide_status tidei_hqueue_open(tidei_dstream *s);
-/* Lets the worker finish what is queued (nothing, once lost) and ends it. In a forked child, where it does not exist, only
-** memory is returned. */
+/* Lets the worker finish what is queued (nothing, once lost) and ends it. In a forked child, where
+** it does not exist, only memory is returned. */
 void tidei_hqueue_close(tidei_dstream *s, bool forked);
 /* All of these: under s->lock; false: host memory is exhausted and nothing was queued. */
 bool tidei_hqueue_launch(tidei_dstream *s, const tidei_launch *l);
 bool tidei_hqueue_copy(tidei_dstream *s, void *dst, const void *src, size_t bytes, bool staged);
 bool tidei_hqueue_copy_many(tidei_dstream *s, const tidei_piece *pieces, size_t n);
-bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count);
+bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width,
+                       size_t count);
 bool tidei_hqueue_publish(tidei_dstream *s, uint64_t tick);
 bool tidei_hqueue_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
-bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record); /* one that covers all queued so far */
+/* one that covers all queued so far */
+bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record);
 /* Returns once the record has passed or the device is lost; without any lock. */
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record);
 /* Whether it has; if so, what comes after this call is ordered after it. */
@@ -237,21 +258,27 @@ tide_status tidei_host_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
 void tidei_host_page_release(tidei_device *d, tidei_dpage *p);
 tide_status tidei_host_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
 tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
-tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
+tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                 tidei_addr *out);
 void tidei_host_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
 tide_status tidei_host_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
-void tidei_host_memory_close(tidei_host *h); /* all pages are released, all reservations gone; logs */
+/* all pages are released, all reservations gone; logs */
+void tidei_host_memory_close(tidei_host *h);
 
-/* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it ---- */
+/* ---- pools in stream order (host_mempool.c): slots of the table, and what the others tell it
+** ---- */
 
 tide_status tidei_host_mempool_new(tidei_device *d, tidei_dmempool **out);
 void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp);
-tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                     tidei_addr *out);
-tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
-tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                     size_t bytes, tidei_addr *out);
+tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                    tidei_addr addr);
+tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                                   uint64_t value);
 tide_status tidei_host_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep);
-tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
+tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                       size_t *used);
 /* s waits for the other's record; under s->lock. */
 void tidei_host_note_wait(tidei_dstream *s, tidei_dstream *of, uint64_t record);
 /* The host has waited for a stream; no lock held. */
@@ -259,11 +286,11 @@ void tidei_host_mempools_synced(tidei_host *h);
 
 /* ---- the default ceiling ---- */
 
-/* The memory limit that control groups set on this process, as /proc/self/cgroup (`self`) and the hierarchy's mount point
-** say; SIZE_MAX if there is none. */
+/* The memory limit that control groups set on this process, as /proc/self/cgroup (`self`) and the
+** hierarchy's mount point say; SIZE_MAX if there is none. */
 size_t tidei_host_cgroup_limit(const char *self, const char *mount);
 
-#define TIDEI_HOST_ALIGN                                                                                           \
+#define TIDEI_HOST_ALIGN                                                                           \
     256 /* bytes; of blocks: as cuda's, so that code tested here meets the same addresses there */
 
 #endif

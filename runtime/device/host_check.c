@@ -1,17 +1,21 @@
-/* host_check.c: the checker of the host device: was every access ordered after the accesses it conflicts with?
+/* host_check.c: the checker of the host device: was every access ordered after the accesses it
+** conflicts with?
 **
-** Model. Each stream has a clock that counts its operations, and a row: for every other stream the clock up to which its
-** own next operation is ordered after that stream's (a vector clock). The host has a row too, of what it knows to be past;
-** an operation submitted now starts after all that. A moment (of an event, of a written completion word) is a clock with
-** the row of then; waiting for it merges both. A map from addresses to uses holds the last writer of each stretch and the
-** readers since. An operation conflicts with the last writer, and if it writes, with those readers too; each must be in
-** its row, or be its own stream's.
-** All of this happens when work is submitted, so what is found does not depend on how the workers run.
-** The host's own accesses: what it begins to use must be past as far as its row says, and until it ends, ranges that it reads
-** are *lent* to it for operations that write, those that it writes for all.
-** What must stay true: clocks, rows and the host's row only rise; a row with several references is never written;
-** the map's stretches are disjoint, in order, and each has a use.
-** The map is a treap: a search tree by address that is a heap by random priorities, cut and joined at a range's ends. */
+** Model. Each stream has a clock that counts its operations, and a row: for every other stream the
+** clock up to which its own next operation is ordered after that stream's (a vector clock). The
+** host has a row too, of what it knows to be past; an operation submitted now starts after all
+** that. A moment (of an event, of a written completion word) is a clock with the row of then;
+** waiting for it merges both. A map from addresses to uses holds the last writer of each stretch
+** and the readers since. An operation conflicts with the last writer, and if it writes, with those
+** readers too; each must be in its row, or be its own stream's.
+** All of this happens when work is submitted, so what is found does not depend on how the workers
+** run. The host's own accesses: what it begins to use must be past as far as its row says, and
+** until it ends, ranges that it reads are *lent* to it for operations that write, those that it
+** writes for all.
+** What must stay true: clocks, rows and the host's row only rise; a row with several references is
+** never written; the map's stretches are disjoint, in order, and each has a use.
+** The map is a treap: a search tree by address that is a heap by random priorities, cut and joined
+** at a range's ends. */
 #include "runtime/device/host.h"
 #include "runtime/text.h"
 
@@ -102,12 +106,14 @@ static void row_drop(tidei_checker *c, tidei_row *r) {
     if (r && --r->refs == 0) tidei_host_free(c->rt, r);
 }
 
-static uint64_t row_at(const tidei_row *r, unsigned stream) { return stream < r->n ? r->v[stream] : 0; }
+static uint64_t row_at(const tidei_row *r, unsigned stream) {
+    return stream < r->n ? r->v[stream] : 0;
+}
 
-/* Raises *to to `from` (may be NULL) and to (stream, clock), but for the entry `own`, which the lane keeps itself. Makes
-** a row of its own first if the old one is shared or short. */
-static bool row_raise(tidei_checker *c, tidei_row **to, unsigned own, const tidei_row *from, unsigned stream,
-                      uint64_t clock) {
+/* Raises *to to `from` (may be NULL) and to (stream, clock), but for the entry `own`, which the
+** lane keeps itself. Makes a row of its own first if the old one is shared or short. */
+static bool row_raise(tidei_checker *c, tidei_row **to, unsigned own, const tidei_row *from,
+                      unsigned stream, uint64_t clock) {
     tidei_row *r = *to;
     unsigned n = from ? from->n : 0;
     bool news = stream != own && clock > row_at(r, stream);
@@ -143,7 +149,9 @@ static void host_learns(tidei_checker *c, tidei_moment *m) {
     m->row = NULL;
 }
 
-static bool known(const tidei_checker *c, const struct use *u) { return row_at(c->host, u->stream) >= u->clock; }
+static bool known(const tidei_checker *c, const struct use *u) {
+    return row_at(c->host, u->stream) >= u->clock;
+}
 
 static bool ordered(const tidei_checker *c, unsigned stream, const struct use *u) {
     return u->stream == stream || row_at(c->lanes[stream].row, u->stream) >= u->clock;
@@ -204,7 +212,8 @@ static bool publish_room(tidei_checker *c, struct lane *l) {
 bool tidei_checker_publish(tidei_checker *c, unsigned stream, uint64_t tick, uint64_t done) {
     pthread_mutex_lock(&c->lock);
     struct lane *l = &c->lanes[stream];
-    /* Whoever reads the word from now on sees `done` at least: of the moments up to there only the last matters. */
+    /* Whoever reads the word from now on sees `done` at least: of the moments up to there only the
+    ** last matters. */
     while (l->n >= 2 && l->published[l->first + 1].tick <= done) drop_first_publish(c, l);
     bool ok = publish_room(c, l);
     if (ok) l->published[l->first + l->n++] = (struct publish){tick, moment_now(c, stream)};
@@ -360,7 +369,8 @@ static void cut(tidei_checker *c, tidei_addr key) {
     struct node *rest = take_node(c, key, t->hi);
     t->hi = key;
     rest->writer = t->writer;
-    struct reader **tail = &rest->readers; /* in the same order, so that the two can be told alike */
+    /* in the same order, so that the two can be told alike */
+    struct reader **tail = &rest->readers;
     for (struct reader *r = t->readers; r; r = r->next) {
         *tail = take_reader(c, r->use, NULL);
         tail = &(*tail)->next;
@@ -369,7 +379,8 @@ static void cut(tidei_checker *c, tidei_addr key) {
     c->root = join(join(below, rest), above);
 }
 
-static void count_items(const struct node *t, tidei_addr lo, tidei_addr hi, size_t *nodes, size_t *readers) {
+static void count_items(const struct node *t, tidei_addr lo, tidei_addr hi, size_t *nodes,
+                        size_t *readers) {
     if (!t) return;
     if (t->lo > lo) count_items(t->left, lo, hi, nodes, readers);
     if (t->hi < hi) count_items(t->right, lo, hi, nodes, readers);
@@ -378,7 +389,8 @@ static void count_items(const struct node *t, tidei_addr lo, tidei_addr hi, size
     for (const struct reader *r = t->readers; r; r = r->next) ++*readers;
 }
 
-/* Two cuts copy their stretch's readers; every stretch, and every gap between two, may get a reader. */
+/* Two cuts copy their stretch's readers; every stretch, and every gap between two, may get a
+** reader. */
 static bool reserve_for(tidei_checker *c, tidei_addr lo, tidei_addr hi) {
     size_t nodes = 0, readers = 0;
     count_items(c->root, lo, hi, &nodes, &readers);
@@ -397,7 +409,8 @@ static struct node *flatten(struct node *t, struct node *rest) {
     return rest;
 }
 
-/* Takes [lo, hi) out of the map: a list of its stretches, and what is on either side. reserve_for went before. */
+/* Takes [lo, hi) out of the map: a list of its stretches, and what is on either side. reserve_for
+** went before. */
 static struct node *take_out(tidei_checker *c, tidei_addr lo, tidei_addr hi, struct node **below,
                              struct node **above) {
     struct node *middle;
@@ -422,9 +435,10 @@ static void forget_known(tidei_checker *c, struct node *n) {
     }
 }
 
-/* The first use in the stretch that the operation had to be ordered after and was not; NULL if there is none. */
-static const struct use *unordered_use(const tidei_checker *c, const struct node *n, unsigned stream, unsigned mode,
-                                       unsigned *earlier_mode) {
+/* The first use in the stretch that the operation had to be ordered after and was not; NULL if
+** there is none. */
+static const struct use *unordered_use(const tidei_checker *c, const struct node *n,
+                                       unsigned stream, unsigned mode, unsigned *earlier_mode) {
     *earlier_mode = TIDEI_WRITE;
     if (n->writer.clock && !ordered(c, stream, &n->writer)) return &n->writer;
     *earlier_mode = TIDEI_READ;
@@ -454,8 +468,10 @@ static bool alike(const struct node *a, const struct node *b) {
     return !r && !s;
 }
 
-/* The list with gaps in [lo, hi) filled, the reader added everywhere, and neighbours alike made one, as a tree. */
-static struct node *read_all(tidei_checker *c, struct node *list, tidei_addr lo, tidei_addr hi, struct use now) {
+/* The list with gaps in [lo, hi) filled, the reader added everywhere, and neighbours alike made
+** one, as a tree. */
+static struct node *read_all(tidei_checker *c, struct node *list, tidei_addr lo, tidei_addr hi,
+                             struct use now) {
     struct node *tree = NULL, *last = NULL;
     while (lo < hi) {
         struct node *n = list;
@@ -478,7 +494,8 @@ static struct node *read_all(tidei_checker *c, struct node *list, tidei_addr lo,
     return tree;
 }
 
-static struct node *write_all(tidei_checker *c, struct node *list, tidei_addr lo, tidei_addr hi, struct use now) {
+static struct node *write_all(tidei_checker *c, struct node *list, tidei_addr lo, tidei_addr hi,
+                              struct use now) {
     while (list) {
         struct node *next = list->right;
         free_node(c, list);
@@ -491,8 +508,8 @@ static struct node *write_all(tidei_checker *c, struct node *list, tidei_addr lo
 
 /* ---- operations ---- */
 
-/* Enters one range. Returns 1 with *r filled when it was not ordered after an earlier use, 0 when all is well, -1 when
-** host memory is exhausted. */
+/* Enters one range. Returns 1 with *r filled when it was not ordered after an earlier use, 0 when
+** all is well, -1 when host memory is exhausted. */
 static int use_range(tidei_checker *c, struct use now, const tidei_range *range, tidei_finding *r) {
     tidei_addr lo = range->addr, hi = lo + range->bytes;
     struct node *below, *above;
@@ -506,15 +523,15 @@ static int use_range(tidei_checker *c, struct use now, const tidei_range *range,
     if (found)
         *r = (tidei_finding){now.op,      found->op,    now.stream, found->stream,
                              range->mode, earlier_mode, lo,         range->bytes};
-    struct node *middle =
-        range->mode & TIDEI_WRITE ? write_all(c, list, lo, hi, now) : read_all(c, list, lo, hi, now);
+    struct node *middle = range->mode & TIDEI_WRITE ? write_all(c, list, lo, hi, now)
+                                                    : read_all(c, list, lo, hi, now);
     c->root = join(join(below, middle), above);
     return found != NULL;
 }
 
 /* Whether the host uses what the operation does not leave alone; *r then. */
-static bool meets_host(const tidei_checker *c, const char *op, unsigned stream, const tidei_range *range,
-                       tidei_finding *r) {
+static bool meets_host(const tidei_checker *c, const char *op, unsigned stream,
+                       const tidei_range *range, tidei_finding *r) {
     for (size_t i = 0; i < c->nlent; i++) {
         const tidei_range *x = &c->lent[i].range;
         if (!((x->mode | range->mode) & TIDEI_WRITE) || !range->bytes) continue;
@@ -566,9 +583,10 @@ static const struct use *pending_use(const tidei_checker *c, const struct node *
 
 /* ---- the host's own ---- */
 
-/* A use between lo and hi that the host may not know to be past, of those that conflict with `mode`; NULL if there is none. */
-static const struct use *use_within(const tidei_checker *c, const struct node *t, tidei_addr lo, tidei_addr hi,
-                                    unsigned mode, unsigned *earlier_mode) {
+/* A use between lo and hi that the host may not know to be past, of those that conflict with
+** `mode`; NULL if there is none. */
+static const struct use *use_within(const tidei_checker *c, const struct node *t, tidei_addr lo,
+                                    tidei_addr hi, unsigned mode, unsigned *earlier_mode) {
     if (!t) return NULL;
     const struct use *u = lo < t->lo ? use_within(c, t->left, lo, hi, mode, earlier_mode) : NULL;
     if (!u && t->lo < hi && lo < t->hi) {
@@ -590,7 +608,8 @@ static bool lent_reserve(tidei_checker *c) {
     return true;
 }
 
-bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range, tidei_finding *r, unsigned *n) {
+bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *range,
+                        tidei_finding *r, unsigned *n) {
     unsigned earlier_mode;
     *n = 0;
     pthread_mutex_lock(&c->lock);
@@ -598,10 +617,11 @@ bool tidei_checker_lend(tidei_checker *c, const char *op, const tidei_range *ran
     if (ok) {
         const char *kept = keep_name(c, op);
         tidei_addr lo = range->addr, hi = lo + range->bytes;
-        const struct use *u = lo < hi ? use_within(c, c->root, lo, hi, range->mode, &earlier_mode) : NULL;
+        const struct use *u =
+            lo < hi ? use_within(c, c->root, lo, hi, range->mode, &earlier_mode) : NULL;
         if (u) {
-            *r =
-                (tidei_finding){kept, u->op, TIDEI_BY_HOST, u->stream, range->mode, earlier_mode, lo, range->bytes};
+            *r = (tidei_finding){kept,         u->op, TIDEI_BY_HOST, u->stream, range->mode,
+                                 earlier_mode, lo,    range->bytes};
             *n = 1;
             c->reports++;
         }
@@ -627,7 +647,8 @@ bool tidei_checker_forget(tidei_checker *c, tidei_addr addr, size_t bytes, tidei
     bool pending = false;
     if (!bytes) return false;
     pthread_mutex_lock(&c->lock);
-    /* Without memory for the cuts the uses stay; the host knows that they are past, so nothing comes of them. */
+    /* Without memory for the cuts the uses stay; the host knows that they are past, so nothing
+    ** comes of them. */
     if (reserve_for(c, addr, addr + bytes)) {
         for (struct node *n = take_out(c, addr, addr + bytes, &below, &above); n; n = next) {
             unsigned mode;
@@ -668,7 +689,8 @@ static bool lanes_grow(tidei_checker *c, unsigned n) {
     return true;
 }
 
-/* A stream's number may be an earlier one's: the clock goes on, and what was before is known to the host. */
+/* A stream's number may be an earlier one's: the clock goes on, and what was before is known to the
+** host. */
 bool tidei_checker_stream_new(tidei_checker *c, unsigned stream) {
     pthread_mutex_lock(&c->lock);
     bool ok = stream < c->nlanes || lanes_grow(c, (stream + 8) / 8 * 8);
@@ -734,7 +756,8 @@ static bool valid_tree(const struct node *t, tidei_addr *end) {
     if (!valid_tree(t->left, end)) return false;
     if (t->lo < *end || t->lo >= t->hi || (!t->writer.clock && !t->readers)) return false;
     *end = t->hi;
-    if ((t->left && t->left->priority > t->priority) || (t->right && t->right->priority > t->priority))
+    if ((t->left && t->left->priority > t->priority) ||
+        (t->right && t->right->priority > t->priority))
         return false;
     return valid_tree(t->right, end);
 }
@@ -759,15 +782,15 @@ void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_findin
     unsigned long long addr = r->addr;
     char b[2][32];
     if (r->op)
-        tidei_log(
-            rt, TIDE_LOG_WARNING,
-            "%s: unordered access: %s on %s %s %zu bytes at 0x%llx, which %s on %s %s; no wait orders the two",
-            device, r->op, actor(b[0], r->stream), verb(r->mode), r->bytes, addr, r->earlier_op,
-            actor(b[1], r->earlier_stream), verb(r->earlier_mode));
+        tidei_log(rt, TIDE_LOG_WARNING,
+                  "%s: unordered access: %s on %s %s %zu bytes at 0x%llx, which %s on %s %s; no "
+                  "wait orders the two",
+                  device, r->op, actor(b[0], r->stream), verb(r->mode), r->bytes, addr,
+                  r->earlier_op, actor(b[1], r->earlier_stream), verb(r->earlier_mode));
     else
-        tidei_log(
-            rt, TIDE_LOG_WARNING,
-            "%s: unordered access: %zu bytes at 0x%llx are given back, which %s on stream %u %s; the host did "
-            "not wait for it",
-            device, r->bytes, addr, r->earlier_op, r->earlier_stream, verb(r->earlier_mode));
+        tidei_log(rt, TIDE_LOG_WARNING,
+                  "%s: unordered access: %zu bytes at 0x%llx are given back, which %s on stream %u "
+                  "%s; the host did "
+                  "not wait for it",
+                  device, r->bytes, addr, r->earlier_op, r->earlier_stream, verb(r->earlier_mode));
 }

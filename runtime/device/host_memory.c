@@ -29,20 +29,23 @@
 static tidei_host *host_of(tidei_device *d) { return (tidei_host *)d; }
 static void *at(tidei_addr a) { return (void *)(uintptr_t)a; }
 
-/* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is wrong. */
+/* The kernel has no memory (or no more mappings) for us, which is `nomem`, or something is
+** wrong. */
 static tide_status kernel_refused(tidei_host *h, const char *op, size_t bytes, tide_status nomem) {
-    return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op, "%s: the system refused %zu bytes: %s",
-                      h->base.info.name, bytes, tidei_errno_text(errno));
+    return tidei_fail(errno == ENOMEM ? nomem : TIDE_E_DEVICE, op,
+                      "%s: the system refused %zu bytes: %s", h->base.info.name, bytes,
+                      tidei_errno_text(errno));
 }
 
 /* ---- the ceiling ---- */
 
 static tide_status count(tidei_host *h, const char *op, size_t bytes) {
-    size_t ceiling = h->base.info.total_bytes, used = atomic_load_explicit(&h->used, memory_order_relaxed);
+    size_t ceiling = h->base.info.total_bytes,
+           used = atomic_load_explicit(&h->used, memory_order_relaxed);
     do {
         if (bytes > ceiling - used)
-            return tidei_fail(TIDE_E_NOMEM, op, "%s: %zu bytes asked, %zu of %zu free", h->base.info.name, bytes,
-                              ceiling - used, ceiling);
+            return tidei_fail(TIDE_E_NOMEM, op, "%s: %zu bytes asked, %zu of %zu free",
+                              h->base.info.name, bytes, ceiling - used, ceiling);
     } while (!atomic_compare_exchange_weak(&h->used, &used, used + bytes));
     return TIDE_OK;
 }
@@ -65,7 +68,8 @@ static void *map_nothing(void *where, size_t bytes) {
     void *p = mmap(where, bytes, PROT_NONE, flags, -1, 0);
     if (p == MAP_FAILED) return NULL;
     madvise(p, bytes,
-            MADV_HUGEPAGE); /* all alike, so that the kernel joins neighbours; a wish, its failure is none */
+            /* all alike, so that the kernel joins neighbours; a wish, its failure is none */
+            MADV_HUGEPAGE);
     return p;
 }
 
@@ -118,7 +122,8 @@ size_t tidei_host_address_room(void) {
     char text[128];
     const char *at = text;
     uint64_t pages = 0;
-    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX) return SIZE_MAX;
+    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur > SIZE_MAX)
+        return SIZE_MAX;
     tidei_file_text("/proc/self/statm", text, sizeof text);
     tidei_read_digits(&at, &pages); /* without it: as if nothing were in use */
     size_t used = (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
@@ -130,19 +135,22 @@ static tide_status no_addresses(tidei_host *h, size_t bytes, int error) {
     size_t room = tidei_host_address_room();
     char left[64] = "";
     if (room != SIZE_MAX) tidei_format(left, sizeof left, " (ulimit -v leaves %zu)", room);
-    return tidei_fail(TIDE_E_HOST_NOMEM, "reserve", "%s: the system refused %zu bytes of address space: %s%s",
-                      h->base.info.name, bytes, tidei_errno_text(error), left);
+    return tidei_fail(TIDE_E_HOST_NOMEM, "reserve",
+                      "%s: the system refused %zu bytes of address space: %s%s", h->base.info.name,
+                      bytes, tidei_errno_text(error), left);
 }
 
 tide_status tidei_host_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "reserve");
     if (!bytes || bytes % d->info.page_bytes || bytes > SIZE_MAX - HUGE_BYTES)
-        return tidei_fail(TIDE_E_INVALID, "reserve", "%s: %zu bytes are no multiple of the page size %zu",
-                          d->info.name, bytes, d->info.page_bytes);
+        return tidei_fail(TIDE_E_INVALID, "reserve",
+                          "%s: %zu bytes are no multiple of the page size %zu", d->info.name, bytes,
+                          d->info.page_bytes);
     char *p = map_nothing(NULL, bytes + HUGE_BYTES);
     if (!p) return no_addresses(h, bytes, errno);
-    tidei_addr addr = tidei_round_up((uintptr_t)p, HUGE_BYTES), end = (uintptr_t)p + bytes + HUGE_BYTES;
+    tidei_addr addr = tidei_round_up((uintptr_t)p, HUGE_BYTES),
+               end = (uintptr_t)p + bytes + HUGE_BYTES;
     pthread_mutex_lock(&h->memory_lock);
     give_back(h, (uintptr_t)p, addr - (uintptr_t)p);
     give_back(h, addr + bytes, end - (addr + bytes));
@@ -168,7 +176,8 @@ static void unpark(tidei_dpage *p) {
     p->prev = NULL;
 }
 
-/* The page's bytes leave their place for good: a reservation's addresses become inaccessible and empty, an exile's go. */
+/* The page's bytes leave their place for good: a reservation's addresses become inaccessible and
+** empty, an exile's go. */
 static void vacate(tidei_host *h, tidei_addr from, size_t bytes, bool exiled) {
     if (exiled)
         give_back(h, from, bytes);
@@ -185,15 +194,17 @@ static bool copy_over(void *to, void *from, size_t bytes) {
     return writable;
 }
 
-/* Moves a parked page's bytes to inaccessible, empty addresses. Their old place is never unmapped in between: another
-** thread's mapping could fall into the hole. */
+/* Moves a parked page's bytes to inaccessible, empty addresses. Their old place is never unmapped
+** in between: another thread's mapping could fall into the hole. */
 static bool move(tidei_host *h, tidei_dpage *p, tidei_addr to, bool into_exile) {
     void *moved = MAP_FAILED;
 #ifdef MREMAP_DONTUNMAP
     if (!atomic_load_explicit(&h->move_by_copy, memory_order_relaxed))
-        moved = mremap(at(p->at), p->bytes, p->bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, at(to));
+        moved = mremap(at(p->at), p->bytes, p->bytes,
+                       MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, at(to));
 #endif
-    /* Kernels before 5.7 cannot, and none before 6.17 moves a page that lies in two of its mappings. */
+    /* Kernels before 5.7 cannot, and none before 6.17 moves a page that lies in two of its
+    ** mappings. */
     if (moved == MAP_FAILED && !copy_over(at(to), at(p->at), p->bytes)) return false;
     vacate(h, p->at, p->bytes, p->exiled);
     p->at = to;
@@ -201,10 +212,12 @@ static bool move(tidei_host *h, tidei_dpage *p, tidei_addr to, bool into_exile) 
     return true;
 }
 
-/* Parked pages in the way of [addr, addr + bytes) go into exile; those with a goal only if it is not where they are. */
+/* Parked pages in the way of [addr, addr + bytes) go into exile; those with a goal only if it is
+** not where they are. */
 static bool clear_place(tidei_host *h, tidei_addr addr, size_t bytes) {
     for (tidei_dpage *p = h->parked; p; p = p->next) {
-        if (p->exiled || p->at >= addr + bytes || p->at + p->bytes <= addr || p->goal == p->at) continue;
+        if (p->exiled || p->at >= addr + bytes || p->at + p->bytes <= addr || p->goal == p->at)
+            continue;
         void *exile = map_nothing(NULL, p->bytes);
         if (!exile) return false;
         if (!move(h, p, (uintptr_t)exile, true)) {
@@ -239,8 +252,9 @@ tide_status tidei_host_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "page_new");
     if (!bytes || bytes % d->info.page_bytes)
-        return tidei_fail(TIDE_E_INVALID, "page_new", "%s: %zu bytes are no multiple of the page size %zu",
-                          d->info.name, bytes, d->info.page_bytes);
+        return tidei_fail(TIDE_E_INVALID, "page_new",
+                          "%s: %zu bytes are no multiple of the page size %zu", d->info.name, bytes,
+                          d->info.page_bytes);
     tide_status status = count(h, "page_new", bytes);
     if (status != TIDE_OK) return status;
     tidei_dpage *p = tidei_host_alloc(h->rt, sizeof *p);
@@ -256,8 +270,9 @@ tide_status tidei_host_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
 void tidei_host_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host *h = host_of(d);
     if (!p) return;
-    if (!tidei_host_forked(h)) { /* in a child the list may be in any state, and the bytes are the parent's */
-        if (p->mapped) {         /* it could not be unmapped */
+    /* in a child the list may be in any state, and the bytes are the parent's */
+    if (!tidei_host_forked(h)) {
+        if (p->mapped) { /* it could not be unmapped */
             tidei_host_settle(h);
             tidei_host_forget(h, p->at, p->bytes);
         }
@@ -270,11 +285,14 @@ void tidei_host_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host_free(h->rt, p);
 }
 
-/* Brings every page that has bytes to its goal; under memory_lock. On failure pages are parked here and there. */
-static bool move_to_goals(tidei_host *h, tidei_addr addr, size_t total, tidei_dpage *const *pages, size_t n) {
+/* Brings every page that has bytes to its goal; under memory_lock. On failure pages are parked here
+** and there. */
+static bool move_to_goals(tidei_host *h, tidei_addr addr, size_t total, tidei_dpage *const *pages,
+                          size_t n) {
     if (!clear_place(h, addr, total)) return false;
     for (size_t i = 0; i < n; i++)
-        if (pages[i]->at && pages[i]->at != pages[i]->goal && !move(h, pages[i], pages[i]->goal, false))
+        if (pages[i]->at && pages[i]->at != pages[i]->goal &&
+            !move(h, pages[i], pages[i]->goal, false))
             return false;
     return true;
 }
@@ -291,7 +309,8 @@ tide_status tidei_host_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
     }
     tide_status status = TIDE_OK;
     if (!move_to_goals(h, addr, total, pages, n) ||
-        mprotect(at(addr), total, PROT_READ | PROT_WRITE) != 0) { /* may have taken effect in part */
+        /* may have taken effect in part */
+        mprotect(at(addr), total, PROT_READ | PROT_WRITE) != 0) {
         status = kernel_refused(h, "map", total, TIDE_E_NOMEM);
         mprotect(at(addr), total, PROT_NONE);
     }
@@ -308,7 +327,8 @@ tide_status tidei_host_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
     return status;
 }
 
-tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+tide_status tidei_host_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                             size_t n) {
     tidei_host *h = host_of(d);
     size_t total = 0;
     if (tidei_host_forked(h)) return TIDE_OK;
@@ -339,30 +359,34 @@ static size_t physical_memory(void) {
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : TIDEI_GIB;
 }
 
-/* Unified memory may all be on the device, and counts. Pinned memory is the host's own: not counted, but no machine pins more
-** than it has. */
+/* Unified memory may all be on the device, and counts. Pinned memory is the host's own: not
+** counted, but no machine pins more than it has. */
 static bool counts(tidei_mem_kind kind) { return kind != TIDEI_MEM_PINNED; }
 
 static tide_status admit(tidei_host *h, tidei_mem_kind kind, size_t bytes) {
     if (counts(kind)) return count(h, "raw_alloc", bytes);
     if (bytes <= physical_memory()) return TIDE_OK;
-    return tidei_fail(TIDE_E_HOST_NOMEM, "raw_alloc", "%s: %zu bytes of pinned memory asked, the machine has %zu",
+    return tidei_fail(TIDE_E_HOST_NOMEM, "raw_alloc",
+                      "%s: %zu bytes of pinned memory asked, the machine has %zu",
                       h->base.info.name, bytes, physical_memory());
 }
 
 /* From malloc, so that sanitizers see each block's end. */
-tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+tide_status tidei_host_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                 tidei_addr *out) {
     tidei_host *h = host_of(d);
     void *p;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "raw_alloc");
-    if (!bytes) return tidei_fail(TIDE_E_INVALID, "raw_alloc", "%s: zero bytes asked", d->info.name);
+    if (!bytes)
+        return tidei_fail(TIDE_E_INVALID, "raw_alloc", "%s: zero bytes asked", d->info.name);
     tide_status status = admit(h, kind, bytes);
     if (status != TIDE_OK) return status;
     bool huge = bytes >= 2 * HUGE_BYTES; /* smaller ones would waste too much on alignment */
     errno = posix_memalign(&p, huge ? HUGE_BYTES : TIDEI_HOST_ALIGN, bytes);
     if (errno != 0) {
         if (counts(kind)) uncount(h, bytes);
-        return kernel_refused(h, "raw_alloc", bytes, counts(kind) ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM);
+        return kernel_refused(h, "raw_alloc", bytes,
+                              counts(kind) ? TIDE_E_NOMEM : TIDE_E_HOST_NOMEM);
     }
     if (huge) madvise(p, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
     *out = (uintptr_t)p;
@@ -387,12 +411,15 @@ static size_t read_limit(const char *path) {
     char text[64];
     const char *at = text;
     uint64_t v;
-    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v : SIZE_MAX;
+    return tidei_file_text(path, text, sizeof text) > 0 && tidei_read_digits(&at, &v) ? v
+                                                                                      : SIZE_MAX;
 }
 
-/* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a container sees the
-** host's path, and its own group at the root), which the root at the end answers. */
-static size_t limit_upward(const char *mount, const char *sub, const char *group, const char *file) {
+/* The smallest limit of a group and the groups around it. The group's path may mean nothing here (a
+** container sees the host's path, and its own group at the root), which the root at the end
+** answers. */
+static size_t limit_upward(const char *mount, const char *sub, const char *group,
+                           const char *file) {
     char dir[1024], path[3072];
     size_t limit = SIZE_MAX;
     tidei_format(dir, sizeof dir, "%s", group);
@@ -411,19 +438,24 @@ size_t tidei_host_cgroup_limit(const char *self, const char *mount) {
     if (tidei_file_text(self, text, sizeof text) < 0) return SIZE_MAX;
     for (char *line = strtok_r(text, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
         /* "hierarchy:controllers:/group" */
-        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        char *controllers = strchr(line, ':'),
+             *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
         *controllers++ = 0;
         *group++ = 0;
         if (!strcmp(line, "0") && !*controllers)
             limit = tidei_min_size(limit, limit_upward(mount, "", group, "memory.max"));
-        for (char *rest = NULL, *c = strtok_r(controllers, ",", &rest); c; c = strtok_r(NULL, ",", &rest))
+        for (char *rest = NULL, *c = strtok_r(controllers, ",", &rest); c;
+             c = strtok_r(NULL, ",", &rest))
             if (!strcmp(c, "memory"))
-                limit = tidei_min_size(limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
+                limit = tidei_min_size(
+                    limit, limit_upward(mount, "/memory", group, "memory.limit_in_bytes"));
     }
     return limit;
 }
 
 size_t tidei_host_default_memory(void) {
-    return tidei_min_size(physical_memory(), tidei_host_cgroup_limit("/proc/self/cgroup", "/sys/fs/cgroup")) / 2;
+    return tidei_min_size(physical_memory(),
+                          tidei_host_cgroup_limit("/proc/self/cgroup", "/sys/fs/cgroup")) /
+           2;
 }

@@ -1,13 +1,16 @@
-/* host_mempool.c: pools "of the driver's own" on the host device: what CUDA's stream-ordered pools promise, emulated.
+/* host_mempool.c: pools "of the driver's own" on the host device: what CUDA's stream-ordered pools
+** promise, emulated.
 **
-** Model. A pool keeps chunks, each taken from the system in one piece for one block and never cut. A chunk is in a block, or
-** free: then it bears the record in the queue of the stream that it was freed on. A stream gets a free one at once that it
-** freed itself, that it waits for (FOLLOW), whose record has passed (DONE), or for which it is made to wait (WAIT). When the
-** host waits for a stream, free chunks whose record has passed go back until no more than the threshold is held.
-** More careful than CUDA's: only a stream's own waits count, not chains of them, and of these the latest few; and a chunk
-** serves only requests that fill most of it.
-** Locks: the pools' is one for all of a device, before a stream's. What the host has not been told of by the program, that a
-** record has passed, the checker is told here, as the driver's word for it orders what comes after. */
+** Model. A pool keeps chunks, each taken from the system in one piece for one block and never cut.
+** A chunk is in a block, or free: then it bears the record in the queue of the stream that it was
+** freed on. A stream gets a free one at once that it freed itself, that it waits for (FOLLOW),
+** whose record has passed (DONE), or for which it is made to wait (WAIT). When the host waits for a
+** stream, free chunks whose record has passed go back until no more than the threshold is held.
+** More careful than CUDA's: only a stream's own waits count, not chains of them, and of these the
+** latest few; and a chunk serves only requests that fill most of it.
+** Locks: the pools' is one for all of a device, before a stream's. What the host has not been told
+** of by the program, that a record has passed, the checker is told here, as the driver's word for
+** it orders what comes after. */
 #include "runtime/device/host.h"
 
 #define BUCKETS 1024
@@ -89,13 +92,16 @@ static bool may_have(tidei_host *h, tidei_dmempool *mp, tidei_dstream *s, chunk 
     return mp->attrs[TIDEI_MEMPOOL_REUSE_DONE] && is_past(h, c);
 }
 
-static bool fills(const chunk *c, size_t size) { return c->bytes >= size && c->bytes - size <= size / WASTE; }
+static bool fills(const chunk *c, size_t size) {
+    return c->bytes >= size && c->bytes - size <= size / WASTE;
+}
 
 /* The place of the best fit in the list of free ones, NULL if there is none. `wait`: any. */
 static chunk **find(tidei_host *h, tidei_dmempool *mp, tidei_dstream *s, size_t size, bool wait) {
     chunk **best = NULL;
     for (chunk **at = &mp->free; *at && !(best && (*best)->bytes == size); at = &(*at)->next)
-        if (fills(*at, size) && (!best || (*at)->bytes < (*best)->bytes) && (wait || may_have(h, mp, s, *at)))
+        if (fills(*at, size) && (!best || (*at)->bytes < (*best)->bytes) &&
+            (wait || may_have(h, mp, s, *at)))
             best = at;
     return best;
 }
@@ -148,7 +154,8 @@ static void shrink(tidei_host *h, tidei_dmempool *mp, uint64_t keep) {
 
 void tidei_host_mempools_synced(tidei_host *h) {
     pthread_mutex_lock(&h->mempools_lock);
-    for (tidei_dmempool *mp = h->mempools; mp; mp = mp->next) shrink(h, mp, mp->attrs[TIDEI_MEMPOOL_THRESHOLD]);
+    for (tidei_dmempool *mp = h->mempools; mp; mp = mp->next)
+        shrink(h, mp, mp->attrs[TIDEI_MEMPOOL_THRESHOLD]);
     pthread_mutex_unlock(&h->mempools_lock);
 }
 
@@ -186,14 +193,14 @@ void tidei_host_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     tidei_host_free(h->rt, mp);
 }
 
-tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                     tidei_addr *out) {
+tide_status tidei_host_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                     size_t bytes, tidei_addr *out) {
     tidei_host *h = host_of(d);
     tide_status status = TIDE_OK;
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "mempool_alloc");
     if (!bytes || bytes > d->info.total_bytes)
-        return tidei_fail(bytes ? TIDE_E_NOMEM : TIDE_E_INVALID, "mempool_alloc", "%s: %zu bytes asked of %zu",
-                          d->info.name, bytes, d->info.total_bytes);
+        return tidei_fail(bytes ? TIDE_E_NOMEM : TIDE_E_INVALID, "mempool_alloc",
+                          "%s: %zu bytes asked of %zu", d->info.name, bytes, d->info.total_bytes);
     size_t size = tidei_round_up(bytes, TIDEI_HOST_ALIGN);
     pthread_mutex_lock(&h->mempools_lock);
     chunk *c = take_free(h, mp, s, size);
@@ -218,7 +225,8 @@ static bool mark_free(tidei_host *h, tidei_dstream *s, uint64_t *record, tidei_m
     return ok;
 }
 
-tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                    tidei_addr addr) {
     tidei_host *h = host_of(d);
     tidei_moment now = {0};
     uint64_t record = 0;
@@ -241,7 +249,8 @@ tide_status tidei_host_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_d
     return TIDE_OK;
 }
 
-tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value) {
+tide_status tidei_host_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                                   uint64_t value) {
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "mempool_set");
     pthread_mutex_lock(&h->mempools_lock);
@@ -259,7 +268,8 @@ tide_status tidei_host_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t 
     return TIDE_OK;
 }
 
-tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
+tide_status tidei_host_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                       size_t *used) {
     tidei_host *h = host_of(d);
     if (tidei_host_is_lost(h)) return tidei_host_lost(h, "mempool_figures");
     pthread_mutex_lock(&h->mempools_lock);

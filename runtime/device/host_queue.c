@@ -1,11 +1,13 @@
 /* host_queue.c: a host stream's command queue, and the worker thread that empties it.
 **
-** Model. Commands lie one after the other in chunks; a jump at a chunk's end leads to the next. Submitters, who take turns
-** under the stream's lock, write behind the tail and then ring the `work` bell; the worker runs commands up to the bell's
-** count. A chunk the worker has left is taken back by the submitters for reuse, so a steady stream allocates nothing.
-** Under ThreadSanitizer the worker frees it instead: handing it back would order submitters after the worker's work.
-** What must stay true: a command is whole before the bell counts it; the worker touches no chunk after counting it left;
-** every wait ends when the device is lost. */
+** Model. Commands lie one after the other in chunks; a jump at a chunk's end leads to the next.
+** Submitters, who take turns under the stream's lock, write behind the tail and then ring the
+** `work` bell; the worker runs commands up to the bell's count. A chunk the worker has left is
+** taken back by the submitters for reuse, so a steady stream allocates nothing. Under
+** ThreadSanitizer the worker frees it instead: handing it back would order submitters after the
+** worker's work.
+** What must stay true: a command is whole before the bell counts it; the worker touches no chunk
+** after counting it left; every wait ends when the device is lost. */
 #include "runtime/device/host.h"
 #include "runtime/callback.h"
 #include "runtime/own_thread.h"
@@ -24,7 +26,8 @@ void __tsan_write_range(void *addr, unsigned long bytes);
 
 /* ---- bells ---- */
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "futex() looks at the low half of a bell's word");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "futex() looks at the low half of a bell's word");
 
 static void futex_wait(_Atomic uint64_t *word, uint64_t seen) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, (uint32_t)seen, NULL, NULL, 0);
@@ -37,10 +40,12 @@ static void wake_all(tidei_bell *b) {
 
 static bool unseen(const tidei_bell *b) { return TIDEI_TSAN && b->coarse; }
 
-/* Release only, and the sleeper marks itself relaxed: the ringer learns nothing of what the sleeper did. */
+/* Release only, and the sleeper marks itself relaxed: the ringer learns nothing of what the sleeper
+** did. */
 void tidei_bell_ring(tidei_bell *b) {
-    uint64_t old = unseen(b) ? atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_relaxed)
-                             : atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_release);
+    uint64_t old = unseen(b)
+                       ? atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_relaxed)
+                       : atomic_fetch_add_explicit(&b->word, TIDEI_BELL_ONE, memory_order_release);
     if (old & TIDEI_BELL_WAITING) wake_all(b);
 }
 
@@ -49,8 +54,9 @@ void tidei_bell_signal(tidei_bell *b, uint64_t bits) {
     if (old & TIDEI_BELL_WAITING) wake_all(b);
 }
 
-/* Looks at the word before sleeping: a wake-up costs the ringer a system call (about 2 us), and in a burst of small
-** commands the next one is that near. With a single processor there is nobody to look out for. */
+/* Looks at the word before sleeping: a wake-up costs the ringer a system call (about 2 us), and in
+** a burst of small commands the next one is that near. With a single processor there is nobody to
+** look out for. */
 #define SPINS 400 /* pauses; about 5 to 20 us */
 static int spins(void) {
     static _Atomic int known = -1; /* a fact of the machine */
@@ -70,9 +76,9 @@ uint64_t tidei_bell_wait(tidei_bell *b, uint64_t count, uint64_t bits) {
             return unseen(b) ? w : atomic_load_explicit(&b->word, memory_order_acquire);
         if (left-- > 0) {
             tidei_pause();
-        } else if ((w & TIDEI_BELL_WAITING) ||
-                   atomic_compare_exchange_weak_explicit(&b->word, &w, w | TIDEI_BELL_WAITING, memory_order_relaxed,
-                                                         memory_order_relaxed)) {
+        } else if ((w & TIDEI_BELL_WAITING) || atomic_compare_exchange_weak_explicit(
+                                                   &b->word, &w, w | TIDEI_BELL_WAITING,
+                                                   memory_order_relaxed, memory_order_relaxed)) {
             futex_wait(&b->word, w | TIDEI_BELL_WAITING);
         }
     }
@@ -89,7 +95,8 @@ typedef struct command {
         struct tidei_chunk *jump;
         struct {
             tidei_host_fn fn;
-            uint32_t params, ranges; /* bytes of parameters behind the command; ranges behind them (TSan only) */
+            /* bytes of parameters behind the command; ranges behind them (TSan only) */
+            uint32_t params, ranges;
         } launch;
         struct {
             void *dst;
@@ -115,9 +122,10 @@ struct tidei_chunk {
     size_t cap; /* bytes of commands */
     alignas(16) unsigned char bytes[];
 };
-#define CHUNK_BYTES                                                                                                \
-    (TIDEI_STAGED_MAX + 4 * TIDEI_KIB) /* one staged copy of the largest size and some small commands */
-#define SPARE_CHUNKS 4                 /* left behind by the worker and kept; a burst's others are freed */
+/* one staged copy of the largest size and some small commands */
+#define CHUNK_BYTES (TIDEI_STAGED_MAX + 4 * TIDEI_KIB)
+/* left behind by the worker and kept; a burst's others are freed */
+#define SPARE_CHUNKS 4
 
 static struct tidei_chunk *chunk_new(tidei_dstream *s, size_t cap) {
     struct tidei_chunk *c = tidei_host_alloc(s->host->rt, sizeof *c + cap);
@@ -155,15 +163,17 @@ static bool next_chunk(tidei_dstream *s, size_t need) {
     return true;
 }
 
-/* Behind a command there is always room for a record and a jump: so a record needs no memory, and a wait for the stream
-** never fails for the lack of it. */
+/* Behind a command there is always room for a record and a jump: so a record needs no memory, and a
+** wait for the stream never fails for the lack of it. */
 #define KEPT_ROOM (2 * sizeof(command))
 
-/* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or the stream closed. */
+/* A command to be filled in, with `payload` bytes behind it; NULL when host memory is exhausted or
+** the stream closed. */
 static command *begin(tidei_dstream *s, size_t payload) {
     size_t need = sizeof(command) + tidei_round_up(payload, alignof(command));
     if (!s->tail) return NULL;
-    if (s->tail_at + need + KEPT_ROOM > s->tail->cap && !next_chunk(s, need + KEPT_ROOM)) return NULL;
+    if (s->tail_at + need + KEPT_ROOM > s->tail->cap && !next_chunk(s, need + KEPT_ROOM))
+        return NULL;
     command *c = (command *)(s->tail->bytes + s->tail_at);
     c->bytes = (uint32_t)need;
     return c;
@@ -210,7 +220,8 @@ bool tidei_hqueue_copy_many(tidei_dstream *s, const tidei_piece *pieces, size_t 
     return true;
 }
 
-bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width, size_t count) {
+bool tidei_hqueue_fill(tidei_dstream *s, void *dst, const void *pattern, size_t width,
+                       size_t count) {
     command *c = begin(s, 0);
     if (!c) return false;
     c->fill.dst = dst;
@@ -242,7 +253,8 @@ bool tidei_hqueue_record(tidei_dstream *s, uint64_t *record) {
     if (s->recorded_at != s->submitted) {
         if (!s->tail) return false;
         command *c =
-            (command *)(s->tail->bytes + s->tail_at); /* the room kept for it: the last command was no record */
+            /* the room kept for it: the last command was no record */
+            (command *)(s->tail->bytes + s->tail_at);
         c->bytes = sizeof *c;
         commit(s, c, RECORD);
         s->records++;
@@ -270,7 +282,8 @@ static void run_launch(const command *c) {
     c->launch.fn(c->launch.params ? params : NULL);
 }
 
-/* On a lost device whoever saw `lost` and then `copying` false may free the host's side: so it is marked first. */
+/* On a lost device whoever saw `lost` and then `copying` false may free the host's side: so it is
+** marked first. */
 static void run_copy(tidei_dstream *s, const command *c, const void *src) {
     atomic_store(&s->copying, true);
     if (!atomic_load(&s->host->base.lost)) memmove(c->copy.dst, src, c->copy.bytes);
@@ -283,7 +296,8 @@ static void run_copy_many(const command *c) {
         memcpy((void *)(uintptr_t)p[i].dst, (const void *)(uintptr_t)p[i].src, p[i].bytes);
 }
 
-/* Writes the pattern once, then copies what is there, from a stretch that stays in the first-level cache. */
+/* Writes the pattern once, then copies what is there, from a stretch that stays in the first-level
+** cache. */
 static void run_fill(const command *c) {
     size_t width = c->fill.width, total = width * c->fill.count, block = 8 * TIDEI_KIB;
     const unsigned char *pattern = c->fill.pattern;
@@ -300,10 +314,13 @@ static void run_fill(const command *c) {
 }
 
 /* A mark serves every 64th record. A listener that comes that late learns of a later record too. */
-static _Atomic uint64_t *mark_of(tidei_dstream *s, uint64_t record) { return &s->marks[record % TIDEI_MARKS]; }
+static _Atomic uint64_t *mark_of(tidei_dstream *s, uint64_t record) {
+    return &s->marks[record % TIDEI_MARKS];
+}
 
 static void run_record(tidei_dstream *s) {
-    uint64_t record = tidei_bell_count(atomic_load_explicit(&s->recorded.word, memory_order_relaxed)) + 1;
+    uint64_t record =
+        tidei_bell_count(atomic_load_explicit(&s->recorded.word, memory_order_relaxed)) + 1;
     if (TIDEI_TSAN) atomic_store_explicit(mark_of(s, record), record, memory_order_release);
     tidei_bell_ring(&s->recorded);
 }
@@ -311,7 +328,8 @@ static void run_record(tidei_dstream *s) {
 void tidei_hqueue_await(tidei_dstream *s, uint64_t record) {
     uint64_t w = tidei_bell_wait(&s->recorded, record, TIDEI_BELL_LOST);
     if (TIDEI_TSAN && tidei_bell_count(w) >= record)
-        while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record) tidei_pause();
+        while (atomic_load_explicit(mark_of(s, record), memory_order_acquire) < record)
+            tidei_pause();
 }
 
 bool tidei_hqueue_passed(tidei_dstream *s, uint64_t record) {
@@ -336,8 +354,8 @@ static void run(tidei_dstream *s, const command *c) {
     }
 }
 
-/* The command at the worker's place. The bell said that it is there; under ThreadSanitizer the bell says it relaxed, and
-** pieces are fresh and zeroed, so that the kind itself tells. */
+/* The command at the worker's place. The bell said that it is there; under ThreadSanitizer the bell
+** says it relaxed, and pieces are fresh and zeroed, so that the kind itself tells. */
 static const command *command_here(const tidei_dstream *s, uint32_t *kind) {
     const command *c = (const command *)(s->run->bytes + s->run_at);
     do *kind = atomic_load_explicit(&c->kind, memory_order_acquire);
@@ -411,7 +429,8 @@ tide_status tidei_hqueue_open(tidei_dstream *s) {
     int rc = start_worker(s);
     if (rc != 0) {
         free_chunks(s);
-        return tidei_fail(TIDE_E_DEVICE, "stream_new", "%s: a thread for stream %u could not be started: %s",
+        return tidei_fail(TIDE_E_DEVICE, "stream_new",
+                          "%s: a thread for stream %u could not be started: %s",
                           s->host->base.info.name, s->id, tidei_errno_text(rc));
     }
     pthread_mutex_lock(&s->lock);

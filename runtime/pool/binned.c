@@ -1,21 +1,26 @@
-/* binned.c: the pool `binned`: sizes rounded up to powers of two, a list of freed blocks for each. After CUDA.jl's pool of
-** that name, its default until 2021.
+/* binned.c: the pool `binned`: sizes rounded up to powers of two, a list of freed blocks for each.
+** After CUDA.jl's pool of that name, its default until 2021.
 **
-** Where a power of two does not fit the limit, just the request's size is taken, and lies with that power's when freed.
-** As there, requests above MOST come straight from the driver and go straight back. Its timer that gives back what recent
-** use did not need is not here: trim does, at whatever threshold is set. */
+** Where a power of two does not fit the limit, just the request's size is taken, and lies with that
+** power's when freed. As there, requests above MOST come straight from the driver and go straight
+** back. Its timer that gives back what recent use did not need is not here: trim does, at whatever
+** threshold is set. */
 #include "runtime/pool/whole.h"
 
 #define MOST (128 * TIDEI_MIB)
 
-static unsigned log2_up(size_t n) { return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll((uint64_t)n - 1); }
+static unsigned log2_up(size_t n) {
+    return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll((uint64_t)n - 1);
+}
 
 static size_t binned_size(size_t bytes, size_t granule) {
     if (bytes > MOST) return tidei_round_up(bytes, granule);
     return tidei_max_size((size_t)1 << log2_up(bytes), granule);
 }
 
-static unsigned binned_bin(size_t size) { return size > MOST ? TIDEI_WHOLE_LEAVING : log2_up(size); }
+static unsigned binned_bin(size_t size) {
+    return size > MOST ? TIDEI_WHOLE_LEAVING : log2_up(size);
+}
 
 static bool binned_serves(size_t held, size_t bytes) { return held >= bytes; }
 

@@ -1,20 +1,25 @@
-/* driver.c: the pool `driver`: blocks from a pool of the driver's own, in stream order (cuMemAllocFromPoolAsync; on `host`
-** an emulation). The driver decides who gets what was freed, by the rules it is told (attrs.reuse, of which
-** TIDEI_ALLOC_STEAL adds the last), and when memory goes back (attrs.threshold).
+/* driver.c: the pool `driver`: blocks from a pool of the driver's own, in stream order
+** (cuMemAllocFromPoolAsync; on `host` an emulation). The driver decides who gets what was freed, by
+** the rules it is told (attrs.reuse, of which TIDEI_ALLOC_STEAL adds the last), and when memory
+** goes back (attrs.threshold).
 **
-** Model. A record for each block handed out. An allocation is work on its stream: it takes a tick, and the block comes with
-** that stamp, so that a first use elsewhere waits for it. A free is queued on a stream that the last uses are on, once that
-** waits, on the device, for the others; from then on the block is the driver's. Only where that fails the block stays here,
-** parked, until a settle has better luck.
-** `charged` is what is counted against the limits and called backed; `reserved` is what the driver had taken when it was
-** last asked, which is after every allocation, at settles and trims. What a block needs beyond `charged` can only be known
-** once the driver has taken it: if the limit refuses, the block is freed again, the driver told to give back what it can,
-** and the request did not fit; so figures never exceed the limit, while the driver may for the moment that this takes, or
-** until the work before it on the stream is done. What the driver keeps counts as cached, ready or not: it does not tell.
-** The driver's threshold counts the blocks handed out too, so it keeps less than ours would.
-** What must stay true: used + parked <= charged. A look is used only if none that began later was: so what is counted in
-** `used` under the lock was in `reserved` before. No device call is made with `lock` held, nor tidei_back, which may come
-** back here to trim; `growing` is held over both, and trim does not take it. */
+** Model. A record for each block handed out. An allocation is work on its stream: it takes a tick,
+** and the block comes with that stamp, so that a first use elsewhere waits for it. A free is queued
+** on a stream that the last uses are on, once that waits, on the device, for the others; from then
+** on the block is the driver's. Only where that fails the block stays here, parked, until a settle
+** has better luck.
+** `charged` is what is counted against the limits and called backed; `reserved` is what the driver
+** had taken when it was last asked, which is after every allocation, at settles and trims. What a
+** block needs beyond `charged` can only be known once the driver has taken it: if the limit
+** refuses, the block is freed again, the driver told to give back what it can, and the request did
+** not fit; so figures never exceed the limit, while the driver may for the moment that this takes,
+** or until the work before it on the stream is done. What the driver keeps counts as cached, ready
+** or not: it does not tell. The driver's threshold counts the blocks handed out too, so it keeps
+** less than ours would.
+** What must stay true: used + parked <= charged. A look is used only if none that began later was:
+** so what is counted in `used` under the lock was in `reserved` before. No device call is made with
+** `lock` held, nor tidei_back, which may come back here to trim; `growing` is held over both, and
+** trim does not take it. */
 #include "runtime/pool/reuse.h"
 
 typedef struct record record;
@@ -59,9 +64,11 @@ static tide_status tell_reuse(driver *p, unsigned rules) {
     return st;
 }
 
-/* Where the attributes have changed. Whoever else allocates meanwhile may have these rules too; none is unsafe. */
+/* Where the attributes have changed. Whoever else allocates meanwhile may have these rules too;
+** none is unsafe. */
 static tide_status tell_changes(driver *p, unsigned flags) {
-    unsigned rules = tidei_reuse_rules(&p->base) | (flags & TIDEI_ALLOC_STEAL ? (unsigned)TIDEI_REUSE_WAIT : 0);
+    unsigned rules =
+        tidei_reuse_rules(&p->base) | (flags & TIDEI_ALLOC_STEAL ? (unsigned)TIDEI_REUSE_WAIT : 0);
     size_t threshold = atomic_load_explicit(&p->base.attrs.threshold, memory_order_relaxed);
     tide_status st = TIDE_OK;
     if (tidei_unlikely(rules != atomic_load(&p->told_reuse))) st = tell_reuse(p, rules);
@@ -98,7 +105,8 @@ static size_t uncharge(driver *p) {
     return bytes;
 }
 
-/* Trims, and looks what came of it. A failure leaves things as they were, and is no error of the caller's. */
+/* Trims, and looks what came of it. A failure leaves things as they were, and is no error of the
+** caller's. */
 static size_t trim_to(driver *p, size_t keep) {
     tidei_saved_error e;
     tidei_error_save(&e);
@@ -122,8 +130,8 @@ static void drop_excess(driver *p) {
 
 /* ---- freeing ---- */
 
-/* A stream of the device to free on, held: one on which a last use is pending; else where the block was taken, or the default one. NULL:
-** none of them is left, so all work is complete. */
+/* A stream of the device to free on, held: one on which a last use is pending; else where the block
+** was taken, or the default one. NULL: none of them is left, so all work is complete. */
 static tidei_dstream *pick(driver *p, record *r, tidei_stream **out) {
     tidei_dev *dev = p->base.dev;
     tidei_stamp *x = tidei_stamps_at(&r->stamps);
@@ -253,9 +261,10 @@ static size_t driver_settle(tidei_pool *pool) {
     return bytes;
 }
 
-/* The driver gives nothing back whose free it does not know to be over, and it learns that where it is asked about the stream;
-** we only read the stream's word. Streams that have more to do are left alone, and so are those of others, whose work has no
-** ticks; so this waits only for what other threads submit meanwhile. */
+/* The driver gives nothing back whose free it does not know to be over, and it learns that where it
+** is asked about the stream; we only read the stream's word. Streams that have more to do are left
+** alone, and so are those of others, whose work has no ticks; so this waits only for what other
+** threads submit meanwhile. */
 static void tell_done(driver *p) {
     tidei_dev *dev = p->base.dev;
     unsigned slot = 0;
@@ -376,7 +385,8 @@ static tide_status take(driver *p, tidei_stream *s, record *r, unsigned flags) {
     return st;
 }
 
-static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+static tide_status driver_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                                tidei_block *out) {
     driver *p = (driver *)pool;
     tidei_dev *dev = pool->dev;
     tidei_check(bytes > 0);
@@ -436,8 +446,8 @@ static bool driver_valid(tidei_pool *pool) {
 static tide_status driver_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     const struct tidei_device_ops *ops = dev->d->ops;
     if (kind != TIDEI_MEM_DEVICE || !ops->mempool_new)
-        return tidei_fail(TIDE_E_UNSUPPORTED, "pool driver", "%s has no pools of this kind of memory",
-                          dev->d->info.name);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "pool driver",
+                          "%s has no pools of this kind of memory", dev->d->info.name);
     driver *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("pool driver", sizeof *p);
     tide_status st = ops->mempool_new(dev->d, &p->mp);
@@ -448,7 +458,8 @@ static tide_status driver_open(tidei_dev *dev, tidei_mem_kind kind, tidei_pool *
     tidei_pool_init(&p->base, &tidei_pool_driver, dev, kind);
     atomic_store(&p->base.attrs.threshold, 0); /* CUDA's own default */
     p->align = dev->d->info.align;
-    atomic_init(&p->told_reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT); /* what is so at first */
+    /* what is so at first */
+    atomic_init(&p->told_reuse, TIDEI_REUSE_FOLLOW | TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     atomic_init(&p->told_threshold, 0);
     pthread_mutex_init(&p->growing, NULL);
     pthread_mutex_init(&p->lock, NULL);

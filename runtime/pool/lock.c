@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #ifndef TIDEI_STRESS
-#define LOOKS 16 /* about 10 us with the pauses between them: falling asleep and being woken costs as much */
+/* about 10 us with the pauses between them: falling asleep and being woken costs as much */
+#define LOOKS 16
 #else
 #define LOOKS 1
 #endif
-#define PAUSES_MAX 16      /* between two looks, so that many who wait do not keep the word from who gives it */
+/* between two looks, so that many who wait do not keep the word from who gives it */
+#define PAUSES_MAX 16
 #define NAP_NS     1000000 /* a sleep's end where the wake was missed, which is rare */
 
 static bool spun(tidei_lock *l) {

@@ -1,10 +1,12 @@
-/* lock.h: the lock of a pool: held for a few hundred nanoseconds, mostly by the only thread that wants it.
+/* lock.h: the lock of a pool: held for a few hundred nanoseconds, mostly by the only thread that
+** wants it.
 **
-** Model. Taking it is one compare-and-swap, giving it one plain store: an atomic one would cost as much as all the rest of a
-** short section. Who finds it held spins for about as long as a dozen sections take, then sleeps on the word.
-** What must stay true: a giver's look at `asleep` may come before its store is seen, so that it misses one who falls asleep at
-** that moment; therefore sleep ends by itself. `asleep` is set whenever somebody may be: who wakes up sets it again, as others
-** may be asleep still. */
+** Model. Taking it is one compare-and-swap, giving it one plain store: an atomic one would cost as
+** much as all the rest of a short section. Who finds it held spins for about as long as a dozen
+** sections take, then sleeps on the word.
+** What must stay true: a giver's look at `asleep` may come before its store is seen, so that it
+** misses one who falls asleep at that moment; therefore sleep ends by itself. `asleep` is set
+** whenever somebody may be: who wakes up sets it again, as others may be asleep still. */
 #ifndef TIDEI_LOCK_H
 #define TIDEI_LOCK_H
 
@@ -20,7 +22,8 @@ void tidei_lock_wake(tidei_lock *l);
 
 static inline bool tidei_lock_try(tidei_lock *l) {
     uint32_t held = 0;
-    return atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&l->held, &held, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 static inline void tidei_lock_take(tidei_lock *l) {
     if (tidei_unlikely(!tidei_lock_try(l))) tidei_lock_wait(l);

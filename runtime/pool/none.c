@@ -1,11 +1,13 @@
-/* none.c: the pool `none`: every block straight from the driver and straight back. For checkers that see the driver's
-** allocations only, for memory that has no pages, and to compare with.
+/* none.c: the pool `none`: every block straight from the driver and straight back. For checkers
+** that see the driver's allocations only, for memory that has no pages, and to compare with.
 **
-** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live + rounding + parked. The
-** driver is asked for the exact size, so that a checker sees the first byte too many; the figures round up to the device's
-** alignment. Since the driver may reuse what it gets back at once, a block whose last uses are not done stays parked until
-** an allocation or a settle finds that they are. A free never waits: a drain may be in other threads' way. An allocation that
-** does not fit waits for what is parked, as the driver's own free would have, before it gives up. */
+** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live +
+** rounding + parked. The driver is asked for the exact size, so that a checker sees the first byte
+** too many; the figures round up to the device's alignment. Since the driver may reuse what it gets
+** back at once, a block whose last uses are not done stays parked until an allocation or a settle
+** finds that they are. A free never waits: a drain may be in other threads' way. An allocation that
+** does not fit waits for what is parked, as the driver's own free would have, before it gives
+** up. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
 
@@ -20,11 +22,12 @@ struct record {
 typedef struct none {
     tidei_pool base;
     size_t align; /* fixed once open */
-    pthread_mutex_t
-        settling; /* held, before lock, while a settle has the parked ones in hand: it asks the device */
+    /* held, before lock, while a settle has the parked ones in hand: it asks the device */
+    pthread_mutex_t settling;
     pthread_mutex_t lock;
     /* under lock */
-    record *records, *parked; /* handed out; freed, but perhaps in use. The second is linked by next alone. */
+    /* handed out; freed, but perhaps in use. The second is linked by next alone. */
+    record *records, *parked;
     size_t live, backed, parked_bytes; /* the last two rounded */
     uint64_t allocs, frees;
 } none;
@@ -114,7 +117,8 @@ static bool would_fit(size_t limit, size_t backed, size_t parked, size_t wanted)
     return rest <= limit && wanted <= limit - rest;
 }
 
-/* Waits for the device where something is parked without which so many bytes would fit, and gives it back. Returns the bytes. */
+/* Waits for the device where something is parked without which so many bytes would fit, and gives
+** it back. Returns the bytes. */
 static size_t wait_for_parked(none *p, size_t wanted) {
     tidei_dev *dev = p->base.dev;
     tidei_mem_kind kind = p->base.kind;
@@ -123,9 +127,11 @@ static size_t wait_for_parked(none *p, size_t wanted) {
     size_t parked = p->parked_bytes;
     pthread_mutex_unlock(&p->lock);
     if (!parked) return 0;
-    if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), parked, wanted)) return 0;
-    if (tidei_on_device(kind) && (wanted > dev->d->info.total_bytes ||
-                                  !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), parked, wanted)))
+    if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), parked, wanted))
+        return 0;
+    if (tidei_on_device(kind) &&
+        (wanted > dev->d->info.total_bytes ||
+         !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), parked, wanted)))
         return 0;
     return tidei_streams_wait_users(dev) == TIDE_OK ? none_settle(&p->base) : 0;
 }
@@ -149,7 +155,8 @@ static tide_status attempt(none *p, size_t bytes, record **out) {
     return st;
 }
 
-static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+static tide_status none_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_block *out) {
     none *p = (none *)pool;
     (void)s;
     tidei_check(bytes > 0);
@@ -242,8 +249,8 @@ static bool none_valid(tidei_pool *pool) {
     }
     for (record *r = p->parked; r; r = r->next) parked += r->rounded;
     backed += parked;
-    bool ok =
-        links && live == p->live && parked == p->parked_bytes && backed == p->backed && n == p->allocs - p->frees;
+    bool ok = links && live == p->live && parked == p->parked_bytes && backed == p->backed &&
+              n == p->allocs - p->frees;
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);
     return ok;

@@ -1,7 +1,8 @@
-/* reuse.h: who may have freed memory: what a pool's rules (TIDEI_REUSE_*) say about the stamps on it.
+/* reuse.h: who may have freed memory: what a pool's rules (TIDEI_REUSE_*) say about the stamps on
+** it.
 **
-** Rules are asked under the pool's lock and call nobody; tidei_reuse_ask, which finds out what is done, calls the device
-** and wants no lock. */
+** Rules are asked under the pool's lock and call nobody; tidei_reuse_ask, which finds out what is
+** done, calls the device and wants no lock. */
 #ifndef TIDEI_REUSE_H
 #define TIDEI_REUSE_H
 
@@ -22,11 +23,12 @@ static inline bool tidei_reuse_known_done(tidei_dev *d, tidei_stamp x) {
     return of && x.tick <= atomic_load_explicit(&of->completed, memory_order_acquire);
 }
 
-/* May s have what bears this stamp, with nothing to wait for? TIDEI_REUSE_WAIT is the caller's matter: it counts only where
-** the pool would have to grow. */
+/* May s have what bears this stamp, with nothing to wait for? TIDEI_REUSE_WAIT is the caller's
+** matter: it counts only where the pool would have to grow. */
 static inline bool tidei_reuse_may_one(tidei_stream *s, tidei_stamp x, unsigned rules) {
     if (!x.tick || x.stream == s->slot) return true;
-    if (rules & TIDEI_REUSE_FOLLOW && x.tick <= atomic_load_explicit(&s->seen[x.stream], memory_order_acquire))
+    if (rules & TIDEI_REUSE_FOLLOW &&
+        x.tick <= atomic_load_explicit(&s->seen[x.stream], memory_order_acquire))
         return true;
     return rules & TIDEI_REUSE_DONE && tidei_reuse_known_done(s->dev, x);
 }
@@ -60,8 +62,9 @@ static inline bool tidei_reuse_over(tidei_dev *d, tidei_stamps *stamps) {
     return true;
 }
 
-/* For a block on its way in or out: drops what is known to be done, unless the rules forbid that it matters, as who may
-** have the block would then depend on when somebody asked. True if all is known to be done. */
+/* For a block on its way in or out: drops what is known to be done, unless the rules forbid that it
+** matters, as who may have the block would then depend on when somebody asked. True if all is known
+** to be done. */
 static inline bool tidei_reuse_refresh(const tidei_pool *p, tidei_stamps *stamps) {
     if (tidei_reuse_rules(p) & TIDEI_REUSE_DONE) return tidei_reuse_prune(p->dev, stamps);
     return tidei_reuse_over(p->dev, stamps);
@@ -83,7 +86,8 @@ static inline void tidei_reuse_ask(tidei_dev *d, const tidei_reuse_ticks *t) {
     unsigned n = atomic_load_explicit(&d->rt->streams.n, memory_order_acquire);
     for (unsigned slot = 0; slot < n; slot++)
         if (t->last[slot])
-            tidei_stamp_asked(d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
+            tidei_stamp_asked(
+                d, (tidei_stamp){.tick = t->last[slot], .stream = (uint16_t)slot, .write = 1});
 }
 
 #endif

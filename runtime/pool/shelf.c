@@ -1,10 +1,13 @@
 /* shelf.c: the treaps of a shelf's bins, and walking a shelf in order. */
 #include "runtime/pool/shelf.h"
 
-static bool before(const tidei_extent *a, const tidei_extent *b) { return tidei_extent_before(a, b->size, b->off); }
+static bool before(const tidei_extent *a, const tidei_extent *b) {
+    return tidei_extent_before(a, b->size, b->off);
+}
 
 static void put_among(tidei_extent **root, tidei_extent *x) {
-    while (*root && (*root)->rank >= x->rank) root = before(x, *root) ? &(*root)->left : &(*root)->right;
+    while (*root && (*root)->rank >= x->rank)
+        root = before(x, *root) ? &(*root)->left : &(*root)->right;
     tidei_extent *rest = *root, **low = &x->left, **high = &x->right;
     *root = x;
     while (rest) { /* what ranks lower falls apart into what comes before x and what comes behind */
@@ -120,7 +123,8 @@ static bool in_bin(const tidei_shelf *sh, unsigned bin, const tidei_extent *x) {
     return tidei_extent_is(x) == TIDEI_EXTENT_FREE && tidei_shelf_bin(sh, x->size) == bin;
 }
 
-static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count, size_t *bytes) {
+static bool bin_valid(const tidei_shelf *sh, unsigned bin, const tidei_extent *x, size_t *count,
+                      size_t *bytes) {
     for (; x; x = x->right) {
         if (!in_bin(sh, bin, x) || x->loose) return false;
         if (x->left && (!before(x->left, x) || x->left->rank > x->rank)) return false;
@@ -145,7 +149,8 @@ static bool loose_valid(const tidei_shelf *sh, unsigned bin, size_t *count, size
 bool tidei_shelf_valid(const tidei_shelf *sh, size_t *count) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin < TIDEI_SHELF_BINS; bin++) {
-        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose)) return false;
+        if (!!(sh->bins[bin / 64] >> bin % 64 & 1) != (sh->in[bin].root || sh->in[bin].loose))
+            return false;
         if (!!(sh->words >> bin / 64 & 1) != !!sh->bins[bin / 64]) return false;
         if (!bin_valid(sh, bin, sh->in[bin].root, count, &bytes)) return false;
         if (!loose_valid(sh, bin, count, &bytes)) return false;

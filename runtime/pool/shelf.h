@@ -1,12 +1,16 @@
-/* shelf.h: free stretches of a pool's address range, found by size: the index behind the pool `tide`.
+/* shelf.h: free stretches of a pool's address range, found by size: the index behind the pool
+** `tide`.
 **
-** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A shelf holds free ones in
-** bins, 64 to a doubling of size, with a bitmap over the bins; a bin is a treap ordered by (size, address). So the best
-** fit, lowest address first, is exact and does not depend on the order in which extents came. Each step down a treap costs
-** a cache miss and a branch that nobody can foretell: so most bins hold one or two, and what comes to a bin that is not empty
-** lies loose, in a list, until somebody looks for something there. Many are taken away before that, as parts of larger ones.
-** What must stay true: an extent is on one shelf at most; its place depends on its size and offset, so they change only
-** off the shelf or through tidei_shelf_reshape; a bit is set exactly where a bin is not empty, be it of loose ones alone. */
+** Model. An extent is a stretch of the range; all of them together tile it, linked by address. A
+** shelf holds free ones in bins, 64 to a doubling of size, with a bitmap over the bins; a bin is a
+** treap ordered by (size, address). So the best fit, lowest address first, is exact and does not
+** depend on the order in which extents came. Each step down a treap costs a cache miss and a branch
+** that nobody can foretell: so most bins hold one or two, and what comes to a bin that is not empty
+** lies loose, in a list, until somebody looks for something there. Many are taken away before that,
+** as parts of larger ones.
+** What must stay true: an extent is on one shelf at most; its place depends on its size and offset,
+** so they change only off the shelf or through tidei_shelf_reshape; a bit is set exactly where a
+** bin is not empty, be it of loose ones alone. */
 #ifndef TIDEI_SHELF_H
 #define TIDEI_SHELF_H
 
@@ -16,25 +20,32 @@ typedef struct tidei_extent tidei_extent;
 struct tidei_page;
 
 typedef enum {
-    TIDEI_EXTENT_SPARE,    /* describes nothing: on the list of spares */
-    TIDEI_EXTENT_LIVE,     /* handed out */
-    TIDEI_EXTENT_FREE,     /* on a shelf */
-    TIDEI_EXTENT_HOLE,     /* addresses without memory */
-    TIDEI_EXTENT_MAPPING,  /* addresses that a thread is getting memory for */
-    TIDEI_EXTENT_CLAIMED,  /* backed, free, and off the shelves while a thread works on it without the lock */
-    TIDEI_EXTENT_CACHED,   /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
-    TIDEI_EXTENT_LOOKED_AT /* LIVE, while a thread that holds the lock asks its owner: it is not freed meanwhile */
+    TIDEI_EXTENT_SPARE,   /* describes nothing: on the list of spares */
+    TIDEI_EXTENT_LIVE,    /* handed out */
+    TIDEI_EXTENT_FREE,    /* on a shelf */
+    TIDEI_EXTENT_HOLE,    /* addresses without memory */
+    TIDEI_EXTENT_MAPPING, /* addresses that a thread is getting memory for */
+    /* backed, free, and off the shelves while a thread works on it without the lock */
+    TIDEI_EXTENT_CLAIMED,
+    /* freed, in a thread's cache; LIVE and CACHED alternate without the lock */
+    TIDEI_EXTENT_CACHED,
+    /* LIVE, while a thread that holds the lock asks its owner: it is not freed meanwhile */
+    TIDEI_EXTENT_LOOKED_AT
 } tidei_extent_state;
 
 /* `slot` of an extent: the stream whose work is pending on it, or one of these. */
-enum { TIDEI_SLOT_READY = 0xffff, /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* a pool knows which */ };
+enum {
+    TIDEI_SLOT_READY = 0xffff,
+    /* nothing is pending */ TIDEI_SLOT_MANY = 0xfffe /* a pool knows which */
+};
 
 /* One cache line: walks and searches cost little more than to fetch them. */
 struct tidei_extent {
     size_t off, size;          /* within the range; multiples of the granule */
     tidei_extent *prev, *next; /* by address */
     union {
-        tidei_extent *left;    /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        /* FREE: in its bin; HOLE: the hole before; CLAIMED, CACHED and SPARE: a chain */
+        tidei_extent *left;
         _Atomic(void *) owner; /* LIVE: who may be asked whether it may move; NULL: it may not */
     };
     union {
@@ -86,7 +97,8 @@ typedef struct tidei_shelf {
 /* Sizes below 128 granules have bins of their own; above, a doubling has 64. */
 static inline unsigned tidei_shelf_bin(const tidei_shelf *sh, size_t size) {
     uint64_t g = (uint64_t)size >> sh->shift;
-    unsigned e = 63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
+    unsigned e =
+        63 - (unsigned)__builtin_clzll(g | 1u << TIDEI_SHELF_STEPS_LOG2) - TIDEI_SHELF_STEPS_LOG2;
     return (e << TIDEI_SHELF_STEPS_LOG2) + (unsigned)(g >> e);
 }
 
@@ -99,7 +111,8 @@ static inline void tidei_shelf_mark(tidei_shelf *sh, unsigned bin) {
     sh->words |= (uint64_t)1 << bin / 64;
 }
 static inline void tidei_shelf_unmark(tidei_shelf *sh, unsigned bin) {
-    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64))) sh->words &= ~((uint64_t)1 << bin / 64);
+    if (!(sh->bins[bin / 64] &= ~((uint64_t)1 << bin % 64)))
+        sh->words &= ~((uint64_t)1 << bin / 64);
 }
 
 /* The way out of a treap that holds others too. */
@@ -150,7 +163,8 @@ static inline void tidei_shelf_take(tidei_shelf *sh, tidei_extent *x) {
     if (!sh->in[bin].root && !sh->in[bin].loose) tidei_shelf_unmark(sh, bin);
 }
 
-/* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin, nothing else is touched. */
+/* Gives an extent on the shelf other ends: where it has no place in an order and stays in its bin,
+** nothing else is touched. */
 static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t off, size_t size) {
     unsigned bin = tidei_shelf_bin(sh, size);
     if (x->loose ? tidei_shelf_bin(sh, x->size) == bin : tidei_shelf_alone(sh, bin, x)) {
@@ -164,7 +178,8 @@ static inline void tidei_shelf_reshape(tidei_shelf *sh, tidei_extent *x, size_t 
     tidei_shelf_put(sh, x);
 }
 
-/* These put into order what lies loose where they look. The smallest of at least `size`, of those the lowest; NULL if there is none. */
+/* These put into order what lies loose where they look. The smallest of at least `size`, of those
+** the lowest; NULL if there is none. */
 tidei_extent *tidei_shelf_fit(tidei_shelf *sh, size_t size);
 /* The next one in the order (size, address); x is on the shelf. */
 tidei_extent *tidei_shelf_next(tidei_shelf *sh, const tidei_extent *x);

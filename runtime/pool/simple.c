@@ -1,5 +1,6 @@
-/* simple.c: the pool `simple`: freed blocks of any size in one list, which is searched for one that is hardly larger than
-** the request. After CUDA.jl's pool of that name, "a very simple caching layer for demonstration purposes".
+/* simple.c: the pool `simple`: freed blocks of any size in one list, which is searched for one that
+** is hardly larger than the request. After CUDA.jl's pool of that name, "a very simple caching
+** layer for demonstration purposes".
 **
 ** There small requests take whatever lies free; here the waste is bounded for them too. */
 #include "runtime/pool/whole.h"

@@ -1,15 +1,18 @@
-/* split.c: the pool `split`: segments from the driver, cut into pieces and joined again within a segment, as PyTorch's
-** caching allocator and CUDA.jl's pool of that name do.
+/* split.c: the pool `split`: segments from the driver, cut into pieces and joined again within a
+** segment, as PyTorch's caching allocator and CUDA.jl's pool of that name do.
 **
-** Model. Requests up to SMALL are cut from segments of SMALL_SEGMENT; others from segments of TIDEI_SPLIT_SEGMENT, or, from
-** OWN_SEGMENT on, get one of their own, rounded to ROUND_SEGMENT. Small and large pieces never mix. Best fit, lowest
-** address first. Where not even a whole segment fits the limit, one of just the request's size is tried.
-** `max_split`: pieces of that size and more are never cut, serve only requests of that size and more, and only those that
-** leave less than TIDEI_SPLIT_SEGMENT unused.
-** Unlike PyTorch's, segments belong to no stream: pieces bear stamps, and pool.h's rules say who may have them. Free
-** neighbours are one piece wherever at most one stream's work is pending on the whole.
-** What must stay true: the pieces of a segment tile it. Nothing is called with the lock held: neither the device nor the
-** limits, which may come back here to trim. free takes no memory. A segment goes back when all of it is free and done. */
+** Model. Requests up to SMALL are cut from segments of SMALL_SEGMENT; others from segments of
+** TIDEI_SPLIT_SEGMENT, or, from OWN_SEGMENT on, get one of their own, rounded to ROUND_SEGMENT.
+** Small and large pieces never mix. Best fit, lowest address first. Where not even a whole segment
+** fits the limit, one of just the request's size is tried. `max_split`: pieces of that size and
+** more are never cut, serve only requests of that size and more, and only those that leave less
+** than TIDEI_SPLIT_SEGMENT unused.
+** Unlike PyTorch's, segments belong to no stream: pieces bear stamps, and pool.h's rules say who
+** may have them. Free neighbours are one piece wherever at most one stream's work is pending on the
+** whole.
+** What must stay true: the pieces of a segment tile it. Nothing is called with the lock held:
+** neither the device nor the limits, which may come back here to trim. free takes no memory. A
+** segment goes back when all of it is free and done. */
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/shelf.h"
 
@@ -42,8 +45,9 @@ typedef struct split {
     pthread_mutex_t lock;
     /* under lock */
     segment *segments;
-    tidei_shelf small, large;                /* free pieces */
-    size_t live_bytes, used, backed, parked; /* requested; handed out; of segments; free but not done */
+    tidei_shelf small, large; /* free pieces */
+    /* requested; handed out; of segments; free but not done */
+    size_t live_bytes, used, backed, parked;
     uint64_t allocs, frees;
     piece *spares; /* linked by x.left */
     uint32_t rank; /* of the latest descriptor */
@@ -88,7 +92,9 @@ static tide_status restock(split *p) {
 
 /* ---- free pieces; under the lock ---- */
 
-static tidei_shelf *shelf_of(split *p, const piece *a) { return a->seg->small ? &p->small : &p->large; }
+static tidei_shelf *shelf_of(split *p, const piece *a) {
+    return a->seg->small ? &p->small : &p->large;
+}
 
 static void shelve(split *p, piece *a) {
     a->x.state = TIDEI_EXTENT_FREE;
@@ -119,7 +125,8 @@ static bool joinable(piece *a, piece *b) {
 /* a takes over its neighbour b; both are off the shelf. */
 static void absorb(split *p, piece *a, piece *b) {
     const tidei_stamp *x = tidei_stamps_at(&b->many);
-    for (unsigned i = 0; i < b->many.n; i++) tidei_stamps_add(&a->many, x[i]); /* of one stream: there is room */
+    /* of one stream: there is room */
+    for (unsigned i = 0; i < b->many.n; i++) tidei_stamps_add(&a->many, x[i]);
     tidei_stamps_clear(&b->many);
     a->done = a->done && b->done;
     if (b->x.off < a->x.off) a->x.off = b->x.off;
@@ -158,7 +165,8 @@ static bool may_serve(const tidei_extent *x, const request *r) {
 
 static piece *find(split *p, const request *r, tidei_stream *s, unsigned rules, bool wait) {
     tidei_shelf *sh = r->small ? &p->small : &p->large;
-    for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r); x = tidei_shelf_next(sh, x)) {
+    for (tidei_extent *x = tidei_shelf_fit(sh, r->size); x && may_serve(x, r);
+         x = tidei_shelf_next(sh, x)) {
         bool done = piece_of(x)->done && rules & TIDEI_REUSE_DONE;
         if (wait || done || tidei_reuse_may(s, &piece_of(x)->many, rules)) return piece_of(x);
     }
@@ -176,8 +184,8 @@ static bool copy_stamps(tidei_stamps *to, tidei_stamps *from) {
     return true;
 }
 
-/* Cuts what is beyond the request off a, which is off the shelf; the rest is free. There is a spare. False: host memory is
-** exhausted. */
+/* Cuts what is beyond the request off a, which is off the shelf; the rest is free. There is a
+** spare. False: host memory is exhausted. */
 static bool cut(split *p, piece *a, const request *r) {
     piece *rest = spare_take(p);
     if (!copy_stamps(&rest->many, &a->many)) {
@@ -213,7 +221,8 @@ static bool hand_out(split *p, piece *a, const request *r, tidei_block *out) {
 }
 
 /* From what the pool holds; TIDE_E_NOMEM if nothing there may be had. */
-static tide_status take_held(split *p, const request *r, tidei_stream *s, bool wait, tidei_block *out) {
+static tide_status take_held(split *p, const request *r, tidei_stream *s, bool wait,
+                             tidei_block *out) {
     pthread_mutex_lock(&p->lock);
     tide_status st = restock(p);
     piece *a = st == TIDE_OK ? find(p, r, s, tidei_reuse_rules(&p->base), wait) : NULL;
@@ -282,7 +291,8 @@ static tide_status grow(split *p, const request *r, tidei_block *out) {
     return TIDE_OK;
 }
 
-static tide_status split_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+static tide_status split_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                               tidei_block *out) {
     split *p = (split *)pool;
     tidei_check(bytes > 0);
     if (bytes > SIZE_MAX - ROUND_SEGMENT - p->granule) return TIDE_E_NOMEM;
@@ -324,8 +334,8 @@ static tidei_extent *free_after(split *p, tidei_extent *x) {
     return next || sh == &p->large ? next : tidei_shelf_fit(&p->large, 1);
 }
 
-/* Looks at a free piece again. Where less is pending than was known and that makes a difference to its neighbours, it is
-** taken off the shelf and chained by x.left. */
+/* Looks at a free piece again. Where less is pending than was known and that makes a difference to
+** its neighbours, it is taken off the shelf and chained by x.left. */
 static piece *look(split *p, piece *a, piece *chain) {
     if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         if (!tidei_reuse_over(p->base.dev, &a->many)) return chain;
@@ -431,15 +441,16 @@ static size_t largest_on(tidei_shelf *sh) {
 static void split_stats(tidei_pool *pool, tidei_pool_stats *out) {
     split *p = (split *)pool;
     pthread_mutex_lock(&p->lock);
-    *out = (tidei_pool_stats){
-        .live = p->live_bytes,
-        .rounding = p->used - p->live_bytes,
-        .cached = p->backed - p->used - p->parked,
-        .parked = p->parked,
-        .backed = p->backed,
-        .largest = tidei_max_size(tidei_min_size(largest_on(&p->small), SMALL), largest_on(&p->large)),
-        .allocs = p->allocs,
-        .frees = p->frees};
+    *out =
+        (tidei_pool_stats){.live = p->live_bytes,
+                           .rounding = p->used - p->live_bytes,
+                           .cached = p->backed - p->used - p->parked,
+                           .parked = p->parked,
+                           .backed = p->backed,
+                           .largest = tidei_max_size(tidei_min_size(largest_on(&p->small), SMALL),
+                                                     largest_on(&p->large)),
+                           .allocs = p->allocs,
+                           .frees = p->frees};
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -484,10 +495,12 @@ static bool valid_locked(split *p) {
     size_t on_shelves = 0;
     for (segment *seg = p->segments, *prev = NULL; seg; prev = seg, seg = seg->next)
         if (seg->prev != prev || !segment_valid(p, seg, &c)) return false;
-    if (!tidei_shelf_valid(&p->small, &on_shelves) || !tidei_shelf_valid(&p->large, &on_shelves)) return false;
+    if (!tidei_shelf_valid(&p->small, &on_shelves) || !tidei_shelf_valid(&p->large, &on_shelves))
+        return false;
     return on_shelves == c.free_count && p->small.bytes == c.free_bytes[true] &&
-           p->large.bytes == c.free_bytes[false] && c.live_bytes == p->live_bytes && c.used == p->used &&
-           c.backed == p->backed && c.parked == p->parked && c.blocks == p->allocs - p->frees;
+           p->large.bytes == c.free_bytes[false] && c.live_bytes == p->live_bytes &&
+           c.used == p->used && c.backed == p->backed && c.parked == p->parked &&
+           c.blocks == p->allocs - p->frees;
 }
 
 static bool split_valid(tidei_pool *pool) {

@@ -1,8 +1,8 @@
 /* tide_cache.c: a thread's cache in the pool `tide`: making it, and emptying other threads'. */
 #include "runtime/pool/tide_pool.h"
 
-/* A thread's entries may hold this part of what is backed, all threads together, ... (uncapped ones cost 1.25 to 1.53 times the
-** memory on recorded traces) */
+/* A thread's entries may hold this part of what is backed, all threads together, ... (uncapped ones
+** cost 1.25 to 1.53 times the memory on recorded traces) */
 #define CAP_PART 256
 /* ... but this much in any case: less than most programs' first page on a GPU. */
 #define CAP_FLOOR (256 * TIDEI_KIB)
@@ -31,7 +31,8 @@ static tidei_extent *chained(tidei_extent *x, tidei_extent *chain, size_t *bytes
     return x;
 }
 
-static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain, size_t *bytes) {
+static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
+                             size_t *bytes) {
     for (const tidei_cache_entry *end = e + TIDEI_CACHE_WAYS; e < end; e++) {
         if (!atomic_load_explicit(&e->x, memory_order_relaxed)) continue;
         tidei_extent *x = atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel);
@@ -44,7 +45,8 @@ static tidei_extent *rob_set(tidei_cache *c, tidei_cache_entry *e, tidei_extent 
 
 tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes) {
     uint64_t sets = atomic_load_explicit(&c->sets, memory_order_relaxed);
-    for (; sets; sets &= sets - 1) chain = rob_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
+    for (; sets; sets &= sets - 1)
+        chain = rob_set(c, c->entries[__builtin_ctzll(sets)], chain, bytes);
     for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
         next = x->left;
         chain = chained(x, chain, bytes);
@@ -54,8 +56,9 @@ tidei_extent *tidei_cache_rob(tidei_cache *c, tidei_extent *chain, size_t *bytes
 
 /* ---- making room ---- by the owner. */
 
-/* One in so many blocks that find no place: what a thread asks for again and again gets in soon, and where it asks for ever new
-** sizes nothing is gained by a change. (each of them: 10 % more instructions an event on a recorded trace, none saved) */
+/* One in so many blocks that find no place: what a thread asks for again and again gets in soon,
+** and where it asks for ever new sizes nothing is gained by a change. (each of them: 10 % more
+** instructions an event on a recorded trace, none saved) */
 #define PUSHING_EVERY 64
 /* A block of more than this part of the cap takes the place of too many others. */
 #define PUSHING_PART 4
@@ -65,7 +68,8 @@ static bool differs(const tidei_cache_entry *e, const tidei_extent *x) {
     return e->size != x->size || (e->slot != x->slot && e->slot != TIDEI_SLOT_READY);
 }
 
-static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain, size_t *bytes) {
+static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent *chain,
+                              size_t *bytes) {
     size_t size = e->size;
     tidei_extent *x = size ? atomic_exchange_explicit(&e->x, NULL, memory_order_acq_rel) : NULL;
     e->size = 0;
@@ -75,7 +79,8 @@ static tidei_extent *push_out(tidei_cache *c, tidei_cache_entry *e, tidei_extent
     return chain;
 }
 
-/* An entry of x's set that is empty, or holds something else; NULL: all hold what serves as well. */
+/* An entry of x's set that is empty, or holds something else; NULL: all hold what serves as
+** well. */
 static tidei_cache_entry *place_for(tidei_cache *c, const tidei_extent *x) {
     tidei_cache_entry *set = c->entries[tidei_cache_set(x->size)], *found = NULL;
     for (unsigned i = 0; i < TIDEI_CACHE_WAYS; i++) {
@@ -90,7 +95,8 @@ static bool fits_below(const tidei_cache *c, size_t size, size_t cap) {
     return c->in_entries - atomic_load_explicit(&c->robbed, memory_order_relaxed) + size <= cap;
 }
 
-tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap, size_t *bytes) {
+tidei_extent *tidei_cache_push_out(tidei_cache *c, const tidei_extent *x, size_t cap,
+                                   size_t *bytes) {
     if (++c->refused % PUSHING_EVERY || x->size > cap / PUSHING_PART) return NULL;
     tidei_cache_entry *place = place_for(c, x);
     if (!place) return NULL;
@@ -134,7 +140,8 @@ bool tidei_tide_cache_anew(tidei_tide *p, tidei_cache *c, tidei_extent *x) {
 }
 
 /* One that fits what is wanted; the others go to the entries, or come to *rest. */
-static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size_t cap, tidei_extent **rest) {
+static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size_t cap,
+                                tidei_extent **rest) {
     tidei_extent *found = NULL;
     *rest = NULL;
     for (tidei_extent *x = tidei_cache_receive(c), *next; x; x = next) {
@@ -151,7 +158,8 @@ static tidei_extent *sort_inbox(tidei_cache *c, size_t size, uint16_t slot, size
 
 tidei_extent *tidei_tide_from_inbox(tidei_tide *p, tidei_cache *c, size_t size, uint16_t slot) {
     tidei_extent *rest;
-    tidei_extent *x = sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
+    tidei_extent *x =
+        sort_inbox(c, size, slot, atomic_load_explicit(&p->cap, memory_order_relaxed), &rest);
     if (!rest) return x;
     tidei_lock_take(&p->lock);
     for (const tidei_extent *y = rest; y; y = y->left) p->held -= (int64_t)y->size;

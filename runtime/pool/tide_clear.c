@@ -1,9 +1,13 @@
-/* tide_clear.c: the pool `tide` clears pages, for memory that others want from the driver: a library's handle, a loaded kernel.
+/* tide_clear.c: the pool `tide` clears pages, for memory that others want from the driver: a
+** library's handle, a loaded kernel.
 **
-** Model. Free parts of pages are of use to blocks alone. So a free piece is made as for a request, by all the ways there are to make
-** room, which is long enough for whole pages to lie in it wherever it begins; what is pending there is waited for; and the pages on it
-** go back. Where so long a piece is not to be had, one without the margin may still do: it may begin where a page does.
-** What must stay true: no new memory is taken, so that what goes back is gained. Nobody has the piece but who clears. */
+** Model. Free parts of pages are of use to blocks alone. So a free piece is made as for a request,
+** by all the ways there are to make room, which is long enough for whole pages to lie in it
+** wherever it begins; what is pending there is waited for; and the pages on it go back. Where so
+** long a piece is not to be had, one without the margin may still do: it may begin where a page
+** does.
+** What must stay true: no new memory is taken, so that what goes back is gained. Nobody has the
+** piece but who clears. */
 #include "runtime/pool/tide_pool.h"
 
 /* What there is to clear with. */
@@ -17,7 +21,8 @@ static struct stock stock_of(tidei_tide *p) {
     tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
     a.free = p->backed - p->used - p->claimed;
-    for (const tidei_page *pg = p->first_page; pg; pg = pg->next) a.largest = tidei_max_size(a.largest, pg->bytes);
+    for (const tidei_page *pg = p->first_page; pg; pg = pg->next)
+        a.largest = tidei_max_size(a.largest, pg->bytes);
     tidei_lock_give(&p->lock);
     return a;
 }
@@ -32,9 +37,11 @@ static tide_status wait_for(tidei_tide *p, tidei_extent *x) {
     return st;
 }
 
-/* A free piece of `size` bytes on which nothing is pending. The lock is held, but for a while not. */
+/* A free piece of `size` bytes on which nothing is pending. The lock is held, but for a while
+** not. */
 static tide_status make_piece(tidei_tide *p, tidei_shelf *own, size_t size, tidei_stream *s) {
-    const unsigned flags = TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
+    const unsigned flags =
+        TIDEI_ALLOC_STEAL | TIDEI_ALLOC_MOVE | TIDEI_ALLOC_FLUSHED | TIDEI_ALLOC_NO_GROW;
     tidei_extent *x;
     tide_status st = tidei_tide_restock(p);
     if (st == TIDE_OK) st = tidei_tide_find(p, own, size, s, flags, &x);
@@ -74,12 +81,14 @@ size_t tidei_tide_clear(tidei_pool *pool, size_t bytes) {
     tidei_tide *p = (tidei_tide *)pool;
     if (!p->base.mover) return 0;
     struct stock a = stock_of(p);
-    /* Where all pages have one size the parts of pages at both ends of a piece are less than one together. */
+    /* Where all pages have one size the parts of pages at both ends of a piece are less than one
+    ** together. */
     const size_t one = p->page_bytes - p->granule, two = 2 * (a.largest - p->granule);
     const size_t margins[] = {a.largest > p->page_bytes ? two : one, one, 0};
     size_t given = 0;
     bytes = share(p, &a, bytes);
-    for (unsigned i = a.largest > p->page_bytes ? 0 : 1; i < TIDEI_COUNT(margins) && given < bytes; i++) {
+    for (unsigned i = a.largest > p->page_bytes ? 0 : 1; i < TIDEI_COUNT(margins) && given < bytes;
+         i++) {
         size_t size = tidei_round_up(bytes - given, p->page_bytes) + margins[i];
         if (size + given <= a.free) given += clear_piece(p, size);
     }

@@ -1,15 +1,19 @@
-/* tide_compact.c: the pool `tide` makes one large free piece of many small ones, by moving the blocks between them.
+/* tide_compact.c: the pool `tide` makes one large free piece of many small ones, by moving the
+** blocks between them.
 **
-** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a stretch as long as the
-** request, its blocks go to free pieces elsewhere; of the stretches the one with the fewest bytes to move is taken. Where the
-** pieces elsewhere are too small for that, the blocks of a stretch *slide* together, towards its low end: of the stretches
-** with enough free bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works whenever
-** there are enough free bytes between two pins. To look for stretches takes time as well: that ends where it costs more than it
-** is likely to save.
+** Model. Two ways, over stretches of neighbouring extents in which nothing is pinned. To *empty* a
+** stretch as long as the request, its blocks go to free pieces elsewhere; of the stretches the one
+** with the fewest bytes to move is taken. Where the pieces elsewhere are too small for that, the
+** blocks of a stretch *slide* together, towards its low end: of the stretches with enough free
+** bytes, again the one with the fewest to move. The second way needs no room elsewhere, so it works
+** whenever there are enough free bytes between two pins. To look for stretches takes time as well:
+** that ends where it costs more than it is likely to save.
 ** What is pending on free pieces does not matter: the moves come after it, on the device.
-** What is chosen while windows are open may be over once they are closed: that is found out as it is claimed.
-** What must stay true: the lock is not held while the mover works. Until it is done the blocks are held by their owners, so
-** none is freed, and the free pieces of both places are claimed. A move that fails leaves what moved before it moved. */
+** What is chosen while windows are open may be over once they are closed: that is found out as it
+** is claimed.
+** What must stay true: the lock is not held while the mover works. Until it is done the blocks are
+** held by their owners, so none is freed, and the free pieces of both places are claimed. A move
+** that fails leaves what moved before it moved. */
 #include <stdlib.h>
 #include "runtime/pool/reuse.h"
 #include "runtime/pool/tide_compact.h"
@@ -27,7 +31,8 @@ typedef tidei_compaction compaction;
 
 static compaction *make(tidei_tide *p, size_t moves) {
     compaction *c;
-    size_t each = sizeof *c->moves + sizeof *c->places + sizeof *c->from + sizeof *c->to + sizeof *c->held;
+    size_t each =
+        sizeof *c->moves + sizeof *c->places + sizeof *c->from + sizeof *c->to + sizeof *c->held;
     if (!(c = tidei_host_alloc(p->base.dev->rt, sizeof *c + moves * each))) return NULL;
     c->cap = moves;
     c->moves = (tidei_move *)(c + 1);
@@ -38,7 +43,8 @@ static compaction *make(tidei_tide *p, size_t moves) {
     return c;
 }
 
-compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s, tidei_reach reach) {
+compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
+                                  tidei_reach reach) {
     compaction *c = NULL;
     if (p->compaction && p->compaction->cap >= moves) {
         c = p->compaction;
@@ -74,8 +80,8 @@ void tidei_compaction_begin(tidei_tide *p) {
 void tidei_compaction_end(tidei_tide *p, compaction *c) {
     tidei_lock_give(&p->lock);
     p->base.mover->end(p->base.dev);
-    while (c->nheld)
-        p->base.mover->let_go(c->held[--c->nheld]); /* the last reference returns the block to this pool */
+    while (c->nheld) /* the last reference returns the block to this pool */
+        p->base.mover->let_go(c->held[--c->nheld]);
     tidei_lock_take(&p->lock);
 }
 
@@ -85,7 +91,8 @@ static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 
 static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
     uint8_t live = TIDEI_EXTENT_LIVE;
-    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false; /* just freed */
+    /* just freed */
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return false;
     void *owner = atomic_load_explicit(&x->owner, memory_order_acquire);
     bool yes = owner && question(owner);
     tidei_extent_be(x, TIDEI_EXTENT_LIVE);
@@ -94,7 +101,8 @@ static bool asked(tidei_extent *x, bool (*question)(void *owner)) {
 
 void tidei_compaction_ask(tidei_tide *p) {
     for (tidei_extent *x = p->first; x; x = x->next) {
-        bool out = tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
+        bool out =
+            tidei_extent_is(x) == TIDEI_EXTENT_LIVE || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
         if (out) x->fixed = !asked(x, p->base.mover->movable), x->leaves = false;
     }
 }
@@ -108,7 +116,8 @@ bool tidei_compaction_hold(tidei_tide *p, compaction *c, tidei_extent *x) {
 
 /* ---- which stretch ---- */
 
-/* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of those that are. */
+/* Tells each free piece whether it is within reach, where some may not be. Returns the bytes of
+** those that are. */
 static size_t ask_reach(tidei_tide *p, compaction *c) {
     const tidei_shelf *own = tidei_tide_own(p, c->s->slot);
     size_t bytes = 0, all = p->backed - p->used - p->claimed;
@@ -165,14 +174,16 @@ static inline void leave_low(const compaction *c, struct look *a) {
     a->low = x->next;
 }
 
-/* To move over a free piece out of reach means to wait, on the device, for what is pending there: worse than to move as
-** much. */
+/* To move over a free piece out of reach means to wait, on the device, for what is pending there:
+** worse than to move as much. */
 static inline size_t cost_of(const struct look *a) {
     return a->bytes - a->free + 2 * a->far + (a->blocks + a->fars) * TIDEI_MOVE_COST;
 }
 
-/* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind it now. */
-static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *a, const tidei_extent *end) {
+/* Asks its blocks, up to `end`, each once. False: one may not move, and the stretch begins behind
+** it now. */
+static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *a,
+                         const tidei_extent *end) {
     for (tidei_extent *x = a->unasked; x != end; a->unasked = x = x->next) {
         if (is_free(x)) continue;
         if (!asked(x, p->base.mover->movable)) {
@@ -184,17 +195,20 @@ static bool may_all_move(const tidei_tide *p, const compaction *c, struct look *
     return true;
 }
 
-/* What the host does for an extent it looks at, or for a block it asks, costs as much as to move so many bytes. */
+/* What the host does for an extent it looks at, or for a block it asks, costs as much as to move so
+** many bytes. */
 #define LOOK_COST (8 * TIDEI_KIB)
-/* Better stretches are looked for until that costs this part of what they can save at most; among so many extents in any
-** case, which takes no longer than to close the windows and to queue a launch. */
+/* Better stretches are looked for until that costs this part of what they can save at most; among
+** so many extents in any case, which takes no longer than to close the windows and to queue a
+** launch. */
 #define LOOK_PART   4
 #define LOOKS_LEAST 1024
 
-/* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest beginning is the cheapest.
-** Blocks are asked only where that is worth while. */
+/* The cheapest stretch that has the bytes wanted, free ones if `slide`. For each end the latest
+** beginning is the cheapest. Blocks are asked only where that is worth while. */
 static stretch choose(tidei_tide *p, compaction *c, bool slide) {
-    size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld, looks = SIZE_MAX;
+    size_t size = c->size + c->lost, all = ask_reach(p, c), cap = c->cap - c->nheld,
+           looks = SIZE_MAX;
     stretch best = {.cost = SIZE_MAX};
     struct look a = look_from(p->first);
     for (tidei_extent *x = p->first; x && looks; x = x->next, looks--) {
@@ -203,9 +217,11 @@ static stretch choose(tidei_tide *p, compaction *c, bool slide) {
             continue;
         }
         add_high(c, &a, x);
-        while ((slide ? a.free - (is_free(a.low) ? a.low->size : 0) : a.bytes - a.low->size) >= size)
+        while ((slide ? a.free - (is_free(a.low) ? a.low->size : 0) : a.bytes - a.low->size) >=
+               size)
             leave_low(c, &a);
-        bool fits = slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - (a.free - a.far);
+        bool fits =
+            slide ? a.free >= size : a.bytes >= size && a.bytes - a.free <= all - (a.free - a.far);
         if (!fits || a.blocks > cap || cost_of(&a) + a.strangers * LOOK_COST >= best.cost) continue;
         if (!may_all_move(p, c, &a, x->next)) continue;
         best = (stretch){a.low, x, a.low->off, tidei_extent_end(x), cost_of(&a), a.blocks};
@@ -234,7 +250,8 @@ void tidei_compaction_note(compaction *c, tidei_extent *x) {
         note(c, (tidei_stamp){.tick = x->tick, .stream = x->slot, .write = 1});
         return;
     }
-    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++) note(c, tidei_stamps_at(tidei_tide_many(x))[i]);
+    for (unsigned i = 0; i < tidei_tide_many(x)->n; i++)
+        note(c, tidei_stamps_at(tidei_tide_many(x))[i]);
 }
 
 /* The history of x is the moves alone. */
@@ -244,14 +261,18 @@ static void be_pending(tidei_extent *x, tidei_stream *s, uint64_t tick) {
     x->tick = tick;
 }
 
-/* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side join. */
-static void unclaim_but(tidei_tide *p, tidei_extent *x, const tidei_extent *end, const tidei_extent *kept) {
+/* The claimed pieces from x to before `end`, but for one, become free; those that lie side by side
+** join. */
+static void unclaim_but(tidei_tide *p, tidei_extent *x, const tidei_extent *end,
+                        const tidei_extent *kept) {
     for (tidei_extent *next; x != end; x = next) {
         next = x->next;
         if (x != kept && tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) tidei_tide_unclaim(p, x);
     }
 }
-static void unclaim(tidei_tide *p, const stretch *w) { unclaim_but(p, w->first, w->last->next, NULL); }
+static void unclaim(tidei_tide *p, const stretch *w) {
+    unclaim_but(p, w->first, w->last->next, NULL);
+}
 
 /* Whether the extents that a stretch was chosen by, maybe a while ago, are its ends still. */
 static bool stands(const stretch *w) {
@@ -267,14 +288,15 @@ static bool claim_free(tidei_tide *p, compaction *c, tidei_extent *x) {
     return true;
 }
 static bool claim_block(tidei_tide *p, compaction *c, tidei_extent *x) {
-    if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE || !tidei_compaction_hold(p, c, x))
+    if (c->nheld == c->cap || tidei_extent_is(x) != TIDEI_EXTENT_LIVE ||
+        !tidei_compaction_hold(p, c, x))
         return false;
     c->from[c->n++] = x;
     return true;
 }
 
-/* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it was when it was chosen, and
-** nothing is claimed. Blocks that are held stay so. */
+/* Claims the free pieces of the stretch and holds its blocks, in order. False: it is not what it
+** was when it was chosen, and nothing is claimed. Blocks that are held stay so. */
 static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
     tidei_extent *x = w->first, *end = w->last->next;
     size_t free = 0;
@@ -284,7 +306,8 @@ static bool claim(tidei_tide *p, compaction *c, const stretch *w, bool slide) {
         if (is_free(x) ? !claim_free(p, c, x) : !claim_block(p, c, x)) break;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED) free += x->size;
     }
-    if (x == end && p->nspares >= spares_for(c->n, slide) && (!slide || free >= c->size + c->lost)) return true;
+    if (x == end && p->nspares >= spares_for(c->n, slide) && (!slide || free >= c->size + c->lost))
+        return true;
     unclaim_but(p, w->first, x, NULL);
     return false;
 }
@@ -312,16 +335,19 @@ static tidei_extent *joined(tidei_tide *p, const stretch *w, tidei_stream *s, ui
 /* Of a block that is held. */
 static void plan_move(tidei_tide *p, compaction *c, size_t i, tidei_extent *to, size_t to_off) {
     tidei_extent *x = c->from[i];
-    c->moves[i] = (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
-    c->places[i] = (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
-    tidei_tide_unpoison(p, to_off, x->bytes); /* for the copy; the slack is poisoned when the place is free again */
+    c->moves[i] =
+        (tidei_move){.owner = atomic_load_explicit(&x->owner, memory_order_relaxed), .priv = to};
+    c->places[i] =
+        (tidei_piece){.dst = p->addr + to_off, .src = p->addr + x->off, .bytes = x->bytes};
+    /* for the copy; the slack is poisoned when the place is free again */
+    tidei_tide_unpoison(p, to_off, x->bytes);
 }
 
 /* Without the lock meanwhile. *moved of the moves have happened. */
 static tide_status move(tidei_tide *p, compaction *c, bool apart, size_t *moved, uint64_t *tick) {
     tidei_lock_give(&p->lock);
-    tide_status st =
-        p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n, apart, moved, tick);
+    tide_status st = p->base.mover->move(c->s, c->pending, c->npending, c->moves, c->places, c->n,
+                                         apart, moved, tick);
     tidei_lock_take(&p->lock);
     for (size_t i = 0; i < *moved; i++) p->bytes_moved += c->places[i].bytes;
     p->compactions += *moved > 0;
@@ -343,7 +369,8 @@ static bool in_order(const compaction *c) {
 }
 
 static void vacate(tidei_tide *p, tidei_extent *x) {
-    if (x->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size); /* a move that failed may have had it */
+    /* a move that failed may have had it */
+    if (x->slot == TIDEI_SLOT_READY) tidei_tide_poison(p, x->off, x->size);
     tidei_tide_unclaim(p, x);
 }
 
@@ -352,7 +379,8 @@ void tidei_compaction_vacate(tidei_tide *p, compaction *c, size_t i) {
         if (c->to[i]) vacate(p, c->to[i]);
 }
 
-/* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory for its history. */
+/* A claimed place of `size` bytes, the smallest that will do. NULL: there is none, or host memory
+** for its history. */
 static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
     tidei_extent *x = tidei_tide_fit(p, size, c->s, c->reach);
     tidei_extent *y = x ? tidei_tide_cut(p, x, size) : NULL;
@@ -363,14 +391,16 @@ static tidei_extent *find_place(tidei_tide *p, compaction *c, size_t size) {
     return y;
 }
 
-/* Pieces as long as the blocks of one size, from the i-th to before `end`, become their places: the same that searches would
-** find, in one walk. That looks at so many extents a place; more would take longer than to search. Returns the first block
-** without a place. */
+/* Pieces as long as the blocks of one size, from the i-th to before `end`, become their places: the
+** same that searches would find, in one walk. That looks at so many extents a place; more would
+** take longer than to search. Returns the first block without a place. */
 #define LOOKS_A_PLACE 32
 static size_t find_equal(tidei_tide *p, compaction *c, size_t i, size_t end) {
     size_t size = c->from[i]->size, looks = (end - i) * LOOKS_A_PLACE;
     for (tidei_extent *x = p->first; x && i < end && looks; x = x->next, looks--) {
-        if (!is_free(x) || x->size != size || (x->slot != TIDEI_SLOT_READY && x->slot != c->s->slot)) continue;
+        if (!is_free(x) || x->size != size ||
+            (x->slot != TIDEI_SLOT_READY && x->slot != c->s->slot))
+            continue;
         tidei_compaction_note(c, x);
         tidei_tide_claim(p, x);
         c->to[i++] = x;
@@ -405,7 +435,8 @@ static void exchange(tidei_extent *x, tidei_extent *y, tidei_stream *s, uint64_t
     y->slot = TIDEI_SLOT_READY;
     y->bytes = x->bytes;
     y->home = x->home;
-    atomic_store_explicit(&y->owner, atomic_load_explicit(&x->owner, memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(&y->owner, atomic_load_explicit(&x->owner, memory_order_relaxed),
+                          memory_order_relaxed);
     tidei_extent_be(y, TIDEI_EXTENT_LIVE);
     tidei_extent_be(x, TIDEI_EXTENT_CLAIMED);
     x->slot = s->slot;
@@ -418,14 +449,16 @@ tide_status tidei_compaction_move_out(tidei_tide *p, compaction *c, uint64_t *ti
     for (size_t i = 0; i < c->n; i++) plan_move(p, c, i, c->to[i], c->to[i]->off);
     tide_status st = move(p, c, true, &moved, tick);
     for (size_t i = 0; i < moved; i++) exchange(c->from[i], c->to[i], c->s, *tick);
-    for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick); /* it may be queued */
+    /* it may be queued */
+    for (size_t i = moved; i < c->n && *tick; i++) be_pending(c->to[i], c->s, *tick);
     tidei_compaction_vacate(p, c, moved);
     return st;
 }
 
 static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_extent **out) {
     uint64_t tick = 0;
-    tide_status st = tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
+    tide_status st =
+        tidei_compaction_find_places(p, c) ? tidei_compaction_move_out(p, c, &tick) : TIDE_E_NOMEM;
     if (st == TIDE_OK)
         *out = joined(p, w, c->s, tick);
     else
@@ -435,8 +468,9 @@ static tide_status empty(tidei_tide *p, compaction *c, const stretch *w, tidei_e
 
 /* ---- sliding ---- */
 
-/* Where each block goes: close behind the one before, but for those that would go so little that it takes too many pieces; they
-** stay. TIDE_E_NOMEM: what is lost between those makes the rest too little; c->lost is raised to it for the next try. */
+/* Where each block goes: close behind the one before, but for those that would go so little that it
+** takes too many pieces; they stay. TIDE_E_NOMEM: what is lost between those makes the rest too
+** little; c->lost is raised to it for the next try. */
 static tide_status plan_slide(tidei_tide *p, compaction *c, const stretch *w) {
     size_t at = w->first->off, n = 0, lost = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -472,8 +506,10 @@ static tidei_extent *loosen(tidei_tide *p, const stretch *w) {
     return loose;
 }
 
-/* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of the range. */
-static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, size_t high, tidei_extent *prev) {
+/* One of the loose pieces becomes the gap [low, high) behind the extent `prev`; NULL: the first of
+** the range. */
+static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, size_t high,
+                              tidei_extent *prev) {
     tidei_extent *gap = *loose;
     *loose = gap->left;
     gap->off = low;
@@ -485,11 +521,12 @@ static tidei_extent *fill_gap(tidei_tide *p, tidei_extent **loose, size_t low, s
     return gap;
 }
 
-/* The blocks of the stretch are where they are now, in the same order, and the gaps between them become its claimed pieces: no
-** more of them than there were. */
+/* The blocks of the stretch are where they are now, in the same order, and the gaps between them
+** become its claimed pieces: no more of them than there were. */
 static void lay_out(tidei_tide *p, stretch *w, tidei_stream *s, uint64_t tick) {
     size_t low = w->first->off, high = tidei_extent_end(w->last);
-    tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before, *loose = loosen(p, w), *next;
+    tidei_extent *before = w->first->prev, *behind = w->last->next, *prev = before,
+                 *loose = loosen(p, w), *next;
     for (tidei_extent *x = before ? before->next : p->first; low < high; x = next) {
         size_t off = x == behind ? high : x->off;
         if (off > low) {
@@ -528,7 +565,8 @@ static tide_status slide(tidei_tide *p, compaction *c, stretch *w, tidei_extent 
 /* ---- the whole ---- */
 
 /* With windows closed. TIDE_E_NOMEM with *again: what was found is over, another stretch may do. */
-static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, bool *again, tidei_extent **out) {
+static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, bool *again,
+                         tidei_extent **out) {
     size_t lost = c->lost;
     if (!claim(p, c, &w, sliding)) { /* the lock was let go of since */
         w = choose(p, c, sliding);
@@ -544,10 +582,12 @@ static tide_status clear(tidei_tide *p, compaction *c, stretch w, bool sliding, 
 }
 
 /* One way, once. Windows stay open where there is nothing to be done. */
-static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again, tidei_extent **out) {
+static tide_status attempt(tidei_tide *p, compaction *c, bool sliding, bool *again,
+                           tidei_extent **out) {
     *again = false;
     stretch w = choose(p, c, sliding);
-    if (!w.first || tidei_tide_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK) return TIDE_E_NOMEM;
+    if (!w.first || tidei_tide_restock_to(p, spares_for(w.blocks, sliding)) != TIDE_OK)
+        return TIDE_E_NOMEM;
     tidei_compaction_begin(p);
     tide_status st = clear(p, c, w, sliding, again, out);
     tidei_compaction_end(p, c);
@@ -568,8 +608,8 @@ static tide_status try_ways(tidei_tide *p, compaction *c, tidei_extent **out) {
     return st;
 }
 
-tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s, tidei_reach reach,
-                               size_t *lost, tidei_extent **out) {
+tide_status tidei_tide_compact(tidei_tide *p, size_t size, size_t moves, tidei_stream *s,
+                               tidei_reach reach, size_t *lost, tidei_extent **out) {
     if (!p->base.mover) return TIDE_E_NOMEM;
     compaction *c = tidei_compaction_open(p, moves, size, s, reach);
     if (!c) return TIDE_E_NOMEM;

@@ -1,10 +1,12 @@
-/* tide_compact.h: what moving blocks needs, shared by the two ways to a large piece: tide_compact.c (a stretch is cleared) and
-** tide_remap.c (pages are cleared, and mapped elsewhere).
+/* tide_compact.h: what moving blocks needs, shared by the two ways to a large piece: tide_compact.c
+** (a stretch is cleared) and tide_remap.c (pages are cleared, and mapped elsewhere).
 **
-** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed, the choice is made again where
-** it is over by then, blocks are held and free pieces claimed, the moves are queued, windows open, and the blocks are let go.
-** What must stay true: while windows are closed the runtime's host memory is not asked for and no block let go of: both may be
-** the embedder's code. (What sorts and what keeps histories takes the C library's.) */
+** Model. Who moves opens a compaction, asks what may move, and chooses. Then windows are closed,
+** the choice is made again where it is over by then, blocks are held and free pieces claimed, the
+** moves are queued, windows open, and the blocks are let go.
+** What must stay true: while windows are closed the runtime's host memory is not asked for and no
+** block let go of: both may be the embedder's code. (What sorts and what keeps histories takes the
+** C library's.) */
 #ifndef TIDEI_TIDE_COMPACT_H
 #define TIDEI_TIDE_COMPACT_H
 
@@ -31,13 +33,17 @@ struct tidei_compaction {
 };
 typedef struct tidei_compaction tidei_compaction;
 
-static inline bool tidei_extent_is_free(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_FREE; }
+static inline bool tidei_extent_is_free(const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_FREE;
+}
 
-/* Room for so many moves; NULL: host memory is exhausted. Both let go of the lock meanwhile where they need host memory. */
+/* Room for so many moves; NULL: host memory is exhausted. Both let go of the lock meanwhile where
+** they need host memory. */
 tidei_compaction *tidei_compaction_open(tidei_tide *p, size_t moves, size_t size, tidei_stream *s,
                                         tidei_reach reach);
 void tidei_compaction_close(tidei_tide *p, tidei_compaction *c);
-/* Closes the device's windows, and opens them again and lets go of what was held; without the lock meanwhile. */
+/* Closes the device's windows, and opens them again and lets go of what was held; without the lock
+** meanwhile. */
 void tidei_compaction_begin(tidei_tide *p);
 void tidei_compaction_end(tidei_tide *p, tidei_compaction *c);
 
@@ -48,13 +54,14 @@ bool tidei_compaction_hold(tidei_tide *p, tidei_compaction *c, tidei_extent *x);
 /* What is pending on the free piece x will be waited for. */
 void tidei_compaction_note(tidei_compaction *c, tidei_extent *x);
 
-/* Finds a place for each block of `from`, the largest first. Those that have none are marked as fixed; false: there are some, and no
-** place is taken. */
+/* Finds a place for each block of `from`, the largest first. Those that have none are marked as
+** fixed; false: there are some, and no place is taken. */
 bool tidei_compaction_find_places(tidei_tide *p, tidei_compaction *c);
 /* Gives places back, from the i-th on. */
 void tidei_compaction_vacate(tidei_tide *p, tidei_compaction *c, size_t i);
-/* The blocks, which are held, go to their places, and claimed free pieces are where they were, pending on s. What fails is as it was. *tick is 0
-** where nothing was queued. Lets go of the lock meanwhile. */
+/* The blocks, which are held, go to their places, and claimed free pieces are where they were,
+** pending on s. What fails is as it was. *tick is 0 where nothing was queued. Lets go of the lock
+** meanwhile. */
 tide_status tidei_compaction_move_out(tidei_tide *p, tidei_compaction *c, uint64_t *tick);
 
 #endif

@@ -1,8 +1,10 @@
-/* tide_extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by address, the shelves that free ones
-** lie on, and how they fall apart and become one. All of it under the pool's lock but where a function says so.
+/* tide_extents.c: the pool `tide`'s stretches of addresses: their descriptors, their order by
+** address, the shelves that free ones lie on, and how they fall apart and become one. All of it
+** under the pool's lock but where a function says so.
 **
-** What must stay true: extents tile the range; a free one lies on the shelf that its slot names; neighbours that are joinable are
-** one. Descriptors come from slabs that live as long as the pool, so a pointer to one that is out of date can still be read. */
+** What must stay true: extents tile the range; a free one lies on the shelf that its slot names;
+** neighbours that are joinable are one. Descriptors come from slabs that live as long as the pool,
+** so a pointer to one that is out of date can still be read. */
 #include "runtime/pool/tide_pool.h"
 #include <stdalign.h>
 
@@ -25,7 +27,8 @@ static void add_slab(tidei_tide *p, void *memory) {
     slab->next = p->slabs;
     p->slabs = slab;
     for (unsigned i = 0; i < TIDEI_SLAB_EXTENTS; i++) {
-        rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5; /* xorshift32: any spread will do */
+        /* xorshift32: any spread will do */
+        rank ^= rank << 13, rank ^= rank >> 17, rank ^= rank << 5;
         slab->extents[i].rank = rank >> 1;
         tidei_tide_drop(p, &slab->extents[i]);
     }
@@ -58,7 +61,8 @@ void tidei_tide_drop(tidei_tide *p, tidei_extent *x) {
     p->nspares++;
 }
 
-void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev, tidei_extent *next) {
+void tidei_tide_link(tidei_tide *p, tidei_extent *x, tidei_extent *last, tidei_extent *prev,
+                     tidei_extent *next) {
     x->prev = prev;
     last->next = next;
     if (prev)
@@ -146,10 +150,12 @@ void tidei_tide_absorb(tidei_tide *p, tidei_extent *x, tidei_extent *y) {
 }
 
 static bool joins(const tidei_tide *p, const tidei_extent *x, const tidei_extent *neighbour) {
-    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE && tidei_tide_joinable(p, x, neighbour);
+    return neighbour && tidei_extent_is(neighbour) == TIDEI_EXTENT_FREE &&
+           tidei_tide_joinable(p, x, neighbour);
 }
 
-/* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is dropped. */
+/* The free neighbour y takes over x, staying on its shelf and mostly in its place there; x is
+** dropped. */
 static void give_to(tidei_tide *p, tidei_extent *y, tidei_extent *x) {
     size_t off = y->off < x->off ? y->off : x->off;
     tidei_shelf *sh = tidei_tide_shelf(p, y);
@@ -212,8 +218,8 @@ static bool copy_pending(tidei_extent *to, tidei_extent *from) {
     return true;
 }
 
-/* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free. There is a spare
-** descriptor. NULL: host memory is exhausted. */
+/* Cuts the low `size` bytes off x, which is larger, as an extent of its own; the rest is free.
+** There is a spare descriptor. NULL: host memory is exhausted. */
 static tidei_extent *split(tidei_tide *p, tidei_extent *x, size_t size) {
     tidei_extent *low = p->spares;
     if (!copy_pending(low, x)) return NULL;
@@ -246,7 +252,8 @@ tidei_extent *tidei_tide_cut(tidei_tide *p, tidei_extent *x, size_t size) {
 
 tidei_extent *tidei_tide_cut_high(tidei_tide *p, tidei_extent *x, size_t size) {
     tidei_extent *high = p->spares;
-    if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE) return tidei_tide_cut(p, x, size);
+    if (x->size == size || tidei_extent_is(x) != TIDEI_EXTENT_FREE)
+        return tidei_tide_cut(p, x, size);
     if (!copy_pending(high, x)) return NULL;
     tidei_tide_spare(p);
     high->off = tidei_extent_end(x) - size;
@@ -265,7 +272,8 @@ static tidei_extent *claimed(tidei_tide *p, tidei_extent *x) {
 tidei_extent *tidei_tide_claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
     tidei_extent *rest = NULL;
     if (x->off < low &&
-        tidei_extent_is(x) != TIDEI_EXTENT_FREE) { /* off the shelves its rest would join what lies behind it */
+        /* off the shelves its rest would join what lies behind it */
+        tidei_extent_is(x) != TIDEI_EXTENT_FREE) {
         p->claimed -= x->size;
         tidei_extent_be(x, TIDEI_EXTENT_FREE);
         tidei_shelf_put(tidei_tide_shelf(p, x), x);

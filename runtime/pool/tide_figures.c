@@ -1,7 +1,9 @@
-/* tide_figures.c: what the pool `tide` says of itself: its figures, and whether all of it hangs together.
+/* tide_figures.c: what the pool `tide` says of itself: its figures, and whether all of it hangs
+** together.
 **
-** Threads take and free blocks meanwhile without the lock. What must stay true: a walk reads of a block handed out only what
-** nobody changes, or asks first (LOOKED_AT), so that it is not freed under the look. */
+** Threads take and free blocks meanwhile without the lock. What must stay true: a walk reads of a
+** block handed out only what nobody changes, or asks first (LOOKED_AT), so that it is not freed
+** under the look. */
 #include "runtime/pool/tide_pool.h"
 
 /* ---- figures ---- */
@@ -23,13 +25,15 @@ static size_t largest(tidei_tide *p) {
     return most;
 }
 
-/* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the sums hold all the same. */
+/* Other threads go on meanwhile, so what they count for themselves may not be of one moment; the
+** sums hold all the same. */
 void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
     tidei_tide *p = (tidei_tide *)pool;
     tidei_lock_take(&p->lock);
     tidei_tide_flush(p);
     tidei_tide_sums t = tidei_tide_tally(p);
-    size_t cached = p->ready.bytes + p->claimed, live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
+    size_t cached = p->ready.bytes + p->claimed,
+           live = t.live < 0 ? 0 : tidei_min_size((size_t)t.live, p->used);
     *out = (tidei_pool_stats){.live = live,
                               .rounding = p->used - live,
                               .cached = cached,
@@ -51,11 +55,13 @@ typedef struct census {
     uint64_t blocks;
 } census;
 
-/* A block handed out: it cannot be freed while it is looked at. False: there is something wrong with it. */
+/* A block handed out: it cannot be freed while it is looked at. False: there is something wrong
+** with it. */
 static bool count_live(const tidei_tide *p, tidei_extent *x, census *c) {
     uint8_t live = TIDEI_EXTENT_LIVE;
     c->used += x->size;
-    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return true; /* now in a cache */
+    /* now in a cache */
+    if (!atomic_compare_exchange_strong(&x->state, &live, TIDEI_EXTENT_LOOKED_AT)) return true;
     bool ok = x->bytes && x->bytes <= x->size && x->size - x->bytes < p->granule;
     c->live += x->bytes;
     c->blocks++;
@@ -91,8 +97,8 @@ static bool extents_valid(const tidei_tide *p, census *c) {
     size_t off = 0;
     for (; x; prev = x, x = x->next) {
         if (x->off != off || x->prev != prev || !count_extent(p, x, c)) return false;
-        bool both_free =
-            prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE && tidei_extent_is(x) == TIDEI_EXTENT_FREE;
+        bool both_free = prev && tidei_extent_is(prev) == TIDEI_EXTENT_FREE &&
+                         tidei_extent_is(x) == TIDEI_EXTENT_FREE;
         if (both_free && tidei_tide_joinable(p, prev, x)) return false;
         off += x->size;
     }
@@ -125,8 +131,8 @@ bool tidei_tide_valid_locked(tidei_tide *p) {
     /* What threads count for themselves is exact where nobody is at it. */
     bool alone = !p->ncaches || (p->ncaches == 1 && tidei_tide_cache_of(p, tidei_thread_number));
     if (alone && ((int64_t)c.live != t.live || c.blocks != t.allocs - t.frees)) return false;
-    return bytes == c.free_bytes && count == c.free_count && c.used == p->used && c.claimed == p->claimed &&
-           c.backed == p->backed && spares == p->nspares;
+    return bytes == c.free_bytes && count == c.free_count && c.used == p->used &&
+           c.claimed == p->claimed && c.backed == p->backed && spares == p->nspares;
 }
 
 bool tidei_tide_valid(tidei_pool *pool) {

@@ -1,22 +1,27 @@
-/* tide_islands.c: the pool `tide` makes one stretch of what holes have cut into islands: the last way to a large piece.
+/* tide_islands.c: the pool `tide` makes one stretch of what holes have cut into islands: the last
+** way to a large piece.
 **
-** Model. An island is a stretch of whole pages, backed without a gap, whose blocks may all move and of which none reaches
-** beyond its ends. Its pages can be mapped at other addresses with all that they hold: nothing is copied. So islands are put
-** side by side, beside a hole whose neighbour's blocks may move as well, until what is free between all these blocks is as much
-** as the request; to bring that together by sliding is left to tide_compact.c. Neither does alone: blocks do not slide across
-** holes, and where less than a page is free in one place no block need find another place. Islands with the most free bytes for
-** their pages go first.
-** What must stay true: windows are closed from the choice until the owners know the new addresses, and a page is unmapped only
-** when nothing queued uses it: its blocks are held, its free parts claimed, and the uses of both past. While windows are closed
-** the host looks for that and does not wait: who waits for a window may have what it would want. Whatever fails, an island is
-** where it was or at its new place. Only where the device maps its pages neither there nor back that device is lost. */
+** Model. An island is a stretch of whole pages, backed without a gap, whose blocks may all move and
+** of which none reaches beyond its ends. Its pages can be mapped at other addresses with all that
+** they hold: nothing is copied. So islands are put side by side, beside a hole whose neighbour's
+** blocks may move as well, until what is free between all these blocks is as much as the request;
+** to bring that together by sliding is left to tide_compact.c. Neither does alone: blocks do not
+** slide across holes, and where less than a page is free in one place no block need find another
+** place. Islands with the most free bytes for their pages go first.
+** What must stay true: windows are closed from the choice until the owners know the new addresses,
+** and a page is unmapped only when nothing queued uses it: its blocks are held, its free parts
+** claimed, and the uses of both past. While windows are closed the host looks for that and does not
+** wait: who waits for a window may have what it would want. Whatever fails, an island is where it
+** was or at its new place. Only where the device maps its pages neither there nor back that device
+** is lost. */
 #include <time.h>
 #include "runtime/pool/tide_compact.h"
 #include "runtime/uncancelled.h"
 
 /* A choice is made again where blocks get pinned or freed meanwhile, or their uses take long. */
 #define ATTEMPTS 8
-/* So long uses are looked for at first, twice as long from attempt to attempt: nobody works meanwhile. */
+/* So long uses are looked for at first, twice as long from attempt to attempt: nobody works
+** meanwhile. */
 #define PATIENCE_NS 10000000
 #define LOOK_NS     20000 /* between two looks */
 
@@ -36,7 +41,9 @@ typedef struct island {
 } island;
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
-static bool may_move(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_LIVE && !x->fixed; }
+static bool may_move(const tidei_extent *x) {
+    return tidei_extent_is(x) == TIDEI_EXTENT_LIVE && !x->fixed;
+}
 
 /* ---- where to ---- */
 
@@ -68,7 +75,8 @@ static void consider_all(const tidei_tide *p, bool high, choice *best) {
 
 /* ---- which islands ---- */
 
-/* The island that begins with a page; *at is the first extent on it, and afterwards the first one behind it. */
+/* The island that begins with a page; *at is the first extent on it, and afterwards the first one
+** behind it. */
 static island island_from(tidei_page *pg, tidei_extent **at) {
     island a = {.off = pg->off};
     tidei_extent *x = *at;
@@ -78,7 +86,8 @@ static island island_from(tidei_page *pg, tidei_extent **at) {
         a.pages++;
         a.stays |= pg->adrift;
         for (; x && x->off < a.end; x = x->next) {
-            size_t low = tidei_max_size(x->off, pg->off), high = tidei_min_size(tidei_extent_end(x), a.end);
+            size_t low = tidei_max_size(x->off, pg->off),
+                   high = tidei_min_size(tidei_extent_end(x), a.end);
             if (is_free(x))
                 a.free += high - low;
             else if (may_move(x))
@@ -107,7 +116,8 @@ static void choose_island(tidei_page *pg, const island *a, choice *c) {
 
 static bool enough(const choice *c, size_t size) { return c->beside + c->free >= size; }
 
-/* Of those whose bytes are at most so many times what is free on them, and that are not on the stretch beside the hole. */
+/* Of those whose bytes are at most so many times what is free on them, and that are not on the
+** stretch beside the hole. */
 static void choose_up_to(tidei_tide *p, size_t size, size_t times, choice *c) {
     tidei_extent *x = p->first;
     for (tidei_page *pg = p->first_page, *first; pg && !enough(c, size); pg = pg->next) {
@@ -116,7 +126,8 @@ static void choose_up_to(tidei_tide *p, size_t size, size_t times, choice *c) {
         island a = island_from(pg, &x);
         pg = a.last;
         bool there = a.end > c->low && a.off < c->end;
-        if (a.stays || there || first->chosen || !a.free || (a.end - a.off) / times > a.free) continue;
+        if (a.stays || there || first->chosen || !a.free || (a.end - a.off) / times > a.free)
+            continue;
         if (c->bytes + (a.end - a.off) <= c->hole->size) choose_island(first, &a, c);
     }
 }
@@ -142,12 +153,14 @@ static bool choose(tidei_tide *p, size_t size, choice *c) {
 
 /* ---- claiming them ---- */
 
-/* The first page of the run of chosen pages that begins at pg or behind; *end is the run's. NULL: there is none. */
+/* The first page of the run of chosen pages that begins at pg or behind; *end is the run's. NULL:
+** there is none. */
 static tidei_page *next_run(tidei_page *pg, size_t *end) {
     while (pg && !pg->chosen) pg = pg->next;
     if (!pg) return NULL;
     const tidei_page *last = pg;
-    while (last->next && last->next->chosen && last->next->off == tidei_page_end(last)) last = last->next;
+    while (last->next && last->next->chosen && last->next->off == tidei_page_end(last))
+        last = last->next;
     *end = tidei_page_end(last);
     return pg;
 }
@@ -157,15 +170,17 @@ static tidei_page *page_behind(tidei_page *pg, size_t end) {
     return pg;
 }
 
-/* Claims the free pieces of the run [low, high), and holds its blocks. *at: an extent before its end; the last one on it afterwards.
-** *first: the first one on it. False: it is not what it was, or host memory is exhausted. */
-static bool claim_run(tidei_tide *p, tidei_compaction *m, size_t low, size_t high, tidei_extent **at,
-                      tidei_extent **first) {
+/* Claims the free pieces of the run [low, high), and holds its blocks. *at: an extent before its
+** end; the last one on it afterwards. *first: the first one on it. False: it is not what it was, or
+** host memory is exhausted. */
+static bool claim_run(tidei_tide *p, tidei_compaction *m, size_t low, size_t high,
+                      tidei_extent **at, tidei_extent **first) {
     tidei_extent *x = *at;
     while (tidei_extent_end(x) <= low) x = x->next;
     for (*first = NULL; x && x->off < high; x = x->next) {
         if (is_free(x)) {
-            x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
+            x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                                      tidei_min_size(high, tidei_extent_end(x)));
             tidei_compaction_note(m, x);
             if (x->off < low || tidei_extent_end(x) > high) return false;
         } else if (m->nheld == m->cap || !may_move(x) || !tidei_compaction_hold(p, m, x)) {
@@ -182,7 +197,8 @@ static bool claim(tidei_tide *p, tidei_compaction *m, tidei_page **runs) {
     tidei_extent *x = p->first;
     size_t end;
     bool all = true;
-    for (tidei_page *pg = p->first_page; all && (pg = next_run(pg, &end)); pg = page_behind(pg, end)) {
+    for (tidei_page *pg = p->first_page; all && (pg = next_run(pg, &end));
+         pg = page_behind(pg, end)) {
         all = claim_run(p, m, pg->off, end, &x, &pg->first);
         *runs = pg;
         runs = &pg->then;
@@ -194,10 +210,12 @@ static bool claim(tidei_tide *p, tidei_compaction *m, tidei_page **runs) {
 /* What was claimed on chosen pages is free again. */
 static void unclaim(tidei_tide *p) {
     const tidei_page *pg = p->first_page;
-    for (tidei_extent *x = p->first; x; x = x->next) { /* that of one that is dropped still leads on */
+    /* that of one that is dropped still leads on */
+    for (tidei_extent *x = p->first; x; x = x->next) {
         while (pg && (!pg->chosen || tidei_page_end(pg) <= x->off)) pg = pg->next;
         if (!pg) break;
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && tidei_extent_end(x) > pg->off) tidei_tide_unclaim(p, x);
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && tidei_extent_end(x) > pg->off)
+            tidei_tide_unclaim(p, x);
     }
     choose_none(p);
 }
@@ -218,7 +236,8 @@ static bool all_past(tidei_tide *p, const tidei_compaction *m) {
     return true;
 }
 
-/* With windows closed: whether all that is queued on the islands is past soon. Without the lock meanwhile. */
+/* With windows closed: whether all that is queued on the islands is past soon. Without the lock
+** meanwhile. */
 static bool quiet(tidei_tide *p, tidei_compaction *m, uint64_t patience) {
     uint64_t until = tidei_now_ns() + patience;
     bool past;
@@ -233,16 +252,18 @@ static bool quiet(tidei_tide *p, tidei_compaction *m, uint64_t patience) {
 static tide_status wait_for(tidei_tide *p, const tidei_compaction *m) {
     tide_status st = TIDE_OK;
     tidei_lock_give(&p->lock);
-    for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++) st = tidei_stamp_wait(p->base.dev, m->pending[i]);
+    for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
+        st = tidei_stamp_wait(p->base.dev, m->pending[i]);
     tidei_lock_take(&p->lock);
     return st;
 }
 
 /* ---- carrying them ---- */
 
-/* Maps the pages [first->off, end) at `to`, or unmaps them there, until the device refuses. Returns where in [first->off, end) that
-** was; `end`. Without the lock. */
-static size_t hang(tidei_tide *p, tidei_page *first, size_t end, size_t to, bool up, tide_status *st) {
+/* Maps the pages [first->off, end) at `to`, or unmaps them there, until the device refuses. Returns
+** where in [first->off, end) that was; `end`. Without the lock. */
+static size_t hang(tidei_tide *p, tidei_page *first, size_t end, size_t to, bool up,
+                   tide_status *st) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];
     tidei_page *pg = first;
@@ -260,7 +281,8 @@ static size_t hang(tidei_tide *p, tidei_page *first, size_t end, size_t to, bool
     }
 }
 
-/* Their pages [low, high) are mapped from `to` on, where they do not belong, or (TIDEI_NOWHERE) not at all. */
+/* Their pages [low, high) are mapped from `to` on, where they do not belong, or (TIDEI_NOWHERE) not
+** at all. */
 static void stray(tidei_page *pg, size_t low, size_t high, size_t to) {
     for (; low < high; pg = pg->next) {
         if (pg->off < low) continue;
@@ -280,7 +302,8 @@ static tide_status lose(tidei_tide *p) {
     return tidei_fail(TIDE_E_LOST, "compaction", "%s: %s: %s", d->info.name, why, e.text);
 }
 
-/* Of the pages [first->off, down), which are not mapped where they belong, those before `up` are mapped at `to`. All go back. */
+/* Of the pages [first->off, down), which are not mapped where they belong, those before `up` are
+** mapped at `to`. All go back. */
 static tide_status go_back(tidei_tide *p, tidei_page *first, size_t down, size_t up, size_t to) {
     tide_status st = TIDE_OK;
     size_t off = first->off, left = up > off ? hang(p, first, up, to, false, &st) : up;
@@ -315,8 +338,8 @@ static void poison(const tidei_tide *p, const tidei_extent *x, size_t low, size_
 }
 
 /* A hole, with the descriptor given, takes the place of the extents from x to before `behind`. */
-static void leave_hole(tidei_tide *p, tidei_extent *x, tidei_extent *behind, size_t off, size_t bytes,
-                       tidei_extent *hole) {
+static void leave_hole(tidei_tide *p, tidei_extent *x, tidei_extent *behind, size_t off,
+                       size_t bytes, tidei_extent *hole) {
     hole->off = off;
     hole->size = bytes;
     tidei_tide_link(p, hole, hole, x->prev, behind);
@@ -349,14 +372,16 @@ static void pages_settle(tidei_tide *p, tidei_page *first, size_t end, size_t to
     tidei_pages_link(p, first);
 }
 
-/* The extents from x to `last` lie that much further up, or down; the owners of blocks are told, and nothing is pending any more. */
+/* The extents from x to `last` lie that much further up, or down; the owners of blocks are told,
+** and nothing is pending any more. */
 static void extents_settle(tidei_tide *p, tidei_extent *x, const tidei_extent *last, size_t by) {
     for (;; x = x->next) {
         x->off += by;
         if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED)
             tidei_tide_be_ready(p, x);
         else
-            p->base.mover->readdress(atomic_load_explicit(&x->owner, memory_order_relaxed), p->addr + x->off);
+            p->base.mover->readdress(atomic_load_explicit(&x->owner, memory_order_relaxed),
+                                     p->addr + x->off);
         if (x == last) return;
     }
 }
@@ -392,10 +417,12 @@ static void settle(tidei_tide *p, tidei_page *run, size_t end, tidei_extent **ta
 
 /* ---- the whole ---- */
 
-/* Descriptors: for the rests of what is claimed, for the holes that stay behind, and for the target. */
+/* Descriptors: for the rests of what is claimed, for the holes that stay behind, and for the
+** target. */
 static size_t spares_for(size_t pages) { return 3 * pages + 2; }
 
-/* Descriptors of holes for as many runs, chained by `left`: there may be none left once the lock was let go of. */
+/* Descriptors of holes for as many runs, chained by `left`: there may be none left once the lock
+** was let go of. */
 static tidei_extent *holes_for(tidei_tide *p, const tidei_page *run) {
     tidei_extent *holes = NULL;
     for (; run; run = run->then) {
@@ -406,7 +433,8 @@ static tidei_extent *holes_for(tidei_tide *p, const tidei_page *run) {
     return holes;
 }
 
-/* The runs go to the target one after the other; where one is refused, it and those behind it stay. */
+/* The runs go to the target one after the other; where one is refused, it and those behind it
+** stay. */
 static tide_status carry_all(tidei_tide *p, const choice *c, tidei_page *run, tidei_extent *target,
                              tidei_extent *holes) {
     tide_status st = TIDE_OK;
@@ -436,8 +464,10 @@ static tide_status carry_all(tidei_tide *p, const choice *c, tidei_page *run, ti
     return st;
 }
 
-/* With windows closed. TIDE_E_NOMEM: it is to be tried again; *late: once the uses noted are past. */
-static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint64_t patience, bool *late) {
+/* With windows closed. TIDE_E_NOMEM: it is to be tried again; *late: once the uses noted are
+** past. */
+static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint64_t patience,
+                          bool *late) {
     choice c;
     tidei_page *runs;
     m->npending = 0;
@@ -451,7 +481,8 @@ static tide_status gather(tidei_tide *p, tidei_compaction *m, size_t size, uint6
         unclaim(p);
         return TIDE_E_NOMEM;
     }
-    tidei_extent *target = tidei_tide_reserve(p, c.hole, c.bytes, c.high), *holes = holes_for(p, runs);
+    tidei_extent *target = tidei_tide_reserve(p, c.hole, c.bytes, c.high),
+                 *holes = holes_for(p, runs);
     *late = !quiet(p, m, patience);
     tide_status st = carry_all(p, &c, *late ? NULL : runs, target, holes);
     return *late ? TIDE_E_NOMEM : st;
@@ -468,8 +499,8 @@ static tide_status add(tidei_tide *p, const choice *c, size_t size) {
 }
 
 /* TIDE_E_NOMEM with *again: it is worth another try. */
-static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, bool grow, uint64_t patience,
-                            size_t *blocks, bool *again) {
+static tide_status try_once(tidei_tide *p, tidei_compaction *m, size_t size, bool grow,
+                            uint64_t patience, size_t *blocks, bool *again) {
     choice c;
     bool late = false;
     tide_status st = tidei_tide_restock(p);

@@ -1,25 +1,29 @@
 /* tide_pages.c: memory for the pool `tide`: growing into holes, and giving whole pages back.
 **
-** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth fills the low or the high
-** end of a hole, or all of it, so that with the free stretches beside it the request fits; of all holes it takes the one
-** that needs the least new memory, and of those the lowest. Trim takes pages that lie wholly in ready extents, the highest
-** first, and leaves holes. The lock is never held across a call of the device or of the limits.
+** Model. A page is a piece of device memory: made, mapped, unmapped and released as a whole. Growth
+** fills the low or the high end of a hole, or all of it, so that with the free stretches beside it
+** the request fits; of all holes it takes the one that needs the least new memory, and of those the
+** lowest. Trim takes pages that lie wholly in ready extents, the highest first, and leaves holes.
+** The lock is never held across a call of the device or of the limits.
 ** What must stay true: pages lie in address order, exactly where extents are backed. */
 #include "runtime/pool/tide_pool.h"
 
-/* A page is this part of what is backed with it, within bounds, and so is a step of growth: a page that one small block
-** holds back is a small part of the whole, there are few of them for their number to matter, and a step takes little that
-** may never be needed (1/16 cost 6 % on recorded traces; with 1/64 the steps are still some hundred up to all of a GPU). */
+/* A page is this part of what is backed with it, within bounds, and so is a step of growth: a page
+** that one small block holds back is a small part of the whole, there are few of them for their
+** number to matter, and a step takes little that may never be needed (1/16 cost 6 % on recorded
+** traces; with 1/64 the steps are still some hundred up to all of a GPU). */
 #define PAGE_PART 64
-/* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us together). */
+/* One of 32 MiB costs about what one of 2 MiB does (create, set access, unmap, release: 100 us
+** together). */
 #define PAGE_MAX (32 * TIDEI_MIB)
-/* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit is tight: so many pages it has
-** at least, and at 100 us each they cost 0.2 s once. */
+/* One pinned block keeps its whole page from being mapped elsewhere, which counts where the limit
+** is tight: so many pages it has at least, and at 100 us each they cost 0.2 s once. */
 #define PAGES_MIN 2048
-/* What is got at once for one request is likely to be wanted in one piece again, and what mapping that elsewhere costs goes by the
-** number of its pages: no more than these where they are ... */
+/* What is got at once for one request is likely to be wanted in one piece again, and what mapping
+** that elsewhere costs goes by the number of its pages: no more than these where they are ... */
 #define PAGES_OF_ONE 8
-/* ... no larger than this part of the limit: with 1/64 some requests failed on recorded traces with few pages to spare. */
+/* ... no larger than this part of the limit: with 1/64 some requests failed on recorded traces with
+** few pages to spare. */
 #define ONE_PAGE_PART 256
 
 /* ---- pages ---- */
@@ -43,11 +47,13 @@ static size_t page_size(const tidei_tide *p, size_t backed, size_t bytes) {
     size_t limit = atomic_load_explicit(&p->base.dev->limit, memory_order_relaxed);
     limit = tidei_min_size(limit, p->base.dev->d->info.total_bytes);
     size_t usual = tidei_min_size(growth(p, backed), limit / PAGES_MIN);
-    size_t of_one = tidei_min_size(tidei_min_size(bytes / PAGES_OF_ONE, limit / ONE_PAGE_PART), PAGE_MAX);
+    size_t of_one =
+        tidei_min_size(tidei_min_size(bytes / PAGES_OF_ONE, limit / ONE_PAGE_PART), PAGE_MAX);
     return whole_pages(p, tidei_max_size(usual, of_one));
 }
 
-/* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory is exhausted. */
+/* Pages of at most `most` bytes for a stretch, without memory yet, chained; NULL when host memory
+** is exhausted. */
 static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t most) {
     tidei_page *first = NULL, *last = NULL;
     while (bytes) {
@@ -67,7 +73,8 @@ static tidei_page *pages_new(tidei_tide *p, size_t off, size_t bytes, size_t mos
     return first;
 }
 
-/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns the last one looked at. */
+/* The memory of the pages from `pg` on up to the address `end`, at most TIDEI_RUN_PAGES. Returns
+** the last one looked at. */
 static tidei_page *batch(tidei_page *pg, size_t end, tidei_dpage **mem, size_t *n) {
     for (*n = 0;; pg = pg->next) {
         mem[(*n)++] = pg->mem;
@@ -113,8 +120,8 @@ static void pages_release(tidei_tide *p, tidei_page *pg, size_t end) {
     }
 }
 
-/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped; *out the chained pages.
-** Without the lock. */
+/* Memory for [off, off + bytes) in pages of at most `most`, counted against the limits, mapped;
+** *out the chained pages. Without the lock. */
 static tide_status back(tidei_tide *p, size_t off, size_t bytes, size_t most, tidei_page **out) {
     tidei_device *d = p->base.dev->d;
     tidei_page *first = pages_new(p, off, bytes, most);
@@ -203,7 +210,8 @@ void tidei_tide_hole(tidei_tide *p, tidei_extent *x) {
 
 /* ---- growing ---- */
 
-/* Where to grow: the memory goes to the hole's low end (beside `left`) or its high end (beside `right`), or fills it. */
+/* Where to grow: the memory goes to the hole's low end (beside `left`) or its high end (beside
+** `right`), or fills it. */
 typedef struct plan {
     tidei_extent *hole;
     tidei_extent *left, *right; /* free neighbours that become part of the piece, or NULL */
@@ -308,7 +316,8 @@ static tide_status carry_out(tidei_tide *p, const plan *g, tidei_extent **out) {
     return TIDE_OK;
 }
 
-static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tidei_stream *s, tidei_extent **out) {
+static tide_status grow_by(tidei_tide *p, size_t size, size_t step, tidei_stream *s,
+                           tidei_extent **out) {
     plan g;
     tide_status st = tidei_tide_restock(p);
     if (st != TIDE_OK) return st;
@@ -323,7 +332,8 @@ tide_status tidei_tide_add(tidei_tide *p, size_t bytes, tidei_stream *s, tidei_e
     return plan_addition(p, bytes, s, &g) ? carry_out(p, &g, out) : TIDE_E_NOMEM;
 }
 
-tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes, tidei_extent **out) {
+tide_status tidei_tide_add_at(tidei_tide *p, tidei_extent *hole, bool high, size_t bytes,
+                              tidei_extent **out) {
     return carry_out(p, &(plan){.hole = hole, .bytes = bytes, .high = high}, out);
 }
 
@@ -339,7 +349,8 @@ tidei_extent *tidei_tide_reserve(tidei_tide *p, tidei_extent *hole, size_t bytes
 
 /* ---- giving back ---- */
 
-/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares for the rests. */
+/* Makes the stretch [low, high) of the ready extent x a claimed extent of its own; there are spares
+** for the rests. */
 static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
     size_t off = x->off, end = tidei_extent_end(x);
     tidei_extent *rest[2] = {NULL, NULL};
@@ -368,8 +379,9 @@ static void claim_part(tidei_tide *p, tidei_extent *x, size_t low, size_t high) 
     }
 }
 
-/* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one batch an extent, so that
-** the device refuses all of it or nothing. Stops early when spare descriptors run out: *more. */
+/* Claims whole pages in ready extents until `excess` bytes are, chained by `left`; at most one
+** batch an extent, so that the device refuses all of it or nothing. Stops early when spare
+** descriptors run out: *more. */
 static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     tidei_extent *chain = NULL;
     tidei_page *pg = p->last_page;
@@ -377,12 +389,14 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     *more = false;
     if (!tidei_shelf_fit(&p->ready, p->page_bytes)) return NULL;
     for (tidei_extent *x = p->last; x && got < excess; x = x->prev) {
-        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY || x->size < p->page_bytes)
+        if (tidei_extent_is(x) != TIDEI_EXTENT_FREE || x->slot != TIDEI_SLOT_READY ||
+            x->size < p->page_bytes)
             continue;
         while (pg && tidei_page_end(pg) > tidei_extent_end(x)) pg = pg->prev;
         size_t high = pg ? tidei_page_end(pg) : 0, low = high;
         tidei_page *first = NULL;
-        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES; pg = pg->prev, n++) {
+        for (unsigned n = 0; pg && pg->off >= x->off && got < excess && n < TIDEI_RUN_PAGES;
+             pg = pg->prev, n++) {
             first = pg;
             low = pg->off;
             got += pg->bytes;
@@ -400,7 +414,8 @@ static tidei_extent *claim_pages(tidei_tide *p, size_t excess, bool *more) {
     return chain;
 }
 
-/* Unmaps and releases the pages of a claimed extent. Without the lock. Returns false where the device refuses. */
+/* Unmaps and releases the pages of a claimed extent. Without the lock. Returns false where the
+** device refuses. */
 static bool unback(tidei_tide *p, tidei_extent *x) {
     size_t end = tidei_extent_end(x);
     tidei_tide_unpoison(p, x->off, x->size);
@@ -413,7 +428,8 @@ static bool unback(tidei_tide *p, tidei_extent *x) {
     return true;
 }
 
-/* Makes holes of the extents that were given back and free ones of the others. Returns the pages to free. */
+/* Makes holes of the extents that were given back and free ones of the others. Returns the pages to
+** free. */
 static tidei_page *commit_trim(tidei_tide *p, tidei_extent *given, tidei_extent *kept) {
     tidei_page *gone = NULL;
     for (tidei_extent *x = given, *next; x; x = next) {
@@ -494,8 +510,9 @@ void tidei_tide_unmap_all(tidei_tide *p) {
     tidei_error_save(&e);
     for (tidei_page *pg = p->first_page; pg; pg = unmap_some(p, pg, &stuck)->next) continue;
     if (stuck && !atomic_load(&dev->d->lost))
-        tidei_log(dev->rt, TIDE_LOG_WARNING, "pool tide: %zu bytes stay mapped until the pool's addresses go: %s",
-                  stuck, tidei_error_record.message);
+        tidei_log(dev->rt, TIDE_LOG_WARNING,
+                  "pool tide: %zu bytes stay mapped until the pool's addresses go: %s", stuck,
+                  tidei_error_record.message);
     tidei_error_restore(&e);
     for (tidei_page *pg = p->first_page; pg; pg = pg->next) {
         dev->d->ops->page_release(dev->d, pg->mem);
@@ -510,16 +527,18 @@ bool tidei_tide_pages_valid(tidei_tide *p) {
     const tidei_extent *x = p->first;
     size_t sum = 0;
     for (; pg; prev = pg, pg = pg->next) {
-        if (!pg->mem || !pg->bytes || pg->bytes % p->page_bytes || pg->off % p->page_bytes || pg->prev != prev)
+        if (!pg->mem || !pg->bytes || pg->bytes % p->page_bytes || pg->off % p->page_bytes ||
+            pg->prev != prev)
             return false;
         if (prev && pg->off < tidei_page_end(prev)) return false;
         sum += pg->bytes;
         for (; x && x->off < tidei_page_end(pg); x = x->next) { /* what the page covers is backed */
-            if (tidei_extent_end(x) > pg->off &&
-                (tidei_extent_is(x) == TIDEI_EXTENT_HOLE || tidei_extent_is(x) == TIDEI_EXTENT_MAPPING))
+            if (tidei_extent_end(x) > pg->off && (tidei_extent_is(x) == TIDEI_EXTENT_HOLE ||
+                                                  tidei_extent_is(x) == TIDEI_EXTENT_MAPPING))
                 return false;
             if (tidei_extent_end(x) > tidei_page_end(pg)) break;
         }
     }
-    return sum == p->backed && p->last_page == prev; /* and as the sums agree, what is backed is covered */
+    /* and as the sums agree, what is backed is covered */
+    return sum == p->backed && p->last_page == prev;
 }

@@ -1,13 +1,18 @@
-/* tide_rehang.c: pages of the pool `tide` are mapped at other addresses, so that they lie side by side.
+/* tide_rehang.c: pages of the pool `tide` are mapped at other addresses, so that they lie side by
+** side.
 **
-** Model. Runs of neighbouring pages, claimed and with nothing pending, are unmapped; then all their pages are mapped one behind the
-** other into a stretch that was reserved for them. The lock is not held meanwhile.
-** What must stay true: whatever call fails, a page is mapped where an extent says so or given back: a run that cannot be unmapped
-** stays where it is, and what cannot be mapped again leaves the pool. */
+** Model. Runs of neighbouring pages, claimed and with nothing pending, are unmapped; then all their
+** pages are mapped one behind the other into a stretch that was reserved for them. The lock is not
+** held meanwhile.
+** What must stay true: whatever call fails, a page is mapped where an extent says so or given back:
+** a run that cannot be unmapped stays where it is, and what cannot be mapped again leaves the
+** pool. */
 #include "runtime/pool/tide_pool.h"
 
-/* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the others. Without the lock. */
-static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **stay, tidei_page **down) {
+/* Unmaps runs until the device refuses one; *stay are those from there on, *down the pages of the
+** others. Without the lock. */
+static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **stay,
+                             tidei_page **down) {
     tide_status st = TIDE_OK;
     for (; *runs; runs = &(*runs)->left) {
         tidei_extent *x = *runs;
@@ -28,7 +33,8 @@ static tide_status take_down(tidei_tide *p, tidei_extent **runs, tidei_extent **
     return st;
 }
 
-/* Maps pages one behind the other from `off` on until the device refuses; *rest are those from there on. Without the lock. */
+/* Maps pages one behind the other from `off` on until the device refuses; *rest are those from
+** there on. Without the lock. */
 static tide_status put_up(tidei_tide *p, tidei_page *pages, size_t off, tidei_page **rest) {
     tidei_device *d = p->base.dev->d;
     tidei_dpage *mem[TIDEI_RUN_PAGES];

@@ -1,18 +1,21 @@
-/* tide_remap.c: the pool `tide` makes one large free piece of whole pages from anywhere, where blocks that stay stand between the
-** free bytes.
+/* tide_remap.c: the pool `tide` makes one large free piece of whole pages from anywhere, where
+** blocks that stay stand between the free bytes.
 **
-** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once their blocks have moved to
-** free pieces on pages that are not chosen. Of these, pages with the fewest bytes to move for each byte that they give are
-** chosen, until they are as many as the request needs beyond the free pieces beside the hole they go to; of equal ones those beside
-** holes, since no piece reaches across a hole. The blocks move in stream order; then the host waits for what is pending on the
-** pages, unmaps them, and maps them side by side.
-** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free parts were claimed, its blocks
-** moved away, and both are past. One thread at a time; the marks on pages are its own. Whatever fails, the claimed is free again,
-** and blocks are where they were or at their new places. */
+** Model. Pages on which nothing stays can be had: those without blocks as they are, the others once
+** their blocks have moved to free pieces on pages that are not chosen. Of these, pages with the
+** fewest bytes to move for each byte that they give are chosen, until they are as many as the
+** request needs beyond the free pieces beside the hole they go to; of equal ones those beside
+** holes, since no piece reaches across a hole. The blocks move in stream order; then the host waits
+** for what is pending on the pages, unmaps them, and maps them side by side.
+** What must stay true: a page is unmapped only when nothing queued uses its addresses: its free
+** parts were claimed, its blocks moved away, and both are past. One thread at a time; the marks on
+** pages are its own. Whatever fails, the claimed is free again, and blocks are where they were or
+** at their new places. */
 #include "runtime/pool/tide_compact.h"
 
-/* Eighths of a page's bytes to be moved for it. Beyond the first, new memory is had for less, if the limit allows. Beyond the second
-** a page is left alone: that is a large block, or so many small ones that their launches take longer than any allocation. */
+/* Eighths of a page's bytes to be moved for it. Beyond the first, new memory is had for less, if
+** the limit allows. Beyond the second a page is left alone: that is a large block, or so many small
+** ones that their launches take longer than any allocation. */
 #define COST_CHEAP 4
 #define COST_MOST  512
 /* Choosing begins again where blocks find no place, or get pinned meanwhile. */
@@ -37,8 +40,11 @@ typedef struct choice {
 
 static bool is_free(const tidei_extent *x) { return tidei_extent_is_free(x); }
 static bool is_live(const tidei_extent *x) { return tidei_extent_is(x) == TIDEI_EXTENT_LIVE; }
-/* Blocks go into threads' caches and out of them without the lock: what was handed out a moment ago may be there. */
-static bool is_out(const tidei_extent *x) { return is_live(x) || tidei_extent_is(x) == TIDEI_EXTENT_CACHED; }
+/* Blocks go into threads' caches and out of them without the lock: what was handed out a moment ago
+** may be there. */
+static bool is_out(const tidei_extent *x) {
+    return is_live(x) || tidei_extent_is(x) == TIDEI_EXTENT_CACHED;
+}
 
 /* ---- which pages ---- */
 
@@ -72,14 +78,16 @@ static bool choose_target(const tidei_tide *p, size_t size, choice *c) {
     return c->hole;
 }
 
-/* The bytes that clearing a page moves. A block that covers several pages frees them all: it counts for its share. */
+/* The bytes that clearing a page moves. A block that covers several pages frees them all: it counts
+** for its share. */
 static size_t cost_of(const tidei_page *pg, const tidei_extent *x, const choice *c) {
     size_t cost = 0, wanted = (c->need - c->bytes) / pg->bytes + 1;
     for (; x && x->off < tidei_page_end(pg); x = x->next) {
         if (is_free(x) && x != c->below && x != c->above) continue;
         if (!is_live(x) || x->fixed) return STAYS;
         if (x->leaves) continue;
-        cost += (x->size + TIDEI_MOVE_COST) / tidei_min_size(tidei_max_size(x->size / pg->bytes, 1), wanted);
+        cost += (x->size + TIDEI_MOVE_COST) /
+                tidei_min_size(tidei_max_size(x->size / pg->bytes, 1), wanted);
     }
     return cost;
 }
@@ -103,7 +111,8 @@ static bool at_edge(const tidei_page *pg) {
     return !below || !above;
 }
 
-/* Pages that cost at most so many eighths of their bytes; with `edges` only those that leave no new hole. */
+/* Pages that cost at most so many eighths of their bytes; with `edges` only those that leave no new
+** hole. */
 static void choose_up_to(tidei_tide *p, size_t eighths, bool edges, choice *c) {
     tidei_extent *x = p->first;
     for (tidei_page *pg = p->first_page; pg && c->bytes < c->need; pg = pg->next) {
@@ -123,7 +132,8 @@ static void choose_none(tidei_tide *p) {
 static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
     choose_none(p);
     if (!choose_target(p, size, c)) return false;
-    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost; eighths = eighths ? 2 * eighths : 1) {
+    for (size_t eighths = 0; c->bytes < c->need && eighths <= cost;
+         eighths = eighths ? 2 * eighths : 1) {
         choose_up_to(p, eighths, true, c);
         choose_up_to(p, eighths, false, c);
     }
@@ -132,9 +142,11 @@ static bool choose(tidei_tide *p, size_t size, size_t cost, choice *c) {
 
 /* ---- pieces of pages ---- */
 
-/* The end of the chosen pages that follow pg without a gap, `most` at most; *last is the last one. */
+/* The end of the chosen pages that follow pg without a gap, `most` at most; *last is the last
+** one. */
 static size_t run_end(tidei_page *pg, size_t most, tidei_page **last) {
-    for (size_t n = 1; pg->next && pg->next->chosen && pg->next->off == tidei_page_end(pg) && n < most; n++)
+    for (size_t n = 1;
+         pg->next && pg->next->chosen && pg->next->off == tidei_page_end(pg) && n < most; n++)
         pg = pg->next;
     *last = pg;
     return tidei_page_end(pg);
@@ -158,9 +170,11 @@ static void claim_sides(tidei_tide *p, tidei_compaction *m, const choice *c) {
 /* The sides and what is claimed on chosen pages are free again, and no page is chosen. */
 static void unclaim(tidei_tide *p, const choice *c) {
     const tidei_page *pg = p->first_page;
-    for (tidei_extent *x = p->first; x; x = x->next) { /* that of one that is dropped still leads on */
+    /* that of one that is dropped still leads on */
+    for (tidei_extent *x = p->first; x; x = x->next) {
         while (pg && tidei_page_end(pg) <= x->off) pg = pg->next;
-        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && on_chosen(pg, x)) tidei_tide_unclaim(p, x);
+        if (tidei_extent_is(x) == TIDEI_EXTENT_CLAIMED && on_chosen(pg, x))
+            tidei_tide_unclaim(p, x);
     }
     choose_none(p);
     if (c->below) tidei_tide_unclaim(p, c->below);
@@ -193,10 +207,12 @@ static void claim(tidei_tide *p, tidei_compaction *m, const choice *c) {
     }
 }
 
-/* Chooses pages, claims them, and finds places for their blocks. False: there are not enough in *c, or it takes more than `e`. */
+/* Chooses pages, claims them, and finds places for their blocks. False: there are not enough in *c,
+** or it takes more than `e`. */
 static bool plan(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c) {
     for (unsigned i = 0; i < CHOICES; i++) {
-        if (!choose(p, m->size, e->cost, c) || c->pages > e->pages || c->blocks > e->blocks) return false;
+        if (!choose(p, m->size, e->cost, c) || c->pages > e->pages || c->blocks > e->blocks)
+            return false;
         claim(p, m, c);
         if (tidei_compaction_find_places(p, m)) return true;
         unclaim(p, c);
@@ -213,9 +229,10 @@ static bool hold_all(tidei_tide *p, tidei_compaction *m) {
     return true;
 }
 
-/* With windows closed: the chosen pages are claimed as a whole, blocks have left, and the target is reserved. TIDE_E_NOMEM: there
-** are not enough after all. */
-static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c, uint64_t *tick) {
+/* With windows closed: the chosen pages are claimed as a whole, blocks have left, and the target is
+** reserved. TIDE_E_NOMEM: there are not enough after all. */
+static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+                         uint64_t *tick) {
     tide_status st = TIDE_OK;
     *tick = 0;
     tidei_compaction_ask(p);
@@ -239,28 +256,35 @@ static tide_status clear(tidei_tide *p, tidei_compaction *m, const effort *e, ch
 static tide_status wait_for(tidei_tide *p, const tidei_compaction *m, uint64_t tick) {
     tide_status st = TIDE_OK;
     tidei_lock_give(&p->lock);
-    if (tick) st = tidei_stamp_wait(p->base.dev, (tidei_stamp){.tick = tick, .stream = m->s->slot, .write = 1});
-    for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++) st = tidei_stamp_wait(p->base.dev, m->pending[i]);
+    if (tick)
+        st = tidei_stamp_wait(p->base.dev,
+                              (tidei_stamp){.tick = tick, .stream = m->s->slot, .write = 1});
+    for (unsigned i = 0; i < m->npending && st == TIDE_OK; i++)
+        st = tidei_stamp_wait(p->base.dev, m->pending[i]);
     tidei_lock_take(&p->lock);
     return st;
 }
 
 /* From x on, the extents of the stretch [low, high) become one. */
 static tidei_extent *joined(tidei_tide *p, tidei_extent *x, size_t low, size_t high) {
-    /* Free are rests of what was claimed for the run before; they may have joined what lies beyond. */
+    /* Free are rests of what was claimed for the run before; they may have joined what lies
+    ** beyond. */
     if (is_free(x))
-        x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off), tidei_min_size(high, tidei_extent_end(x)));
+        x = tidei_tide_claim_part(p, x, tidei_max_size(low, x->off),
+                                  tidei_min_size(high, tidei_extent_end(x)));
     tidei_tide_be_ready(p, x);
     while (tidei_extent_end(x) < high) {
         tidei_extent *y = x->next;
-        if (is_free(y)) y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
+        if (is_free(y))
+            y = tidei_tide_claim_part(p, y, y->off, tidei_min_size(high, tidei_extent_end(y)));
         tidei_tide_be_ready(p, y);
         tidei_tide_absorb(p, x, y);
     }
     return tidei_tide_claim_part(p, x, low, high);
 }
 
-/* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at once. There are spares for each. */
+/* The chosen pages, cleared and done with, as claimed extents of so many pages as are unmapped at
+** once. There are spares for each. */
 static tidei_extent *make_runs(tidei_tide *p) {
     tidei_extent *x = p->first, *runs = NULL, **at = &runs;
     for (tidei_page *pg = p->first_page, *last; pg; pg = last->next) {
@@ -307,8 +331,10 @@ static tide_status remap(tidei_tide *p, const tidei_compaction *m, const choice 
 
 /* ---- the whole ---- */
 
-/* Once. TIDE_E_NOMEM without a target: it takes more than `e`, blocks got pinned meanwhile, or pages are missing in *c. */
-static tide_status attempt(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c, tidei_extent **out) {
+/* Once. TIDE_E_NOMEM without a target: it takes more than `e`, blocks got pinned meanwhile, or
+** pages are missing in *c. */
+static tide_status attempt(tidei_tide *p, tidei_compaction *m, const effort *e, choice *c,
+                           tidei_extent **out) {
     uint64_t tick;
     tide_status st = tidei_tide_restock_to(p, spares_for(e->pages, e->blocks));
     if (st != TIDE_OK) return st;
@@ -333,7 +359,8 @@ static tide_status add(tidei_tide *p, size_t size, size_t bytes) {
     return st;
 }
 
-/* What there is to be done, by a look at it while others go on, who may add part of as much again. */
+/* What there is to be done, by a look at it while others go on, who may add part of as much
+** again. */
 static bool look(tidei_tide *p, const tidei_compaction *m, effort *e, choice *c) {
     tidei_compaction_ask(p);
     bool enough = choose(p, m->size, e->cost, c);
@@ -365,7 +392,8 @@ static tide_status try_once(tidei_tide *p, tidei_compaction *m, effort *e, bool 
     return st;
 }
 
-tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow, tidei_extent **out) {
+tide_status tidei_tide_remap(tidei_tide *p, size_t size, tidei_stream *s, bool grow,
+                             tidei_extent **out) {
     effort e = {.cost = COST_CHEAP};
     bool again = true;
     tide_status st = TIDE_E_NOMEM;

@@ -39,14 +39,16 @@ typedef struct sizes {
     size_t bytes, least, usual;
 } sizes;
 
-/* The latest freed of the usual size, or the smallest that serves. `wait`: also with something to wait for. */
-static block *find(const tidei_whole *p, const sizes *z, tidei_stream *s, unsigned rules, bool wait) {
+/* The latest freed of the usual size, or the smallest that serves. `wait`: also with something to
+** wait for. */
+static block *find(const tidei_whole *p, const sizes *z, tidei_stream *s, unsigned rules,
+                   bool wait) {
     unsigned bin = p->rules->bin(z->usual);
     block *best = NULL;
     if (bin == TIDEI_WHOLE_LEAVING) return NULL;
     for (block *x = p->bins[bin]; x && !(best && best->size == z->usual); x = x->next)
-        if (p->rules->serves(x->size, z->least) && (!best || x->size < best->size || x->size == z->usual) &&
-            allowed(x, s, rules, wait))
+        if (p->rules->serves(x->size, z->least) &&
+            (!best || x->size < best->size || x->size == z->usual) && allowed(x, s, rules, wait))
             best = x;
     return best;
 }
@@ -62,7 +64,8 @@ static void hand_out(tidei_whole *p, block *x, size_t bytes, tidei_block *out) {
     x->stamps = (tidei_stamps){0};
 }
 
-static bool take_held(tidei_whole *p, const sizes *z, tidei_stream *s, bool wait, tidei_block *out) {
+static bool take_held(tidei_whole *p, const sizes *z, tidei_stream *s, bool wait,
+                      tidei_block *out) {
     unsigned rules = tidei_reuse_rules(&p->base);
     pthread_mutex_lock(&p->lock);
     block *x = find(p, z, s, rules, wait);
@@ -91,7 +94,8 @@ static tide_status grow(tidei_whole *p, const sizes *z, tidei_block *out) {
     return TIDE_OK;
 }
 
-tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out) {
+tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_block *out) {
     tidei_whole *p = (tidei_whole *)pool;
     tidei_check(bytes > 0);
     if (bytes > SIZE_MAX - p->granule) return TIDE_E_NOMEM;
@@ -131,7 +135,8 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     unsigned bin = p->rules->bin(x->size);
     tidei_stamps stamps = b->stamps;
     b->stamps = (tidei_stamps){0};
-    if (bin == TIDEI_WHOLE_LEAVING) tidei_stamps_prune(pool->dev, &stamps); /* so that it may go at once */
+    /* so that it may go at once */
+    if (bin == TIDEI_WHOLE_LEAVING) tidei_stamps_prune(pool->dev, &stamps);
     bool done = tidei_reuse_refresh(pool, &stamps), goes = done && bin == TIDEI_WHOLE_LEAVING;
     pthread_mutex_lock(&p->lock);
     tidei_check(x->bytes == b->bytes && x->addr == b->addr);
@@ -152,7 +157,8 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     if (goes) give_back(p, x);
 }
 
-/* Marks what is done; what is leaving then goes. Under the lock. Returns the bytes that became cached. */
+/* Marks what is done; what is leaving then goes. Under the lock. Returns the bytes that became
+** cached. */
 static size_t mark_done(tidei_whole *p, block **gone) {
     size_t bytes = 0;
     for (unsigned bin = 0; bin <= TIDEI_WHOLE_BINS; bin++)
@@ -213,7 +219,8 @@ void tidei_whole_stats(tidei_pool *pool, tidei_pool_stats *out) {
                               .allocs = p->allocs,
                               .frees = p->frees};
     for (unsigned bin = 0; bin < TIDEI_WHOLE_BINS; bin++)
-        for (block *x = p->bins[bin]; x; x = x->next) out->largest = tidei_max_size(out->largest, x->size);
+        for (block *x = p->bins[bin]; x; x = x->next)
+            out->largest = tidei_max_size(out->largest, x->size);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -241,15 +248,16 @@ bool tidei_whole_valid(tidei_pool *pool) {
         used += x->size;
         n++;
     }
-    ok = ok && live == p->live_bytes && used == p->used && n == p->allocs - p->frees && bins_valid(p);
+    ok = ok && live == p->live_bytes && used == p->used && n == p->allocs - p->frees &&
+         bins_valid(p);
     pthread_mutex_unlock(&p->lock);
     return ok;
 }
 
 /* ---- opening and closing ---- */
 
-tide_status tidei_whole_open(const struct tidei_pool_ops *ops, const tidei_whole_rules *rules, tidei_dev *dev,
-                             tidei_mem_kind kind, tidei_pool **out) {
+tide_status tidei_whole_open(const struct tidei_pool_ops *ops, const tidei_whole_rules *rules,
+                             tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out) {
     tidei_whole *p = tidei_host_alloc(dev->rt, sizeof *p);
     if (!p) return tidei_fail_host_memory("a pool", sizeof *p);
     tidei_pool_init(&p->base, ops, dev, kind);

@@ -1,11 +1,13 @@
-/* whole.h: pools of whole blocks: a block is what the driver gave in one piece, and stays that: it is never split, never
-** joined with another. What the pools `simple` and `binned` share; they differ in sizes (tidei_whole_rules).
+/* whole.h: pools of whole blocks: a block is what the driver gave in one piece, and stays that: it
+** is never split, never joined with another. What the pools `simple` and `binned` share; they
+** differ in sizes (tidei_whole_rules).
 **
-** Model. A block is handed out, free in one of the bins, or leaving: freed, too large to be kept, and not done yet. A free
-** one bears the stamps of its last uses until it is handed out again. `done`: nothing was pending on it when somebody last
-** asked; such blocks are cached, the others parked, and only such go back to the driver.
-** What must stay true: nothing is called with the lock held but the rules; neither the device nor the limits, which may
-** come back here to trim. free takes no memory. */
+** Model. A block is handed out, free in one of the bins, or leaving: freed, too large to be kept,
+** and not done yet. A free one bears the stamps of its last uses until it is handed out again.
+** `done`: nothing was pending on it when somebody last asked; such blocks are cached, the others
+** parked, and only such go back to the driver.
+** What must stay true: nothing is called with the lock held but the rules; neither the device nor
+** the limits, which may come back here to trim. free takes no memory. */
 #ifndef TIDEI_WHOLE_H
 #define TIDEI_WHOLE_H
 
@@ -19,12 +21,13 @@ typedef struct tidei_whole_block tidei_whole_block;
 
 /* Pure functions. */
 typedef struct tidei_whole_rules {
-    /* What is asked of the driver for a request, in granules; bytes is so small that one granule more does not wrap. Where
-    ** that does not fit, the request's own granules are. */
+    /* What is asked of the driver for a request, in granules; bytes is so small that one granule
+    ** more does not wrap. Where that does not fit, the request's own granules are. */
     size_t (*size)(size_t bytes, size_t granule);
     /* Where a free block of this size lies: below TIDEI_WHOLE_BINS, or TIDEI_WHOLE_LEAVING. */
     unsigned (*bin)(size_t size);
-    /* May a block of the size `held` serve a request of these granules? Only asked within the bin of its size. */
+    /* May a block of the size `held` serve a request of these granules? Only asked within the bin
+    ** of its size. */
     bool (*serves)(size_t held, size_t bytes);
 } tidei_whole_rules;
 
@@ -43,10 +46,11 @@ struct tidei_whole {
 };
 
 /* The slots of the table. `open` is each pool's own, by: */
-tide_status tidei_whole_open(const struct tidei_pool_ops *ops, const tidei_whole_rules *rules, tidei_dev *dev,
-                             tidei_mem_kind kind, tidei_pool **out);
+tide_status tidei_whole_open(const struct tidei_pool_ops *ops, const tidei_whole_rules *rules,
+                             tidei_dev *dev, tidei_mem_kind kind, tidei_pool **out);
 void tidei_whole_close(tidei_pool *pool);
-tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags, tidei_block *out);
+tide_status tidei_whole_alloc(tidei_pool *pool, size_t bytes, tidei_stream *s, unsigned flags,
+                              tidei_block *out);
 void tidei_whole_free(tidei_pool *pool, tidei_block *b);
 size_t tidei_whole_settle(tidei_pool *pool);
 size_t tidei_whole_trim(tidei_pool *pool, size_t keep);

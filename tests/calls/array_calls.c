@@ -32,14 +32,16 @@ static void on_arange(world *w) {
     bool odd = chance(w, 15);
     double start = odd ? draw_double(w) : below(w, 9), stop = odd ? draw_double(w) : below(w, 40),
            step = odd ? draw_double(w) : 1 + below(w, 3);
-    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0) expect(w, TIDE_E_INVALID);
+    if (!isfinite(start) || !isfinite(stop) || !isfinite(step) || step == 0)
+        expect(w, TIDE_E_INVALID);
     calling(w, "tide_arange(%s, %d, %.17g, %.17g, %.17g)", r->name, t, start, stop, step);
     (void)made(w, tide_arange(r->ref, t, start, stop, step), NULL, ROW_MAJOR);
 }
 
 /* What the next tide_empty_in should make so that another call has its argument. */
 static tide_dtype wished_dtype(world *w) {
-    if (w->wish & FLOATS) return ONE_OF(w, tide_dtype, TIDE_F32, TIDE_F64, TIDE_F32, TIDE_F64, TIDE_C64);
+    if (w->wish & FLOATS)
+        return ONE_OF(w, tide_dtype, TIDE_F32, TIDE_F64, TIDE_F32, TIDE_F64, TIDE_C64);
     if (w->wish & INTEGER) return ONE_OF(w, tide_dtype, TIDE_I32, TIDE_U8, TIDE_I64);
     return (tide_dtype)below(w, TIDE_C64);
 }
@@ -57,7 +59,8 @@ static void wished_shape(world *w, shape *s) {
 static void on_empty_in(world *w) {
     shape s;
     runtime *r = w->wish ? runtime_of(w, w->frame->rt) : draw_runtime(w);
-    tide_memory kind = w->wish ? wished_memory(w) : draw_enum(w, TIDE_MEMORY_DEFAULT, TIDE_MEMORY_UNIFIED);
+    tide_memory kind =
+        w->wish ? wished_memory(w) : draw_enum(w, TIDE_MEMORY_DEFAULT, TIDE_MEMORY_UNIFIED);
     tide_dtype t = w->wish ? wished_dtype(w) : draw_dtype(w);
     if (w->wish)
         wished_shape(w, &s);
@@ -81,7 +84,8 @@ static void on_from_host(world *w) {
         data = NULL;
         if (n) expect(w, TIDE_E_INVALID);
     }
-    calling(w, "tide_from_host(%s, %d, %d, %s, %s)", r->name, t, s.ndim, s.text, data ? "data" : "NULL");
+    calling(w, "tide_from_host(%s, %d, %d, %s, %s)", r->name, t, s.ndim, s.text,
+            data ? "data" : "NULL");
     (void)made(w, tide_from_host(r->ref, t, s.ndim, s.at, data), NULL, ROW_MAJOR);
 }
 
@@ -131,7 +135,8 @@ static const char *draw_path(world *w, bool writes) {
     if (chance(w, 88)) return usual;
     if (!writes && chance(w, 25)) return draw_text(w, usual); /* which may be a path to anywhere */
     if (chance(w, 10)) return expect(w, TIDE_E_INVALID), NULL;
-    return ONE_OF(w, const char *, "/dev/null", "/dev/full", "/tmp/no/such/folder/x.npy", "/", "", w->folder);
+    return ONE_OF(w, const char *, "/dev/null", "/dev/full", "/tmp/no/such/folder/x.npy", "/", "",
+                  w->folder);
 }
 
 static void on_npy_write(world *w) {
@@ -247,7 +252,8 @@ static void on_on_death(world *w) {
     if (n) *n = (note){.w = w, .used = true, .rt = x ? x->rt : NOBODY};
     may(w, TIDE_E_CLOSED);
     calling(w, "tide_on_death(%s, %s, user)", x ? x->name : "NULL", none ? "NULL" : "fn");
-    if (!gave(w, tide_on_death(x ? x->a : NULL, none ? NULL : on_death_of, n)) && n) n->used = false;
+    if (!gave(w, tide_on_death(x ? x->a : NULL, none ? NULL : on_death_of, n)) && n)
+        n->used = false;
 }
 
 /* ---- looking ---- */
@@ -284,7 +290,8 @@ static void on_dim(world *w) {
     int axis = axis_of(w, x);
     calling(w, "tide_dim(%s, %d)", x->name, axis);
     int64_t n = tide_dim(x->a, axis);
-    if (told(w, n < 0) && n != x->shape[axis < 0 ? axis + x->ndim : axis]) broken(w, "gives %" PRId64, n);
+    if (told(w, n < 0) && n != x->shape[axis < 0 ? axis + x->ndim : axis])
+        broken(w, "gives %" PRId64, n);
 }
 
 static void on_size(world *w) {
@@ -335,15 +342,17 @@ static void on_slice_ranges(world *w) {
         ranges[i] = (tide_range){.start = chance(w, 40) ? TIDE_NONE : draw_int(w),
                                  .stop = chance(w, 40) ? TIDE_NONE : draw_int(w),
                                  .step = chance(w, 60) ? TIDE_NONE : draw_int(w),
-                                 .kind = chance(w, 80) ? TIDE_RANGE_SLICE : draw_enum(w, 0, TIDE_RANGE_ELLIPSIS)};
+                                 .kind = chance(w, 80) ? TIDE_RANGE_SLICE
+                                                       : draw_enum(w, 0, TIDE_RANGE_ELLIPSIS)};
         at += (size_t)snprintf(text + at, at < sizeof text ? sizeof text - at : 0,
-                               "{%" PRId64 ", %" PRId64 ", %" PRId64 ", %d}, ", ranges[i].start, ranges[i].stop,
-                               ranges[i].step, ranges[i].kind);
+                               "{%" PRId64 ", %" PRId64 ", %" PRId64 ", %d}, ", ranges[i].start,
+                               ranges[i].stop, ranges[i].step, ranges[i].kind);
         if (at > sizeof text) at = sizeof text;
     }
     bool none = chance(w, 2);
     if (none && n) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_slice_ranges(%s, %zu, %s)", x->name, n, none ? "NULL" : say(w, "(tide_range[]){%s}", text));
+    calling(w, "tide_slice_ranges(%s, %zu, %s)", x->name, n,
+            none ? "NULL" : say(w, "(tide_range[]){%s}", text));
     (void)made(w, tide_slice_ranges(x->a, n, none ? NULL : ranges), x, 0);
 }
 
@@ -366,7 +375,8 @@ static void on_transpose(world *w) {
     if (chance(w, 8) && x->ndim) perm[below(w, (unsigned)x->ndim)] = draw_axis(w, x->ndim);
     bool reversed = chance(w, 40);
     calling(w, "tide_transpose(%s, %s)", x->name,
-            reversed ? "NULL" : say(w, "(int[]){%d, %d, %d, %d, ...}", perm[0], perm[1], perm[2], perm[3]));
+            reversed ? "NULL"
+                     : say(w, "(int[]){%d, %d, %d, %d, ...}", perm[0], perm[1], perm[2], perm[3]));
     (void)made(w, tide_transpose(x->a, reversed ? NULL : perm), x, 0);
 }
 
@@ -410,7 +420,8 @@ static void on_broadcast_to(world *w) {
         for (int i = 0; i < more; i++) s.dims[i] = ONE_OF(w, int64_t, 1, 2, 3, 0, (int64_t)1 << 40);
         for (int i = 0; i < x->ndim; i++) {
             s.dims[more + i] = x->shape[i];
-            if (x->shape[i] == 1) s.dims[more + i] = ONE_OF(w, int64_t, 1, 3, 4, 0, (int64_t)1 << 33);
+            if (x->shape[i] == 1)
+                s.dims[more + i] = ONE_OF(w, int64_t, 1, 3, 4, 0, (int64_t)1 << 33);
         }
         s.text = say_dims(w, s.ndim, s.at);
     }
@@ -457,8 +468,9 @@ static void on_cast(world *w) {
 
 /* A call that writes to x, or was refused before it did. */
 void wrote(world *w, array *x, tide_status s) {
-    bool refused = s == TIDE_E_INVALID || s == TIDE_E_SHAPE || s == TIDE_E_DTYPE || s == TIDE_E_FREED ||
-                   s == TIDE_E_CLOSED || s == TIDE_E_PARSE || s == TIDE_E_EMPTY;
+    bool refused = s == TIDE_E_INVALID || s == TIDE_E_SHAPE || s == TIDE_E_DTYPE ||
+                   s == TIDE_E_FREED || s == TIDE_E_CLOSED || s == TIDE_E_PARSE ||
+                   s == TIDE_E_EMPTY;
     (void)w;
     if (x->a && !refused) world_wrote(x);
 }
@@ -505,7 +517,8 @@ static void on_set_ordered(world *w) {
     int on = chance(w, 70) ? 1 : ONE_OF(w, int, 0, 2, -1);
     calling(w, "tide_set_ordered(%s, %d)", x->name, on);
     tide_status s = tide_set_ordered(x->a, on);
-    if (x->a && x->in && s == TIDE_OK && !on) x->in->unordered = true; /* what was queued since stays unknown */
+    /* what was queued since stays unknown */
+    if (x->a && x->in && s == TIDE_OK && !on) x->in->unordered = true;
     (void)gave(w, s);
 }
 
@@ -529,8 +542,10 @@ static void on_concat(world *w) {
         list[i] = y->a;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "", y->name);
     }
-    if (!n || none) expect(w, TIDE_E_INVALID), w->frame->null_array = false; /* none is seen there */
-    calling(w, "tide_concat(%s, %zu, %d)", none ? "NULL" : say(w, "(tide_array *[]){%s}", text), n, axis);
+    /* none is seen there */
+    if (!n || none) expect(w, TIDE_E_INVALID), w->frame->null_array = false;
+    calling(w, "tide_concat(%s, %zu, %d)", none ? "NULL" : say(w, "(tide_array *[]){%s}", text), n,
+            axis);
     (void)made(w, tide_concat(none ? NULL : list, n, axis), NULL, ROW_MAJOR);
 }
 
@@ -568,16 +583,19 @@ static void touch_view(const tide_host_view *v, int mode) {
 
 static void on_host_begin(world *w) {
     array *x = draw_array(w, REACHABLE | VAST);
-    int mode =
-        (x->in && x->in->common) || x->stretched ? TIDE_READ : draw_enum(w, TIDE_READ, TIDE_READ | TIDE_WRITE);
+    int mode = (x->in && x->in->common) || x->stretched
+                   ? TIDE_READ
+                   : draw_enum(w, TIDE_READ, TIDE_READ | TIDE_WRITE);
     bool nowhere = chance(w, 3);
     if (nowhere) expect(w, TIDE_E_INVALID);
     if (x->a && x->memory == TIDE_MEMORY_DEVICE) expect(w, TIDE_E_UNSUPPORTED);
     tide_host_view v;
     mark(&v, sizeof v);
-    calling(w, "tide_host_begin(%s, %d, %s)", x->name, mode, nowhere ? "NULL" : say(w, "&v%u", w->serial + 1));
+    calling(w, "tide_host_begin(%s, %d, %s)", x->name, mode,
+            nowhere ? "NULL" : say(w, "&v%u", w->serial + 1));
     if (!gave(w, tide_host_begin(x->a, mode, nowhere ? NULL : &v))) return marked(w, &v, sizeof v);
-    if (v.ndim != x->ndim || v.dtype != x->dtype || (x->size && !v.data)) broken(w, "gives another array's view");
+    if (v.ndim != x->ndim || v.dtype != x->dtype || (x->size && !v.data))
+        broken(w, "gives another array's view");
     thing *t = world_thing(w, TIDEI_REF_VIEW, (void *)(uintptr_t)v.reserved[0], x->rt);
     t->view = v;
     t->writable = mode & TIDE_WRITE;
@@ -601,7 +619,8 @@ static void on_host_end(world *w) {
 static void draw_index(world *w, const array *x, int64_t *index) {
     for (int i = 0; i < TIDE_MAX_RANK; i++) {
         int64_t n = i < x->ndim ? x->shape[i] : 1;
-        index[i] = chance(w, 95) && n > 0 && n < 100 ? (int64_t)below(w, (unsigned)(2 * n)) - n : draw_int(w);
+        index[i] = chance(w, 95) && n > 0 && n < 100 ? (int64_t)below(w, (unsigned)(2 * n)) - n
+                                                     : draw_int(w);
         if (i < x->ndim && (index[i] >= n || index[i] < -n)) expect(w, TIDE_E_BOUNDS);
     }
 }
@@ -662,7 +681,8 @@ static void on_memory_info(world *w) {
     m.struct_size = draw_struct_size(w, sizeof m, sizeof(size_t));
     size_t size = m.struct_size;
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_memory_info(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&m", size);
+    calling(w, "tide_memory_info(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&m",
+            size);
     bool ok = gave(w, tide_memory_info(r->ref, nowhere ? NULL : &m));
     size_t written = ok ? size : sizeof size;
     marked(w, (char *)&m + written, sizeof m - written);

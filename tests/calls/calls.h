@@ -1,24 +1,29 @@
 /* calls.h: random calls of every public function, and what must be true after each of them.
 **
-** Model. A *world* is what one thread knows: runtimes, arrays, references of every kind, and what was done
-** to each. A *call* is a row of a table. Its function draws arguments from the world, among them freed,
-** ended, foreign and senseless ones, calls the library, and hands the outcome to the judge (judge.c). The
-** judge compares it with what the arguments were: a freed array must give TIDE_E_FREED. What the call made
-** or ended then changes the world (world.c). Callbacks of the library make calls of the same table.
+** Model. A *world* is what one thread knows: runtimes, arrays, references of every kind, and what
+** was done to each. A *call* is a row of a table. Its function draws arguments from the world,
+** among them freed, ended, foreign and senseless ones, calls the library, and hands the outcome to
+** the judge (judge.c). The judge compares it with what the arguments were: a freed array must give
+** TIDE_E_FREED. What the call made or ended then changes the world (world.c). Callbacks of the
+** library make calls of the same table.
 **
-** Content: an array remembers a digest of its elements until something writes to the memory that it shares
-** with its views. So elements that change by themselves are found whenever somebody looks.
+** Content: an array remembers a digest of its elements until something writes to the memory that it
+** shares with its views. So elements that change by themselves are found whenever somebody looks.
 **
 ** What is left out, since the headers forbid it or the outcome is the caller's fault:
-** - An array is an address, so it is never senseless bits, and under reference counting not used after its
-**   last release. A freed one is used as long as it is held.
-** - While a host view or a use scope is open, the arrays in its memory are neither read nor written; they
-**   are looked at, freed and released. Use scopes end in the order in which they began.
-** - Callbacks call what their contract lets them: those of collectors and of deaths drop and look, a log
-**   asks for figures, caches and sources of batches do anything but end, open, or choose what is current.
-** - Threads share runtimes, streams and pools, and arrays that all only read; all else is their own.
+** - An array is an address, so it is never senseless bits, and under reference counting not used
+**   after its last release. A freed one is used as long as it is held.
+** - While a host view or a use scope is open, the arrays in its memory are neither read nor
+**   written; they are looked at, freed and released. Use scopes end in the order in which they
+**   began.
+** - Callbacks call what their contract lets them: those of collectors and of deaths drop and look,
+**   a log asks for figures, caches and sources of batches do anything but end, open, or choose what
+**   is current.
+** - Threads share runtimes, streams and pools, and arrays that all only read; all else is their
+**   own.
 ** - Arrays whose elements would take for ever (a view stretched to 2^40) are not computed with.
-** - Collections are exact only under reference counting, so after dropping all, `live` is compared there. */
+** - Collections are exact only under reference counting, so after dropping all, `live` is compared
+**   there. */
 #ifndef TIDETEST_CALLS_H
 #define TIDETEST_CALLS_H
 
@@ -68,7 +73,8 @@ typedef struct runtime {
     bool closing;
     _Atomic bool opening;
     tide_host_memory host;
-    _Atomic long host_held, host_fails; /* pieces held; the allocation from now that fails, 0: none */
+    /* pieces held; the allocation from now that fails, 0: none */
+    _Atomic long host_held, host_fails;
 } runtime;
 
 /* Memory that an array shares with its views. */
@@ -209,11 +215,11 @@ struct call {
     unsigned flags;
 };
 
-#define ROW(name, flags)                                                                                           \
+#define ROW(name, flags)                                                                           \
     { "tide_" #name, on_##name, {NULL}, flags } /* for tide_name, by on_name */
-#define ROW_OF(name, run, member, flags)                                                                           \
+#define ROW_OF(name, run, member, flags)                                                           \
     { "tide_" #name, run, {.member = tide_##name}, flags }
-#define LAST_ROW                                                                                                   \
+#define LAST_ROW                                                                                   \
     { NULL, NULL, {NULL}, 0 }
 
 /* The tables, by subject; each ends with a row without a name. */
@@ -286,21 +292,26 @@ struct world {
 extern _Thread_local world *here; /* of the calling thread; NULL: it has none */
 
 void world_begin(world *w, uint64_t seed, unsigned number, bool alone);
-/* Runs a call that was drawn at random; every so many, looks at all that must be true of the runtimes. */
+/* Runs a call that was drawn at random; every so many, looks at all that must be true of the
+** runtimes. */
 void world_step(world *w);
 void world_end(world *w); /* drops and closes all that is not shared */
 
-array *world_add(world *w, tide_array *a, int rt, const array *of); /* `of`: shares its memory; or NULL */
+/* `of`: shares its memory; or NULL */
+array *world_add(world *w, tide_array *a, int rt, const array *of);
 void world_forget(world *w, array *x);
 void world_forget_thing(world *w, thing *t);
 void world_release(world *w, array *x); /* the world has given one of its references back */
 void world_wrote(array *x);
 void world_freeze(thing *t, array *x);
-thing *world_thing(world *w, tidei_ref_kind kind, void *ref, int rt); /* adds one; drops another for it */
+/* adds one; drops another for it */
+thing *world_thing(world *w, tidei_ref_kind kind, void *ref, int rt);
 array *room_for_array(world *w); /* an empty place, or one whose array was dropped just now */
 void world_drop(world *w, array *x);
-void world_give_moved(world *w, int rt);            /* structures that tide_adapt made: before the runtime closes */
-void world_drop_all(world *w, int rt);              /* by ordinary calls: nothing of that runtime lives */
+/* structures that tide_adapt made: before the runtime closes */
+void world_give_moved(world *w, int rt);
+/* by ordinary calls: nothing of that runtime lives */
+void world_drop_all(world *w, int rt);
 void scopes_ended(world *w, int rt, unsigned from); /* that one and all inside */
 void runtime_closed(world *w, runtime *r);
 void look_at_content(world *w, array *x); /* it must be what it was */
@@ -311,7 +322,8 @@ runtime *runtime_of(world *w, int place);
 
 /* ---- runtime_calls.c ---- */
 
-char *room(world *w);      /* of ROOM bytes and some that stay as they are, for what the call writes */
+/* of ROOM bytes and some that stay as they are, for what the call writes */
+char *room(world *w);
 size_t draw_cap(world *w); /* of that, for a function that returns a length like snprintf */
 void judge_text(world *w, size_t n, size_t cap);
 size_t draw_struct_size(world *w, size_t whole, size_t least);
@@ -331,7 +343,7 @@ void give_moved(world *w, moved *m);       /* data_calls.c */
 uint64_t dice(world *w);
 unsigned below(world *w, unsigned n);
 bool chance(world *w, unsigned percent);
-#define ONE_OF(w, type, ...)                                                                                       \
+#define ONE_OF(w, type, ...)                                                                       \
     (((const type[]){__VA_ARGS__})[below((w), sizeof((const type[]){__VA_ARGS__}) / sizeof(type))])
 
 int64_t draw_int(world *w);                   /* small ones, and the ends of types */
@@ -390,7 +402,8 @@ typedef struct expression {
     int params, results; /* -1: not known */
 } expression;
 void draw_expression(world *w, int params, bool elementwise, expression *e);
-const char *draw_text(world *w, const char *sound); /* mostly `sound`; else odd bytes, too long, NULL: must_fail */
+/* mostly `sound`; else odd bytes, too long, NULL: must_fail */
+const char *draw_text(world *w, const char *sound);
 const char *quote(world *w, const char *text);
 
 /* ---- judge.c ---- */
@@ -404,8 +417,9 @@ void hold(world *w, unsigned *busy); /* until the call is over */
 void calling(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The outcome of what was called: */
 bool gave(world *w, tide_status s); /* a status; true: TIDE_OK (or TIDE_END) */
-bool told(world *w, bool failed);   /* a value that stands for failure, or another; true: it did not fail */
-void done(world *w);                /* nothing */
+/* a value that stands for failure, or another; true: it did not fail */
+bool told(world *w, bool failed);
+void done(world *w); /* nothing */
 /* An array, which enters the world; NULL: the call failed. */
 enum { ROW_MAJOR = 1, SAME = 2 /* it is `of` itself, which does not enter again */ };
 array *made(world *w, tide_array *a, const array *of, unsigned promises);
@@ -416,7 +430,8 @@ void mark(void *p, size_t bytes);
 void marked(world *w, const void *p, size_t bytes);
 /* A promise was not kept: says so, and ends the program. */
 void broken(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void show_world(const world *w, int fd); /* the last calls, and what was broken; fit for a signal handler */
+/* the last calls, and what was broken; fit for a signal handler */
+void show_world(const world *w, int fd);
 
 void run_call(world *w, const call *c, int rt); /* rt NOBODY: of some runtime */
 void run_named(world *w, const char *name, int rt);

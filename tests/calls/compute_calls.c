@@ -62,7 +62,8 @@ static array *draw_factor(world *w, const array *x, unsigned wanted) {
     unsigned from = below(w, ARRAYS);
     for (unsigned i = 0; i < ARRAYS && x->ndim == 2 && chance(w, 99); i++) {
         array *y = &w->arrays[(from + i) % ARRAYS];
-        if (!y->a || y->rt != x->rt || y->freed || y->in->frozen || y->size > 4096 || y->busy) continue;
+        if (!y->a || y->rt != x->rt || y->freed || y->in->frozen || y->size > 4096 || y->busy)
+            continue;
         if (!multiplies(y, x) || (wanted & FLOATS && y->dtype < TIDE_F32)) continue;
         y->valid = true;
         hold(w, &y->busy);
@@ -95,10 +96,11 @@ static tide_arg draw_factor_number(world *w) {
 
 /* Operands of an update are made to fit: views of a square matrix of its own. */
 static void on_gemm(world *w) {
-    array *a = draw_array(w, SQUARE | FLOATS), *b = draw_factor(w, a, FLOATS), *c = draw_target(w, SQUARE | FLOATS);
+    array *a = draw_array(w, SQUARE | FLOATS), *b = draw_factor(w, a, FLOATS),
+          *c = draw_target(w, SQUARE | FLOATS);
     tide_arg alpha = draw_factor_number(w), beta = draw_factor_number(w);
-    calling(w, "tide_gemm(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, b->name, say_number(w, beta),
-            c->name);
+    calling(w, "tide_gemm(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, b->name,
+            say_number(w, beta), c->name);
     tide_status s = tide_gemm(alpha, a->a, b->a, beta, c->a);
     wrote(w, c, s);
     (void)gave(w, s);
@@ -108,8 +110,8 @@ static void on_gemv(world *w) {
     array *a = draw_array(w, SQUARE | FLOATS), *x = draw_partner(w, a, VECTOR | FLOATS);
     array *y = draw_target(w, VECTOR | FLOATS);
     tide_arg alpha = draw_factor_number(w), beta = draw_factor_number(w);
-    calling(w, "tide_gemv(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, x->name, say_number(w, beta),
-            y->name);
+    calling(w, "tide_gemv(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, x->name,
+            say_number(w, beta), y->name);
     tide_status s = tide_gemv(alpha, a->a, x->a, beta, y->a);
     wrote(w, y, s);
     (void)gave(w, s);
@@ -163,11 +165,13 @@ static void on_solve(world *w) {
 }
 
 static void on_lu_solve(world *w) {
-    array *a = draw_array(w, SQUARE | FLOATS), *p = draw_array(w, VECTOR | INTEGER), *b = draw_factor(w, a, FLOATS);
+    array *a = draw_array(w, SQUARE | FLOATS), *p = draw_array(w, VECTOR | INTEGER),
+          *b = draw_factor(w, a, FLOATS);
     for (int i = 0; i < ARRAYS && a->a && chance(w, 99); i++) { /* pivots of that many rows */
         array *x = &w->arrays[i];
         bool fits = x->a && x->rt == a->rt && !x->freed && !x->in->frozen && x->dtype == TIDE_I64;
-        if (fits && !x->busy && p->valid && x->ndim == a->ndim - 1 && x->size * a->shape[a->ndim - 1] == a->size)
+        if (fits && !x->busy && p->valid && x->ndim == a->ndim - 1 &&
+            x->size * a->shape[a->ndim - 1] == a->size)
             p = x;
     }
     hold(w, &p->busy);
@@ -195,7 +199,8 @@ static void draw_results(world *w, results *r, unsigned n) {
 
 static const char *say_results(world *w, const results *r) {
     const char *text[3] = {"", "", ""};
-    for (unsigned i = 0; i < r->n; i++) text[i] = r->to[i] ? say(w, ", &a%u", w->serial + 1 + i) : ", NULL";
+    for (unsigned i = 0; i < r->n; i++)
+        text[i] = r->to[i] ? say(w, ", &a%u", w->serial + 1 + i) : ", NULL";
     return say(w, "%s%s%s", text[0], text[1], text[2]);
 }
 
@@ -282,23 +287,26 @@ static void on_random(world *w) {
     tide_rng rng = draw_rng(w);
     draw_shape(w, tide_dtype_size(t), &s);
     if (none) expect(w, TIDE_E_INVALID);
-    calling(w, "%s(%s, &(tide_rng){%" PRIu64 ", %" PRIu64 "}, %d, %d, %s)", w->frame->c->name, r->name, rng.seed,
-            rng.counter, t, s.ndim, s.text);
-    (void)made(w, (normal ? tide_random_normal : tide_random_uniform)(r->ref, none ? NULL : &rng, t, s.ndim, s.at),
+    calling(w, "%s(%s, &(tide_rng){%" PRIu64 ", %" PRIu64 "}, %d, %d, %s)", w->frame->c->name,
+            r->name, rng.seed, rng.counter, t, s.ndim, s.text);
+    (void)made(w,
+               (normal ? tide_random_normal : tide_random_uniform)(r->ref, none ? NULL : &rng, t,
+                                                                   s.ndim, s.at),
                NULL, ROW_MAJOR);
 }
 
 static void on_random_integers(world *w) {
     shape s;
     runtime *r = draw_runtime(w);
-    tide_dtype t = chance(w, 85) ? draw_dtype_of(w, 1u << TIDEI_KIND_INT | 1u << TIDEI_KIND_UINT) : draw_dtype(w);
+    tide_dtype t = chance(w, 85) ? draw_dtype_of(w, 1u << TIDEI_KIND_INT | 1u << TIDEI_KIND_UINT)
+                                 : draw_dtype(w);
     tide_rng rng = draw_rng(w);
     bool odd = chance(w, 15);
     int64_t low = odd ? draw_int(w) : below(w, 5), high = odd ? draw_int(w) : 5 + below(w, 100);
     draw_shape(w, tide_dtype_size(t), &s);
     if (low >= high) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_random_integers(%s, &rng, %d, %d, %s, %" PRId64 ", %" PRId64 ")", r->name, t, s.ndim, s.text,
-            low, high);
+    calling(w, "tide_random_integers(%s, &rng, %d, %d, %s, %" PRId64 ", %" PRId64 ")", r->name, t,
+            s.ndim, s.text, low, high);
     (void)made(w, tide_random_integers(r->ref, &rng, t, s.ndim, s.at, low, high), NULL, ROW_MAJOR);
 }
 
@@ -343,7 +351,8 @@ typedef struct arguments {
     const char *text;
 } arguments;
 
-/* For an expression with so many parameters; -1: nobody knows. What no result needs may be anything. */
+/* For an expression with so many parameters; -1: nobody knows. What no result needs may be
+** anything. */
 static void draw_arguments(world *w, int params, const array *like, arguments *a) {
     char text[SAYING] = "";
     size_t at = 0;
@@ -355,7 +364,9 @@ static void draw_arguments(world *w, int params, const array *like, arguments *a
         if (chance(w, 30))
             a->at[i] = draw_number(w, (tide_dtype)below(w, TIDE_DTYPE_COUNT));
         else
-            x = like ? draw_partner(w, like, SMALL) : last ? draw_partner(w, last, SMALL) : draw_array(w, SMALL);
+            x = like   ? draw_partner(w, like, SMALL)
+                : last ? draw_partner(w, last, SMALL)
+                       : draw_array(w, SMALL);
         if (x) a->at[i] = tide_arg_array(x->a), last = x->a ? x : last;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "",
                                x ? x->name : say_number(w, a->at[i]));
@@ -386,11 +397,13 @@ static void on_apply_many(world *w) {
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(outs, sizeof outs);
     w->frame->subject = e->text;
-    calling(w, "tide_apply_many(%s, %s, %s, %zu) /* %s */", e->name, a.text, nowhere ? "NULL" : "outs", m, e->text);
+    calling(w, "tide_apply_many(%s, %s, %s, %zu) /* %s */", e->name, a.text,
+            nowhere ? "NULL" : "outs", m, e->text);
     if (!gave(w, tide_apply_many(e->ref, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m)))
         return marked(w, outs, sizeof outs);
     for (size_t i = 0; i < m; i++)
-        if (!made_beside(w, outs[i], NULL, ROW_MAJOR)) broken(w, "succeeds, and result %zu is NULL", i);
+        if (!made_beside(w, outs[i], NULL, ROW_MAJOR))
+            broken(w, "succeeds, and result %zu is NULL", i);
     marked(w, outs + m, sizeof outs - m * sizeof *outs);
 }
 
@@ -400,7 +413,8 @@ static void on_apply_into(world *w) {
     tide_array *dsts[MOST];
     array *of[MOST];
     thing *e = draw_thing(w, TIDEI_REF_EXPR, 0);
-    size_t m = e->results >= 0 && e->results <= MOST && chance(w, 90) ? (size_t)e->results : below(w, MOST + 1);
+    size_t m = e->results >= 0 && e->results <= MOST && chance(w, 90) ? (size_t)e->results
+                                                                      : below(w, MOST + 1);
     bool none = m && chance(w, 3), null = w->frame->null_array;
     for (size_t i = 0; i < m; i++) {
         of[i] = i && chance(w, 60) ? draw_partner(w, of[0], WRITABLE) : draw_target(w, 0);

@@ -1,5 +1,5 @@
-/* data_calls.c: calls of tide/adapt.h and tide/batches.h: structures of arrays between host and device, and
-** batches of data, some of which a callback writes. */
+/* data_calls.c: calls of tide/adapt.h and tide/batches.h: structures of arrays between host and
+** device, and batches of data, some of which a callback writes. */
 #include "tests/calls/calls.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ static void on_data_host(world *w) {
     for (int i = 0; i < 16; i++) s.dims[i] = i;
     calling(w, "tide_data_host(%d, %d, dims, data)", t, s.ndim);
     tide_data d = tide_data_host(t, s.ndim, s.at, w->data);
-    if (d.array || d.host != w->data || d.dtype != t || d.ndim != s.ndim) broken(w, "gives other data");
+    if (d.array || d.host != w->data || d.dtype != t || d.ndim != s.ndim)
+        broken(w, "gives other data");
     done(w);
 }
 
@@ -35,7 +36,8 @@ static tide_data draw_host_data(world *w, int64_t samples, const int64_t *stride
     bool odd = !samples && chance(w, 5);
     tide_dtype t = odd ? draw_dtype(w) : (tide_dtype)below(w, TIDE_DTYPE_COUNT);
     small_shape(w, 1 + (int)below(w, 3), &s);
-    for (int i = 0; samples && i < s.ndim; i++) s.dims[i] = !i ? samples : s.dims[i] ? s.dims[i] : 1;
+    for (int i = 0; samples && i < s.ndim; i++)
+        s.dims[i] = !i ? samples : s.dims[i] ? s.dims[i] : 1;
     tide_data d = tide_data_host(t, s.ndim, s.dims, w->data + DATA_BYTES / 2 / 16 * 16);
     if (odd && chance(w, 40)) d.host = NULL;
     if (odd && chance(w, 40)) d.ndim = ONE_OF(w, int, -1, 9, INT32_MAX);
@@ -44,7 +46,8 @@ static tide_data draw_host_data(world *w, int64_t samples, const int64_t *stride
     w->frame->must_fail = w->frame->must_fail && !odd; /* an absent array is legal */
     return d;
 }
-static const int64_t small_strides[][TIDE_MAX_RANK] = {{-1, 3, 7}, {5, -2, 1}, {0, 1, -9}, {12, 4, 0}};
+static const int64_t small_strides[][TIDE_MAX_RANK] = {
+    {-1, 3, 7}, {5, -2, 1}, {0, 1, -9}, {12, 4, 0}};
 
 static tide_data draw_data(world *w) {
     if (chance(w, 20)) return (tide_data){0};
@@ -59,12 +62,14 @@ static tide_status follow(void *user, void *copy, const void *from, unsigned how
     (void)copy, (void)from, (void)how;
     if (here != w) return TIDE_OK;
     wander(w, w->frame->rt, DROPS);
-    return chance(w, 95) ? TIDE_OK : ONE_OF(w, tide_status, TIDE_E_INVALID, TIDE_E_SHAPE, TIDE_E_DTYPE);
+    return chance(w, 95) ? TIDE_OK
+                         : ONE_OF(w, tide_status, TIDE_E_INVALID, TIDE_E_SHAPE, TIDE_E_DTYPE);
 }
 
 static void make_rules(world *w) {
     static const char *const names[] = {"pair", "outer"};
-    for (int i = 0; i < 2; i++) snprintf(w->types[i], sizeof w->types[i], "%s%u", names[i], w->number);
+    for (int i = 0; i < 2; i++)
+        snprintf(w->types[i], sizeof w->types[i], "%s%u", names[i], w->number);
     w->fields[0][0] = (tide_adapt_field)TIDE_FIELD(struct pair, first);
     w->fields[0][1] = (tide_adapt_field)TIDE_FIELD(struct pair, more);
     w->fields[1][0] = (tide_adapt_field){"inner", w->types[0], offsetof(struct outer, inner), 1};
@@ -74,10 +79,12 @@ static void make_rules(world *w) {
 }
 
 static void on_adapt_register(world *w) {
-    static const tide_adapt_field beyond = {"far", NULL, SIZE_MAX - 7, 2}, empty = {NULL, NULL, 0, 0};
-    static const tide_adapt_rule bad[] = {{NULL, 8, NULL, 0, NULL, NULL},   {"", 8, NULL, 0, NULL, NULL},
-                                          {"x", 0, NULL, 0, NULL, NULL},    {"x", 8, NULL, 3, NULL, NULL},
-                                          {"x", 8, &beyond, 1, NULL, NULL}, {"x", 8, &empty, 1, NULL, NULL}};
+    static const tide_adapt_field beyond = {"far", NULL, SIZE_MAX - 7, 2},
+                                  empty = {NULL, NULL, 0, 0};
+    static const tide_adapt_rule bad[] = {
+        {NULL, 8, NULL, 0, NULL, NULL},   {"", 8, NULL, 0, NULL, NULL},
+        {"x", 0, NULL, 0, NULL, NULL},    {"x", 8, NULL, 3, NULL, NULL},
+        {"x", 8, &beyond, 1, NULL, NULL}, {"x", 8, &empty, 1, NULL, NULL}};
     runtime *r = draw_runtime(w);
     const tide_adapt_rule *rule = &w->rules[below(w, 2)];
     if (!w->rules[0].type) make_rules(w);
@@ -138,7 +145,8 @@ static void on_adapt(world *w) {
     runtime *r = draw_runtime(w);
     bool outer = chance(w, 50), none = chance(w, 3), unknown = chance(w, 3);
     const char *type = unknown ? draw_text(w, "stranger") : w->types[outer];
-    unsigned how = ONE_OF(w, unsigned, TIDE_ADAPT_DEVICE, TIDE_ADAPT_HOST, TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW);
+    unsigned how = ONE_OF(w, unsigned, TIDE_ADAPT_DEVICE, TIDE_ADAPT_HOST,
+                          TIDE_ADAPT_DEVICE | TIDE_ADAPT_NARROW);
     bool odd = chance(w, 4);
     if (odd) how = ONE_OF(w, unsigned, 0, 3, 7, TIDE_ADAPT_NARROW, UINT32_MAX);
     register_rules(w, r);
@@ -148,10 +156,14 @@ static void on_adapt(world *w) {
     may(w, TIDE_E_CLOSED);
     struct outer to; /* calls from within make others */
     mark(&to, sizeof to);
-    w->frame->must_fail = none || unknown || odd || !r->valid; /* an array may be of the part that is not moved */
-    w->frame->null_array = false;                              /* which is absent there, and legal */
-    calling(w, "tide_adapt(%s, %s, %s, %u, &x)", r->name, quote(w, type), none ? "NULL" : "&from", how);
-    if (!gave(w, tide_adapt(r->ref, type, none ? NULL : &from, how, &to))) return marked(w, &to, sizeof to);
+    /* an array may be of the part that is not moved */
+    w->frame->must_fail = none || unknown || odd || !r->valid;
+    /* which is absent there, and legal */
+    w->frame->null_array = false;
+    calling(w, "tide_adapt(%s, %s, %s, %u, &x)", r->name, quote(w, type), none ? "NULL" : "&from",
+            how);
+    if (!gave(w, tide_adapt(r->ref, type, none ? NULL : &from, how, &to)))
+        return marked(w, &to, sizeof to);
     if (to.inner.tag != 42) broken(w, "has not copied what is no array");
     if (!outer) marked(w, (char *)&to + sizeof(struct pair), sizeof to - sizeof(struct pair));
     moved *m = room_for_moved(w);
@@ -179,12 +191,14 @@ static void on_adapt_release(world *w) {
 
 enum { LEAVES = 4, SAMPLES = 24 };
 
-static tide_status fill_samples(void *user, int64_t first, const int64_t *samples, int64_t n, void *const *out) {
+static tide_status fill_samples(void *user, int64_t first, const int64_t *samples, int64_t n,
+                                void *const *out) {
     thing *t = user;
     world *w = here;
     if (first < 0 || n <= 0 || !out) return TIDE_E_INVALID;
     for (int64_t i = 0; samples && i < n; i++)
-        if (samples[i] < 0 || samples[i] >= SAMPLES) broken(w, "asks for sample %" PRId64, samples[i]);
+        if (samples[i] < 0 || samples[i] >= SAMPLES)
+            broken(w, "asks for sample %" PRId64, samples[i]);
     for (unsigned k = 0; k < t->narrays; k++)
         if (out[k]) memset(out[k], 1, (size_t)n); /* a byte of each at least */
     wander(w, t->rt, 0);
@@ -200,7 +214,8 @@ static size_t draw_leaves(world *w, tide_data *leaves, bool *asks) {
         if (leaves[i].ndim > 3) leaves[i].ndim = 3;
     }
     if (n && chance(w, 4))
-        leaves[0].shape[0] = n > 1 ? ONE_OF(w, int64_t, 7, -1, INT64_MAX) : ONE_OF(w, int64_t, 7, -1);
+        leaves[0].shape[0] =
+            n > 1 ? ONE_OF(w, int64_t, 7, -1, INT64_MAX) : ONE_OF(w, int64_t, 7, -1);
     return n;
 }
 
@@ -237,14 +252,17 @@ static void on_batches_new(world *w) {
         switch (below(w, 4)) {
         case 0: c.batch = ONE_OF(w, int64_t, 0, -1, INT64_MIN); break;
         case 1: c.drop_last = ONE_OF(w, int, 3, -1); break;
-        case 2: c.norder = ONE_OF(w, int64_t, -1, INT64_MIN), c.order = c.order ? c.order : leaves[0].shape; break;
+        case 2:
+            c.norder = ONE_OF(w, int64_t, -1, INT64_MIN),
+            c.order = c.order ? c.order : leaves[0].shape;
+            break;
         default: c.type = "stranger", c.source = &source;
         }
     }
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(&b, sizeof b);
-    calling(w, "tide_batches_new(%s, {%zu arrays, batch %" PRId64 ", order %" PRId64 "%s%s}, %s)", r->name, n,
-            c.batch, c.norder, structure ? ", a structure" : "", c.fill ? ", fill" : "",
+    calling(w, "tide_batches_new(%s, {%zu arrays, batch %" PRId64 ", order %" PRId64 "%s%s}, %s)",
+            r->name, n, c.batch, c.norder, structure ? ", a structure" : "", c.fill ? ", fill" : "",
             nowhere ? "NULL" : t->name);
     tide_status s = tide_batches_new(r->ref, &c, nowhere ? NULL : &b);
     if (gave(w, s)) {

@@ -1,5 +1,6 @@
-/* draw.c: arguments at random: numbers at and beyond the ends of their types, shapes, texts, and what the
-** world has, in every state. What a call must refuse is told to the judge when it is drawn. */
+/* draw.c: arguments at random: numbers at and beyond the ends of their types, shapes, texts, and
+** what the world has, in every state. What a call must refuse is told to the judge when it is
+** drawn. */
 #include "tests/calls/calls.h"
 #include <inttypes.h>
 #include <math.h>
@@ -21,20 +22,22 @@ bool chance(world *w, unsigned percent) { return below(w, 100) < percent; }
 int64_t draw_int(world *w) {
     if (chance(w, 60)) return (int64_t)below(w, 12) - 4;
     return ONE_OF(w, int64_t, 127, 128, 255, 256, -128, -129, 32767, 65536, INT32_MAX, INT32_MIN,
-                  (int64_t)INT32_MAX + 1, UINT32_MAX, INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1,
-                  INT64_MAX / 2, (int64_t)1 << 40, (int64_t)1 << 62);
+                  (int64_t)INT32_MAX + 1, UINT32_MAX, INT64_MAX, INT64_MIN, INT64_MAX - 1,
+                  INT64_MIN + 1, INT64_MAX / 2, (int64_t)1 << 40, (int64_t)1 << 62);
 }
 
 size_t draw_size(world *w) {
     if (chance(w, 60)) return below(w, 70);
-    return ONE_OF(w, size_t, 255, 256, 257, 4096, 65536, 65537, 1 << 20, (size_t)1 << 32, (size_t)1 << 48,
-                  (size_t)1 << 63, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX, SIZE_MAX - 255);
+    return ONE_OF(w, size_t, 255, 256, 257, 4096, 65536, 65537, 1 << 20, (size_t)1 << 32,
+                  (size_t)1 << 48, (size_t)1 << 63, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX,
+                  SIZE_MAX - 255);
 }
 
 double draw_double(world *w) {
     if (chance(w, 60)) return ((double)below(w, 65) - 32) / ONE_OF(w, double, 1, 4, 3);
-    return ONE_OF(w, double, 0, -0.0, NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e-310, 5e-324, 65504, 65520, 3.5e38,
-                  9007199254740993.0, 9223372036854775808.0, 18446744073709551616.0, -1e19, 0.1);
+    return ONE_OF(w, double, 0, -0.0, NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e-310, 5e-324,
+                  65504, 65520, 3.5e38, 9007199254740993.0, 9223372036854775808.0,
+                  18446744073709551616.0, -1e19, 0.1);
 }
 
 int draw_enum(world *w, int first, int last) {
@@ -86,7 +89,8 @@ tide_arg draw_number(world *w, tide_dtype t) {
         w->frame->null_array = null;
         return v;
     }
-    return (tide_arg){.kind = ONE_OF(w, int32_t, -1, 6, INT32_MAX, INT32_MIN), .value.i = draw_int(w)};
+    return (tide_arg){.kind = ONE_OF(w, int32_t, -1, 6, INT32_MAX, INT32_MIN),
+                      .value.i = draw_int(w)};
 }
 
 const char *say_number(world *w, tide_arg v) {
@@ -95,7 +99,8 @@ const char *say_number(world *w, tide_arg v) {
     case TIDE_ARG_INT: return say(w, "tide_arg_int(%" PRId64 ")", v.value.i);
     case TIDE_ARG_UINT: return say(w, "tide_arg_uint(%" PRIu64 "u)", v.value.u);
     case TIDE_ARG_FLOAT: return say(w, "tide_arg_float(%.17g)", v.value.f);
-    case TIDE_ARG_COMPLEX: return say(w, "tide_arg_complex(%.17g, %.17g)", v.value.c[0], v.value.c[1]);
+    case TIDE_ARG_COMPLEX:
+        return say(w, "tide_arg_complex(%.17g, %.17g)", v.value.c[0], v.value.c[1]);
     default: return say(w, "(tide_arg){.kind = %d}", v.kind);
     }
 }
@@ -104,7 +109,8 @@ const char *say_number(world *w, tide_arg v) {
 void *draw_bits(world *w) {
     for (;;) {
         uint64_t v = dice(w);
-        if (chance(w, 40)) v = (uintptr_t)w->things[below(w, THINGS)].ref ^ (uint64_t)1 << below(w, 64);
+        if (chance(w, 40))
+            v = (uintptr_t)w->things[below(w, THINGS)].ref ^ (uint64_t)1 << below(w, 64);
         if (chance(w, 20)) v = (uintptr_t)w->runtimes[below(w, RUNTIMES)].ref + draw_size(w);
         if (chance(w, 10)) v = (uintptr_t)&w->data[below(w, DATA_BYTES)];
         bool lives = !v;
@@ -131,7 +137,8 @@ static const int64_t usual_dims[] = {1, 1, 2, 3, 3, 4, 4, 5, 8, 0};
 void small_shape(world *w, int ndim, shape *s) {
     s->ndim = ndim;
     s->at = s->dims;
-    for (int i = 0; i < ndim; i++) s->dims[i] = usual_dims[below(w, ndim > 4 ? 3 : chance(w, 95) ? 9 : 10)];
+    for (int i = 0; i < ndim; i++)
+        s->dims[i] = usual_dims[below(w, ndim > 4 ? 3 : chance(w, 95) ? 9 : 10)];
     s->text = say_dims(w, ndim, s->at);
 }
 
@@ -188,30 +195,36 @@ void draw_shape(world *w, size_t size, shape *s) {
 
 /* ---- arrays ---- */
 
-static bool is_square(const array *x) { return x->ndim >= 2 && x->shape[x->ndim - 1] == x->shape[x->ndim - 2]; }
+static bool is_square(const array *x) {
+    return x->ndim >= 2 && x->shape[x->ndim - 1] == x->shape[x->ndim - 2];
+}
 
 static bool is_like(const array *x, unsigned wanted) {
     tidei_kind k = tidei_dtype_kind(x->dtype);
-    return !((wanted & REAL && k == TIDEI_KIND_COMPLEX) || (wanted & FLOATS && x->dtype < TIDE_F32) ||
-             (wanted & INTEGER && x->dtype > TIDE_U64) || (wanted & ONE && x->size != 1) ||
-             (wanted & VECTOR && x->ndim < 1) || (wanted & MATRIX && x->ndim < 2) ||
-             (wanted & SQUARE && !is_square(x)) || (wanted & WRITABLE && (x->in->common || x->stretched)) ||
-             (wanted & REACHABLE && x->memory == TIDE_MEMORY_DEVICE) || (wanted & SMALL && x->size > 300) ||
-             (wanted & UNIFIED && x->memory != TIDE_MEMORY_UNIFIED) || (wanted & DENSE && !x->dense));
+    return !(
+        (wanted & REAL && k == TIDEI_KIND_COMPLEX) || (wanted & FLOATS && x->dtype < TIDE_F32) ||
+        (wanted & INTEGER && x->dtype > TIDE_U64) || (wanted & ONE && x->size != 1) ||
+        (wanted & VECTOR && x->ndim < 1) || (wanted & MATRIX && x->ndim < 2) ||
+        (wanted & SQUARE && !is_square(x)) ||
+        (wanted & WRITABLE && (x->in->common || x->stretched)) ||
+        (wanted & REACHABLE && x->memory == TIDE_MEMORY_DEVICE) ||
+        (wanted & SMALL && x->size > 300) ||
+        (wanted & UNIFIED && x->memory != TIDE_MEMORY_UNIFIED) || (wanted & DENSE && !x->dense));
 }
 
 #define COMPUTED 16384 /* elements that are computed with at most */
 
-/* Nobody reads or writes it: elements that no order protects would be a race of ours, which the host
-** device's checker reports. */
+/* Nobody reads or writes it: elements that no order protects would be a race of ours, which the
+** host device's checker reports. */
 static bool is_kept(const world *w, const array *x) {
     bool seen = !w->alone || (x->rt != NOBODY && w->runtimes[x->rt].checked);
     return x->in->frozen || (x->in->unordered && seen);
 }
 
 static bool is_sound(const world *w, const array *x, unsigned wanted) {
-    return x->a && x->rt != NOBODY && x->rt == w->frame->rt && !x->freed && !(x->busy && w->frame->outer) &&
-           (wanted & FROZEN || !is_kept(w, x)) && (wanted & VAST || x->size <= COMPUTED);
+    return x->a && x->rt != NOBODY && x->rt == w->frame->rt && !x->freed &&
+           !(x->busy && w->frame->outer) && (wanted & FROZEN || !is_kept(w, x)) &&
+           (wanted & VAST || x->size <= COMPUTED);
 }
 
 typedef bool fit_fn(const array *x, const array *y);
@@ -225,8 +238,12 @@ static array *find_array(world *w, unsigned wanted, fit_fn *also, const array *y
     return NULL;
 }
 
-static bool is_freed(const array *x, const array *y) { return (void)y, x->freed && x->rt != NOBODY; }
-static bool is_closed(const array *x, const array *y) { return (void)y, x->rt == NOBODY && !x->freed; }
+static bool is_freed(const array *x, const array *y) {
+    return (void)y, x->freed && x->rt != NOBODY;
+}
+static bool is_closed(const array *x, const array *y) {
+    return (void)y, x->rt == NOBODY && !x->freed;
+}
 
 static array *find_any(world *w, fit_fn *which, const array *y) {
     unsigned from = below(w, ARRAYS);
@@ -351,7 +368,8 @@ runtime *draw_runtime(world *w) {
     return r;
 }
 
-static thing *find_thing(world *w, tidei_ref_kind kind, bool (*which)(const world *w, const thing *t)) {
+static thing *find_thing(world *w, tidei_ref_kind kind,
+                         bool (*which)(const world *w, const thing *t)) {
     unsigned from = below(w, THINGS);
     for (unsigned i = 0; i < THINGS; i++) {
         thing *t = &w->things[(from + i) % THINGS];
@@ -362,7 +380,9 @@ static thing *find_thing(world *w, tidei_ref_kind kind, bool (*which)(const worl
 static bool thing_lives(const world *w, const thing *t) {
     return !t->over && t->rt != NOBODY && t->rt == w->frame->rt;
 }
-static bool thing_is_over(const world *w, const thing *t) { return (void)w, t->over && t->rt != NOBODY; }
+static bool thing_is_over(const world *w, const thing *t) {
+    return (void)w, t->over && t->rt != NOBODY;
+}
 static bool thing_is_closed(const world *w, const thing *t) { return (void)w, t->rt == NOBODY; }
 static bool thing_is_elsewhere(const world *w, const thing *t) {
     return !t->over && t->rt != NOBODY && t->rt != w->frame->rt;
@@ -453,8 +473,9 @@ const char *quote(world *w, const char *text) {
 }
 
 static bool is_utf8(const char *text) {
-    return !text[strspn(text, "\t\n\r !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
-                              "abcdefghijklmnopqrstuvwxyz{|}~")];
+    return !text[strspn(text,
+                        "\t\n\r !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
+                        "abcdefghijklmnopqrstuvwxyz{|}~")];
 }
 
 /* One to three bytes changed, doubled, or the end cut off. */
@@ -499,9 +520,10 @@ const char *draw_slice(world *w) {
     char text[SAYING] = "";
     size_t n = 0;
     for (unsigned i = 0, items = below(w, 4); i <= items; i++) {
-        const char *item = ONE_OF(w, const char *, ":", ":", "::-1", "1:", ":-1", "0", "-1", "1:3", "::2", "...",
-                                  "newaxis", "2:1", "0:1", "::-2", "1:2:3", "-3:-1", " 1 : 2 ", "::0", "7", "-9",
-                                  ":9223372036854775807", "-9223372036854775808:", "::9223372036854775807", "");
+        const char *item =
+            ONE_OF(w, const char *, ":", ":", "::-1", "1:", ":-1", "0", "-1", "1:3", "::2", "...",
+                   "newaxis", "2:1", "0:1", "::-2", "1:2:3", "-3:-1", " 1 : 2 ", "::0", "7", "-9",
+                   ":9223372036854775807", "-9223372036854775808:", "::9223372036854775807", "");
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", item);
     }
     return draw_text(w, say(w, "%s", text));
@@ -536,16 +558,19 @@ static void put_leaf(writer *m) {
         put(m, "p%u", below(w, (unsigned)m->params));
     else
         put(m, "%s",
-            ONE_OF(w, const char *, "1", "2", "0", "0.5", "3", "true", "pi", "inf", "nan", "1e3", "2i", "0x10",
-                   "255", "9223372036854775807", "1e39"));
+            ONE_OF(w, const char *, "1", "2", "0", "0.5", "3", "true", "pi", "inf", "nan", "1e3",
+                   "2i", "0x10", "255", "9223372036854775807", "1e39"));
 }
 
 static void put_fold(writer *m, int depth) {
     world *w = m->w;
-    put(m, "%s(", ONE_OF(w, const char *, "sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax"));
+    put(m, "%s(",
+        ONE_OF(w, const char *, "sum", "prod", "min", "max", "mean", "any", "all", "argmin",
+               "argmax"));
     put_value(m, depth - 1);
     if (chance(w, 60))
-        put(m, ", axis=%s", ONE_OF(w, const char *, "0", "-1", "1", "(0, 1)", "(-1, -2)", "(0, 0)", "7"));
+        put(m, ", axis=%s",
+            ONE_OF(w, const char *, "0", "-1", "1", "(0, 1)", "(-1, -2)", "(0, 0)", "7"));
     if (chance(w, 40)) put(m, ", keepdims=%s", ONE_OF(w, const char *, "true", "false"));
     put(m, ")");
 }
@@ -568,24 +593,27 @@ static void put_value(writer *m, int depth) {
         put(m, "(");
         put_value(m, depth - 1);
         put(m, " %s ",
-            ONE_OF(w, const char *, "+", "-", "*", "+", "-", "*", "/", "//", "%", "**", "==", "<", "&&", "||", "&",
-                   "|", "^", "<<", ">>", "!=", ">="));
+            ONE_OF(w, const char *, "+", "-", "*", "+", "-", "*", "/", "//", "%", "**", "==", "<",
+                   "&&", "||", "&", "|", "^", "<<", ">>", "!=", ">="));
         put_value(m, depth - 1);
         put(m, ")");
     } else if (what < 74) {
         put_call(m, depth,
-                 ONE_OF(w, const char *, "sqrt", "exp", "log", "sin", "tanh", "abs", "neg", "floor", "round",
-                        "isnan", "sign", "square", "logical_not", "bit_not", "reciprocal"),
+                 ONE_OF(w, const char *, "sqrt", "exp", "log", "sin", "tanh", "abs", "neg", "floor",
+                        "round", "isnan", "sign", "square", "logical_not", "bit_not", "reciprocal"),
                  1);
     } else if (what < 80) {
         put_call(m, depth,
-                 ONE_OF(w, const char *, "maximum", "minimum", "pow", "atan2", "hypot", "fmod", "shl", "bit_and"),
+                 ONE_OF(w, const char *, "maximum", "minimum", "pow", "atan2", "hypot", "fmod",
+                        "shl", "bit_and"),
                  2);
     } else if (what < 85) {
         put_call(m, depth, ONE_OF(w, const char *, "where", "clip"), 3);
     } else if (what < 92 || m->elementwise) {
         put_call(m, depth,
-                 ONE_OF(w, const char *, "f32", "f64", "i32", "u8", "bool", "f16", "bf16", "i64", "c64", "u64"), 1);
+                 ONE_OF(w, const char *, "f32", "f64", "i32", "u8", "bool", "f16", "bf16", "i64",
+                        "c64", "u64"),
+                 1);
     } else {
         put_fold(m, depth);
     }
@@ -605,7 +633,9 @@ static void put_parameters(writer *m) {
 void draw_expression(world *w, int params, bool elementwise, expression *e) {
     char text[1024];
     writer m = {.w = w, .text = text, .room = sizeof text, .elementwise = elementwise};
-    m.params = params >= 0 ? params : chance(w, 96) ? (int)below(w, 5) : ONE_OF(w, int, 8, 32, 33, 40);
+    m.params = params >= 0     ? params
+               : chance(w, 96) ? (int)below(w, 5)
+                               : ONE_OF(w, int, 8, 32, 33, 40);
     e->params = m.params;
     e->results = chance(w, 75) ? 1 : chance(w, 90) ? 2 + (int)below(w, 2) : 9;
     put_parameters(&m);

@@ -1,6 +1,7 @@
-/* judge.c: one call: its line, what its arguments let expect, and whether the outcome is what all functions
-** promise (tide/base.h): a failure has its status in the thread's error record, with a message and the name
-** of the operation; what succeeds leaves the record alone; out parameters are untouched on failure. */
+/* judge.c: one call: its line, what its arguments let expect, and whether the outcome is what all
+** functions promise (tide/base.h): a failure has its status in the thread's error record, with a
+** message and the name of the operation; what succeeds leaves the record alone; out parameters are
+** untouched on failure. */
 #include "tests/calls/calls.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,11 +71,11 @@ static void describe(world *w, const char *line) {
         const char *at = x->a ? strstr(line, x->name) : NULL;
         size_t n = strlen(x->name);
         if (!at || (at[n] >= '0' && at[n] <= '9')) continue;
-        complain(w, "  %s: %s, %d axes %s, device %d, memory %d%s%s%s%s%s%s, refs %u, scope %u\n", x->name,
-                 tide_dtype_name(x->dtype), x->ndim, say_dims(w, x->ndim, x->shape), x->device, x->memory,
-                 x->dense ? ", dense" : "", x->stretched ? ", stretched" : "", x->freed ? ", freed" : "",
-                 x->rt == NOBODY ? ", closed" : "", x->in->frozen ? ", frozen" : "", x->shared ? ", shared" : "",
-                 x->refs, x->scope);
+        complain(w, "  %s: %s, %d axes %s, device %d, memory %d%s%s%s%s%s%s, refs %u, scope %u\n",
+                 x->name, tide_dtype_name(x->dtype), x->ndim, say_dims(w, x->ndim, x->shape),
+                 x->device, x->memory, x->dense ? ", dense" : "", x->stretched ? ", stretched" : "",
+                 x->freed ? ", freed" : "", x->rt == NOBODY ? ", closed" : "",
+                 x->in->frozen ? ", frozen" : "", x->shared ? ", shared" : "", x->refs, x->scope);
     }
 }
 
@@ -112,7 +113,8 @@ void hold(world *w, unsigned *busy) {
 static void set_record(world *w) {
     frame *f = w->frame;
     tide_clear_error();
-    if (!f->outer && chance(w, 12) && tide_open(NULL, NULL) == TIDE_OK) broken(w, "tide_open takes a NULL");
+    if (!f->outer && chance(w, 12) && tide_open(NULL, NULL) == TIDE_OK)
+        broken(w, "tide_open takes a NULL");
     f->before = *tide_last_error();
     snprintf(f->before_text, sizeof f->before_text, "%s", f->before.message);
 }
@@ -122,7 +124,8 @@ void calling(world *w, const char *format, ...) {
     set_record(w);
     f->line = w->line++;
     char *line = line_of(w, f->line);
-    int n = snprintf(line, LINE, "%" PRIu64 "%*s ", w->done, 4 * (int)w->depth - 2, f->before.status ? "!" : " ");
+    int n = snprintf(line, LINE, "%" PRIu64 "%*s ", w->done, 4 * (int)w->depth - 2,
+                     f->before.status ? "!" : " ");
     va_list ap;
     va_start(ap, format);
     vsnprintf(line + n, LINE - (size_t)n, format, ap);
@@ -159,16 +162,17 @@ static void judge_success(world *w) {
     frame *f = w->frame;
     if (f->must_fail) broken(w, "gives no failure where it should");
     if (!f->nested && !record_is_as_before(f))
-        broken(w, "succeeds, and leaves an error that was not there before: %s: %s", tide_last_error()->operation,
-               tide_last_error()->message);
+        broken(w, "succeeds, and leaves an error that was not there before: %s: %s",
+               tide_last_error()->operation, tide_last_error()->message);
     atomic_fetch_add(&tally_of(f->c)->worked, 1);
     judged(w);
 }
 
 #define STATUS(s) ((uint64_t)1 << (s))
 static uint64_t usual_failures(unsigned flags) {
-    uint64_t usual = STATUS(TIDE_E_INVALID) | STATUS(TIDE_E_SHAPE) | STATUS(TIDE_E_DTYPE) | STATUS(TIDE_E_BOUNDS) |
-                     STATUS(TIDE_E_NOMEM) | STATUS(TIDE_E_HOST_NOMEM) | STATUS(TIDE_E_UNSUPPORTED);
+    uint64_t usual = STATUS(TIDE_E_INVALID) | STATUS(TIDE_E_SHAPE) | STATUS(TIDE_E_DTYPE) |
+                     STATUS(TIDE_E_BOUNDS) | STATUS(TIDE_E_NOMEM) | STATUS(TIDE_E_HOST_NOMEM) |
+                     STATUS(TIDE_E_UNSUPPORTED);
     if (flags & MAY_EMPTY) usual |= STATUS(TIDE_E_EMPTY);
     if (flags & MAY_PARSE) usual |= STATUS(TIDE_E_PARSE);
     if (flags & MAY_FILE) usual |= STATUS(TIDE_E_IO) | STATUS(TIDE_E_FORMAT);
@@ -194,25 +198,31 @@ static bool is_utf8(const char *text) {
     return true;
 }
 
-/* The function's name (tide_map's for tide_map_args), or the text that it was given, of which a long one is cut. */
+/* The function's name (tide_map's for tide_map_args), or the text that it was given, of which a
+** long one is cut. */
 static bool names(const frame *f, const char *operation) {
     size_t n = strlen(operation);
     if (!strncmp(operation, "tide_map", 8) && !strncmp(operation, f->c->name, n) &&
         !strcmp(f->c->name + n, "_args"))
         return true;
-    if (!strcmp(operation, f->c->name) || (f->subject && !strcmp(operation, f->subject))) return true;
-    return f->subject && n > 200 && !strcmp(operation + n - 3, "...") && !strncmp(operation, f->subject, n - 3);
+    if (!strcmp(operation, f->c->name) || (f->subject && !strcmp(operation, f->subject)))
+        return true;
+    return f->subject && n > 200 && !strcmp(operation + n - 3, "...") &&
+           !strncmp(operation, f->subject, n - 3);
 }
 
-/* A NULL array is the outcome of an earlier call: what that said stays, with a line about this call. */
+/* A NULL array is the outcome of an earlier call: what that said stays, with a line about this
+** call. */
 static void judge_null(world *w, tide_status s) {
     const frame *f = w->frame;
     const tide_error *e = tide_last_error();
     size_t n = strlen(f->before_text);
     const char *added = e->message + n, *then = "\nthen: ";
     if (!f->before.status) {
-        if (s != TIDE_E_INVALID || !strstr(e->message, " is NULL")) broken(w, "has a NULL array: %s", e->message);
-        if (!names(f, e->operation)) broken(w, "fails as the operation \"%s\": %s", e->operation, e->message);
+        if (s != TIDE_E_INVALID || !strstr(e->message, " is NULL"))
+            broken(w, "has a NULL array: %s", e->message);
+        if (!names(f, e->operation))
+            broken(w, "fails as the operation \"%s\": %s", e->operation, e->message);
         return;
     }
     if (s != f->before.status || strcmp(e->operation, f->before.operation) ||
@@ -229,17 +239,21 @@ static void judge_failure(world *w, tide_status s) {
     frame *f = w->frame;
     const tide_error *e = tide_last_error();
     if (e->status != s)
-        broken(w, "gives %s, but the error record has %s", tide_status_name(s), tide_status_name(e->status));
+        broken(w, "gives %s, but the error record has %s", tide_status_name(s),
+               tide_status_name(e->status));
     outcome(w, "; /* %s: %.90s */", tide_status_name(s), e->message);
     atomic_fetch_add(&tally_of(f->c)->failed, 1);
     if (f->null_array) return judge_null(w, s), judged(w);
     if (!((usual_failures(f->c->flags) | f->allowed) >> s & 1))
-        broken(w, "fails with %s, which its arguments do not give cause for: %s", tide_status_name(s), e->message);
+        broken(w, "fails with %s, which its arguments do not give cause for: %s",
+               tide_status_name(s), e->message);
     if (f->c->flags & NEVER_FAILS) broken(w, "fails: %s", e->message);
     if (!*e->message) broken(w, "fails without a message");
     if (strstr(e->message, "tidei_")) broken(w, "names an inner function: %s", e->message);
-    if (!f->bytes && !is_utf8(e->message)) broken(w, "has a message that is no UTF-8: %s", e->message);
-    if (!names(f, e->operation)) broken(w, "fails as the operation \"%s\": %s", e->operation, e->message);
+    if (!f->bytes && !is_utf8(e->message))
+        broken(w, "has a message that is no UTF-8: %s", e->message);
+    if (!names(f, e->operation))
+        broken(w, "fails as the operation \"%s\": %s", e->operation, e->message);
     judged(w);
 }
 
@@ -252,7 +266,8 @@ bool gave(world *w, tide_status s) {
 
 bool told(world *w, bool failed) {
     if (failed) {
-        if (tide_last_error()->status != TIDE_OK) return judge_failure(w, tide_last_error()->status), false;
+        if (tide_last_error()->status != TIDE_OK)
+            return judge_failure(w, tide_last_error()->status), false;
         broken(w, "gives what stands for a failure, and sets no error");
         judged(w);
         return false;
@@ -287,16 +302,20 @@ static void look_at_array(world *w, tide_array *a, const runtime *r, unsigned pr
     int64_t size = 1;
     if (tide_is_freed(a)) broken(w, "gives an array that is freed");
     if (tide_array_runtime(a) != r->ref) broken(w, "gives an array of another runtime");
-    if (tide_dtype_size(tide_array_dtype(a)) == 0) broken(w, "gives an array of dtype %d", tide_array_dtype(a));
+    if (tide_dtype_size(tide_array_dtype(a)) == 0)
+        broken(w, "gives an array of dtype %d", tide_array_dtype(a));
     if (n < 0 || n > TIDE_MAX_RANK) broken(w, "gives an array of rank %d", n);
     for (int i = 0; i < n; i++) {
-        if (tide_dim(a, i) < 0) broken(w, "gives an array whose axis %d has %" PRId64, i, tide_dim(a, i));
+        if (tide_dim(a, i) < 0)
+            broken(w, "gives an array whose axis %d has %" PRId64, i, tide_dim(a, i));
         size = tide_dim(a, i) == 0 ? 0 : size * tide_dim(a, i);
     }
     for (int i = 0; i < n; i++)
         if (tide_dim(a, i) == 0) size = 0;
-    if (tide_size(a) != size) broken(w, "gives an array of size %" PRId64 ", not %" PRId64, tide_size(a), size);
-    if (promises & ROW_MAJOR && !tide_is_contiguous(a)) broken(w, "gives an array that is not row-major");
+    if (tide_size(a) != size)
+        broken(w, "gives an array of size %" PRId64 ", not %" PRId64, tide_size(a), size);
+    if (promises & ROW_MAJOR && !tide_is_contiguous(a))
+        broken(w, "gives an array that is not row-major");
     if (!is_within(a)) broken(w, "gives an array that reaches beyond its memory");
 }
 
@@ -304,7 +323,8 @@ static array *enter_array(world *w, tide_array *a, const array *of, unsigned pro
     int rt = of && of->rt != NOBODY ? of->rt : w->frame->rt;
     look_at_array(w, a, &w->runtimes[rt], promises);
     array *x = world_add(w, a, rt, of);
-    outcome(w, "; /* %s: %s %s */", x->name, tide_dtype_name(x->dtype), say_dims(w, x->ndim, x->shape));
+    outcome(w, "; /* %s: %s %s */", x->name, tide_dtype_name(x->dtype),
+            say_dims(w, x->ndim, x->shape));
     return x;
 }
 
@@ -338,7 +358,8 @@ void marked(world *w, const void *p, size_t bytes) {
 
 /* ---- the rows ---- */
 
-static const call *const tables[] = {runtime_calls, array_calls, compute_calls, data_calls, memory_calls};
+static const call *const tables[] = {runtime_calls, array_calls, compute_calls, data_calls,
+                                     memory_calls};
 static const call *rows[512];
 static tally tallies[TIDEI_COUNT(rows)];
 static unsigned nrows;

@@ -1,5 +1,5 @@
-/* memory_calls.c: calls of tide/pool.h, tide/reclaim.h and tide/collector.h; caches and collectors that make
-** calls themselves. */
+/* memory_calls.c: calls of tide/pool.h, tide/reclaim.h and tide/collector.h; caches and collectors
+** that make calls themselves. */
 #include "tests/calls/calls.h"
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,7 +8,8 @@
 #include <tide/pool.h>
 #include <tide/reclaim.h>
 
-/* ---- pools ---- A released pool lives on while arrays or threads have it, so that its use may succeed. */
+/* ---- pools ---- A released pool lives on while arrays or threads have it, so that its use may
+** succeed. */
 
 static thing *draw_pool(world *w, unsigned wanted) {
     thing *p = draw_thing(w, TIDEI_REF_POOL, wanted | FREED);
@@ -20,14 +21,15 @@ static void on_pool_new(world *w) {
     runtime *r = draw_runtime(w);
     tide_pool *p;
     bool usual = chance(w, 20), nowhere = chance(w, 3);
-    tide_pool_config c = {
-        .struct_size = draw_struct_size(w, sizeof c, sizeof c.struct_size),
-        .kind = ONE_OF(w, const char *, NULL, "tide", "driver", "split", "binned", "simple", "none", "split:21MiB"),
-        .release_threshold = ONE_OF(w, const char *, NULL, NULL, "0", "64KiB", "50%", "unlimited", "adaptive"),
-        .deterministic = ONE_OF(w, int, 0, 0, TIDE_ON, TIDE_OFF),
-        .reuse_follow = (int)below(w, 3),
-        .reuse_done = (int)below(w, 3),
-        .reuse_wait = (int)below(w, 3)};
+    tide_pool_config c = {.struct_size = draw_struct_size(w, sizeof c, sizeof c.struct_size),
+                          .kind = ONE_OF(w, const char *, NULL, "tide", "driver", "split", "binned",
+                                         "simple", "none", "split:21MiB"),
+                          .release_threshold = ONE_OF(w, const char *, NULL, NULL, "0", "64KiB",
+                                                      "50%", "unlimited", "adaptive"),
+                          .deterministic = ONE_OF(w, int, 0, 0, TIDE_ON, TIDE_OFF),
+                          .reuse_follow = (int)below(w, 3),
+                          .reuse_done = (int)below(w, 3),
+                          .reuse_wait = (int)below(w, 3)};
     bool spoilt = !usual && c.struct_size == sizeof c && chance(w, 12);
     if (spoilt) {
         expect(w, TIDE_E_INVALID);
@@ -41,7 +43,9 @@ static void on_pool_new(world *w) {
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(&p, sizeof p);
     calling(w, "tide_pool_new(%s, %s%s, %s)", r->name, usual ? "NULL" : quote(w, c.kind),
-            usual ? "" : say(w, " /* threshold %s, size %zu */", quote(w, c.release_threshold), c.struct_size),
+            usual ? ""
+                  : say(w, " /* threshold %s, size %zu */", quote(w, c.release_threshold),
+                        c.struct_size),
             nowhere ? "NULL" : say(w, "&p%u", w->serial + 1));
     if (gave(w, tide_pool_new(r->ref, usual ? NULL : &c, nowhere ? NULL : &p)))
         world_thing(w, TIDEI_REF_POOL, p, w->frame->rt)->device = tide_device_current(r->ref);
@@ -93,7 +97,8 @@ static void on_pool_attribute(world *w) {
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(&value, sizeof value);
     calling(w, "tide_pool_attribute(%s, %d, %s)", p->name, attribute, nowhere ? "NULL" : "&value");
-    if (!gave(w, tide_pool_attribute(p->ref, attribute, nowhere ? NULL : &value))) marked(w, &value, sizeof value);
+    if (!gave(w, tide_pool_attribute(p->ref, attribute, nowhere ? NULL : &value)))
+        marked(w, &value, sizeof value);
 }
 
 static void on_pool_stats(world *w) {
@@ -104,11 +109,13 @@ static void on_pool_stats(world *w) {
     s.struct_size = draw_struct_size(w, sizeof s, sizeof(size_t));
     size_t size = s.struct_size;
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_pool_stats(%s, %s) /* struct_size %zu */", p->name, nowhere ? "NULL" : "&s", size);
+    calling(w, "tide_pool_stats(%s, %s) /* struct_size %zu */", p->name, nowhere ? "NULL" : "&s",
+            size);
     bool ok = gave(w, tide_pool_stats(p->ref, nowhere ? NULL : &s));
-    if (ok && size == sizeof s && !p->shared && s.live + s.rounding + s.cached + s.parked != s.backed)
-        broken(w, "says live %zu + rounding %zu + cached %zu + parked %zu and backed %zu", s.live, s.rounding,
-               s.cached, s.parked, s.backed);
+    if (ok && size == sizeof s && !p->shared &&
+        s.live + s.rounding + s.cached + s.parked != s.backed)
+        broken(w, "says live %zu + rounding %zu + cached %zu + parked %zu and backed %zu", s.live,
+               s.rounding, s.cached, s.parked, s.backed);
     marked(w, (char *)&s + (ok ? size : sizeof size), sizeof s - (ok ? size : sizeof size));
 }
 
@@ -138,14 +145,16 @@ static loan *find_loan(world *w, int rt) {
     return NULL;
 }
 
-/* Blocks of others would lie in it: its bytes are its own once the stream's earlier work is done. */
+/* Blocks of others would lie in it: its bytes are its own once the stream's earlier work is
+** done. */
 static void claim(loan *l) {
     memset(l->at, (int)((uintptr_t)l->at >> 8 & 0xff), l->bytes < 4096 ? l->bytes : 4096);
 }
 
 static void look_at_loan(world *w, const loan *l) {
     for (size_t i = 0; l->claimed && i < l->bytes && i < 4096; i++)
-        if (l->at[i] != ((uintptr_t)l->at >> 8 & 0xff)) broken(w, "lent memory was written by others");
+        if (l->at[i] != ((uintptr_t)l->at >> 8 & 0xff))
+            broken(w, "lent memory was written by others");
 }
 
 /* On its device, where a current stream is found. */
@@ -164,7 +173,8 @@ void give_loan(world *w, loan *l, int rt) {
         tide_torch_free(l->at, (ptrdiff_t)l->bytes, l->device, NULL);
     else
         free_there(&w->runtimes[rt], l);
-    if (tide_last_error()->status) broken(w, "lent memory is not taken back: %s", tide_last_error()->message);
+    if (tide_last_error()->status)
+        broken(w, "lent memory is not taken back: %s", tide_last_error()->message);
     l->at = NULL;
 }
 
@@ -207,15 +217,17 @@ static void on_pool_free(world *w) {
                  : "NULL",
             s ? s->name : "NULL");
     tide_pool_free(p->ref, at, s ? s->ref : NULL);
-    bool failed = !w->frame->nested && strcmp(tide_last_error()->message, w->frame->before_text) != 0;
-    if (l && w->frame->nested) /* whose errors hide its own: once more, which changes nothing if it is back */
-        free_there(runtime_of(w, l->rt), l);
+    bool failed =
+        !w->frame->nested && strcmp(tide_last_error()->message, w->frame->before_text) != 0;
+    /* whose errors hide its own: once more, which changes nothing if it is back */
+    if (l && w->frame->nested) free_there(runtime_of(w, l->rt), l);
     done(w);
     if (l && !failed) l->at = NULL;
 }
 
 static void on_torch_malloc(world *w) {
-    int device = chance(w, 90) ? (int)below(w, 2) : ONE_OF(w, int, -1, 63, 64, INT32_MAX, INT32_MIN);
+    int device =
+        chance(w, 90) ? (int)below(w, 2) : ONE_OF(w, int, -1, 63, 64, INT32_MAX, INT32_MIN);
     ptrdiff_t bytes = (ptrdiff_t)draw_bytes(w, NULL);
     if (bytes < 0 || device < 0 || device > 63) expect(w, TIDE_E_INVALID);
     calling(w, "tide_torch_malloc(%td, %d, NULL)", bytes, device);
@@ -237,7 +249,11 @@ static void on_torch_free(world *w) {
         may(w, TIDE_E_CLOSED);
     }
     w->frame->subject = "tide_pool_free";
-    calling(w, "tide_torch_free(%s, 0, %d, NULL)", l ? "lent" : at ? "(void *)odd" : "NULL", device);
+    calling(w, "tide_torch_free(%s, 0, %d, NULL)",
+            l    ? "lent"
+            : at ? "(void *)odd"
+                 : "NULL",
+            device);
     tide_torch_free(at, 0, device, NULL);
     done(w);
     if (l) l->at = NULL;
@@ -260,7 +276,8 @@ static void on_reclaim(world *w) {
     size_t freed;
     mark(&freed, sizeof freed);
     calling(w, "tide_reclaim(%s, %d, %s)", r->name, level, nowhere ? "NULL" : "&freed");
-    if (!gave(w, tide_reclaim(r->ref, level, nowhere ? NULL : &freed))) marked(w, &freed, sizeof freed);
+    if (!gave(w, tide_reclaim(r->ref, level, nowhere ? NULL : &freed)))
+        marked(w, &freed, sizeof freed);
 }
 
 static void look_into(const cache *c, const char *slot) {
@@ -300,21 +317,24 @@ static cache *room_for_cache(world *w) {
 static void on_reclaimable_register(world *w) {
     runtime *r = draw_runtime(w);
     cache *c = room_for_cache(w);
-    bool named = chance(w, 80), purges = chance(w, 80), drops = chance(w, 60), nowhere = chance(w, 3);
+    bool named = chance(w, 80), purges = chance(w, 80), drops = chance(w, 60),
+         nowhere = chance(w, 3);
     uint64_t id;
-    tide_reclaimable table = {.struct_size = draw_struct_size(w, sizeof table, offsetof(tide_reclaimable, dear)),
-                              .name = named ? "things kept" : NULL,
-                              .purge = purges ? on_purge : NULL,
-                              .drop = drops ? on_drop : NULL,
-                              .bytes = chance(w, 50) ? on_bytes : NULL,
-                              .user = c,
-                              .dear = (int32_t)below(w, 2)};
+    tide_reclaimable table = {
+        .struct_size = draw_struct_size(w, sizeof table, offsetof(tide_reclaimable, dear)),
+        .name = named ? "things kept" : NULL,
+        .purge = purges ? on_purge : NULL,
+        .drop = drops ? on_drop : NULL,
+        .bytes = chance(w, 50) ? on_bytes : NULL,
+        .user = c,
+        .dear = (int32_t)below(w, 2)};
     nowhere = nowhere || !c;
     if (nowhere || !named || (!purges && !drops)) expect(w, TIDE_E_INVALID);
     mark(&id, sizeof id);
     if (c) *c = (cache){.w = w, .rt = w->frame->rt, .registered = true};
     calling(w, "tide_reclaimable_register(%s, &(tide_reclaimable){.name = %s%s%s}, %s)", r->name,
-            quote(w, table.name), purges ? ", .purge" : "", drops ? ", .drop" : "", nowhere ? "NULL" : "&id");
+            quote(w, table.name), purges ? ", .purge" : "", drops ? ", .drop" : "",
+            nowhere ? "NULL" : "&id");
     if (gave(w, tide_reclaimable_register(r->ref, &table, nowhere ? NULL : &id))) {
         if (!id) broken(w, "gives the id 0");
         c->id = id;
@@ -345,17 +365,21 @@ static foreign *of_collector(void *self) {
 }
 static int on_round(void *self, int level) {
     foreign *c = of_collector(self);
-    if (level != TIDE_COLLECT_MINOR && level != TIDE_COLLECT_FULL) broken(c->w, "collects at level %d", level);
+    if (level != TIDE_COLLECT_MINOR && level != TIDE_COLLECT_FULL)
+        broken(c->w, "collects at level %d", level);
     if (here != c->w) return TIDE_COLLECT_BUSY;
     wander(c->w, c->rt, DROPS);
-    return ONE_OF(c->w, int, TIDE_COLLECT_DONE, TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY, TIDE_COLLECT_UNSUPPORTED);
+    return ONE_OF(c->w, int, TIDE_COLLECT_DONE, TIDE_COLLECT_DONE, TIDE_COLLECT_BUSY,
+                  TIDE_COLLECT_UNSUPPORTED);
 }
 static int on_may_collect(void *self) {
     foreign *c = of_collector(self);
     return here != c->w || chance(c->w, 80);
 }
 static void on_pressure(void *self, int64_t delta) { (void)of_collector(self), (void)delta; }
-static void on_blocking(void *self, void (*fn)(void *arg), void *arg) { (void)of_collector(self), fn(arg); }
+static void on_blocking(void *self, void (*fn)(void *arg), void *arg) {
+    (void)of_collector(self), fn(arg);
+}
 static void on_detach(void *self) { of_collector(self)->attached = false; }
 
 static void on_collector_attach(world *w) {
@@ -365,24 +389,26 @@ static void on_collector_attach(world *w) {
     bool nowhere = w->alone && chance(w, 10), none = chance(w, 3), bad_caps = chance(w, 4);
     for (int i = 0; i < COLLECTORS; i++)
         if (!w->collectors[i].attached) c = &w->collectors[i];
-    tide_collector table = {.struct_size = draw_struct_size(w, sizeof table, sizeof table),
-                            .name = chance(w, 90) ? "theirs" : NULL,
-                            .caps = bad_caps
-                                        ? ONE_OF(w, uint32_t, 8, UINT32_MAX, 0x80000000u)
-                                        : ONE_OF(w, uint32_t, 0, TIDE_COLLECTOR_TRACING, TIDE_COLLECTOR_TRACING,
-                                                 TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR,
-                                                 TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND),
-                            .self = c,
-                            .collect = none || !c ? NULL : on_round,
-                            .may_collect = chance(w, 60) ? on_may_collect : NULL,
-                            .pressure = chance(w, 60) ? on_pressure : NULL,
-                            .blocking = chance(w, 60) ? on_blocking : NULL,
-                            .detach = on_detach};
+    tide_collector table = {
+        .struct_size = draw_struct_size(w, sizeof table, sizeof table),
+        .name = chance(w, 90) ? "theirs" : NULL,
+        .caps = bad_caps ? ONE_OF(w, uint32_t, 8, UINT32_MAX, 0x80000000u)
+                         : ONE_OF(w, uint32_t, 0, TIDE_COLLECTOR_TRACING, TIDE_COLLECTOR_TRACING,
+                                  TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR,
+                                  TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND),
+        .self = c,
+        .collect = none || !c ? NULL : on_round,
+        .may_collect = chance(w, 60) ? on_may_collect : NULL,
+        .pressure = chance(w, 60) ? on_pressure : NULL,
+        .blocking = chance(w, 60) ? on_blocking : NULL,
+        .detach = on_detach};
     if (!table.collect || bad_caps) expect(w, TIDE_E_INVALID);
     mark(&id, sizeof id);
     if (c) *c = (foreign){.w = w, .rt = w->frame->rt, .attached = true};
-    calling(w, "tide_collector_attach(%s, &(tide_collector){.caps = %u%s}, %s) /* struct_size %zu */", r->name,
-            table.caps, table.collect ? ", .collect" : "", nowhere ? "NULL" : "&id", table.struct_size);
+    calling(w,
+            "tide_collector_attach(%s, &(tide_collector){.caps = %u%s}, %s) /* struct_size %zu */",
+            r->name, table.caps, table.collect ? ", .collect" : "", nowhere ? "NULL" : "&id",
+            table.struct_size);
     if (gave(w, tide_collector_attach(r->ref, &table, nowhere ? NULL : &id))) {
         c->id = nowhere ? NOBODY : id;
         return;
@@ -406,7 +432,8 @@ static void on_collector_detach(world *w) {
     int id = c ? c->id : ONE_OF(w, int, 0, -1, -2, INT32_MAX, INT32_MIN);
     if (!c) expect(w, TIDE_E_INVALID);
     calling(w, "tide_collector_detach(%s, %d)", r->name, id);
-    if (gave(w, tide_collector_detach(r->ref, id)) && c->attached) broken(w, "has not told the collector");
+    if (gave(w, tide_collector_detach(r->ref, id)) && c->attached)
+        broken(w, "has not told the collector");
 }
 
 static void on_collector_use(world *w) {
@@ -426,8 +453,9 @@ static void on_safepoint(world *w) {
 }
 
 static void on_is_device_library(world *w) {
-    const char *name = ONE_OF(w, const char *, "libcublas.so.12", "/usr/lib/libcuda.so.1", "libc.so.6", "", "\xff",
-                              "/a/libcusolver.so", "libtidepool.so.0", NULL);
+    const char *name =
+        ONE_OF(w, const char *, "libcublas.so.12", "/usr/lib/libcuda.so.1", "libc.so.6", "", "\xff",
+               "/a/libcusolver.so", "libtidepool.so.0", NULL);
     calling(w, "tide_is_device_library(%s)", quote(w, name));
     int is = tide_is_device_library(name);
     if (is != 0 && is != 1) broken(w, "gives %d", is);

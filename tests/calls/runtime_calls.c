@@ -33,7 +33,11 @@ static void on_clear_error(world *w) {
 static void on_status_name(world *w) {
     tide_status s = chance(w, 50) ? (tide_status)below(w, 42) : (tide_status)draw_int(w);
     calling(w, "tide_status_name(%d)", s);
-    if (strncmp(tide_status_name(s), s == TIDE_OK ? "TIDE_OK" : s == TIDE_END ? "TIDE_END" : "TIDE_E_", 7))
+    if (strncmp(tide_status_name(s),
+                s == TIDE_OK    ? "TIDE_OK"
+                : s == TIDE_END ? "TIDE_END"
+                                : "TIDE_E_",
+                7))
         broken(w, "gives \"%s\"", tide_status_name(s));
     done(w);
 }
@@ -42,7 +46,8 @@ static void on_dtype_name(world *w) {
     tide_dtype t = chance(w, 50) ? (tide_dtype)below(w, TIDE_DTYPE_COUNT) : (tide_dtype)draw_int(w);
     bool is_one = t >= 0 && t < TIDE_DTYPE_COUNT;
     calling(w, "tide_dtype_name(%d)", t);
-    if (is_one == (strcmp(tide_dtype_name(t), "?") == 0)) broken(w, "gives \"%s\"", tide_dtype_name(t));
+    if (is_one == (strcmp(tide_dtype_name(t), "?") == 0))
+        broken(w, "gives \"%s\"", tide_dtype_name(t));
     done(w);
 }
 
@@ -87,14 +92,16 @@ static void on_arg_float(world *w) {
     double d = draw_double(w);
     calling(w, "tide_arg_float(%.17g)", d);
     tide_arg v = tide_arg_float(d);
-    if (v.kind != TIDE_ARG_FLOAT || memcmp(&v.value.f, &d, sizeof d)) broken(w, "gives another argument");
+    if (v.kind != TIDE_ARG_FLOAT || memcmp(&v.value.f, &d, sizeof d))
+        broken(w, "gives another argument");
     done(w);
 }
 static void on_arg_complex(world *w) {
     double c[2] = {draw_double(w), draw_double(w)};
     calling(w, "tide_arg_complex(%.17g, %.17g)", c[0], c[1]);
     tide_arg v = tide_arg_complex(c[0], c[1]);
-    if (v.kind != TIDE_ARG_COMPLEX || memcmp(v.value.c, c, sizeof c)) broken(w, "gives another argument");
+    if (v.kind != TIDE_ARG_COMPLEX || memcmp(v.value.c, c, sizeof c))
+        broken(w, "gives another argument");
     done(w);
 }
 
@@ -114,7 +121,8 @@ static void hook_free(void *user, void *p) {
     free(p);
 }
 
-/* On a thread of the library there is no world: the two functions are called as they are, now and then. */
+/* On a thread of the library there is no world: the two functions are called as they are, now and
+** then. */
 static void ask_figures(runtime *r) {
     static _Atomic unsigned lines;
     char text[64];
@@ -127,7 +135,8 @@ static void ask_figures(runtime *r) {
 static void on_line(void *user, int level, const char *line) {
     runtime *r = user;
     world *w = r->w;
-    if (level < TIDE_LOG_ERROR || level > TIDE_LOG_DEBUG || !line || !*line) broken(w, "logs no line");
+    if (level < TIDE_LOG_ERROR || level > TIDE_LOG_DEBUG || !line || !*line)
+        broken(w, "logs no line");
     if (strstr(line, "order") && here == w) snprintf(w->last_log, sizeof w->last_log, "%s", line);
     if (here == w)
         wander(w, (int)(r - w->runtimes), FIGURES);
@@ -148,15 +157,20 @@ static void spoil(world *w, tide_config *c) {
     may(w, TIDE_E_IO);
     c->struct_size = sizeof *c;
     switch (below(w, 25)) {
-    case 0: c->struct_size = ONE_OF(w, size_t, 0, 1, 7, sizeof *c + 1, sizeof *c + 8, SIZE_MAX); break;
+    case 0:
+        c->struct_size = ONE_OF(w, size_t, 0, 1, 7, sizeof *c + 1, sizeof *c + 8, SIZE_MAX);
+        break;
     case 1:
-        c->device = ONE_OF(w, const char *, "gpu", "host:99", "cuda:900", "", "host:", "host:-1", "host:0x");
+        c->device = ONE_OF(w, const char *, "gpu", "host:99", "cuda:900", "", "host:", "host:-1",
+                           "host:0x");
         break;
     case 2: c->limit = bad_size(w); break;
     case 3: c->soft_limit = bad_size(w); break;
     case 4: c->collector = ONE_OF(w, const char *, "mark", "", "BOEHM"); break;
     case 5: c->policy = ONE_OF(w, const char *, "sometimes", "", "reserve:"); break;
-    case 6: c->pool = ONE_OF(w, const char *, "lake", "", "split:", "split:1KiB", "tide:1MiB"); break;
+    case 6:
+        c->pool = ONE_OF(w, const char *, "lake", "", "split:", "split:1KiB", "tide:1MiB");
+        break;
     case 7: c->release_threshold = bad_size(w); break;
     case 8: c->deterministic = ONE_OF(w, int, 3, -1, INT32_MIN); break;
     case 9: c->host_memory = ONE_OF(w, const char *, "1", "65535", "50%", "lots"); break;
@@ -167,20 +181,24 @@ static void spoil(world *w, tide_config *c) {
     case 14: c->cache_dir = ONE_OF(w, const char *, "here", ""); break;
     case 15: c->cache_max = bad_size(w); break;
     case 16: c->host = &halves[below(w, 2)]; break;
-    case 17: c->trace = ONE_OF(w, const char *, "/tmp/no/such/folder/run.csv", "run.txt", "", ".csv"); break;
+    case 17:
+        c->trace = ONE_OF(w, const char *, "/tmp/no/such/folder/run.csv", "run.txt", "", ".csv");
+        break;
     case 18: c->debug_sample = ONE_OF(w, int, -1, INT32_MIN, 1000000001); break;
     case 19: c->default_memory = ONE_OF(w, const char *, "fast", "", "Pinned"); break;
     case 20: c->host_limit = bad_size(w); break;
     case 21: c->peers = ONE_OF(w, const char *, "0-", "some", "0-1,", "1", "0-99"); break;
     case 22: c->handle_cache = bad_size(w); break;
-    case 23: c->collect_wait = ONE_OF(w, const char *, "", "soon", "-1ms", "3601s", "50", "1e9s"); break;
+    case 23:
+        c->collect_wait = ONE_OF(w, const char *, "", "soon", "-1ms", "3601s", "50", "1e9s");
+        break;
     default: c->spill = ONE_OF(w, int, 3, -1); break;
     }
 }
 
 static const char *pool_name(world *w) {
-    return ONE_OF(w, const char *, NULL, "tide", "tide", "none", "driver", "split", "binned", "simple",
-                  "split:21MiB");
+    return ONE_OF(w, const char *, NULL, "tide", "tide", "none", "driver", "split", "binned",
+                  "simple", "split:21MiB");
 }
 
 /* What an older caller, compiled when there were fewer fields, would say; the hook among them. */
@@ -207,19 +225,22 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .policy = ONE_OF(w, const char *, NULL, "reserve", "cudajl", "never"),
         .gc_early = (int)below(w, 3),
         .pool = pool_name(w),
-        .release_threshold = ONE_OF(w, const char *, NULL, NULL, "0", "256KiB", "50%", "unlimited", "adaptive"),
+        .release_threshold =
+            ONE_OF(w, const char *, NULL, NULL, "0", "256KiB", "50%", "unlimited", "adaptive"),
         .deterministic = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON, TIDE_OFF),
         .host_memory = say(w, "%zu", r->memory),
         .host_devices = r->devices,
-        .log_level =
-            ONE_OF(w, int, TIDE_LOG_SILENT, 0, TIDE_LOG_ERROR, TIDE_LOG_WARNING, TIDE_LOG_INFO, TIDE_LOG_DEBUG),
+        .log_level = ONE_OF(w, int, TIDE_LOG_SILENT, 0, TIDE_LOG_ERROR, TIDE_LOG_WARNING,
+                            TIDE_LOG_INFO, TIDE_LOG_DEBUG),
         .log = on_line,
         .log_user = r,
         .debug = ONE_OF(w, int, 0, 0, 0, 1, 1, 2),
         .cache = (int)below(w, 3),
         .cache_dir = say(w, "%s/cache", w->folder),
         .host = &r->host,
-        .trace = chance(w, 6) ? say(w, "%s/run.%s", w->folder, ONE_OF(w, const char *, "csv", "json")) : NULL,
+        .trace = chance(w, 6)
+                     ? say(w, "%s/run.%s", w->folder, ONE_OF(w, const char *, "csv", "json"))
+                     : NULL,
         .thread_streams = (int)below(w, 3),
         .debug_sample = ONE_OF(w, int, 0, 0, 0, 1, 3),
         .default_memory = ONE_OF(w, const char *, NULL, NULL, NULL, "device", "pinned", "unified"),
@@ -234,15 +255,18 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
 
 static const char *say_config(world *w, const tide_config *c) {
 #define NAMED(member) c->member ? say(w, "." #member " = %s, ", quote(w, c->member)) : ""
-    const char *start =
-        say(w, ".device = %s, %s%s%s", quote(w, c->device), NAMED(limit), NAMED(soft_limit), NAMED(collector));
-    const char *more = say(w, "%s%s%s%s", NAMED(policy), NAMED(pool), NAMED(release_threshold), NAMED(host_memory));
-    const char *rest = say(w, "%s%s%s%s", NAMED(default_memory), NAMED(host_limit), NAMED(peers), NAMED(trace));
+    const char *start = say(w, ".device = %s, %s%s%s", quote(w, c->device), NAMED(limit),
+                            NAMED(soft_limit), NAMED(collector));
+    const char *more = say(w, "%s%s%s%s", NAMED(policy), NAMED(pool), NAMED(release_threshold),
+                           NAMED(host_memory));
+    const char *rest =
+        say(w, "%s%s%s%s", NAMED(default_memory), NAMED(host_limit), NAMED(peers), NAMED(trace));
     return say(w,
-               "%zu, %s%s%s.gc_early = %d, .deterministic = %d, .host_devices = %d, .log_level = %d, .debug = %d, "
+               "%zu, %s%s%s.gc_early = %d, .deterministic = %d, .host_devices = %d, .log_level = "
+               "%d, .debug = %d, "
                ".thread_streams = %d, .debug_sample = %d, .spill = %d",
-               c->struct_size, start, more, rest, c->gc_early, c->deterministic, c->host_devices, c->log_level,
-               c->debug, c->thread_streams, c->debug_sample, c->spill);
+               c->struct_size, start, more, rest, c->gc_early, c->deterministic, c->host_devices,
+               c->log_level, c->debug, c->thread_streams, c->debug_sample, c->spill);
 }
 
 static runtime *empty_place(world *w) {
@@ -272,7 +296,8 @@ static void on_open(world *w) {
     if (s != TIDE_OK && (s != TIDE_E_INVALID || !nowhere)) marked(w, &ref, sizeof ref);
     if (gave(w, s)) to->ref = ref;
     to->opening = false;
-    if (s != TIDE_OK && to->host_held) broken(w, "fails, and %ld pieces of host memory are held", to->host_held);
+    if (s != TIDE_OK && to->host_held)
+        broken(w, "fails, and %ld pieces of host memory are held", to->host_held);
 }
 
 static void close_well(world *w, runtime *r) {
@@ -315,7 +340,8 @@ char *room(world *w) { return w->room[w->depth]; }
 void judge_text(world *w, size_t n, size_t cap) {
     if (!told(w, n == 0) || cap == 0) return;
     size_t length = strnlen(room(w), cap);
-    if (length != (n < cap ? n : cap - 1)) broken(w, "says %zu characters, and wrote %zu into %zu", n, length, cap);
+    if (length != (n < cap ? n : cap - 1))
+        broken(w, "says %zu characters, and wrote %zu into %zu", n, length, cap);
     marked(w, room(w) + cap, 64);
 }
 
@@ -341,7 +367,8 @@ static void on_memory_status(world *w) {
 
 /* ---- figures and limits ---- */
 
-/* Of a struct of `whole` bytes whose fields have eight: mostly that, or what an older caller had. */
+/* Of a struct of `whole` bytes whose fields have eight: mostly that, or what an older caller
+** had. */
 size_t draw_struct_size(world *w, size_t whole, size_t least) {
     unsigned what = below(w, 100);
     if (what < 80) return whole;
@@ -404,7 +431,8 @@ static void on_stream_new(world *w) {
     bool nowhere = chance(w, 3);
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(&s, sizeof s);
-    calling(w, "tide_stream_new(%s, %s)", r->name, nowhere ? "NULL" : say(w, "&s%u", w->serial + 1));
+    calling(w, "tide_stream_new(%s, %s)", r->name,
+            nowhere ? "NULL" : say(w, "&s%u", w->serial + 1));
     if (gave(w, tide_stream_new(r->ref, nowhere ? NULL : &s)))
         world_thing(w, TIDEI_REF_STREAM, s, w->frame->rt)->device = tide_device_current(r->ref);
     else
@@ -499,9 +527,9 @@ static void on_use_begin(world *w) {
     if (missing == 0 || (missing < 3 && n)) expect(w, TIDE_E_INVALID);
     mark(&scope, sizeof scope);
     mark(ptrs, sizeof ptrs);
-    calling(w, "tide_use_begin(%s, %s, (tide_use[]){{%s, %d}, ...}, %zu, %s, %s)", r->name, s ? s->name : "NULL",
-            n ? of[0]->name : "", n ? uses[0].mode : 0, n, missing == 1 ? "NULL" : "ptrs",
-            missing == 0 ? "NULL" : say(w, "&u%u", w->serial + 1));
+    calling(w, "tide_use_begin(%s, %s, (tide_use[]){{%s, %d}, ...}, %zu, %s, %s)", r->name,
+            s ? s->name : "NULL", n ? of[0]->name : "", n ? uses[0].mode : 0, n,
+            missing == 1 ? "NULL" : "ptrs", missing == 0 ? "NULL" : say(w, "&u%u", w->serial + 1));
     if (!gave(w, tide_use_begin(r->ref, s ? s->ref : NULL, missing == 2 ? NULL : uses, n,
                                 missing == 1 ? NULL : ptrs, missing == 0 ? NULL : &scope))) {
         marked(w, &scope, sizeof scope);
@@ -513,15 +541,17 @@ static void on_use_begin(world *w) {
         world_freeze(t, of[i]);
         if (uses[i].mode & TIDE_WRITE) t->writable = true;
         if (!ptrs[i] && of[i]->size) broken(w, "lends no address for %s", of[i]->name);
-        if (of[i]->size && !of[i]->in->unordered) t->lent = ptrs[i], t->may_write = uses[i].mode & TIDE_WRITE;
+        if (of[i]->size && !of[i]->in->unordered)
+            t->lent = ptrs[i], t->may_write = uses[i].mode & TIDE_WRITE;
     }
 }
 
 static void on_use_end(world *w) {
     thing *t = draw_thing(w, TIDEI_REF_SCOPE, 0);
     for (int i = 0; t->valid && i < THINGS; i++) /* in the order in which they began */
-        if (w->things[i].ref && !w->things[i].over && w->things[i].rt == t->rt && !w->things[i].busy &&
-            w->things[i].kind == TIDEI_REF_SCOPE && is_oldest_scope(w, &w->things[i]))
+        if (w->things[i].ref && !w->things[i].over && w->things[i].rt == t->rt &&
+            !w->things[i].busy && w->things[i].kind == TIDEI_REF_SCOPE &&
+            is_oldest_scope(w, &w->things[i]))
             t = &w->things[i];
     calling(w, "tide_use_end(%s)", t->name);
     bool valid = t->valid;
@@ -543,7 +573,10 @@ static void on_host_launch(world *w) {
     uintptr_t at = (uintptr_t)t->lent;
     bool touches = at && !(at & 1); /* the lowest bit says whether to write */
     if (none) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_host_launch(%s, %s, arg)", t->name, none ? "NULL" : touches ? "touch" : "nothing");
+    calling(w, "tide_host_launch(%s, %s, arg)", t->name,
+            none      ? "NULL"
+            : touches ? "touch"
+                      : "nothing");
     (void)gave(w, tide_host_launch(t->ref,
                                    none      ? NULL
                                    : touches ? touch

@@ -1,5 +1,5 @@
-/* world.c: what a thread knows of runtimes, arrays and references, and what must be true of them: elements
-** that nobody wrote stay as they are, the figures add up, what was dropped is gone.
+/* world.c: what a thread knows of runtimes, arrays and references, and what must be true of them:
+** elements that nobody wrote stay as they are, the figures add up, what was dropped is gone.
 **
 ** What must stay true: an array whose last reference the world gave back is not in it any more. */
 #include "tests/calls/calls.h"
@@ -66,11 +66,13 @@ void look_at_content(world *w, array *x) {
     size_t n = (size_t)x->size * tide_dtype_size(x->dtype);
     if (!x->a || x->rt == NOBODY || x->freed || x->in->frozen || x->in->unordered) return;
     if (x->size > (int64_t)sizeof bytes || n > sizeof bytes) return;
-    if (tide_to_host(x->a, bytes, n) != TIDE_OK) return; /* out of memory, or the report of a bad index */
+    /* out of memory, or the report of a bad index */
+    if (tide_to_host(x->a, bytes, n) != TIDE_OK) return;
     uint64_t d = digest(bytes, n);
     if (x->digested && x->digested_at == x->in->version && x->digest != d)
-        broken(w, "the elements of %s are no longer what they were: %016" PRIx64 ", now %016" PRIx64, x->name,
-               x->digest, d);
+        broken(w,
+               "the elements of %s are no longer what they were: %016" PRIx64 ", now %016" PRIx64,
+               x->name, x->digest, d);
     x->digest = d;
     x->digested = true;
     x->digested_at = x->in->version;
@@ -97,7 +99,9 @@ void world_drop(world *w, array *x) {
         note_line(w, "tide_free(%s);", x->name);
         tide_free(x->a);
     }
-    if (x->refs) note_line(w, "tide_release(%s); %s", x->name, x->refs > 1 ? "/* as often as it is held */" : "");
+    if (x->refs)
+        note_line(w, "tide_release(%s); %s", x->name,
+                  x->refs > 1 ? "/* as often as it is held */" : "");
     if (!x->counted && !frees && r) r->forgotten++;
     for (unsigned n = x->refs; n; n--) tide_release(x->a);
     world_forget(w, x);
@@ -184,7 +188,8 @@ void world_forget_thing(world *w, thing *t) {
 bool is_oldest_scope(const world *w, const thing *t) {
     for (int i = 0; i < THINGS; i++) {
         const thing *o = &w->things[i];
-        if (o->ref && !o->over && o->rt == t->rt && o->kind == TIDEI_REF_SCOPE && o->born < t->born) return false;
+        if (o->ref && !o->over && o->rt == t->rt && o->kind == TIDEI_REF_SCOPE && o->born < t->born)
+            return false;
     }
     return true;
 }
@@ -206,10 +211,12 @@ static thing *room_for_thing(world *w) {
 }
 
 thing *world_thing(world *w, tidei_ref_kind kind, void *ref, int rt) {
-    static const char letters[] = {[TIDEI_REF_STREAM] = 's', [TIDEI_REF_POOL] = 'p', [TIDEI_REF_EXPR] = 'e',
-                                   [TIDEI_REF_SCOPE] = 'u',  [TIDEI_REF_VIEW] = 'v', [TIDEI_REF_BATCHES] = 'b'};
+    static const char letters[] = {
+        [TIDEI_REF_STREAM] = 's', [TIDEI_REF_POOL] = 'p', [TIDEI_REF_EXPR] = 'e',
+        [TIDEI_REF_SCOPE] = 'u',  [TIDEI_REF_VIEW] = 'v', [TIDEI_REF_BATCHES] = 'b'};
     thing *t = room_for_thing(w);
-    *t = (thing){.kind = kind, .ref = ref, .rt = rt, .valid = true, .born = ++w->serial, .params = -1};
+    *t = (thing){
+        .kind = kind, .ref = ref, .rt = rt, .valid = true, .born = ++w->serial, .params = -1};
     snprintf(t->name, sizeof t->name, "%c%u", letters[kind], t->born);
     return t;
 }
@@ -267,10 +274,11 @@ void world_drop_all(world *w, int rt) {
 
 static void look_at_figures(world *w, runtime *r) {
     tide_statistics s = {.struct_size = sizeof s};
-    if (tide_stats(r->ref, &s) != TIDE_OK) return broken(w, "tide_stats: %s", tide_last_error()->message);
+    if (tide_stats(r->ref, &s) != TIDE_OK)
+        return broken(w, "tide_stats: %s", tide_last_error()->message);
     if (s.live + s.rounding + s.cached + s.parked != s.backed)
-        broken(w, "%s: live %zu + rounding %zu + cached %zu + parked %zu are not backed %zu", r->name, s.live,
-               s.rounding, s.cached, s.parked, s.backed);
+        broken(w, "%s: live %zu + rounding %zu + cached %zu + parked %zu are not backed %zu",
+               r->name, s.live, s.rounding, s.cached, s.parked, s.backed);
 }
 
 /* A missing wait within the library: the world keeps the order that users owe. */
@@ -278,7 +286,8 @@ static void look_at_checker(world *w, runtime *r) {
     tidei_runtime *rt = tidei_runtime_of(r->ref);
     for (tidei_dev *d = NULL; r->checked && (d = tidei_dev_next(rt, d));)
         if (tidei_host_checker_reports(d->d))
-            broken(w, "%s: the checker found an access that was not ordered: %s", r->name, w->last_log);
+            broken(w, "%s: the checker found an access that was not ordered: %s", r->name,
+                   w->last_log);
 }
 
 void look_at_runtime(world *w, runtime *r, bool quiet) {
@@ -295,9 +304,10 @@ void look_that_all_is_gone(world *w, runtime *r) {
     if (tide_stats(r->ref, &s) != TIDE_OK || tide_memory_info(r->ref, &m) != TIDE_OK)
         return broken(w, "%s: %s", r->name, tide_last_error()->message);
     if (s.live || m.pinned.live || s.spilled)
-        broken(w, "%s: all was dropped, and %zu bytes live, %zu pinned, %zu spilled", r->name, s.live,
-               m.pinned.live, s.spilled);
-    if (!r->boehm && s.arrays) broken(w, "%s: all was dropped, and %" PRIu64 " arrays live", r->name, s.arrays);
+        broken(w, "%s: all was dropped, and %zu bytes live, %zu pinned, %zu spilled", r->name,
+               s.live, m.pinned.live, s.spilled);
+    if (!r->boehm && s.arrays)
+        broken(w, "%s: all was dropped, and %" PRIu64 " arrays live", r->name, s.arrays);
 }
 
 /* ---- the end of a runtime ---- */
@@ -314,7 +324,8 @@ static void close_records(world *w, int rt) {
     for (int i = 0; i < ARRAYS; i++)
         if (w->arrays[i].a && w->arrays[i].rt == rt) array_closed(w, &w->arrays[i]);
     for (int i = 0; i < THINGS; i++)
-        if (w->things[i].ref && w->things[i].rt == rt) w->things[i].rt = NOBODY, thaw(&w->things[i]);
+        if (w->things[i].ref && w->things[i].rt == rt)
+            w->things[i].rt = NOBODY, thaw(&w->things[i]);
     for (int i = 0; i < LOANS; i++)
         if (w->loans[i].rt == rt) w->loans[i].at = NULL;
     for (int i = 0; i < CACHES; i++)
@@ -330,10 +341,12 @@ void runtime_closed(world *w, runtime *r) {
     for (int i = 0; i < NOTES; i++) {
         note *n = &w->notes[i];
         if (!n->used || n->rt != rt) continue;
-        if (n->told != 1) broken(w, "%s is closed, and a death was told %u times", r->name, n->told);
+        if (n->told != 1)
+            broken(w, "%s is closed, and a death was told %u times", r->name, n->told);
         n->used = false;
     }
-    if (r->host_held) broken(w, "%s is closed, and %ld pieces of host memory are held", r->name, r->host_held);
+    if (r->host_held)
+        broken(w, "%s is closed, and %ld pieces of host memory are held", r->name, r->host_held);
     w->closed[w->nclosed < TIDEI_COUNT(w->closed) ? w->nclosed++ : below(w, w->nclosed)] = r->ref;
     unsigned busy = r->busy;
     memset(r, 0, sizeof *r);

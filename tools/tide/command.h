@@ -1,5 +1,5 @@
-/* command.h: the commands of `tide`, each in a file of its own. They take the arguments behind their name and return the
-** exit status. */
+/* command.h: the commands of `tide`, each in a file of its own. They take the arguments behind
+** their name and return the exit status. */
 #ifndef TIDE_COMMAND_H
 #define TIDE_COMMAND_H
 

@@ -22,7 +22,8 @@
 
 /* Read where they are wanted, not by the settings. */
 enum { NVTX = 1 };
-static const char *const others[] = {"TIDE_NVRTC_PATH", [NVTX] = "NVTX_INJECTION64_PATH", "CUDA_HOME", "CUDA_PATH"};
+static const char *const others[] = {"TIDE_NVRTC_PATH", [NVTX] = "NVTX_INJECTION64_PATH",
+                                     "CUDA_HOME", "CUDA_PATH"};
 
 struct row {
     const char *name;
@@ -64,7 +65,8 @@ static void add_settings(struct rows *r) {
     for (size_t i = 0; tidei_settings_variable(i, &v); i++) {
         struct row *x = add(r, v.name, v.value);
         if (!x || v.understood) continue;
-        condemn(x, "not understood (wanted: %s); %s", v.wanted, v.vital ? "tide_open fails" : "the default stays");
+        condemn(x, "not understood (wanted: %s); %s", v.wanted,
+                v.vital ? "tide_open fails" : "the default stays");
         if (v.vital) unsetenv(v.name); /* so that the rest can be looked at */
     }
 }
@@ -75,7 +77,8 @@ static void add_others(struct rows *r) {
         const char *path = secure_getenv(others[i]);
         struct row *x = add(r, others[i], path);
         bool told = i == NVTX; /* as a tool is looked for, by the log */
-        if (!told && x && path && *path && access(path, F_OK)) condemn(x, "there is no such file or folder");
+        if (!told && x && path && *path && access(path, F_OK))
+            condemn(x, "there is no such file or folder");
     }
 }
 
@@ -91,7 +94,8 @@ static size_t distance(const char *a, const char *b) {
         size_t corner = row[0];
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t best = tidei_min_size(corner + (*a != b[j - 1]), tidei_min_size(row[j], row[j - 1]) + 1);
+            size_t best =
+                tidei_min_size(corner + (*a != b[j - 1]), tidei_min_size(row[j], row[j - 1]) + 1);
             corner = row[j];
             row[j] = best;
         }
@@ -120,13 +124,14 @@ static void add_unknown(struct rows *r) {
         const char *equals = strchr(*e, '=');
         size_t n = equals ? (size_t)(equals - *e) : 0;
         if (n <= strlen(OWN) || n >= CELL_MAX || strncmp(*e, OWN, strlen(OWN))) continue;
-        if (!strncmp(*e, FOR_TESTS, strlen(FOR_TESTS)) || find(r, *e, n) || r->n == ROWS_MAX) continue;
+        if (!strncmp(*e, FOR_TESTS, strlen(FOR_TESTS)) || find(r, *e, n) || r->n == ROWS_MAX)
+            continue;
         char name[CELL_MAX], *shown = names[r->n];
         snprintf(name, sizeof name, "%.*s", (int)n, *e);
         struct row *x = add(r, tidei_line_of(shown, CELL_MAX, name), equals + 1);
         const char *other = meant(r, name);
-        condemn(x, "unknown: nobody reads it%s%s%s", other ? "; did you mean " : "", other ? other : "",
-                other ? "?" : "");
+        condemn(x, "unknown: nobody reads it%s%s%s", other ? "; did you mean " : "",
+                other ? other : "", other ? "?" : "");
     }
 }
 
@@ -186,7 +191,8 @@ static void look_at_cache(struct rows *r, const tidei_settings *s) {
 
 /* Opens one as the environment says, but records nothing. *device: what it runs on. */
 static tide_status look_around(struct rows *r, char *device, size_t cap) {
-    tide_config c = {.struct_size = sizeof c, .log = hear, .log_user = r, .log_level = TIDE_LOG_WARNING};
+    tide_config c = {
+        .struct_size = sizeof c, .log = hear, .log_user = r, .log_level = TIDE_LOG_WARNING};
     tide_runtime *rt;
     unsetenv("TIDE_TRACE");
     tide_status status = tide_open(&c, &rt);

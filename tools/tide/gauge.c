@@ -1,4 +1,5 @@
-/* gauge.c: counting a device's memory calls, holding completion back. The model stands in gauge.h. */
+/* gauge.c: counting a device's memory calls, holding completion back. The model stands in
+** gauge.h. */
 #include "tools/tide/gauge.h"
 
 static tidei_gauge *gauge_of(const tidei_device *d) { return (tidei_gauge *)(uintptr_t)d->ops; }
@@ -21,13 +22,16 @@ static tide_status gauge_page_new(tidei_device *d, size_t bytes, tidei_dpage **o
     return counted(d)->page_new(d, bytes, out);
 }
 static void gauge_page_release(tidei_device *d, tidei_dpage *p) { counted(d)->page_release(d, p); }
-static tide_status gauge_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status gauge_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                             size_t n) {
     return counted(d)->map(d, addr, pages, n);
 }
-static tide_status gauge_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+static tide_status gauge_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                               size_t n) {
     return counted(d)->unmap(d, addr, pages, n);
 }
-static tide_status gauge_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+static tide_status gauge_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                   tidei_addr *out) {
     return counted(d)->raw_alloc(d, kind, bytes, out);
 }
 static void gauge_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes) {
@@ -39,12 +43,15 @@ static tide_status gauge_memory(tidei_device *d, size_t *free_bytes, size_t *tot
 static tide_status gauge_mempool_new(tidei_device *d, tidei_dmempool **out) {
     return counted(d)->mempool_new(d, out);
 }
-static void gauge_mempool_release(tidei_device *d, tidei_dmempool *mp) { counted(d)->mempool_release(d, mp); }
-static tide_status gauge_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                       tidei_addr *out) {
+static void gauge_mempool_release(tidei_device *d, tidei_dmempool *mp) {
+    counted(d)->mempool_release(d, mp);
+}
+static tide_status gauge_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                       size_t bytes, tidei_addr *out) {
     return counted(d)->mempool_alloc(d, mp, s, bytes, out);
 }
-static tide_status gauge_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+static tide_status gauge_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                      tidei_addr addr) {
     return counted(d)->mempool_free(d, mp, s, addr);
 }
 static tide_status gauge_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep) {
@@ -68,7 +75,8 @@ static uint64_t gauge_completed(tidei_device *d, tidei_dstream *ds) {
     const tidei_gauge *g = gauge_of(d);
     const _Atomic uint64_t *submitted = submitted_on(g, ds);
     if (!submitted) return g->inner->completed(d, ds);
-    uint64_t last = atomic_load_explicit(submitted, memory_order_acquire), may = last > g->lag ? last - g->lag : 0;
+    uint64_t last = atomic_load_explicit(submitted, memory_order_acquire),
+             may = last > g->lag ? last - g->lag : 0;
     if (g->ticks_only) return may;
     uint64_t done = g->inner->completed(d, ds);
     return done < may ? done : may;
@@ -76,8 +84,10 @@ static uint64_t gauge_completed(tidei_device *d, tidei_dstream *ds) {
 
 /* ---- putting it there ---- */
 
-/* With ticks alone blocks hold nothing. And the words that say so early would let pages go while the device still copied. */
-static tide_status gauge_copy_many(tidei_device *d, tidei_dstream *ds, const tidei_piece *pieces, size_t n) {
+/* With ticks alone blocks hold nothing. And the words that say so early would let pages go while
+** the device still copied. */
+static tide_status gauge_copy_many(tidei_device *d, tidei_dstream *ds, const tidei_piece *pieces,
+                                   size_t n) {
     const tidei_gauge *g = gauge_of(d);
     return g->ticks_only ? TIDE_OK : g->inner->copy_many(d, ds, pieces, n);
 }

@@ -1,12 +1,15 @@
-/* gauge.h: stands between a runtime and its device, counts what is asked for memory, and holds completion back.
+/* gauge.h: stands between a runtime and its device, counts what is asked for memory, and holds
+** completion back.
 **
-** Model. The gauge puts a table of its own over the device's: every slot is the device's but those for memory, which count
-** and pass on, copy_many, and the two of the completion word. On a watched stream the last `lag` ticks are never complete. With
-** `ticks_only` its ticks have no work behind them: they are complete once `lag` more were given out, and publishing them
-** is no work either; copy_many, which is what moves blocks, copies nothing. Streams that are not watched are the
+** Model. The gauge puts a table of its own over the device's: every slot is the device's but those
+** for memory, which count and pass on, copy_many, and the two of the completion word. On a watched
+** stream the last `lag` ticks are never complete. With `ticks_only` its ticks have no work behind
+** them: they are complete once `lag` more were given out, and publishing them is no work either;
+** copy_many, which is what moves blocks, copies nothing. Streams that are not watched are the
 ** device's alone.
-** What must stay true: the gauge outlives the device. Streams are watched before the first tick, by one thread. A stream
-** that the host has waited for is complete in the runtime's books, whatever the lag. */
+** What must stay true: the gauge outlives the device. Streams are watched before the first tick, by
+** one thread. A stream that the host has waited for is complete in the runtime's books, whatever
+** the lag. */
 #ifndef TIDE_GAUGE_H
 #define TIDE_GAUGE_H
 

@@ -1,4 +1,5 @@
-/* jobs.c: how many programs that use the device may run side by side: `tide info --jobs`, for scripts that start them. */
+/* jobs.c: how many programs that use the device may run side by side: `tide info --jobs`, for
+** scripts that start them. */
 #include "tools/tide/jobs.h"
 #include <sched.h>
 #include <stdio.h>
@@ -29,7 +30,9 @@ static size_t threads_allowed(void) {
         quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", NULL);
         period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", NULL);
     }
-    return quota > SIZE_MAX / 2 || !quota || !period || period > SIZE_MAX / 2 ? SIZE_MAX : (quota - 1) / period + 1;
+    return quota > SIZE_MAX / 2 || !quota || !period || period > SIZE_MAX / 2
+               ? SIZE_MAX
+               : (quota - 1) / period + 1;
 }
 
 static size_t threads_here(void) {
@@ -55,8 +58,11 @@ static tide_status look(tidei_jobs *x, char *device, size_t cap) {
 
 static void tell(const tidei_jobs *x, const char *device) {
     char memory[40] = "no GPU", b[32];
-    if (x->gpu) snprintf(memory, sizeof memory, "%s free", tidei_format_bytes(b, sizeof b, x->free_bytes, 1));
-    fprintf(stderr, "tide info: %s, %s, %zu threads: %zu jobs\n", device, memory, x->threads, tidei_jobs_of(x));
+    if (x->gpu)
+        snprintf(memory, sizeof memory, "%s free",
+                 tidei_format_bytes(b, sizeof b, x->free_bytes, 1));
+    fprintf(stderr, "tide info: %s, %s, %zu threads: %zu jobs\n", device, memory, x->threads,
+            tidei_jobs_of(x));
 }
 
 int tidei_jobs_command(int argc, char **argv) {
@@ -66,7 +72,8 @@ int tidei_jobs_command(int argc, char **argv) {
         size_t *out = !strcmp(argv[i], "--free")      ? &given.free_bytes
                       : !strcmp(argv[i], "--threads") ? &given.threads
                                                       : NULL;
-        if (!out || i + 1 == argc || !tidei_parse_bytes(argv[i + 1], 0, out)) return tidei_usage(stderr, 2);
+        if (!out || i + 1 == argc || !tidei_parse_bytes(argv[i + 1], 0, out))
+            return tidei_usage(stderr, 2);
         given.gpu |= out == &given.free_bytes;
     }
     if (look(&x, device, sizeof device) != TIDE_OK) {

@@ -1,7 +1,8 @@
 /* replay.c: the schedule of a replay, its events, its passes. The model stands in replay.h.
 **
-** The timed part does little beside the pool's work. One thread plays, and a tick without work behind it takes no lock: nobody
-** else gives ticks of these streams out, and publishing them is no work (gauge.h). */
+** The timed part does little beside the pool's work. One thread plays, and a tick without work
+** behind it takes no lock: nobody else gives ticks of these streams out, and publishing them is no
+** work (gauge.h). */
 #include "tools/tide/replay.h"
 #include "arrays/arrays.h"
 #include <stdio.h>
@@ -23,7 +24,8 @@ struct turns {
 
 static struct turns turns_of(const tidei_trace *trace, unsigned copies) {
     struct turns x = {.n = trace->n, .copies = copies};
-    for (unsigned j = 0; j < copies; j++) x.late[j] = (size_t)((unsigned __int128)trace->n * j / copies);
+    for (unsigned j = 0; j < copies; j++)
+        x.late[j] = (size_t)((unsigned __int128)trace->n * j / copies);
     if (x.n) x.end = x.n + x.late[copies - 1];
     return x;
 }
@@ -60,7 +62,8 @@ uint64_t tidei_replay_peak(const tidei_trace *trace, unsigned streams) {
 
 /* ---- blocks ---- */
 
-/* A number of its own for every (copy, block, generation), with all bits at odds (splitmix64, which maps one to one). */
+/* A number of its own for every (copy, block, generation), with all bits at odds (splitmix64, which
+** maps one to one). */
 static uint64_t number_of(unsigned copy, uint32_t block, uint64_t generation) {
     uint64_t x = block | (uint64_t)copy << 32 | generation << 40;
     x += 0x9E3779B97F4A7C15u;
@@ -97,7 +100,8 @@ static void last_use(const tidei_replay *r, tidei_stream *s, tidei_storage *st) 
     tidei_stamps_add(&st->stamps, (tidei_stamp){.tick = now, .stream = s->slot, .write = 1});
 }
 
-/* What a first use does before its work: waits on the device for what others left pending on the block. */
+/* What a first use does before its work: waits on the device for what others left pending on the
+** block. */
 static tide_status first_use(tidei_stream *s, tidei_storage *st) {
     const tidei_stamp *a = tidei_stamps_at(&st->stamps); /* nobody else knows the storage */
     bool foreign = false;
@@ -117,7 +121,8 @@ static tide_status birth(tidei_replay *r, const tidei_replay_copy *c, const tide
     if (status != TIDE_OK) return status;
     c->blocks[e->block] = st;
     if (tidei_replay_pins(r->o.pinned, c->number, e->block)) tidei_storage_pin(st);
-    if (r->o.touch && st->bytes) return tidei_touch_write(&r->touch, c->s, st, pattern_of(r, c, e->block));
+    if (r->o.touch && st->bytes)
+        return tidei_touch_write(&r->touch, c->s, st, pattern_of(r, c, e->block));
     status = first_use(c->s, st);
     tick(r, c->s);
     return status;
@@ -220,15 +225,17 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
 static tide_status open_device(const tidei_settings *set, size_t memory, tidei_device **out) {
     const char *colon = strchr(set->device, ':');
     bool cuda = !strncmp(set->device, "cuda", 4);
-    tidei_device_params p = {.ordinal = colon ? atoi(colon + 1) : 0, .host_checker = set->debug > 0};
+    tidei_device_params p = {.ordinal = colon ? atoi(colon + 1) : 0,
+                             .host_checker = set->debug > 0};
     if (cuda || !*set->device) {
         tide_status status = tidei_cuda_open(&p, out);
         if (status == TIDE_OK || cuda) return status;
         tide_clear_error();
     }
     if (p.ordinal >= set->host_devices)
-        return tidei_fail(TIDE_E_NODEVICE, OP, "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)",
-                          p.ordinal, set->host_devices);
+        return tidei_fail(TIDE_E_NODEVICE, OP,
+                          "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)", p.ordinal,
+                          set->host_devices);
     p.host_memory = memory;
     return tidei_host_open(&p, out);
 }
@@ -255,7 +262,8 @@ static tide_status open_runtime(tidei_replay *r, size_t untouched) {
     char limit[32];
     tide_status status = tidei_settings_read(&c, &set);
     r->untouched = status == TIDE_OK && !set.host_memory && !r->o.touch;
-    if (status == TIDE_OK) status = open_device(&set, r->untouched ? untouched : set.host_memory, &d);
+    if (status == TIDE_OK)
+        status = open_device(&set, r->untouched ? untouched : set.host_memory, &d);
     if (status != TIDE_OK) return status;
     tidei_gauge_put(&r->gauge, d, !r->o.touch, r->o.lag);
     if (r->o.limit_factor > 0) {
@@ -280,9 +288,11 @@ static tide_status open_runtime(tidei_replay *r, size_t untouched) {
 ** is ample for the trace. */
 static tide_status open_large(tidei_replay *r) {
     size_t ample = AMPLE * (size_t)tidei_replay_peak(r->trace, r->o.streams);
-    size_t memory = tidei_min_size(UNTOUCHED_HOST_BYTES, tidei_max_size(tidei_host_address_room() / 2, ample));
+    size_t memory =
+        tidei_min_size(UNTOUCHED_HOST_BYTES, tidei_max_size(tidei_host_address_room() / 2, ample));
     tide_status status = open_runtime(r, memory);
-    while (status == TIDE_E_HOST_NOMEM && r->untouched && memory / 2 > ample) status = open_runtime(r, memory /= 2);
+    while (status == TIDE_E_HOST_NOMEM && r->untouched && memory / 2 > ample)
+        status = open_runtime(r, memory /= 2);
     return status;
 }
 
@@ -299,7 +309,8 @@ static tide_status open_copies(tidei_replay *r) {
     return TIDE_OK;
 }
 
-tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *trace, tidei_replay **out) {
+tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *trace,
+                              tidei_replay **out) {
     tidei_check(o->streams >= 1 && o->streams <= TIDEI_GAUGE_STREAMS && o->pinned <= 100);
     tidei_replay *r = tidei_host_alloc(NULL, sizeof *r);
     if (!r) return tidei_fail_host_memory(OP, sizeof *r);
@@ -336,7 +347,8 @@ void tidei_replay_close(tidei_replay *r) {
     if (!r) return;
     drop_blocks(r);
     if (r->rt) {
-        if (r->dev) (void)tidei_streams_wait_all(r->dev, true); /* kernels raise the counter that goes next */
+        /* kernels raise the counter that goes next */
+        if (r->dev) (void)tidei_streams_wait_all(r->dev, true);
         tidei_touch_close(&r->touch);
         tide_close(r->rt->ref);
     }

@@ -1,11 +1,13 @@
 /* replay.h: playing a trace against a pool.
 **
-** Model. K copies of the trace play on K streams, copy j starting j*N/K events late; they take turns event by event, and one
-** that ended stays ended. An event is a tick of its copy's stream. A block's storage is made on that stream, and its free is
-** its last use there; a block that comes with another stream's pending work waits for that, on the device, at its birth.
-** Without `touch` ticks have no work behind them and no block's memory is written. With it each birth is a kernel that
-** writes a pattern of the block's own, each free one that compares.
-** A pass plays everything once; what lives at its end is freed behind the timed part, so that passes are alike. */
+** Model. K copies of the trace play on K streams, copy j starting j*N/K events late; they take
+** turns event by event, and one that ended stays ended. An event is a tick of its copy's stream. A
+** block's storage is made on that stream, and its free is its last use there; a block that comes
+** with another stream's pending work waits for that, on the device, at its birth. Without `touch`
+** ticks have no work behind them and no block's memory is written. With it each birth is a kernel
+** that writes a pattern of the block's own, each free one that compares.
+** A pass plays everything once; what lives at its end is freed behind the timed part, so that
+** passes are alike. */
 #ifndef TIDE_REPLAY_H
 #define TIDE_REPLAY_H
 
@@ -14,12 +16,14 @@
 #include "tools/tide/trace.h"
 
 typedef struct tidei_replay_options {
-    const char *device, *pool; /* as tide_config has them; NULL: the environment's, then the default */
-    const char *limit;         /* as tide_config has it, or NULL */
-    double limit_factor; /* > 0: the limit is this times the schedule's peak, and two pages; `limit` is NULL */
-    unsigned streams;    /* 1 to TIDEI_GAUGE_STREAMS */
-    uint64_t lag;        /* ticks of a stream that are never complete */
-    unsigned pinned;     /* percent of the blocks, pinned while they live */
+    /* as tide_config has them; NULL: the environment's, then the default */
+    const char *device, *pool;
+    const char *limit; /* as tide_config has it, or NULL */
+    /* > 0: the limit is this times the schedule's peak, and two pages; `limit` is NULL */
+    double limit_factor;
+    unsigned streams; /* 1 to TIDEI_GAUGE_STREAMS */
+    uint64_t lag;     /* ticks of a stream that are never complete */
+    unsigned pinned;  /* percent of the blocks, pinned while they live */
     bool touch;
 } tidei_replay_options;
 
@@ -53,9 +57,11 @@ typedef struct tidei_replay {
     tidei_saved_error failure; /* the report of the first failed allocation; TIDE_OK: none failed */
 } tidei_replay;
 
-/* The trace stays the caller's. The device is opened as tide_open would; where no memory is written, a host device of
-** TIDE_HOST_MEMORY, or else of more than the machine has. TIDE_E_INVALID: an option that nobody can serve. */
-tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *trace, tidei_replay **out);
+/* The trace stays the caller's. The device is opened as tide_open would; where no memory is
+** written, a host device of TIDE_HOST_MEMORY, or else of more than the machine has. TIDE_E_INVALID:
+** an option that nobody can serve. */
+tide_status tidei_replay_open(const tidei_replay_options *o, const tidei_trace *trace,
+                              tidei_replay **out);
 /* Plays once. A failed allocation is a figure; what else goes wrong ends the replay. */
 tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out);
 void tidei_replay_close(tidei_replay *r); /* NULL is legal */

@@ -1,5 +1,6 @@
-/* replay_command.c: `tide replay`: its options, and how its figures are shown. docs/replay.md explains both.
-** Exit 0, 1 an allocation or a comparison failed (or the device did), 2 bad input. */
+/* replay_command.c: `tide replay`: its options, and how its figures are shown. docs/replay.md
+** explains both. Exit 0, 1 an allocation or a comparison failed (or the device did), 2 bad
+** input. */
 #include "tools/tide/command.h"
 #include "tools/tide/replay.h"
 #include <inttypes.h>
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 
 const char tidei_replay_usage[] =
-    "tide replay FILE [--device D] [--pool NAME] [--streams K] [--passes P] [--limit SIZE|1.02x] [--lag L]\n"
+    "tide replay FILE [--device D] [--pool NAME] [--streams K] [--passes P] [--limit SIZE|1.02x] "
+    "[--lag L]\n"
     "                 [--pinned PERCENT] [--scale F] [--events N] [--touch] [--json]";
 
 struct options {
@@ -37,7 +39,8 @@ static bool count(const char *flag, const char *text, uint64_t low, uint64_t hig
         ok = *p >= '0' && *p <= '9' && !__builtin_mul_overflow(v, 10, &v) &&
              !__builtin_add_overflow(v, (uint64_t)(*p - '0'), &v);
     if (!ok || v < low || v > high)
-        return bad("%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'", flag, low, high, text);
+        return bad("%s wants a number from %" PRIu64 " to %" PRIu64 ", not '%s'", flag, low, high,
+                   text);
     *out = v;
     return true;
 }
@@ -47,7 +50,8 @@ static bool limit(const char *text, tidei_replay_options *o) {
     size_t n = strlen(text), bytes;
     if (n < 2 || text[n - 1] != 'x') {
         o->limit = text;
-        if (tidei_parse_bytes(text, 100, &bytes)) return true; /* 100 stands for the device's memory */
+        /* 100 stands for the device's memory */
+        if (tidei_parse_bytes(text, 100, &bytes)) return true;
     } else if (strspn(text, "0123456789.") == n - 1) {
         char *end;
         o->limit_factor = strtod(text, &end);
@@ -62,15 +66,19 @@ static bool value(const char *flag, const char *text, struct options *o) {
         const char *name;
         uint64_t low, high, *out;
     } counts[] = {
-        {"--streams", 1, TIDEI_GAUGE_STREAMS, &o->streams}, {"--passes", 1, 1000, &o->passes},
-        {"--lag", 0, (uint64_t)1 << 32, &o->lag},           {"--pinned", 0, 100, &o->pinned},
-        {"--scale", 1, (uint64_t)1 << 32, &o->scale},       {"--events", 1, (uint64_t)1 << 40, &o->events},
+        {"--streams", 1, TIDEI_GAUGE_STREAMS, &o->streams},
+        {"--passes", 1, 1000, &o->passes},
+        {"--lag", 0, (uint64_t)1 << 32, &o->lag},
+        {"--pinned", 0, 100, &o->pinned},
+        {"--scale", 1, (uint64_t)1 << 32, &o->scale},
+        {"--events", 1, (uint64_t)1 << 40, &o->events},
     };
     if (!strcmp(flag, "--device")) return o->replay.device = text, true;
     if (!strcmp(flag, "--pool")) return o->replay.pool = text, true;
     if (!strcmp(flag, "--limit")) return o->limit = text, true;
     for (size_t i = 0; i < TIDEI_COUNT(counts); i++)
-        if (!strcmp(flag, counts[i].name)) return count(flag, text, counts[i].low, counts[i].high, counts[i].out);
+        if (!strcmp(flag, counts[i].name))
+            return count(flag, text, counts[i].low, counts[i].high, counts[i].out);
     return bad("there is no option %s", flag);
 }
 
@@ -113,23 +121,26 @@ static double ns_per_event(const tidei_replay_figures *f) {
 static void print_json(const tidei_replay *r, const tidei_replay_figures *f) {
     printf("{\"device\": \"%s\", \"pool\": \"%s\", \"streams\": %u, \"events\": %" PRIu64
            ", \"ns_per_event\": %.1f, \"peak_live\": %zu, \"peak_reserved\": %zu, \"ratio\": %.6f",
-           r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams, f->events, ns_per_event(f), f->peak_live,
-           f->peak_reserved, ratio(f));
-    printf(", \"driver_calls\": %" PRIu64 ", \"compactions\": %" PRIu64 ", \"bytes_moved\": %" PRIu64
-           ", \"bytes_remapped\": %" PRIu64 ", \"device_waits\": %" PRIu64 ", \"climbs\": %" PRIu64
-           ", \"failed\": %" PRIu64 ", \"verified\": %" PRIu64 ", \"mismatches\": %" PRIu64 "}\n",
-           f->driver_calls, f->compactions, f->bytes_moved, f->bytes_remapped, f->device_waits, f->climbs,
-           f->failed, f->verified, f->mismatches);
+           r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams, f->events, ns_per_event(f),
+           f->peak_live, f->peak_reserved, ratio(f));
+    printf(", \"driver_calls\": %" PRIu64 ", \"compactions\": %" PRIu64
+           ", \"bytes_moved\": %" PRIu64 ", \"bytes_remapped\": %" PRIu64
+           ", \"device_waits\": %" PRIu64 ", \"climbs\": %" PRIu64 ", \"failed\": %" PRIu64
+           ", \"verified\": %" PRIu64 ", \"mismatches\": %" PRIu64 "}\n",
+           f->driver_calls, f->compactions, f->bytes_moved, f->bytes_remapped, f->device_waits,
+           f->climbs, f->failed, f->verified, f->mismatches);
 }
 
-static void print_table(const struct options *o, const tidei_replay *r, const tidei_replay_figures *f) {
+static void print_table(const struct options *o, const tidei_replay *r,
+                        const tidei_replay_figures *f) {
     char b[3][32];
-    printf("%s on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n", o->file, r->dev->d->info.name,
-           r->dev->pool->ops->name, r->o.streams, r->o.streams == 1 ? "" : "s", o->passes, o->passes);
+    printf("%s on %s, pool %s, %u stream%s, pass %" PRIu64 " of %" PRIu64 "\n", o->file,
+           r->dev->d->info.name, r->dev->pool->ops->name, r->o.streams,
+           r->o.streams == 1 ? "" : "s", o->passes, o->passes);
     printf("  events         %" PRIu64 ", %.1f ns each\n", f->events, ns_per_event(f));
     printf("  peak live      %s\n", tidei_format_bytes(b[0], sizeof b[0], f->peak_live, 3));
-    printf("  peak reserved  %s, %.4f of that\n", tidei_format_bytes(b[1], sizeof b[1], f->peak_reserved, 3),
-           ratio(f));
+    printf("  peak reserved  %s, %.4f of that\n",
+           tidei_format_bytes(b[1], sizeof b[1], f->peak_reserved, 3), ratio(f));
     printf("  driver calls   %" PRIu64 "\n", f->driver_calls);
     printf("  compactions    %" PRIu64 ", %s moved, %s remapped\n", f->compactions,
            tidei_format_bytes(b[0], sizeof b[0], f->bytes_moved, 3),
@@ -137,7 +148,8 @@ static void print_table(const struct options *o, const tidei_replay *r, const ti
     printf("  device waits   %" PRIu64 "\n", f->device_waits);
     printf("  climbs         %" PRIu64 ", %" PRIu64 " failed\n", f->climbs, f->failed);
     if (r->o.touch)
-        printf("  verified       %" PRIu64 " blocks, %" PRIu64 " words differ\n", f->verified, f->mismatches);
+        printf("  verified       %" PRIu64 " blocks, %" PRIu64 " words differ\n", f->verified,
+               f->mismatches);
 }
 
 /* ---- the command ---- */

@@ -1,4 +1,5 @@
-/* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a recorded program.
+/* tide.c: the `tide` command: what this machine offers Tidepool, and what a pool makes of a
+**   recorded program.
 **   tide info            version, device, memory
 **   tide info --device   one line: the device, and why not cuda
 **   tide info --env      what the environment says, and what becomes of it (environment.h)
@@ -14,8 +15,10 @@
 #include "tools/tide/jobs.h"
 
 int tidei_usage(FILE *to, int status) {
-    fprintf(to, "usage: tide info [--device | --env | --jobs [--free BYTES] [--threads N]]\n       %s\n",
-            tidei_replay_usage);
+    fprintf(
+        to,
+        "usage: tide info [--device | --env | --jobs [--free BYTES] [--threads N]]\n       %s\n",
+        tidei_replay_usage);
     return status;
 }
 
@@ -39,8 +42,10 @@ static int info(int device_only) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && !strcmp(argv[1], "info") && !strcmp(argv[2], "--env")) return tidei_environment_command();
-    unsetenv("TIDE_TRACE"); /* it is about programs: a replay would record over the file that it plays */
+    if (argc == 3 && !strcmp(argv[1], "info") && !strcmp(argv[2], "--env"))
+        return tidei_environment_command();
+    /* it is about programs: a replay would record over the file that it plays */
+    unsetenv("TIDE_TRACE");
     if (argc == 2 && !strcmp(argv[1], "--help")) return tidei_usage(stdout, 0);
     if (argc >= 2 && !strcmp(argv[1], "replay")) return tidei_replay_command(argc - 2, argv + 2);
     if (argc < 2 || strcmp(argv[1], "info")) return tidei_usage(stderr, 2);

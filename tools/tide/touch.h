@@ -1,4 +1,5 @@
-/* touch.h: device work on the blocks of a replay: each is filled with a pattern and compared with it later. */
+/* touch.h: device work on the blocks of a replay: each is filled with a pattern and compared with
+** it later. */
 #ifndef TIDE_TOUCH_H
 #define TIDE_TOUCH_H
 
@@ -10,7 +11,8 @@ typedef struct tidei_touch {
 } tidei_touch;
 
 tide_status tidei_touch_open(tidei_dev *d, tidei_touch *out);
-void tidei_touch_close(tidei_touch *t); /* no work of it is queued any more; one that never opened is legal */
+/* no work of it is queued any more; one that never opened is legal */
+void tidei_touch_close(tidei_touch *t);
 
 /* Queue on s; ordered like any use of the storage, which is not empty. */
 tide_status tidei_touch_write(tidei_touch *t, tidei_stream *s, tidei_storage *st, uint64_t pattern);

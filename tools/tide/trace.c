@@ -1,7 +1,9 @@
-/* trace.c: reading a trace: blocks of bytes (zlib, which reads plain files too), lines, fields, events.
+/* trace.c: reading a trace: blocks of bytes (zlib, which reads plain files too), lines, fields,
+** events.
 **
-** A line is looked at where it lies in the buffer; nothing of it is copied. Ids become numbers of blocks through a table of
-** those that are allocated: open addressing, entries moved back into the gaps that frees leave.
+** A line is looked at where it lies in the buffer; nothing of it is copied. Ids become numbers of
+** blocks through a table of those that are allocated: open addressing, entries moved back into the
+** gaps that frees leave.
 ** What must stay true: the first thing that is wrong ends the reading, with the line's number. */
 #include "tools/tide/trace.h"
 #include <errno.h>
@@ -52,9 +54,11 @@ struct reader {
 static tide_status expected(const struct reader *r, const char *what, struct text found) {
     char text[FOUND_MAX + 4];
     size_t n = tidei_min_size(found.n, FOUND_MAX);
-    for (size_t i = 0; i < n; i++) text[i] = found.at[i] >= ' ' && found.at[i] <= '~' ? found.at[i] : '?';
+    for (size_t i = 0; i < n; i++)
+        text[i] = found.at[i] >= ' ' && found.at[i] <= '~' ? found.at[i] : '?';
     strcpy(text + n, found.n > n ? "..." : "");
-    return tidei_fail(TIDE_E_FORMAT, OP, "%s:%zu: expected %s, found '%s'", r->name, r->line, what, text);
+    return tidei_fail(TIDE_E_FORMAT, OP, "%s:%zu: expected %s, found '%s'", r->name, r->line, what,
+                      text);
 }
 
 static struct text text_of(const char *s) { return (struct text){s, strlen(s)}; }
@@ -65,7 +69,8 @@ static tide_status refused(const char *name, const char *what, int error) {
 
 /* ---- lines ---- */
 
-/* What ended the reading early, by zlib's code; TIDE_OK if nothing did. The line that it belongs to is the next one. */
+/* What ended the reading early, by zlib's code; TIDE_OK if nothing did. The line that it belongs to
+** is the next one. */
 static tide_status stream_status(struct reader *r) {
     int code, error = errno;
     (void)gzerror(r->file, &code);
@@ -87,19 +92,21 @@ static void refill(struct reader *r) {
     r->over = got < 0 || (size_t)got < want;
 }
 
-/* The next line without its end; *more is false behind the last one. An unsound stream is an error where its sound part
-** ends. */
+/* The next line without its end; *more is false behind the last one. An unsound stream is an error
+** where its sound part ends. */
 static tide_status next_line(struct reader *r, struct text *out, bool *more) {
     char *newline;
     r->line++;
-    while (!(newline = memchr(r->buf + r->at, '\n', r->end - r->at)) && !r->over && r->end - r->at <= LINE_BYTES)
+    while (!(newline = memchr(r->buf + r->at, '\n', r->end - r->at)) && !r->over &&
+           r->end - r->at <= LINE_BYTES)
         refill(r);
     if (!newline && r->over) {
         tide_status status = stream_status(r);
         if (status != TIDE_OK) return status;
     }
     *more = newline || r->end > r->at;
-    *out = (struct text){r->buf + r->at, newline ? (size_t)(newline - (r->buf + r->at)) : r->end - r->at};
+    *out = (struct text){r->buf + r->at,
+                         newline ? (size_t)(newline - (r->buf + r->at)) : r->end - r->at};
     r->at += out->n + (newline ? 1 : 0);
     if (out->n && out->at[out->n - 1] == '\r') out->n--;
     if (out->n > LINE_BYTES) return expected(r, "a line of at most 255 bytes", *out);
@@ -108,7 +115,9 @@ static tide_status next_line(struct reader *r, struct text *out, bool *more) {
 
 /* ---- fields ---- */
 
-static bool is(struct text t, const char *word) { return t.n == strlen(word) && !memcmp(t.at, word, t.n); }
+static bool is(struct text t, const char *word) {
+    return t.n == strlen(word) && !memcmp(t.at, word, t.n);
+}
 
 static unsigned split(struct text line, struct text *fields) {
     unsigned n = 0;
@@ -125,7 +134,8 @@ static bool number(struct text t, uint64_t *out) {
     if (!t.n) return false;
     for (size_t i = 0; i < t.n; i++) {
         unsigned digit = (unsigned char)t.at[i] - (unsigned)'0';
-        if (digit > 9 || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v)) return false;
+        if (digit > 9 || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v))
+            return false;
     }
     *out = v;
     return true;
@@ -154,7 +164,8 @@ static bool hex_number(struct text t, uint64_t *out) {
 /* ---- what is allocated ---- */
 
 static size_t slot_of(const struct reader *r, uint64_t id) {
-    uint64_t h = id * 0x9E3779B97F4A7C15u; /* the golden ratio: neighbours lie far apart in the upper bits */
+    /* the golden ratio: neighbours lie far apart in the upper bits */
+    uint64_t h = id * 0x9E3779B97F4A7C15u;
     size_t i = (size_t)(h >> 32) & (r->live_cap - 1);
     while (r->live[i].block != NO_BLOCK && r->live[i].id != id) i = (i + 1) & (r->live_cap - 1);
     return i;
@@ -195,9 +206,10 @@ static tide_status check_number(const struct reader *r) {
     if (r->most ? n < r->most : n < TIDEI_TRACE_EVENTS) return TIDE_OK;
     z_off_t bytes = gzoffset(r->file); /* read so far; -1 in what has no places, as a pipe */
     if (!r->most && bytes >= 0 && (uint64_t)bytes >= n) return TIDE_OK;
-    return tidei_fail(TIDE_E_FORMAT, OP, "%s:%zu: more than %zu events%s; --events N reads as many as N", r->name,
-                      r->line, n,
-                      r->most ? "" : ", and fewer bytes of the file up to here, which is no recording's way");
+    return tidei_fail(
+        TIDE_E_FORMAT, OP, "%s:%zu: more than %zu events%s; --events N reads as many as N", r->name,
+        r->line, n,
+        r->most ? "" : ", and fewer bytes of the file up to here, which is no recording's way");
 }
 
 /* Room for twice as many events. */
@@ -272,7 +284,8 @@ static bool is_time(struct text t) {
     if (t.n != sizeof form - 1) return false;
     for (size_t i = 0; i < t.n; i++) {
         bool digit = t.at[i] >= '0' && t.at[i] <= '9';
-        if (form[i] == '0' ? !digit : t.at[i] != ':' && (form[i] == ':' || t.at[i] != '.')) return false;
+        if (form[i] == '0' ? !digit : t.at[i] != ':' && (form[i] == ':' || t.at[i] != '.'))
+            return false;
     }
     return true;
 }
@@ -287,7 +300,8 @@ static tide_status rmm_row(struct reader *r, const struct text *f) {
     if (!hex_number(f[3], &pointer)) return expected(r, "a pointer in hexadecimal digits", f[3]);
     if (!number(f[4], &bytes)) return expected(r, "a size in bytes", f[4]);
     if (!hex_number(f[5], &other)) return expected(r, "a stream's number", f[5]);
-    if (fails || (!pointer && !bytes)) return TIDE_OK; /* all empty blocks may have the null pointer at a time */
+    /* all empty blocks may have the null pointer at a time */
+    if (fails || (!pointer && !bytes)) return TIDE_OK;
     return allocates ? allocate(r, pointer, f[3], bytes, f[4]) : release(r, pointer, f[3]);
 }
 
@@ -304,7 +318,8 @@ static tide_status read_header(struct reader *r) {
     r->row = rmm_row;
     r->fields = 6;
     if (is(line, r->header)) return TIDE_OK;
-    return expected(r, "the header op,id,bytes,stream,time_us or Thread,Time,Action,Pointer,Size,Stream", line);
+    return expected(
+        r, "the header op,id,bytes,stream,time_us or Thread,Time,Action,Pointer,Size,Stream", line);
 }
 
 static tide_status read_rows(struct reader *r) {
@@ -355,7 +370,9 @@ tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace
     return fd < 0 ? refused(path, "opened", errno) : tidei_trace_read_fd(fd, path, events, out);
 }
 
-tide_status tidei_trace_read(const char *path, tidei_trace *out) { return tidei_trace_read_most(path, 0, out); }
+tide_status tidei_trace_read(const char *path, tidei_trace *out) {
+    return tidei_trace_read_most(path, 0, out);
+}
 
 void tidei_trace_clear(tidei_trace *t) {
     tidei_host_free(NULL, t->events);

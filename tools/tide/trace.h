@@ -14,7 +14,8 @@
 
 #include "runtime/base.h"
 
-#define TIDEI_TRACE_EVENTS   ((size_t)4 << 20)   /* 64 MiB; a recording's take 5 bytes of a gzip file */
+/* 64 MiB; a recording's take 5 bytes of a gzip file */
+#define TIDEI_TRACE_EVENTS   ((size_t)4 << 20)
 #define TIDEI_TRACE_LIVE_MAX ((uint64_t)1 << 56) /* so that sums over 64 copies stay below 2^63 */
 
 enum { TIDEI_EVENT_ALLOC, TIDEI_EVENT_FREE, TIDEI_EVENT_SYNC };
@@ -30,8 +31,8 @@ typedef struct tidei_trace {
     size_t blocks; /* allocations in it */
 } tidei_trace;
 
-/* Reads `path`. A file that is no trace is TIDE_E_FORMAT, with "path:line: expected ..., found '...'"; one that cannot be
-** opened or read TIDE_E_IO. Nothing is left behind on failure. */
+/* Reads `path`. A file that is no trace is TIDE_E_FORMAT, with "path:line: expected ..., found
+** '...'"; one that cannot be opened or read TIDE_E_IO. Nothing is left behind on failure. */
 tide_status tidei_trace_read(const char *path, tidei_trace *out);
 /* The same, of at most so many events; 0: as many as above. */
 tide_status tidei_trace_read_most(const char *path, uint64_t events, tidei_trace *out);

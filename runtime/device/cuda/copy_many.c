@@ -1,12 +1,14 @@
 /* copy_many.c: many pieces copied by one kernel of the `cuda` device.
 **
-** Model. The driver copies one piece a call, at 4.7 us a call: 28 GB/s for pieces of 64 KiB. So pieces go in batches, each a
-** launch that has them in its parameters: in stream order, and nothing to be kept until it is done. A batch is cut in chunks,
-** one a thread block, whatever its pieces' sizes are: so blocks have equally much to do. A block looks for its piece by
-** bisection. Large pieces, and such as are not aligned, are the driver's.
-** The kernels are compiled once a device, when they would have been worth it and somebody prepares for them. Until then, and
-** where they cannot be had, pieces are copied by the driver: blocks move when memory is short, and a module takes some. Want of
-** memory may pass, but is not asked about every time: at the first, second, fourth, eighth ... preparation.
+** Model. The driver copies one piece a call, at 4.7 us a call: 28 GB/s for pieces of 64 KiB. So
+** pieces go in batches, each a launch that has them in its parameters: in stream order, and nothing
+** to be kept until it is done. A batch is cut in chunks, one a thread block, whatever its pieces'
+** sizes are: so blocks have equally much to do. A block looks for its piece by bisection. Large
+** pieces, and such as are not aligned, are the driver's. The kernels are compiled once a device,
+** when they would have been worth it and somebody prepares for them. Until then, and where they
+** cannot be had, pieces are copied by the driver: blocks move when memory is short, and a module
+** takes some. Want of memory may pass, but is not asked about every time: at the first, second,
+** fourth, eighth ... preparation.
 ** What must stay true: the structs here and in the text are the same. */
 #include "runtime/device/cuda/copy_many.h"
 #include "runtime/device/cuda/device.h"
@@ -14,21 +16,23 @@
 
 #include <stdlib.h>
 
-/* Parameters hold 4 KiB, and from CUDA 12.1 on, since Volta, 32764 bytes; a launch hands over all of them, used or not, so few
-** pieces go in a small one. */
+/* Parameters hold 4 KiB, and from CUDA 12.1 on, since Volta, 32764 bytes; a launch hands over all
+** of them, used or not, so few pieces go in a small one. */
 #define FEW              170
 #define MANY             1364
 #define LARGE_PARAMETERS 12010 /* the version of driver and compiler */
 #define VOLTA            70
 
-#define CHUNK                                                                                                      \
-    16384 /* bytes; a thread has four words of 16 bytes under way: with 2048 threads a processor, plenty */
+/* bytes; a thread has four words of 16 bytes under way: with 2048 threads a processor,
+** plenty */
+#define CHUNK   16384
 #define THREADS 256
-/* The driver's copies begin 11 us late (8 MiB: 1.1 TB/s, read and written) and end up a little faster (4.2 TB/s) than the
-** kernel (4.0 TB/s): from here on they are as good, 3 TB/s and more. */
+/* The driver's copies begin 11 us late (8 MiB: 1.1 TB/s, read and written) and end up a little
+** faster (4.2 TB/s) than the kernel (4.0 TB/s): from here on they are as good, 3 TB/s and more. */
 #define LARGE (64 * TIDEI_MIB)
 
-/* Pieces that were copied one by one: 5 ms of them make it likely that there will be as many as pay for the compiler. */
+/* Pieces that were copied one by one: 5 ms of them make it likely that there will be as many as pay
+** for the compiler. */
 #define WORTH 1000
 
 _Static_assert(CHUNK == 4 * 16 * THREADS, "a block copies a chunk in four rounds");
@@ -42,48 +46,53 @@ typedef struct batch {
     unsigned int n, chunks;
     part parts[MANY]; /* the kernel `few` knows of FEW */
 } batch;
-_Static_assert(sizeof(batch) <= 32764 && offsetof(batch, parts[FEW]) <= 4096, "what parameters hold");
+_Static_assert(sizeof(batch) <= 32764 && offsetof(batch, parts[FEW]) <= 4096,
+               "what parameters hold");
 
 /* ---- the kernels ---- */
 
 #define QUOTED(x) #x
 #define TEXT(x)   QUOTED(x)
-/* The parameter is read where it lies, by an index: its address is not taken, or it would be copied first. */
-#define BODY                                                                                                       \
-    "struct BATCH { unsigned n, chunks; part parts[PIECES]; };\n"                                                  \
-    "extern \"C\" __global__ void __launch_bounds__(THREADS) COPY(const BATCH b) {\n"                              \
-    "    unsigned low = 0, high = b.n;\n"                                                                          \
-    "    while (high - low > 1) {\n"                                                                               \
-    "        unsigned middle = (low + high) / 2;\n"                                                                \
-    "        if (b.parts[middle].first <= blockIdx.x)\n"                                                           \
-    "            low = middle;\n"                                                                                  \
-    "        else\n"                                                                                               \
-    "            high = middle;\n"                                                                                 \
-    "    }\n"                                                                                                      \
-    "    unsigned at = (blockIdx.x - b.parts[low].first) * CHUNK, left = b.parts[low].bytes - at;\n"               \
-    "    const char *src = (const char *)(b.parts[low].src + at);\n"                                               \
-    "    char *dst = (char *)(b.parts[low].dst + at);\n"                                                           \
-    "    const uint4 *from = (const uint4 *)src;\n"                                                                \
-    "    uint4 *to = (uint4 *)dst;\n"                                                                              \
-    "    if (left >= CHUNK) {\n"                                                                                   \
-    "        uint4 word[4];\n"                                                                                     \
-    "#pragma unroll\n"                                                                                             \
-    "        for (int i = 0; i < 4; i++) word[i] = from[threadIdx.x + THREADS * i];\n"                             \
-    "#pragma unroll\n"                                                                                             \
-    "        for (int i = 0; i < 4; i++) to[threadIdx.x + THREADS * i] = word[i];\n"                               \
-    "        return;\n"                                                                                            \
-    "    }\n"                                                                                                      \
-    "    for (unsigned i = threadIdx.x; i < left / 16; i += THREADS) to[i] = from[i];\n"                           \
-    "    unsigned last = left / 16 * 16 + threadIdx.x;\n"                                                          \
-    "    if (last < left) dst[last] = src[last];\n"                                                                \
+/* The parameter is read where it lies, by an index: its address is not taken, or it would be copied
+** first. */
+#define BODY                                                                                       \
+    "struct BATCH { unsigned n, chunks; part parts[PIECES]; };\n"                                  \
+    "extern \"C\" __global__ void __launch_bounds__(THREADS) COPY(const BATCH b) {\n"              \
+    "    unsigned low = 0, high = b.n;\n"                                                          \
+    "    while (high - low > 1) {\n"                                                               \
+    "        unsigned middle = (low + high) / 2;\n"                                                \
+    "        if (b.parts[middle].first <= blockIdx.x)\n"                                           \
+    "            low = middle;\n"                                                                  \
+    "        else\n"                                                                               \
+    "            high = middle;\n"                                                                 \
+    "    }\n"                                                                                      \
+    "    unsigned at = (blockIdx.x - b.parts[low].first) * CHUNK, left = b.parts[low].bytes - "    \
+    "at;\n"                                                                                        \
+    "    const char *src = (const char *)(b.parts[low].src + at);\n"                               \
+    "    char *dst = (char *)(b.parts[low].dst + at);\n"                                           \
+    "    const uint4 *from = (const uint4 *)src;\n"                                                \
+    "    uint4 *to = (uint4 *)dst;\n"                                                              \
+    "    if (left >= CHUNK) {\n"                                                                   \
+    "        uint4 word[4];\n"                                                                     \
+    "#pragma unroll\n"                                                                             \
+    "        for (int i = 0; i < 4; i++) word[i] = from[threadIdx.x + THREADS * i];\n"             \
+    "#pragma unroll\n"                                                                             \
+    "        for (int i = 0; i < 4; i++) to[threadIdx.x + THREADS * i] = word[i];\n"               \
+    "        return;\n"                                                                            \
+    "    }\n"                                                                                      \
+    "    for (unsigned i = threadIdx.x; i < left / 16; i += THREADS) to[i] = from[i];\n"           \
+    "    unsigned last = left / 16 * 16 + threadIdx.x;\n"                                          \
+    "    if (last < left) dst[last] = src[last];\n"                                                \
     "}\n"
-#define COMMON                                                                                                     \
-    "struct part { unsigned long long dst, src; unsigned bytes, first; };\n"                                       \
-    "#define CHUNK " TEXT(CHUNK) "u\n"                                                                             \
+#define COMMON                                                                                     \
+    "struct part { unsigned long long dst, src; unsigned bytes, first; };\n"                       \
+    "#define CHUNK " TEXT(CHUNK) "u\n"                                                             \
                                  "#define THREADS " TEXT(THREADS) "u\n"
-#define FEW_KERNEL "#define COPY tide_copy_few\n#define BATCH few\n#define PIECES " TEXT(FEW) "\n" BODY
-#define MANY_KERNEL                                                                                                \
-    "#undef COPY\n#undef BATCH\n#undef PIECES\n#define COPY tide_copy_many\n#define BATCH many\n#define "          \
+#define FEW_KERNEL                                                                                 \
+    "#define COPY tide_copy_few\n#define BATCH few\n#define PIECES " TEXT(FEW) "\n" BODY
+#define MANY_KERNEL                                                                                \
+    "#undef COPY\n#undef BATCH\n#undef PIECES\n#define COPY tide_copy_many\n#define BATCH "        \
+    "many\n#define "                                                                               \
     "PIECES " TEXT(MANY) "\n" BODY
 
 const char tidei_cuda_copy_few[] = COMMON FEW_KERNEL;
@@ -98,7 +107,8 @@ static tide_status load(tidei_cuda *c, const void *image, bool both) {
     tidei_cu_result r = c->cu->cuModuleLoadData(&module, image);
     if (r == TIDEI_CU_SUCCESS) {
         r = c->cu->cuModuleGetFunction(&k->few, module, "tide_copy_few");
-        if (r == TIDEI_CU_SUCCESS && both) r = c->cu->cuModuleGetFunction(&k->many, module, "tide_copy_many");
+        if (r == TIDEI_CU_SUCCESS && both)
+            r = c->cu->cuModuleGetFunction(&k->many, module, "tide_copy_many");
         if (r == TIDEI_CU_SUCCESS)
             k->module = module;
         else
@@ -121,7 +131,8 @@ static tide_status make(tidei_cuda *c, bool both) {
 /* Under the copier's lock. */
 static void try_to_make(tidei_cuda *c) {
     tidei_cuda_copier *k = &c->copier;
-    bool both = c->sm >= VOLTA && c->cu->version >= LARGE_PARAMETERS && tidei_nvrtc_version() >= LARGE_PARAMETERS;
+    bool both = c->sm >= VOLTA && c->cu->version >= LARGE_PARAMETERS &&
+                tidei_nvrtc_version() >= LARGE_PARAMETERS;
     k->tries++;
     if (k->hopeless || (k->tries & (k->tries - 1))) return;
     tide_status status = make(c, both);
@@ -154,13 +165,14 @@ static tidei_cu_result copy_each(tidei_cuda *c, tidei_dstream *s, const batch *b
     return r;
 }
 
-/* Queues the batch, and empties it. What made a launch fail, if more than the launch, makes the copies fail too. */
+/* Queues the batch, and empties it. What made a launch fail, if more than the launch, makes the
+** copies fail too. */
 static tidei_cu_result flush(tidei_cuda *c, tidei_dstream *s, batch *b) {
     const tidei_cuda_copier *k = &c->copier;
     void *params[] = {b};
     if (!b->n) return TIDEI_CU_SUCCESS;
-    tidei_cu_result r = c->cu->cuLaunchKernel(b->n <= FEW ? k->few : k->many, b->chunks, 1, 1, THREADS, 1, 1, 0,
-                                              s->s, params, NULL);
+    tidei_cu_result r = c->cu->cuLaunchKernel(b->n <= FEW ? k->few : k->many, b->chunks, 1, 1,
+                                              THREADS, 1, 1, 0, s->s, params, NULL);
     if (tidei_unlikely(r != TIDEI_CU_SUCCESS)) r = copy_each(c, s, b);
     b->n = b->chunks = 0;
     return r;
@@ -170,11 +182,13 @@ static tidei_cu_result flush(tidei_cuda *c, tidei_dstream *s, batch *b) {
 static bool suits(const tidei_piece *p) { return p->bytes < LARGE && (p->dst | p->src) % 16 == 0; }
 
 static void add(batch *b, const tidei_piece *p) {
-    b->parts[b->n++] = (part){.dst = p->dst, .src = p->src, .bytes = (unsigned int)p->bytes, .first = b->chunks};
+    b->parts[b->n++] =
+        (part){.dst = p->dst, .src = p->src, .bytes = (unsigned int)p->bytes, .first = b->chunks};
     b->chunks += (unsigned int)((p->bytes + CHUNK - 1) / CHUNK);
 }
 
-tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n) {
+tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
+                                 size_t n) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     batch b;

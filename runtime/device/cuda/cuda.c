@@ -30,7 +30,8 @@ static bool is_fatal(tidei_cu_result r) {
 tide_status tidei_cuda_refuse(tidei_cuda *c) {
     const char *since = atomic_load(&c->lost_since);
     if (tidei_forked())
-        return tidei_fail(TIDE_E_FORKED, "cuda", "this process is a fork's child; %s stays with its parent",
+        return tidei_fail(TIDE_E_FORKED, "cuda",
+                          "this process is a fork's child; %s stays with its parent",
                           c->d.info.name);
     return tidei_fail(TIDE_E_LOST, "cuda", "%s is unusable since %s", c->d.info.name,
                       since ? since : "an earlier failure");
@@ -48,15 +49,16 @@ tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what
         return tidei_fail(TIDE_E_NOMEM, "cuda", "%s: %s: out of memory", c->d.info.name, call);
     if (c->cu->cuGetErrorString(r, &text) != TIDEI_CU_SUCCESS || !text) text = "";
     if (!is_fatal(r))
-        return tidei_fail(TIDE_E_DEVICE, "cuda", "%s: %s: %s (%u): %s", c->d.info.name, call, name, r, text);
+        return tidei_fail(TIDE_E_DEVICE, "cuda", "%s: %s: %s (%u): %s", c->d.info.name, call, name,
+                          r, text);
     const char *none = NULL;
     atomic_compare_exchange_strong(&c->lost_since, &none, name);
     atomic_store(&c->d.lost, true);
-    return tidei_fail(
-        TIDE_E_LOST, "cuda",
-        "%s reported %s (%u: %s) at %s, caused by this work or some queued before it; the device cannot be "
-        "used any more",
-        c->d.info.name, name, r, text, call);
+    return tidei_fail(TIDE_E_LOST, "cuda",
+                      "%s reported %s (%u: %s) at %s, caused by this work or some queued before "
+                      "it; the device cannot be "
+                      "used any more",
+                      c->d.info.name, name, r, text, call);
 }
 
 static void cuda_lose(tidei_device *d, const char *why) {
@@ -74,12 +76,14 @@ static void cuda_close(tidei_device *d) {
     if (c->ctx && tidei_cuda_enter_release(c, &visit)) {
         for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++)
             for (unsigned j = 0; j < TIDEI_CUDA_PENDING; j++)
-                if (c->streams[i].pending[j].event) c->cu->cuEventDestroy(c->streams[i].pending[j].event);
+                if (c->streams[i].pending[j].event)
+                    c->cu->cuEventDestroy(c->streams[i].pending[j].event);
         if (c->words) c->cu->cuMemFreeHost(c->words);
         if (c->copier.module) c->cu->cuModuleUnload(c->copier.module);
         tidei_cuda_leave(c, &visit);
         tidei_cu_ctx now = NULL; /* not left current: it may be the last reference that goes */
-        if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx) c->cu->cuCtxSetCurrent(NULL);
+        if (c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)
+            c->cu->cuCtxSetCurrent(NULL);
         c->cu->cuDevicePrimaryCtxRelease(c->dev);
     }
     for (unsigned i = 0; i < TIDEI_STREAMS_MAX; i++) pthread_mutex_destroy(&c->streams[i].lock);
@@ -136,20 +140,22 @@ static const struct tidei_device_ops ops = {
 
 /* ---- opening ---- */
 
-#define FRESH_NS 0.025 /* a byte: a page of 2 MiB is made, mapped and opened to the device in 50 us */
-/* Pageable memory up to this size the driver copies aside and returns; larger pieces wait for the stream's work first
-** (measured: 1 MiB in 0.1 ms, 4 MiB after the 54 ms that were queued). */
-#define STAGED      TIDEI_MIB
-#define ALIGN       256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
-#define VA_MULTIPLE 8   /* addresses to reserve, in device memories: a pool's range has holes between pins */
+/* a byte: a page of 2 MiB is made, mapped and opened to the device in 50 us */
+#define FRESH_NS 0.025
+/* Pageable memory up to this size the driver copies aside and returns; larger pieces wait for the
+** stream's work first (measured: 1 MiB in 0.1 ms, 4 MiB after the 54 ms that were queued). */
+#define STAGED TIDEI_MIB
+#define ALIGN  256 /* bytes; what cuMemAlloc promises and cuBLAS wants of a workspace */
+/* addresses to reserve, in device memories: a pool's range has holes between pins */
+#define VA_MULTIPLE 8
 
 static tide_status find_device(tidei_cuda *c, int ordinal) {
     int n = 0;
     tidei_cu_result r = c->cu->cuDeviceGetCount(&n);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetCount");
     if (ordinal < 0 || ordinal >= n)
-        return tidei_fail(TIDE_E_NODEVICE, "cuda", "there is no cuda:%d: the driver shows %d GPU%s", ordinal, n,
-                          n == 1 ? "" : "s");
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "there is no cuda:%d: the driver shows %d GPU%s",
+                          ordinal, n, n == 1 ? "" : "s");
     c->d.info.ordinal = ordinal;
     c->d.info.count = n;
     return tidei_cuda_status(c, c->cu->cuDeviceGet(&c->dev, ordinal), "cuDeviceGet(%d)", ordinal);
@@ -174,7 +180,8 @@ static tide_status read_attributes(tidei_cuda *c, int *unified_addressing) {
                {TIDEI_CU_ATTR_UNIFIED_ADDRESSING, unified_addressing}};
     for (size_t i = 0; i < TIDEI_COUNT(all); i++) {
         tidei_cu_result r = c->cu->cuDeviceGetAttribute(all[i].at, all[i].which, c->dev);
-        if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuDeviceGetAttribute(%u)", all[i].which);
+        if (r != TIDEI_CU_SUCCESS)
+            return tidei_cuda_failed(c, r, "cuDeviceGetAttribute(%u)", all[i].which);
     }
     c->sm = info->sm_major * 10 + info->sm_minor;
     return TIDE_OK;
@@ -195,11 +202,13 @@ static tide_status read_info(tidei_cuda *c, int ordinal) {
     info->align = ALIGN;
     info->total_bytes = total;
     info->va_bytes = total > SIZE_MAX / VA_MULTIPLE ? total : total * VA_MULTIPLE;
-    c->write_value = c->cu->cuStreamWriteValue64 && attribute(c, TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS);
+    c->write_value =
+        c->cu->cuStreamWriteValue64 && attribute(c, TIDEI_CU_ATTR_64_BIT_STREAM_MEM_OPS);
     tide_status s = read_attributes(c, &unified_addressing);
     if (s != TIDE_OK) return s;
     if (!unified_addressing)
-        return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuda:%d (%s) shares no address space with the host", ordinal,
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "cuda:%d (%s) shares no address space with the host", ordinal,
                           info->model);
     return TIDE_OK;
 }
@@ -209,17 +218,18 @@ static tide_status read_pages(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     size_t granule = 0;
     c->d.info.fresh_ns = FRESH_NS;
-    c->d.info.page_bytes = 2 * TIDEI_MIB; /* also what limits are rounded to where there are no pages */
+    /* also what limits are rounded to where there are no pages */
+    c->d.info.page_bytes = 2 * TIDEI_MIB;
     c->page_prop.type = TIDEI_CU_MEM_ALLOCATION_TYPE_PINNED;
     c->page_prop.location = (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
     c->peers.who[0] = tidei_cuda_access(c);
     atomic_store(&c->peers.n, 1);
     if (!attribute(c, TIDEI_CU_ATTR_VIRTUAL_MEMORY_MANAGEMENT) || !cu->cuMemAddressReserve ||
-        !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap || !cu->cuMemUnmap ||
-        !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
+        !cu->cuMemAddressFree || !cu->cuMemCreate || !cu->cuMemRelease || !cu->cuMemMap ||
+        !cu->cuMemUnmap || !cu->cuMemSetAccess || !cu->cuMemGetAllocationGranularity)
         return TIDE_OK;
-    tidei_cu_result r =
-        cu->cuMemGetAllocationGranularity(&granule, &c->page_prop, TIDEI_CU_MEM_GRANULARITY_MINIMUM);
+    tidei_cu_result r = cu->cuMemGetAllocationGranularity(&granule, &c->page_prop,
+                                                          TIDEI_CU_MEM_GRANULARITY_MINIMUM);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetAllocationGranularity");
     if (granule) c->d.info.page_bytes = granule;
     c->d.info.va_bytes = tidei_round_up(c->d.info.va_bytes, c->d.info.page_bytes);
@@ -231,8 +241,8 @@ static tide_status make_words(tidei_cuda *c) {
     size_t bytes = (1 + TIDEI_STREAMS_MAX) * TIDEI_CUDA_LINE;
     tidei_cu_addr addr = 0;
     void *p = NULL;
-    tidei_cu_result r =
-        c->cu->cuMemHostAlloc(&p, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
+    tidei_cu_result r = c->cu->cuMemHostAlloc(
+        &p, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemHostAlloc(%zu bytes)", bytes);
     c->words = p;
     memset(c->words, 0, bytes);

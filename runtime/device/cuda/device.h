@@ -1,11 +1,12 @@
 /* device.h: what the files of the `cuda` device share.
 **
-** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's primary one, which
-** cuBLAS, the CUDA runtime and other libraries of the process use too.
-** Locks: of a device which streams are taken; of each stream its events; of who makes the kernels that copy; of the peers, what
-** memory of the device there is and who else may use it. They belong to one device each, and no thread holds two of them, of
-** one device or of several: so two devices can be made each other's peers at once. Only the peers' is held over slow calls of
-** the driver: who maps waits for who maps, or grants. */
+** The device is thin: no slot that submits work takes a lock or allocates. The context is the GPU's
+** primary one, which cuBLAS, the CUDA runtime and other libraries of the process use too.
+** Locks: of a device which streams are taken; of each stream its events; of who makes the kernels
+** that copy; of the peers, what memory of the device there is and who else may use it. They belong
+** to one device each, and no thread holds two of them, of one device or of several: so two devices
+** can be made each other's peers at once. Only the peers' is held over slow calls of the driver:
+** who maps waits for who maps, or grants. */
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
@@ -14,10 +15,11 @@
 #include "runtime/uncancelled.h"
 
 #define TIDEI_CUDA_LINE 64 /* bytes; words that different parties write lie this far apart */
-#define TIDEI_CUDA_PENDING                                                                                         \
+#define TIDEI_CUDA_PENDING                                                                         \
     32 /* events in flight a stream where streams cannot write words; then the last is moved on */
 
-/* Structs of streams stay with the device, so that whoever looks at a completion word may be late. */
+/* Structs of streams stay with the device, so that whoever looks at a completion word may be
+** late. */
 struct tidei_dstream {
     tidei_cu_stream s; /* NULL: free; under the device's lock */
     bool adopted;      /* somebody else's; under it too */
@@ -32,7 +34,8 @@ struct tidei_dstream {
     } pending[TIDEI_CUDA_PENDING];
 };
 
-/* The driver's pages and pools. The device lists the mapped ones and the living ones, for who comes to use them later. */
+/* The driver's pages and pools. The device lists the mapped ones and the living ones, for who comes
+** to use them later. */
 struct tidei_dpage {
     tidei_cu_handle handle;
     size_t bytes;
@@ -78,9 +81,10 @@ typedef struct tidei_cuda {
     bool write_value;       /* streams can write words */
     _Atomic size_t managed; /* bytes of unified memory there are */
     tidei_cu_alloc_prop page_prop;
-    _Atomic(const char *) lost_since; /* why: the driver's name of the error, or what `lose` was told; static */
-    char *words;                      /* pinned: a line for the fault word, then one a stream */
-    pthread_mutex_t lock;             /* which streams are taken */
+    /* why: the driver's name of the error, or what `lose` was told; static */
+    _Atomic(const char *) lost_since;
+    char *words;          /* pinned: a line for the fault word, then one a stream */
+    pthread_mutex_t lock; /* which streams are taken */
     tidei_cuda_copier copier;
     tidei_cuda_peers peers;
     struct tidei_dstream streams[TIDEI_STREAMS_MAX];
@@ -89,18 +93,19 @@ typedef struct tidei_cuda {
 static inline tidei_cuda *tidei_cuda_of(tidei_device *d) { return (tidei_cuda *)d; }
 
 /* Makes the context current for the calls of one slot. Another one, set by the program that embeds
-** us, is put back by leave; where there was none, that of a runtime's first device stays: asking costs
-** 20 ns, setting and putting back twice as much. A further device's does not, or the program would
-** find another device current than it began with. The driver refuses where somebody has ended the
-** context: then nothing may be called, for it would work in another one.
-** From enter to leave the thread is not cancelled: any call may wait in the driver. */
+** us, is put back by leave; where there was none, that of a runtime's first device stays: asking
+** costs 20 ns, setting and putting back twice as much. A further device's does not, or the program
+** would find another device current than it began with. The driver refuses where somebody has ended
+** the context: then nothing may be called, for it would work in another one. From enter to leave
+** the thread is not cancelled: any call may wait in the driver. */
 typedef struct tidei_cuda_visit {
     bool pushed;
 } tidei_cuda_visit;
 static inline tidei_cu_result tidei_cuda_switch(tidei_cuda *c, tidei_cuda_visit *v) {
     tidei_cu_ctx now = NULL;
     tidei_guard_enter();
-    if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx)) return TIDEI_CU_SUCCESS;
+    if (tidei_likely(c->cu->cuCtxGetCurrent(&now) == TIDEI_CU_SUCCESS && now == c->ctx))
+        return TIDEI_CU_SUCCESS;
     if (!now && c->stays) return c->cu->cuCtxSetCurrent(c->ctx);
     tidei_cu_result r = c->cu->cuCtxPushCurrent(c->ctx);
     v->pushed = r == TIDEI_CU_SUCCESS;
@@ -113,16 +118,18 @@ static inline void tidei_cuda_leave(tidei_cuda *c, const tidei_cuda_visit *v) {
 }
 
 /* The status of a driver call, and its error: `what` names the call and its figures. */
-__attribute__((format(printf, 3, 4))) tide_status tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r,
-                                                                    const char *what, ...);
+__attribute__((format(printf, 3, 4))) tide_status
+tidei_cuda_failed(tidei_cuda *c, tidei_cu_result r, const char *what, ...);
 /* r may be the call itself: it is made once. */
-#define tidei_cuda_status(c, r, ...)                                                                               \
-    __extension__({                                                                                                \
-        const tidei_cu_result result_ = (r);                                                                       \
-        tidei_likely(result_ == TIDEI_CU_SUCCESS) ? TIDE_OK : tidei_cuda_failed((c), result_, __VA_ARGS__);        \
+#define tidei_cuda_status(c, r, ...)                                                               \
+    __extension__({                                                                                \
+        const tidei_cu_result result_ = (r);                                                       \
+        tidei_likely(result_ == TIDEI_CU_SUCCESS) ? TIDE_OK                                        \
+                                                  : tidei_cuda_failed((c), result_, __VA_ARGS__);  \
     })
 
-/* Before the calls of a slot that can fail; leave must follow on success. TIDE_E_LOST, TIDE_E_FORKED. */
+/* Before the calls of a slot that can fail; leave must follow on success. TIDE_E_LOST,
+** TIDE_E_FORKED. */
 tide_status tidei_cuda_refuse(tidei_cuda *c);
 static inline tide_status tidei_cuda_enter(tidei_cuda *c, tidei_cuda_visit *v) {
     *v = (tidei_cuda_visit){0};
@@ -135,7 +142,8 @@ static inline tide_status tidei_cuda_enter(tidei_cuda *c, tidei_cuda_visit *v) {
 }
 /* The same for calls that queue on s: TIDE_E_UNSUPPORTED too, as `stream_usable` has it. */
 tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s);
-static inline tide_status tidei_cuda_enter_stream(tidei_cuda *c, tidei_dstream *s, tidei_cuda_visit *v) {
+static inline tide_status tidei_cuda_enter_stream(tidei_cuda *c, tidei_dstream *s,
+                                                  tidei_cuda_visit *v) {
     tide_status status = tidei_cuda_enter(c, v);
     if (tidei_likely(!s->adopted) || status != TIDE_OK) return status;
     status = tidei_cuda_refuse_capture(c, s);
@@ -155,10 +163,13 @@ static inline bool tidei_cuda_enter_release(tidei_cuda *c, tidei_cuda_visit *v) 
 
 /* How the driver is told that work of c may use something. */
 static inline tidei_cu_access tidei_cuda_access(const tidei_cuda *c) {
-    return (tidei_cu_access){{TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev}, TIDEI_CU_MEM_ACCESS_READWRITE};
+    return (tidei_cu_access){{TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev},
+                             TIDEI_CU_MEM_ACCESS_READWRITE};
 }
-/* What there is to grant. Under the peers' lock; `mapped` is one call's, in the order of addresses. */
-void tidei_cuda_peers_mapped(tidei_cuda_peers *peers, tidei_cu_addr addr, tidei_dpage *const *pages, size_t n);
+/* What there is to grant. Under the peers' lock; `mapped` is one call's, in the order of
+** addresses. */
+void tidei_cuda_peers_mapped(tidei_cuda_peers *peers, tidei_cu_addr addr, tidei_dpage *const *pages,
+                             size_t n);
 void tidei_cuda_peers_unmapped(tidei_cuda_peers *peers, tidei_dpage *p);
 
 /* The slots, by file. */
@@ -168,9 +179,11 @@ tide_status tidei_cuda_page_new(tidei_device *d, size_t bytes, tidei_dpage **out
 void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p);
 tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
 tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n);
-tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out);
+tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                 tidei_addr *out);
 void tidei_cuda_raw_free(tidei_device *d, tidei_mem_kind kind, tidei_addr addr, size_t bytes);
-tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host);
+tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
+                                bool to_host);
 tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, tidei_advice advice);
 tide_status tidei_cuda_memory(tidei_device *d, size_t *free_bytes, size_t *total_bytes);
 
@@ -179,12 +192,15 @@ tide_status tidei_cuda_peer_enable(tidei_device *d, tidei_device *other);
 
 tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out);
 void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp);
-tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                     tidei_addr *out);
-tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr);
-tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value);
+tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                     size_t bytes, tidei_addr *out);
+tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                    tidei_addr addr);
+tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                                   uint64_t value);
 tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t keep);
-tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used);
+tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                       size_t *used);
 
 tide_status tidei_cuda_stream_new(tidei_device *d, tidei_dstream **out);
 tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out);
@@ -200,12 +216,13 @@ tide_status tidei_cuda_publish(tidei_device *d, tidei_dstream *s, uint64_t tick)
 uint64_t tidei_cuda_completed(tidei_device *d, tidei_dstream *s);
 
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *c);
-tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces, size_t n);
+tide_status tidei_cuda_copy_many(tidei_device *d, tidei_dstream *s, const tidei_piece *pieces,
+                                 size_t n);
 void tidei_cuda_copy_many_prepare(tidei_device *d);
-tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                            size_t count);
-tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                                  size_t *image_bytes);
+tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                            size_t width, size_t count);
+tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
+                                  void **image, size_t *image_bytes);
 void tidei_cuda_kernel_release(tidei_device *d, tidei_dkernel *k);
 tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_launch *l);
 

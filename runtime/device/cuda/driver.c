@@ -20,13 +20,16 @@ static void *find(void *from, const tidei_loaded_function *f) {
     const finder *by = from;
     void *p = NULL;
     unsigned int status = 0; /* CU_GET_PROC_ADDRESS_SUCCESS */
-    if (by->v2) return by->v2(f->name, &p, f->version, 0, &status) == TIDEI_CU_SUCCESS && status == 0 ? p : NULL;
+    if (by->v2)
+        return by->v2(f->name, &p, f->version, 0, &status) == TIDEI_CU_SUCCESS && status == 0
+                   ? p
+                   : NULL;
     if (by->v1) return by->v1(f->name, &p, f->version, 0) == TIDEI_CU_SUCCESS ? p : NULL;
     return tidei_loaded_symbol(by->lib, f);
 }
 
 static const tidei_loaded_function functions[] = {
-#define FUNCTION(name, exported, version, needed, params)                                                          \
+#define FUNCTION(name, exported, version, needed, params)                                          \
     {#name, #exported, version, needed, offsetof(tidei_cu, name)},
     TIDEI_CU_FUNCTIONS(FUNCTION)
 #undef FUNCTION
@@ -52,23 +55,24 @@ static tide_status init_failed(const tidei_cu *t, tidei_cu_result r) {
     switch (r) {
     case TIDEI_CU_NO_DEVICE: return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuInit: no device (100)");
     case TIDEI_CU_STUB_LIBRARY:
-        return tidei_fail(
-            TIDE_E_NODEVICE, "cuda",
-            "libcuda.so.1 is what the CUDA toolkit has for linking, not a driver (34): install the NVIDIA driver");
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "libcuda.so.1 is what the CUDA toolkit has for linking, not a driver "
+                          "(34): install the NVIDIA driver");
     case TIDEI_CU_SYSTEM_DRIVER_MISMATCH:
     case TIDEI_CU_COMPAT_NOT_SUPPORTED:
-        return tidei_fail(
-            TIDE_E_NODEVICE, "cuda",
-            "cuInit: libcuda.so.1 and the kernel's NVIDIA driver are of different versions (%u): reboot, or "
-            "install matching ones",
-            r);
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "cuInit: libcuda.so.1 and the kernel's NVIDIA driver are of different "
+                          "versions (%u): reboot, or "
+                          "install matching ones",
+                          r);
     default:
         if (t->cuGetErrorString(r, &text) != TIDEI_CU_SUCCESS || !text) text = "unknown error";
         return tidei_fail(TIDE_E_NODEVICE, "cuda", "cuInit: %s (%u)", text, r);
     }
 }
 
-/* Under the lock. A library that was opened is never closed: its threads and handlers live on in the process. */
+/* Under the lock. A library that was opened is never closed: its threads and handlers live on in
+** the process. */
 static tide_status open_table(void *table, const char *op) {
     tidei_cu t = {0};
     finder f = {0};
@@ -83,7 +87,8 @@ static tide_status open_table(void *table, const char *op) {
     f.v2 = (tidei_cu_get_proc_v2)tidei_library_symbol(f.lib, "cuGetProcAddress_v2");
     f.v1 = (tidei_cu_get_proc)tidei_library_symbol(f.lib, "cuGetProcAddress");
     if ((missing = tidei_loaded_fill(&t, functions, TIDEI_COUNT(functions), find, &f)))
-        return tidei_fail(TIDE_E_NODEVICE, op, "the NVIDIA driver is too old: its libcuda.so.1 has no %s", missing);
+        return tidei_fail(TIDE_E_NODEVICE, op,
+                          "the NVIDIA driver is too old: its libcuda.so.1 has no %s", missing);
     if ((r = t.cuInit(0)) != TIDEI_CU_SUCCESS) return init_failed(&t, r);
     if (t.cuDriverGetVersion(&t.version) != TIDEI_CU_SUCCESS) t.version = 0;
     memcpy(table, &t, sizeof t);
@@ -91,13 +96,15 @@ static tide_status open_table(void *table, const char *op) {
 }
 
 static tidei_cu table;
-static tidei_loaded library = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
+static tidei_loaded library = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .open = open_table, .table = &table};
 
 tide_status tidei_cu_open(const tidei_cu **out) {
     static const char op[] = "cuda";
     const void *t;
     if (tidei_forked())
-        return tidei_fail(TIDE_E_FORKED, op, "this process is a fork's child; the GPU stays with its parent");
+        return tidei_fail(TIDE_E_FORKED, op,
+                          "this process is a fork's child; the GPU stays with its parent");
     tide_status s = tidei_loaded_get(&library, op, &t);
     if (s == TIDE_OK) *out = t;
     return s;
@@ -108,7 +115,8 @@ void tidei_cu_use(const tidei_cu *t) { tidei_loaded_use(&library, t); }
 static void *open_in(const char *folder, const char *sub, const char *name, char *why, size_t cap) {
     char path[4096];
     if (!folder || folder[0] != '/') return NULL;
-    if (tidei_format(path, sizeof path, "%s%s/%s", folder, sub, name) >= (int)sizeof path) return NULL;
+    if (tidei_format(path, sizeof path, "%s%s/%s", folder, sub, name) >= (int)sizeof path)
+        return NULL;
     if (access(path, F_OK)) return NULL;
     return open_noting(path, why, cap);
 }

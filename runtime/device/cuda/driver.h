@@ -1,9 +1,10 @@
-/* driver.h: our own declarations of NVIDIA's driver, and the table of its functions, opened at run time.
+/* driver.h: our own declarations of NVIDIA's driver, and the table of its functions, opened at run
+** time.
 **
-** No CUDA header is needed to build. Tags of opaque structs are the driver's own, so that the types stay compatible;
-** enums are the unsigned integers they are in its ABI. tests/test_cuda_decl.c compares all of it with a toolkit's headers
-** where there are any. Every symbol is asked for by a literal version, never by that of a header: a rebuild must not change
-** a signature. */
+** No CUDA header is needed to build. Tags of opaque structs are the driver's own, so that the types
+** stay compatible; enums are the unsigned integers they are in its ABI. tests/test_cuda_decl.c
+** compares all of it with a toolkit's headers where there are any. Every symbol is asked for by a
+** literal version, never by that of a header: a rebuild must not change a signature. */
 #ifndef TIDEI_CUDA_DRIVER_H
 #define TIDEI_CUDA_DRIVER_H
 
@@ -15,7 +16,8 @@ typedef unsigned long long tidei_cu_addr;   /* CUdeviceptr */
 typedef unsigned long long tidei_cu_handle; /* CUmemGenericAllocationHandle */
 typedef struct CUctx_st *tidei_cu_ctx;
 typedef struct CUstream_st *tidei_cu_stream;
-#define TIDEI_CU_STREAM_LEGACY     ((tidei_cu_stream)1) /* what NULL means to calls that take a stream */
+/* what NULL means to calls that take a stream */
+#define TIDEI_CU_STREAM_LEGACY     ((tidei_cu_stream)1)
 #define TIDEI_CU_STREAM_PER_THREAD ((tidei_cu_stream)2)
 typedef struct CUevent_st *tidei_cu_event;
 typedef struct CUmod_st *tidei_cu_module;
@@ -133,94 +135,114 @@ enum { /* flags and choices of single calls */
        TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE = 2
 };
 
-/* X(name, exported, version, needed, parameters): the name to ask cuGetProcAddress for, the symbol that dlsym knows it by,
-** the version whose signature this is, whether the device is refused without it. All return a CUresult. */
-#define TIDEI_CU_FUNCTIONS(X)                                                                                      \
-    X(cuGetErrorName, cuGetErrorName, 6000, 1, (tidei_cu_result, const char **))                                   \
-    X(cuGetErrorString, cuGetErrorString, 6000, 1, (tidei_cu_result, const char **))                               \
-    X(cuInit, cuInit, 2000, 1, (unsigned int))                                                                     \
-    X(cuDriverGetVersion, cuDriverGetVersion, 2020, 1, (int *))                                                    \
-    X(cuDeviceGetCount, cuDeviceGetCount, 2000, 1, (int *))                                                        \
-    X(cuDeviceGet, cuDeviceGet, 2000, 1, (tidei_cu_device *, int))                                                 \
-    X(cuDeviceGetName, cuDeviceGetName, 2000, 1, (char *, int, tidei_cu_device))                                   \
-    X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, 1, (int *, tidei_cu_attribute, tidei_cu_device))           \
-    X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, 1, (size_t *, tidei_cu_device))                                 \
-    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, 1, (int *, tidei_cu_device, tidei_cu_device))            \
-    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, 1, (tidei_cu_ctx *, tidei_cu_device))              \
-    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, 1, (tidei_cu_device))                        \
-    X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, 1, (tidei_cu_ctx *))                                                 \
-    X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, 1, (tidei_cu_ctx))                                                   \
-    X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, 1, (tidei_cu_ctx))                                              \
-    X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, 1, (tidei_cu_ctx *))                                              \
-    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, 1, (tidei_cu_ctx, unsigned int))                         \
-    X(cuMemGetInfo, cuMemGetInfo_v2, 3020, 1, (size_t *, size_t *))                                                \
-    X(cuMemAlloc, cuMemAlloc_v2, 3020, 1, (tidei_cu_addr *, size_t))                                               \
-    X(cuMemFree, cuMemFree_v2, 3020, 1, (tidei_cu_addr))                                                           \
-    X(cuMemAllocManaged, cuMemAllocManaged, 6000, 0, (tidei_cu_addr *, size_t, unsigned int))                      \
-    X(cuMemPrefetchAsync, cuMemPrefetchAsync_v2, 12020, 0,                                                         \
-      (tidei_cu_addr, size_t, tidei_cu_location, unsigned int, tidei_cu_stream))                                   \
-    X(cuMemAdvise, cuMemAdvise_v2, 12020, 0, (tidei_cu_addr, size_t, tidei_cu_advice, tidei_cu_location))          \
-    X(cuMemHostAlloc, cuMemHostAlloc, 2020, 1, (void **, size_t, unsigned int))                                    \
-    X(cuMemFreeHost, cuMemFreeHost, 2000, 1, (void *))                                                             \
-    X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, 1, (tidei_cu_addr *, void *, unsigned int))   \
-    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, 1,                                                     \
-      (unsigned int, tidei_cu_pointer_attribute *, void **, tidei_cu_addr))                                        \
-    X(cuMemAddressReserve, cuMemAddressReserve, 10020, 0,                                                          \
-      (tidei_cu_addr *, size_t, size_t, tidei_cu_addr, unsigned long long))                                        \
-    X(cuMemAddressFree, cuMemAddressFree, 10020, 0, (tidei_cu_addr, size_t))                                       \
-    X(cuMemCreate, cuMemCreate, 10020, 0,                                                                          \
-      (tidei_cu_handle *, size_t, const tidei_cu_alloc_prop *, unsigned long long))                                \
-    X(cuMemRelease, cuMemRelease, 10020, 0, (tidei_cu_handle))                                                     \
-    X(cuMemMap, cuMemMap, 10020, 0, (tidei_cu_addr, size_t, size_t, tidei_cu_handle, unsigned long long))          \
-    X(cuMemUnmap, cuMemUnmap, 10020, 0, (tidei_cu_addr, size_t))                                                   \
-    X(cuMemSetAccess, cuMemSetAccess, 10020, 0, (tidei_cu_addr, size_t, const tidei_cu_access *, size_t))          \
-    X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, 0,                                      \
-      (size_t *, const tidei_cu_alloc_prop *, tidei_cu_granularity))                                               \
-    X(cuMemPoolCreate, cuMemPoolCreate, 11020, 0, (tidei_cu_pool *, const tidei_cu_pool_props *))                  \
-    X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, 0, (tidei_cu_pool))                                               \
-    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
-    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, 0, (tidei_cu_pool, tidei_cu_pool_attribute, void *))    \
-    X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, 0, (tidei_cu_pool, const tidei_cu_access *, size_t))          \
-    X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, 0, (tidei_cu_pool, size_t))                                         \
-    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, 0,                                                  \
-      (tidei_cu_addr *, size_t, tidei_cu_pool, tidei_cu_stream))                                                   \
-    X(cuMemFreeAsync, cuMemFreeAsync, 11020, 0, (tidei_cu_addr, tidei_cu_stream))                                  \
-    X(cuStreamCreate, cuStreamCreate, 2000, 1, (tidei_cu_stream *, unsigned int))                                  \
-    X(cuStreamDestroy, cuStreamDestroy_v2, 4000, 1, (tidei_cu_stream))                                             \
-    X(cuStreamSynchronize, cuStreamSynchronize, 2000, 1, (tidei_cu_stream))                                        \
-    X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, 1, (tidei_cu_stream, tidei_cu_event, unsigned int))              \
-    X(cuStreamGetCtx, cuStreamGetCtx, 9020, 1, (tidei_cu_stream, tidei_cu_ctx *))                                  \
-    X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, 1, (tidei_cu_stream, tidei_cu_capture *))                   \
-    X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, 0,                                                     \
-      (tidei_cu_stream, tidei_cu_addr, tidei_cu_u64, unsigned int))                                                \
-    X(cuEventCreate, cuEventCreate, 2000, 1, (tidei_cu_event *, unsigned int))                                     \
-    X(cuEventDestroy, cuEventDestroy_v2, 4000, 1, (tidei_cu_event))                                                \
-    X(cuEventRecord, cuEventRecord, 2000, 1, (tidei_cu_event, tidei_cu_stream))                                    \
-    X(cuEventQuery, cuEventQuery, 2000, 1, (tidei_cu_event))                                                       \
-    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, 1, (tidei_cu_addr, const void *, size_t, tidei_cu_stream))    \
-    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, 1, (void *, tidei_cu_addr, size_t, tidei_cu_stream))          \
-    X(cuMemcpyAsync, cuMemcpyAsync, 4000, 1, (tidei_cu_addr, tidei_cu_addr, size_t, tidei_cu_stream))              \
-    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, 0,                                                               \
-      (tidei_cu_addr, tidei_cu_ctx, tidei_cu_addr, tidei_cu_ctx, size_t, tidei_cu_stream))                         \
-    X(cuMemsetD8Async, cuMemsetD8Async, 3020, 1, (tidei_cu_addr, unsigned char, size_t, tidei_cu_stream))          \
-    X(cuMemsetD16Async, cuMemsetD16Async, 3020, 1, (tidei_cu_addr, unsigned short, size_t, tidei_cu_stream))       \
-    X(cuMemsetD32Async, cuMemsetD32Async, 3020, 1, (tidei_cu_addr, unsigned int, size_t, tidei_cu_stream))         \
-    X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, 1,                                                             \
-      (tidei_cu_addr, size_t, unsigned int, size_t, size_t, tidei_cu_stream))                                      \
-    X(cuModuleLoadData, cuModuleLoadData, 2000, 1, (tidei_cu_module *, const void *))                              \
-    X(cuModuleUnload, cuModuleUnload, 2000, 1, (tidei_cu_module))                                                  \
-    X(cuModuleGetFunction, cuModuleGetFunction, 2000, 1, (tidei_cu_function *, tidei_cu_module, const char *))     \
-    X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                                     \
-      (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,      \
-       unsigned int, tidei_cu_stream, void **, void **))
+/* X(name, exported, version, needed, parameters): the name to ask cuGetProcAddress for, the symbol
+** that dlsym knows it by, the version whose signature this is, whether the device is refused
+** without it. All return a CUresult. */
+#define TIDEI_CU_FUNCTIONS(X)                                                                      \
+    X(cuGetErrorName, cuGetErrorName, 6000, 1, (tidei_cu_result, const char **))                   \
+    X(cuGetErrorString, cuGetErrorString, 6000, 1, (tidei_cu_result, const char **))               \
+    X(cuInit, cuInit, 2000, 1, (unsigned int))                                                     \
+    X(cuDriverGetVersion, cuDriverGetVersion, 2020, 1, (int *))                                    \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000, 1, (int *))                                        \
+    X(cuDeviceGet, cuDeviceGet, 2000, 1, (tidei_cu_device *, int))                                 \
+    X(cuDeviceGetName, cuDeviceGetName, 2000, 1, (char *, int, tidei_cu_device))                   \
+    X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, 1,                                         \
+      (int *, tidei_cu_attribute, tidei_cu_device))                                                \
+    X(cuDeviceTotalMem, cuDeviceTotalMem_v2, 3020, 1, (size_t *, tidei_cu_device))                 \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, 1,                                       \
+      (int *, tidei_cu_device, tidei_cu_device))                                                   \
+    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, 1,                                 \
+      (tidei_cu_ctx *, tidei_cu_device))                                                           \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, 1, (tidei_cu_device))        \
+    X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, 1, (tidei_cu_ctx *))                                 \
+    X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, 1, (tidei_cu_ctx))                                   \
+    X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, 1, (tidei_cu_ctx))                              \
+    X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, 1, (tidei_cu_ctx *))                              \
+    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, 1, (tidei_cu_ctx, unsigned int))         \
+    X(cuMemGetInfo, cuMemGetInfo_v2, 3020, 1, (size_t *, size_t *))                                \
+    X(cuMemAlloc, cuMemAlloc_v2, 3020, 1, (tidei_cu_addr *, size_t))                               \
+    X(cuMemFree, cuMemFree_v2, 3020, 1, (tidei_cu_addr))                                           \
+    X(cuMemAllocManaged, cuMemAllocManaged, 6000, 0, (tidei_cu_addr *, size_t, unsigned int))      \
+    X(cuMemPrefetchAsync, cuMemPrefetchAsync_v2, 12020, 0,                                         \
+      (tidei_cu_addr, size_t, tidei_cu_location, unsigned int, tidei_cu_stream))                   \
+    X(cuMemAdvise, cuMemAdvise_v2, 12020, 0,                                                       \
+      (tidei_cu_addr, size_t, tidei_cu_advice, tidei_cu_location))                                 \
+    X(cuMemHostAlloc, cuMemHostAlloc, 2020, 1, (void **, size_t, unsigned int))                    \
+    X(cuMemFreeHost, cuMemFreeHost, 2000, 1, (void *))                                             \
+    X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, 1,                            \
+      (tidei_cu_addr *, void *, unsigned int))                                                     \
+    X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, 1,                                     \
+      (unsigned int, tidei_cu_pointer_attribute *, void **, tidei_cu_addr))                        \
+    X(cuMemAddressReserve, cuMemAddressReserve, 10020, 0,                                          \
+      (tidei_cu_addr *, size_t, size_t, tidei_cu_addr, unsigned long long))                        \
+    X(cuMemAddressFree, cuMemAddressFree, 10020, 0, (tidei_cu_addr, size_t))                       \
+    X(cuMemCreate, cuMemCreate, 10020, 0,                                                          \
+      (tidei_cu_handle *, size_t, const tidei_cu_alloc_prop *, unsigned long long))                \
+    X(cuMemRelease, cuMemRelease, 10020, 0, (tidei_cu_handle))                                     \
+    X(cuMemMap, cuMemMap, 10020, 0,                                                                \
+      (tidei_cu_addr, size_t, size_t, tidei_cu_handle, unsigned long long))                        \
+    X(cuMemUnmap, cuMemUnmap, 10020, 0, (tidei_cu_addr, size_t))                                   \
+    X(cuMemSetAccess, cuMemSetAccess, 10020, 0,                                                    \
+      (tidei_cu_addr, size_t, const tidei_cu_access *, size_t))                                    \
+    X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, 0,                      \
+      (size_t *, const tidei_cu_alloc_prop *, tidei_cu_granularity))                               \
+    X(cuMemPoolCreate, cuMemPoolCreate, 11020, 0, (tidei_cu_pool *, const tidei_cu_pool_props *))  \
+    X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, 0, (tidei_cu_pool))                               \
+    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, 0,                                      \
+      (tidei_cu_pool, tidei_cu_pool_attribute, void *))                                            \
+    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, 0,                                      \
+      (tidei_cu_pool, tidei_cu_pool_attribute, void *))                                            \
+    X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, 0,                                            \
+      (tidei_cu_pool, const tidei_cu_access *, size_t))                                            \
+    X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, 0, (tidei_cu_pool, size_t))                         \
+    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, 0,                                  \
+      (tidei_cu_addr *, size_t, tidei_cu_pool, tidei_cu_stream))                                   \
+    X(cuMemFreeAsync, cuMemFreeAsync, 11020, 0, (tidei_cu_addr, tidei_cu_stream))                  \
+    X(cuStreamCreate, cuStreamCreate, 2000, 1, (tidei_cu_stream *, unsigned int))                  \
+    X(cuStreamDestroy, cuStreamDestroy_v2, 4000, 1, (tidei_cu_stream))                             \
+    X(cuStreamSynchronize, cuStreamSynchronize, 2000, 1, (tidei_cu_stream))                        \
+    X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, 1,                                               \
+      (tidei_cu_stream, tidei_cu_event, unsigned int))                                             \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020, 1, (tidei_cu_stream, tidei_cu_ctx *))                  \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, 1, (tidei_cu_stream, tidei_cu_capture *))   \
+    X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, 0,                                     \
+      (tidei_cu_stream, tidei_cu_addr, tidei_cu_u64, unsigned int))                                \
+    X(cuEventCreate, cuEventCreate, 2000, 1, (tidei_cu_event *, unsigned int))                     \
+    X(cuEventDestroy, cuEventDestroy_v2, 4000, 1, (tidei_cu_event))                                \
+    X(cuEventRecord, cuEventRecord, 2000, 1, (tidei_cu_event, tidei_cu_stream))                    \
+    X(cuEventQuery, cuEventQuery, 2000, 1, (tidei_cu_event))                                       \
+    X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, 1,                                            \
+      (tidei_cu_addr, const void *, size_t, tidei_cu_stream))                                      \
+    X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, 1,                                            \
+      (void *, tidei_cu_addr, size_t, tidei_cu_stream))                                            \
+    X(cuMemcpyAsync, cuMemcpyAsync, 4000, 1,                                                       \
+      (tidei_cu_addr, tidei_cu_addr, size_t, tidei_cu_stream))                                     \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, 0,                                               \
+      (tidei_cu_addr, tidei_cu_ctx, tidei_cu_addr, tidei_cu_ctx, size_t, tidei_cu_stream))         \
+    X(cuMemsetD8Async, cuMemsetD8Async, 3020, 1,                                                   \
+      (tidei_cu_addr, unsigned char, size_t, tidei_cu_stream))                                     \
+    X(cuMemsetD16Async, cuMemsetD16Async, 3020, 1,                                                 \
+      (tidei_cu_addr, unsigned short, size_t, tidei_cu_stream))                                    \
+    X(cuMemsetD32Async, cuMemsetD32Async, 3020, 1,                                                 \
+      (tidei_cu_addr, unsigned int, size_t, tidei_cu_stream))                                      \
+    X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, 1,                                             \
+      (tidei_cu_addr, size_t, unsigned int, size_t, size_t, tidei_cu_stream))                      \
+    X(cuModuleLoadData, cuModuleLoadData, 2000, 1, (tidei_cu_module *, const void *))              \
+    X(cuModuleUnload, cuModuleUnload, 2000, 1, (tidei_cu_module))                                  \
+    X(cuModuleGetFunction, cuModuleGetFunction, 2000, 1,                                           \
+      (tidei_cu_function *, tidei_cu_module, const char *))                                        \
+    X(cuLaunchKernel, cuLaunchKernel, 4000, 1,                                                     \
+      (tidei_cu_function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
+       unsigned int, unsigned int, tidei_cu_stream, void **, void **))
 
 /* Enums that only appear as parameters. */
-typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity, tidei_cu_pool_attribute,
-    tidei_cu_advice;
+typedef unsigned int tidei_cu_attribute, tidei_cu_pointer_attribute, tidei_cu_granularity,
+    tidei_cu_pool_attribute, tidei_cu_advice;
 typedef unsigned int tidei_cu_capture; /* CUstreamCaptureStatus: 0 is none */
 typedef uint64_t tidei_cu_u64;         /* cuuint64_t */
 
-typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64, unsigned int *);
+typedef tidei_cu_result (*tidei_cu_get_proc_v2)(const char *, void **, int, tidei_cu_u64,
+                                                unsigned int *);
 typedef tidei_cu_result (*tidei_cu_get_proc)(const char *, void **, int, tidei_cu_u64);
 
 typedef struct tidei_cu {
@@ -230,17 +252,19 @@ typedef struct tidei_cu {
 #undef TIDEI_CU_MEMBER
 } tidei_cu;
 
-/* The driver, opened and initialised at the first call that succeeds; the process keeps it. TIDE_E_NODEVICE with a message
-** that stands by itself ("libcuda.so.1 not found", "cuInit: no device (100)"). Never in a forked child. */
+/* The driver, opened and initialised at the first call that succeeds; the process keeps it.
+** TIDE_E_NODEVICE with a message that stands by itself ("libcuda.so.1 not found", "cuInit: no
+** device (100)"). Never in a forked child. */
 tide_status tidei_cu_open(const tidei_cu **out);
 /* "CUDA_ERROR_OUT_OF_MEMORY"; static. */
 const char *tidei_cu_name(const tidei_cu *cu, tidei_cu_result r);
 /* Tests: from now on tidei_cu_open gives this table; NULL: the real one again. */
 void tidei_cu_use(const tidei_cu *table);
 
-/* Opens a library of the CUDA toolkit by its versioned name: what the process has already, else where the loader looks,
-** else in the folder `beside` (may be NULL), $CUDA_HOME, $CUDA_PATH, /usr/local/cuda. NULL when it is nowhere; `why` then
-** says what the loader said about a file that is there but does not open, else "". */
+/* Opens a library of the CUDA toolkit by its versioned name: what the process has already, else
+** where the loader looks, else in the folder `beside` (may be NULL), $CUDA_HOME, $CUDA_PATH,
+** /usr/local/cuda. NULL when it is nowhere; `why` then says what the loader said about a file that
+** is there but does not open, else "". */
 void *tidei_cuda_library(const char *name, const char *beside, char *why, size_t cap);
 
 #endif

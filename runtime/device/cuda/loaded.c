@@ -5,10 +5,15 @@
 
 /* Under the lock. */
 static void settle(tidei_loaded *l) {
-    atomic_store_explicit(&l->now, l->replaced ? l->replaced : l->opened ? l->table : NULL, memory_order_release);
+    atomic_store_explicit(&l->now,
+                          l->replaced ? l->replaced
+                          : l->opened ? l->table
+                                      : NULL,
+                          memory_order_release);
 }
 
-__attribute__((noinline)) static tide_status open_first(tidei_loaded *l, const char *op, const void **out) {
+__attribute__((noinline)) static tide_status open_first(tidei_loaded *l, const char *op,
+                                                        const void **out) {
     TIDEI_UNCANCELLED;
     tide_status s = TIDE_OK;
     pthread_mutex_lock(&l->lock);
@@ -29,7 +34,9 @@ tide_status tidei_loaded_get(tidei_loaded *l, const char *op, const void **out) 
     return TIDE_OK;
 }
 
-const void *tidei_loaded_now(tidei_loaded *l) { return atomic_load_explicit(&l->now, memory_order_acquire); }
+const void *tidei_loaded_now(tidei_loaded *l) {
+    return atomic_load_explicit(&l->now, memory_order_acquire);
+}
 
 void tidei_loaded_use(tidei_loaded *l, const void *table) {
     pthread_mutex_lock(&l->lock);

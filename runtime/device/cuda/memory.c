@@ -1,4 +1,5 @@
-/* memory.c: addresses, pages and raw memory of the `cuda` device. What of it other devices may use: peers.c. */
+/* memory.c: addresses, pages and raw memory of the `cuda` device. What of it other devices may use:
+** peers.c. */
 #include "runtime/device/cuda/device.h"
 
 tide_status tidei_cuda_reserve(tidei_device *d, size_t bytes, tidei_addr *out) {
@@ -55,16 +56,18 @@ void tidei_cuda_page_release(tidei_device *d, tidei_dpage *p) {
     tidei_host_free(c->rt, p);
 }
 
-/* Maps page by page and grants access to the whole run at once, to all who have it: granting is what costs (35 us for 2 MiB).
-** Under the peers' lock. */
-static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+/* Maps page by page and grants access to the whole run at once, to all who have it: granting is
+** what costs (35 us for 2 MiB). Under the peers' lock. */
+static tidei_cu_result map_all(tidei_cuda *c, tidei_addr addr, tidei_dpage *const *pages,
+                               size_t n) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     size_t mapped = 0;
     for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) {
         r = c->cu->cuMemMap(addr + mapped, pages[i]->bytes, 0, pages[i]->handle, 0);
         if (r == TIDEI_CU_SUCCESS) mapped += pages[i]->bytes;
     }
-    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemSetAccess(addr, mapped, c->peers.who, atomic_load(&c->peers.n));
+    if (r == TIDEI_CU_SUCCESS)
+        r = c->cu->cuMemSetAccess(addr, mapped, c->peers.who, atomic_load(&c->peers.n));
     if (r == TIDEI_CU_SUCCESS)
         tidei_cuda_peers_mapped(&c->peers, addr, pages, n);
     else if (mapped)
@@ -85,7 +88,8 @@ tide_status tidei_cuda_map(tidei_device *d, tidei_addr addr, tidei_dpage *const 
     return tidei_cuda_status(c, r, "cuMemMap(%zu pages)", n);
 }
 
-tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages, size_t n) {
+tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *const *pages,
+                             size_t n) {
     tidei_cuda *c = tidei_cuda_of(d);
     size_t bytes = 0;
     tidei_cuda_visit visit;
@@ -95,7 +99,8 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
     for (size_t i = 0; i < n; i++) bytes += pages[i]->bytes;
     pthread_mutex_lock(&c->peers.lock);
     tidei_cu_result r = c->cu->cuMemUnmap(addr, bytes);
-    for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++) tidei_cuda_peers_unmapped(&c->peers, pages[i]);
+    for (size_t i = 0; i < n && r == TIDEI_CU_SUCCESS; i++)
+        tidei_cuda_peers_unmapped(&c->peers, pages[i]);
     pthread_mutex_unlock(&c->peers.lock);
     tidei_cuda_leave(c, &visit);
     return tidei_cuda_status(c, r, "cuMemUnmap(%zu pages)", n);
@@ -103,9 +108,10 @@ tide_status tidei_cuda_unmap(tidei_device *d, tidei_addr addr, tidei_dpage *cons
 
 /* ---- raw memory ---- */
 
-/* Unified memory takes room on the card as it is touched there, not when it is made, so the driver would give any amount; a
-** kernel that touches more than there is room for can bring the GPU to a stop. How much of ours is on the card already nobody
-** says: all of it counts as if it were still to come. */
+/* Unified memory takes room on the card as it is touched there, not when it is made, so the driver
+** would give any amount; a kernel that touches more than there is room for can bring the GPU to a
+** stop. How much of ours is on the card already nobody says: all of it counts as if it were still
+** to come. */
 static tide_status admit_managed(tidei_cuda *c, size_t bytes) {
     size_t free_bytes = 0, total = 0, all = atomic_fetch_add(&c->managed, bytes) + bytes;
     tidei_cu_result r = c->cu->cuMemGetInfo(&free_bytes, &total);
@@ -113,14 +119,15 @@ static tide_status admit_managed(tidei_cuda *c, size_t bytes) {
     atomic_fetch_sub(&c->managed, bytes);
     if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemGetInfo");
     return tidei_fail(TIDE_E_NOMEM, "cuda",
-                      "%s: %zu bytes of unified memory beside %zu, and %zu are free on the card", c->d.info.name,
-                      bytes, all - bytes, free_bytes);
+                      "%s: %zu bytes of unified memory beside %zu, and %zu are free on the card",
+                      c->d.info.name, bytes, all - bytes, free_bytes);
 }
 
 static tide_status managed_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out) {
     if (!(c->d.info.flags & TIDEI_DEV_UNIFIED))
         return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
-                          "%s has no unified memory that host and device may use at once", c->d.info.name);
+                          "%s has no unified memory that host and device may use at once",
+                          c->d.info.name);
     tide_status s = admit_managed(c, bytes);
     if (s != TIDE_OK) return s;
     tidei_cu_result r = c->cu->cuMemAllocManaged(out, bytes, TIDEI_CU_MEM_ATTACH_GLOBAL);
@@ -128,11 +135,12 @@ static tide_status managed_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out
     return tidei_cuda_status(c, r, "cuMemAllocManaged(%zu bytes)", bytes);
 }
 
-/* The address is the same for host and device, as all share one space (TIDEI_CU_ATTR_UNIFIED_ADDRESSING). */
+/* The address is the same for host and device, as all share one space
+** (TIDEI_CU_ATTR_UNIFIED_ADDRESSING). */
 static tide_status pinned_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out) {
     void *host = NULL;
-    tidei_cu_result r =
-        c->cu->cuMemHostAlloc(&host, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
+    tidei_cu_result r = c->cu->cuMemHostAlloc(
+        &host, bytes, TIDEI_CU_MEMHOSTALLOC_PORTABLE | TIDEI_CU_MEMHOSTALLOC_DEVICEMAP);
     if (r == TIDEI_CU_OUT_OF_MEMORY) return tidei_fail_host_memory("cuda", bytes);
     *out = (uintptr_t)host;
     return tidei_cuda_status(c, r, "cuMemHostAlloc(%zu bytes)", bytes);
@@ -142,7 +150,8 @@ static tide_status device_alloc(tidei_cuda *c, size_t bytes, tidei_cu_addr *out)
     return tidei_cuda_status(c, c->cu->cuMemAlloc(out, bytes), "cuMemAlloc(%zu bytes)", bytes);
 }
 
-tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes, tidei_addr *out) {
+tide_status tidei_cuda_raw_alloc(tidei_device *d, tidei_mem_kind kind, size_t bytes,
+                                 tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
     tidei_cuda_visit visit;
@@ -175,7 +184,8 @@ static tidei_cu_location place(const tidei_cuda *c, bool host) {
                 : (tidei_cu_location){TIDEI_CU_MEM_LOCATION_TYPE_DEVICE, c->dev};
 }
 
-tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes, bool to_host) {
+tide_status tidei_cuda_prefetch(tidei_device *d, tidei_dstream *s, tidei_addr addr, size_t bytes,
+                                bool to_host) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
     if (!c->cu->cuMemPrefetchAsync) return TIDE_OK; /* before driver 12.2: pages go when touched */
@@ -193,11 +203,11 @@ tide_status tidei_cuda_advise(tidei_device *d, tidei_addr addr, size_t bytes, ti
     if (!c->cu->cuMemAdvise) return TIDE_OK;
     tide_status status = tidei_cuda_enter(c, &visit);
     if (status != TIDE_OK) return status;
-    tidei_cu_result r =
-        c->cu->cuMemAdvise(addr, bytes,
-                           advice == TIDEI_ADVICE_READ_MOSTLY ? TIDEI_CU_MEM_ADVISE_SET_READ_MOSTLY
-                                                              : TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY,
-                           at);
+    tidei_cu_result r = c->cu->cuMemAdvise(addr, bytes,
+                                           advice == TIDEI_ADVICE_READ_MOSTLY
+                                               ? TIDEI_CU_MEM_ADVISE_SET_READ_MOSTLY
+                                               : TIDEI_CU_MEM_ADVISE_UNSET_READ_MOSTLY,
+                                           at);
     if (r == TIDEI_CU_SUCCESS)
         r = c->cu->cuMemAdvise(addr, bytes,
                                advice == TIDEI_ADVICE_DEVICE || advice == TIDEI_ADVICE_HOST

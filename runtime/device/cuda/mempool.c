@@ -5,10 +5,12 @@
 static bool has_pools(tidei_cuda *c) {
     const tidei_cu *cu = c->cu;
     int supported = 0;
-    if (!cu->cuMemPoolCreate || !cu->cuMemPoolDestroy || !cu->cuMemPoolSetAttribute || !cu->cuMemPoolGetAttribute ||
-        !cu->cuMemPoolTrimTo || !cu->cuMemPoolSetAccess || !cu->cuMemAllocFromPoolAsync || !cu->cuMemFreeAsync)
+    if (!cu->cuMemPoolCreate || !cu->cuMemPoolDestroy || !cu->cuMemPoolSetAttribute ||
+        !cu->cuMemPoolGetAttribute || !cu->cuMemPoolTrimTo || !cu->cuMemPoolSetAccess ||
+        !cu->cuMemAllocFromPoolAsync || !cu->cuMemFreeAsync)
         return false;
-    return cu->cuDeviceGetAttribute(&supported, TIDEI_CU_ATTR_MEMORY_POOLS, c->dev) == TIDEI_CU_SUCCESS &&
+    return cu->cuDeviceGetAttribute(&supported, TIDEI_CU_ATTR_MEMORY_POOLS, c->dev) ==
+               TIDEI_CU_SUCCESS &&
            supported;
 }
 
@@ -37,8 +39,8 @@ tide_status tidei_cuda_mempool_new(tidei_device *d, tidei_dmempool **out) {
     if (s != TIDE_OK) return s;
     if (!has_pools(c)) {
         tidei_cuda_leave(c, &visit);
-        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s or its driver has no stream-ordered memory pools",
-                          d->info.name);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
+                          "%s or its driver has no stream-ordered memory pools", d->info.name);
     }
     tidei_dmempool *mp = tidei_host_alloc(c->rt, sizeof *mp);
     tidei_cu_result r = mp ? make(c, mp) : TIDEI_CU_SUCCESS;
@@ -67,8 +69,8 @@ void tidei_cuda_mempool_release(tidei_device *d, tidei_dmempool *mp) {
     tidei_host_free(c->rt, mp);
 }
 
-tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, size_t bytes,
-                                     tidei_addr *out) {
+tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                     size_t bytes, tidei_addr *out) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_addr addr = 0;
     tidei_cuda_visit visit;
@@ -80,8 +82,10 @@ tide_status tidei_cuda_mempool_alloc(tidei_device *d, tidei_dmempool *mp, tidei_
     return tidei_cuda_status(c, r, "cuMemAllocFromPoolAsync(%zu bytes)", bytes);
 }
 
-/* Without a stream: nothing uses it any more, so the plain call, which takes such memory too, has nothing to wait for. */
-tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s, tidei_addr addr) {
+/* Without a stream: nothing uses it any more, so the plain call, which takes such memory too, has
+** nothing to wait for. */
+tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_dstream *s,
+                                    tidei_addr addr) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
     (void)mp;
@@ -99,7 +103,8 @@ tide_status tidei_cuda_mempool_free(tidei_device *d, tidei_dmempool *mp, tidei_d
     return tidei_cuda_status(c, r, "cuMemFreeAsync");
 }
 
-tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr, uint64_t value) {
+tide_status tidei_cuda_mempool_set(tidei_device *d, tidei_dmempool *mp, tidei_mempool_attr attr,
+                                   uint64_t value) {
     static const unsigned theirs[] = {
         [TIDEI_MEMPOOL_THRESHOLD] = TIDEI_CU_POOL_RELEASE_THRESHOLD,
         [TIDEI_MEMPOOL_REUSE_FOLLOW] = TIDEI_CU_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES,
@@ -127,14 +132,17 @@ tide_status tidei_cuda_mempool_trim(tidei_device *d, tidei_dmempool *mp, size_t 
     return tidei_cuda_status(c, r, "cuMemPoolTrimTo(%zu bytes)", keep);
 }
 
-tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved, size_t *used) {
+tide_status tidei_cuda_mempool_figures(tidei_device *d, tidei_dmempool *mp, size_t *reserved,
+                                       size_t *used) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cu_u64 now[2] = {0, 0};
     tidei_cuda_visit visit;
     tide_status s = tidei_cuda_enter(c, &visit);
     if (s != TIDE_OK) return s;
-    tidei_cu_result r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
-    if (r == TIDEI_CU_SUCCESS) r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_USED_CURRENT, &now[1]);
+    tidei_cu_result r =
+        c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_RESERVED_CURRENT, &now[0]);
+    if (r == TIDEI_CU_SUCCESS)
+        r = c->cu->cuMemPoolGetAttribute(mp->pool, TIDEI_CU_POOL_USED_CURRENT, &now[1]);
     tidei_cuda_leave(c, &visit);
     *reserved = now[0];
     *used = now[1];

@@ -1,4 +1,5 @@
-/* nvrtc.c: finds libnvrtc and compiles with it. Programs are independent: several threads compile at once. */
+/* nvrtc.c: finds libnvrtc and compiles with it. Programs are independent: several threads compile
+** at once. */
 #include "runtime/device/cuda/nvrtc.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/loaded.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* -fmad=false: a*b + c rounds twice, as on the host. No fast math, denormals kept: the same special values everywhere. */
+/* -fmad=false: a*b + c rounds twice, as on the host. No fast math, denormals kept: the same special
+** values everywhere. */
 static const char *const options[] = {"--std=c++17", "-fmad=false"};
 static const char options_text[] = "--std=c++17 -fmad=false";
 
@@ -31,7 +33,8 @@ static atomic_bool opened;
 static const struct {
     const char *name;
     int version;
-} candidates[] = {{"libnvrtc.so.13", 13000}, {"libnvrtc.so.12", 12000}, {"libnvrtc.so.11.2", 11020}};
+} candidates[] = {
+    {"libnvrtc.so.13", 13000}, {"libnvrtc.so.12", 12000}, {"libnvrtc.so.11.2", 11020}};
 
 static const tidei_loaded_function functions[] = {
 #define FUNCTION(name, params) {#name, #name, 0, true, offsetof(nvrtc, name)},
@@ -42,11 +45,15 @@ static const tidei_loaded_function functions[] = {
 static tide_status fill(void *lib, nvrtc *t) {
     int major, minor;
     Dl_info where;
-    const char *missing = tidei_loaded_fill(t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
-    if (missing) return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC is too old: it has no %s", missing);
-    if (t->nvrtcVersion(&major, &minor) || t->nvrtcGetNumSupportedArchs(&t->narchs) || t->narchs < 1 ||
-        t->narchs > (int)TIDEI_COUNT(t->archs) || t->nvrtcGetSupportedArchs(t->archs))
-        return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC does not say its version and architectures");
+    const char *missing =
+        tidei_loaded_fill(t, functions, TIDEI_COUNT(functions), tidei_loaded_symbol, lib);
+    if (missing)
+        return tidei_fail(TIDE_E_NODEVICE, "cuda", "NVRTC is too old: it has no %s", missing);
+    if (t->nvrtcVersion(&major, &minor) || t->nvrtcGetNumSupportedArchs(&t->narchs) ||
+        t->narchs < 1 || t->narchs > (int)TIDEI_COUNT(t->archs) ||
+        t->nvrtcGetSupportedArchs(t->archs))
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "NVRTC does not say its version and architectures");
     t->version = major * 1000 + minor * 10;
     t->oldest = t->newest = t->archs[0];
     for (int i = 1; i < t->narchs; i++) {
@@ -55,7 +62,8 @@ static tide_status fill(void *lib, nvrtc *t) {
     }
     if (dladdr((void *)t->nvrtcVersion, &where) && where.dli_fname && where.dli_fname[0] == '/') {
         const char *end = strrchr(where.dli_fname, '/');
-        tidei_format(t->folder, sizeof t->folder, "%.*s", (int)(end - where.dli_fname), where.dli_fname);
+        tidei_format(t->folder, sizeof t->folder, "%.*s", (int)(end - where.dli_fname),
+                     where.dli_fname);
     }
     return TIDE_OK;
 }
@@ -68,7 +76,8 @@ static void *open_given(const char *path, char *why, size_t cap) {
     tidei_format(why, cap, "%s has no libnvrtc", path);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         for (size_t i = 0; !lib && i < TIDEI_COUNT(candidates); i++) {
-            if (tidei_format(file, sizeof file, "%s/%s", path, candidates[i].name) < (int)sizeof file &&
+            if (tidei_format(file, sizeof file, "%s/%s", path, candidates[i].name) <
+                    (int)sizeof file &&
                 !stat(file, &st))
                 lib = tidei_library_open(file, RTLD_NOW | RTLD_LOCAL, why, cap);
         }
@@ -94,15 +103,16 @@ static tide_status open_library(int driver) {
     const char *given = secure_getenv("TIDE_NVRTC_PATH");
     char why[512] = "";
     nvrtc t = {0};
-    void *lib = given && *given ? open_given(given, why, sizeof why) : open_any(driver, why, sizeof why);
+    void *lib =
+        given && *given ? open_given(given, why, sizeof why) : open_any(driver, why, sizeof why);
     if (!lib && given && *given)
         return tidei_fail(TIDE_E_NODEVICE, "cuda", "no NVRTC: TIDE_NVRTC_PATH is set, but %s", why);
     if (!lib)
-        return tidei_fail(
-            TIDE_E_NODEVICE, "cuda",
-            "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12 (NVIDIA's package cuda-nvrtc-13-0; "
-            "pip install nvidia-cuda-nvrtc), or set TIDE_NVRTC_PATH to it%s%s%s",
-            *why ? " (" : "", why, *why ? ")" : "");
+        return tidei_fail(TIDE_E_NODEVICE, "cuda",
+                          "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12 (NVIDIA's "
+                          "package cuda-nvrtc-13-0; "
+                          "pip install nvidia-cuda-nvrtc), or set TIDE_NVRTC_PATH to it%s%s%s",
+                          *why ? " (" : "", why, *why ? ")" : "");
     tide_status s = fill(lib, &t);
     if (s != TIDE_OK) {
         tidei_library_close(lib);
@@ -123,22 +133,26 @@ tide_status tidei_nvrtc_open(int driver) {
     return s;
 }
 
-int tidei_nvrtc_version(void) { return atomic_load_explicit(&opened, memory_order_acquire) ? rtc.version : 0; }
+int tidei_nvrtc_version(void) {
+    return atomic_load_explicit(&opened, memory_order_acquire) ? rtc.version : 0;
+}
 const char *tidei_nvrtc_folder(void) {
     return atomic_load_explicit(&opened, memory_order_acquire) ? rtc.folder : "";
 }
 const char *tidei_nvrtc_options(void) { return options_text; }
 
-/* The architecture to compile for: the GPU's own, or the newest of its generation that is not newer (its cubins run there
-** too), or else PTX for the newest of all, which the driver translates. */
+/* The architecture to compile for: the GPU's own, or the newest of its generation that is not newer
+** (its cubins run there too), or else PTX for the newest of all, which the driver translates. */
 static tide_status choose(int sm, char *option, size_t cap, bool *ptx) {
     int best = 0;
     if (sm < rtc.oldest)
-        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
-                          "NVRTC %d.%d compiles for sm_%d and newer, this GPU is sm_%d: install an older NVRTC",
-                          rtc.version / 1000, rtc.version % 1000 / 10, rtc.oldest, sm);
+        return tidei_fail(
+            TIDE_E_UNSUPPORTED, "cuda",
+            "NVRTC %d.%d compiles for sm_%d and newer, this GPU is sm_%d: install an older NVRTC",
+            rtc.version / 1000, rtc.version % 1000 / 10, rtc.oldest, sm);
     for (int i = 0; i < rtc.narchs; i++)
-        if (rtc.archs[i] <= sm && rtc.archs[i] / 10 == sm / 10 && rtc.archs[i] > best) best = rtc.archs[i];
+        if (rtc.archs[i] <= sm && rtc.archs[i] / 10 == sm / 10 && rtc.archs[i] > best)
+            best = rtc.archs[i];
     *ptx = best == 0;
     for (int i = 0; *ptx && i < rtc.narchs; i++)
         if (rtc.archs[i] <= sm && rtc.archs[i] > best) best = rtc.archs[i];
@@ -154,22 +168,26 @@ tide_status tidei_nvrtc_serves(int sm) {
 }
 
 static tide_status out_of_memory(const char *name) {
-    return tidei_fail(TIDE_E_HOST_NOMEM, "cuda", "host memory was exhausted while NVRTC compiled %s", name);
+    return tidei_fail(TIDE_E_HOST_NOMEM, "cuda",
+                      "host memory was exhausted while NVRTC compiled %s", name);
 }
 
-static tide_status with_log(tidei_nvrtc_program p, const char *name, const char *arch, tidei_nvrtc_result r) {
+static tide_status with_log(tidei_nvrtc_program p, const char *name, const char *arch,
+                            tidei_nvrtc_result r) {
     size_t n = 0;
     char *log = NULL;
     if (r == TIDEI_NVRTC_OUT_OF_MEMORY) return out_of_memory(name);
     if (rtc.nvrtcGetProgramLogSize(p, &n) == TIDEI_NVRTC_SUCCESS && n > 1 && (log = malloc(n)))
         if (rtc.nvrtcGetProgramLog(p, log) != TIDEI_NVRTC_SUCCESS) log[0] = 0;
-    tide_status s = tidei_fail(TIDE_E_DEVICE, "cuda", "NVRTC %d.%d did not compile %s (%s), error %u:\n%s",
-                               rtc.version / 1000, rtc.version % 1000 / 10, name, arch, r, log ? log : "");
+    tide_status s =
+        tidei_fail(TIDE_E_DEVICE, "cuda", "NVRTC %d.%d did not compile %s (%s), error %u:\n%s",
+                   rtc.version / 1000, rtc.version % 1000 / 10, name, arch, r, log ? log : "");
     free(log);
     return s;
 }
 
-static tide_status take(tidei_nvrtc_program p, bool ptx, const char *name, void **image, size_t *bytes) {
+static tide_status take(tidei_nvrtc_program p, bool ptx, const char *name, void **image,
+                        size_t *bytes) {
     size_t n = 0;
     tidei_nvrtc_result r = ptx ? rtc.nvrtcGetPTXSize(p, &n) : rtc.nvrtcGetCUBINSize(p, &n);
     if (r != TIDEI_NVRTC_SUCCESS || n == 0)
@@ -186,7 +204,8 @@ static tide_status take(tidei_nvrtc_program p, bool ptx, const char *name, void 
     return TIDE_OK;
 }
 
-tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, void **image, size_t *bytes) {
+tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, void **image,
+                                size_t *bytes) {
     TIDEI_UNCANCELLED;
     TIDEI_IN_C_LOCALE; /* a compiler reads numbers, and writes some */
     char arch[32];

@@ -1,4 +1,5 @@
-/* nvrtc.h: the run-time compiler of CUDA C, opened at run time like the driver. Needs no GPU and no driver. */
+/* nvrtc.h: the run-time compiler of CUDA C, opened at run time like the driver. Needs no GPU and no
+** driver. */
 #ifndef TIDEI_CUDA_NVRTC_H
 #define TIDEI_CUDA_NVRTC_H
 
@@ -9,37 +10,42 @@ typedef struct _nvrtcProgram *tidei_nvrtc_program;
 enum { TIDEI_NVRTC_SUCCESS = 0, TIDEI_NVRTC_OUT_OF_MEMORY = 1, TIDEI_NVRTC_COMPILATION = 6 };
 
 /* X(name, parameters): all return an nvrtcResult. */
-#define TIDEI_NVRTC_FUNCTIONS(X)                                                                                   \
-    X(nvrtcVersion, (int *, int *))                                                                                \
-    X(nvrtcGetNumSupportedArchs, (int *))                                                                          \
-    X(nvrtcGetSupportedArchs, (int *))                                                                             \
-    X(nvrtcCreateProgram,                                                                                          \
-      (tidei_nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))          \
-    X(nvrtcDestroyProgram, (tidei_nvrtc_program *))                                                                \
-    X(nvrtcCompileProgram, (tidei_nvrtc_program, int, const char *const *))                                        \
-    X(nvrtcGetCUBINSize, (tidei_nvrtc_program, size_t *))                                                          \
-    X(nvrtcGetCUBIN, (tidei_nvrtc_program, char *))                                                                \
-    X(nvrtcGetPTXSize, (tidei_nvrtc_program, size_t *))                                                            \
-    X(nvrtcGetPTX, (tidei_nvrtc_program, char *))                                                                  \
-    X(nvrtcGetProgramLogSize, (tidei_nvrtc_program, size_t *))                                                     \
+#define TIDEI_NVRTC_FUNCTIONS(X)                                                                   \
+    X(nvrtcVersion, (int *, int *))                                                                \
+    X(nvrtcGetNumSupportedArchs, (int *))                                                          \
+    X(nvrtcGetSupportedArchs, (int *))                                                             \
+    X(nvrtcCreateProgram, (tidei_nvrtc_program *, const char *, const char *, int,                 \
+                           const char *const *, const char *const *))                              \
+    X(nvrtcDestroyProgram, (tidei_nvrtc_program *))                                                \
+    X(nvrtcCompileProgram, (tidei_nvrtc_program, int, const char *const *))                        \
+    X(nvrtcGetCUBINSize, (tidei_nvrtc_program, size_t *))                                          \
+    X(nvrtcGetCUBIN, (tidei_nvrtc_program, char *))                                                \
+    X(nvrtcGetPTXSize, (tidei_nvrtc_program, size_t *))                                            \
+    X(nvrtcGetPTX, (tidei_nvrtc_program, char *))                                                  \
+    X(nvrtcGetProgramLogSize, (tidei_nvrtc_program, size_t *))                                     \
     X(nvrtcGetProgramLog, (tidei_nvrtc_program, char *))
 
-/* Opens it: TIDE_NVRTC_PATH (the library or its folder), else versions 13, 12, 11.2, where tidei_cuda_library looks. One
-** that is not newer than a driver of version `driver` (13000: CUDA 13.0; 0: any) is preferred, for an older driver refuses
-** what a newer compiler makes. The first that opens serves the process. TIDE_E_NODEVICE that says how to get it. */
+/* Opens it: TIDE_NVRTC_PATH (the library or its folder), else versions 13, 12, 11.2, where
+** tidei_cuda_library looks. One that is not newer than a driver of version `driver` (13000: CUDA
+** 13.0; 0: any) is preferred, for an older driver refuses what a newer compiler makes. The first
+** that opens serves the process. TIDE_E_NODEVICE that says how to get it. */
 tide_status tidei_nvrtc_open(int driver);
 /* 13000 for NVRTC 13.0; 0: not open. */
 int tidei_nvrtc_version(void);
 /* The folder it was opened from; "" if the loader knows alone. Static. */
 const char *tidei_nvrtc_folder(void);
-/* Whether it can compile for this compute capability (90 for 9.0): TIDE_E_UNSUPPORTED with what to do otherwise. */
+/* Whether it can compile for this compute capability (90 for 9.0): TIDE_E_UNSUPPORTED with what to
+** do otherwise. */
 tide_status tidei_nvrtc_serves(int sm);
-/* What every kernel is compiled with, besides the architecture; part of a cached kernel's key. Static. */
+/* What every kernel is compiled with, besides the architecture; part of a cached kernel's key.
+** Static. */
 const char *tidei_nvrtc_options(void);
 
-/* Compiles CUDA C (no includes) for compute capability `sm` (90 for 9.0) to a cubin, or to PTX for the newest
-** architecture the compiler knows where the GPU is newer. `name` stands for the file in messages. *image is malloc'ed.
-** Opens the compiler if need be. TIDE_E_DEVICE with the compiler's log when the text does not compile. */
-tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, void **image, size_t *bytes);
+/* Compiles CUDA C (no includes) for compute capability `sm` (90 for 9.0) to a cubin, or to PTX for
+** the newest architecture the compiler knows where the GPU is newer. `name` stands for the file in
+** messages. *image is malloc'ed. Opens the compiler if need be. TIDE_E_DEVICE with the compiler's
+** log when the text does not compile. */
+tide_status tidei_nvrtc_compile(const char *source, const char *name, int sm, void **image,
+                                size_t *bytes);
 
 #endif

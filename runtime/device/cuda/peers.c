@@ -1,18 +1,20 @@
 /* peers.c: devices use each other's memory.
 **
-** Model. Of each kind of memory the driver is told by another call who may use it. Raw memory: the context of the one is opened
-** to the other's, for all there will be. Pages: each is granted where it is mapped, and again each time it is mapped. Pools:
-** each once. So a device knows its mapped pages and its pools, and keeps whom to grant access to in `who`: first itself, then
-** its peers.
-** A device is entered in `who` when all there is has been granted to it, in one stay under the lock that maps take, so nothing
-** is mapped in between. Where granting fails half-way, what was granted stays so: nobody counts on it, and it is granted again
-** by the next try.
-** Access is never taken back: the contexts are shared with other libraries, which may count on it by now. */
+** Model. Of each kind of memory the driver is told by another call who may use it. Raw memory: the
+** context of the one is opened to the other's, for all there will be. Pages: each is granted where
+** it is mapped, and again each time it is mapped. Pools: each once. So a device knows its mapped
+** pages and its pools, and keeps whom to grant access to in `who`: first itself, then its peers.
+** A device is entered in `who` when all there is has been granted to it, in one stay under the lock
+** that maps take, so nothing is mapped in between. Where granting fails half-way, what was granted
+** stays so: nobody counts on it, and it is granted again by the next try.
+** Access is never taken back: the contexts are shared with other libraries, which may count on it
+** by now. */
 #include "runtime/device/cuda/device.h"
 
 /* ---- what there is to grant ---- */
 
-void tidei_cuda_peers_mapped(tidei_cuda_peers *peers, tidei_cu_addr addr, tidei_dpage *const *pages, size_t n) {
+void tidei_cuda_peers_mapped(tidei_cuda_peers *peers, tidei_cu_addr addr, tidei_dpage *const *pages,
+                             size_t n) {
     peers->runs++;
     for (size_t i = 0; i < n; i++) {
         tidei_dpage *p = pages[i];
@@ -35,15 +37,16 @@ void tidei_cuda_peers_unmapped(tidei_cuda_peers *peers, tidei_dpage *p) {
 
 /* ---- granting; under the lock ---- */
 
-/* Pages that one call mapped lie in one reservation; those of them that are still side by side are granted in one go, since
-** every call costs about the same. */
+/* Pages that one call mapped lie in one reservation; those of them that are still side by side are
+** granted in one go, since every call costs about the same. */
 static tidei_cu_result grant_pages(tidei_cuda *c, const tidei_cu_access *to) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     const tidei_dpage *p = c->peers.first;
     while (p && r == TIDEI_CU_SUCCESS) {
         const tidei_dpage *start = p;
         size_t bytes = 0;
-        for (; p && p->run == start->run && p->addr == start->addr + bytes; p = p->next) bytes += p->bytes;
+        for (; p && p->run == start->run && p->addr == start->addr + bytes; p = p->next)
+            bytes += p->bytes;
         r = c->cu->cuMemSetAccess(start->addr, bytes, to, 1);
     }
     return r;
@@ -67,12 +70,15 @@ static tide_status grant_all(tidei_cuda *c, const tidei_cu_access *to) {
     unsigned n = atomic_load(&c->peers.n);
     if (has_access(c, to->location.id)) return TIDE_OK; /* meanwhile, by another thread */
     if (n == TIDEI_CUDA_PEERS)
-        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s: %d devices can use its memory, and no more",
-                          c->d.info.name, TIDEI_CUDA_PEERS);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
+                          "%s: %d devices can use its memory, and no more", c->d.info.name,
+                          TIDEI_CUDA_PEERS);
     tidei_cu_result r = grant_pages(c, to);
-    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemSetAccess(for cuda:%d)", to->location.id);
+    if (r != TIDEI_CU_SUCCESS)
+        return tidei_cuda_failed(c, r, "cuMemSetAccess(for cuda:%d)", to->location.id);
     r = grant_pools(c, to);
-    if (r != TIDEI_CU_SUCCESS) return tidei_cuda_failed(c, r, "cuMemPoolSetAccess(for cuda:%d)", to->location.id);
+    if (r != TIDEI_CU_SUCCESS)
+        return tidei_cuda_failed(c, r, "cuMemPoolSetAccess(for cuda:%d)", to->location.id);
     c->peers.who[n] = *to;
     atomic_store(&c->peers.n, n + 1);
     return TIDE_OK;
@@ -87,7 +93,9 @@ bool tidei_cuda_peer_possible(tidei_device *d, tidei_device *other) {
     tidei_cuda *c = tidei_cuda_of(d);
     int can = 0;
     if (is_unusable(d) || is_unusable(other)) return false;
-    return c->cu->cuDeviceCanAccessPeer(&can, c->dev, tidei_cuda_of(other)->dev) == TIDEI_CU_SUCCESS && can;
+    return c->cu->cuDeviceCanAccessPeer(&can, c->dev, tidei_cuda_of(other)->dev) ==
+               TIDEI_CU_SUCCESS &&
+           can;
 }
 
 /* Others in the process may have enabled it before. */
@@ -99,9 +107,10 @@ static tide_status enable_raw(tidei_cuda *c, const tidei_cuda *owner) {
     tidei_cuda_leave(c, &visit);
     if (r == TIDEI_CU_PEER_ACCESS_ALREADY_ENABLED) return TIDE_OK;
     if (r == TIDEI_CU_PEER_ACCESS_UNSUPPORTED || r == TIDEI_CU_TOO_MANY_PEERS)
-        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s cannot have access to %s: %s", c->d.info.name,
-                          owner->d.info.name,
-                          r == TIDEI_CU_TOO_MANY_PEERS ? "it has too many peers" : "the driver refuses");
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s cannot have access to %s: %s",
+                          c->d.info.name, owner->d.info.name,
+                          r == TIDEI_CU_TOO_MANY_PEERS ? "it has too many peers"
+                                                       : "the driver refuses");
     return tidei_cuda_status(c, r, "cuCtxEnablePeerAccess(%s)", owner->d.info.name);
 }
 

@@ -1,7 +1,8 @@
 /* stream.c: streams, events and completion words of the `cuda` device.
 **
-** A stream's completion word lies in pinned host memory; the stream itself writes it (cuStreamWriteValue64), so asking how
-** far it is costs a load. Where the GPU or its driver cannot do that, a published tick is an event, and asking queries it. */
+** A stream's completion word lies in pinned host memory; the stream itself writes it
+** (cuStreamWriteValue64), so asking how far it is costs a load. Where the GPU or its driver cannot
+** do that, a published tick is an event, and asking queries it. */
 #include "runtime/device/cuda/device.h"
 
 /* A struct that no stream has, or NULL; under the lock. */
@@ -23,7 +24,8 @@ static tide_status open_stream(tidei_cuda *c, tidei_cu_stream native, tidei_dstr
     else if (native)
         s->s = native;
     else
-        status = tidei_cuda_status(c, c->cu->cuStreamCreate(&s->s, TIDEI_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        status = tidei_cuda_status(c, c->cu->cuStreamCreate(&s->s, TIDEI_CU_STREAM_NON_BLOCKING),
+                                   "cuStreamCreate");
     if (status == TIDE_OK) {
         s->adopted = native != NULL;
         atomic_store(s->word, 0);
@@ -50,8 +52,8 @@ static tide_status check_owner(tidei_cuda *c, tidei_cu_stream native) {
     tidei_cu_result r = c->cu->cuStreamGetCtx(native, &ctx);
     if (r == TIDEI_CU_NOT_SUPPORTED) return TIDE_OK; /* it does not tell of all */
     if (r != TIDEI_CU_SUCCESS || ctx == c->ctx) return tidei_cuda_status(c, r, "cuStreamGetCtx");
-    return tidei_fail(TIDE_E_INVALID, "cuda", "the stream is of another device or context than %s's",
-                      c->d.info.name);
+    return tidei_fail(TIDE_E_INVALID, "cuda",
+                      "the stream is of another device or context than %s's", c->d.info.name);
 }
 
 tide_status tidei_cuda_stream_adopt(tidei_device *d, void *native, tidei_dstream **out) {
@@ -66,11 +68,11 @@ tide_status tidei_cuda_refuse_capture(tidei_cuda *c, tidei_dstream *s) {
     tidei_cu_capture capturing = 0;
     tidei_cu_result r = c->cu->cuStreamIsCapturing(s->s, &capturing);
     if (r == TIDEI_CU_SUCCESS && capturing)
-        return tidei_fail(
-            TIDE_E_UNSUPPORTED, "cuda",
-            "%s: the stream is being captured into a graph by its owner; use another stream until the capture "
-            "has ended",
-            c->d.info.name);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda",
+                          "%s: the stream is being captured into a graph by its owner; use another "
+                          "stream until the capture "
+                          "has ended",
+                          c->d.info.name);
     return tidei_cuda_status(c, r, "cuStreamIsCapturing");
 }
 
@@ -98,7 +100,8 @@ void tidei_cuda_stream_release(tidei_device *d, tidei_dstream *s) {
 tide_status tidei_cuda_stream_sync(tidei_device *d, tidei_dstream *s) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
-    /* Declared lost the device goes on with what is queued: also then the host's memory is free of it afterwards. */
+    /* Declared lost the device goes on with what is queued: also then the host's memory is free of
+    ** it afterwards. */
     if (atomic_load(&d->lost) && tidei_cuda_enter_release(c, &visit)) {
         c->cu->cuStreamSynchronize(s->s);
         tidei_cuda_leave(c, &visit);
@@ -115,7 +118,8 @@ void *tidei_cuda_stream_native(tidei_device *d, tidei_dstream *s) {
     return s->s;
 }
 
-/* An event of the table is the driver's itself: recorded on streams of its own device, waited for by any device's. */
+/* An event of the table is the driver's itself: recorded on streams of its own device, waited for
+** by any device's. */
 
 tide_status tidei_cuda_event_new(tidei_device *d, tidei_devent **out) {
     tidei_cuda *c = tidei_cuda_of(d);
@@ -170,14 +174,16 @@ static void settle(tidei_cuda *c, tidei_dstream *s) {
     }
 }
 
-/* When no place is free, the newest event moves on to this tick: what it stood for is then learnt of a little later. */
+/* When no place is free, the newest event moves on to this tick: what it stood for is then learnt
+** of a little later. */
 static tidei_cu_result publish_event(tidei_cuda *c, tidei_dstream *s, uint64_t tick) {
     tidei_cu_result r = TIDEI_CU_SUCCESS;
     pthread_mutex_lock(&s->lock);
     settle(c, s);
     bool full = s->n == TIDEI_CUDA_PENDING;
     unsigned at = (s->first + s->n - full) % TIDEI_CUDA_PENDING;
-    if (!s->pending[at].event) r = c->cu->cuEventCreate(&s->pending[at].event, TIDEI_CU_EVENT_DISABLE_TIMING);
+    if (!s->pending[at].event)
+        r = c->cu->cuEventCreate(&s->pending[at].event, TIDEI_CU_EVENT_DISABLE_TIMING);
     if (r == TIDEI_CU_SUCCESS) r = c->cu->cuEventRecord(s->pending[at].event, s->s);
     if (r == TIDEI_CU_SUCCESS) {
         s->pending[at].tick = tick;

@@ -7,8 +7,8 @@
 
 /* ---- copies ---- */
 
-/* Host memory known to the driver (pinned, registered, managed) is read by the GPU whenever it gets there; any other the
-** driver has copied away when its call returns. */
+/* Host memory known to the driver (pinned, registered, managed) is read by the GPU whenever it gets
+** there; any other the driver has copied away when its call returns. */
 static unsigned int memory_type(tidei_cuda *c, tidei_addr p) {
     unsigned int type = 0;
     tidei_cu_pointer_attribute which = TIDEI_CU_POINTER_MEMORY_TYPE;
@@ -18,7 +18,8 @@ static unsigned int memory_type(tidei_cuda *c, tidei_addr p) {
 static bool is_pinned(tidei_cuda *c, tidei_addr p) { return memory_type(c, p) != 0; }
 
 static tidei_cu_result copy_in(tidei_cuda *c, tidei_dstream *s, const tidei_copy *k) {
-    tidei_cu_result r = c->cu->cuMemcpyHtoDAsync(k->dst, (const void *)(uintptr_t)k->src, k->bytes, s->s);
+    tidei_cu_result r =
+        c->cu->cuMemcpyHtoDAsync(k->dst, (const void *)(uintptr_t)k->src, k->bytes, s->s);
     bool pinned = r == TIDEI_CU_SUCCESS && is_pinned(c, k->src);
     if (k->busy)
         *k->busy = pinned;
@@ -33,8 +34,8 @@ static tidei_cu_result copy_out(tidei_cuda *c, tidei_dstream *s, const tidei_cop
     return r;
 }
 
-/* Whatever is not between the host's own memory and the device goes by the call that looks at the addresses: D2D may be between
-** two devices, or a device and pinned memory. */
+/* Whatever is not between the host's own memory and the device goes by the call that looks at the
+** addresses: D2D may be between two devices, or a device and pinned memory. */
 tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy *k) {
     static const char *const names[] = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"};
     tidei_cuda *c = tidei_cuda_of(d);
@@ -53,14 +54,17 @@ tide_status tidei_cuda_copy(tidei_device *d, tidei_dstream *s, const tidei_copy 
 
 /* ---- fills ---- */
 
-#define FILL_SEED  4096             /* elements written a 32-bit column at a time; the rest is copied from them */
-#define FILL_CHUNK (32 * TIDEI_MIB) /* bytes of one copy; larger ones would not be read from the cache any more */
+/* elements written a 32-bit column at a time; the rest is copied from them */
+#define FILL_SEED 4096
+/* bytes of one copy; larger ones would not be read from the cache any more */
+#define FILL_CHUNK (32 * TIDEI_MIB)
 
-/* The driver fills with up to 32 bits. Wider patterns: the first elements column by column, then copies of what already
-** stands, twice as much each time. In the host's memory all of it column by column: a copy from pinned to pinned memory would
-** hold the caller until the stream has got there. */
-static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                                 size_t count) {
+/* The driver fills with up to 32 bits. Wider patterns: the first elements column by column, then
+** copies of what already stands, twice as much each time. In the host's memory all of it column by
+** column: a copy from pinned to pinned memory would hold the caller until the stream has got
+** there. */
+static tidei_cu_result fill_wide(tidei_cuda *c, tidei_dstream *s, tidei_addr dst,
+                                 const void *pattern, size_t width, size_t count) {
     bool columns = count <= FILL_SEED || memory_type(c, dst) == TIDEI_CU_MEMORYTYPE_HOST;
     size_t seed = columns ? count : FILL_SEED, total = count * width;
     tidei_cu_result r = TIDEI_CU_SUCCESS;
@@ -83,8 +87,8 @@ static size_t narrow(const void *pattern, size_t width) {
     return width;
 }
 
-static tidei_cu_result fill(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                            size_t count) {
+static tidei_cu_result fill(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                            size_t width, size_t count) {
     size_t w = narrow(pattern, width);
     unsigned short half;
     unsigned int word;
@@ -97,8 +101,8 @@ static tidei_cu_result fill(tidei_cuda *c, tidei_dstream *s, tidei_addr dst, con
     }
 }
 
-tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern, size_t width,
-                            size_t count) {
+tide_status tidei_cuda_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, const void *pattern,
+                            size_t width, size_t count) {
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_cuda_visit visit;
     if (count == 0) return TIDE_OK;
@@ -141,14 +145,15 @@ static tide_status load(tidei_cuda *c, const char *name, const void *code, tidei
     return status;
 }
 
-tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out, void **image,
-                                  size_t *image_bytes) {
+tide_status tidei_cuda_kernel_new(tidei_device *d, const tidei_kernel_text *t, tidei_dkernel **out,
+                                  void **image, size_t *image_bytes) {
     TIDEI_IN_C_LOCALE; /* what is loaded may be text that the driver compiles */
     tidei_cuda *c = tidei_cuda_of(d);
     void *made = NULL;
     size_t bytes = 0;
     if (tidei_unlikely(atomic_load(&d->lost) || tidei_forked())) return tidei_cuda_refuse(c);
-    tide_status status = t->image ? TIDE_OK : tidei_nvrtc_compile(t->source, t->name, c->sm, &made, &bytes);
+    tide_status status =
+        t->image ? TIDE_OK : tidei_nvrtc_compile(t->source, t->name, c->sm, &made, &bytes);
     if (status == TIDE_OK) status = load(c, t->name, t->image ? t->image : made, out);
     if (made && image) {
         *image = made;
@@ -172,19 +177,21 @@ tide_status tidei_cuda_launch(tidei_device *d, tidei_dstream *s, const tidei_lau
     tidei_cuda *c = tidei_cuda_of(d);
     tidei_dkernel *k = l->kernel;
     size_t bytes = l->params_bytes;
-    void *extra[] = {(void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
+    void *extra[] = {(void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_POINTER,
+                     (void *)(uintptr_t)l->params,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      (void *)(uintptr_t)TIDEI_CU_LAUNCH_PARAM_END};
     tidei_cuda_visit visit;
     if (tidei_unlikely(!k))
-        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)", d->info.name, l->name);
+        return tidei_fail(TIDE_E_UNSUPPORTED, "cuda", "%s runs no host functions (%s)",
+                          d->info.name, l->name);
     tide_status status = tidei_cuda_enter_stream(c, s, &visit);
     if (status != TIDE_OK) return status;
-    tidei_cu_result r =
-        c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-                              l->block[2], l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
+    tidei_cu_result r = c->cu->cuLaunchKernel(k->function, l->grid[0], l->grid[1], l->grid[2],
+                                              l->block[0], l->block[1], l->block[2],
+                                              l->shared_bytes, s->s, NULL, bytes ? extra : NULL);
     tidei_cuda_leave(c, &visit);
-    return tidei_cuda_status(c, r, "launching %s (grid %u, %u, %u, block %u, %u, %u, shared %u bytes)", l->name,
-                             l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
-                             l->shared_bytes);
+    return tidei_cuda_status(
+        c, r, "launching %s (grid %u, %u, %u, block %u, %u, %u, shared %u bytes)", l->name,
+        l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared_bytes);
 }

@@ -8,15 +8,15 @@
 #include <tide/tide.h>
 #include <time.h>
 
-#define OK(call)                                                                                                   \
-    do {                                                                                                           \
-        if ((call) != TIDE_OK) printf("%s: %s\n", #call, tide_last_error()->message), exit(1);                     \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        if ((call) != TIDE_OK) printf("%s: %s\n", #call, tide_last_error()->message), exit(1);     \
     } while (0)
-#define NN(p)                                                                                                      \
-    do {                                                                                                           \
-        if (!(p)) printf("%s: %s\n", #p, tide_last_error()->message), exit(1);                                     \
+#define NN(p)                                                                                      \
+    do {                                                                                           \
+        if (!(p)) printf("%s: %s\n", #p, tide_last_error()->message), exit(1);                     \
     } while (0)
-#define S(...)                                                                                                     \
+#define S(...)                                                                                     \
     (const int64_t[]) { __VA_ARGS__ }
 
 static inline tide_runtime *opn(void) {

@@ -17,8 +17,10 @@ int main(void) {
     getrusage(RUSAGE_SELF, &r);
     tide_statistics s = {.struct_size = sizeof s};
     OK(tide_stats(rt, &s));
-    printf("value %g: wall %.3f s, cpu %.3f s (sys %.3f), minor faults %ld, peak backed %zu MiB, collections %lu\n",
-           v, (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) * 1e-9, (double)(clock() - c) / CLOCKS_PER_SEC,
-           r.ru_stime.tv_sec + r.ru_stime.tv_usec * 1e-6, r.ru_minflt, s.peak_backed >> 20, s.collections);
+    printf("value %g: wall %.3f s, cpu %.3f s (sys %.3f), minor faults %ld, peak backed %zu MiB, "
+           "collections %lu\n",
+           v, (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) * 1e-9,
+           (double)(clock() - c) / CLOCKS_PER_SEC, r.ru_stime.tv_sec + r.ru_stime.tv_usec * 1e-6,
+           r.ru_minflt, s.peak_backed >> 20, s.collections);
     tide_close(rt);
 }

@@ -1,6 +1,7 @@
 #include "common.h"
 #include <setjmp.h>
-/* a collector's callback that leaves by longjmp (an interpreter's finalizer that raised): no collection ever again. argument: tide_close in collect */
+/* a collector's callback that leaves by longjmp (an interpreter's finalizer that raised): no
+** collection ever again. argument: tide_close in collect */
 static tide_runtime *R;
 static tide_array *G[100000];
 static int n, calls;
@@ -26,19 +27,23 @@ int main(int c, char **v) {
     setvbuf(stdout, 0, _IONBF, 0);
     tide_config k = {.struct_size = sizeof k, .collector = "refcount", .limit = "1MiB"};
     OK(tide_open(&k, &R));
-    tide_collector t = {
-        .struct_size = sizeof t, .name = "mine", .caps = TIDE_COLLECTOR_TRACING, .collect = collect};
+    tide_collector t = {.struct_size = sizeof t,
+                        .name = "mine",
+                        .caps = TIDE_COLLECTOR_TRACING,
+                        .collect = collect};
     OK(tide_collector_attach(R, &t, NULL));
     if (setjmp(j)) printf("raised in call %d; ", calls);
     for (int i = 0; i < 100000; i++) {
         tide_array *a = tide_ones(R, TIDE_F32, 1, S(4096));
-        if (!a && tide_last_error()->status == TIDE_E_INVALID) { /* once: the next call tells of the longjmp */
+        /* once: the next call tells of the longjmp */
+        if (!a && tide_last_error()->status == TIDE_E_INVALID) {
             printf("told: %s; ", tide_last_error()->message);
             tide_clear_error();
             a = tide_ones(R, TIDE_F32, 1, S(4096));
         }
         if (!a) {
-            printf("at %d, garbage arrays held %d, calls %d: %s\n", i, n, calls, tide_last_error()->message);
+            printf("at %d, garbage arrays held %d, calls %d: %s\n", i, n, calls,
+                   tide_last_error()->message);
             return 1;
         }
         G[n++] = a;

@@ -2,7 +2,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
-/* a bound collector whose thread reaches a safe point every 0.2 ms; a worker's request is refused at once although all is garbage */
+/* a bound collector whose thread reaches a safe point every 0.2 ms; a worker's request is refused
+** at once although all is garbage */
 static tide_runtime *R;
 static int id;
 static tide_array *G[100000];

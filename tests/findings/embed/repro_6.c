@@ -31,8 +31,9 @@ int main(int c, char **v) {
     sigaction(SIGUSR1, &a, 0);
     timer_t tm;
     /* This thread alone: OpenBLAS's would take it while it is blocked here. */
-    struct sigevent ev = {
-        .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1, .sigev_notify_thread_id = gettid()};
+    struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID,
+                          .sigev_signo = SIGUSR1,
+                          .sigev_notify_thread_id = gettid()};
     timer_create(CLOCK_MONOTONIC, &ev, &tm);
     struct itimerspec it = {{0, 100000}, {0, 100000}};
     timer_settime(tm, 0, &it, 0);

@@ -34,8 +34,8 @@ int main(void) {
         for (int i = 0; i < 8; i++) a[i] = tide_ones(R, TIDE_F32, 1, S(1 << 18));
         tide_safepoint(R);
         long long mid = P;
-        const char *n[] = {"release all, safepoint, close", "release all, close", "close, release all",
-                           "detach, release all, close"};
+        const char *n[] = {"release all, safepoint, close", "release all, close",
+                           "close, release all", "detach, release all, close"};
         if (how == 3) OK(tide_collector_detach(R, id));
         if (how != 2)
             for (int i = 0; i < 8; i++) tide_release(a[i]);

@@ -1,5 +1,6 @@
-/* repro_1: an error in an expression that is not UTF-8 reads before the text (parse.c show(): the search for a window's edge
-** steps over continuation bytes without a bound). cc repro_1.c libtidepool.a ... ; ./repro_1 */
+/* repro_1: an error in an expression that is not UTF-8 reads before the text (parse.c show(): the
+** search for a window's edge steps over continuation bytes without a bound). cc repro_1.c
+** libtidepool.a ... ; ./repro_1 */
 #include <tide/tide.h>
 #include <stdio.h>
 #include <string.h>

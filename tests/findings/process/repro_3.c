@@ -1,11 +1,13 @@
-/* repro_3: the process is at vm.max_map_count (65530): tide_close aborts by an assertion (debug builds: the default buildtype) */
+/* repro_3: the process is at vm.max_map_count (65530): tide_close aborts by an assertion (debug
+** builds: the default buildtype) */
 #define _GNU_SOURCE
 #include <tide/tide.h>
 #include <stdio.h>
 #include <sys/mman.h>
 int main(void) {
     tide_runtime *rt;
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
     if (tide_open(&c, &rt)) return 1;
     int64_t n = 100000;
     tide_array *k[20];
@@ -13,7 +15,8 @@ int main(void) {
     if (tide_device_synchronize(rt)) return 2;
     long maps = 0;
     int prot = PROT_READ;
-    while (mmap(NULL, 4096, prot ^= PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) maps++;
+    while (mmap(NULL, 4096, prot ^= PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        maps++;
     printf("%ld mappings more\n", maps);
     fflush(stdout);
     for (int i = 0; i < 20; i += 2) tide_release(k[i]);

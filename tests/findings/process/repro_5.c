@@ -1,4 +1,5 @@
-/* repro_5: sizes are read by the process's locale: LC_NUMERIC=de_DE makes "1.5GiB" not understood (and "1,5GiB" understood) */
+/* repro_5: sizes are read by the process's locale: LC_NUMERIC=de_DE makes "1.5GiB" not understood
+** (and "1,5GiB" understood) */
 #include <tide/tide.h>
 #include <locale.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* repro_6: threads that are cancelled while they are inside the library leave the lock of streams locked: threads that end, and new
-** ones, wait for it for ever. Prints "joined" lines, then SIGALRM. */
+/* repro_6: threads that are cancelled while they are inside the library leave the lock of streams
+** locked: threads that end, and new ones, wait for it for ever. Prints "joined" lines, then
+** SIGALRM. */
 #include <tide/tide.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@ static void *work(void *v) {
     return NULL;
 }
 int main(void) {
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "refcount"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "refcount"};
     if (tide_open(&c, &rt)) return 1;
     alarm(300); /* against a hang only */
     for (int r = 0; r < 200; r++) {

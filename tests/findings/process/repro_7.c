@@ -1,4 +1,5 @@
-/* repro_7: what a killed writer left (.tidepool-PID-N.part) makes a process of the same pid fail: pid 1 in a container, always */
+/* repro_7: what a killed writer left (.tidepool-PID-N.part) makes a process of the same pid fail:
+** pid 1 in a container, always */
 #include <tide/tide.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,10 @@
 #include <string.h>
 int main(int c, char **v) { /* v[1]: folder; v[2] "die": is killed inside the first write */
     tide_runtime *rt;
-    tide_config q = {.struct_size = sizeof q, .device = "host", .host_memory = "256MiB", .collector = "refcount"};
+    tide_config q = {.struct_size = sizeof q,
+                     .device = "host",
+                     .host_memory = "256MiB",
+                     .collector = "refcount"};
     if (tide_open(&q, &rt)) return 1;
     int64_t n = 20000000;
     char p[300];
@@ -23,7 +27,8 @@ int main(int c, char **v) { /* v[1]: folder; v[2] "die": is killed inside the fi
     }
     for (int i = 0; i < 3; i++) {
         tide_status s = tide_npy_write(a, p);
-        printf("pid %d: %s %s\n", (int)getpid(), tide_status_name(s), s ? tide_last_error()->message : "");
+        printf("pid %d: %s %s\n", (int)getpid(), tide_status_name(s),
+               s ? tide_last_error()->message : "");
         if (c > 2) continue;
         break;
     }

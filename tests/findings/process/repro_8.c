@@ -1,5 +1,6 @@
-/* repro_8 (boehm): one attached thread that does not run for over a second (its signals blocked: a program with a signal thread; or
-** starved) while another collects: bdwgc aborts the process, "Signals delivery fails constantly" */
+/* repro_8 (boehm): one attached thread that does not run for over a second (its signals blocked: a
+** program with a signal thread; or starved) while another collects: bdwgc aborts the process,
+** "Signals delivery fails constantly" */
 #include <tide/tide.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +17,8 @@ static void *shy(void *v) {
     return NULL;
 }
 int main(void) {
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
     if (tide_open(&c, &rt)) return 1;
     pthread_t t;
     pthread_create(&t, NULL, shy, NULL);

@@ -1,4 +1,5 @@
-/* repro_8b: the usual pattern of a signal thread: all signals are blocked before threads are made; then any collection aborted */
+/* repro_8b: the usual pattern of a signal thread: all signals are blocked before threads are made;
+** then any collection aborted */
 #include <tide/tide.h>
 #include <pthread.h>
 #include <signal.h>

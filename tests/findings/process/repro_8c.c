@@ -1,4 +1,5 @@
-/* repro_8c (boehm): an attached thread that gets no processor for a while (SCHED_IDLE beside one that spins) */
+/* repro_8c (boehm): an attached thread that gets no processor for a while (SCHED_IDLE beside one
+** that spins) */
 #define _GNU_SOURCE
 #include <tide/tide.h>
 #include <pthread.h>
@@ -41,7 +42,8 @@ static void *hog(void *v) {
     return NULL;
 }
 int main(void) {
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+    tide_config c = {
+        .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
     if (tide_open(&c, &rt)) return 1;
     choose();
     pthread_t t, h[4];
