@@ -273,7 +273,8 @@ static void on_batches_new(world *w) {
     world_forget_thing(w, t);
 }
 
-/* The arrays are the iterator's: one that is kept has been retained. */
+/* The arrays are the iterator's: one that is kept has been retained. Once it is released, the
+** iterator may free it under every collector: that release is the last use. */
 static void keep_one(world *w, const thing *t, const tide_data *at, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tide_array *a = at[i].array;
@@ -282,6 +283,7 @@ static void keep_one(world *w, const thing *t, const tide_data *at, size_t n) {
         if (!chance(w, 20) || w->runtimes[t->rt].scopes || !tide_retain(a)) continue;
         array *x = made_beside(w, a, NULL, ROW_MAJOR);
         x->refs = 1;
+        x->counted = true;
     }
 }
 
