@@ -9,6 +9,7 @@
 #include "runtime/text.h"
 #include "runtime/uncancelled.h"
 
+#include <inttypes.h>
 #include <stdalign.h>
 
 #define DEPTH_MOST 16 /* structures within each other: a rule that contains itself ends here */
@@ -19,6 +20,7 @@
 typedef struct tidei_rule {
     struct tidei_rule *next;
     const tide_adapt_rule *rule;
+    uint64_t id;
 } tidei_rule;
 
 /* ---- the list ---- */
@@ -53,7 +55,7 @@ static tide_status check_rule(const tide_adapt_rule *r, const char *op) {
     return TIDE_OK;
 }
 
-tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule) {
+tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule, uint64_t *id) {
     static const char op[] = "tide_adapt_register";
     tidei_runtime *rt = tidei_entered(ref, op);
     if (!rt) return tidei_last_status();
@@ -66,8 +68,10 @@ tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule) 
     bool known = *find_rule(rt, rule->type) != NULL;
     if (!known) {
         node->rule = rule;
+        node->id = ++tidei_arrays_of(rt)->last_rule;
         node->next = tidei_arrays_of(rt)->rules;
         tidei_arrays_of(rt)->rules = node;
+        if (id) *id = node->id;
     }
     pthread_mutex_unlock(lock);
     if (!known) return TIDE_OK;
@@ -75,17 +79,20 @@ tide_status tide_adapt_register(tide_runtime *ref, const tide_adapt_rule *rule) 
     return tidei_fail(TIDE_E_INVALID, op, "the type \"%s\" is registered already", rule->type);
 }
 
-void tide_adapt_unregister(tide_runtime *ref, const char *type) {
-    tidei_runtime *rt = ref && type && !tidei_forked()
-                            ? tidei_ref_find(TIDEI_REF_RUNTIME, ref, "tide_adapt_unregister")
-                            : NULL;
-    if (!rt) return;
+tide_status tide_adapt_unregister(tide_runtime *ref, uint64_t id) {
+    static const char op[] = "tide_adapt_unregister";
+    tidei_runtime *rt = tidei_entered(ref, op);
+    if (!rt) return tidei_last_status();
     pthread_mutex_t *lock = &tidei_arrays_of(rt)->adapt_lock;
     pthread_mutex_lock(lock);
-    tidei_rule **p = find_rule(rt, type), *gone = *p;
+    tidei_rule **p = &tidei_arrays_of(rt)->rules;
+    while (*p && (*p)->id != id) p = &(*p)->next;
+    tidei_rule *gone = *p;
     if (gone) *p = gone->next;
     pthread_mutex_unlock(lock);
+    if (!gone) return tidei_fail(TIDE_E_INVALID, op, "no rule %" PRIu64 " is registered", id);
     tidei_host_free(rt, gone);
+    return TIDE_OK;
 }
 
 void tidei_rules_close(tidei_runtime *rt) {

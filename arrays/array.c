@@ -297,11 +297,11 @@ void tide_release(tide_array *a) {
     tidei_keep(a);
 }
 
-tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
+tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user), void *user) {
     tidei_operand o; /* holds the runtime open to this thread */
-    if (!a) return tidei_null_array("tide_on_death", 1);
-    if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_on_death", "fn is NULL");
-    tide_status s = tidei_operand_get(a, "tide_on_death", 1, &o);
+    if (!a) return tidei_null_array("tide_array_on_death", 1);
+    if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_array_on_death", "fn is NULL");
+    tide_status s = tidei_operand_get(a, "tide_array_on_death", 1, &o);
     if (s != TIDE_OK) return s;
     tidei_death_note *note = tidei_host_alloc(o.rt, sizeof *note);
     if (note) {
@@ -313,17 +313,17 @@ tide_status tide_on_death(tide_array *a, void (*fn)(void *user), void *user) {
         *end = note;
         pthread_mutex_unlock(lock);
     } else
-        s = tidei_fail_host_memory("tide_on_death", sizeof *note);
+        s = tidei_fail_host_memory("tide_array_on_death", sizeof *note);
     tidei_operand_put(&o);
     tidei_keep(a);
     return s;
 }
 
-tide_status tide_set_ordered(tide_array *a, int on) {
+tide_status tide_array_set_ordered(tide_array *a, int on) {
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_set_ordered", 1, &o);
+    tide_status s = tidei_operand_get(a, "tide_array_set_ordered", 1, &o);
     if (s != TIDE_OK) return s;
-    s = tidei_storage_set_ordered(o.st, on != 0, "tide_set_ordered");
+    s = tidei_storage_set_ordered(o.st, on != 0, "tide_array_set_ordered");
     tidei_operand_put(&o);
     return s;
 }
@@ -344,46 +344,47 @@ tide_dtype tide_array_dtype(tide_array *a) {
     return t;
 }
 
-int tide_ndim(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_ndim");
+int tide_array_ndim(tide_array *a) {
+    tidei_handle *h = live_handle(a, "tide_array_ndim");
     int n = h ? h->lay.ndim : -1;
     tidei_keep(a);
     return n;
 }
 
-int64_t tide_dim(tide_array *a, int axis) {
-    tidei_handle *h = live_handle(a, "tide_dim");
-    int64_t n =
-        h && tidei_axis(axis, h->lay.ndim, "tide_dim", &axis) == TIDE_OK ? h->lay.shape[axis] : -1;
+int64_t tide_array_dim(tide_array *a, int axis) {
+    tidei_handle *h = live_handle(a, "tide_array_dim");
+    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_dim", &axis) == TIDE_OK
+                    ? h->lay.shape[axis]
+                    : -1;
     tidei_keep(a);
     return n;
 }
 
-int64_t tide_size(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_size");
+int64_t tide_array_size(tide_array *a) {
+    tidei_handle *h = live_handle(a, "tide_array_size");
     int64_t n = h ? tidei_layout_size(&h->lay) : -1;
     tidei_keep(a);
     return n;
 }
 
-int64_t tide_stride(tide_array *a, int axis) {
-    tidei_handle *h = live_handle(a, "tide_stride");
-    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_stride", &axis) == TIDE_OK
+int64_t tide_array_stride(tide_array *a, int axis) {
+    tidei_handle *h = live_handle(a, "tide_array_stride");
+    int64_t n = h && tidei_axis(axis, h->lay.ndim, "tide_array_stride", &axis) == TIDE_OK
                     ? h->lay.strides[axis]
                     : 0;
     tidei_keep(a);
     return n;
 }
 
-int tide_is_contiguous(tide_array *a) {
-    tidei_handle *h = live_handle(a, "tide_is_contiguous");
+int tide_array_is_contiguous(tide_array *a) {
+    tidei_handle *h = live_handle(a, "tide_array_is_contiguous");
     int yes = h ? tidei_layout_contiguous(&h->lay) : 0;
     tidei_keep(a);
     return yes;
 }
 
-int tide_is_freed(tide_array *a) {
-    if (!a) return live_handle(a, "tide_is_freed") != NULL;
+int tide_array_is_freed(tide_array *a) {
+    if (!a) return live_handle(a, "tide_array_is_freed") != NULL;
     int yes = !a->hidden ||
               atomic_load_explicit(&tidei_cell_handle(a)->word, memory_order_acquire) & TIDEI_DEAD;
     tidei_keep(a);

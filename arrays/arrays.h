@@ -22,9 +22,10 @@ typedef struct tidei_arrays {
     struct tidei_lent *lent; /* under lent_lock: arrays/lent.c */
     /* arrays/matmul.c, f32 and f64: found at the first use */
     _Atomic(struct tidei_program *) vector_product[2];
-    pthread_mutex_t adapt_lock; /* guards the next two */
+    pthread_mutex_t adapt_lock; /* guards the next three */
     /* arrays/adapt.c: registered, newest first */
     struct tidei_rule *rules;
+    uint64_t last_rule;            /* the id given last */
     struct tidei_batches *batches; /* arrays/batches.c: open, newest first */
 } tidei_arrays;
 static inline tidei_arrays *tidei_arrays_of(tidei_runtime *rt) { return rt->arrays; }

@@ -284,7 +284,7 @@ static void follow_work(tidei_batches *b) {
     bool held = wait_for_upload(h) == TIDE_OK && tidei_stream_hold(h->up);
     for (size_t i = 0; held && i < b->outline.nleaves; i++) {
         tidei_operand o; /* of what the user has not freed */
-        if (!h->at[i] || tide_is_freed(h->at[i]) ||
+        if (!h->at[i] || tide_array_is_freed(h->at[i]) ||
             tidei_operand_get(h->at[i], OP_NEXT, 1, &o) != TIDE_OK)
             continue;
         tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
@@ -565,7 +565,7 @@ static tide_status take_pinned(tidei_batches *b, tidei_pool *pool, half *h) {
         h->pinned = passed[--n];
         tidei_storage_retain(h->pinned);
         tidei_scratch_release(h->pinned);
-        tide_clear_error();
+        tide_error_clear();
         s = TIDE_OK;
     }
     while (n) tidei_scratch_release(passed[--n]);

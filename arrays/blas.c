@@ -313,9 +313,9 @@ static tide_status gemm(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
                              : update(c, !tidei_is_zero(c->beta), run_gemm);
 }
 
-tide_status tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta, tide_array *c) {
+tide_status tide_gemm(tide_array *c, tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta) {
     TIDEI_OPERATION("tide_gemm");
-    static const signature takes = {"tide_gemm", 3, {"a", "b", "c"}, {2, 2, 2}, {2, 3, 5}};
+    static const signature takes = {"tide_gemm", 3, {"a", "b", "c"}, {2, 2, 2}, {3, 4, 1}};
     call x;
     tide_array *const arrays[] = {a, b, c};
     tide_status s = hold(&x, &takes, arrays);
@@ -338,9 +338,9 @@ static tide_status gemv(call *c, tide_arg alpha, tide_arg beta, tide_array *targ
                              : update(c, !tidei_is_zero(c->beta), run_gemv);
 }
 
-tide_status tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta, tide_array *y) {
+tide_status tide_gemv(tide_array *y, tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta) {
     TIDEI_OPERATION("tide_gemv");
-    static const signature takes = {"tide_gemv", 3, {"a", "x", "y"}, {2, 1, 1}, {2, 3, 5}};
+    static const signature takes = {"tide_gemv", 3, {"a", "x", "y"}, {2, 1, 1}, {3, 4, 1}};
     call c;
     tide_array *const arrays[] = {a, x, y};
     tide_status s = hold(&c, &takes, arrays);
@@ -360,9 +360,9 @@ static tide_status ger(call *c, tide_arg alpha) {
     return s != TIDE_OK || is_empty(&c->x[2]) ? s : update(c, true, run_ger);
 }
 
-tide_status tide_ger(tide_arg alpha, tide_array *x, tide_array *y, tide_array *a) {
+tide_status tide_ger(tide_array *a, tide_arg alpha, tide_array *x, tide_array *y) {
     TIDEI_OPERATION("tide_ger");
-    static const signature takes = {"tide_ger", 3, {"x", "y", "a"}, {1, 1, 2}, {2, 3, 4}};
+    static const signature takes = {"tide_ger", 3, {"x", "y", "a"}, {1, 1, 2}, {3, 4, 1}};
     call c;
     tide_array *const arrays[] = {x, y, a};
     tide_status s = hold(&c, &takes, arrays);
@@ -422,10 +422,10 @@ static tide_status axpy(call *c, tide_arg alpha, tide_array *xa, tide_array *ya)
     return tidei_blas_run(tidei_stream_here(c->rt), &b, c->op);
 }
 
-tide_status tide_axpy(tide_arg alpha, tide_array *x, tide_array *y) {
+tide_status tide_axpy(tide_array *y, tide_arg alpha, tide_array *x) {
     TIDEI_OPERATION("tide_axpy");
     static const signature takes = {
-        "tide_axpy", 2, {"x", "y"}, {0, 0}, {2, 3}}; /* all axes are a batch of numbers */
+        "tide_axpy", 2, {"x", "y"}, {0, 0}, {3, 1}}; /* all axes are a batch of numbers */
     call c;
     tide_array *const arrays[] = {x, y};
     tide_status s = hold(&c, &takes, arrays);

@@ -26,7 +26,7 @@ tide_data tide_data_array(tide_array *a) {
 
 tide_status tidei_data_check(const tide_data *d, const char *name, const char *op) {
     tide_status s = tidei_shape_check(d->dtype, d->ndim, d->shape, op);
-    return s == TIDE_OK ? s : tidei_fail(s, op, "%s: %s", name, tide_last_error()->message);
+    return s == TIDE_OK ? s : tidei_fail(s, op, "%s: %s", name, tide_error_last()->message);
 }
 
 tide_dtype tidei_narrowed(tide_dtype t) {

@@ -428,12 +428,12 @@ static tide_status draw_operand(const tidei_operand *o, picture *p, const char *
     return s;
 }
 
-size_t tide_format(tide_array *a, char *buf, size_t cap) {
-    TIDEI_OPERATION("tide_format");
+size_t tide_array_text(tide_array *a, char *buf, size_t cap) {
+    TIDEI_OPERATION("tide_array_text");
     tidei_operand o;
     picture p = {.out = {.buf = buf, .cap = buf ? cap : 0}};
-    if (tidei_operand_get(a, "tide_format", 1, &o) != TIDE_OK) return 0;
-    tide_status s = draw_operand(&o, &p, "tide_format");
+    if (tidei_operand_get(a, "tide_array_text", 1, &o) != TIDE_OK) return 0;
+    tide_status s = draw_operand(&o, &p, "tide_array_text");
     tidei_operand_put(&o);
     return s == TIDE_OK ? p.out.len : 0;
 }

@@ -105,7 +105,7 @@ typedef struct host_use {
 static void let_go(tidei_lent *l) {
     host_use *u = (host_use *)l;
     tidei_runtime *rt = u->o.rt;
-    ends(u->o.st->dev, &u->range, "tide_host_end");
+    ends(u->o.st->dev, &u->range, "tide_host_view_end");
     tidei_storage_unpin(u->o.st);
     tidei_operand_put(&u->o);
     tidei_host_free(rt, u);
@@ -131,7 +131,7 @@ static void undo_view(tidei_runtime *rt, tidei_thread *t, void *u, uintptr_t of)
 
 /* Takes the operand over on success. */
 static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *view) {
-    static const char op[] = "tide_host_begin";
+    static const char op[] = "tide_host_view_begin";
     tidei_dev *d = o->st->dev;
     if (!reachable(o))
         return tidei_fail(
@@ -162,28 +162,28 @@ static tide_status open_view(tidei_operand *o, unsigned mode, tide_host_view *vi
     return status;
 }
 
-tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view) {
-    TIDEI_OPERATION("tide_host_begin");
+tide_status tide_host_view_begin(tide_array *a, int mode, tide_host_view *view) {
+    TIDEI_OPERATION("tide_host_view_begin");
     tidei_operand o;
-    if (!a) return tidei_null_array("tide_host_begin", 1);
-    if (!view) return tidei_fail(TIDE_E_INVALID, "tide_host_begin", "view is NULL");
+    if (!a) return tidei_null_array("tide_host_view_begin", 1);
+    if (!view) return tidei_fail(TIDE_E_INVALID, "tide_host_view_begin", "view is NULL");
     if (!mode || mode & ~(TIDE_READ | TIDE_WRITE))
-        return tidei_fail(TIDE_E_INVALID, "tide_host_begin",
+        return tidei_fail(TIDE_E_INVALID, "tide_host_view_begin",
                           "mode %d is none of TIDE_READ, TIDE_WRITE, or both", mode);
-    tide_status s = tidei_operand_get(a, "tide_host_begin", 1, &o);
+    tide_status s = tidei_operand_get(a, "tide_host_view_begin", 1, &o);
     if (s != TIDE_OK) return s;
     s = open_view(&o, (unsigned)mode, view);
     if (s != TIDE_OK) tidei_operand_put(&o);
     return s;
 }
 
-tide_status tide_host_end(tide_host_view *view) {
+tide_status tide_host_view_end(tide_host_view *view) {
     if (!view || !view->reserved[0])
-        return tidei_fail(TIDE_E_INVALID, "tide_host_end",
+        return tidei_fail(TIDE_E_INVALID, "tide_host_view_end",
                           "the view is NULL, was never begun, or was ended");
     const void *ref = (const void *)(uintptr_t)view->reserved[0];
     memset(view, 0, sizeof *view);
-    tidei_lent *l = tidei_take_back(TIDEI_REF_VIEW, ref, "tide_host_end");
+    tidei_lent *l = tidei_take_back(TIDEI_REF_VIEW, ref, "tide_host_view_end");
     if (!l) return tidei_last_status();
     let_go(l);
     return TIDE_OK;
@@ -213,7 +213,7 @@ static tide_status may_copy(const tidei_operand *o, const char *op) {
     if (tidei_thread_get(o->rt)->scalar) return TIDE_OK;
     return tidei_fail(TIDE_E_UNSUPPORTED, op,
                       "the array is in device memory, where each element costs a round trip to the "
-                      "device: " REMEDIES ", or allow it (tide_allow_scalar)");
+                      "device: " REMEDIES ", or allow it (tide_thread_allow_scalar)");
 }
 
 static void *address(const tidei_operand *o) {
@@ -252,36 +252,36 @@ static tide_status touch_element(const tidei_operand *o, void *element, unsigned
     return reachable(o) ? move_element(o, element, mode, op) : copy_element(o, element, mode, op);
 }
 
-tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out) {
-    TIDEI_OPERATION("tide_get");
+tide_status tide_array_get(tide_array *a, const int64_t *index, tide_arg *out) {
+    TIDEI_OPERATION("tide_array_get");
     unsigned char element[16];
     tidei_operand o;
-    if (!a) return tidei_null_array("tide_get", 1);
-    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_get", "out is NULL");
-    tide_status s = tidei_operand_get(a, "tide_get", 1, &o);
+    if (!a) return tidei_null_array("tide_array_get", 1);
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_array_get", "out is NULL");
+    tide_status s = tidei_operand_get(a, "tide_array_get", 1, &o);
     if (s != TIDE_OK) return s;
-    s = pick(&o, index, "tide_get");
-    if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_READ, "tide_get");
+    s = pick(&o, index, "tide_array_get");
+    if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_READ, "tide_array_get");
     if (s == TIDE_OK) *out = tidei_decode(element, o.lay.dtype);
     tidei_operand_put(&o);
     return s;
 }
 
-tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value) {
-    TIDEI_OPERATION("tide_set");
+tide_status tide_array_set(tide_array *a, const int64_t *index, tide_arg value) {
+    TIDEI_OPERATION("tide_array_set");
     unsigned char element[16];
     tidei_operand o;
-    tide_status s = tidei_operand_get(a, "tide_set", 1, &o);
+    tide_status s = tidei_operand_get(a, "tide_array_set", 1, &o);
     if (s != TIDE_OK) return s;
-    s = pick(&o, index, "tide_set");
-    if (s == TIDE_OK) s = tidei_encode(value, o.lay.dtype, "tide_set", element);
-    if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_WRITE, "tide_set");
+    s = pick(&o, index, "tide_array_set");
+    if (s == TIDE_OK) s = tidei_encode(value, o.lay.dtype, "tide_array_set", element);
+    if (s == TIDE_OK) s = touch_element(&o, element, TIDEI_WRITE, "tide_array_set");
     tidei_operand_put(&o);
     return s;
 }
 
-int tide_allow_scalar(tide_runtime *ref, int on) {
-    tidei_thread *t = tidei_enter(ref, "tide_allow_scalar");
+int tide_thread_allow_scalar(tide_runtime *ref, int on) {
+    tidei_thread *t = tidei_enter(ref, "tide_thread_allow_scalar");
     if (!t) return 0;
     int before = t->scalar;
     t->scalar = on != 0;
@@ -314,45 +314,46 @@ static tide_status prefetch(const tidei_operand *o, const tidei_use *use, bool t
     tidei_stream *s = tidei_stream_for(o);
     tidei_window w;
     if (!use->bytes) return TIDE_OK;
-    tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_prefetch");
+    tide_status status = tidei_submit_begin(&w, s, use, 1, "tide_array_prefetch");
     if (status != TIDE_OK) return status;
     if (d->d->ops->prefetch)
         status = d->d->ops->prefetch(d->d, s->ds, w.ranges[0].addr, use->bytes, to_host);
     return tidei_submit_end(&w, status);
 }
 
-tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count, int where) {
-    TIDEI_OPERATION("tide_prefetch");
+tide_status tide_array_prefetch(tide_array *a, int64_t first, int64_t count, int where) {
+    TIDEI_OPERATION("tide_array_prefetch");
     tidei_operand o;
     tidei_use use;
-    if (!a) return tidei_null_array("tide_prefetch", 1);
+    if (!a) return tidei_null_array("tide_array_prefetch", 1);
     if (where != TIDE_TO_DEVICE && where != TIDE_TO_HOST)
-        return tidei_fail(TIDE_E_INVALID, "tide_prefetch",
+        return tidei_fail(TIDE_E_INVALID, "tide_array_prefetch",
                           "where is %d; wanted: TIDE_TO_DEVICE or TIDE_TO_HOST", where);
-    tide_status s = tidei_operand_get(a, "tide_prefetch", 1, &o);
+    tide_status s = tidei_operand_get(a, "tide_array_prefetch", 1, &o);
     if (s != TIDE_OK) return s;
-    s = stretch(&o, first, count, "tide_prefetch", &use);
+    s = stretch(&o, first, count, "tide_array_prefetch", &use);
     if (s == TIDE_OK) s = prefetch(&o, &use, where == TIDE_TO_HOST);
     tidei_operand_put(&o);
     return s;
 }
 
-tide_status tide_advise(tide_array *a, int64_t first, int64_t count, int advice) {
+tide_status tide_array_advise(tide_array *a, int64_t first, int64_t count, int advice) {
     static const tidei_advice table[] = {[TIDE_ADVISE_NONE] = TIDEI_ADVICE_NONE,
                                          [TIDE_ADVISE_READ_MOSTLY] = TIDEI_ADVICE_READ_MOSTLY,
                                          [TIDE_ADVISE_DEVICE] = TIDEI_ADVICE_DEVICE,
                                          [TIDE_ADVISE_HOST] = TIDEI_ADVICE_HOST};
     tidei_operand o;
     tidei_use use;
-    if (!a) return tidei_null_array("tide_advise", 1);
+    if (!a) return tidei_null_array("tide_array_advise", 1);
     if (advice < TIDE_ADVISE_NONE || advice > TIDE_ADVISE_HOST)
-        return tidei_fail(TIDE_E_INVALID, "tide_advise", "%d is none of TIDE_ADVISE_*", advice);
-    tide_status s = tidei_operand_get(a, "tide_advise", 1, &o);
+        return tidei_fail(TIDE_E_INVALID, "tide_array_advise", "%d is none of TIDE_ADVISE_*",
+                          advice);
+    tide_status s = tidei_operand_get(a, "tide_array_advise", 1, &o);
     if (s != TIDE_OK) return s;
-    s = stretch(&o, first, count, "tide_advise", &use);
+    s = stretch(&o, first, count, "tide_array_advise", &use);
     if (s == TIDE_OK && use.bytes) {
         s = tidei_advise(o.st->dev, o.st->addr, use.offset, use.bytes, table[advice]);
-        if (s != TIDE_OK) s = tidei_device_failed(o.st->dev->stream0, s, "tide_advise");
+        if (s != TIDE_OK) s = tidei_device_failed(o.st->dev->stream0, s, "tide_array_advise");
     }
     tidei_operand_put(&o);
     return s;

@@ -137,7 +137,7 @@ static bool load_kept(building *b, tidei_kernel_cache *cache, const char *key, s
     if (*s != TIDE_E_DEVICE) return true;
     /* The driver does not take it: made for another one, perhaps. */
     tidei_log(rt, TIDE_LOG_DEBUG, "kernel cache: %s does not load: %s", b->e->name,
-              tide_last_error()->message);
+              tide_error_last()->message);
     tidei_kernel_cache_forget(cache, key, key_bytes);
     drop_image(b->e);
     return false;

@@ -36,7 +36,7 @@ tide_status tidei_shape_check(tide_dtype t, int ndim, const int64_t *shape, cons
 
 tide_status tidei_view_shape_check(tide_dtype t, int ndim, const int64_t *shape, const char *op) {
     tide_status s = tidei_shape_check(t, ndim, shape, op);
-    return s == TIDE_E_NOMEM ? tidei_fail(TIDE_E_SHAPE, op, "%s", tide_last_error()->message) : s;
+    return s == TIDE_E_NOMEM ? tidei_fail(TIDE_E_SHAPE, op, "%s", tide_error_last()->message) : s;
 }
 
 void tidei_row_major(int ndim, const int64_t *shape, int64_t *strides) {

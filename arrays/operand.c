@@ -48,7 +48,7 @@ static tide_status enter(tide_array *a, const char *op, tidei_place place, tidei
         return tidei_fail(TIDE_E_FREED, op, "the array was freed");
     *t = tidei_thread_get(*rt);
     if (tidei_likely(*t != NULL)) return TIDE_OK;
-    return *tide_last_error()->operation ? tidei_last_status() : tidei_fail_as(op);
+    return *tide_error_last()->operation ? tidei_last_status() : tidei_fail_as(op);
 }
 
 tide_status tidei_operand_runtime(tide_array *a, const char *op, tidei_place place,

@@ -92,20 +92,21 @@ static void shuffle_keys(const tide_rng *rng, int64_t n, ph_shuffle *p) {
         p->keys[i] = ph_word64(ph_block(rng->seed, rng->counter + i / 2), i & 1);
 }
 
-tide_array *tide_permutation(tide_runtime *ref, tide_rng *rng, int64_t n) {
-    TIDEI_OPERATION("tide_permutation");
+tide_array *tide_random_permutation(tide_runtime *ref, tide_rng *rng, int64_t n) {
+    TIDEI_OPERATION("tide_random_permutation");
     static const size_t at[] = {offsetof(ph_shuffle, out)};
     const tidei_own_kernel k = KERNEL(philox_permutation);
     tidei_operand o;
     ph_shuffle p;
-    tidei_runtime *rt = tidei_entered(ref, "tide_permutation");
-    if (!rt || check(rng, true, TIDE_I64, "", "tide_permutation") != TIDE_OK) return NULL;
-    tide_array *a = tidei_array_make(rt, TIDE_I64, 1, &n, "tide_permutation", &o);
+    tidei_runtime *rt = tidei_entered(ref, "tide_random_permutation");
+    if (!rt || check(rng, true, TIDE_I64, "", "tide_random_permutation") != TIDE_OK) return NULL;
+    tide_array *a = tidei_array_make(rt, TIDE_I64, 1, &n, "tide_random_permutation", &o);
     if (!a) return NULL;
     shuffle_keys(rng, n, &p);
     tidei_use use = tidei_operand_use(&o, TIDEI_WRITE);
     tide_status s =
-        n ? tidei_run_own(rt, &k, &use, 1, &p, sizeof p, at, p.items, "tide_permutation") : TIDE_OK;
+        n ? tidei_run_own(rt, &k, &use, 1, &p, sizeof p, at, p.items, "tide_random_permutation")
+          : TIDE_OK;
     if (s == TIDE_OK) rng->counter += PH_ROUNDS / 2;
     return tidei_array_done(a, &o, s);
 }

@@ -171,19 +171,19 @@ static void run_call(const void *params) {
     c->fn(c->arg);
 }
 
-tide_status tide_host_launch(tide_use_scope *ref, void (*fn)(void *arg), void *arg) {
-    use_scope *u = tidei_ref_find(TIDEI_REF_SCOPE, ref, "tide_host_launch");
+tide_status tide_use_launch(tide_use_scope *ref, void (*fn)(void *arg), void *arg) {
+    use_scope *u = tidei_ref_find(TIDEI_REF_SCOPE, ref, "tide_use_launch");
     if (!u) return tidei_last_status();
-    if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_host_launch", "the function is NULL");
+    if (!fn) return tidei_fail(TIDE_E_INVALID, "tide_use_launch", "the function is NULL");
     tidei_device *d = u->s->dev->d;
     if (!(d->info.flags & TIDEI_DEV_RUNS_HOST))
-        return tidei_fail(TIDE_E_UNSUPPORTED, "tide_host_launch",
+        return tidei_fail(TIDE_E_UNSUPPORTED, "tide_use_launch",
                           "%s runs no host functions; launch a kernel on tide_stream_native",
                           d->info.name);
     struct call c = {fn, arg};
     tidei_range ranges[TIDEI_USES_MAX];
     for (size_t i = 0; i < u->n; i++) ranges[i] = tidei_use_range(&u->uses[i]);
-    tidei_launch l = {.name = "tide_host_launch",
+    tidei_launch l = {.name = "tide_use_launch",
                       .host_fn = run_call,
                       .params = &c,
                       .params_bytes = sizeof c,
@@ -194,5 +194,5 @@ tide_status tide_host_launch(tide_use_scope *ref, void (*fn)(void *arg), void *a
     pthread_mutex_unlock(&u->s->lock);
     tide_status status = d->ops->launch(d, u->s->ds, &l);
     tidei_device_speak(d);
-    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(u->s, status, "tide_host_launch");
+    return status == TIDE_OK ? TIDE_OK : tidei_device_failed(u->s, status, "tide_use_launch");
 }

@@ -190,7 +190,7 @@ static bool small_ours(void *arg) {
 }
 static bool small_into(void *arg) {
     const struct small *p = arg;
-    return tide_gemm(tide_arg_int(1), p->of.a, p->of.b, tide_arg_int(0), p->out) == TIDE_OK;
+    return tide_gemm(p->out, tide_arg_int(1), p->of.a, p->of.b, tide_arg_int(0)) == TIDE_OK;
 }
 
 /* Nanoseconds that a call takes to return; what it queues is over before and after. */
@@ -279,7 +279,7 @@ struct chain {
 static bool chain_work(void *arg) {
     struct chain *x = arg;
     const tide_arg args[] = {tide_arg_array(x->a), tide_arg_array(x->b), tide_arg_array(x->c)};
-    return tide_apply_into(x->e, args, 3, &x->out, 1) == TIDE_OK;
+    return tide_expr_apply_into(&x->out, 1, x->e, args, 3) == TIDE_OK;
 }
 static int fused(bench *b, int64_t n) {
     tide_runtime *rt = b->rt;

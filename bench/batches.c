@@ -37,7 +37,7 @@ struct epoch {
 static bool work(struct epoch *e, tide_array *x) {
     for (int i = 0; i < e->repeats; i++) {
         tide_arg a = tide_arg_array(i ? e->out : x);
-        if (tide_apply_into(e->step, &a, 1, &e->out, 1) != TIDE_OK) return false;
+        if (tide_expr_apply_into(&e->out, 1, e->step, &a, 1) != TIDE_OK) return false;
     }
     return true;
 }
@@ -88,15 +88,17 @@ static bool calibrate(struct epoch *e) {
 
 static int run(struct epoch *e, size_t bytes) {
     double copy[ROUNDS], compute[ROUNDS], both[ROUNDS], overlap[ROUNDS];
-    tide_statistics before = {.struct_size = sizeof before}, after = before;
+    tide_runtime_figures before = {.struct_size = sizeof before}, after = before;
     uint64_t waits = 0, climbs = 0;
     if (!calibrate(e)) return bench_failed("batches");
     for (int r = 0; r < ROUNDS; r++) {
         copy[r] = epoch(e, true, false);
         compute[r] = epoch(e, false, true);
-        if (tide_stats(e->b->rt, &before) != TIDE_OK) return bench_failed("tide_stats");
+        if (tide_runtime_info(e->b->rt, &before) != TIDE_OK)
+            return bench_failed("tide_runtime_info");
         both[r] = epoch(e, true, true);
-        if (tide_stats(e->b->rt, &after) != TIDE_OK) return bench_failed("tide_stats");
+        if (tide_runtime_info(e->b->rt, &after) != TIDE_OK)
+            return bench_failed("tide_runtime_info");
         if (copy[r] < 0 || compute[r] < 0 || both[r] < 0) return bench_failed("batches");
         double least = copy[r] < compute[r] ? copy[r] : compute[r];
         overlap[r] = 100 * (copy[r] + compute[r] - both[r]) / least;

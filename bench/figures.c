@@ -36,7 +36,7 @@ int bench_done(bench *b, const char *bar) {
 
 int bench_failed(const char *what) {
     fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what,
-            tide_last_error()->message);
+            tide_error_last()->message);
     return 1;
 }
 

@@ -280,7 +280,7 @@ enum { WORKERS = 8, STREAMS = 4 };
 typedef struct worker {
     pthread_t thread;
     tide_runtime *rt;
-    pthread_barrier_t *parked; /* NULL: ends */
+    pthread_barrier_t *pending; /* NULL: ends */
     unsigned number;
     bool ok;
 } worker;
@@ -296,7 +296,7 @@ static bool work_on(worker *w, unsigned stream) {
     return ok;
 }
 
-/* Works on four streams, then is parked, as a worker of a server is that nobody asks anything. */
+/* Works on four streams, then is pending, as a worker of a server is that nobody asks anything. */
 static void *worker_main(void *p) {
     worker *w = p;
     w->ok = true;
@@ -310,9 +310,9 @@ static void *worker_main(void *p) {
         tide_stream_release(s);
     }
     if (!w->ok) (void)bench_failed("a worker");
-    if (w->parked) {
-        pthread_barrier_wait(w->parked);
-        pthread_barrier_wait(w->parked);
+    if (w->pending) {
+        pthread_barrier_wait(w->pending);
+        pthread_barrier_wait(w->pending);
     }
     tide_thread_detach(w->rt);
     return NULL;
@@ -346,24 +346,24 @@ struct cycle {
 static struct cycle cycle(bench *b) {
     struct cycle c = {.ok = true};
     worker w[WORKERS];
-    pthread_barrier_t parked;
-    pthread_barrier_init(&parked, NULL, WORKERS + 1);
+    pthread_barrier_t pending;
+    pthread_barrier_init(&pending, NULL, WORKERS + 1);
     for (unsigned i = 0; i < WORKERS; i++) {
-        w[i] = (worker){.rt = b->rt, .parked = &parked, .number = i};
+        w[i] = (worker){.rt = b->rt, .pending = &pending, .number = i};
         if (pthread_create(&w[i].thread, NULL, worker_main, &w[i])) abort();
     }
-    pthread_barrier_wait(&parked);
+    pthread_barrier_wait(&pending);
     c.before = used(b);
     c.library_before = atomic_load(&b->d->library);
     c.ok = tide_reclaim(b->rt, TIDE_RECLAIM_DROP, NULL) == TIDE_OK;
     c.after = used(b);
     c.library_after = atomic_load(&b->d->library);
-    pthread_barrier_wait(&parked);
+    pthread_barrier_wait(&pending);
     for (unsigned i = 0; i < WORKERS; i++) {
         pthread_join(w[i].thread, NULL);
         c.ok &= w[i].ok;
     }
-    pthread_barrier_destroy(&parked);
+    pthread_barrier_destroy(&pending);
     return c;
 }
 
@@ -376,7 +376,7 @@ static void note_cycle(bench *b, const struct cycle *c, const char *name) {
 /* Less than a handle for every thread and stream would take, beside what the work itself needs. */
 #define TIGHT "3GiB"
 
-/* 8 threads with 4 streams each solve, take an SVD and multiply, and are parked; what is in use on
+/* 8 threads with 4 streams each solve, take an SVD and multiply, and are pending; what is in use on
 ** the device once all is dropped, against handles that are made, used and destroyed directly. The
 ** first cycle loads all kernels. The figure is how much more, in MiB, two cycles together leave. */
 int bench_hoard(bench *b) {
@@ -393,7 +393,7 @@ int bench_hoard(bench *b) {
         if (c[i].library_after || c[i].library_before > b->d->rt->set.handle_cache)
             return bench_failed("the cap");
     }
-    if (tide_set_limit(b->rt, (size_t)3 << 30) != TIDE_OK || !(c[0] = cycle(b)).ok)
+    if (tide_device_set_limit(b->rt, (size_t)3 << 30) != TIDE_OK || !(c[0] = cycle(b)).ok)
         return bench_failed(TIGHT);
     bench_note(b, (double)c[0].library_before / MIB, "MiB", "limited_library");
     double more = c[2].after - base;
@@ -411,17 +411,17 @@ int bench_workspace(bench *b) {
     if (!bench_open(b, NULL, NULL, false)) return bench_failed("tide_open");
     if (!bench_on_cuda(b)) return bench_skipped("cuSOLVER wants cuda");
     tide_array *a = matrix(b->rt, n, 1), *s = NULL;
-    tide_statistics before = {.struct_size = sizeof before}, after = before, end = before;
-    if (!a || tide_stats(b->rt, &before) != TIDE_OK) return bench_failed("the matrix");
-    tide_reset_peaks(b->rt);
+    tide_runtime_figures before = {.struct_size = sizeof before}, after = before, end = before;
+    if (!a || tide_runtime_info(b->rt, &before) != TIDE_OK) return bench_failed("the matrix");
+    tide_runtime_reset_peaks(b->rt);
     uint64_t start = tidei_now_ns();
     if (tide_svd(a, TIDE_REDUCED, NULL, &s, NULL) != TIDE_OK) return bench_failed("tide_svd");
     bench_note(b, (double)(tidei_now_ns() - start) / 1e9, "s", "svd_%lld", (long long)n);
     tide_free(s);
-    if (tide_stats(b->rt, &after) != TIDE_OK ||
+    if (tide_runtime_info(b->rt, &after) != TIDE_OK ||
         tide_reclaim(b->rt, TIDE_RECLAIM_SYNC, NULL) != TIDE_OK ||
-        tide_stats(b->rt, &end) != TIDE_OK)
-        return bench_failed("tide_stats");
+        tide_runtime_info(b->rt, &end) != TIDE_OK)
+        return bench_failed("tide_runtime_info");
     double copy = (double)n * (double)n * sizeof(float) / MIB;
     bench_note(b, (double)(after.peak_live - before.live) / MIB - copy, "MiB", "workspace");
     bench_note(b, ((double)end.live - (double)before.live) / MIB, "MiB", "left_live");

@@ -4,7 +4,7 @@
 set -eu
 command -v valgrind >/dev/null 2>&1 || { echo "pair_ir: skipped, valgrind is not here" >&2; exit 77; }
 pairs=100000
-export TIDE_HOST_MEMORY=4GiB # valgrind leaves little room for addresses
+export TIDE_HOST_DEVICE_MEMORY=4GiB # valgrind leaves little room for addresses
 count() {
     out=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null build-release/bench/tide-bench pair --device host --size 64KiB \
         --held 1GiB --rounds 1 --n "$1" 2>&1) || { printf '%s\n' "$out" >&2; exit 1; }

@@ -51,7 +51,7 @@ static __attribute__((noinline)) bool leave_pending(tide_runtime *rt) {
                *c = a ? tide_ones(rt, TIDE_F32, 2, shape) : NULL;
     bool ok = c != NULL;
     for (int i = 0; i < 16 && ok; i++)
-        ok = tide_gemm(tide_arg_float(1), a, a, tide_arg_float(0), c) == TIDE_OK;
+        ok = tide_gemm(c, tide_arg_float(1), a, a, tide_arg_float(0)) == TIDE_OK;
     tide_free(a);
     tide_free(c);
     return ok;
@@ -67,7 +67,7 @@ struct rung {
 /* "given by rung: drain 0 bytes, settle 64.000 MiB, ...": the names. */
 static unsigned read_names(struct rung *rungs) {
     static const char before[] = "given by rung: ";
-    const char *at = strstr(tide_last_error()->message, before);
+    const char *at = strstr(tide_error_last()->message, before);
     unsigned n = 0;
     if (!at) return 0;
     for (at += sizeof before - 1; n < RUNGS && *at && *at != '\n'; n++) {
@@ -136,7 +136,7 @@ static unsigned climb(bench *b, tide_runtime *neighbour, int round, struct rung 
     tide_free(theirs);
     tide_runtime *rt = open_one(b, "4GiB", path);
     if (rt && prepare(rt, keep) && !floats(rt, REQUEST) &&
-        tide_last_error()->status == TIDE_E_NOMEM)
+        tide_error_last()->status == TIDE_E_NOMEM)
         n = read_names(rungs);
     for (int i = 0; i < PIECES && n; i++) tide_release(keep[i]);
     tide_close(rt);

@@ -1,6 +1,6 @@
 /* scalar.c: B12: the host reads elements one after another: through a view of an array in unified
 ** and in pinned memory, begin and end counted in, against a plain pointer to malloc'ed memory; and
-** what one tide_get takes.
+** what one tide_array_get takes.
 **
 ** The sum is a chain of additions, as a fold is that somebody brings over unchanged. What is
 ** compared takes turns. */
@@ -20,10 +20,10 @@ static double plain_sum(const float *p) {
 static double view_sum(tide_array *a) {
     tide_host_view v;
     float sum = 0;
-    if (tide_host_begin(a, TIDE_READ, &v) != TIDE_OK) return -1;
+    if (tide_host_view_begin(a, TIDE_READ, &v) != TIDE_OK) return -1;
     for (int64_t i = 0; i < v.shape[0]; i++)
         for (int64_t k = 0; k < v.shape[1]; k++) sum += TIDE_AT(float, &v, i, k);
-    return tide_host_end(&v) == TIDE_OK ? (double)sum : -1;
+    return tide_host_view_end(&v) == TIDE_OK ? (double)sum : -1;
 }
 
 /* Time an element, ns; -1: the sum was wrong. */
@@ -41,7 +41,7 @@ static double get_ns(tide_array *a) {
     tide_arg item;
     uint64_t t0 = tidei_now_ns();
     for (int i = 0; i < GETS; i++)
-        if (tide_get(a, (const int64_t[]){i % ELEMENTS, 1}, &item) != TIDE_OK) return -1;
+        if (tide_array_get(a, (const int64_t[]){i % ELEMENTS, 1}, &item) != TIDE_OK) return -1;
     return (double)(tidei_now_ns() - t0) / GETS;
 }
 

@@ -125,7 +125,7 @@ static void note(worker *w, forced_kind kind, uint64_t bytes) {
 static void broken(stress *s, const char *what) {
     pthread_mutex_lock(&s->lock);
     if (!atomic_exchange(&s->broken, true))
-        snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_last_error()->message);
+        snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_error_last()->message);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -148,12 +148,12 @@ static void drop(worker *w, unsigned slot) {
 static void failed(worker *w, const char *what) {
     stress *s = w->s;
     note(w, FORCED_FAILED, atomic_load(&s->d->live));
-    if (tide_last_error()->status != TIDE_E_NOMEM) broken(s, what);
+    if (tide_error_last()->status != TIDE_E_NOMEM) broken(s, what);
     pthread_mutex_lock(&s->lock);
     if (!*s->out->why && *what)
-        snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_last_error()->message);
+        snprintf(s->out->why, sizeof s->out->why, "%s: %s", what, tide_error_last()->message);
     pthread_mutex_unlock(&s->lock);
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* In a frame of its own: what it leaves on the stack is the collector's. */
@@ -264,12 +264,12 @@ static size_t granules(size_t bytes) { return tidei_round_up(bytes, GRANULE); }
 
 /* What an operation takes at once, by the runtime's count, and what its blocks lose to rounding. */
 static bool measure(stress *s, unsigned op, unsigned class) {
-    tide_statistics before = {.struct_size = sizeof before}, after = before;
+    tide_runtime_figures before = {.struct_size = sizeof before}, after = before;
     tide_array *of = full(s, NULL, s->side[class]);
-    tide_reset_peaks(s->rt);
-    bool good = of && tide_stats(s->rt, &before) == TIDE_OK;
+    tide_runtime_reset_peaks(s->rt);
+    bool good = of && tide_runtime_info(s->rt, &before) == TIDE_OK;
     tide_array *a = good ? operations[op].run(s, of, s->side[class]) : NULL;
-    good = a && tide_stats(s->rt, &after) == TIDE_OK;
+    good = a && tide_runtime_info(s->rt, &after) == TIDE_OK;
     s->needs[op][class] = granules(after.peak_live - before.live) +
                           (size_t)(after.allocations - before.allocations) * GRANULE;
     if (a) tide_free(a), let_go(s, a);
@@ -293,7 +293,7 @@ static bool prepare(stress *s) {
     s->limit =
         tidei_round_up((size_t)(s->o->factor * (double)(s->budget * s->o->threads)), s->page) +
         2 * s->page + s->apart;
-    return tide_set_limit(s->rt, s->limit) == TIDE_OK;
+    return tide_device_set_limit(s->rt, s->limit) == TIDE_OK;
 }
 
 static bool stress_open(stress *s, const stress_options *o, stress_outcome *out) {
@@ -349,11 +349,11 @@ static void run_threads(stress *s, worker *w) {
 bool stress_run(const stress_options *o, stress_outcome *out) {
     stress s;
     worker w[STRESS_THREADS];
-    tide_statistics t = {.struct_size = sizeof t};
+    tide_runtime_figures t = {.struct_size = sizeof t};
     bool good = stress_open(&s, o, out);
     if (good) {
         run_threads(&s, w);
-        good = !atomic_load(&s.broken) && tide_stats(s.rt, &t) == TIDE_OK &&
+        good = !atomic_load(&s.broken) && tide_runtime_info(s.rt, &t) == TIDE_OK &&
                tidei_runtime_valid(s.d->rt);
         size_t n = atomic_load(&s.n);
         if (n > s.capacity) good = false;
@@ -362,7 +362,7 @@ bool stress_run(const stress_options *o, stress_outcome *out) {
         out->collections = t.collections;
         out->filled = (double)out->found.peak / (double)(s.budget * o->threads);
     }
-    if (!good && !*out->why) snprintf(out->why, sizeof out->why, "%s", tide_last_error()->message);
+    if (!good && !*out->why) snprintf(out->why, sizeof out->why, "%s", tide_error_last()->message);
     stress_close(&s);
     return good;
 }

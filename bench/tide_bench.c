@@ -55,7 +55,7 @@ static const struct {
     {"first-use", bench_first_use,
      "the first and the second call of each library, and what its handle takes"},
     {"hoard", bench_hoard,
-     "8 threads with 4 streams use all libraries and are parked: what stays in use"},
+     "8 threads with 4 streams use all libraries and are pending: what stays in use"},
     {"workspace", bench_workspace,
      "the workspace of an SVD of 8192 squared (--n), and what is left of it"},
     {"rungs", bench_rungs, "what each rung of the reclaim ladder gives, and the time it takes"},
@@ -82,7 +82,7 @@ static int usage(void) {
 
 /* ---- the runtime ---- */
 
-/* Pages that nobody writes are numbers. Well below the address space; TIDE_HOST_MEMORY wins. */
+/* Pages that nobody writes are numbers. Well below the address space; TIDE_HOST_DEVICE_MEMORY wins. */
 #define UNTOUCHED_HOST "256GiB"
 
 bool bench_open(bench *b, const char *collector, const char *limit, bool untouched) {
@@ -92,8 +92,8 @@ bool bench_open(bench *b, const char *collector, const char *limit, bool untouch
                      .policy = collector ? "never" : NULL,
                      .limit = limit,
                      .peers = b->staged ? "none" : NULL,
-                     .host_memory =
-                         untouched && !getenv("TIDE_HOST_MEMORY") ? UNTOUCHED_HOST : NULL};
+                     .host_device_memory =
+                         untouched && !getenv("TIDE_HOST_DEVICE_MEMORY") ? UNTOUCHED_HOST : NULL};
     if (tide_open(&c, &b->rt) != TIDE_OK) return false;
     b->d = &tidei_runtime_of(b->rt)->devs[0];
     return true;

@@ -19,10 +19,10 @@ tide_status tidei_boehm_retain(tidei_handle *h);
 tide_status tidei_boehm_release(tidei_handle *h);
 
 /* Slots of tide_collector. */
-int tidei_boehm_collect(void *self, int level);
-int tidei_boehm_may_collect(void *self);
+int tidei_boehm_collect(void *user, int level);
+int tidei_boehm_may_collect(void *user);
 bool tidei_boehm_held_off(void); /* it may not: a thread cannot be stopped */
-void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg);
+void tidei_boehm_blocking(void *user, void (*fn)(void *arg), void *arg);
 
 /* ---- for reports and tests ---- */
 size_t tidei_boehm_root_bytes(void);  /* accepted as static roots at the last collection */

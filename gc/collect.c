@@ -165,7 +165,7 @@ static bool may_collect(tidei_gc *gc, tidei_collector *c) {
     tidei_callback in = {.t = NULL};
     if (!c->table.may_collect) return true;
     if (!own(gc, c)) tidei_callback_begin(&in, gc->rt, TIDEI_IN_MAY_COLLECT, c->table.name);
-    bool may = c->table.may_collect(c->table.self);
+    bool may = c->table.may_collect(c->table.user);
     tidei_callback_end(&in);
     return may;
 }
@@ -175,7 +175,7 @@ static int call_collect(tidei_gc *gc, tidei_collector *c, int level) {
     tidei_callback in;
     tidei_callback_begin(&in, gc->rt, own(gc, c) ? TIDEI_IN_FINALIZERS : TIDEI_IN_COLLECT,
                          c->table.name);
-    int answer = c->table.collect(c->table.self, level);
+    int answer = c->table.collect(c->table.user, level);
     tidei_callback_end(&in);
     return answer;
 }

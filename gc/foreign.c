@@ -12,9 +12,11 @@
 #include "gc/collector.h"
 #include "runtime/sized.h"
 #include "runtime/uncancelled.h"
+#include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 
-#define OP_ATTACH "tide_collector_attach"
+#define OP_ATTACH "tide_collector_register"
 #define ALL_CAPS  (TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR | TIDE_COLLECTOR_BOUND)
 enum { PLACE_FREE = -1, PLACE_LEAVING = -2 };
 
@@ -60,7 +62,7 @@ static void tell(tidei_gc *gc, tidei_collector *c, int64_t delta) {
     atomic_fetch_add_explicit(&c->told, delta, memory_order_relaxed);
     TIDEI_UNCANCELLED;
     tidei_callback_begin(&in, gc->rt, TIDEI_IN_PRESSURE, c->table.name);
-    c->table.pressure(c->table.self, delta);
+    c->table.pressure(c->table.user, delta);
     tidei_callback_end(&in);
 }
 
@@ -93,7 +95,7 @@ void tidei_tell_weights(tidei_gc *gc) {
 
 #define END(field) TIDEI_END(tide_collector, field)
 static const uint16_t collector_ends[] = {
-    END(struct_size), END(name),        END(caps),     END(reserved), END(self),
+    END(struct_size), END(name),        END(caps),     END(reserved), END(user),
     END(collect),     END(may_collect), END(pressure), END(blocking), END(detach)};
 #undef END
 static const tidei_sized collector_sizes = {"tide_collector", collector_ends,
@@ -150,10 +152,10 @@ static tide_status place(tidei_gc *gc, const tide_collector *table, int *id) {
     pthread_mutex_unlock(&gc->lock);
     return c ? TIDE_OK
              : tidei_fail(TIDE_E_INVALID, OP_ATTACH,
-                          "%d collectors are attached, the most there can be", TIDEI_FOREIGN_MAX);
+                          "%d collectors are registered, the most there can be", TIDEI_FOREIGN_MAX);
 }
 
-tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, int *id) {
+tide_status tide_collector_register(tide_runtime *ref, const tide_collector *c, uint64_t *id) {
     int given = -1;
     tidei_thread *t = tidei_enter(ref, OP_ATTACH);
     if (!t) return tidei_last_status();
@@ -163,7 +165,7 @@ tide_status tide_collector_attach(tide_runtime *ref, const tide_collector *c, in
     if (status == TIDE_OK) status = place(tidei_gc_of(rt), c, &given);
     if (status != TIDE_OK) return status;
     t->collector = given;
-    if (id) *id = given;
+    if (id) *id = (uint64_t)given;
     tidei_gc_changed(tidei_gc_of(rt));
     return TIDE_OK;
 }
@@ -234,7 +236,7 @@ static void call_detach(tidei_gc *gc, tidei_thread *t, tidei_collector *c) {
     tidei_callback in;
     tidei_hold(t, free_place, c, 0);
     tidei_callback_begin(&in, gc->rt, TIDEI_IN_DETACH, c->table.name);
-    c->table.detach(c->table.self);
+    c->table.detach(c->table.user);
     tidei_callback_end(&in);
     tidei_let(t, c);
 }
@@ -252,8 +254,8 @@ static void evict(tidei_gc *gc, tidei_collector *c) {
     atomic_store(&c->id, PLACE_FREE);
 }
 
-tide_status tide_collector_detach(tide_runtime *ref, int id) {
-    static const char op[] = "tide_collector_detach";
+tide_status tide_collector_unregister(tide_runtime *ref, uint64_t id) {
+    static const char op[] = "tide_collector_unregister";
     tidei_thread *t = tidei_enter(ref, op);
     if (!t) return tidei_last_status();
     tidei_runtime *rt = tidei_thread_runtime(t);
@@ -262,8 +264,8 @@ tide_status tide_collector_detach(tide_runtime *ref, int id) {
         return tidei_fail(TIDE_E_INVALID, op,
                           "collector 0 is the runtime's own; it leaves with it");
     tidei_gc *gc = tidei_gc_of(rt);
-    tidei_collector *c = id > 0 ? begin_leaving(gc, id) : NULL;
-    if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %d is attached", id);
+    tidei_collector *c = id <= INT_MAX ? begin_leaving(gc, (int)id) : NULL;
+    if (!c) return tidei_fail(TIDE_E_INVALID, op, "no collector %" PRIu64 " is registered", id);
     struct leaving l = {gc, c, c->table.blocking != NULL};
     tidei_hold(t, undo_leaving, c, 0);
     tidei_blocking(rt, wait_until_unused, &l);
@@ -273,12 +275,13 @@ tide_status tide_collector_detach(tide_runtime *ref, int id) {
     return TIDE_OK;
 }
 
-tide_status tide_collector_use(tide_runtime *ref, int id) {
+tide_status tide_collector_use(tide_runtime *ref, uint64_t id) {
     tidei_thread *t = tidei_enter(ref, "tide_collector_use");
     if (!t) return tidei_last_status();
-    if (id < -1 || (id >= 0 && !find(tidei_gc_of(tidei_thread_runtime(t)), id)))
-        return tidei_fail(TIDE_E_INVALID, "tide_collector_use", "no collector %d is attached", id);
-    t->collector = id;
+    if (id > INT_MAX || !find(tidei_gc_of(tidei_thread_runtime(t)), (int)id))
+        return tidei_fail(TIDE_E_INVALID, "tide_collector_use",
+                          "no collector %" PRIu64 " is registered", id);
+    t->collector = (int)id;
     return TIDE_OK;
 }
 

@@ -171,7 +171,7 @@ static void enter_region(struct regions *r, tidei_collector *c) {
     tidei_callback in = {.t = NULL};
     tidei_hold(t, tidei_undo_use, c, 0);
     if (c != &r->gc->at[0]) tidei_callback_begin(&in, r->gc->rt, TIDEI_IN_BLOCKING, c->table.name);
-    c->table.blocking(c->table.self, enter_regions, r);
+    c->table.blocking(c->table.user, enter_regions, r);
     tidei_callback_end(&in);
     tidei_let(t, c);
 }
@@ -246,7 +246,7 @@ static tide_status open_own(tidei_gc *gc) {
     gc->boehm = true;
     c->table.name = "boehm";
     c->table.caps = TIDE_COLLECTOR_TRACING;
-    c->table.self = gc->rt;
+    c->table.user = gc->rt;
     c->table.collect = tidei_boehm_collect;
     c->table.may_collect = tidei_boehm_may_collect;
     c->table.blocking = tidei_boehm_blocking;

@@ -21,13 +21,13 @@ tide_status tidei_boehm_cell(tidei_handle *h, bool quarantine) {
 }
 tide_status tidei_boehm_retain(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
 tide_status tidei_boehm_release(tidei_handle *h) { return (void)h, TIDE_E_UNSUPPORTED; }
-int tidei_boehm_collect(void *self, int level) {
-    return (void)self, (void)level, TIDE_COLLECT_UNSUPPORTED;
+int tidei_boehm_collect(void *user, int level) {
+    return (void)user, (void)level, TIDE_COLLECT_UNSUPPORTED;
 }
-int tidei_boehm_may_collect(void *self) { return (void)self, 0; }
+int tidei_boehm_may_collect(void *user) { return (void)user, 0; }
 bool tidei_boehm_held_off(void) { return false; }
-void tidei_boehm_blocking(void *self, void (*fn)(void *arg), void *arg) {
-    (void)self;
+void tidei_boehm_blocking(void *user, void (*fn)(void *arg), void *arg) {
+    (void)user;
     fn(arg);
 }
 size_t tidei_boehm_root_bytes(void) { return 0; }

@@ -60,14 +60,14 @@ static bool is_openblas(const char *base) {
     return false;
 }
 
-int tide_is_device_library(const char *name) {
+int tide_collector_is_device_library(const char *name) {
     return name && is_among(base_name(name), device_libraries, TIDEI_COUNT(device_libraries));
 }
 
 bool tidei_has_no_roots(const char *name) {
     if (!name) return false;
     const char *base = base_name(name);
-    if (tide_is_device_library(name) || is_openblas(base)) return true;
+    if (tide_collector_is_device_library(name) || is_openblas(base)) return true;
     return is_among(base, own_libraries, TIDEI_COUNT(own_libraries)) ||
            is_among(base, sanitizers, TIDEI_COUNT(sanitizers));
 }

@@ -402,7 +402,7 @@ static bool destroy_aside(tidei_dev *d, slot *s) {
     destroy(d, s, &failed);
     if (failed)
         tidei_log(d->rt, TIDE_LOG_WARNING, "handles: one that had to go on %s: %s", d->d->info.name,
-                  tide_last_error()->message);
+                  tide_error_last()->message);
     tidei_error_restore(&before);
     return !failed;
 }
@@ -699,7 +699,7 @@ void tidei_handles_close(tidei_handles *h) {
         give_way(d, SIZE_MAX, false, &failed);
         if (failed)
             tidei_log(h->rt, TIDE_LOG_WARNING, "tide_close: a library handle on %s: %s",
-                      d->d->info.name, tide_last_error()->message);
+                      d->d->info.name, tide_error_last()->message);
     }
     for (unsigned i = 0; i < h->n; i++) {
         pthread_mutex_destroy(&h->tables[i].making);

@@ -18,7 +18,7 @@ static pthread_key_t texts; /* a thread's text; freed as it ends */
 static bool texts_made;
 
 static void text_ends(void *text) {
-    tide_clear_error(); /* it may be in there */
+    tide_error_clear(); /* it may be in there */
     free(text);
 }
 
@@ -38,9 +38,9 @@ static char *text_here(size_t *room) {
     return brief;
 }
 
-const tide_error *tide_last_error(void) { return &tidei_error_record; }
+const tide_error *tide_error_last(void) { return &tidei_error_record; }
 
-void tide_clear_error(void) { tidei_error_record = (tide_error){TIDE_OK, "", ""}; }
+void tide_error_clear(void) { tidei_error_record = (tide_error){TIDE_OK, "", ""}; }
 
 tide_status tidei_fail_as(const char *op) {
     tidei_error_record.operation = op;
@@ -87,7 +87,7 @@ void tidei_error_save_text(tidei_saved_error *e) {
 
 void tidei_error_restore(const tidei_saved_error *e) {
     if (e->status == TIDE_OK)
-        tide_clear_error();
+        tide_error_clear();
     else
         tidei_fail(e->status, e->operation, "%s", e->text);
 }

@@ -113,7 +113,7 @@ static const struct {
     [TIDEI_IN_VISIT] = {"a reclaimable of another runtime", .makes = true},
     [TIDEI_IN_FILL] = {"fill of tide_batches", .makes = true},
     [TIDEI_IN_MOVED] = {"moved of tide_adapt", .makes = true},
-    [TIDEI_IN_DEATH] = {"a callback of tide_on_death", .quiet = true},
+    [TIDEI_IN_DEATH] = {"a callback of tide_array_on_death", .quiet = true},
     [TIDEI_IN_LOG] = {"the log's callback", .quiet = true},
 };
 
@@ -380,7 +380,7 @@ bool tidei_is_quiet(const tidei_thread *t) {
 __attribute__((noinline)) bool tidei_may_close(tidei_runtime *rt, const char *op) {
     if (tidei_serves == rt) {
         tidei_fail(TIDE_E_INVALID, op,
-                   "called by a function of tide_host_launch, which the runtime waits for");
+                   "called by a function of tide_use_launch, which the runtime waits for");
         return false;
     }
     for (tidei_thread *t = NULL; (t = tidei_thread_next(t));)

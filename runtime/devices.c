@@ -39,7 +39,7 @@ static tide_status open_host(tidei_runtime *rt, int ordinal, tidei_device *sibli
                              tidei_device **out) {
     tidei_device_params p = {.ordinal = ordinal,
                              .count = rt->set.host_devices,
-                             .host_memory = rt->set.host_memory,
+                             .host_device_memory = rt->set.host_device_memory,
                              .host_checker = rt->set.debug > 0,
                              .host_sibling = sibling,
                              .rt = rt};
@@ -63,8 +63,8 @@ static tide_status open_first(tidei_runtime *rt, tidei_device **out) {
     if (!cuda && *rt->set.device) return open_host(rt, ordinal, NULL, out);
     tide_status status = open_cuda(rt, ordinal, out);
     if (status == TIDE_OK || cuda) return status;
-    tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_last_error()->message);
-    tide_clear_error();
+    tidei_format(rt->device_note, sizeof rt->device_note, "%s", tide_error_last()->message);
+    tide_error_clear();
     const char *nvrtc = secure_getenv("TIDE_NVRTC_PATH");
     if (nvrtc && strstr(rt->device_note, "TIDE_NVRTC_PATH"))
         tidei_warn_environment(rt, "TIDE_NVRTC_PATH", nvrtc, ": %s; a host device serves",
@@ -120,7 +120,7 @@ void tidei_devices_end_work(tidei_runtime *rt) {
     tidei_error_save(&e);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) (void)tidei_streams_wait_all(d, true);
     if (tidei_take_fault(rt, "tide_close") != TIDE_OK) /* nobody asked in time */
-        tidei_log(rt, TIDE_LOG_WARNING, "%s", tide_last_error()->message);
+        tidei_log(rt, TIDE_LOG_WARNING, "%s", tide_error_last()->message);
     tidei_error_restore(&e);
 }
 

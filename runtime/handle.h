@@ -40,7 +40,7 @@ typedef struct tidei_layout {
     int64_t offset;
 } tidei_layout;
 
-typedef struct tidei_death_note { /* a callback of tide_on_death */
+typedef struct tidei_death_note { /* a callback of tide_array_on_death */
     struct tidei_death_note *next;
     void (*fn)(void *user);
     void *user;

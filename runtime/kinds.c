@@ -20,8 +20,8 @@ bool tidei_kind_parse(const char *text, tidei_mem_kind *out) {
 void tidei_host_budget_init(tidei_runtime *rt) {
     size_t half = tidei_host_default_memory();
     rt->host_budget.limit = half;
-    if (*rt->set.host_limit)
-        tidei_parse_bytes(rt->set.host_limit, 2 * half, &rt->host_budget.limit);
+    if (*rt->set.pinned_limit)
+        tidei_parse_bytes(rt->set.pinned_limit, 2 * half, &rt->host_budget.limit);
 }
 
 static tide_status back_host(tidei_dev *d, size_t bytes) {
@@ -148,7 +148,7 @@ tide_status tidei_advise(tidei_dev *d, tidei_addr block, size_t offset, size_t b
     tidei_advised *x = NULL;
     if (advice != TIDEI_ADVICE_NONE) { /* before the driver: what it was told must be noted */
         x = tidei_host_alloc(d->rt, sizeof *x);
-        if (!x) return tidei_fail_host_memory("tide_advise", sizeof *x);
+        if (!x) return tidei_fail_host_memory("tide_array_advise", sizeof *x);
         *x = (tidei_advised){.block = block, .from = from, .to = from + bytes};
     }
     tide_status status = tell_advice(d, from, bytes, advice);
@@ -189,44 +189,44 @@ void tidei_advised_free(tidei_dev *d) {
 
 /* ---- figures ---- */
 
-static void kind_figures(tidei_dev *d, tidei_mem_kind kind, tide_memory_figures *f) {
+static void kind_figures(tidei_dev *d, tidei_mem_kind kind, tide_kind_figures *f) {
     tidei_pool_stats ps;
     tidei_pools_stats_of(d, TIDEI_KIND_BIT(kind), &ps);
     f->live += ps.live;
     f->backed += ps.backed;
 }
 
-#define END(field) TIDEI_END(tide_memory_information, field)
+#define END(field) TIDEI_END(tide_device_figures, field)
 static const uint16_t information_ends[] = {
-    END(struct_size), END(free),   END(total),  END(limit),   END(library), END(host_backed),
-    END(host_limit),  END(device), END(pinned), END(unified), END(spilled)};
+    END(struct_size),  END(free),   END(total),  END(limit),   END(library), END(pinned_used),
+    END(pinned_limit), END(device), END(pinned), END(unified), END(spilled)};
 #undef END
-static const tidei_sized information_sizes = {"tide_memory_information", information_ends,
+static const tidei_sized information_sizes = {"tide_device_figures", information_ends,
                                               TIDEI_COUNT(information_ends),
-                                              TIDEI_END(tide_memory_information, struct_size)};
+                                              TIDEI_END(tide_device_figures, struct_size)};
 
-tide_status tide_memory_info(tide_runtime *ref, tide_memory_information *out) {
-    tidei_thread *t = tidei_enter(ref, "tide_memory_info");
+tide_status tide_device_info(tide_runtime *ref, tide_device_figures *out) {
+    tidei_thread *t = tidei_enter(ref, "tide_device_info");
     if (!t) return tidei_last_status();
-    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_memory_info", "out is NULL");
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_device_info", "out is NULL");
     tide_status status =
-        tidei_sized_check(&information_sizes, out->struct_size, "tide_memory_info");
+        tidei_sized_check(&information_sizes, out->struct_size, "tide_device_info");
     if (status != TIDE_OK) return status;
     tidei_dev *d = t->dev;
     tidei_runtime *rt = d->rt;
     tidei_drain(rt);
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
-    tide_memory_information m = {.struct_size = out->struct_size};
+    tide_device_figures m = {.struct_size = out->struct_size};
     status = d->d->ops->memory(d->d, &m.free, &m.total);
-    if (status != TIDE_OK) return tidei_device_failed(d->stream0, status, "tide_memory_info");
+    if (status != TIDE_OK) return tidei_device_failed(d->stream0, status, "tide_device_info");
     kind_figures(d, TIDEI_MEM_DEVICE, &m.device);
     kind_figures(d, TIDEI_MEM_PINNED, &m.pinned);
     kind_figures(d, TIDEI_MEM_UNIFIED, &m.unified);
     m.library = atomic_load(&d->library);
     m.limit = tidei_min_size(atomic_load(&d->limit), m.total);
-    m.host_backed = atomic_load(&rt->host_budget.backed);
-    m.host_limit = rt->host_budget.limit;
+    m.pinned_used = atomic_load(&rt->host_budget.backed);
+    m.pinned_limit = rt->host_budget.limit;
     m.spilled = atomic_load(&d->spilled);
     memcpy(out, &m, out->struct_size);
     return TIDE_OK;

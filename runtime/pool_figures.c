@@ -130,7 +130,7 @@ static size_t room(tidei_dev *d) {
     return more / d->d->info.page_bytes * d->d->info.page_bytes;
 }
 
-static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
+static void read_figures(tidei_user_pool *x, tide_pool_figures *s) {
     tidei_pool_stats ps;
     tidei_pools_look(x->dev, false);
     x->p->ops->settle(x->p);
@@ -139,7 +139,7 @@ static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
     s->peak_live = tidei_max_size(atomic_load(&x->peak_live), ps.live);
     s->rounding = ps.rounding;
     s->cached = ps.cached;
-    s->parked = ps.parked;
+    s->pending = ps.pending;
     s->backed = ps.backed;
     s->largest = tidei_max_size(ps.largest, room(x->dev));
     s->pinned = atomic_load(&x->pinned);
@@ -153,31 +153,31 @@ static void read_figures(tidei_user_pool *x, tide_pool_statistics *s) {
     for (unsigned k = 0; k < TIDE_POOL_CLASSES; k++) sum_class(x, k, &s->classes[k]);
 }
 
-#define END(field) TIDEI_END(tide_pool_statistics, field)
+#define END(field) TIDEI_END(tide_pool_figures, field)
 static const uint16_t statistics_ends[] = {
     END(struct_size),    END(live),    END(peak_live), END(rounding),    END(cached),
-    END(parked),         END(backed),  END(largest),   END(pinned),      END(allocations),
+    END(pending),        END(backed),  END(largest),   END(pinned),      END(allocations),
     END(frees),          END(retries), END(ooms),      END(compactions), END(bytes_moved),
     END(bytes_remapped), END(classes)};
 #undef END
-static const tidei_sized statistics_sizes = {"tide_pool_statistics", statistics_ends,
+static const tidei_sized statistics_sizes = {"tide_pool_figures", statistics_ends,
                                              TIDEI_COUNT(statistics_ends),
-                                             TIDEI_END(tide_pool_statistics, struct_size)};
+                                             TIDEI_END(tide_pool_figures, struct_size)};
 
-static tide_status pool_stats(tidei_user_pool *x, tide_pool_statistics *out) {
-    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_stats", "out is NULL");
-    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_pool_stats");
+static tide_status pool_stats(tidei_user_pool *x, tide_pool_figures *out) {
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_pool_info", "out is NULL");
+    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_pool_info");
     if (status != TIDE_OK) return status;
     if (!tidei_thread_get(x->dev->rt)) return tidei_last_status();
     tidei_drain(x->dev->rt);
-    tide_pool_statistics s = {.struct_size = out->struct_size};
+    tide_pool_figures s = {.struct_size = out->struct_size};
     read_figures(x, &s);
     memcpy(out, &s, out->struct_size);
     return TIDE_OK;
 }
 
-tide_status tide_pool_stats(tide_pool *ref, tide_pool_statistics *out) {
-    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_stats");
+tide_status tide_pool_info(tide_pool *ref, tide_pool_figures *out) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_info");
     return x ? pool_stats(x, out) : tidei_last_status();
 }
 
@@ -201,14 +201,14 @@ static const char *size_text(char b[32], size_t bytes) {
     return tidei_format_bytes(b, 32, bytes, 3);
 }
 
-static void put_figures(struct text *t, const tidei_user_pool *x, const tide_pool_statistics *s) {
+static void put_figures(struct text *t, const tidei_user_pool *x, const tide_pool_figures *s) {
     char b[4][32];
     put(t, "pool %s on %s: %s reserved\n", x->p->ops->name, x->dev->d->info.name,
         size_text(b[0], s->backed));
     put(t, "  live %s (at most %s), rounding %s, ", size_text(b[0], s->live),
         size_text(b[1], s->peak_live), size_text(b[2], s->rounding));
-    put(t, "cached %s, parked %s, pinned %s\n", size_text(b[0], s->cached),
-        size_text(b[1], s->parked), size_text(b[2], s->pinned));
+    put(t, "cached %s, pending %s, pinned %s\n", size_text(b[0], s->cached),
+        size_text(b[1], s->pending), size_text(b[2], s->pinned));
     put(t, "  largest request that fits now: %s\n", size_text(b[0], s->largest));
     put(t,
         "  %llu allocations, %llu frees, %llu retries, %llu out of memory, %llu compactions (%s "
@@ -230,9 +230,9 @@ static void put_class(struct text *t, const tide_pool_class *c) {
         size_text(b[3], c->allocated_bytes));
 }
 
-size_t tide_pool_summary(tide_pool *ref, char *buf, size_t cap) {
-    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_summary");
-    tide_pool_statistics s = {.struct_size = sizeof s};
+size_t tide_pool_text(tide_pool *ref, char *buf, size_t cap) {
+    tidei_user_pool *x = tidei_user_pool_find(ref, "tide_pool_text");
+    tide_pool_figures s = {.struct_size = sizeof s};
     struct text t = {buf, cap, 0};
     if (!x || pool_stats(x, &s) != TIDE_OK) return 0;
     put_figures(&t, x, &s);

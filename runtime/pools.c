@@ -79,7 +79,7 @@ static void tell_change(tidei_user_pool *x) {
 }
 
 static void set_threshold(tidei_user_pool *x, size_t bytes) {
-    bool adaptive = bytes == TIDE_THRESHOLD_ADAPTIVE;
+    bool adaptive = bytes == TIDE_POOL_THRESHOLD_ADAPTIVE;
     atomic_store(&x->p->attrs.threshold, adaptive ? TIDEI_THRESHOLD_NONE : bytes);
     atomic_store(&x->adaptive, adaptive);
 }
@@ -99,7 +99,7 @@ static void set_deterministic(tidei_user_pool *x, bool on) {
 
 /* What the settings say of all pools. The driver's keeps nothing by default, as without us. */
 static void apply_settings(tidei_user_pool *x, const tidei_settings *s) {
-    size_t threshold = TIDE_THRESHOLD_ADAPTIVE;
+    size_t threshold = TIDE_POOL_THRESHOLD_ADAPTIVE;
     bool given =
         tidei_parse_threshold(s->release_threshold, x->dev->d->info.total_bytes, &threshold);
     if (given || x->p->ops != &tidei_pool_driver) set_threshold(x, threshold);
@@ -137,8 +137,8 @@ static tide_status open_usual(tidei_dev *d) {
     if (status != TIDE_E_UNSUPPORTED || set->default_memory_given) return status;
     if (is_first(d))
         tidei_warn_environment(d->rt, "TIDE_DEFAULT_MEMORY", tidei_kind_name(set->default_memory),
-                               ": %s; device memory serves", tide_last_error()->message);
-    tide_clear_error();
+                               ": %s; device memory serves", tide_error_last()->message);
+    tide_error_clear();
     return TIDE_OK;
 }
 
@@ -158,8 +158,8 @@ tide_status tidei_pools_open(tidei_dev *d) {
     if (status == TIDE_E_UNSUPPORTED && !set->pool_given) {
         if (is_first(d))
             tidei_warn_environment(d->rt, "TIDE_POOL", set->pool, ": %s; the default serves",
-                                   tide_last_error()->message);
-        tide_clear_error();
+                                   tide_error_last()->message);
+        tide_error_clear();
         status = open_one(d, (struct wish){default_ops(d), SIZE_MAX}, TIDEI_MEM_DEVICE, &x);
     }
     if (status != TIDE_OK) return status;
@@ -239,7 +239,7 @@ void tidei_pools_stats_of(tidei_dev *d, unsigned kinds, tidei_pool_stats *sum) {
         sum->live += one.live;
         sum->rounding += one.rounding;
         sum->cached += one.cached;
-        sum->parked += one.parked;
+        sum->pending += one.pending;
         sum->backed += one.backed;
         sum->largest = tidei_max_size(sum->largest, one.largest);
         sum->allocs += one.allocs;
@@ -474,16 +474,17 @@ tide_status tide_pool_set_attribute(tide_pool *ref, int attribute, uint64_t valu
     return TIDE_OK;
 }
 
-tide_status tide_pool_attribute(tide_pool *ref, int attribute, uint64_t *value) {
+tide_status tide_pool_get_attribute(tide_pool *ref, int attribute, uint64_t *value) {
     tidei_user_pool *x;
-    tide_status status = find_attribute(ref, attribute, "tide_pool_attribute", &x);
+    tide_status status = find_attribute(ref, attribute, "tide_pool_get_attribute", &x);
     if (status == TIDE_OK && !value)
-        status = tidei_fail(TIDE_E_INVALID, "tide_pool_attribute", "value is NULL");
+        status = tidei_fail(TIDE_E_INVALID, "tide_pool_get_attribute", "value is NULL");
     if (status != TIDE_OK) return status;
     const tidei_pool_attrs *a = &x->p->attrs;
     switch (attribute) {
     case TIDE_POOL_RELEASE_THRESHOLD:
-        *value = atomic_load(&x->adaptive) ? TIDE_THRESHOLD_ADAPTIVE : atomic_load(&a->threshold);
+        *value =
+            atomic_load(&x->adaptive) ? TIDE_POOL_THRESHOLD_ADAPTIVE : atomic_load(&a->threshold);
         break;
     case TIDE_POOL_MAX_SPLIT: *value = atomic_load(&a->max_split); break;
     case TIDE_POOL_DETERMINISTIC: *value = atomic_load(&a->deterministic); break;

@@ -50,14 +50,14 @@ tide_status tidei_back(tidei_dev *d, size_t bytes) {
     atomic_fetch_add_explicit(&d->rt->backed, bytes, memory_order_relaxed);
     size_t peak = atomic_load_explicit(&d->peak_backed, memory_order_relaxed);
     while (peak < now && !atomic_compare_exchange_weak(&d->peak_backed, &peak, now)) {}
-    atomic_fetch_add_explicit(&d->backings, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->driver_allocs, 1, memory_order_relaxed);
     return TIDE_OK;
 }
 
 void tidei_unback(tidei_dev *d, size_t bytes) {
     atomic_fetch_sub_explicit(&d->backed, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&d->rt->backed, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->droppings, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->driver_frees, 1, memory_order_relaxed);
 }
 
 /* Library state is counted first and looked at then, backed memory the other way round: of two
@@ -121,7 +121,7 @@ static size_t occupied(const struct climb *c) {
     for (tidei_dev *d = NULL; (d = next_short(c, d));) {
         tidei_pool_stats ps;
         tidei_pools_stats_of(d, d == c->d ? kinds_of(c) : TIDEI_KINDS_ON_HOST, &ps);
-        bytes += ps.live + ps.rounding + ps.parked;
+        bytes += ps.live + ps.rounding + ps.pending;
     }
     return bytes;
 }
@@ -166,7 +166,7 @@ static size_t lacking(const struct climb *c) {
 static size_t clear(tidei_dev *d, unsigned kinds, size_t bytes) {
     tidei_pool_stats ps;
     tidei_pools_stats_of(d, kinds, &ps);
-    return ps.cached + ps.parked < bytes ? 0 : tidei_pools_clear(d, kinds, bytes);
+    return ps.cached + ps.pending < bytes ? 0 : tidei_pools_clear(d, kinds, bytes);
 }
 
 /* For a request outside the pools pages are cleared too. */
@@ -339,7 +339,7 @@ static void put_remedy(struct text *t, const struct climb *c, const tidei_pool_s
     size_t want = tidei_round_up(held + tidei_round_up(c->bytes, info->align), page);
     want = tidei_round_up(want + library_bytes(c->d), page);
     if (want > limit && want <= info->total_bytes)
-        put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_set_limit)",
+        put(t, "\n  remedy: a limit of %s or more (%zu bytes; TIDE_LIMIT, tide_device_set_limit)",
             size_text(b, want), want);
 }
 
@@ -383,7 +383,7 @@ static void put_host_remedy(struct text *t, const struct climb *c) {
         put(t,
             "\n  remedy: device memory where the host need not reach (tide_to_memory), or a limit "
             "of %s or more "
-            "(%zu bytes; TIDE_HOST_LIMIT)",
+            "(%zu bytes; TIDE_PINNED_LIMIT)",
             size_text(b, want), want);
 }
 
@@ -394,8 +394,8 @@ static tide_status report_host(const struct climb *c) {
     struct text t = {buf, sizeof buf};
     tidei_pool_stats pinned, unified;
     if (c->climbed)
-        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                     tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_error_last()->message, "\n"),
+                     tide_error_last()->message);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_PINNED), &pinned);
     tidei_pools_stats_of(c->d, TIDEI_KIND_BIT(TIDEI_MEM_UNIFIED), &unified);
     put(&t, "out of host memory for arrays on %s: %s of %s memory wanted by %s\n",
@@ -416,8 +416,8 @@ static tide_status report(const struct climb *c) {
     if (c->by_host) return report_host(c);
     char cause[160] = "";
     if (c->climbed && tidei_last_status() == TIDE_E_NOMEM) /* the last attempt's own words */
-        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_last_error()->message, "\n"),
-                     tide_last_error()->message);
+        tidei_format(cause, sizeof cause, "%.*s", (int)strcspn(tide_error_last()->message, "\n"),
+                     tide_error_last()->message);
     char buf[3300], b[7][32];
     struct text t = {buf, sizeof buf};
     tidei_pool_stats ps;
@@ -430,9 +430,9 @@ static tide_status report(const struct climb *c) {
     put(&t, "  total %s, free on the device %s, limit %s\n", size_text(b[0], total),
         known ? size_text(b[1], free_bytes) : "unknown", size_text(b[2], limit));
     put(&t,
-        "  live %s (pinned %s), rounding %s, cached %s, parked %s, reserved %s, library state %s",
+        "  live %s (pinned %s), rounding %s, cached %s, pending %s, reserved %s, library state %s",
         size_text(b[0], ps.live), size_text(b[6], tidei_pools_pinned(d)),
-        size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.parked),
+        size_text(b[1], ps.rounding), size_text(b[2], ps.cached), size_text(b[3], ps.pending),
         size_text(b[4], ps.backed), size_text(b[5], library_bytes(d)));
     size_t spilled = atomic_load(&d->spilled);
     if (spilled) put(&t, "; spilled to pinned memory %s", size_text(b[6], spilled));
@@ -533,7 +533,7 @@ static tide_status climb(struct climb *c, tidei_attempt_fn attempt, void *arg) {
         c->climbed = i + 1;
         tidei_threads_bury(rt); /* what is dead may be in another thread's hands just now */
         if (ladder[i].flags & TIDEI_ALLOC_FLUSHED) atomic_fetch_add(&c->d->retries, 1);
-        tide_clear_error();
+        tide_error_clear();
         c->transits = atomic_load(&c->d->transits.ended);
         status = attempt(arg, ladder[i].flags);
         if (status == TIDE_OK)
@@ -646,7 +646,7 @@ tide_status tidei_reclaim_after(tidei_dev *d, size_t bytes, bool outside, const 
     tide_status status = first.status;
     if (status == TIDE_E_NOMEM) status = make_room(&c, attempt, arg, first.seen);
     /* attempts that failed on the way to success leave no error */
-    if (status == TIDE_OK) tide_clear_error();
+    if (status == TIDE_OK) tide_error_clear();
     return status;
 }
 

@@ -151,7 +151,7 @@ static size_t call(const struct round *x, tidei_reclaimable *r, tidei_dev *d, bo
     tidei_thread *t = tidei_thread_look(d->rt);
     tidei_dev *here = t ? t->dev : NULL;
     tidei_callback in;
-    tide_clear_error();
+    tide_error_clear();
     if (here) tidei_hold(x->by, undo_go, here, 0);
     enter_slot(&in, r, d, drop ? TIDEI_IN_DROP : TIDEI_IN_PURGE, __builtin_frame_address(0));
     size_t given = slot(r->self, d, wanted, failed);
@@ -189,7 +189,7 @@ size_t tidei_reclaimables_call(tidei_dev *d, tidei_reclaim_slot which, size_t wa
             given += call(&x, r, d, drop, wanted, &failed);
         if (failed && first_failure(rt, r, occasion))
             tidei_log(rt, TIDE_LOG_WARNING, "reclaim: %s of %s failed: %s", drop ? "drop" : "purge",
-                      r->name, tide_last_error()->message);
+                      r->name, tide_error_last()->message);
         done_reclaimable(&x, r);
     }
     tidei_error_restore(&before);

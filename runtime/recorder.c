@@ -605,8 +605,8 @@ tide_status tidei_recorder_open(tidei_runtime *rt) {
     tide_status status = *rt->set.trace ? open_recorder(rt) : TIDE_OK;
     if (status != TIDE_E_IO || rt->set.trace_given) return status;
     tidei_warn_environment(rt, "TIDE_TRACE", rt->set.trace, ": %s; nothing is recorded",
-                           tide_last_error()->message);
-    tide_clear_error();
+                           tide_error_last()->message);
+    tide_error_clear();
     return TIDE_OK;
 }
 

@@ -52,7 +52,7 @@ static uint64_t give_back(tidei_user_pool *x, uint64_t now, bool synced) {
         return tidei_release_due_ns(&x->release);
     x->p->ops->stats(x->p, &ps);
     size_t keep = adaptive ? adaptive_keep(x, &ps, now) : threshold;
-    if (ps.cached + ps.parked > keep) {
+    if (ps.cached + ps.pending > keep) {
         x->p->ops->trim(x->p, keep);
         x->p->ops->stats(x->p, &ps);
         x->release.backed = ps.backed;

@@ -65,7 +65,7 @@ static void tell(tidei_stream *s, const char *words) {
 /* A stream that waits for another device's may meet with the loss of that one. */
 tide_status tidei_lost_on(tidei_stream *s, const char *op) {
     if (!atomic_load(&s->dev->d->lost)) return tidei_fail_as(op);
-    tell(s, tide_last_error()->message);
+    tell(s, tide_error_last()->message);
     return tidei_lost(s->dev, op);
 }
 
@@ -73,7 +73,7 @@ tide_status tidei_lost(tidei_dev *d, const char *op) {
     if (!atomic_load(&d->story_state)) { /* noticed by a flag: the device is asked for its words */
         size_t free_bytes, total;
         if (d->d->ops->memory(d->d, &free_bytes, &total) == TIDE_E_LOST)
-            tell(d->stream0, tide_last_error()->message);
+            tell(d->stream0, tide_error_last()->message);
     }
     if (atomic_load(&d->story_state) == 2) return tidei_fail(TIDE_E_LOST, op, "%s", d->story);
     return tidei_fail(TIDE_E_LOST, op, "%s is lost since an earlier failure", d->d->info.name);
@@ -161,8 +161,8 @@ static void undo_limit(tidei_runtime *rt, tidei_thread *t, void *d, uintptr_t ol
     atomic_store(&((tidei_dev *)d)->limit, old);
 }
 
-tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
-    tidei_thread *t = tidei_enter(ref, "tide_set_limit");
+tide_status tide_device_set_limit(tide_runtime *ref, size_t bytes) {
+    tidei_thread *t = tidei_enter(ref, "tide_device_set_limit");
     if (!t) return tidei_last_status();
     tidei_dev *d = t->dev;
     size_t wanted = tidei_limit_of(d, bytes), old = atomic_exchange(&d->limit, wanted);
@@ -172,8 +172,8 @@ tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
     if (!fits_now) {
         atomic_store(&d->limit, old);
         /* by moving arrays, perhaps */
-        if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_set_limit");
-        return tidei_fail(TIDE_E_NOMEM, "tide_set_limit",
+        if (atomic_load(&d->d->lost)) return tidei_lost(d, "tide_device_set_limit");
+        return tidei_fail(TIDE_E_NOMEM, "tide_device_set_limit",
                           "a limit of %zu bytes (%zu in whole pages) is below what %s needs: %zu "
                           "bytes are backed "
                           "for %zu live ones",
@@ -184,8 +184,8 @@ tide_status tide_set_limit(tide_runtime *ref, size_t bytes) {
     return TIDE_OK;
 }
 
-tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
-    tidei_thread *t = tidei_enter(ref, "tide_set_soft_limit");
+tide_status tide_device_set_soft_limit(tide_runtime *ref, size_t bytes) {
+    tidei_thread *t = tidei_enter(ref, "tide_device_set_soft_limit");
     if (!t) return tidei_last_status();
     atomic_store(&t->dev->soft_limit, bytes);
     atomic_store(&t->dev->wake_at, 0);
@@ -196,7 +196,7 @@ tide_status tide_set_soft_limit(tide_runtime *ref, size_t bytes) {
 /* ---- opening ---- */
 
 static void free_runtime(tidei_runtime *rt) {
-    tide_host_memory host = rt->host;
+    tide_allocator host = rt->host;
     if (host.free)
         host.free(host.user, rt);
     else
@@ -393,7 +393,7 @@ static bool host_budget_valid(tidei_runtime *rt) {
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
         tidei_pool_stats ps;
         tidei_pools_stats_of(d, TIDEI_KINDS_ON_HOST, &ps);
-        if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
+        if (ps.live + ps.rounding + ps.cached + ps.pending != ps.backed) return false;
         live += ps.live;
         backed += ps.backed;
     }
@@ -409,7 +409,7 @@ bool tidei_runtime_valid(tidei_runtime *rt) {
             valid = x->p->ops->valid(x->p) && valid;
         if (!valid) return false;
         tidei_pools_stats(d, &ps);
-        if (ps.live + ps.rounding + ps.cached + ps.parked != ps.backed) return false;
+        if (ps.live + ps.rounding + ps.cached + ps.pending != ps.backed) return false;
         if (ps.live != atomic_load(&d->live) || ps.backed != atomic_load(&d->backed)) return false;
         if (atomic_load(&d->backed) > atomic_load(&d->limit)) return false;
     }

@@ -29,7 +29,7 @@ typedef struct tidei_settings {
     char device[32]; /* "" : cuda where it opens, else host */
     char limit[32], soft_limit[32];
     char collector[32], policy[64], pool[32], release_threshold[32];
-    char host_limit[32];           /* "": the default */
+    char pinned_limit[32];         /* "": the default */
     tidei_mem_kind default_memory; /* of arrays */
     /* by tide_config: a kind that the device lacks fails; the environment's is a warning */
     bool default_memory_given;
@@ -37,14 +37,14 @@ typedef struct tidei_settings {
         pool_given; /* by tide_config: an unknown name fails; the environment's is a warning */
     bool gc_early, deterministic, thread_streams, spill;
     uint64_t collect_wait_ns;
-    size_t host_memory; /* 0: default */
+    size_t host_device_memory; /* 0: default */
     int host_devices;
     int log_level;
     /* debug_sample: one of so many allocations is looked at; 0: as the level says */
     int debug, debug_sample;
     tide_log_fn log; /* NULL: the default */
     void *log_user;
-    tide_host_memory host; /* NULLs: malloc and free */
+    tide_allocator host; /* NULLs: malloc and free */
     bool cache;
     char cache_dir[1024];
     size_t cache_max;
@@ -82,7 +82,7 @@ bool tidei_settings_variable(size_t i, tidei_variable *out); /* false: there are
 const char *tidei_settings_show(const tidei_settings *s, size_t i, char *buf, size_t cap);
 /* Logs a line for each bad value in the environment. */
 void tidei_settings_warn(tidei_runtime *rt);
-/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_THRESHOLD_*. False:
+/* "256MiB", "50%" (of `whole`), "unlimited", "adaptive": into bytes or TIDE_POOL_THRESHOLD_*. False:
 ** none of these. */
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out);
 #define TIDEI_THRESHOLD_WANTED "bytes, 256MiB, 50%, unlimited or adaptive"
@@ -133,7 +133,7 @@ struct tidei_dev {
     _Atomic size_t unified;
     _Atomic size_t live, peak_live, peak_backed;
     _Atomic size_t spilled; /* of its arrays, in pinned memory: not in `live` */
-    _Atomic uint64_t retries, backings, droppings;
+    _Atomic uint64_t retries, driver_allocs, driver_frees;
     tidei_transits transits;
     _Atomic uint64_t host_waits, host_wait_ns, device_waits;
     _Atomic uint64_t wait_ewma_ns; /* average wait at sync points */
@@ -162,7 +162,7 @@ struct tidei_thread {            /* per thread and runtime */
     bool taken;                /* tidei_thread_take; under the process's lock of threads */
     tidei_dev *dev;            /* current device */
     tidei_seat here;           /* on it */
-    int collector;             /* of new arrays; -1: the runtime's first */
+    int collector;             /* of new arrays; 0: the runtime's own */
     unsigned unsampled;        /* allocations since the last that the tracker looked at */
     bool scalar;               /* may get and set elements of device memory one by one */
     struct tidei_scope *scope; /* innermost (refcount) */
@@ -189,7 +189,7 @@ struct tidei_thread {            /* per thread and runtime */
 struct tidei_runtime {
     uint64_t serial;   /* distinguishes runtimes at one address */
     tide_runtime *ref; /* as users know it; fixed once open */
-    tide_host_memory host;
+    tide_allocator host;
     tide_log_fn log;
     void *log_user;
     tidei_settings set;
@@ -252,9 +252,8 @@ static inline tidei_thread *tidei_enter(tide_runtime *ref, const char *op);
 static inline tidei_runtime *tidei_entered(tide_runtime *ref,
                                            const char *op); /* the same for who wants the runtime */
 static inline tidei_thread *tidei_thread_get(tidei_runtime *rt);
-tidei_thread *
 /* the same where there is one already; else NULL, and no error */
-tidei_thread_look(tidei_runtime *rt);
+tidei_thread *tidei_thread_look(tidei_runtime *rt);
 tidei_stream *tidei_thread_stream(tidei_thread *t); /* the current one */
 /* the same for a device that may be another */
 tidei_stream *tidei_thread_stream_on(tidei_thread *t, tidei_dev *d);

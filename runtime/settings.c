@@ -48,8 +48,8 @@ static bool parse_limit(const char *text, void *field, size_t cap) {
 
 bool tidei_parse_threshold(const char *text, size_t whole, size_t *out) {
     if (!strcmp(text, "unlimited") || !strcmp(text, "max"))
-        return *out = TIDE_THRESHOLD_UNLIMITED, true;
-    if (!strcmp(text, "adaptive")) return *out = TIDE_THRESHOLD_ADAPTIVE, true;
+        return *out = TIDE_POOL_THRESHOLD_UNLIMITED, true;
+    if (!strcmp(text, "adaptive")) return *out = TIDE_POOL_THRESHOLD_ADAPTIVE, true;
     return tidei_parse_bytes(text, whole, out);
 }
 
@@ -192,8 +192,8 @@ static const struct {
      offsetof(tide_config, thread_streams)},
     {"TIDE_SPILL", "0 or 1", parse_switch, SETTING(spill), FIELD_SWITCH,
      offsetof(tide_config, spill)},
-    {"TIDE_HOST_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory, SETTING(host_memory),
-     FIELD_TEXT, offsetof(tide_config, host_memory)},
+    {"TIDE_HOST_DEVICE_MEMORY", "bytes or 4GiB, at least 64KiB", parse_host_memory,
+     SETTING(host_device_memory), FIELD_TEXT, offsetof(tide_config, host_device_memory)},
     {"TIDE_HOST_DEVICES", "1 to 16", parse_devices, SETTING(host_devices), FIELD_INT,
      offsetof(tide_config, host_devices)},
     {"TIDE_PEERS", TIDEI_PEERS_WANTED, parse_peers, SETTING(peers), FIELD_TEXT,
@@ -212,8 +212,8 @@ static const struct {
      offsetof(tide_config, handle_cache)},
     {"TIDE_DEFAULT_MEMORY", TIDEI_KINDS_WANTED, parse_kind, SETTING(default_memory), FIELD_TEXT,
      offsetof(tide_config, default_memory)},
-    {"TIDE_HOST_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(host_limit), FIELD_TEXT | VITAL,
-     offsetof(tide_config, host_limit)},
+    {"TIDE_PINNED_LIMIT", "bytes, 4GiB or 25%", parse_limit, SETTING(pinned_limit),
+     FIELD_TEXT | VITAL, offsetof(tide_config, pinned_limit)},
     {"TIDE_TRACE", "a file's name that ends in .csv or .json", parse_trace, SETTING(trace),
      FIELD_TEXT, offsetof(tide_config, trace)},
 };
@@ -407,8 +407,8 @@ static void choose_level(tidei_settings *s) {
 /* The table knows the fields of tide_config but for these. */
 static tide_status check_size(size_t given) {
 #define END(field) TIDEI_END(tide_config, field)
-    uint16_t ends[TIDEI_COUNT(table) + 5] = {END(struct_size), END(log), END(log_user), END(host),
-                                             END(debug_sample)};
+    uint16_t ends[TIDEI_COUNT(table) + 5] = {END(struct_size), END(log), END(log_user),
+                                             END(allocator), END(debug_sample)};
 #undef END
     size_t n = 5;
     for (size_t i = 0; i < TIDEI_COUNT(table); i++) {
@@ -430,10 +430,10 @@ tide_status tidei_settings_read(const tide_config *c, tidei_settings *out) {
     status = read_environment(&config, &s);
     if (status == TIDE_OK) status = read_config(&config, &s);
     if (status != TIDE_OK) return status;
-    if (config.host && (!config.host->alloc || !config.host->free))
+    if (config.allocator && (!config.allocator->alloc || !config.allocator->free))
         return tidei_fail(TIDE_E_INVALID, "tide_open",
-                          "tide_config.host wants both alloc and free");
-    if (config.host) s.host = *config.host;
+                          "tide_config.allocator wants both alloc and free");
+    if (config.allocator) s.host = *config.allocator;
     if (config.debug_sample < 0 || config.debug_sample > TIDEI_SAMPLE_MOST)
         return tidei_fail(TIDE_E_INVALID, "tide_open",
                           "tide_config.debug_sample is %d; wanted: 1 to %d", config.debug_sample,

@@ -283,7 +283,7 @@ size_t tidei_spill(tidei_dev *d, size_t wanted) {
     }
     if (status != TIDE_OK) {
         (void)tidei_device_failed(s, status, "spill");
-        tidei_log(rt, TIDE_LOG_WARNING, "spill: failed: %s", tide_last_error()->message);
+        tidei_log(rt, TIDE_LOG_WARNING, "spill: failed: %s", tide_error_last()->message);
     }
     tidei_error_restore(&e);
     return bytes;

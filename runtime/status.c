@@ -6,7 +6,7 @@
 #include "runtime/tracker.h"
 
 /* Sums over the runtime's devices. */
-static void add_device(tidei_dev *d, tide_statistics *s) {
+static void add_device(tidei_dev *d, tide_runtime_figures *s) {
     tidei_pool_stats ps;
     tidei_pools_look(d, false);
     tidei_pools_settle(d);
@@ -14,7 +14,7 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->live += ps.live;
     s->rounding += ps.rounding;
     s->cached += ps.cached;
-    s->parked += ps.parked;
+    s->pending += ps.pending;
     s->backed += ps.backed;
     s->library += atomic_load(&d->library);
     s->spilled += atomic_load(&d->spilled);
@@ -23,8 +23,8 @@ static void add_device(tidei_dev *d, tide_statistics *s) {
     s->allocations += ps.allocs;
     s->frees += ps.frees;
     s->retries += atomic_load(&d->retries);
-    s->backings += atomic_load(&d->backings);
-    s->droppings += atomic_load(&d->droppings);
+    s->driver_allocs += atomic_load(&d->driver_allocs);
+    s->driver_frees += atomic_load(&d->driver_frees);
     s->host_waits += atomic_load(&d->host_waits);
     s->host_wait_ns += atomic_load(&d->host_wait_ns);
     s->device_waits += atomic_load(&d->device_waits);
@@ -39,12 +39,12 @@ static void count_live(tidei_handle *h, void *user) {
     if (!(atomic_load_explicit(&h->word, memory_order_relaxed) & TIDEI_DEAD)) ++*(uint64_t *)user;
 }
 
-#define END(field) TIDEI_END(tide_statistics, field)
+#define END(field) TIDEI_END(tide_runtime_figures, field)
 static const uint16_t statistics_ends[] = {END(struct_size),
                                            END(live),
                                            END(rounding),
                                            END(cached),
-                                           END(parked),
+                                           END(pending),
                                            END(backed),
                                            END(library),
                                            END(peak_live),
@@ -54,8 +54,8 @@ static const uint16_t statistics_ends[] = {END(struct_size),
                                            END(allocations),
                                            END(frees),
                                            END(retries),
-                                           END(backings),
-                                           END(droppings),
+                                           END(driver_allocs),
+                                           END(driver_frees),
                                            END(collections),
                                            END(early_collections),
                                            END(collect_ns),
@@ -77,19 +77,20 @@ static const uint16_t statistics_ends[] = {END(struct_size),
                                            END(spills),
                                            END(returns)};
 #undef END
-static const tidei_sized statistics_sizes = {"tide_statistics", statistics_ends,
+static const tidei_sized statistics_sizes = {"tide_runtime_figures", statistics_ends,
                                              TIDEI_COUNT(statistics_ends),
-                                             TIDEI_END(tide_statistics, struct_size)};
+                                             TIDEI_END(tide_runtime_figures, struct_size)};
 
-tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
-    const tidei_thread *t = tidei_enter(ref, "tide_stats");
+tide_status tide_runtime_info(tide_runtime *ref, tide_runtime_figures *out) {
+    const tidei_thread *t = tidei_enter(ref, "tide_runtime_info");
     if (!t) return tidei_last_status();
-    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_stats", "out is NULL");
-    tide_status status = tidei_sized_check(&statistics_sizes, out->struct_size, "tide_stats");
+    if (!out) return tidei_fail(TIDE_E_INVALID, "tide_runtime_info", "out is NULL");
+    tide_status status =
+        tidei_sized_check(&statistics_sizes, out->struct_size, "tide_runtime_info");
     if (status != TIDE_OK) return status;
     tidei_runtime *rt = tidei_thread_runtime(t);
     tidei_drain(rt);
-    tide_statistics s = {.struct_size = out->struct_size};
+    tide_runtime_figures s = {.struct_size = out->struct_size};
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) add_device(d, &s);
     s.limit = atomic_load(&t->dev->limit);
     s.soft_limit = atomic_load(&t->dev->soft_limit);
@@ -111,8 +112,8 @@ tide_status tide_stats(tide_runtime *ref, tide_statistics *out) {
     return TIDE_OK;
 }
 
-void tide_reset_peaks(tide_runtime *ref) {
-    tidei_runtime *rt = tidei_entered(ref, "tide_reset_peaks");
+void tide_runtime_reset_peaks(tide_runtime *ref) {
+    tidei_runtime *rt = tidei_entered(ref, "tide_runtime_reset_peaks");
     if (!rt) return;
     tidei_drain(rt);
     for (tidei_dev *d = NULL; (d = tidei_dev_next(rt, d));) {
@@ -175,8 +176,8 @@ static size_t spilled_line(tidei_dev *d, char *buf, size_t cap) {
                                 tidei_format_bytes(spilled, sizeof spilled, bytes, 3));
 }
 
-size_t tide_memory_status(tide_runtime *ref, char *buf, size_t cap) {
-    tidei_runtime *rt = tidei_entered(ref, "tide_memory_status");
+size_t tide_runtime_text(tide_runtime *ref, char *buf, size_t cap) {
+    tidei_runtime *rt = tidei_entered(ref, "tide_runtime_text");
     if (!rt) return 0;
     size_t n = 0;
     tidei_drain(rt);

@@ -191,9 +191,8 @@ tide_status tidei_stream_wait(tidei_stream *s, bool quiet);
 ** the caller's own memory to a device that is still at it (callback.h). For what takes no longer
 ** than a copy, when the work before it has been waited for. */
 tide_status tidei_stream_finish(tidei_stream *s);
-uint64_t
 /* what is known to be complete, also where a lost device makes all look so */
-tidei_stream_got_to(tidei_stream *s);
+uint64_t tidei_stream_got_to(tidei_stream *s);
 /* the caller has learnt that it is complete */
 void tidei_stream_reached(tidei_stream *s, uint64_t tick);
 tide_status tidei_streams_wait_all(tidei_dev *d, bool quiet); /* the device's */

@@ -167,7 +167,7 @@ static void sweep_records(void) {
 static tidei_thread *new_record(tidei_runtime *rt) {
     if (tidei_serves == rt) {
         tidei_fail(TIDE_E_INVALID, "tide_thread_attach",
-                   "called by a function of tide_host_launch, which may only drop arrays");
+                   "called by a function of tide_use_launch, which may only drop arrays");
         return NULL;
     }
     tidei_thread *t = calloc(1, sizeof *t + rt->ndevs * sizeof t->away[0]);
@@ -179,7 +179,7 @@ static tidei_thread *new_record(tidei_runtime *rt) {
     tidei_callbacks_init(t);
     atomic_init(&t->ref, rt->ref);
     t->dev = &rt->devs[0];
-    t->collector = -1;
+    t->collector = 0;
     t->here.wants_stream =
         rt->set.thread_streams && !rt->set.deterministic && tidei_thread_serial() != rt->opener;
     for (unsigned i = 0; i < rt->ndevs; i++) t->away[i].wants_stream = t->here.wants_stream;

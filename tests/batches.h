@@ -30,7 +30,7 @@ static inline tide_batches *batches_of(tide_runtime *rt, const tide_batches_conf
 /* `a` is rows `first` .. first + n-1 of numbers of this width. */
 static inline void check_rows(tide_array *a, int64_t first, int64_t n, int64_t width) {
     static float got[1 << 16];
-    assert_int_equal(tide_dim(a, 0), n);
+    assert_int_equal(tide_array_dim(a, 0), n);
     assert_true(n * width <= (int64_t)TIDEI_COUNT(got));
     assert_ok(tide_to_host(a, got, (size_t)(n * width) * sizeof *got));
     for (int64_t i = 0; i < n * width; i++)
@@ -45,7 +45,7 @@ static inline void end_of(tide_batches *b) {
 }
 
 static inline void nothing_left(tide_runtime *rt) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.live, 0);
     if (!strcmp(test_rt(rt)->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
 }

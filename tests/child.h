@@ -13,12 +13,12 @@
 /* `call` fails with `wanted`, and its message contains `part`. */
 #define must_fail(call, wanted, part)                                                              \
     do {                                                                                           \
-        must((call) == (wanted) && tide_last_error()->status == (wanted));                         \
-        must(strstr(tide_last_error()->message, (part)));                                          \
+        must((call) == (wanted) && tide_error_last()->status == (wanted));                         \
+        must(strstr(tide_error_last()->message, (part)));                                          \
     } while (0)
 __attribute__((noreturn)) static inline void child_fails(const char *file, int line,
                                                          const char *what) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     fprintf(stderr, "%s:%d: %s; the last error: %s: %s\n", file, line, what,
             tide_status_name(e->status), e->message);
     _exit(1);

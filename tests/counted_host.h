@@ -15,6 +15,6 @@ static void counted_free(void *user, void *p) {
     if (p) atomic_fetch_sub(&host_held, 1);
     free(p);
 }
-static const tide_host_memory counted_memory = {counted_alloc, counted_free, NULL};
+static const tide_allocator counted_memory = {counted_alloc, counted_free, NULL};
 
 #endif

@@ -504,8 +504,8 @@ static inline void open_with(const char *memory) {
     tidei_cu_use(&driver);
     tidei_cublas_use(&blas);
     tidei_cusolver_use(&table);
-    fake.rt =
-        test_open(&(tide_config){.device = "host", .collector = "refcount", .host_memory = memory});
+    fake.rt = test_open(
+        &(tide_config){.device = "host", .collector = "refcount", .host_device_memory = memory});
     fake.inner = test_rt(fake.rt);
 }
 static inline int setup(void **state) {

@@ -12,7 +12,7 @@
 static inline tide_config devices_config(int n, const char *peers) {
     tide_config c = config();
     c.host_devices = n;
-    c.host_memory = "256MiB";
+    c.host_device_memory = "256MiB";
     c.peers = peers;
     return c;
 }
@@ -66,7 +66,7 @@ static inline void needs_peers(tide_runtime *rt, int device, int owner) {
     if (tide_device_reaches(rt, device, owner) == 1 && tide_device_reaches(rt, owner, device) == 1)
         return;
     if (test_on_host())
-        fail_msg("%d and %d are no peers: %s", device, owner, tide_last_error()->message);
+        fail_msg("%d and %d are no peers: %s", device, owner, tide_error_last()->message);
     tide_close(rt);
     skip();
 }
@@ -106,7 +106,7 @@ static inline tide_array *patterned(tide_runtime *rt, tide_memory kind, size_t n
 
 static inline void assert_pattern(tide_array *a, size_t n, unsigned seed) {
     uint8_t *host = malloc(n);
-    assert_int_equal(tide_size(a), n);
+    assert_int_equal(tide_array_size(a), n);
     assert_ok(tide_to_host(a, host, n));
     for (size_t i = 0; i < n; i++)
         if (host[i] != byte_at(i, seed)) fail_msg("byte %zu of %zu is %d", i, n, host[i]);
@@ -118,7 +118,7 @@ static inline void assert_values(tide_array *a, int64_t n, double (*wanted)(int6
     tide_array *d = tide_cast(a, TIDE_F64);
     double *got = malloc((size_t)n * sizeof *got);
     assert_array(d);
-    assert_int_equal(tide_size(d), n);
+    assert_int_equal(tide_array_size(d), n);
     assert_ok(tide_to_host(d, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++)
         if (got[i] != wanted(i)) fail_msg("element %d is %g, not %g", (int)i, got[i], wanted(i));

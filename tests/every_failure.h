@@ -15,7 +15,7 @@ static inline void each_call_fails(void (*all)(tide_runtime *rt, tide_status *st
         tidei_device *inner, *device;
         tide_runtime *rt;
         tide_config c = {.struct_size = sizeof c, .collector = "refcount"};
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 << 20}, &inner));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 16 << 20}, &inner));
         assert_ok(tidei_fault_open(inner, &device));
         assert_ok(tidei_open_on(&c, device, &rt));
         all(rt, &s); /* programs are made once */

@@ -71,7 +71,7 @@ static bool is_public(const char *operation) {
 
 /* The error that stands is the injected one, told under the name of what a user called. */
 static void check_error(const struct plan *p, const char *task, tide_status status) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     if (status == p->mode->status && e->status == status && strlen(e->message) > 10 &&
         is_public(e->operation))
         return;
@@ -82,7 +82,7 @@ static void check_error(const struct plan *p, const char *task, tide_status stat
 /* ---- opening ---- */
 
 static tidei_device *open_fault(void) {
-    tidei_device_params params = {.host_memory = (size_t)64 << 20, .host_checker = true};
+    tidei_device_params params = {.host_device_memory = (size_t)64 << 20, .host_checker = true};
     tidei_device *inner, *d;
     if (test_on_host())
         assert_ok(tidei_host_open(&params, &inner));
@@ -98,7 +98,7 @@ static tide_config config_of(const struct setting *s) {
     return (tide_config){.struct_size = sizeof(tide_config),
                          .collector = s->collector,
                          .pool = s->pool,
-                         .host = &hooked,
+                         .allocator = &hooked,
                          .cache_dir = *cache_dir ? cache_dir : NULL};
 }
 
@@ -128,13 +128,13 @@ static bool fail_open(const struct plan *p) {
     tide_runtime *rt = NULL;
     c.device = "host"; /* where the device's own opening fails as well */
     uint64_t before = d ? tidei_fault_calls(d, TIDEI_FAULT_ANY) : 0;
-    tide_clear_error();
+    tide_error_clear();
     arm(p, d);
     tide_status status = d ? tidei_open_on(&c, d, &rt) : tide_open(&c, &rt);
     atomic_store(&hook.fail_at, 0);
     if (status != TIDE_OK) { /* the device went with it */
         check_error(p, "tide_open", status);
-        assert_string_equal(tide_last_error()->operation, "tide_open");
+        assert_string_equal(tide_error_last()->operation, "tide_open");
         assert_null(rt);
         assert_int_equal(atomic_load(&hook.held), 0);
         return true;
@@ -176,8 +176,8 @@ static void bring_back(void) {
 static struct figures figures(void) {
     if (test_stats(work.rt).spilled) bring_back();
     assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_SYNC, NULL)); /* idle memory is nobody's */
-    tide_statistics s = test_stats(work.rt);
-    assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);
+    tide_runtime_figures s = test_stats(work.rt);
+    assert_int_equal(s.live + s.rounding + s.cached + s.pending, s.backed);
     return (struct figures){s.live, s.arrays, s.backed};
 }
 
@@ -196,7 +196,7 @@ static void drop_inputs(void) {
 }
 
 /* Otherwise the collector "boehm" leaves hundreds of closed runtimes' cells unfound for a while,
-** and whoever looks at a runtime's arrays (tide_stats) passes the handles of all of them. */
+** and whoever looks at a runtime's arrays (tide_runtime_info) passes the handles of all of them. */
 static void find_dead(const struct plan *p) {
     if (!work.counted && p->n % 16 == 0) assert_ok(tide_collect(work.rt));
 }
@@ -224,7 +224,7 @@ static bool fail_once(const struct plan *p, const struct task *t) {
     nothing_lost(p, t, before);
     if (run(t) != TIDE_OK)
         fail_msg("%s, %s %d, afterwards: %s", t->name, p->mode->name, (int)p->n,
-                 tide_last_error()->message);
+                 tide_error_last()->message);
     t->check();
     after_run();
     nothing_lost(p, t, before);

@@ -205,7 +205,7 @@ static inline tide_status call(void) {
 
 static void begin(void) {
     memset(&fake, 0, sizeof fake);
-    tide_clear_error();
+    tide_error_clear();
     logged.n = 0;
     fake.takes = TAKES;
     tidei_cu_use(&driver);
@@ -216,7 +216,7 @@ static void open_pool(const char *limit, const char *pool) {
                                           .collector = "refcount",
                                           .limit = limit,
                                           .pool = pool,
-                                          .host_memory = "16MiB",
+                                          .host_device_memory = "16MiB",
                                           .log_level = TIDE_LOG_WARNING,
                                           .log = keep_line});
 }

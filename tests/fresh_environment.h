@@ -9,7 +9,7 @@
 static int fresh_environment(void **state) {
     (void)state;
     logged.n = 0;
-    tide_clear_error();
+    tide_error_clear();
     clear_environment();
     return 0;
 }

@@ -100,7 +100,8 @@ static void check_settings(const tidei_settings *s) {
     REQUIRE(ends(s->policy, sizeof s->policy) && ends(s->pool, sizeof s->pool));
     REQUIRE(ends(s->release_threshold, sizeof s->release_threshold) &&
             ends(s->peers, sizeof s->peers));
-    REQUIRE(ends(s->host_limit, sizeof s->host_limit) && ends(s->cache_dir, sizeof s->cache_dir));
+    REQUIRE(ends(s->pinned_limit, sizeof s->pinned_limit) &&
+            ends(s->cache_dir, sizeof s->cache_dir));
     REQUIRE(ends(s->trace, sizeof s->trace));
     REQUIRE(s->host_devices >= 1 && s->host_devices <= 16);
     REQUIRE(s->log_level == TIDE_LOG_SILENT ||
@@ -109,10 +110,10 @@ static void check_settings(const tidei_settings *s) {
             s->debug_sample <= TIDEI_SAMPLE_MOST);
     REQUIRE(!s->debug || !s->debug_sample);
     REQUIRE(s->default_memory >= TIDEI_MEM_DEVICE && s->default_memory <= TIDEI_MEM_UNIFIED);
-    REQUIRE(!s->host_memory || s->host_memory >= 64 * TIDEI_KIB);
+    REQUIRE(!s->host_device_memory || s->host_device_memory >= 64 * TIDEI_KIB);
     REQUIRE(!*s->cache_dir || *s->cache_dir == '/');
     size_t bytes;
-    const char *limits[] = {s->limit, s->soft_limit, s->host_limit};
+    const char *limits[] = {s->limit, s->soft_limit, s->pinned_limit};
     for (unsigned i = 0; i < TIDEI_COUNT(limits); i++)
         REQUIRE(!*limits[i] || tidei_parse_bytes(limits[i], 1 << 20, &bytes));
     REQUIRE(!*s->release_threshold || tidei_parse_threshold(s->release_threshold, 1 << 20, &bytes));
@@ -150,23 +151,23 @@ static bool check_reading(void) {
         if (v.vital && !v.understood && !bad) bad = v.name;
         REQUIRE(v.vital == (strstr(v.name, "LIMIT") != NULL));
     }
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = tidei_settings_read(NULL, &s);
     REQUIRE(status == (bad ? TIDE_E_INVALID : TIDE_OK));
     if (bad) {
-        REQUIRE(strstr(tide_last_error()->message, bad) == tide_last_error()->message);
-        REQUIRE(strstr(tide_last_error()->message, "wanted: ") != NULL);
-        check_line(tide_last_error()->message, 1000);
+        REQUIRE(strstr(tide_error_last()->message, bad) == tide_error_last()->message);
+        REQUIRE(strstr(tide_error_last()->message, "wanted: ") != NULL);
+        check_line(tide_error_last()->message, 1000);
     } else {
         check_settings(&s);
         check_variables(&s, &none);
     }
     const tide_config c = {
-        .struct_size = sizeof c, .limit = "1GiB", .soft_limit = "1MiB", .host_limit = "1MiB"};
+        .struct_size = sizeof c, .limit = "1GiB", .soft_limit = "1MiB", .pinned_limit = "1MiB"};
     REQUIRE(tidei_settings_read(&c, &s) == TIDE_OK);
     check_settings(&s);
     REQUIRE(!strcmp(s.limit, "1GiB") && !strcmp(s.soft_limit, "1MiB") &&
-            !strcmp(s.host_limit, "1MiB"));
+            !strcmp(s.pinned_limit, "1MiB"));
     return !bad;
 }
 
@@ -205,17 +206,18 @@ static void open_in_it(bool limits_good) {
     tide_runtime *rt = NULL;
     tide_config c = {.struct_size = sizeof c, .log = note_line, .log_user = &lines};
     confine(paths);
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = tide_open(&c, &rt);
     if (!limits_good) REQUIRE(status == TIDE_E_INVALID);
     if (status != TIDE_OK) {
-        REQUIRE(status == tide_last_error()->status && strlen(tide_last_error()->message) > 10 &&
+        REQUIRE(status == tide_error_last()->status && strlen(tide_error_last()->message) > 10 &&
                 !rt);
         REQUIRE(!limits_good || status != TIDE_E_INVALID);
         return;
     }
-    tide_statistics s = {.struct_size = sizeof s};
-    REQUIRE(tide_stats(rt, &s) == TIDE_OK && s.live + s.rounding + s.cached + s.parked == s.backed);
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    REQUIRE(tide_runtime_info(rt, &s) == TIDE_OK &&
+            s.live + s.rounding + s.cached + s.pending == s.backed);
     tide_release(tide_zeros(rt, TIDE_F32, 1, &(int64_t){100})); /* or it does not fit */
     REQUIRE(tidei_runtime_valid(tidei_runtime_of(rt)));
     tide_close(rt);

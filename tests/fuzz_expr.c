@@ -26,7 +26,7 @@ static const char *text_now; /* of the input at work */
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "fuzz_expr: %s: %s\n%s\n", what, text_now, tide_last_error()->message);
+    fprintf(stderr, "fuzz_expr: %s: %s\n%s\n", what, text_now, tide_error_last()->message);
     abort();
 }
 
@@ -65,18 +65,18 @@ static void renew_world(void) {
         atexit(close_world);
     setenv("CMOCKA_TEST_ABORT", "1", 1); /* what naive.h finds wrong ends in abort() */
     world.inputs = 0;
-    c.host_memory = "64MiB";
+    c.host_device_memory = "64MiB";
     c.debug = test_quick() ? 0 : 1;
     require(tide_open(&c, &world.rt[0]) == TIDE_OK, "opening");
-    c.host_memory = NULL;
+    c.host_device_memory = NULL;
     c.debug = 0;
     require(text_host_open(64 * TIDEI_MIB, &d) == TIDE_OK, "opening");
     require(tidei_open_on(&c, d, &world.rt[1]) == TIDE_OK, "opening");
 }
 
 static size_t live(int which) {
-    tide_statistics s = {.struct_size = sizeof s};
-    require(tide_stats(world.rt[which], &s) == TIDE_OK, "statistics");
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    require(tide_runtime_info(world.rt[which], &s) == TIDE_OK, "statistics");
     return s.live;
 }
 
@@ -309,7 +309,7 @@ typedef struct trial {
 
 /* A failed call of the expression: what its message looks like. */
 static void check_refusal(tide_status s) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     require(s == e->status && *e->message, "a refusal without a reason");
     require(s == TIDE_E_DTYPE || s == TIDE_E_SHAPE || s == TIDE_E_EMPTY || s == TIDE_E_BOUNDS ||
                 s == TIDE_E_INVALID || s == TIDE_E_UNSUPPORTED,
@@ -373,7 +373,7 @@ static void compare_element(const slow_value *x, int64_t i, const unsigned char 
 }
 
 static unsigned char *bytes_of(tide_array *a, size_t *n) {
-    *n = (size_t)tide_size(a) * tide_dtype_size(tide_array_dtype(a));
+    *n = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
     unsigned char *p = malloc(*n + 1);
     require(p && tide_to_host(a, p, *n) == TIDE_OK, "reading");
     return p;
@@ -385,9 +385,9 @@ static void compare_result(const slow_value *x, tide_array *first, tide_array *s
     const tide_dtype t = tide_array_dtype(first);
     require(n == again && !memcmp(a, b, n), "a second run gives something else");
     if (x) {
-        require(tide_ndim(first) == x->ndim, "the rank differs");
+        require(tide_array_ndim(first) == x->ndim, "the rank differs");
         for (int i = 0; i < x->ndim; i++)
-            require(tide_dim(first, i) == x->shape[i], "the shape differs");
+            require(tide_array_dim(first, i) == x->shape[i], "the shape differs");
         for (int64_t i = 0; i < x->n; i++)
             compare_element(x, i, a + (size_t)i * tide_dtype_size(t), t);
     }
@@ -396,12 +396,13 @@ static void compare_result(const slow_value *x, tide_array *first, tide_array *s
 }
 
 static tide_status apply(const trial *t, int which, tide_array **outs) {
-    tide_clear_error();
+    tide_error_clear();
     if (t->ast->nresults == 1 && which == 0 && random_state % 4 == 0) {
         outs[0] = tide_map_args(world.rt[0], text_now, t->args[0], t->ast->nparams);
-        return outs[0] ? TIDE_OK : tide_last_error()->status;
+        return outs[0] ? TIDE_OK : tide_error_last()->status;
     }
-    return tide_apply_many(t->e[which], t->args[which], t->ast->nparams, outs, t->ast->nresults);
+    return tide_expr_apply_many(t->e[which], t->args[which], t->ast->nparams, outs,
+                                t->ast->nresults);
 }
 
 static void run_new(const trial *t, const tidei_graph *g, const slow_graph *slow,
@@ -510,14 +511,14 @@ static void run_into(const trial *t, fuzz_choices *c, const tidei_graph *made,
         for (int k = 0; k < 2; k++)
             dsts[k][i] = view_of(t->o[targets[i].operand].buffer[k], &targets[i].at);
     slow_outcome wanted = foresee(t, dst, &g, &slow);
-    tide_clear_error();
-    tide_status s = tide_apply_into(t->e[0], t->args[0], t->ast->nparams, dsts[0], n);
+    tide_error_clear();
+    tide_status s = tide_expr_apply_into(dsts[0], n, t->e[0], t->args[0], t->ast->nparams);
     compare_outcome(refused ? SLOW_REFUSED : wanted, s);
     if (s != TIDE_OK) /* then nothing is written */
         for (uint32_t i = 0; i < n; i++) targets[i].operand = TIDE_MAX_ARGS;
     if (s != TIDE_OK || has_elements(wanted)) compare_buffers(t, targets, &g, &slow);
-    tide_clear_error();
-    require(tide_apply_into(t->e[1], t->args[1], t->ast->nparams, dsts[1], n) == s,
+    tide_error_clear();
+    require(tide_expr_apply_into(dsts[1], n, t->e[1], t->args[1], t->ast->nparams) == s,
             "a device that runs text ends otherwise");
     forget(&g, &slow);
     for (uint32_t i = 0; i < n; i++)
@@ -552,10 +553,10 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t size) {
     trial t = {0};
     text_now = text;
     renew_world();
-    tide_clear_error();
+    tide_error_clear();
     t.e[0] = tide_expr_new(world.rt[0], text);
     if (!t.e[0]) {
-        require(tide_last_error()->status == TIDE_E_PARSE, "another refusal");
+        require(tide_error_last()->status == TIDE_E_PARSE, "another refusal");
         place_check(text, true);
     } else {
         t.e[1] = tide_expr_new(world.rt[1], text);

@@ -591,7 +591,7 @@ static void learn(unsigned i) {
 static void begin(void) {
     const tide_config c = {.struct_size = sizeof c,
                            .device = "host",
-                           .host_memory = "1MiB",
+                           .host_device_memory = "1MiB",
                            .collector = "refcount",
                            .pool = "none",
                            .cache = TIDE_ON,

@@ -15,7 +15,7 @@
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "fuzz_npy: %s: %s\n", what, tide_last_error()->message);
+    fprintf(stderr, "fuzz_npy: %s: %s\n", what, tide_error_last()->message);
     abort();
 }
 
@@ -39,7 +39,7 @@ static void counted_free(void *user, void *x) {
     atomic_fetch_sub(&held, p[-2]);
     free(p - 2);
 }
-static const tide_host_memory counted = {counted_alloc, counted_free, NULL};
+static const tide_allocator counted = {counted_alloc, counted_free, NULL};
 
 static tide_runtime *rt; /* one for all inputs */
 static void close_runtime(void) { tide_close(rt); }
@@ -47,9 +47,9 @@ static void close_runtime(void) { tide_close(rt); }
 static tide_runtime *runtime(void) {
     const tide_config c = {.struct_size = sizeof c,
                            .device = "host",
-                           .host_memory = "64MiB",
+                           .host_device_memory = "64MiB",
                            .collector = "refcount",
-                           .host = &counted};
+                           .allocator = &counted};
     if (rt) return rt;
     require(tide_open(&c, &rt) == TIDE_OK, "opening");
     atexit(close_runtime);
@@ -57,8 +57,8 @@ static tide_runtime *runtime(void) {
 }
 
 static size_t live_peak(void) {
-    tide_statistics s = {.struct_size = sizeof s};
-    require(tide_stats(runtime(), &s) == TIDE_OK, "statistics");
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    require(tide_runtime_info(runtime(), &s) == TIDE_OK, "statistics");
     return s.peak_live;
 }
 
@@ -84,7 +84,7 @@ typedef struct elements {
 } elements;
 
 static elements elements_of(tide_array *a) {
-    elements e = {.n = (size_t)tide_size(a) * tide_dtype_size(tide_array_dtype(a))};
+    elements e = {.n = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a))};
     e.bytes = malloc(e.n + 1);
     require(e.bytes && tide_to_host(a, e.bytes, e.n) == TIDE_OK, "reading elements");
     return e;
@@ -111,9 +111,9 @@ static void check_elements(tide_array *a, const elements *e, const uint8_t *byte
     if (begin == 12) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     require(tidei_npy_parse((const char *)bytes + begin, length, "fuzz", &h) == TIDE_OK,
             "the header");
-    require(h.dtype == tide_array_dtype(a) && h.ndim == tide_ndim(a) && h.bytes == e->n,
+    require(h.dtype == tide_array_dtype(a) && h.ndim == tide_array_ndim(a) && h.bytes == e->n,
             "another array");
-    for (int i = 0; i < h.ndim; i++) require(h.shape[i] == tide_dim(a, i), "another shape");
+    for (int i = 0; i < h.ndim; i++) require(h.shape[i] == tide_array_dim(a, i), "another shape");
     require(begin + length + e->n <= size, "more elements than the file has");
     width = tide_dtype_size(h.dtype);
     for (size_t k = 0; k < e->n; k++) {
@@ -130,10 +130,11 @@ static void check_round_trip(tide_array *a, const elements *e) {
     file f = new_file("", 0);
     require(tide_npy_write(a, f.path) == TIDE_OK, "writing");
     tide_array *b = tide_npy_read(runtime(), f.path);
-    require(b && tide_array_dtype(b) == tide_array_dtype(a) && tide_ndim(b) == tide_ndim(a),
+    require(b && tide_array_dtype(b) == tide_array_dtype(a) &&
+                tide_array_ndim(b) == tide_array_ndim(a),
             "reading again");
-    for (int i = 0; i < tide_ndim(a); i++)
-        require(tide_dim(a, i) == tide_dim(b, i), "another shape");
+    for (int i = 0; i < tide_array_ndim(a); i++)
+        require(tide_array_dim(a, i) == tide_array_dim(b, i), "another shape");
     elements back = elements_of(b);
     require(back.n == e->n && !memcmp(back.bytes, e->bytes, e->n), "other elements");
     free(back.bytes);
@@ -144,10 +145,10 @@ static void check_round_trip(tide_array *a, const elements *e) {
 static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
     file f = new_file(bytes, n);
     char text[64];
-    tide_reset_peaks(runtime());
+    tide_runtime_reset_peaks(runtime());
     size_t before = atomic_load(&held), live = live_peak();
     atomic_store(&most, before);
-    tide_clear_error();
+    tide_error_clear();
     tide_array *a = tide_npy_read(runtime(), f.path);
     require(atomic_load(&most) - before <= n + HEADER_ROOM + QUEUE_ROOM,
             "reading took more host memory than the file has");
@@ -156,11 +157,11 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t n) {
         elements e = elements_of(a);
         check_elements(a, &e, bytes, n);
         check_round_trip(a, &e);
-        require(tide_format(a, text, sizeof text) > 0, "formatting");
+        require(tide_array_text(a, text, sizeof text) > 0, "formatting");
         free(e.bytes);
         tide_release(a);
     } else {
-        const tide_error *e = tide_last_error();
+        const tide_error *e = tide_error_last();
         require(e->status == TIDE_E_FORMAT || e->status == TIDE_E_SHAPE, "another refusal");
         require(!strncmp(e->message, f.path, strlen(f.path)),
                 "a refusal that does not name the file");

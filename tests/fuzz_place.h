@@ -9,8 +9,8 @@
 #include <tide/tide.h>
 
 static inline void place_fails(const char *what, const char *text) {
-    fprintf(stderr, "%s: %s: %s\ntext: %s\n", what, tide_last_error()->operation,
-            tide_last_error()->message, text);
+    fprintf(stderr, "%s: %s: %s\ntext: %s\n", what, tide_error_last()->operation,
+            tide_error_last()->message, text);
     abort();
 }
 
@@ -41,11 +41,11 @@ static inline bool place_under(const char *p, long column, const char *t) {
 
 /* The error that stands, of the text. `lines`: its message tells which line it is. */
 static inline void place_check(const char *text, bool lines) {
-    const char *message = tide_last_error()->message, *says = strstr(message, "column "),
+    const char *message = tide_error_last()->message, *says = strstr(message, "column "),
                *line = text;
     long which = 1, column = 0;
     if (fuzz_is_utf8(text) && !fuzz_is_utf8(message)) place_fails("not UTF-8", text);
-    if (fuzz_is_utf8(text) && !fuzz_is_utf8(tide_last_error()->operation))
+    if (fuzz_is_utf8(text) && !fuzz_is_utf8(tide_error_last()->operation))
         place_fails("the operation is not UTF-8", text);
     if (!says || sscanf(says, "column %ld", &column) != 1 || column < 1)
         place_fails("no column", text);

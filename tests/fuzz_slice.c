@@ -10,7 +10,7 @@
 
 static void require(bool holds, const char *what, const char *text) {
     if (holds) return;
-    fprintf(stderr, "fuzz_slice: %s: \"%s\": %s\n", what, text, tide_last_error()->message);
+    fprintf(stderr, "fuzz_slice: %s: \"%s\": %s\n", what, text, tide_error_last()->message);
     abort();
 }
 
@@ -202,7 +202,7 @@ static void tide_fuzz_one(const uint8_t *bytes, size_t size) {
     tide_range ranges[TIDEI_RANGES_MAX];
     item items[TIDEI_RANGES_MAX];
     size_t n = 0;
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = tidei_slice_parse(text, "tide_slice", ranges, &n);
     int wanted = read_text(text, items);
     require(status == (wanted < 0 ? TIDE_E_PARSE : TIDE_OK), "the text is read otherwise", text);

@@ -18,7 +18,7 @@
 
 static void require(bool holds, const char *what) {
     if (holds) return;
-    fprintf(stderr, "fuzz_trace: %s: %s\n", what, tide_last_error()->message);
+    fprintf(stderr, "fuzz_trace: %s: %s\n", what, tide_error_last()->message);
     abort();
 }
 
@@ -38,11 +38,11 @@ static file new_file(const void *bytes, size_t n) {
 
 static tide_status read_trace(const void *bytes, size_t n, tidei_trace *out) {
     file f = new_file(bytes, n);
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = tidei_trace_read(f.path, out);
     close(f.fd);
     if (status == TIDE_OK) return status;
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     size_t name = strlen(f.path);
     require(status == TIDE_E_FORMAT && fuzz_is_utf8(e->message), "another refusal");
     require(!strncmp(e->message, f.path, name) && e->message[name] == ':' &&

@@ -24,6 +24,6 @@ static void hook_free(void *user, void *p) {
     if (p) atomic_fetch_sub(&hook.held, 1);
     free(p);
 }
-static const tide_host_memory hooked = {hook_alloc, hook_free, NULL};
+static const tide_allocator hooked = {hook_alloc, hook_free, NULL};
 
 #endif

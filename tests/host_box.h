@@ -47,7 +47,7 @@ static void keep_line(void *user, int level, const char *line) {
 
 static inline struct box *new_box(void) {
     struct box *b = calloc(1, sizeof *b);
-    b->rt.host = (tide_host_memory){count_alloc, count_free, b};
+    b->rt.host = (tide_allocator){count_alloc, count_free, b};
     b->rt.log = keep_line;
     b->rt.log_user = b;
     b->rt.set.log_level = TIDE_LOG_WARNING;
@@ -57,7 +57,8 @@ static inline struct box *new_box(void) {
 
 static inline struct box *open_box(bool checker) {
     struct box *b = new_box();
-    tidei_device_params p = {.host_memory = 16 * TIDEI_MIB, .host_checker = checker, .rt = &b->rt};
+    tidei_device_params p = {
+        .host_device_memory = 16 * TIDEI_MIB, .host_checker = checker, .rt = &b->rt};
     assert_ok(tidei_host_open(&p, &b->d));
     b->o = b->d->ops;
     for (int i = 0; i < NSTREAMS; i++) assert_ok(b->o->stream_new(b->d, &b->s[i]));

@@ -70,7 +70,7 @@ row TIDE_CACHE_MAX '256MiB +default'
 row TIDE_LOG 'silent +default'
 row TIDE_DEBUG '0 +default'
 row TIDE_DEFAULT_MEMORY 'device +default'
-row TIDE_HOST_LIMIT '50% +default'
+row TIDE_PINNED_LIMIT '50% +default'
 ! grep -q ' $' "$out" || fail "--env: blanks at a line's end"
 ! grep -nE '  +(default|environment)  *(default|environment)' "$out" ||
     fail "--env: a value is empty"

@@ -25,7 +25,7 @@ int main(void) {
     if (tide_open(&c, &rt) != TIDE_OK) return 1;
     tide_array *a = tide_from_host(rt, TIDE_F32, 1, shape, x);
     tide_array *b = tide_map(rt, "(a, s) -> sum(a * s)", a, 2.0);
-    if (!b) { fprintf(stderr, "%s\n", tide_last_error()->message); return 1; }
+    if (!b) { fprintf(stderr, "%s\n", tide_error_last()->message); return 1; }
     printf("%g %s\n", tide_item_f64(b), tide_version());
     tide_close(rt);
     return 0;

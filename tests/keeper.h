@@ -86,7 +86,7 @@ static inline tide_array *make(tide_runtime *rt, int64_t bytes) {
         if (k->runs)
 
 static inline void assert_arrays(tide_runtime *rt, unsigned wanted, size_t bytes_each) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     if (s.arrays < wanted || s.arrays > wanted + keeper.kind->spare)
         fail_msg("%s: %u arrays, wanted %u", keeper.kind->name, (unsigned)s.arrays, wanted);
     assert_int_equal(s.live, s.arrays * bytes_each);

@@ -52,16 +52,16 @@ static inline tide_array *counting(tide_runtime *rt, tide_memory kind, int64_t n
 
 static inline void assert_counts(tide_array *a, int64_t n, float from) {
     float *got = malloc((size_t)n * sizeof *got);
-    assert_int_equal(tide_size(a), n);
+    assert_int_equal(tide_array_size(a), n);
     assert_ok(tide_to_host(a, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++)
         if (got[i] != from + (float)i) fail_msg("element %d is %g", (int)i, (double)got[i]);
     free(got);
 }
 
-static inline tide_memory_information info(tide_runtime *rt) {
-    tide_memory_information m = {.struct_size = sizeof m};
-    assert_ok(tide_memory_info(rt, &m));
+static inline tide_device_figures info(tide_runtime *rt) {
+    tide_device_figures m = {.struct_size = sizeof m};
+    assert_ok(tide_device_info(rt, &m));
     return m;
 }
 
@@ -92,8 +92,8 @@ static inline void queue_gated(tide_runtime *rt, tide_stream *s, tide_array *a, 
     void *p;
     assert_ok(tide_use_begin(rt, s, &use, 1, &p, &scope));
     g->p = p;
-    g->n = tide_size(a);
-    assert_ok(tide_host_launch(scope, writes ? gated_write : gated_read, g));
+    g->n = tide_array_size(a);
+    assert_ok(tide_use_launch(scope, writes ? gated_write : gated_read, g));
     assert_ok(tide_use_end(scope));
 }
 static inline void *open_gate(void *arg) {

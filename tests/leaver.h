@@ -35,13 +35,13 @@ static const char *const leave_texts[LEAVE_KINDS] = {"collect of the collector \
                                                      "bytes of the reclaimable \"cache\"",
                                                      "fill of tide_batches",
                                                      "moved of tide_adapt",
-                                                     "a callback of tide_on_death",
+                                                     "a callback of tide_array_on_death",
                                                      "the log's callback"};
 
 #define LEAVE_SLOTS 12
 static struct leaver {
     tide_runtime *rt;
-    int id;
+    uint64_t id;
     /* what is left, and where to */
     int kind;
     unsigned at, calls[LEAVE_KINDS + 1];
@@ -168,7 +168,7 @@ static void leaver_open(int spill) {
                      .collect_wait = "0",
                      .log = leave_log,
                      .log_level = TIDE_LOG_DEBUG,
-                     .host = &counted_memory};
+                     .allocator = &counted_memory};
     tide_runtime *rt;
     assert_ok(tide_open(&c, &rt));
     tide_collector t = {.struct_size = sizeof t,
@@ -179,7 +179,7 @@ static void leaver_open(int spill) {
                         .pressure = leave_pressure,
                         .blocking = leave_blocking,
                         .detach = leave_detach};
-    assert_ok(tide_collector_attach(rt, &t, &L.id));
+    assert_ok(tide_collector_register(rt, &t, &L.id));
     tide_reclaimable r = {.struct_size = sizeof r,
                           .name = "cache",
                           .purge = leave_purge,
@@ -189,7 +189,7 @@ static void leaver_open(int spill) {
         r.dear = i;
         assert_ok(tide_reclaimable_register(rt, &r, &ids[i]));
     }
-    assert_ok(tide_adapt_register(rt, &leave_rule));
+    assert_ok(tide_adapt_register(rt, &leave_rule, NULL));
     L.base = tide_from_host(rt, TIDE_F32, SHAPE(LEAVE_SIDE, LEAVE_SIDE), leave_numbers);
     assert_array(L.base);
     L.rt = rt;
@@ -207,11 +207,11 @@ static unsigned files_in(const char *folder) {
 ** is right. */
 
 static tide_array *checked(tide_array *a) {
-    if (!a) fail_msg("%s", tide_last_error()->message);
+    if (!a) fail_msg("%s", tide_error_last()->message);
     return a;
 }
 static void right(tide_status s) {
-    if (s != TIDE_OK) fail_msg("%s", tide_last_error()->message);
+    if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
 }
 
 /* So much garbage that what comes next has to have it collected. */
@@ -237,14 +237,14 @@ static void work_results(void) {
     litter();
     L.expr = tide_expr_new(L.rt, "(x) -> (x + 1, x * 2, sum(x, axis=0))");
     assert_non_null(L.expr);
-    right(tide_apply_many(L.expr, args, 1, made, 3));
+    right(tide_expr_apply_many(L.expr, args, 1, made, 3));
     for (int i = 0; i < 3; i++) L.slot[i] = made[i];
 }
 static void work_concat(void) {
     tide_array *const parts[] = {L.base, L.base, L.base};
     litter();
     L.slot[0] = checked(tide_concat(parts, 3, 0));
-    assert_int_equal(tide_dim(L.slot[0], 0), 3 * LEAVE_SIDE);
+    assert_int_equal(tide_array_dim(L.slot[0], 0), 3 * LEAVE_SIDE);
 }
 static void work_linalg(void) {
     litter();
@@ -267,7 +267,7 @@ static void work_host(void) {
     right(tide_to_host(L.slot[1], got, sizeof got));
     assert_true(got[1] == LEAVE_SIDE);
     char text[32];
-    assert_true(tide_format(L.slot[1], text, sizeof text) > 32);
+    assert_true(tide_array_text(L.slot[1], text, sizeof text) > 32);
 }
 static void work_npy(void) {
     litter();
@@ -299,9 +299,9 @@ static void work_use(void) {
 static void work_view(void) {
     litter();
     L.slot[0] = checked(tide_to_memory(L.base, TIDE_MEMORY_PINNED));
-    right(tide_host_begin(L.slot[0], TIDE_READ, &L.view));
+    right(tide_host_view_begin(L.slot[0], TIDE_READ, &L.view));
     assert_true(TIDE_AT(float, &L.view, 1, 1) == LEAVE_SIDE + 1);
-    right(tide_host_end(&L.view));
+    right(tide_host_view_end(&L.view));
 }
 static void work_batches(void) {
     tide_data source = tide_data_host(TIDE_F32, 2, (int64_t[]){LEAVE_SIDE, LEAVE_SIDE}, NULL);
@@ -333,8 +333,8 @@ static void work_reclaim(void) {
         litter();
         right(tide_reclaim(L.rt, level, NULL));
     }
-    right(tide_set_limit(L.rt, 1 << 20));
-    right(tide_set_limit(L.rt, 2 << 20));
+    right(tide_device_set_limit(L.rt, 1 << 20));
+    right(tide_device_set_limit(L.rt, 2 << 20));
 }
 static void work_sync(void) {
     litter();
@@ -354,7 +354,7 @@ static void work_devices(void) {
 static void work_deaths(void) {
     for (int i = 0; i < 4; i++) {
         L.slot[i] = checked(tide_ones(L.rt, TIDE_F32, SHAPE(16)));
-        for (int k = 0; k < 3; k++) right(tide_on_death(L.slot[i], leave_death, NULL));
+        for (int k = 0; k < 3; k++) right(tide_array_on_death(L.slot[i], leave_death, NULL));
     }
     for (int i = 0; i < 4; i++) {
         tide_release(L.slot[i]);
@@ -365,22 +365,22 @@ static void work_deaths(void) {
 }
 static void work_figures(void) {
     char text[100];
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     litter();
-    right(tide_stats(L.rt, &s));
-    assert_true(tide_memory_status(L.rt, text, sizeof text) > 0);
+    right(tide_runtime_info(L.rt, &s));
+    assert_true(tide_runtime_text(L.rt, text, sizeof text) > 0);
     L.slot[0] =
         /* climbs, and but for spilling is reported */
         tide_empty(L.rt, TIDE_F32, SHAPE(8 * LEAVE_COUNT - 64));
-    if (!L.slot[0]) assert_int_equal(tide_last_error()->status, TIDE_E_NOMEM);
+    if (!L.slot[0]) assert_int_equal(tide_error_last()->status, TIDE_E_NOMEM);
 }
 static void work_detach(void) {
-    int id;
+    uint64_t id;
     tide_collector t = {
         .struct_size = sizeof t, .name = "host", .collect = leave_collect, .detach = leave_detach};
-    right(tide_collector_attach(L.rt, &t, &id));
+    right(tide_collector_register(L.rt, &t, &id));
     right(tide_collector_use(L.rt, L.id));
-    right(tide_collector_detach(L.rt, id));
+    right(tide_collector_unregister(L.rt, id));
 }
 
 static void (*const works[])(void) = {
@@ -393,7 +393,7 @@ static void tidy_up(void) {
     int kind = L.kind;
     L.kind = LEAVE_NONE;
     if (L.scope) (void)!tide_use_end(L.scope);
-    if (L.view.reserved[0]) (void)!tide_host_end(&L.view);
+    if (L.view.reserved[0]) (void)!tide_host_view_end(&L.view);
     tide_batches_release(L.batches);
     tide_expr_release(L.expr);
     tide_adapt_release(L.rt, "pair", &L.pair);

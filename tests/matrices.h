@@ -36,11 +36,11 @@ typedef struct values {
 
 static inline values read_back(tide_array *a) {
     assert_array(a);
-    values x = {.ndim = tide_ndim(a), .n = tide_size(a)};
+    values x = {.ndim = tide_array_ndim(a), .n = tide_array_size(a)};
     tide_dtype t = tide_array_dtype(a);
     size_t size = tide_dtype_size(t), bytes = (size_t)x.n * size;
     unsigned char *raw = malloc(bytes + 1);
-    for (int i = 0; i < x.ndim; i++) x.shape[i] = tide_dim(a, i);
+    for (int i = 0; i < x.ndim; i++) x.shape[i] = tide_array_dim(a, i);
     assert_ok(tide_to_host(a, raw, bytes));
     x.at = calloc((size_t)x.n + 1, sizeof *x.at);
     for (int64_t i = 0; i < x.n; i++) {
@@ -80,9 +80,9 @@ static inline tide_array *array_of(tide_runtime *rt, tide_dtype t, int ndim, con
 static inline void assert_shape(tide_array *a, tide_dtype t, int ndim, const int64_t *shape) {
     assert_array(a);
     assert_int_equal(tide_array_dtype(a), t);
-    assert_int_equal(tide_ndim(a), ndim);
-    for (int i = 0; i < ndim; i++) assert_int_equal(tide_dim(a, i), shape[i]);
-    assert_true(tide_is_contiguous(a));
+    assert_int_equal(tide_array_ndim(a), ndim);
+    for (int i = 0; i < ndim; i++) assert_int_equal(tide_array_dim(a, i), shape[i]);
+    assert_true(tide_array_is_contiguous(a));
 }
 
 /* ---- kinds of matrices, and of views ---- */
@@ -113,14 +113,14 @@ enum { PLAIN, TRANSPOSED, BACKWARDS, STEPS, STRETCHED, VIEWS };
 
 /* The array as a view of another kind on other memory. */
 static inline tide_array *as_view(tide_runtime *rt, tide_array *a, int view) {
-    int ndim = tide_ndim(a), perm[TIDE_MAX_RANK];
+    int ndim = tide_array_ndim(a), perm[TIDE_MAX_RANK];
     int64_t shape[TIDE_MAX_RANK];
     tide_array *v = NULL;
-    for (int i = 0; i < ndim; i++) shape[i] = tide_dim(a, perm[i] = i);
+    for (int i = 0; i < ndim; i++) shape[i] = tide_array_dim(a, perm[i] = i);
     switch (view) {
     case TRANSPOSED:
-        shape[ndim - 2] = tide_dim(a, -1);
-        shape[ndim - 1] = tide_dim(a, -2);
+        shape[ndim - 2] = tide_array_dim(a, -1);
+        shape[ndim - 1] = tide_array_dim(a, -2);
         perm[ndim - 2] = ndim - 1;
         perm[ndim - 1] = ndim - 2;
         v = tide_transpose(tide_zeros(rt, tide_array_dtype(a), ndim, shape), perm);

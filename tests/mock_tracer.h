@@ -32,7 +32,7 @@ typedef struct mock_death {
 
 typedef struct mock_tracer {
     tide_runtime *rt;
-    int id;
+    uint64_t id;
     unsigned flags;
     pthread_t thread; /* that attached it */
     pthread_mutex_t lock;
@@ -234,13 +234,13 @@ static inline void mock_open(mock_tracer *m, tide_runtime *rt, const char *name,
     tide_collector c = {.struct_size = sizeof c,
                         .name = name,
                         .caps = caps | TIDE_COLLECTOR_TRACING,
-                        .self = m,
+                        .user = m,
                         .collect = mock_collect,
                         .may_collect = mock_may_collect,
                         .pressure = mock_pressure,
                         .blocking = mock_blocking,
                         .detach = mock_detach};
-    assert_ok(tide_collector_attach(rt, &c, &m->id));
+    assert_ok(tide_collector_register(rt, &c, &m->id));
 }
 
 /* What is still in the graph is released; legal before and after tide_close. */

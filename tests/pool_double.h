@@ -443,7 +443,7 @@ static inline tidei_pool_stats figures(tidei_pool *p) {
 
 static inline bool balanced(tidei_pool *p) {
     tidei_pool_stats s = figures(p);
-    return s.live + s.rounding + s.cached + s.parked == s.backed &&
+    return s.live + s.rounding + s.cached + s.pending == s.backed &&
            s.backed == atomic_load(&p->dev->backed) && p->ops->valid(p);
 }
 

@@ -73,7 +73,7 @@ static void *take_turns(void *unused) {
         more = world.left > 0 && !world.wrong;
         if (more) world.left--;
         if (more && !world.step()) {
-            fprintf(stderr, "%d left: %s\n", world.left, tide_last_error()->message);
+            fprintf(stderr, "%d left: %s\n", world.left, tide_error_last()->message);
             world.wrong = 1;
         }
         pthread_mutex_unlock(&world.turn);

@@ -78,7 +78,7 @@ static inline void busy_program(tide_runtime *rt) {
     for (int i = 0; i < 3; i++) assert_array(held[i] = bytes(rt, BIG));
     assert_null(bytes(rt, 2 * BIG)); /* of a limit of five */
     assert_error(TIDE_E_NOMEM, "out of memory");
-    tide_clear_error();
+    tide_error_clear();
     for (int i = 0; i < 3; i++) tide_free(held[i]);
     assert_ok(tide_collect(rt));
     tide_stream_release(other);

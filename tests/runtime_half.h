@@ -11,11 +11,11 @@
 /* A host device of `memory` bytes with pages of 64 KiB; the checker is on. */
 static inline tidei_runtime *half_open(tide_config *c, size_t memory) {
     tide_config k = {.struct_size = sizeof k};
-    tidei_device_params p = {.host_memory = memory, .host_checker = true};
+    tidei_device_params p = {.host_device_memory = memory, .host_checker = true};
     tidei_device *d;
     tidei_runtime *rt;
     if (c) k = *c;
-    /* These tests hold work back by gates while they free, and count what is parked: where freeing
+    /* These tests hold work back by gates while they free, and count what is pending: where freeing
     ** waits for the work, as with the pool "none", they would wait for themselves. So TIDE_POOL
     ** does not reach them. */
     if (!k.pool) k.pool = "tide";

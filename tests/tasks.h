@@ -32,7 +32,7 @@ static struct work {
 
 /* Notes what was made; the status of its making. */
 static tide_status made(tide_array *a) {
-    if (!a) return tide_last_error()->status;
+    if (!a) return tide_error_last()->status;
     assert_true(work.nmade < MADE);
     work.made[work.nmade++] = a;
     return TIDE_OK;
@@ -63,7 +63,7 @@ static void check_values(unsigned i, int64_t n, double (*wanted)(int64_t at), do
     static double got[100000];
     tide_array *d = tide_cast(work.made[i], TIDE_F64);
     assert_array(d);
-    assert_int_equal(tide_size(d), n);
+    assert_int_equal(tide_array_size(d), n);
     assert_ok(tide_to_host(d, got, (size_t)n * sizeof *got));
     for (int64_t k = 0; k < n; k++)
         if (!(fabs(got[k] - wanted(k)) <= tolerance * fabs(wanted(k))))
@@ -87,7 +87,7 @@ static void prepare(void) {
     assert_array(work.in[3] = tide_reshape(flat[1], SHAPE(7, 5)));
     drop(&flat[0]);
     drop(&flat[1]);
-    assert_ok(tide_adapt_register(rt, &diagonal_rule));
+    assert_ok(tide_adapt_register(rt, &diagonal_rule, NULL));
     assert_ok(tide_device_synchronize(rt));
 }
 
@@ -96,8 +96,8 @@ static tide_status map(void) {
     const tide_arg args[] = {tide_arg_array(work.in[0]), tide_arg_array(work.in[1])};
     MAKE(tide_map(work.rt, "(x, y, a) -> sqrt(x*x + y)*a - x", work.in[0], work.in[1], 2.0));
     tide_expr *e = tide_expr_new(work.rt, "(a, b) -> (a + b, a - b)");
-    if (!e) return tide_last_error()->status;
-    tide_status s = tide_apply_many(e, args, 2, outs, 2);
+    if (!e) return tide_error_last()->status;
+    tide_status s = tide_expr_apply_many(e, args, 2, outs, 2);
     tide_expr_release(e);
     if (s != TIDE_OK) return s;
     made(outs[0]), made(outs[1]);
@@ -251,11 +251,11 @@ static tide_status by_blas(void) {
     MAKE(tide_slice(work.in[1], ":3"));
     MAKE(tide_slice(work.made[2], "..., 1")); /* 10 r + 2 */
     MAKE(tide_slice(work.in[0], ":3, :3"));
-    DO(tide_gemm(one, work.made[2], work.made[5], one, work.made[1]));
-    DO(tide_ger(one, work.made[4], work.made[3], work.made[1]));
+    DO(tide_gemm(work.made[1], one, work.made[2], work.made[5], one));
+    DO(tide_ger(work.made[1], one, work.made[4], work.made[3]));
     MAKE(tide_ones(work.rt, TIDE_F32, SHAPE(19)));
-    DO(tide_gemv(one, work.made[2], work.made[3], tide_arg_int(3), work.made[6]));
-    DO(tide_axpy(tide_arg_int(2), work.made[4], work.made[6]));
+    DO(tide_gemv(work.made[6], one, work.made[2], work.made[3], tide_arg_int(3)));
+    DO(tide_axpy(work.made[6], tide_arg_int(2), work.made[4]));
     MAKE(tide_dot(work.made[3], work.made[3]));
     MAKE(tide_nrm2(work.made[2]));
     MAKE(tide_solve_triangular(work.made[5], work.made[3], TIDE_UNIT));
@@ -339,7 +339,8 @@ static tide_status copy(void) {
     MAKE(tide_slice(work.made[0], "1, 1"));
     DO(tide_item(work.made[6], &item));
     work.host[12] = (int32_t)item.value.i;
-    if (!tide_format(work.made[1], work.text, sizeof work.text)) return tide_last_error()->status;
+    if (!tide_array_text(work.made[1], work.text, sizeof work.text))
+        return tide_error_last()->status;
     return TIDE_OK;
 }
 static double copy_0(int64_t k) { return (double)(k + 1); }
@@ -357,7 +358,7 @@ static tide_status random_numbers(void) {
     MAKE(tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(30)));
     MAKE(tide_random_normal(work.rt, &rng, TIDE_F64, SHAPE(30)));
     MAKE(tide_random_integers(work.rt, &rng, TIDE_I32, SHAPE(30), -5, 5));
-    MAKE(tide_permutation(work.rt, &rng, 30));
+    MAKE(tide_random_permutation(work.rt, &rng, 30));
     return TIDE_OK;
 }
 static void check_random(void) {
@@ -463,24 +464,24 @@ static void check_adapt(void) {
 
 /* Memory of other kinds, which the host reads and writes too. */
 static tide_status by_kind(void) {
-    tide_memory_information m = {.struct_size = sizeof m};
+    tide_device_figures m = {.struct_size = sizeof m};
     tide_host_view v;
     tide_arg item;
     MAKE(tide_empty_in(work.rt, TIDE_MEMORY_PINNED, TIDE_F32, SHAPE(50)));
     DO(tide_fill(work.made[0], tide_arg_int(2)));
     MAKE(tide_to_memory(work.in[0], TIDE_MEMORY_UNIFIED));
     MAKE(tide_map(work.rt, "(x) -> x + 1", work.made[1]));
-    DO(tide_prefetch(work.made[1], 0, 100, TIDE_TO_HOST));
-    DO(tide_advise(work.made[1], 0, 100, TIDE_ADVISE_HOST));
-    DO(tide_host_begin(work.made[1], TIDE_READ | TIDE_WRITE, &v));
+    DO(tide_array_prefetch(work.made[1], 0, 100, TIDE_TO_HOST));
+    DO(tide_array_advise(work.made[1], 0, 100, TIDE_ADVISE_HOST));
+    DO(tide_host_view_begin(work.made[1], TIDE_READ | TIDE_WRITE, &v));
     for (int i = 0; i < 37; i++)
         for (int k = 0; k < 5; k++) TIDE_AT(float, &v, i, k) += 10;
-    DO(tide_host_end(&v));
-    DO(tide_set(work.made[0], (const int64_t[]){3}, tide_arg_int(9)));
-    DO(tide_get(work.made[0], (const int64_t[]){3}, &item));
+    DO(tide_host_view_end(&v));
+    DO(tide_array_set(work.made[0], (const int64_t[]){3}, tide_arg_int(9)));
+    DO(tide_array_get(work.made[0], (const int64_t[]){3}, &item));
     if (item.value.f != 9) fail_msg("%g was set to 9", item.value.f);
     MAKE(tide_copy(work.made[0]));
-    return tide_memory_info(work.rt, &m);
+    return tide_device_info(work.rt, &m);
 }
 static double kind_0(int64_t k) { return k == 3 ? 9 : 2; }
 static double kind_1(int64_t k) { return (double)(k + 10); }
@@ -518,7 +519,7 @@ static const struct task {
 };
 
 static tide_status run(const struct task *t) {
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = t->run();
     (void)!tide_stream_set(work.rt, NULL);
     return status;

@@ -38,15 +38,15 @@ static const char *const collectors[] = {"refcount", "boehm"};
 
 static tide_runtime *open_with(const char *collector) {
     tide_runtime *rt = test_open(&(tide_config){.collector = collector, .debug = 1});
-    assert_ok(tide_adapt_register(rt, &diagonal_rule));
-    assert_ok(tide_adapt_register(rt, &layer_rule));
-    assert_ok(tide_adapt_register(rt, &net_rule));
+    assert_ok(tide_adapt_register(rt, &diagonal_rule, NULL));
+    assert_ok(tide_adapt_register(rt, &layer_rule, NULL));
+    assert_ok(tide_adapt_register(rt, &net_rule, NULL));
     return rt;
 }
 
 /* Nothing of the device's is in use any more. */
 static void nothing_left(tide_runtime *rt) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.live, 0);
     if (!strcmp(test_rt(rt)->set.collector, "refcount")) assert_int_equal(s.arrays, 0);
 }
@@ -168,11 +168,11 @@ static void nested(void **state) {
             assert_null(gpu.layers[i].bias.array);
             assert_true(gpu.layers[i].rate == (float)i);
         }
-        assert_int_equal(tide_dim(gpu.layers[1].weight.array, 1), 3);
+        assert_int_equal(tide_array_dim(gpu.layers[1].weight.array, 1), 3);
         assert_int_equal(gpu.scale.n, 4);
         assert_non_null(gpu.scale.diag.array);
         assert_null(gpu.extra[0].array);
-        assert_int_equal(tide_size(gpu.extra[1].array), 0);
+        assert_int_equal(tide_array_size(gpu.extra[1].array), 0);
         tide_adapt_release(rt, "net", &gpu);
         nothing_left(rt);
         tide_close(rt);
@@ -239,7 +239,7 @@ static void the_callback(void **state) {
         own.type = "own net";
         own.moved = collect_then;
         own.user = &rt;
-        assert_ok(tide_adapt_register(rt, &own));
+        assert_ok(tide_adapt_register(rt, &own, NULL));
         struct net cpu = {.name = "good", .epochs = 3}, *gpu = malloc(sizeof *gpu), before;
         memset(gpu, 1, sizeof *gpu);
         before = *gpu;
@@ -248,7 +248,7 @@ static void the_callback(void **state) {
         asked = 0;
         assert_int_equal(tide_adapt(rt, "own net", &cpu, TIDE_ADAPT_DEVICE, gpu), TIDE_E_IO);
         assert_error(TIDE_E_IO, "callback returned TIDE_E_IO");
-        assert_string_equal(tide_last_error()->operation, "tide_adapt");
+        assert_string_equal(tide_error_last()->operation, "tide_adapt");
         assert_memory_equal(gpu, &before, sizeof before);
         nothing_left(rt);
         strcpy(cpu.name, "good");
@@ -273,7 +273,7 @@ static void the_callback(void **state) {
 
 #define refused(status, part, call)                                                                \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         assert_int_equal(call, status);                                                            \
         assert_error(status, part);                                                                \
     } while (0)
@@ -285,18 +285,21 @@ static void rules_that_are_refused(void **state) {
     tide_adapt_field fields[] = {{"f", NULL, 0, 1}, {"g", "layer", 8, 1}};
     tide_adapt_rule r = {"r", sizeof(tide_data), fields, 2, NULL, NULL};
     refused(TIDE_E_INVALID, "\"Diagonal\" is registered already",
-            tide_adapt_register(rt, &diagonal_rule));
-    refused(TIDE_E_INVALID, "NULL", tide_adapt_register(rt, NULL));
-    refused(TIDE_E_INVALID, "NULL", tide_adapt_register(NULL, &r));
+            tide_adapt_register(rt, &diagonal_rule, NULL));
+    refused(TIDE_E_INVALID, "NULL", tide_adapt_register(rt, NULL, NULL));
+    refused(TIDE_E_INVALID, "NULL", tide_adapt_register(NULL, &r, NULL));
     r.bytes--;
-    refused(TIDE_E_INVALID, "field f of \"r\" ends beyond", tide_adapt_register(rt, &r));
+    refused(TIDE_E_INVALID, "field f of \"r\" ends beyond", tide_adapt_register(rt, &r, NULL));
     r.bytes++;
     fields[0].count = SIZE_MAX / 8;
-    refused(TIDE_E_INVALID, "field f of \"r\" ends beyond", tide_adapt_register(rt, &r));
+    refused(TIDE_E_INVALID, "field f of \"r\" ends beyond", tide_adapt_register(rt, &r, NULL));
     fields[0].count = 0;
-    refused(TIDE_E_INVALID, "count of 0", tide_adapt_register(rt, &r));
+    refused(TIDE_E_INVALID, "count of 0", tide_adapt_register(rt, &r, NULL));
     fields[0].count = 1;
-    assert_ok(tide_adapt_register(rt, &r));
+    uint64_t id = 0, other = 0;
+    assert_ok(tide_adapt_register(rt, &r, &id));
+    refused(TIDE_E_INVALID, "registered already", tide_adapt_register(rt, &r, &other));
+    assert_true(id != 0 && other == 0);
     refused(TIDE_E_INVALID, "g has no room for", tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
     fields[1].type = "r"; /* itself */
     fields[1].offset = 0;
@@ -307,10 +310,13 @@ static void rules_that_are_refused(void **state) {
             tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
     refused(TIDE_E_INVALID, "type \"Triagonal\"",
             tide_adapt(rt, "Triagonal", &x, TIDE_ADAPT_DEVICE, &y));
-    tide_adapt_unregister(rt, "r");
-    tide_adapt_unregister(rt, "r");
-    tide_adapt_unregister(NULL, "r");
+    assert_ok(tide_adapt_unregister(rt, id));
+    refused(TIDE_E_INVALID, "no rule", tide_adapt_unregister(rt, id));
+    refused(TIDE_E_INVALID, "no rule 0", tide_adapt_unregister(rt, 0));
+    refused(TIDE_E_INVALID, "NULL", tide_adapt_unregister(NULL, id));
     refused(TIDE_E_INVALID, "type \"r\"", tide_adapt(rt, "r", &x, TIDE_ADAPT_DEVICE, &y));
+    assert_ok(tide_adapt_register(rt, &r, &other)); /* the same rule gets another id */
+    assert_true(other != 0 && other != id);
     tide_close(rt);
 }
 
@@ -322,7 +328,7 @@ static void endless_rules(void **state) {
     tide_adapt_field fields[] = {
         {"a", "r", 0, 1}, {"b", "r", 0, 1}, {"c", "r", 0, 1}, {"d", "r", 0, 1}};
     tide_adapt_rule r = {"r", sizeof x, fields, 4, NULL, NULL};
-    assert_ok(tide_adapt_register(rt, &r));
+    assert_ok(tide_adapt_register(rt, &r, NULL));
     assert_int_equal(tide_adapt(rt, "r", x, TIDE_ADAPT_DEVICE, y), TIDE_E_INVALID);
     tide_adapt_field wide[] = {{"w", "one", 0, 4096}, {"v", "one", 0, 4096}};
     tide_adapt_rule one = {"one", 1, NULL, 0, NULL, NULL},
@@ -330,9 +336,9 @@ static void endless_rules(void **state) {
     tide_adapt_field wider[20];
     for (int i = 0; i < 20; i++) wider[i] = (tide_adapt_field){"u", "many", 0, 1};
     tide_adapt_rule more = {"more", sizeof x, wider, 20, NULL, NULL};
-    assert_ok(tide_adapt_register(rt, &one));
-    assert_ok(tide_adapt_register(rt, &many));
-    assert_ok(tide_adapt_register(rt, &more));
+    assert_ok(tide_adapt_register(rt, &one, NULL));
+    assert_ok(tide_adapt_register(rt, &many, NULL));
+    assert_ok(tide_adapt_register(rt, &more, NULL));
     assert_ok(tide_adapt(rt, "many", x, TIDE_ADAPT_DEVICE, y));
     refused(TIDE_E_INVALID, "more than 65536", tide_adapt(rt, "more", x, TIDE_ADAPT_DEVICE, y));
     tide_close(rt);
@@ -381,7 +387,7 @@ static void data_that_is_refused(void **state) {
         assert_int_equal(test_stats(rt).live, 0);
         tide_adapt_release(rt, "net", NULL);
         tide_adapt_release(NULL, "net", &y);
-        tide_clear_error();
+        tide_error_clear();
         assert_null(tide_data_array(NULL).array);
         assert_error(TIDE_E_INVALID, "NULL");
         tide_close(rt);

@@ -68,7 +68,7 @@ static void opens_in(const void *arg) {
     snprintf(memory, sizeof memory, "%zu", r->memory);
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = memory,
+                     .host_device_memory = memory,
                      .collector = "refcount",
                      .pool = "tide"};
     leave(r->room);
@@ -76,10 +76,10 @@ static void opens_in(const void *arg) {
     if (!r->enough) { /* how much was tried, and what would help */
         must(status == TIDE_E_HOST_NOMEM);
         snprintf(wanted, sizeof wanted, "%zu at least", r->memory);
-        must(strstr(tide_last_error()->message, wanted));
-        must(strstr(tide_last_error()->message, "address space"));
-        must(strstr(tide_last_error()->message, "TIDE_HOST_MEMORY"));
-        must(strstr(tide_last_error()->message, "ulimit -v"));
+        must(strstr(tide_error_last()->message, wanted));
+        must(strstr(tide_error_last()->message, "address space"));
+        must(strstr(tide_error_last()->message, "TIDE_HOST_DEVICE_MEMORY"));
+        must(strstr(tide_error_last()->message, "ulimit -v"));
         return;
     }
     must_ok(status);
@@ -126,8 +126,8 @@ static void opens_or_tells(const void *arg) {
     leave(room);
     tide_status status = tide_open(&c, &rt);
     must(status == TIDE_OK ||
-         (status == TIDE_E_HOST_NOMEM && strlen(tide_last_error()->message) > 20) ||
-         (status == TIDE_E_DEVICE && strstr(tide_last_error()->message, "thread")));
+         (status == TIDE_E_HOST_NOMEM && strlen(tide_error_last()->message) > 20) ||
+         (status == TIDE_E_DEVICE && strstr(tide_error_last()->message, "thread")));
     must(room > MIB || status != TIDE_OK);
     tide_close(rt);
 }
@@ -161,7 +161,7 @@ static void steps_down(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
         tidei_device *d;
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 80 * MIB}, &d));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 80 * MIB}, &d));
         d->info.va_bytes = 256 * MIB;
         struct tidei_device_ops ops = *d->ops;
         under = d->ops;
@@ -204,7 +204,7 @@ static void works_without_a_spare_address(void **state) {
         tide_use_scope *pin[BLOCKS] = {0};
         unsigned refusals = 0;
         uint32_t start = seed;
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 8 * MIB}, &d));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 8 * MIB}, &d));
         d->info.va_bytes = d->info.total_bytes;
         tide_config c = {.struct_size = sizeof c, .collector = "refcount", .pool = "tide"};
         assert_ok(tidei_open_on(&c, d, &rt));
@@ -222,7 +222,7 @@ static void works_without_a_spare_address(void **state) {
             a[i] = tide_full(rt, TIDE_F32, 1, &n, tide_arg_int((int64_t)i));
             if (!a[i]) {
                 assert_error(TIDE_E_NOMEM, "out of memory");
-                tide_clear_error();
+                tide_error_clear();
                 refusals++;
             } else if (!below(5)) {
                 tide_use use = {.array = a[i], .mode = TIDE_READ};

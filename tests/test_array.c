@@ -26,8 +26,8 @@ static tide_array *counting(tide_runtime *rt, tide_dtype t, int64_t n) { /* 0, 1
 }
 static void has_shape(tide_array *a, int ndim, const int64_t *shape) {
     assert_array(a);
-    assert_int_equal(tide_ndim(a), ndim);
-    for (int i = 0; i < ndim; i++) assert_int_equal(tide_dim(a, i), shape[i]);
+    assert_int_equal(tide_array_ndim(a), ndim);
+    for (int i = 0; i < ndim; i++) assert_int_equal(tide_array_dim(a, i), shape[i]);
 }
 
 /* The elements, in row-major order. */
@@ -85,7 +85,7 @@ static void test_full(void **state) {
     HAS_F64(tide_full(rt, TIDE_C128, SHAPE(2), tide_arg_complex(1, -2)), 1, -2, 1, -2);
     assert_null(tide_full(rt, TIDE_U8, SHAPE(2), tide_arg_int(300)));
     assert_error(TIDE_E_DTYPE, "300 is out of the range of u8");
-    assert_string_equal(tide_last_error()->operation, "tide_full");
+    assert_string_equal(tide_error_last()->operation, "tide_full");
     assert_null(tide_full(rt, TIDE_I64, SHAPE(2), tide_arg_float(0.5)));
     assert_error(TIDE_E_DTYPE, "0.5 has a fraction");
     assert_null(tide_zeros(rt, TIDE_F32, SHAPE(2, -3)));
@@ -179,18 +179,18 @@ static void test_looking(void **state) {
     tide_array *a = tide_zeros(rt, TIDE_F64, SHAPE(2, 3, 4)), *t = tide_transpose(a, NULL);
     assert_ptr_equal(tide_array_runtime(a), rt);
     assert_int_equal(tide_array_dtype(a), TIDE_F64);
-    assert_int_equal(tide_size(a), 24);
-    assert_int_equal(tide_dim(a, -1), 4);
-    assert_int_equal(tide_stride(a, 0), 12);
-    assert_int_equal(tide_stride(t, -1), 12);
-    assert_true(tide_is_contiguous(a));
-    assert_false(tide_is_contiguous(t));
-    assert_int_equal(tide_dim(a, 3), -1);
+    assert_int_equal(tide_array_size(a), 24);
+    assert_int_equal(tide_array_dim(a, -1), 4);
+    assert_int_equal(tide_array_stride(a, 0), 12);
+    assert_int_equal(tide_array_stride(t, -1), 12);
+    assert_true(tide_array_is_contiguous(a));
+    assert_false(tide_array_is_contiguous(t));
+    assert_int_equal(tide_array_dim(a, 3), -1);
     assert_error(TIDE_E_BOUNDS, "axis 3");
-    tide_clear_error();
-    assert_int_equal(tide_ndim(NULL), -1);
+    tide_error_clear();
+    assert_int_equal(tide_array_ndim(NULL), -1);
     assert_error(TIDE_E_INVALID, "NULL");
-    assert_int_equal(tide_size(NULL), -1);
+    assert_int_equal(tide_array_size(NULL), -1);
     assert_int_equal(tide_array_dtype(NULL), -1);
     assert_null(tide_array_runtime(NULL));
 }
@@ -213,7 +213,7 @@ static void test_slices_share(void **state) {
     HAS_I32(a, 0, 0, 0, 3, 4, 0, 0, 7, 8, 0, 0, 11);
     assert_null(tide_slice(a, "0, x"));
     assert_error(TIDE_E_PARSE, "column 4");
-    assert_string_equal(tide_last_error()->operation, "tide_slice");
+    assert_string_equal(tide_error_last()->operation, "tide_slice");
     assert_null(tide_slice(a, "3"));
     assert_error(TIDE_E_BOUNDS, "index 3 of axis 0, which has 3 elements");
     assert_null(tide_slice(a, NULL));
@@ -291,7 +291,7 @@ static void test_contiguous(void **state) {
     tide_array *a = tide_reshape(counting(rt, TIDE_I32, 4), SHAPE(2, 2)),
                *same = tide_contiguous(a);
     tide_array *turned = tide_contiguous(tide_transpose(a, NULL));
-    assert_true(tide_is_contiguous(turned));
+    assert_true(tide_array_is_contiguous(turned));
     HAS_I32(turned, 0, 2, 1, 3);
     assert_ok(tide_fill(tide_slice(a, "0, 1"), tide_arg_int(7)));
     HAS_I32(same, 0, 7, 2, 3);
@@ -432,9 +432,9 @@ static void test_memset(void **state) {
     has_bytes(one, (uint16_t[]){0x0101}, 2);
     tide_free(one);
     assert_int_equal(tide_memset(one, 1), TIDE_E_FREED);
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(tide_memset(NULL, 1), TIDE_E_INVALID);
-    assert_string_equal(tide_last_error()->operation, "tide_memset");
+    assert_string_equal(tide_error_last()->operation, "tide_memset");
 }
 
 static void test_empty_everywhere(void **state) {
@@ -449,8 +449,8 @@ static void test_empty_everywhere(void **state) {
     assert_ok(tide_fill(e, tide_arg_int(1)));
     assert_ok(tide_assign(e, tide_zeros(rt, TIDE_F32, SHAPE(3))));
     assert_ok(tide_assign(e, e));
-    assert_int_equal(tide_size(e), 0);
-    assert_true(tide_is_contiguous(e));
+    assert_int_equal(tide_array_size(e), 0);
+    assert_true(tide_array_is_contiguous(e));
     assert_ok(tide_to_host(tide_transpose(e, NULL), NULL, 0));
 }
 
@@ -461,8 +461,8 @@ static void test_null_chain(void **state) {
         tide_transpose(tide_copy(tide_cast(tide_slice(tide_take(a, a, 0), "0"), TIDE_F32)), NULL));
     assert_int_equal(tide_assign(a, a), TIDE_E_DTYPE);
     assert_error(TIDE_E_DTYPE, "-1 is out of the range of u8");
-    assert_string_equal(tide_last_error()->operation, "tide_full");
-    tide_clear_error();
+    assert_string_equal(tide_error_last()->operation, "tide_full");
+    tide_error_clear();
     assert_null(tide_copy(NULL));
     assert_error(TIDE_E_INVALID, "argument 1 is NULL");
     tide_free(NULL);
@@ -475,13 +475,13 @@ static void test_free_array(void **state) {
     tide_runtime *rt = *state;
     tide_array *a = counting(rt, TIDE_I32, 4), *v = tide_slice(a, "1:3");
     size_t live = test_stats(rt).live;
-    assert_false(tide_is_freed(a));
+    assert_false(tide_array_is_freed(a));
     tide_free(a);
     tide_free(a);
-    assert_true(tide_is_freed(a));
+    assert_true(tide_array_is_freed(a));
     assert_null(tide_copy(a));
     assert_error(TIDE_E_FREED, "freed");
-    assert_int_equal(tide_ndim(a), -1);
+    assert_int_equal(tide_array_ndim(a), -1);
     assert_error(TIDE_E_FREED, "freed");
     assert_null(tide_retain(a));
     HAS_I32(v, 1, 2); /* the view keeps the memory */
@@ -495,10 +495,10 @@ static void test_close_frees(void **state) {
     (void)state;
     tide_array *a = counting(rt, TIDE_I32, 4);
     tide_close(rt);
-    assert_true(tide_is_freed(a));
+    assert_true(tide_array_is_freed(a));
     assert_null(tide_copy(a));
     assert_error(TIDE_E_CLOSED, "closed");
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_retain(a));
     assert_error(TIDE_E_CLOSED, "closed");
     tide_free(a);
@@ -527,16 +527,16 @@ static void test_on_death(void **state) {
     struct note first = {&order, 1}, second = {&order, 2};
     char text[4] = "", *end = text;
     tide_array *a = counting(rt, TIDE_I32, 4), *b = counting(rt, TIDE_I32, 2);
-    assert_ok(tide_on_death(a, note_order, &first));
-    assert_ok(tide_on_death(a, note_order, &second));
-    assert_ok(tide_on_death(b, note_death, &end));
-    assert_int_equal(tide_on_death(a, NULL, NULL), TIDE_E_INVALID);
+    assert_ok(tide_array_on_death(a, note_order, &first));
+    assert_ok(tide_array_on_death(a, note_order, &second));
+    assert_ok(tide_array_on_death(b, note_death, &end));
+    assert_int_equal(tide_array_on_death(a, NULL, NULL), TIDE_E_INVALID);
     tide_free(a);
     assert_int_equal(order.n, 0); /* not before a safe point */
     test_stats(rt);
     assert_int_equal(order.n, 2);
     assert_true(order.seen[0] == 1 && order.seen[1] == 2);
-    assert_int_equal(tide_on_death(a, note_order, &first), TIDE_E_FREED);
+    assert_int_equal(tide_array_on_death(a, note_order, &first), TIDE_E_FREED);
     tide_free(b);
     test_stats(rt);
     assert_string_equal(text, "x");
@@ -562,26 +562,27 @@ static tide_status walk(tide_runtime *rt) {
     char text[256];
     tide_rng rng = {1, 0};
     int32_t host[12] = {0};
-    tide_clear_error();
+    tide_error_clear();
     tide_array *a = tide_reshape(tide_arange(rt, TIDE_I32, 0, 12, 1), SHAPE(3, 4));
     tide_array *t = tide_contiguous(tide_transpose(a, NULL)),
                *f = tide_cast(tide_slice(a, ":, ::-2"), TIDE_F16);
-    tide_array *p = tide_take(a, tide_permutation(rt, &rng, 3), 0);
+    tide_array *p = tide_take(a, tide_random_permutation(rt, &rng, 3), 0);
     tide_array *parts[] = {f, f}, *joined = tide_concat(parts, 2, 1);
     tide_array *n = tide_random_normal(rt, &rng, TIDE_F32, SHAPE(5));
-    if (tide_last_error()->status != TIDE_OK) return tide_last_error()->status;
+    if (tide_error_last()->status != TIDE_OK) return tide_error_last()->status;
     tide_status s = tide_assign(tide_slice(a, "1:"), tide_slice(a, ":2"));
-    if (s == TIDE_OK) s = tide_on_death(a, count_death, &deaths);
+    if (s == TIDE_OK) s = tide_array_on_death(a, count_death, &deaths);
     if (s == TIDE_OK) s = tide_fill(tide_slice(t, "0"), tide_arg_int(1));
     if (s == TIDE_OK) s = tide_to_host(p, host, sizeof host);
-    if (s == TIDE_OK && tide_format(joined, text, sizeof text) == 0) s = tide_last_error()->status;
-    if (s == TIDE_OK && tide_format(n, text, sizeof text) == 0) s = tide_last_error()->status;
+    if (s == TIDE_OK && tide_array_text(joined, text, sizeof text) == 0)
+        s = tide_error_last()->status;
+    if (s == TIDE_OK && tide_array_text(n, text, sizeof text) == 0) s = tide_error_last()->status;
     return s;
 }
 
 static void walk_in_scope(tide_runtime *rt, tide_status *out) {
     if (tide_scope_begin(rt) != TIDE_OK) {
-        *out = tide_last_error()->status;
+        *out = tide_error_last()->status;
         return;
     }
     *out = walk(rt);
@@ -591,7 +592,7 @@ static void walk_in_scope(tide_runtime *rt, tide_status *out) {
 /* After a failure nothing is lost and everything works. */
 static void check_after(tide_runtime *rt) {
     tide_status s;
-    tide_statistics after = test_stats(rt);
+    tide_runtime_figures after = test_stats(rt);
     assert_int_equal(after.live, 0);
     assert_int_equal(after.arrays, 0);
     assert_true(tidei_runtime_valid(test_rt(rt)));
@@ -600,20 +601,20 @@ static void check_after(tide_runtime *rt) {
 }
 
 static void test_host_memory_fails(void **state) {
-    const tide_host_memory hook = {.alloc = hook_alloc, .free = hook_free};
+    const tide_allocator hook = {.alloc = hook_alloc, .free = hook_free};
     uint64_t n = 0;
     (void)state;
     for (bool reached = true; reached;) {
         tide_status s;
         host_hook.fail_at = 0;
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .host = &hook});
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .allocator = &hook});
         host_hook.calls = 0;
         host_hook.fail_at = ++n;
         walk_in_scope(rt, &s);
         reached = host_hook.calls >= n;
         host_hook.fail_at = 0;
         if (s != TIDE_OK && s != TIDE_E_HOST_NOMEM)
-            fail_msg("allocation %d: %s", (int)n, tide_last_error()->message);
+            fail_msg("allocation %d: %s", (int)n, tide_error_last()->message);
         check_after(rt);
         tide_close(rt);
     }
@@ -627,7 +628,8 @@ static void test_device_fails(void **state) {
         tidei_device *inner, *device;
         tide_runtime *rt;
         tide_status s;
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = (size_t)64 << 20}, &inner));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = (size_t)64 << 20},
+                                  &inner));
         assert_ok(tidei_fault_open(inner, &device));
         assert_ok(tidei_open_on(
             &(tide_config){.struct_size = sizeof(tide_config), .collector = "refcount"}, device,
@@ -638,7 +640,7 @@ static void test_device_fails(void **state) {
         reached = tidei_fault_calls(device, TIDEI_FAULT_ANY) - before >= n;
         tidei_fault_set(device, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
         if (s != TIDE_OK && s != TIDE_E_DEVICE)
-            fail_msg("call %d: %s", (int)n, tide_last_error()->message);
+            fail_msg("call %d: %s", (int)n, tide_error_last()->message);
         check_after(rt);
         tide_close(rt);
     }

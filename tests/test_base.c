@@ -58,21 +58,21 @@ static void bytes_from_text(void **state) {
 }
 
 static void *clean_thread(void *out) {
-    *(tide_status *)out = tide_last_error()->status;
+    *(tide_status *)out = tide_error_last()->status;
     return NULL;
 }
 static void errors_are_the_threads_own(void **state) {
     pthread_t t;
     tide_status other = -1;
     (void)state;
-    tide_clear_error();
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
-    assert_string_equal(tide_last_error()->message, "");
+    tide_error_clear();
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    assert_string_equal(tide_error_last()->message, "");
     assert_int_equal(tidei_fail(TIDE_E_SHAPE, "tide_add", "%d and %d", 3, 4), TIDE_E_SHAPE);
     /* The arguments may be the old message itself. */
-    tidei_fail(TIDE_E_IO, "outer", "outer: %s", tide_last_error()->message);
-    assert_string_equal(tide_last_error()->message, "outer: 3 and 4");
-    assert_string_equal(tide_last_error()->operation, "outer");
+    tidei_fail(TIDE_E_IO, "outer", "outer: %s", tide_error_last()->message);
+    assert_string_equal(tide_error_last()->message, "outer: 3 and 4");
+    assert_string_equal(tide_error_last()->operation, "outer");
     pthread_create(&t, NULL, clean_thread, &other);
     pthread_join(t, NULL);
     assert_int_equal(other, TIDE_OK);
@@ -86,9 +86,9 @@ static void errors_are_the_threads_own(void **state) {
     whole[sizeof whole - 1] = 0;
     tidei_fail(TIDE_E_DEVICE, "x", "%s", whole);
     tidei_error_save(&e);
-    tide_clear_error();
+    tide_error_clear();
     tidei_error_restore(&e);
-    assert_string_equal(tide_last_error()->message, whole);
+    assert_string_equal(tide_error_last()->message, whole);
     assert_string_equal(tide_status_name(TIDE_E_NOMEM), "TIDE_E_NOMEM");
     assert_string_equal(tide_status_name(-7), "TIDE_E_?");
     assert_string_equal(tide_status_name(TIDE_END), "TIDE_END");

@@ -19,15 +19,15 @@ static void T5_the_batch_before_is_freed(void **state) {
         tide_array *before = NULL;
         for (int64_t i = 0; i < 4; i++) {
             assert_ok(tide_batches_next(b, &batch));
-            if (before) assert_true(tide_is_freed(before));
-            assert_false(tide_is_freed(batch.array));
+            if (before) assert_true(tide_array_is_freed(before));
+            assert_false(tide_array_is_freed(batch.array));
             check_rows(batch.array, 3 * i, i < 3 ? 3 : 1, 4);
             assert_true(test_stats(rt).live <= 2 * 3 * 4 * sizeof(float));
             before = batch.array;
         }
         assert_int_equal(test_stats(rt).live, 4 * sizeof(float)); /* the last one */
         end_of(b);
-        assert_true(tide_is_freed(before));
+        assert_true(tide_array_is_freed(before));
         assert_int_equal(test_stats(rt).live, 0);
         end_of(b);
         tide_batches_release(b);
@@ -56,8 +56,9 @@ static void T5_nested_batches_mirror_their_source(void **state) {
     (void)state;
     EACH_COLLECTOR(c) {
         tide_runtime *rt = open_with(collectors[c]);
-        assert_ok(tide_adapt_register(rt, &set_rule));
-        assert_ok(tide_adapt_register(rt, &label_rule));
+        uint64_t id;
+        assert_ok(tide_adapt_register(rt, &set_rule, &id));
+        assert_ok(tide_adapt_register(rt, &label_rule, NULL));
         static const uint8_t kind[] = {1, 2, 3, 4, 5};
         static const double weight[] = {0.5, 1.5, 2.5, 3.5, 4.5};
         struct set all = {.id = 42, .image = numbers(rows, 5, 6)}, batch;
@@ -65,8 +66,8 @@ static void T5_nested_batches_mirror_their_source(void **state) {
         all.labels.weight[1] = tide_data_host(TIDE_F64, SHAPE(5), weight);
         tide_batches *b =
             batches_of(rt, &(tide_batches_config){.type = "set", .source = &all, .batch = 2});
-        tide_adapt_unregister(rt, "set"); /* it has served */
-        memset(&all, 0, sizeof all);      /* the source is copied */
+        assert_ok(tide_adapt_unregister(rt, id)); /* it has served */
+        memset(&all, 0, sizeof all);              /* the source is copied */
         for (int64_t i = 0; i < 3; i++) {
             int64_t n = i < 2 ? 2 : 1;
             uint8_t k[2];
@@ -149,7 +150,7 @@ static void T5_a_type_of_ones_own(void **state) {
     const tide_adapt_field field = TIDE_FIELD(struct diagonal, diag);
     const tide_adapt_rule rule = {"Diagonal", sizeof(struct diagonal), &field,
                                   1,          count_samples,           &refuse};
-    assert_ok(tide_adapt_register(rt, &rule));
+    assert_ok(tide_adapt_register(rt, &rule, NULL));
     struct diagonal all = {7, numbers(rows, 7, 1)}, batch = {0};
     tide_batches *b =
         batches_of(rt, &(tide_batches_config){.type = "Diagonal", .source = &all, .batch = 5});
@@ -191,7 +192,7 @@ static void the_last_batch(void **state) {
         assert_int_equal(tide_batches_count(b), cases[i].count);
         for (int epoch = 0; epoch < 2; epoch++) {
             int64_t n = 0;
-            tide_clear_error();
+            tide_error_clear();
             for (int64_t k = 0; k < cases[i].count; k++) {
                 assert_ok(tide_batches_next(b, &batch));
                 n = batch.shape[0];
@@ -200,7 +201,7 @@ static void the_last_batch(void **state) {
             assert_int_equal(n, cases[i].last);
             end_of(b);
             end_of(b);
-            assert_int_equal(tide_last_error()->status, TIDE_OK);
+            assert_int_equal(tide_error_last()->status, TIDE_OK);
             tide_batches_rewind(b);
         }
         tide_batches_release(b);
@@ -224,7 +225,7 @@ static void rewinding(void **state) {
                 check_rows(batch.array, 2 * i, i < 4 ? 2 : 1, 3);
             }
             tide_batches_rewind(b);
-            if (far) assert_true(tide_is_freed(batch.array));
+            if (far) assert_true(tide_array_is_freed(batch.array));
             assert_int_equal(test_stats(rt).live, 0);
         }
         tide_batches_rewind(NULL);
@@ -356,9 +357,9 @@ static void data_by_callback(void **state) {
                     assert_int_equal(test_stats(rt).live, 0);
                 }
                 feed.status = TIDE_END; /* the data end here; or not yet */
-                tide_clear_error();
+                tide_error_clear();
                 assert_int_equal(tide_batches_next(b, batch), TIDE_END);
-                assert_int_equal(tide_last_error()->status, TIDE_OK);
+                assert_int_equal(tide_error_last()->status, TIDE_OK);
                 feed.fail_at = -1;
             }
             assert_int_equal(feed.calls, 4 + 4);
@@ -487,8 +488,8 @@ static void what_is_refused(void **state) {
     (void)state;
     tide_runtime *rt = open_with("refcount");
     tide_array *on_device = tide_ones(rt, TIDE_F32, SHAPE(4));
-    assert_ok(tide_adapt_register(rt, &set_rule));
-    assert_ok(tide_adapt_register(rt, &label_rule));
+    assert_ok(tide_adapt_register(rt, &set_rule, NULL));
+    assert_ok(tide_adapt_register(rt, &label_rule, NULL));
     struct set set = {.image = numbers(rows, 4, 4),
                       .labels.weight[1] = tide_data_host(TIDE_F32, SHAPE(3), rows)};
     tide_data good = numbers(rows, 4, 4), *x = &good;
@@ -536,16 +537,16 @@ static void what_is_refused(void **state) {
         {{.arrays = &huge, .narrays = 1, .batch = (int64_t)1 << 40}, TIDE_E_HOST_NOMEM, "pinned"},
     };
     tide_batches *b = NULL;
-    tide_statistics before = test_stats(rt);
+    tide_runtime_figures before = test_stats(rt);
     for (size_t i = 0; i < TIDEI_COUNT(cases); i++) {
         tide_batches_config c = cases[i].c;
         /* a driver says it its own way */
         if (cases[i].status == TIDE_E_HOST_NOMEM && !test_on_host()) continue;
         c.struct_size = sizeof c;
-        tide_clear_error();
+        tide_error_clear();
         assert_int_equal(tide_batches_new(rt, &c, &b), cases[i].status);
         assert_error(cases[i].status, cases[i].part);
-        assert_string_equal(tide_last_error()->operation, "tide_batches_new");
+        assert_string_equal(tide_error_last()->operation, "tide_batches_new");
     }
     tide_batches_config c = {.struct_size = sizeof c + 1, .arrays = x, .narrays = 1, .batch = 1};
     assert_int_equal(tide_batches_new(rt, &c, &b), TIDE_E_INVALID);
@@ -556,7 +557,7 @@ static void what_is_refused(void **state) {
     assert_int_equal(tide_batches_new(rt, &c, NULL), TIDE_E_INVALID);
     assert_null(b);
     assert_int_equal(tide_batches_next(NULL, &good), TIDE_E_INVALID);
-    tide_statistics now = test_stats(rt);
+    tide_runtime_figures now = test_stats(rt);
     assert_int_equal(now.live, before.live);
     assert_int_equal(now.arrays, before.arrays);
     tide_close(rt);

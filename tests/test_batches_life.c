@@ -19,13 +19,13 @@ static void kept_by_others(void **state) {
         assert_ok(tide_batches_next(b, &batch));
         tide_array *kept = tide_retain(batch.array);
         assert_ok(tide_scope_end(rt));
-        assert_false(tide_is_freed(batch.array));
+        assert_false(tide_array_is_freed(batch.array));
         assert_ok(tide_batches_next(b, &batch));
         tide_array *view = tide_slice(batch.array, "1"), *stale = batch.array;
         assert_ok(tide_collect(rt)); /* finds neither the current batch nor the one to come */
         assert_ok(tide_batches_next(b, &batch));
         tide_free(batch.array); /* early, by hand */
-        assert_int_equal(tide_ndim(stale), -1);
+        assert_int_equal(tide_array_ndim(stale), -1);
         assert_error(TIDE_E_FREED, "freed");
         assert_ok(tide_batches_next(b, &batch));
         check_rows(batch.array, 6, 2, 2);
@@ -51,12 +51,12 @@ static void e07_leaving_early(void **state) {
         for (int far = 0; far < 6; far++) {
             atomic_store(&host_held, 0);
             tide_runtime *rt =
-                test_open(&(tide_config){.collector = collectors[c], .host = &counted_memory});
+                test_open(&(tide_config){.collector = collectors[c], .allocator = &counted_memory});
             tide_data x = numbers(rows, 9, 500), batch;
             tide_array *work = tide_ones(rt, TIDE_F32, SHAPE(500)), *held = tide_retain(work);
             /* more than there may be streams */
             for (int round = 0; round < (far == 3 ? 300 : 3); round++) {
-                tide_statistics before = test_stats(rt);
+                tide_runtime_figures before = test_stats(rt);
                 tide_batches *b =
                     batches_of(rt, &(tide_batches_config){.arrays = &x, .narrays = 1, .batch = 2});
                 for (int i = 0; i < far; i++) {
@@ -68,7 +68,7 @@ static void e07_leaving_early(void **state) {
                 }
                 if (by_close) break;
                 tide_batches_release(b);
-                tide_statistics now = test_stats(rt);
+                tide_runtime_figures now = test_stats(rt);
                 assert_int_equal(now.live, before.live);
                 if (c == 0) assert_int_equal(now.arrays, before.arrays);
             }
@@ -100,7 +100,7 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
     tide_array *own = tide_zeros(rt, TIDE_F32, SHAPE((int64_t)(live / 2 / sizeof(float))));
     tide_array *sum = tide_zeros(rt, TIDE_F32, SHAPE((int64_t)width));
     tide_retain(own), tide_retain(sum);
-    assert_ok(tide_set_limit(rt, limit));
+    assert_ok(tide_device_set_limit(rt, limit));
     int64_t total = (int64_t)samples * 40 - 1;
     assert_true((size_t)total * width * sizeof(float) > 10 * limit);
     tide_data x = tide_data_host(TIDE_F32, 2, (int64_t[]){total, (int64_t)width}, NULL), batch;
@@ -116,14 +116,14 @@ static void within_a_limit(const char *collector, const char *pool, int fit) {
         assert_ok(tide_map_into(sum, "(s, x) -> s + sum(x, axis=0)", sum, batch.array));
     }
     if (s != TIDE_END)
-        fail_msg("%s, %s, %d fit: %s", collector, pool, fit, tide_last_error()->message);
+        fail_msg("%s, %s, %d fit: %s", collector, pool, fit, tide_error_last()->message);
     assert_int_equal(got, total);
     double wanted = 0;
     for (int64_t i = 0; i < total; i++) wanted += (double)(i % 100);
     static float sums[1024];
     assert_ok(tide_to_host(sum, sums, sizeof sums));
     for (size_t i = 0; i < width; i++) assert_true(sums[i] == (float)wanted);
-    tide_statistics st = test_stats(rt);
+    tide_runtime_figures st = test_stats(rt);
     assert_true(st.peak_live <= limit && st.backed <= limit);
     /* what does not fit is tried for seldom: at 1, 3, 6, 11, ... */
     assert_true(st.climbs <= (fit == 1 ? 8 : 0));
@@ -147,7 +147,7 @@ static void no_room_for_one(void **state) {
     tide_runtime *rt = open_with("refcount");
     tide_data x = tide_data_host(TIDE_F32, SHAPE((int64_t)1 << 26), NULL), batch = {0};
     size_t width = 1;
-    assert_ok(tide_set_limit(rt, 64 * TIDEI_MIB));
+    assert_ok(tide_device_set_limit(rt, 64 * TIDEI_MIB));
     tide_batches *b = batches_of(rt, &(tide_batches_config){.arrays = &x,
                                                             .narrays = 1,
                                                             .batch = (int64_t)1 << 25,
@@ -156,7 +156,7 @@ static void no_room_for_one(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_int_equal(tide_batches_next(b, &batch), TIDE_E_NOMEM);
         assert_error(TIDE_E_NOMEM, "128.000 MiB");
-        assert_string_equal(tide_last_error()->operation, "tide_batches_next");
+        assert_string_equal(tide_error_last()->operation, "tide_batches_next");
     }
     assert_null(batch.array);
     tide_batches_release(b);
@@ -178,7 +178,7 @@ static void work_until_gate(tide_runtime *rt, tide_array *a) {
     tide_use_scope *scope;
     void *p;
     assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
-    assert_ok(tide_host_launch(scope, wait_at_gate, NULL));
+    assert_ok(tide_use_launch(scope, wait_at_gate, NULL));
     assert_ok(tide_use_end(scope));
 }
 
@@ -214,7 +214,7 @@ static void uploads_pass_work(void **state) {
             assert_ok(tide_batches_next(b, &batch));
             work_until_gate(rt, batch.array);
         }
-        tide_statistics s = test_stats(rt);
+        tide_runtime_figures s = test_stats(rt);
         if (test_rt(rt)->devs[0].d->info.page_bytes <= 64 * TIDEI_KIB &&
             !strcmp(test_rt(rt)->devs[0].pool->ops->name, "tide"))
             assert_true(s.peak_backed <= (2 * (size_t)width * sizeof(float)) * 3 / 2);
@@ -272,14 +272,14 @@ static void released_too_often(void **state) {
         assert_ok(tide_synchronize(rt, NULL));
     }
     for (int i = 0; i < 100; i++) assert_array(others[i] = tide_ones(rt, TIDE_F32, SHAPE(4)));
-    tide_clear_error();
+    tide_error_clear();
     end_of(b);
     tide_batches_rewind(b);
     assert_ok(tide_batches_next(b, &batch));
     check_rows(batch.array, 0, 3, 4);
     tide_batches_release(b);
     for (int i = 0; i < 100; i++) {
-        assert_false(tide_is_freed(others[i]));
+        assert_false(tide_array_is_freed(others[i]));
         tide_release(others[i]);
     }
     nothing_left(rt);

@@ -122,8 +122,8 @@ static int open_with(const char *host_memory) {
     tidei_cu_use(&driver);
     tidei_cublas_use(&cublas_table);
     cublas.in_order = finish_stream;
-    fake.rt = test_open(
-        &(tide_config){.device = "host", .collector = "refcount", .host_memory = host_memory});
+    fake.rt = test_open(&(tide_config){
+        .device = "host", .collector = "refcount", .host_device_memory = host_memory});
     return 0;
 }
 static int setup(void **state) { return (void)state, open_with("4GiB"); }

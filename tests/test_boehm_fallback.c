@@ -233,7 +233,7 @@ enum { CELL_BYTES = sizeof(tide_array), ENTRY_BYTES = 24, CHUNK_BYTES = 16 + 409
 static void makes_none(void) {
     size_t before = arrays(), live = test_stats(rt).live;
     must(tide_zeros(rt, TIDE_U8, SHAPE(64)) == NULL);
-    must_fail(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    must_fail(tide_error_last()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
     must(refusal.refused && arrays() == before && test_stats(rt).live == live);
 }
 
@@ -307,7 +307,7 @@ static void no_memory_to_retain(void) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64));
     refuse("GC_malloc_uncollectable", 0, 0);
     must(tide_retain(a) == NULL);
-    must_fail(tide_last_error()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
+    must_fail(tide_error_last()->status, TIDE_E_HOST_NOMEM, "host memory is exhausted");
     must(refusal.refused);
     must(tide_retain(a) == a);
     tide_release(a);
@@ -347,14 +347,14 @@ static tide_status status_there;
 static char message_there[400];
 static void *attach_there(void *unused) {
     status_there = rt ? tide_thread_attach(rt) : TIDE_E_CLOSED;
-    snprintf(message_there, sizeof message_there, "%s", tide_last_error()->message);
+    snprintf(message_there, sizeof message_there, "%s", tide_error_last()->message);
     if (status_there == TIDE_OK) tide_thread_detach(rt);
     return unused;
 }
 static void *open_there(void *unused) {
     tide_config c = config(0);
     status_there = tide_open(&c, &rt);
-    snprintf(message_there, sizeof message_there, "%s", tide_last_error()->message);
+    snprintf(message_there, sizeof message_there, "%s", tide_error_last()->message);
     if (status_there == TIDE_OK) tide_close(rt);
     return unused;
 }
@@ -444,7 +444,7 @@ static void use_of_the_dead(void) {
         tide_array *there = tide_scope_keep((tide_array *)~hidden);
         must(tide_scope_end(rt) == TIDE_OK);
         if (!there) {
-            must_fail(tide_last_error()->status, TIDE_E_FREED, "freed");
+            must_fail(tide_error_last()->status, TIDE_E_FREED, "freed");
             size = 1;
             break;
         }

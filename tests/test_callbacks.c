@@ -9,17 +9,17 @@
 /* ---- leaving ---- */
 
 static bool expect(tide_status s, const char *part) {
-    return tide_last_error()->status == s && strstr(tide_last_error()->message, part);
+    return tide_error_last()->status == s && strstr(tide_error_last()->message, part);
 }
 
 /* The next call of the thread says what was left, and does nothing else; there are calls of several
 ** kinds. */
 static void next_call_reports(int kind, unsigned which) {
-    tide_statistics s = {.struct_size = sizeof s};
-    tide_clear_error();
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    tide_error_clear();
     switch (which % 5) {
     case 0: tide_safepoint(L.rt); break;
-    case 1: assert_int_equal(tide_stats(L.rt, &s), TIDE_E_INVALID); break;
+    case 1: assert_int_equal(tide_runtime_info(L.rt, &s), TIDE_E_INVALID); break;
     case 2: assert_null(tide_zeros(L.rt, TIDE_F32, SHAPE(4))); break;
     case 3: assert_null(tide_add(L.base, L.base)); break;
     default: assert_int_equal(tide_collect(L.rt), TIDE_E_INVALID);
@@ -27,9 +27,9 @@ static void next_call_reports(int kind, unsigned which) {
     if (!expect(TIDE_E_INVALID, leave_texts[kind]) ||
         !expect(TIDE_E_INVALID, "was left without a return"))
         fail_msg("%s: wanted its report, got %s: %s", leave_texts[kind],
-                 tide_status_name(tide_last_error()->status), tide_last_error()->message);
-    assert_true(tide_last_error()->operation[0]);
-    tide_clear_error();
+                 tide_status_name(tide_error_last()->status), tide_error_last()->message);
+    assert_true(tide_error_last()->operation[0]);
+    tide_error_clear();
 }
 
 static unsigned steps;
@@ -67,7 +67,7 @@ static bool leave_at(int kind, unsigned at, int spill) {
     L.kind = LEAVE_NONE;
     while (L.ngarbage) tide_release(L.garbage[--L.ngarbage]);
     tide_safepoint(L.rt);
-    tide_statistics s = test_stats(L.rt);
+    tide_runtime_figures s = test_stats(L.rt);
     if (s.live + s.spilled != sizeof leave_numbers || s.arrays != 1)
         fail_msg("%s, call %u: %zu bytes live, of %u arrays", leave_texts[kind], at, s.live,
                  (unsigned)s.arrays);
@@ -81,7 +81,7 @@ static bool leave_at(int kind, unsigned at, int spill) {
     } else {
         left = true;
         L.kind = LEAVE_NONE;
-        tide_clear_error();
+        tide_error_clear();
         tide_close(L.rt); /* says it, and closes all the same */
         assert_true(expect(TIDE_E_INVALID, "was left without a return"));
     }
@@ -116,7 +116,7 @@ static void test_leaving_while_arrays_are_spilled(void **state) {
 
 /* ---- leaving while a collector is detached ---- */
 
-static void detach_it(void) { right(tide_collector_detach(L.rt, L.id)); }
+static void detach_it(void) { right(tide_collector_unregister(L.rt, L.id)); }
 
 /* Unless `detach` was called it is attached as before: it owns its arrays, weighs what they do, and
 ** is detached by a second call. False: that callback was called less often. */
@@ -139,14 +139,14 @@ static bool stays_attached(int kind, unsigned at) {
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt));
         assert_int_equal(L.calls[LEAVE_COLLECT], collections + 1);
-        right(tide_collector_detach(L.rt, L.id));
+        right(tide_collector_unregister(L.rt, L.id));
         tide_release(more);
     } else {
         tide_release(gone);
     }
     assert_int_equal(L.calls[LEAVE_DETACH], 1);
     assert_int_equal(L.weight, 0);
-    assert_int_equal(tide_collector_detach(L.rt, L.id), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_unregister(L.rt, L.id), TIDE_E_INVALID);
     assert_true(expect(TIDE_E_INVALID, "no collector"));
     tide_safepoint(L.rt);
     ends_well();
@@ -240,12 +240,12 @@ static void test_next_call_from_deeper(void **state) {
 /* Whoever is not past the place where the callback was called is taken to be inside: what is legal
 ** there is done, what is not is refused, and says why. */
 static void refused_in_the_call(void) {
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_zeros(L.rt, TIDE_F32, SHAPE(4)));
     assert_true(expect(TIDE_E_INVALID,
                        "called inside collect of the collector \"host\", where no array is made"));
     assert_true(expect(TIDE_E_INVALID, "if it was left by longjmp"));
-    assert_int_equal(tide_dim(L.base, 0), LEAVE_SIDE);
+    assert_int_equal(tide_array_dim(L.base, 0), LEAVE_SIDE);
     assert_int_equal(test_stats(L.rt).arrays, 1);
 }
 
@@ -363,12 +363,12 @@ static void do_all_the_work(void) {
 static void close_from_inside(int kind) {
     if (!L.rt) return; /* it is opening */
     tried[kind]++;
-    tide_clear_error();
+    tide_error_clear();
     tide_close(L.rt);
     if (!expect(TIDE_E_INVALID, leave_texts[kind]) ||
         !expect(TIDE_E_INVALID, "whose runtime stays open"))
-        fail_msg("%s: %s", leave_texts[kind], tide_last_error()->message);
-    tide_clear_error();
+        fail_msg("%s: %s", leave_texts[kind], tide_error_last()->message);
+    tide_error_clear();
 }
 
 static void test_close_inside_each_callback(void **state) {
@@ -392,10 +392,10 @@ static bool makes(int kind) {
 static char last_operation[64]; /* that was refused */
 static void refused(int kind, bool was, const char *why) {
     if (was && (!expect(TIDE_E_INVALID, leave_texts[kind]) || !expect(TIDE_E_INVALID, why)))
-        fail_msg("%s, %s: %s", leave_texts[kind], why, tide_last_error()->message);
+        fail_msg("%s, %s: %s", leave_texts[kind], why, tide_error_last()->message);
     if (!was) fail_msg("%s, %s: not refused", leave_texts[kind], why);
-    snprintf(last_operation, sizeof last_operation, "%s", tide_last_error()->operation);
-    tide_clear_error();
+    snprintf(last_operation, sizeof last_operation, "%s", tide_error_last()->operation);
+    tide_error_clear();
 }
 
 /* One may look at arrays and figures in all of them, and drop arrays; in some, make them. */
@@ -404,15 +404,15 @@ static void use_from_inside(int kind) {
     if (!L.rt || nested) return;
     nested = true;
     tried[kind]++;
-    tide_clear_error();
-    tide_statistics s = {.struct_size = sizeof s};
-    right(tide_stats(L.rt, &s));
+    tide_error_clear();
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    right(tide_runtime_info(L.rt, &s));
     char text[100];
-    if (kind != LEAVE_BYTES) assert_true(tide_memory_status(L.rt, text, sizeof text) > 0);
-    if (L.base) assert_int_equal(tide_dim(tide_retain(L.base), 1), LEAVE_SIDE);
+    if (kind != LEAVE_BYTES) assert_true(tide_runtime_text(L.rt, text, sizeof text) > 0);
+    if (L.base) assert_int_equal(tide_array_dim(tide_retain(L.base), 1), LEAVE_SIDE);
     tide_release(L.base);
     tide_thread_detach(L.rt);
-    refused(kind, tide_last_error()->status != TIDE_OK, "which goes on in the thread's record");
+    refused(kind, tide_error_last()->status != TIDE_OK, "which goes on in the thread's record");
     if (makes(kind)) {
         tide_array *a = tide_zeros(L.rt, TIDE_F32, SHAPE(2)), *b = tide_slice(a, "1:");
         assert_array(b);
@@ -431,7 +431,7 @@ static void use_from_inside(int kind) {
                 "where no array is made");
         assert_string_equal(last_operation, "tide_batches_new");
         assert_null(none);
-        refused(kind, tide_collector_detach(L.rt, L.id) == TIDE_E_INVALID,
+        refused(kind, tide_collector_unregister(L.rt, L.id) == TIDE_E_INVALID,
                 "where no collector is detached");
         unsigned collections = L.calls[LEAVE_COLLECT];
         right(tide_collect(L.rt)); /* does nothing */
@@ -468,7 +468,7 @@ static void change_batches(int kind) {
     assert_true(expect(TIDE_E_INVALID, "inside tide_batches_next of the same iterator"));
     tide_batches_rewind(L.batches);
     assert_true(expect(TIDE_E_INVALID, "inside tide_batches_next of the same iterator"));
-    tide_clear_error();
+    tide_error_clear();
 }
 
 static void next_batch(void) {
@@ -521,7 +521,7 @@ static void test_no_batch_is_passed_over(void **state) {
         for (i = 0; i < BATCHES; i++) {
             if (setjmp(L.catcher)) {
                 L.kind = LEAVE_NONE;
-                tide_clear_error();
+                tide_error_clear();
                 tide_safepoint(L.rt);
                 assert_true(expect(TIDE_E_INVALID, "was left without a return"));
             }
@@ -553,7 +553,7 @@ static void *close_late(void *rt) {
     return NULL;
 }
 static void *close_now(void *rt) {
-    tide_clear_error();
+    tide_error_clear();
     tide_close(rt);
     if (expect(TIDE_E_CLOSED, "clos")) atomic_fetch_add(&refusals, 1);
     return NULL;
@@ -566,7 +566,7 @@ static void test_two_threads_close(void **state) {
     sem_init(&first_is_in, 0, 0), sem_init(&second_is_over, 0, 0);
     atomic_store(&refusals, 0);
     rt = test_open(&(tide_config){.collector = "refcount"});
-    assert_ok(tide_on_death(tide_ones(rt, TIDE_F32, SHAPE(4)), hold_up, NULL));
+    assert_ok(tide_array_on_death(tide_ones(rt, TIDE_F32, SHAPE(4)), hold_up, NULL));
     assert_int_equal(pthread_create(&threads[0], NULL, close_late, rt), 0);
     tide_close(rt);
     pthread_join(threads[0], NULL);
@@ -581,7 +581,7 @@ static void test_two_threads_close(void **state) {
     }
 }
 
-/* ---- functions of tide_host_launch ---- They run on a thread that the runtime waits for when it
+/* ---- functions of tide_use_launch ---- They run on a thread that the runtime waits for when it
 ** closes. */
 
 struct launched {
@@ -592,10 +592,10 @@ struct launched {
 static void misbehave(void *arg) {
     struct launched *x = arg;
     tide_close(x->rt);
-    x->close_refused = expect(TIDE_E_INVALID, "tide_host_launch");
-    tide_clear_error();
+    x->close_refused = expect(TIDE_E_INVALID, "tide_use_launch");
+    tide_error_clear();
     x->make_refused =
-        !tide_zeros(x->rt, TIDE_F32, SHAPE(4)) && expect(TIDE_E_INVALID, "tide_host_launch");
+        !tide_zeros(x->rt, TIDE_F32, SHAPE(4)) && expect(TIDE_E_INVALID, "tide_use_launch");
     tide_release(x->dropped);
 }
 
@@ -606,7 +606,7 @@ static void test_inside_a_launched_function(void **state) {
     struct launched x = {rt, tide_ones(rt, TIDE_F32, SHAPE(4)), false, false};
     tide_use_scope *scope;
     assert_ok(tide_use_begin(rt, NULL, NULL, 0, NULL, &scope));
-    assert_ok(tide_host_launch(scope, misbehave, &x));
+    assert_ok(tide_use_launch(scope, misbehave, &x));
     assert_ok(tide_use_end(scope));
     assert_ok(tide_device_synchronize(rt));
     assert_true(x.close_refused && x.make_refused);

@@ -352,8 +352,8 @@ int main(int argc, char **argv) {
     snprintf(folder, sizeof folder, "/tmp/tide-calls-XXXXXX");
     if (!mkdtemp(folder)) return perror(folder), 1;
     /* for what has no configuration, or that of an older caller */
-    setenv("TIDE_HOST_MEMORY", "4MiB", 1);
-    setenv("TIDE_HOST_LIMIT", "4MiB", 1);
+    setenv("TIDE_HOST_DEVICE_MEMORY", "4MiB", 1);
+    setenv("TIDE_PINNED_LIMIT", "4MiB", 1);
     setenv("TIDE_DEVICE", "host", 1);
     unsetenv("TIDE_POOL");
     catch_signals();

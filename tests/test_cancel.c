@@ -60,7 +60,7 @@ static void end(const char *name) {
 #define OK(f, ...)                                                                                 \
     do {                                                                                           \
         if (CALL(f, __VA_ARGS__) != TIDE_OK && !*seen.wrong)                                       \
-            snprintf(seen.wrong, sizeof seen.wrong, "%s: %.100s", #f, tide_last_error()->message); \
+            snprintf(seen.wrong, sizeof seen.wrong, "%s: %.100s", #f, tide_error_last()->message); \
     } while (0)
 #define TRY(f, ...) ((void)CALL(f, __VA_ARGS__))
 
@@ -154,12 +154,12 @@ static void texts(tide_runtime *rt) {
     TRY(tide_status_name, TIDE_E_IO);
     TRY(tide_dtype_name, TIDE_F32);
     TRY(tide_dtype_size, TIDE_F32);
-    TRY(tide_last_error);
-    DO(tide_clear_error);
+    TRY(tide_error_last);
+    DO(tide_error_clear);
     TRY(tide_device_text, rt, text, sizeof text);
-    TRY(tide_memory_status, rt, text, sizeof text);
-    TRY(tide_pool_summary, pool, text, sizeof text);
-    TRY(tide_is_device_library, "libcublas.so.12");
+    TRY(tide_runtime_text, rt, text, sizeof text);
+    TRY(tide_pool_text, pool, text, sizeof text);
+    TRY(tide_collector_is_device_library, "libcublas.so.12");
     TRY(tide_arg_bool, 1);
     TRY(tide_arg_uint, 1);
     TRY(tide_arg_complex, 1, 2);
@@ -200,7 +200,7 @@ static void making(tide_runtime *rt) {
     tide_array *one = CALL(tide_arange, rt, TIDE_I64, 0, 1, 1);
     OK(tide_item, one, &item);
     TRY(tide_item_f64, one);
-    TRY(tide_format, x, text, sizeof text);
+    TRY(tide_array_text, x, text, sizeof text);
     OK(tide_npy_write, x, in_folder("x.npy"));
     OK(tide_npy_write, x, in_folder("x.npy"));
     MAKE(tide_npy_read, rt, in_folder("x.npy"));
@@ -211,12 +211,12 @@ static void making(tide_runtime *rt) {
     TRY(tide_array_dtype, x);
     TRY(tide_array_device, x);
     TRY(tide_array_memory, x);
-    TRY(tide_ndim, x);
-    TRY(tide_dim, x, 0);
-    TRY(tide_size, x);
-    TRY(tide_stride, x, 0);
-    TRY(tide_is_contiguous, x);
-    TRY(tide_is_freed, x);
+    TRY(tide_array_ndim, x);
+    TRY(tide_array_dim, x, 0);
+    TRY(tide_array_size, x);
+    TRY(tide_array_stride, x, 0);
+    TRY(tide_array_is_contiguous, x);
+    TRY(tide_array_is_freed, x);
     MAKE(tide_slice_ranges, x, 1, &(tide_range){.start = 0, .stop = 2, .step = 1});
     MAKE(tide_slice, x, "0:2");
     TRY(tide_slice, x, "wrong");
@@ -232,11 +232,11 @@ static void making(tide_runtime *rt) {
     MAKE(tide_cast, x, TIDE_F16);
     OK(tide_assign, t, x);
     OK(tide_fill, t, one_more);
-    OK(tide_set_ordered, t, 0);
+    OK(tide_array_set_ordered, t, 0);
     OK(tide_memset, t, 0);
     MAKE(tide_take, x, one, 0);
     MAKE(tide_concat, (tide_array *const[2]){x, x}, 2, 0);
-    OK(tide_on_death, t, on_death, NULL);
+    OK(tide_array_on_death, t, on_death, NULL);
     TRY(tide_retain, t);
     DROP(t);
     DO(tide_free, t);
@@ -255,9 +255,9 @@ static void expressions(tide_runtime *rt) {
     tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1), *out = NULL;
     const tide_arg arg = CALL(tide_arg_array, x);
     tide_expr *e = CALL(tide_expr_new, rt, "(x) -> x * 2");
-    MAKE(tide_apply, e, &arg, 1);
-    OK(tide_apply_many, e, &arg, 1, &out, 1);
-    OK(tide_apply_into, e, &arg, 1, &out, 1);
+    MAKE(tide_expr_apply, e, &arg, 1);
+    OK(tide_expr_apply_many, e, &arg, 1, &out, 1);
+    OK(tide_expr_apply_into, &out, 1, e, &arg, 1);
     MAKE(tide_map_args, rt, "(x) -> sum(x)", &arg, 1);
     OK(tide_map_into_args, out, "(x) -> x + 1", &arg, 1);
     TRY(tide_map_args, rt, "(x) -> y", &arg, 1);
@@ -267,7 +267,7 @@ static void expressions(tide_runtime *rt) {
     MAKE(tide_random_uniform, rt, &rng, TIDE_F32, 1, &n);
     MAKE(tide_random_normal, rt, &rng, TIDE_F32, 1, &n);
     MAKE(tide_random_integers, rt, &rng, TIDE_I32, 1, &n, 0, 5);
-    MAKE(tide_permutation, rt, &rng, 10);
+    MAKE(tide_random_permutation, rt, &rng, 10);
     DROP(out);
     DROP(x);
 }
@@ -280,10 +280,10 @@ static void algebra(tide_runtime *rt) {
     tide_array *b = CALL(tide_from_host, rt, TIDE_F64, 1, shape, data), *m = CALL(tide_copy, a),
                *y = CALL(tide_copy, b);
     tide_array *r[3] = {NULL, NULL, NULL};
-    OK(tide_gemm, one, a, a, one, m);
-    OK(tide_gemv, one, a, b, one, y);
-    OK(tide_ger, one, b, b, m);
-    OK(tide_axpy, one, a, m);
+    OK(tide_gemm, m, one, a, a, one);
+    OK(tide_gemv, y, one, a, b, one);
+    OK(tide_ger, m, one, b, b);
+    OK(tide_axpy, m, one, a);
     MAKE(tide_dot, b, b);
     MAKE(tide_nrm2, b);
     MAKE(tide_solve_triangular, a, b, TIDE_LOWER);
@@ -312,25 +312,25 @@ static void algebra(tide_runtime *rt) {
 static void memory(tide_runtime *rt) {
     const int64_t n = 100, zero = 0;
     tide_host_view view;
-    tide_memory_information info = {.struct_size = sizeof info};
+    tide_device_figures info = {.struct_size = sizeof info};
     tide_arg item, number = CALL(tide_arg_float, 1);
     tide_array *p = CALL(tide_empty_in, rt, TIDE_MEMORY_PINNED, TIDE_F64, 1, &n);
     tide_array *d = CALL(tide_to_memory, p, TIDE_MEMORY_DEVICE),
                *u = CALL(tide_empty_in, rt, TIDE_MEMORY_UNIFIED, TIDE_F64, 1, &n);
-    OK(tide_host_begin, p, TIDE_WRITE, &view);
-    OK(tide_host_end, &view);
-    TRY(tide_allow_scalar, rt, 1);
-    OK(tide_set, p, &zero, number);
-    OK(tide_get, d, &zero, &item);
-    TRY(tide_prefetch, u, 0, n, TIDE_TO_DEVICE);
-    TRY(tide_advise, u, 0, n, TIDE_ADVISE_HOST);
-    OK(tide_memory_info, rt, &info);
+    OK(tide_host_view_begin, p, TIDE_WRITE, &view);
+    OK(tide_host_view_end, &view);
+    TRY(tide_thread_allow_scalar, rt, 1);
+    OK(tide_array_set, p, &zero, number);
+    OK(tide_array_get, d, &zero, &item);
+    TRY(tide_array_prefetch, u, 0, n, TIDE_TO_DEVICE);
+    TRY(tide_array_advise, u, 0, n, TIDE_ADVISE_HOST);
+    OK(tide_device_info, rt, &info);
     DROP(u), DROP(d), DROP(p);
 }
 
 static void pools(tide_runtime *rt) {
     static const char *const kinds[] = {"tide", "none", "driver", "split", "binned", "simple"};
-    tide_pool_statistics stats = {.struct_size = sizeof stats};
+    tide_pool_figures stats = {.struct_size = sizeof stats};
     uint64_t value;
     for (size_t i = 0; i < TIDEI_COUNT(kinds); i++) {
         tide_pool *pool = NULL;
@@ -339,12 +339,12 @@ static void pools(tide_runtime *rt) {
         OK(tide_pool_set, rt, pool);
         TRY(tide_pool_current, rt);
         TRY(tide_pool_set_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, 0);
-        TRY(tide_pool_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, &value);
+        TRY(tide_pool_get_attribute, pool, TIDE_POOL_RELEASE_THRESHOLD, &value);
         for (int k = 0; k < 3; k++) {
             void *block = CALL(tide_pool_malloc, pool, (size_t)1 << (10 + 5 * k), NULL);
             DO(tide_pool_free, pool, block, NULL);
         }
-        OK(tide_pool_stats, pool, &stats);
+        OK(tide_pool_info, pool, &stats);
         OK(tide_pool_set, rt, NULL);
         DO(tide_pool_release, pool);
     }
@@ -355,7 +355,7 @@ static void pools(tide_runtime *rt) {
 
 static void streams(tide_runtime *rt) {
     int flag = 0;
-    tide_statistics stats = {.struct_size = sizeof stats};
+    tide_runtime_figures stats = {.struct_size = sizeof stats};
     tide_stream *s = NULL, *wrapped = NULL;
     void *address;
     tide_use_scope *scope = NULL;
@@ -366,7 +366,7 @@ static void streams(tide_runtime *rt) {
     TRY(tide_stream_native, s);
     MAKE(tide_add, x, x);
     OK(tide_use_begin, rt, s, &(tide_use){.array = x, .mode = TIDE_WRITE}, 1, &address, &scope);
-    if (CALL(tide_host_launch, scope, host_work, &flag) != TIDE_OK) DO(tide_clear_error);
+    if (CALL(tide_use_launch, scope, host_work, &flag) != TIDE_OK) DO(tide_error_clear);
     OK(tide_use_end, scope);
     OK(tide_synchronize, rt, s);
     OK(tide_device_synchronize, rt);
@@ -378,8 +378,8 @@ static void streams(tide_runtime *rt) {
     TRY(tide_device_current, rt);
     OK(tide_device_set, rt, 0);
     TRY(tide_device_reaches, rt, 0, 0);
-    OK(tide_stats, rt, &stats);
-    DO(tide_reset_peaks, rt);
+    OK(tide_runtime_info, rt, &stats);
+    DO(tide_runtime_reset_peaks, rt);
     DROP(x);
 }
 
@@ -395,16 +395,17 @@ static void structures(tide_runtime *rt) {
     const int64_t n = 100;
     tide_array *x = CALL(tide_arange, rt, TIDE_F64, 0, 100, 1);
     struct pair here, there, back;
+    uint64_t id;
     memset(&there, 0, sizeof there);
     memset(&back, 0, sizeof back);
     here.x = CALL(tide_data_host, TIDE_F64, 1, &n, data);
     here.y = CALL(tide_data_array, x);
-    OK(tide_adapt_register, rt, &rule);
+    OK(tide_adapt_register, rt, &rule, &id);
     OK(tide_adapt, rt, "pair", &here, TIDE_ADAPT_DEVICE, &there);
     OK(tide_adapt, rt, "pair", &there, TIDE_ADAPT_HOST, &back);
     DO(tide_adapt_release, rt, "pair", &back);
     DO(tide_adapt_release, rt, "pair", &there);
-    DO(tide_adapt_unregister, rt, "pair");
+    OK(tide_adapt_unregister, rt, id);
     tide_data source = here.x, batch = {0};
     source.host = NULL;
     tide_batches *b = NULL;
@@ -439,27 +440,26 @@ static void shortage(tide_runtime *rt) {
                                  .pressure = pressure,
                                  .blocking = blocking,
                                  .detach = detach};
-    uint64_t id = 0;
-    int number = -1;
+    uint64_t id = 0, number = 0;
     char text[4096];
     size_t freed;
     OK(tide_reclaimable_register, rt, &cache, &id);
-    OK(tide_collector_attach, rt, &mine, &number);
+    OK(tide_collector_register, rt, &mine, &number);
     tide_array *x = CALL(tide_zeros, rt, TIDE_F64, 1, (const int64_t[1]){400000});
-    OK(tide_collector_use, rt, -1);
+    OK(tide_collector_use, rt, 0);
     TRY(tide_zeros, rt, TIDE_F64, 1, &many);
     for (int level = TIDE_RECLAIM_PURGE; level <= TIDE_RECLAIM_SPILL; level++)
         OK(tide_reclaim, rt, level, &freed);
     OK(tide_collect, rt);
     DO(tide_safepoint, rt);
-    TRY(tide_memory_status, rt, text, sizeof text);
-    OK(tide_set_soft_limit, rt, 1 << 20);
-    TRY(tide_set_limit, rt, 1 << 20);
-    OK(tide_set_soft_limit, rt, SIZE_MAX);
-    OK(tide_set_limit, rt, SIZE_MAX);
+    TRY(tide_runtime_text, rt, text, sizeof text);
+    OK(tide_device_set_soft_limit, rt, 1 << 20);
+    TRY(tide_device_set_limit, rt, 1 << 20);
+    OK(tide_device_set_soft_limit, rt, SIZE_MAX);
+    OK(tide_device_set_limit, rt, SIZE_MAX);
     DROP(x);
     OK(tide_synchronize, rt, NULL);
-    OK(tide_collector_detach, rt, number);
+    OK(tide_collector_unregister, rt, number);
     OK(tide_reclaimable_unregister, rt, id);
 }
 
@@ -527,7 +527,7 @@ static void survives(const tide_config *c, int cancel_state) {
 static tide_config config_of(const char *collector) {
     return (tide_config){.struct_size = sizeof(tide_config),
                          .device = test_device(),
-                         .host_memory = "64MiB",
+                         .host_device_memory = "64MiB",
                          .limit = "48MiB",
                          .collector = collector,
                          .spill = TIDE_ON,
@@ -551,11 +551,11 @@ static void test_boehm(void **state) {
 /* Recorded, tracked, with host memory of the program's own. */
 static void test_all_that_writes(void **state) {
     tide_config c = config_of("refcount");
-    const tide_host_memory host = {host_alloc, host_free, NULL};
+    const tide_allocator host = {host_alloc, host_free, NULL};
     (void)state;
     c.trace = in_folder("run.json");
     c.debug = 2;
-    c.host = &host;
+    c.allocator = &host;
     survives(&c, PTHREAD_CANCEL_ENABLE);
 }
 
@@ -678,7 +678,7 @@ static void test_storm(void **state) {
     if (!CANCELS) skip();
     tide_config c = {.struct_size = sizeof c,
                      .device = test_device(),
-                     .host_memory = "64MiB",
+                     .host_device_memory = "64MiB",
                      .collector = "refcount"};
     stormy = test_open(&c);
     for (int round = 0; round < (test_quick() ? 5 : 40); round++) {

@@ -36,7 +36,7 @@ static void test_dropped_comes_back(void **state) {
         collect_all();
         assert_arrays(rt, 600, 4096);
         for (unsigned i = 1; i < 900; i++)
-            if (i % 3) assert_int_equal(tide_dim(keeper.array[i], 0), 4096);
+            if (i % 3) assert_int_equal(tide_array_dim(keeper.array[i], 0), 4096);
         for (unsigned i = 0; i < 900; i++)
             if (i % 3) drop(i);
         collect_all();
@@ -69,7 +69,7 @@ static void test_retain_keeps(void **state) {
         collect_all();
         assert_arrays(rt, 50, 4096);
         for (unsigned i = 0; i < 50; i++) {
-            assert_false(tide_is_freed((tide_array *)~hidden[i]));
+            assert_false(tide_array_is_freed((tide_array *)~hidden[i]));
             tide_release((tide_array *)~hidden[i]);
         }
         collect_all();
@@ -115,7 +115,8 @@ static void test_views_share(void **state) {
         for (unsigned i = 0; i < 100; i++) drop(i);
         collect_all();
         assert_int_equal(test_stats(rt).live, 100 * 4096);
-        for (unsigned i = 0; i < 100; i++) assert_int_equal(tide_dim(keeper.array[100 + i], 0), 10);
+        for (unsigned i = 0; i < 100; i++)
+            assert_int_equal(tide_array_dim(keeper.array[100 + i], 0), 10);
         for (unsigned i = 0; i < 100; i++) drop(100 + i);
         collect_all();
         assert_arrays(rt, 0, 4096);
@@ -134,7 +135,7 @@ static void temporaries(const struct kind *k, const char *policy, unsigned n) {
         if (k->mock) mock_drop(&keeper.mock, mock_hold(&keeper.mock, a));
         if (!k->mock && !k->spare && i % 1000 == 999) assert_ok(tide_scope_end(rt));
     }
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_true(s.peak_backed <= s.limit); /* 1 MiB, rounded up to a page of the device */
     assert_int_equal(s.allocations, n);
 #ifndef TIDEI_STRESS
@@ -176,8 +177,8 @@ static void test_callbacks(void **state) {
         memset(&deaths, 0, sizeof deaths);
         fill(rt, 500, 64);
         for (uintptr_t i = 0; i < 500; i++) {
-            assert_ok(tide_on_death(keeper.array[i], count_death, (void *)i));
-            assert_ok(tide_on_death(keeper.array[i], count_death, (void *)(1000 + i)));
+            assert_ok(tide_array_on_death(keeper.array[i], count_death, (void *)i));
+            assert_ok(tide_array_on_death(keeper.array[i], count_death, (void *)(1000 + i)));
         }
         for (unsigned i = 0; i < 250; i++) drop(i);
         tide_free(keeper.array[499]);
@@ -205,9 +206,9 @@ static void test_callback_order(void **state) {
     keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     memset(order, 0, sizeof order);
     hold(0, make(keeper.rt, 8));
-    assert_ok(tide_on_death(keeper.array[0], note_b, order));
-    assert_ok(tide_on_death(keeper.array[0], note_a, order));
-    assert_ok(tide_on_death(keeper.array[0], note_c, order));
+    assert_ok(tide_array_on_death(keeper.array[0], note_b, order));
+    assert_ok(tide_array_on_death(keeper.array[0], note_a, order));
+    assert_ok(tide_array_on_death(keeper.array[0], note_c, order));
     drop(0);
     assert_string_equal(order, "");
     test_stats(keeper.rt);
@@ -238,7 +239,7 @@ static void test_free_races_collector(void **state) {
         atomic_store(&race_over, false);
         fill(rt, RACE, 64);
         for (uintptr_t i = 0; i < RACE; i++) {
-            assert_ok(tide_on_death(keeper.array[i], count_death, (void *)i));
+            assert_ok(tide_array_on_death(keeper.array[i], count_death, (void *)i));
             race_cells[i] = ~(uintptr_t)keeper.array[i];
         }
         assert_int_equal(pthread_create(&collector, NULL, race_collect, rt), 0);
@@ -246,7 +247,7 @@ static void test_free_races_collector(void **state) {
         /* frees while held: the cells are valid until they are dropped below */
         pthread_join(freer, NULL);
         for (unsigned i = 0; i < RACE; i++) {
-            assert_true(tide_is_freed(keeper.array[i]));
+            assert_true(tide_array_is_freed(keeper.array[i]));
             drop(i);
         }
         atomic_store(&race_over, true);
@@ -268,11 +269,11 @@ static void *churn(void *p) {
     if (k->mock) assert_ok(tide_collector_use(rt, keeper.mock.id));
     for (unsigned i = 0; i < (MANY > 3000 ? 3000 : MANY); i++) {
         unsigned at = i * 7 % 16;
-        if (ring[at] && !k->mock) assert_int_equal(tide_dim(ring[at], 0), 64 + at);
+        if (ring[at] && !k->mock) assert_int_equal(tide_array_dim(ring[at], 0), 64 + at);
         if (ring[at] && k->mock) mock_drop(&keeper.mock, object[at]);
         if (ring[at] && !k->mock && !k->spare) tide_release(ring[at]);
         tide_array *a = make(rt, 64 + at);
-        if (!a) return strdup(tide_last_error()->message); /* the thread's own */
+        if (!a) return strdup(tide_error_last()->message); /* the thread's own */
         if (k->mock) object[at] = mock_hold(&keeper.mock, a);
         ring[at] = a;
     }
@@ -298,7 +299,7 @@ static void test_threads(void **state) {
             if (failed) fail_msg("%s: %s", k->name, (char *)failed);
         }
         collect_all();
-        tide_statistics s = test_stats(rt);
+        tide_runtime_figures s = test_stats(rt);
         assert_true(s.arrays <= k->spare);
         assert_true(tidei_runtime_valid(test_rt(rt)));
         keeper_close();
@@ -316,7 +317,7 @@ static void test_after_close(void **state) {
         uint64_t generation = tidei_handle_generation(h);
         tide_retain(keeper.array[1]);
         tide_close(rt);
-        assert_true(tide_is_freed(keeper.array[0]));
+        assert_true(tide_array_is_freed(keeper.array[0]));
         assert_null(tide_slice(keeper.array[0], "0:1"));
         assert_error(TIDE_E_CLOSED, "");
         tide_free(keeper.array[2]);
@@ -351,7 +352,7 @@ static void test_late_report_finds_a_new_life(void **state) {
     assert_ptr_equal(tidei_cell_handle(b), h); /* the very handle */
     tidei_report(h, generation, TIDEI_DEAD | TIDEI_GONE);
     assert_int_equal(test_stats(rt).arrays, 1);
-    assert_false(tide_is_freed(b));
+    assert_false(tide_array_is_freed(b));
     tide_release(b);
     keeper_close();
 }
@@ -370,7 +371,7 @@ static void test_forked_child(void **state) {
             tidei_report(h, tidei_handle_generation(h), TIDEI_DEAD);
             tide_free(keeper.array[2]);
             tide_release(keeper.array[1]);
-            bool ok = !make(rt, 64) && tide_last_error()->status == TIDE_E_FORKED;
+            bool ok = !make(rt, 64) && tide_error_last()->status == TIDE_E_FORKED;
             ok = ok && tide_collect(rt) == TIDE_E_FORKED && tide_scope_begin(rt) == TIDE_E_FORKED;
             tide_safepoint(rt);
             _exit(ok ? 0 : 1);
@@ -405,10 +406,10 @@ static void test_scopes(void **state) {
         assert_array(make(rt, 64));
         assert_ok(tide_scope_end(rt));
         assert_int_equal(test_stats(rt).arrays, 4);
-        assert_int_equal(tide_dim(kept, 0), 64);
+        assert_int_equal(tide_array_dim(kept, 0), 64);
         assert_ok(tide_scope_end(rt)); /* outer, kept */
         assert_int_equal(test_stats(rt).arrays, 2);
-        assert_int_equal(tide_dim(retained, 0) + tide_dim(stays, 0), 128);
+        assert_int_equal(tide_array_dim(retained, 0) + tide_array_dim(stays, 0), 128);
         assert_ptr_equal(tide_scope_keep(stays), stays); /* no scope holds it: nothing to do */
         (void)outer;
         tide_release(retained);
@@ -432,7 +433,7 @@ static void test_scope_holds_what_was_released(void **state) {
     assert_int_equal(test_stats(rt).live, 0);
     tide_array *next = make(rt, 64);
     assert_ptr_not_equal(tidei_cell_handle(next), h);
-    assert_true(tide_is_freed(early));
+    assert_true(tide_array_is_freed(early));
     assert_null(tide_scope_keep(early));
     assert_error(TIDE_E_FREED, "released before");
     /* room for them is not kept either */
@@ -474,7 +475,7 @@ static void test_scopes_leave_boehm_alone(void **state) {
     assert_ptr_equal(tide_scope_keep(keeper.array[0]), keeper.array[0]);
     assert_ok(tide_scope_end(rt));
     collect_all();
-    assert_int_equal(tide_dim(keeper.array[0], 0), 64);
+    assert_int_equal(tide_array_dim(keeper.array[0], 0), 64);
     keeper_close();
 }
 
@@ -493,16 +494,17 @@ static tide_status scope_of_arrays(tide_runtime *rt) {
     tide_status status = tide_scope_begin(rt);
     if (status != TIDE_OK) return status;
     for (unsigned i = 0; i < 40 && status == TIDE_OK; i++)
-        if (!make(rt, 64)) status = tide_last_error()->status;
+        if (!make(rt, 64)) status = tide_error_last()->status;
     assert_ok(tide_scope_end(rt));
     return status;
 }
 
 static void test_scarce_host_memory(void **state) {
-    const tide_host_memory scarce = {scarce_alloc, scarce_free, NULL};
+    const tide_allocator scarce = {scarce_alloc, scarce_free, NULL};
     (void)state;
     allocs_left = 1 << 30;
-    tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF, .host = &scarce});
+    tide_runtime *rt =
+        keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF, .allocator = &scarce});
     tide_status status = TIDE_E_HOST_NOMEM;
     for (long n = 0; status != TIDE_OK; n++) {
         allocs_left = n;
@@ -517,9 +519,11 @@ static void test_scarce_host_memory(void **state) {
 }
 
 static void test_scarce_open(void **state) {
-    const tide_host_memory scarce = {scarce_alloc, scarce_free, NULL};
-    tide_config c = {
-        .struct_size = sizeof c, .device = test_device(), .host = &scarce, .collector = "refcount"};
+    const tide_allocator scarce = {scarce_alloc, scarce_free, NULL};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = test_device(),
+                     .allocator = &scarce,
+                     .collector = "refcount"};
     tide_runtime *rt;
     tide_status status = TIDE_E_HOST_NOMEM;
     (void)state;
@@ -541,10 +545,10 @@ static void test_too_many_releases(void **state) {
         tide_runtime *rt = keeper_open(k, (tide_config){.gc_early = TIDE_OFF});
         hold(0, make(rt, 64));
         if (k->spare) {
-            tide_clear_error();
+            tide_error_clear();
             tide_release(keeper.array[0]); /* it was never retained */
             assert_error(TIDE_E_INVALID, "was not retained");
-            assert_int_equal(tide_dim(keeper.array[0], 0), 64);
+            assert_int_equal(tide_array_dim(keeper.array[0], 0), 64);
         } else {
             tide_array *a = keeper.array[0];
             tide_free(a); /* keeps the cell a cell */
@@ -569,7 +573,7 @@ static void test_too_many_references(void **state) {
         const uint32_t before = atomic_load(&h->refs),
                        most = k->spare ? UINT32_MAX : UINT32_MAX & ~TIDEI_SCOPED;
         atomic_store(&h->refs, most);
-        tide_clear_error();
+        tide_error_clear();
         assert_null(tide_retain(keeper.array[0]));
         assert_error(TIDE_E_INVALID, "has been retained too often");
         assert_int_equal(atomic_load(&h->refs), most);
@@ -586,7 +590,7 @@ static void test_too_many_references(void **state) {
 static void test_keep_without_memory(void **state) {
     enum { FULL = 32 }; /* a scope's first room */
     (void)state;
-    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .host = &hooked});
+    tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .allocator = &hooked});
     assert_ok(tide_scope_begin(rt));
     for (int i = 0; i < FULL; i++) assert_array(make(rt, 1));
     assert_ok(tide_scope_begin(rt));
@@ -598,7 +602,7 @@ static void test_keep_without_memory(void **state) {
     atomic_store(&hook.fail_at, 0);
     assert_ptr_equal(tide_scope_keep(a), a);
     assert_ok(tide_scope_end(rt));
-    assert_int_equal(tide_dim(a, 0), 64);
+    assert_int_equal(tide_array_dim(a, 0), 64);
     assert_int_equal(test_stats(rt).arrays, FULL + 1);
     assert_ok(tide_scope_end(rt));
     assert_int_equal(test_stats(rt).arrays, 0);
@@ -611,10 +615,10 @@ static void test_keep_after_close(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
     tide_array *a = make(rt, 64);
     keeper_close();
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_scope_keep(a));
     assert_error(TIDE_E_CLOSED, "the runtime was closed");
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_scope_keep(NULL));
     assert_error(TIDE_E_INVALID, "argument 1");
     assert_int_equal(tide_scope_end(NULL), TIDE_E_INVALID);

@@ -154,7 +154,7 @@ typedef struct rows {
 /* Memory full of blocks, by turns of `kept` and `dropped` units, the latter dropped; the former
 ** know their number. */
 static void open_rows(rows *r, size_t kept, size_t dropped) {
-    tidei_device_params p = {.host_memory = 4 * LIMIT, .host_checker = true};
+    tidei_device_params p = {.host_device_memory = 4 * LIMIT, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = "tide", .limit = "1M", .policy = "never"};
     tidei_device *d;
     memset(r, 0, sizeof *r);

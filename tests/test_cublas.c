@@ -219,7 +219,7 @@ static void a_product_that_was_refused_gets_a_workspace(void **state) {
     tidei_storage_release(rest);
     fake.least = SIZE_MAX; /* nor is that enough */
     assert_int_equal(product(), TIDE_E_DEVICE);
-    assert_non_null(strstr(tide_last_error()->message, "a product of (8, 8) by (8, 8)"));
+    assert_non_null(strstr(tide_error_last()->message, "a product of (8, 8) by (8, 8)"));
 }
 
 /* In the device's context, which is pushed where it is not current, and not left current where it

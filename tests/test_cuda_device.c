@@ -53,8 +53,8 @@ static void test_the_real_driver(void **state) {
         d->ops->close(d);
         return;
     }
-    assert_int_equal(tide_last_error()->status, TIDE_E_NODEVICE);
-    assert_true(strlen(tide_last_error()->message) > 10);
+    assert_int_equal(tide_error_last()->status, TIDE_E_NODEVICE);
+    assert_true(strlen(tide_error_last()->message) > 10);
 }
 
 static void test_pools_of_the_driver(void **state) {
@@ -563,7 +563,7 @@ static void test_batches_are_uploaded_without_a_wait(void **state) {
     fail_at("cuMemHostAlloc", 0, TIDEI_CU_OUT_OF_MEMORY);
     tide_batches *more;
     assert_int_equal(tide_batches_new(rt, &c, &more), TIDE_E_HOST_NOMEM);
-    assert_string_equal(tide_last_error()->operation, "tide_batches_new");
+    assert_string_equal(tide_error_last()->operation, "tide_batches_new");
     fail_at(NULL, 0, 0);
     tide_batches_release(b);
     fake.pinned_source = false;

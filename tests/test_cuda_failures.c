@@ -57,7 +57,7 @@ static bool may_be_silent(const char *call) {
 static void assert_told(tide_status s, tidei_cu_result r) {
     bool of_host = r == TIDEI_CU_OUT_OF_MEMORY && !strcmp(fake.failed, "cuMemHostAlloc");
     if (of_host && s == TIDE_E_HOST_NOMEM) return; /* pinned memory is the host's */
-    if (s != status_of(r)) fail_msg("%s, error %u: %s", fake.failed, r, tide_last_error()->message);
+    if (s != status_of(r)) fail_msg("%s, error %u: %s", fake.failed, r, tide_error_last()->message);
     assert_error(status_of(r), words_of(r));
     assert_error(status_of(r), "cuda:");
 }
@@ -80,13 +80,13 @@ static int fail_call(const task *t, int n, tidei_cu_result r, bool foreign) {
     long before[BOOKS];
     look(before);
     tidei_cu_ctx current = fake.current = foreign ? FOREIGN : d[0] ? CONTEXT : NULL;
-    tide_clear_error();
+    tide_error_clear();
     fail_nth(n, r, true);
     tide_status s = t->part(d);
     const char *failed = fake.failed;
     fail_at(NULL, 0, 0);
     fake.failed = failed;
-    if (!failed && s != TIDE_OK) fail_msg("%s: %s", t->name, tide_last_error()->message);
+    if (!failed && s != TIDE_OK) fail_msg("%s: %s", t->name, tide_error_last()->message);
     assert_int_equal(fake.depth, 0);
     if (d[0]) assert_ptr_equal(fake.current, current);
     assert_as_before(t->name, before);
@@ -487,7 +487,7 @@ static void in_the_forks_child(void) {
     tidei_device *d = forked.d;
     unsigned refused = all_slots(&forked, TIDE_E_FORKED, &slots);
     must(refused == slots);
-    must(strstr(tide_last_error()->message,
+    must(strstr(tide_error_last()->message,
                 "this process is a fork's child; cuda:0 stays with its parent"));
     must(d->ops->stream_sync(d, forked.s) == TIDE_E_FORKED);
     must(!d->ops->peer_possible(d, forked.other));
@@ -548,10 +548,10 @@ static void test_errors_without_words(void **state) {
     fail_at("cuMemGetInfo", 0, TIDEI_CU_INVALID_VALUE);
     fake.no_words = true;
     assert_int_equal(d->ops->memory(d, &free_bytes, &total), TIDE_E_DEVICE);
-    assert_string_equal(tide_last_error()->message, "cuda:0: cuMemGetInfo: CUDA_ERROR_X (1): ");
+    assert_string_equal(tide_error_last()->message, "cuda:0: cuMemGetInfo: CUDA_ERROR_X (1): ");
     fake.no_name = true;
     assert_int_equal(d->ops->memory(d, &free_bytes, &total), TIDE_E_DEVICE);
-    assert_string_equal(tide_last_error()->message, "cuda:0: cuMemGetInfo: unknown error (1): ");
+    assert_string_equal(tide_error_last()->message, "cuda:0: cuMemGetInfo: unknown error (1): ");
     atomic_store(&d->lost, true); /* as the runtime may, without saying why */
     assert_int_equal(d->ops->memory(d, &free_bytes, &total), TIDE_E_LOST);
     assert_error(TIDE_E_LOST, "cuda:0 is unusable since an earlier failure");

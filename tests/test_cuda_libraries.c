@@ -11,7 +11,7 @@
 #include "tests/loader_double.h"
 #include "tests/nvrtc_double.h"
 
-static bool says(const char *text) { return strstr(tide_last_error()->message, text) != NULL; }
+static bool says(const char *text) { return strstr(tide_error_last()->message, text) != NULL; }
 
 /* ---- the driver ---- */
 
@@ -211,7 +211,7 @@ static void has_nvrtc(int major) {
 static void no_cublas(void) {
     must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,
               "linear algebra on cuda needs cuBLAS, and libcublas.so.13 was not found");
-    must(!strcmp(tide_last_error()->operation, "tide_matmul") && !says("LD_LIBRARY_PATH ("));
+    must(!strcmp(tide_error_last()->operation, "tide_matmul") && !says("LD_LIBRARY_PATH ("));
     loader_refuses("libcublas.so.12",
                    "libcublasLt.so.12: cannot open shared object file: No such file or directory");
     must_fail(tidei_cublas_load("tide_matmul", &blas), TIDE_E_UNSUPPORTED,

@@ -773,7 +773,7 @@ static void compile(emu_module *m) {
     char *source = emu_nvrtc_source(m);
     tide_status s = tidei_nvrtc_compile(source, "kernels", 90, &image, &bytes);
     free(source);
-    if (s != TIDE_OK) fail_msg("%s", tide_last_error()->message);
+    if (s != TIDE_OK) fail_msg("%s", tide_error_last()->message);
     assert_true(bytes > 1000);
     free(image);
     emu_close(m);

@@ -121,7 +121,7 @@ static void what_is_not_about_memory(void **state) {
         teardown(state);
         open_with(i == 2 ? "4GiB" : "128MiB");
         make(&p, 0);
-        tide_statistics before = test_stats(fake.rt);
+        tide_runtime_figures before = test_stats(fake.rt);
         fake.fail_with = statuses[i];
         fake.fail_calls = 1;
         assert_int_equal(run(&p), TIDE_E_DEVICE);
@@ -150,11 +150,11 @@ static void too_large_for_ints(void **state) {
 /* Everything that a call takes from the device or the host fails in its turn; nothing stays behind,
 ** and what was asked for works afterwards. */
 static void open_failing(void) {
-    static const tide_host_memory memory = {.alloc = failing_alloc, .free = plain_free};
+    static const tide_allocator memory = {.alloc = failing_alloc, .free = plain_free};
     tidei_device *inner, *d;
-    tide_config c = {.struct_size = sizeof c, .collector = "refcount", .host = &memory};
+    tide_config c = {.struct_size = sizeof c, .collector = "refcount", .allocator = &memory};
     host_fails = 0;
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 128 << 20}, &inner));
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 128 << 20}, &inner));
     assert_ok(tidei_fault_open(inner, &d));
     assert_ok(tidei_open_on(&c, d, &fake.rt));
     fake.inner = test_rt(fake.rt);
@@ -175,7 +175,7 @@ static void fail_each(tidei_lapack x, bool of_host) {
         host_fails = 0;
         tidei_fault_set(device(), TIDEI_FAULT_ANY, 0, TIDE_OK, false);
         assert_true(s == TIDE_OK || s == (of_host ? TIDE_E_HOST_NOMEM : TIDE_E_DEVICE));
-        if (s != TIDE_OK) assert_string_equal(tide_last_error()->operation, "tide_test");
+        if (s != TIDE_OK) assert_string_equal(tide_error_last()->operation, "tide_test");
         assert_true(tidei_runtime_valid(fake.inner));
         assert_ok(bring_back(&p));
         assert_ok(run(&p));

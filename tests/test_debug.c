@@ -20,7 +20,7 @@ static tide_runtime *open_debug(int level, int sample) {
 
 /* The list out of the status text, from "held: " on; "" if there is none. */
 static const char *held(tide_runtime *rt) {
-    size_t n = tide_memory_status(rt, text, sizeof text);
+    size_t n = tide_runtime_text(rt, text, sizeof text);
     assert_true(n < sizeof text);
     const char *at = strstr(text, "held: ");
     return at ? at : "";
@@ -187,7 +187,7 @@ static void largest_first(void **state) {
     snprintf(shorter, sizeof shorter, "%.199s", text);
     memset(text, 'x', 300);
     /* ages have as many digits as they have */
-    assert_true(tide_memory_status(rt, text, 100) + 64 > whole);
+    assert_true(tide_runtime_text(rt, text, 100) + 64 > whole);
     assert_int_equal(strlen(text), 99);
     /* up to the device's figures, which others change */
     assert_int_equal(strncmp(text, shorter, strcspn(shorter, "0123456789")), 0);
@@ -217,13 +217,13 @@ static unsigned make_many(tide_runtime *rt, tide_array **a, unsigned want) {
 ** the same. */
 static void many_arrays(void **state) {
     enum { MANY = 200000, FEW = 20000 };
-    const tide_host_memory host = {alloc_small, plain_free, NULL};
+    const tide_allocator host = {alloc_small, plain_free, NULL};
     tide_array **a = malloc(MANY * sizeof(tide_array *));
     (void)state;
     assert_non_null(a);
     for (int refusing = 0; refusing < 2; refusing++) {
         tide_runtime *rt =
-            test_open(&(tide_config){.collector = "refcount", .debug = 2, .host = &host});
+            test_open(&(tide_config){.collector = "refcount", .debug = 2, .allocator = &host});
         refused = 0;
         refuse_large = refusing;
         unsigned n = make_many(rt, a, refusing || test_quick() ? FEW : MANY);
@@ -419,7 +419,7 @@ static void close_collects_first(void **state) {
 /* Each allocation of host memory gets its turn to fail. Where only the backtrace had no room, the
 ** array is there and listed. */
 static void host_memory_ends(void **state) {
-    const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    const tide_allocator host = {failing_alloc, plain_free, NULL};
     unsigned unknown = 0;
     bool failed = true;
     (void)state;
@@ -427,7 +427,7 @@ static void host_memory_ends(void **state) {
         tide_config c = {.struct_size = sizeof c,
                          .device = test_device(),
                          .collector = "refcount",
-                         .host = &host,
+                         .allocator = &host,
                          .debug = 2};
         tide_runtime *rt = NULL;
         tide_array *a[3] = {NULL};
@@ -446,7 +446,7 @@ static void host_memory_ends(void **state) {
             for (int i = 0; i < 3; i++) tide_release(a[i]);
             assert_int_equal(arrays_held(rt), 0);
         }
-        tide_clear_error();
+        tide_error_clear();
         tide_close(rt);
     }
     assert_true(unknown > 0);

@@ -44,7 +44,7 @@ struct maker {
 };
 
 static tide_status open_host(tidei_device **out) {
-    return tidei_host_open(&(tidei_device_params){.host_memory = 64 * TIDEI_MIB}, out);
+    return tidei_host_open(&(tidei_device_params){.host_device_memory = 64 * TIDEI_MIB}, out);
 }
 static tide_status open_old_host(tidei_device **out) {
     tide_status status = open_host(out);

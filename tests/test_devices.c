@@ -78,7 +78,9 @@ static tide_array *call_assign_from(tide_array *a) {
 }
 static tide_array *call_fill(tide_array *a) { return (void)!tide_fill(a, tide_arg_int(1)), NULL; }
 static tide_array *call_memset(tide_array *a) { return (void)!tide_memset(a, 1), NULL; }
-static tide_array *call_set_ordered(tide_array *a) { return (void)!tide_set_ordered(a, 1), NULL; }
+static tide_array *call_set_ordered(tide_array *a) {
+    return (void)!tide_array_set_ordered(a, 1), NULL;
+}
 static tide_array *call_to_host(tide_array *a) {
     float out[400];
     return (void)!tide_to_host(a, out, sizeof out), NULL;
@@ -91,15 +93,15 @@ static tide_array *call_item(tide_array *a) {
 }
 static tide_array *call_get_and_set(tide_array *a) {
     tide_arg item;
-    int before = tide_allow_scalar(tide_array_runtime(a), 1);
-    (void)!tide_get(a, (const int64_t[]){1, 2}, &item);
-    (void)!tide_set(a, (const int64_t[]){1, 2}, item);
-    tide_allow_scalar(tide_array_runtime(a), before);
+    int before = tide_thread_allow_scalar(tide_array_runtime(a), 1);
+    (void)!tide_array_get(a, (const int64_t[]){1, 2}, &item);
+    (void)!tide_array_set(a, (const int64_t[]){1, 2}, item);
+    tide_thread_allow_scalar(tide_array_runtime(a), before);
     return NULL;
 }
 static tide_array *call_format(tide_array *a) {
     char text[400];
-    return tide_format(a, text, sizeof text), NULL;
+    return tide_array_text(a, text, sizeof text), NULL;
 }
 static tide_array *call_views(tide_array *a) {
     tide_array *b = tide_slice(a, "::-2"), *c = tide_reshape(a, SHAPE(400)),
@@ -110,7 +112,7 @@ static tide_array *call_views(tide_array *a) {
 }
 static tide_array *call_questions(tide_array *a) {
     (void)tide_array_device(a), (void)tide_array_memory(a), (void)tide_array_dtype(a),
-        (void)tide_size(a);
+        (void)tide_array_size(a);
     return tide_retain(a);
 }
 static tide_array *call_use(tide_array *a) {
@@ -123,12 +125,12 @@ static tide_array *call_use(tide_array *a) {
 }
 static tide_array *call_host_view(tide_array *a) {
     tide_host_view v;
-    if (tide_host_begin(a, TIDE_READ, &v) == TIDE_OK) (void)!tide_host_end(&v);
+    if (tide_host_view_begin(a, TIDE_READ, &v) == TIDE_OK) (void)!tide_host_view_end(&v);
     return NULL;
 }
 static tide_array *call_prefetch(tide_array *a) {
-    (void)!tide_prefetch(a, 0, 400, TIDE_TO_HOST);
-    (void)!tide_advise(a, 0, 400, TIDE_ADVISE_HOST);
+    (void)!tide_array_prefetch(a, 0, 400, TIDE_TO_HOST);
+    (void)!tide_array_advise(a, 0, 400, TIDE_ADVISE_HOST);
     return NULL;
 }
 static tide_array *call_free(tide_array *a) {
@@ -166,10 +168,10 @@ static void no_call_changes_the_current_device(void **state) {
                 if (tide_device_current(rt) != 1 || tide_stream_current(rt) != s)
                     fail_msg("%s: the current device is %d", calls[i].name,
                              tide_device_current(rt));
-                if (!made && tide_last_error()->status == TIDE_OK && tide_array_device(a) != 0)
+                if (!made && tide_error_last()->status == TIDE_OK && tide_array_device(a) != 0)
                     fail();
                 tide_release(made);
-                tide_clear_error();
+                tide_error_clear();
             }
             tide_release(flat);
             tide_release(a);
@@ -192,21 +194,21 @@ static void what_needs_peers_says_so(void **state) {
         bool works = true;
         for (size_t k = 0; k < TIDEI_COUNT(wants); k++)
             works = works && strcmp(calls[i].name, wants[k]);
-        tide_clear_error();
+        tide_error_clear();
         tide_array *made = calls[i].fn(a);
-        tide_status got = tide_last_error()->status;
+        tide_status got = tide_error_last()->status;
         bool by_kind = !strcmp(calls[i].name, "host_view") || !strcmp(calls[i].name, "prefetch");
         bool lends = !strcmp(calls[i].name, "use") || !strcmp(calls[i].name, "map_into");
         if (got != (works && !by_kind && !lends ? TIDE_OK : TIDE_E_UNSUPPORTED))
             fail_msg("%s: %s: %s", calls[i].name, tide_status_name(got),
-                     tide_last_error()->message);
+                     tide_error_last()->message);
         if (!works || lends) {
             assert_error(TIDE_E_UNSUPPORTED, name(rt, 0));
             assert_null(made);
         }
         tide_release(made);
     }
-    tide_clear_error();
+    tide_error_clear();
     tide_release(flat);
     tide_release(a);
     close_devices(rt);
@@ -262,7 +264,7 @@ static void copies_of_views(tide_runtime *rt, int from, int to, int current) {
                        *half_of = tide_slice(twice, "::2"),
                        /* NULL where it cannot be viewed so */
                            *flat = tide_reshape(rows_of[i].src, 1, &n);
-            tide_clear_error();
+            tide_error_clear();
             tide_array *shaped = i == 3 ? tide_reshape(dense, SHAPE(15, 20)) : dense;
             on(rt, current);
             assert_ok(tide_assign(shaped, rows_of[i].src));
@@ -371,12 +373,12 @@ static void T14_memory_of_the_host_is_everybodys(void **state) {
             assert_ok(tide_map_into(a, "(a) -> a + 5", a));
             on(rt, 0);
             assert_ok(tide_map_into(a, "(a) -> a + 5", a));
-            assert_ok(tide_host_begin(a, TIDE_READ | TIDE_WRITE, &v)); /* after both */
+            assert_ok(tide_host_view_begin(a, TIDE_READ | TIDE_WRITE, &v)); /* after both */
             for (int64_t i = 0; i < 1000; i++) {
                 if (TIDE_AT(float, &v, i) != (float)(i + 10)) fail_msg("element %d", (int)i);
                 TIDE_AT(float, &v, i) += 1;
             }
-            assert_ok(tide_host_end(&v));
+            assert_ok(tide_host_view_end(&v));
             on(rt, 1);
             tide_array *c = tide_map(rt, "(a, b) -> a - b", a, b), *copy = tide_copy(a);
             assert_array(c);
@@ -386,7 +388,7 @@ static void T14_memory_of_the_host_is_everybodys(void **state) {
             assert_int_equal(tide_array_device(copy), 1);
             assert_counts(copy, 1000, 11);
             tide_array *least = tide_map(rt, "(c) -> max(c) - min(c) + c[0]", c);
-            tide_clear_error();
+            tide_error_clear();
             tide_release(least);
             assert_true(tide_item_f64(tide_slice(c, "0")) == 10);
             tide_array *all[] = {a, b, c, copy};
@@ -403,23 +405,23 @@ static void transfers_go_where_the_array_is(void **state) {
     tide_runtime *rt = open_devices(2, "none");
     tide_array *flat = counting(rt, TIDE_MEMORY_DEVICE, 30), *a = tide_reshape(flat, SHAPE(5, 6)),
                *t = tide_transpose(a, NULL), *back = tide_slice(flat, "::-1");
-    tide_format(a, text[0], sizeof text[0]);
+    tide_array_text(a, text[0], sizeof text[0]);
     on(rt, 1);
-    tide_format(a, text[1], sizeof text[1]);
+    tide_array_text(a, text[1], sizeof text[1]);
     assert_string_equal(text[0], text[1]);
     float out[30];
     assert_ok(tide_to_host(t, out, sizeof out));
     for (int i = 0; i < 30; i++) assert_true(out[i] == (float)(i % 5 * 6 + i / 5));
     assert_ok(tide_to_host(back, out, sizeof out));
     for (int i = 0; i < 30; i++) assert_true(out[i] == (float)(29 - i));
-    int before = tide_allow_scalar(rt, 1);
+    int before = tide_thread_allow_scalar(rt, 1);
     tide_arg x;
-    assert_ok(tide_get(t, (const int64_t[]){2, 3}, &x));
+    assert_ok(tide_array_get(t, (const int64_t[]){2, 3}, &x));
     assert_true(x.value.f == 20);
-    assert_ok(tide_set(t, (const int64_t[]){2, 3}, tide_arg_float(-1)));
-    assert_ok(tide_get(a, (const int64_t[]){3, 2}, &x));
+    assert_ok(tide_array_set(t, (const int64_t[]){2, 3}, tide_arg_float(-1)));
+    assert_ok(tide_array_get(a, (const int64_t[]){3, 2}, &x));
     assert_true(x.value.f == -1);
-    tide_allow_scalar(rt, before);
+    tide_thread_allow_scalar(rt, before);
     assert_ok(tide_fill(back, tide_arg_int(4)));
     assert_true(tide_item_f64(tide_slice(flat, "7")) == 4);
     tide_array *some = tide_slice(flat, "::7");
@@ -468,7 +470,7 @@ static void reports_come_from_every_device(void **state) {
     float out;
     assert_int_equal(tide_to_host(copy, &out, sizeof out), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "index 99 is out of range for 10 elements");
-    tide_clear_error();
+    tide_error_clear();
     assert_ok(tide_to_host(copy, &out, sizeof out)); /* once */
     tide_array *all[] = {a, i, wrong, copy};
     for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
@@ -488,8 +490,8 @@ static void nothing_is_written_before_a_refusal(void **state) {
     tide_arg args[] = {tide_arg_array(near)};
     tide_expr *e = tide_expr_new(rt, "(a) -> (a + 1, sum(a) + a)");
     assert_non_null(e);
-    assert_int_equal(tide_apply_into(e, args, 1, into, 2), TIDE_E_UNSUPPORTED);
-    tide_clear_error();
+    assert_int_equal(tide_expr_apply_into(into, 2, e, args, 1), TIDE_E_UNSUPPORTED);
+    tide_error_clear();
     tide_expr_release(e);
     float out[100];
     assert_ok(tide_to_host(first, out, sizeof out));

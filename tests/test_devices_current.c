@@ -13,7 +13,7 @@ static void they_open_when_first_current(void **state) {
     on(rt, 1);
     tide_array *a = counting(rt, TIDE_MEMORY_DEVICE, 1000);
     for (int i = 2; i < 4; i++) assert_null(test_rt(rt)->devs[i].d);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     unsigned lines = 0;
     for (const char *p = text; (p = strstr(p, "Effective GPU memory usage")); p++) lines++;
     assert_int_equal(lines, 2);
@@ -36,7 +36,7 @@ static void numbers_that_no_device_has(void **state) {
     for (unsigned i = 0; i < TIDEI_COUNT(wrong); i++) {
         assert_int_equal(tide_device_set(rt, wrong[i]), TIDE_E_NODEVICE);
         assert_error(TIDE_E_NODEVICE, "host:0 is one of 3");
-        assert_string_equal(tide_last_error()->operation, "tide_device_set");
+        assert_string_equal(tide_error_last()->operation, "tide_device_set");
         assert_int_equal(tide_device_current(rt), 1);
         assert_ptr_equal(tide_stream_current(rt), s);
         assert_int_equal(tide_device_reaches(rt, wrong[i], 0), -1);
@@ -53,7 +53,7 @@ static void numbers_that_no_device_has(void **state) {
     assert_int_equal(tide_device_reaches(NULL, 0, 0), -1);
     assert_int_equal(tide_array_device(NULL), -1);
     assert_error(TIDE_E_INVALID, "NULL");
-    tide_clear_error();
+    tide_error_clear();
     close_devices(rt);
 }
 
@@ -79,7 +79,7 @@ static void a_runtime_opened_on_another(void **state) {
     close_devices(rt);
     c.device = "host:4";
     assert_int_equal(tide_open(&c, &rt), TIDE_E_NODEVICE);
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- streams ---- */
@@ -116,7 +116,7 @@ static void a_stream_makes_its_device_current(void **state) {
     tide_stream_release(s[1]);
     assert_int_equal(tide_stream_set(rt, s[1]), TIDE_E_INVALID);
     assert_int_equal(tide_device_current(rt), 0);
-    tide_clear_error();
+    tide_error_clear();
     close_devices(rt);
 }
 
@@ -133,7 +133,7 @@ static struct {
     do {                                                                                           \
         if (!(that)) {                                                                             \
             fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #that,                         \
-                    tide_last_error()->message);                                                   \
+                    tide_error_last()->message);                                                   \
             atomic_fetch_add(&crowd.wrong, 1);                                                     \
         }                                                                                          \
     } while (0)

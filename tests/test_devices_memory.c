@@ -54,7 +54,7 @@ static void closing_with_arrays_alive(void **state) {
         tide_release(a[i]);
         tide_release(b[i]);
     }
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- limits ---- */
@@ -80,15 +80,15 @@ static void each_device_has_its_limit(void **state) {
     assert_error(TIDE_E_NOMEM, report);
     assert_error(TIDE_E_NOMEM, "limit 16.000 MiB");
     assert_error(TIDE_E_NOMEM, "largest holders: 12.000 MiB u8 (12582912)");
-    tide_clear_error();
+    tide_error_clear();
     on(rt, 0); /* is not concerned */
     assert_array(full[0] = tide_zeros(rt, TIDE_U8, SHAPE(10 * MIB)));
     assert_null(tide_copy(full[1]));
     snprintf(report, sizeof report, "out of memory on %s: 12.000 MiB", name(rt, 0));
     assert_error(TIDE_E_NOMEM, report);
     assert_error(TIDE_E_NOMEM, "largest holders: 10.000 MiB u8 (10485760)");
-    tide_clear_error();
-    assert_ok(tide_set_limit(rt, 64 * MIB)); /* of the current one */
+    tide_error_clear();
+    assert_ok(tide_device_set_limit(rt, 64 * MIB)); /* of the current one */
     assert_int_equal(test_stats(rt).limit, 64 * MIB);
     assert_int_equal(info(rt).limit, 64 * MIB);
     tide_array *copy = tide_copy(full[1]);
@@ -96,7 +96,7 @@ static void each_device_has_its_limit(void **state) {
     on(rt, 1);
     assert_int_equal(test_stats(rt).limit, 16 * MIB);
     assert_null(tide_zeros(rt, TIDE_U8, SHAPE(8 * MIB)));
-    tide_clear_error();
+    tide_error_clear();
     tide_release(full[1]);
     tide_array *fits = tide_zeros(rt, TIDE_U8, SHAPE(8 * MIB));
     assert_array(fits);
@@ -136,9 +136,9 @@ static void garbage_of_any_device_is_found(void **state) {
     (void)state;
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++) {
         tide_runtime *rt = open_limited("16MiB", "none", policies[p]);
-        int id;
+        uint64_t id;
         memset(&heap, 0, sizeof heap);
-        assert_ok(tide_collector_attach(rt, &table, &id));
+        assert_ok(tide_collector_register(rt, &table, &id));
         on(rt, 1);
         tide_array *target = tide_zeros(rt, TIDE_U8, SHAPE(MIB)),
                    *back = tide_slice(target, "::-1");
@@ -154,7 +154,7 @@ static void garbage_of_any_device_is_found(void **state) {
         tide_array *all[] = {target, back, source, as_sent};
         for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
         collect(NULL, 0);
-        assert_ok(tide_collector_detach(rt, id));
+        assert_ok(tide_collector_unregister(rt, id));
         close_devices(rt);
     }
 }
@@ -172,21 +172,21 @@ static void policies_look_at_each_device(void **state) {
     for (unsigned p = 0; p < TIDEI_COUNT(policies); p++)
         for (int here = 0; here < 2; here++) {
             tide_runtime *rt = open_limited("16MiB", "none", policies[p]);
-            int id;
+            uint64_t id;
             tell_time(rt);
             memset(&heap, 0, sizeof heap);
-            assert_ok(tide_collector_attach(rt, &table, &id));
+            assert_ok(tide_collector_register(rt, &table, &id));
             on(rt, 1 - here);
             tide_array *kept = tide_zeros(rt, TIDE_U8, SHAPE(MIB));
             on(rt, here);
             for (int i = 0; i < 60; i++, told_ns += TIME_OF_ONE) make_garbage(rt, MIB);
-            tide_statistics s = test_stats(rt);
+            tide_runtime_figures s = test_stats(rt);
             assert_true(s.early_collections > 0);
             assert_int_equal(s.climbs, 0);
             assert_int_equal(live_of(rt, 1 - here), MIB);
             tide_release(kept);
             collect(NULL, 0);
-            assert_ok(tide_collector_detach(rt, id));
+            assert_ok(tide_collector_unregister(rt, id));
             close_devices(rt);
         }
 }
@@ -242,7 +242,7 @@ static void blocks_move_while_another_device_uses_them(void **state) {
 static void the_hosts_memory_is_shared(void **state) {
     tide_config c = devices_config(2, NULL);
     (void)state;
-    c.host_limit = "4MiB";
+    c.pinned_limit = "4MiB";
     c.pool = "split"; /* keeps what is freed */
     c.release_threshold = "unlimited";
     tide_runtime *rt = open_configured(&c);
@@ -269,7 +269,7 @@ static void a_limit_leaves_others_alone(void **state) {
         assert_ok(tide_device_synchronize(rt));
     }
     bool keeps = atomic_load(&half(rt, 0)->backed) > 0; /* the pool none does not */
-    assert_ok(tide_set_limit(rt, 4 * MIB));
+    assert_ok(tide_device_set_limit(rt, 4 * MIB));
     assert_true(atomic_load(&half(rt, 1)->backed) <= 4 * MIB);
     assert_int_equal(atomic_load(&half(rt, 0)->backed) > 0, keeps);
     close_devices(rt);
@@ -285,7 +285,7 @@ static void what_failed_to_open_opens_later(void **state) {
     tide_runtime *rt = open_configured(&c);
     while (tide_stream_new(rt, &s[n]) == TIDE_OK) n++;
     assert_error(TIDE_E_INVALID, "release some of its own");
-    tide_clear_error();
+    tide_error_clear();
     on(rt, 1); /* a place was kept for its default one */
     tide_array *a = counting(rt, TIDE_MEMORY_PINNED, 100);
     assert_counts(a, 100, 0);

@@ -65,8 +65,8 @@ static bool reached(unsigned i) {
 }
 /* What was refused was refused rightly, and nothing has changed. */
 static bool refused(bool right) {
-    bool so = right && tide_last_error()->status == TIDE_E_UNSUPPORTED;
-    tide_clear_error();
+    bool so = right && tide_error_last()->status == TIDE_E_UNSUPPORTED;
+    tide_error_clear();
     return so;
 }
 static bool replace(unsigned d, tide_array *a) {

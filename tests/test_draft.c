@@ -297,8 +297,10 @@ static void test_writers_and_sweepers(void **state) {
 
 static tide_runtime *open_small(void) {
     tide_runtime *rt = NULL;
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "64MiB",
+                     .collector = "refcount"};
     if (tide_open(&c, &rt) != TIDE_OK) exit(3);
     return rt;
 }
@@ -316,7 +318,7 @@ static int child(const char *what, const char *dir) {
     if (!a) return 5;
     if (strcmp(what, "refused") == 0) {
         tide_status s = tide_npy_write(a, path);
-        return s == TIDE_E_IO && strstr(tide_last_error()->message,
+        return s == TIDE_E_IO && strstr(tide_error_last()->message,
                                         "model.npy: opening failed: Permission denied")
                    ? 0
                    : 6;
@@ -351,7 +353,7 @@ static void ends_well(pid_t pid) {
 static void is_whole(tide_runtime *rt) {
     tide_array *a = tide_npy_read(rt, in_folder("model.npy"));
     assert_array(a);
-    assert_int_equal(tide_size(a), ELEMENTS);
+    assert_int_equal(tide_array_size(a), ELEMENTS);
     tide_array *s = tide_slice(a, "-1");
     assert_true(tide_item_f64(s) == ELEMENTS - 1);
     tide_release(s);
@@ -454,13 +456,13 @@ static void plain_free(void *unused, void *p) {
 static void test_host_memory(void **state) {
     (void)state;
     int countdown = -1;
-    tide_host_memory host = {no_alloc, plain_free, &countdown};
+    tide_allocator host = {no_alloc, plain_free, &countdown};
     tide_runtime *rt = NULL;
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = "64MiB",
+                     .host_device_memory = "64MiB",
                      .collector = "refcount",
-                     .host = &host};
+                     .allocator = &host};
     assert_ok(tide_open(&c, &rt));
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(3));
     assert_ok(tide_npy_write(a, in_folder("a.npy")));

@@ -59,7 +59,7 @@ static tide_status no_fill(tidei_device *d, tidei_dstream *s, tidei_addr dst, co
 static tide_runtime *open_idle(const tide_config *c) {
     tide_config k = *c;
     k.device = "host";
-    k.host_memory = "2GiB"; /* counted, never touched */
+    k.host_device_memory = "2GiB"; /* counted, never touched */
     tide_runtime *rt = test_open(&k);
     idle_ops = *test_rt(rt)->devs[0].d->ops;
     idle_ops.launch = no_launch;
@@ -77,7 +77,7 @@ static uint64_t clock_now = 1;
 static uint64_t still_clock(void) { return clock_now; }
 
 struct outcome {
-    tide_statistics s;
+    tide_runtime_figures s;
     double collected_gib, climbed_gib; /* each time, on average */
 };
 
@@ -92,11 +92,11 @@ static struct outcome train_under_limit(const char *policy, int early) {
     c.gc_early = early;
     tide_runtime *rt = open_idle(&c);
     test_rt(rt)->clock_ns = still_clock;
-    if (!model_init(&m, rt, &o)) fail_msg("%s", tide_last_error()->message);
+    if (!model_init(&m, rt, &o)) fail_msg("%s", tide_error_last()->message);
     for (int e = 0; e < o.epochs; e++)
         for (int64_t at = 0; at < o.rows; at += o.batch, clock_now += STEP_NS)
             if (!step(&m, at, at + o.batch < o.rows ? at + o.batch : o.rows))
-                fail_msg("%s", tide_last_error()->message);
+                fail_msg("%s", tide_error_last()->message);
     out.s = test_stats(rt);
     out.collected_gib = (double)out.s.collected / GIB / (double)out.s.collections;
     out.climbed_gib = (double)out.s.reclaimed / GIB / (double)out.s.climbs;
@@ -147,7 +147,7 @@ static void assert_usage(tide_runtime *rt) {
     int looks = 0;
     do {
         assert_ok(d->ops->memory(d, &before, &total));
-        tide_memory_status(rt, text, sizeof text);
+        tide_runtime_text(rt, text, sizeof text);
         assert_ok(d->ops->memory(d, &after, &total));
     } while (before != after && ++looks < 1000);
     assert_int_equal(sscanf(text, "Effective GPU memory usage: %lf%% (", &percent), 1);
@@ -158,9 +158,9 @@ static void assert_usage(tide_runtime *rt) {
 /* The second line; `cached` NULL: as much as the pool has beyond what is allocated. */
 static void assert_walk(tide_runtime *rt, const char *pool, const char *allocated,
                         const char *cached) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     char text[500], wanted[200], all[32], rest[32];
-    size_t n = tide_memory_status(rt, text, sizeof text);
+    size_t n = tide_runtime_text(rt, text, sizeof text);
     assert_int_equal(n, strlen(text));
     assert_usage(rt);
     tidei_format_bytes(rest, sizeof rest, s.backed - s.live, 3);
@@ -209,7 +209,7 @@ static void e05_status_walk(void **state) {
 static tide_runtime *open_for_one(const char *collector, const char *limit) {
     tide_config c = {
         .struct_size = sizeof c, .collector = collector, .pool = "tide", .limit = limit};
-    c.host_memory = "2GiB";
+    c.host_device_memory = "2GiB";
     c.gc_early = TIDE_OFF; /* each step is the test's own */
     return test_open(&c);
 }
@@ -223,7 +223,7 @@ static __attribute__((noinline)) void make_and_drop(tide_runtime *rt, bool relea
 }
 
 static void assert_gib(tide_runtime *rt, size_t live, size_t cached, size_t reserved) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.live, live << 30);
     assert_int_equal(s.cached, cached << 30);
     assert_int_equal(s.backed, reserved << 30);

@@ -64,9 +64,9 @@ static double element(const unsigned char *data, tide_dtype t, size_t i) {
 static void holds(tide_array *a, tide_dtype t, int ndim, const int64_t *shape, const double *want) {
     assert_array(a);
     assert_int_equal(tide_array_dtype(a), t);
-    assert_int_equal(tide_ndim(a), ndim);
-    for (int i = 0; i < ndim; i++) assert_int_equal(tide_dim(a, i), shape[i]);
-    size_t n = (size_t)tide_size(a), bytes = n * tide_dtype_size(t);
+    assert_int_equal(tide_array_ndim(a), ndim);
+    for (int i = 0; i < ndim; i++) assert_int_equal(tide_array_dim(a, i), shape[i]);
+    size_t n = (size_t)tide_array_size(a), bytes = n * tide_dtype_size(t);
     unsigned char *data = malloc(bytes + 1);
     assert_ok(tide_to_host(a, data, bytes));
     double tolerance = t == TIDE_F64                     ? 1e-13
@@ -97,7 +97,8 @@ static void test_map(void **state) {
     tide_expr *e = tide_expr_new(rt, "(a, b) -> (a + b, a - b, a < b)");
     tide_array *outs[3];
     assert_non_null(e);
-    assert_ok(tide_apply_many(e, (tide_arg[]){tide_arg_array(x), tide_arg_array(y)}, 2, outs, 3));
+    assert_ok(
+        tide_expr_apply_many(e, (tide_arg[]){tide_arg_array(x), tide_arg_array(y)}, 2, outs, 3));
     holds(outs[0], TIDE_F32, SHAPE(3), ITEMS(11, 22, 33));
     holds(outs[1], TIDE_F32, SHAPE(3), ITEMS(-9, -18, -27));
     holds(outs[2], TIDE_BOOL, SHAPE(3), ITEMS(1, 1, 1));
@@ -119,7 +120,7 @@ static void test_broadcast(void **state) {
     /* axes 2..8 of `other` fall between those of `eight` */
     tide_array *sum = tide_add(eight, other);
     assert_array(sum);
-    assert_int_equal(tide_size(sum), 256);
+    assert_int_equal(tide_array_size(sum), 256);
     double want[256];
     for (int i = 0; i < 256; i++) {
         int bit[8], a, b;
@@ -131,8 +132,8 @@ static void test_broadcast(void **state) {
     holds(sum, TIDE_I32, SHAPE(2, 2, 2, 2, 2, 2, 2, 2), want);
     assert_null(tide_map(rt, "(a, b) -> a + b", row, vector(TIDE_I64, 3, ITEMS(1, 2, 3))));
     assert_error(TIDE_E_SHAPE, "(2,)");
-    assert_string_equal(tide_last_error()->operation, "(a, b) -> a + b");
-    tide_clear_error();
+    assert_string_equal(tide_error_last()->operation, "(a, b) -> a + b");
+    tide_error_clear();
 }
 
 static void test_views(void **state) {
@@ -146,7 +147,7 @@ static void test_views(void **state) {
     holds(tide_map(rt, "(x, y) -> x*y", odd, tide_slice(t, "1::2, ::-1")) ? NULL : odd, TIDE_F64,
           SHAPE(3, 2), ITEMS(9, 11, 5, 7, 1, 3));
     assert_error(TIDE_E_SHAPE, "(3, 2)");
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* The parts of a complex mean are divided by the count each: an infinite one leaves the other as it
@@ -192,7 +193,7 @@ static void test_empty(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(without); i++) {
         assert_null(tide_map(rt, without[i], wide));
         assert_error(TIDE_E_EMPTY, "of no elements has no value");
-        tide_clear_error();
+        tide_error_clear();
     }
 }
 
@@ -225,8 +226,8 @@ static void same_numbers(tide_array *a, tide_array *b, const char *what) {
     double x[512], y[512]; /* parts */
     assert_array(a);
     assert_array(b);
-    size_t n = 2 * (size_t)tide_size(a);
-    assert_true(n <= TIDEI_COUNT(x) && tide_size(b) == tide_size(a));
+    size_t n = 2 * (size_t)tide_array_size(a);
+    assert_true(n <= TIDEI_COUNT(x) && tide_array_size(b) == tide_array_size(a));
     assert_int_equal(tide_array_dtype(a), tide_array_dtype(b));
     assert_ok(tide_to_host(tide_cast(a, TIDE_C128), x, n * sizeof *x));
     assert_ok(tide_to_host(tide_cast(b, TIDE_C128), y, n * sizeof *y));
@@ -273,7 +274,7 @@ static void test_written_powers(void **state) {
                      "written powers 2, 3, 4");
     }
     assert_null(tide_map(rt, "(z, n) -> z**n", wide, 2)); /* run-time numbers shape no program */
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- folds ---- */
@@ -364,13 +365,13 @@ static void test_fold_types(void **state) {
     holds(tide_argmin(nans, NULL, 0, 0), TIDE_I64, 0, NULL, ITEMS(1));
     holds(tide_all(nans, NULL, 0, 0), TIDE_BOOL, 0, NULL, ITEMS(1));
     assert_null(tide_sum(i8, (int[]){1}, 1, 0));
-    assert_string_equal(tide_last_error()->operation, "tide_sum");
-    assert_true(strstr(tide_last_error()->message, "axis") != NULL);
+    assert_string_equal(tide_error_last()->operation, "tide_sum");
+    assert_true(strstr(tide_error_last()->message, "axis") != NULL);
     assert_null(tide_sum(i8, (int[]){0, -1}, 2, 0));
     assert_error(TIDE_E_SHAPE, "axis 0 stands twice");
     assert_null(tide_sum(i8, (int[]){0}, -1, 0));
     assert_error(TIDE_E_INVALID, "-1 axes are given");
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* The type that fold f gives for t, and -1 where it is not offered. */
@@ -414,8 +415,9 @@ static void test_no_axes(void **state) {
                 size_t bytes = 6 * tide_dtype_size(want);
                 assert_array(made[i]);
                 assert_int_equal(tide_array_dtype(made[i]), want);
-                assert_int_equal(tide_ndim(made[i]), 8);
-                for (int d = 0; d < 8; d++) assert_int_equal(tide_dim(made[i], d), eight[7 - d]);
+                assert_int_equal(tide_array_ndim(made[i]), 8);
+                for (int d = 0; d < 8; d++)
+                    assert_int_equal(tide_array_dim(made[i], d), eight[7 - d]);
                 assert_ok(tide_to_host(made[i], got, bytes));
                 assert_ok(tide_to_host(cast, same, bytes));
                 assert_memory_equal(got, same, bytes); /* bit by bit: -0.0 stays */
@@ -434,12 +436,12 @@ static void test_no_axes(void **state) {
           ITEMS(1999.5)); /* all: a count beside NULL is not looked at */
     assert_null(tide_argmax(many, &none, 0, 0));
     assert_error(TIDE_E_INVALID, "argmax folds at least one axis: none is given");
-    assert_string_equal(tide_last_error()->operation, "tide_argmax");
+    assert_string_equal(tide_error_last()->operation, "tide_argmax");
     assert_null(tide_map(rt, "(x) -> argmin(x, axis=())", many));
     assert_error(TIDE_E_INVALID, "column 8: argmin folds at least one axis: none is given");
     assert_null(tide_min(tide_zeros(rt, TIDE_C64, SHAPE(2)), &none, 0, 0));
     assert_error(TIDE_E_DTYPE, "min is offered for bool, integers, floats, not for c64");
-    tide_clear_error();
+    tide_error_clear();
 }
 
 static void test_fused_folds(void **state) {
@@ -465,7 +467,7 @@ static void test_fused_folds(void **state) {
     tide_expr *e = tide_expr_new(rt, "(x) -> let s = sum(x, axis=0); (s, s, s/2, x - s, mean(s))");
     tide_array *outs[5];
     tide_arg arg = tide_arg_array(array(TIDE_F32, SHAPE(2, 2), ITEMS(1, 2, 3, 4)));
-    assert_ok(tide_apply_many(e, &arg, 1, outs, 5));
+    assert_ok(tide_expr_apply_many(e, &arg, 1, outs, 5));
     holds(outs[0], TIDE_F32, SHAPE(2), ITEMS(4, 6));
     holds(outs[1], TIDE_F32, SHAPE(2), ITEMS(4, 6)); /* of its own */
     assert_ok(tide_fill(outs[0], tide_arg_int(0)));
@@ -489,8 +491,8 @@ static void test_fold_shapes(void **state) {
     tide_array *z = array(TIDE_I32, 0, NULL, ITEMS(7));
     holds(tide_map(rt, "(z) -> sum(z) + max(z, keepdims=true)", z), TIDE_I64, 0, NULL, ITEMS(14));
     assert_null(tide_map(rt, "(z) -> sum(z, axis=0)", z));
-    assert_true(strstr(tide_last_error()->message, "column 8: ") == tide_last_error()->message);
-    tide_clear_error();
+    assert_true(strstr(tide_error_last()->message, "column 8: ") == tide_error_last()->message);
+    tide_error_clear();
     tide_array *ones = tide_ones(rt, TIDE_F32, SHAPE(1, 1, 1));
     holds(tide_map(rt, "(x) -> sum(x, axis=1)", ones), TIDE_F32, SHAPE(1, 1), ITEMS(1));
     holds(tide_map(rt, "(x) -> argmax(x, axis=(0, 2))", ones), TIDE_I64, SHAPE(1), ITEMS(0));
@@ -520,8 +522,8 @@ static void test_named(void **state) {
     holds(tide_exp(tide_zeros(rt, TIDE_BOOL, SHAPE(2))), TIDE_F64, SHAPE(2), ITEMS(1, 1));
     assert_null(tide_bit_and(a, b));
     assert_error(TIDE_E_DTYPE, "bit_and is offered for bool, integers, not for f64");
-    assert_string_equal(tide_last_error()->operation, "tide_bit_and");
-    tide_clear_error();
+    assert_string_equal(tide_error_last()->operation, "tide_bit_and");
+    tide_error_clear();
 }
 
 /* ---- destinations ---- */
@@ -564,7 +566,7 @@ static void test_into(void **state) {
     assert_error(TIDE_E_INVALID, "destination 1 is a stretched view");
     assert_ok(tide_map_into(tide_empty(rt, TIDE_F32, SHAPE(0)), "(x) -> x",
                             tide_empty(rt, TIDE_F32, SHAPE(0))));
-    tide_clear_error();
+    tide_error_clear();
 }
 
 static void test_into_overlap(void **state) {
@@ -597,7 +599,7 @@ static void into(const char *text, const tide_arg *args, size_t n, tide_array *c
                  size_t m) {
     tide_expr *e = tide_expr_new(rt, text);
     assert_non_null(e);
-    assert_ok(tide_apply_into(e, args, n, dsts, m));
+    assert_ok(tide_expr_apply_into(dsts, m, e, args, n));
     tide_expr_release(e);
 }
 
@@ -638,7 +640,7 @@ static tide_status try_into(const char *text, const tide_arg *args, size_t n,
                             tide_array *const *dsts, size_t m) {
     tide_expr *e = tide_expr_new(rt, text);
     assert_non_null(e);
-    tide_status s = tide_apply_into(e, args, n, dsts, m);
+    tide_status s = tide_expr_apply_into(dsts, m, e, args, n);
     tide_expr_release(e);
     return s;
 }
@@ -672,7 +674,7 @@ static void test_refused_writes_nothing(void **state) {
     assert_int_equal(try_into("(x, y, k) -> (x + 1, y + k)", (tide_arg[]){xa, small, big}, 3,
                               (tide_array *[]){four, three}, 2),
                      TIDE_E_DTYPE);
-    tide_clear_error();
+    tide_error_clear();
     holds(zero_d, TIDE_U64, 0, NULL, ITEMS(7));
     holds(three, TIDE_U8, SHAPE(3), ITEMS(7, 7, 7));
     holds(four, TIDE_U8, SHAPE(4), ITEMS(7, 7, 7, 7));
@@ -688,14 +690,14 @@ static void test_refused_writes_nothing(void **state) {
 static void test_errors(void **state) {
     (void)state;
     tide_array *x = vector(TIDE_U8, 2, ITEMS(1, 2)), *freed = vector(TIDE_F32, 1, ITEMS(1));
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_map(rt, "(x) -> x", (tide_array *)NULL));
     assert_error(TIDE_E_INVALID, "NULL");
     assert_null(tide_add(tide_map(rt, "(x) -> x +", x), x)); /* the first error is left standing */
     assert_error(TIDE_E_PARSE, "column 11");
     assert_null(tide_map(rt, "(x, y) -> x + y", x, tide_sum(NULL, NULL, 0, 0)));
     assert_error(TIDE_E_PARSE, "column 11");
-    tide_clear_error();
+    tide_error_clear();
     tide_free(freed);
     assert_null(tide_map(rt, "(x) -> x", freed));
     assert_error(TIDE_E_FREED, "freed");
@@ -719,7 +721,7 @@ static void test_errors(void **state) {
     assert_null(tide_map(rt, (const char *)NULL, x));
     assert_null(tide_expr_new(rt, "(x) -> y"));
     assert_error(TIDE_E_PARSE, "unknown name");
-    assert_null(tide_apply(NULL, NULL, 0));
+    assert_null(tide_expr_apply(NULL, NULL, 0));
     tide_runtime *other = test_open(&(tide_config){.collector = "refcount"});
     tide_array *foreign = tide_zeros(other, TIDE_U8, SHAPE(2));
     assert_null(tide_add(x, foreign));
@@ -728,25 +730,25 @@ static void test_errors(void **state) {
     assert_null(tide_add(x, foreign));
     assert_error(TIDE_E_CLOSED, "closed");
     tide_release(foreign);
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* A failure between two passes leaves nothing behind. */
 static void test_failure_leaves_nothing(void **state) {
     (void)state;
     tide_array *x = tide_empty(rt, TIDE_F32, SHAPE(4, 0));
-    tide_statistics before = test_stats(rt);
+    tide_runtime_figures before = test_stats(rt);
     assert_null(tide_map(rt, "(x) -> sum(x, axis=1) + max(x, axis=1)", x));
     tide_expr *e = tide_expr_new(rt, "(x) -> (sum(x, axis=1), min(x, axis=1))");
     tide_array *outs[2];
     tide_arg arg = tide_arg_array(x);
-    assert_int_equal(tide_apply_many(e, &arg, 1, outs, 2), TIDE_E_EMPTY);
+    assert_int_equal(tide_expr_apply_many(e, &arg, 1, outs, 2), TIDE_E_EMPTY);
     tide_expr_release(e);
     assert_ok(tide_device_synchronize(rt));
-    tide_statistics after = test_stats(rt);
+    tide_runtime_figures after = test_stats(rt);
     assert_int_equal(after.live, before.live);
     assert_int_equal(after.arrays, before.arrays);
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- size ---- */
@@ -775,7 +777,7 @@ static void test_large(void **state) {
     for (int i = 0; i < 70; i++) p += sprintf(p, " + sum(x*%d)", i);
     assert_null(tide_map(rt, text, x));
     assert_error(TIDE_E_UNSUPPORTED, "more than 64 passes");
-    tide_clear_error();
+    tide_error_clear();
     free(text);
 }
 
@@ -811,11 +813,11 @@ static void test_programs_are_few(void **state) {
         tide_array *x = tide_slice_ranges(base, 1, &r);
         tide_array *y = i % 3 ? x : tide_slice(base, "5");
         tide_arg args[3] = {tide_arg_array(x), tide_arg_array(y), tide_arg_float(i * 0.5)};
-        assert_ok(tide_apply_many(e, args, 3, outs, 2));
+        assert_ok(tide_expr_apply_many(e, args, 3, outs, 2));
         assert_ok(tide_scope_end(rt));
     }
     assert_int_equal(programs(), before);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_true(s.kernels < 1000);
     tide_expr_release(e);
 }
@@ -835,8 +837,8 @@ static void counting_free(void *user, void *p) {
 
 /* A warm call allocates on the host only what its results do. */
 static void test_warm(void **state) {
-    const tide_host_memory host = {counting_alloc, counting_free, NULL};
-    tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .host = &host});
+    const tide_allocator host = {counting_alloc, counting_free, NULL};
+    tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});
     const int64_t n = 8;
     uint64_t made = 0, applied = 0;
     (void)state;
@@ -848,7 +850,7 @@ static void test_warm(void **state) {
         uint64_t t0 = atomic_load(&host_allocations);
         tide_array *a = tide_empty(r, TIDE_F32, 1, &n);
         uint64_t t1 = atomic_load(&host_allocations);
-        tide_array *b = tide_apply(e, args, 2);
+        tide_array *b = tide_expr_apply(e, args, 2);
         uint64_t t2 = atomic_load(&host_allocations);
         assert_array(b);
         tide_release(a);
@@ -898,7 +900,7 @@ static void *work(void *arg) {
         tide_arg args[2] = {tide_arg_array(x), tide_arg_int(j->number)};
         snprintf(text, sizeof text, "(x) -> sum(x*x + %d)", i % 50);
         tide_array *y = tide_map(rt, text, x);
-        if (tide_apply_many(j->e, args, 2, outs, 2) != TIDE_OK || !y) {
+        if (tide_expr_apply_many(j->e, args, 2, outs, 2) != TIDE_OK || !y) {
             j->failures++;
             continue;
         }

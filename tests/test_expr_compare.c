@@ -186,7 +186,7 @@ static int64_t elements_of(tide_dtype t, unsigned char *data, tide_arg *values) 
         }
     assert_true(n <= MOST);
     for (int64_t i = 0; i < n; i++) values[i] = tidei_decode(data + (size_t)i * size, t);
-    tide_clear_error();
+    tide_error_clear();
     return n;
 }
 
@@ -212,9 +212,9 @@ static bool written(const tide_arg *v, char *buf, size_t cap) {
 static void check(const char *text, tide_array *a, int64_t n, const bool *want,
                   const tide_arg *values) {
     bool got[MOST];
-    if (!a) fail_msg("%s: %s", text, tide_last_error()->message);
+    if (!a) fail_msg("%s: %s", text, tide_error_last()->message);
     assert_int_equal(tide_array_dtype(a), TIDE_BOOL);
-    assert_true(tide_ndim(a) == 1 && tide_dim(a, 0) == n);
+    assert_true(tide_array_ndim(a) == 1 && tide_array_dim(a, 0) == n);
     assert_ok(tide_to_host(a, got, (size_t)n));
     for (int64_t i = 0; i < n; i++)
         if (got[i] != want[i]) fail_msg("%s, x = %Lg: %d", text, exact_of(&values[i]), got[i]);
@@ -288,14 +288,14 @@ static void test_complex_numbers(void **state) {
     tide_array *z = tide_full(rt, TIDE_C64, 0, NULL, tide_arg_complex(1, INFINITY));
     assert_true(tide_item_f64(tide_map(rt, "(z) -> z == 1e39", z)) == 0);
     assert_true(tide_item_f64(tide_map(rt, "(z) -> z != 1 + 1e39i", z)) == 1);
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- within expressions ---- */
 
 static void is(const char *text, const tide_arg *args, size_t n, double want) {
     tide_array *a = tide_map_args(rt, text, args, n);
-    if (!a) fail_msg("%s: %s", text, tide_last_error()->message);
+    if (!a) fail_msg("%s: %s", text, tide_error_last()->message);
     double got = tide_item_f64(a);
     if (got != want) fail_msg("%s gives %g, not %g", text, got, want);
 }
@@ -325,8 +325,8 @@ static void test_in_expressions(void **state) {
     assert_true(tide_item_f64(tide_sum(bits, NULL, 0, 0)) == 6);
     tide_expr *e = tide_expr_new(rt, "(x, y, n) -> (x < n, sum(x), (y | y) == (x > n))");
     tide_array *outs[3];
-    assert_ok(tide_apply_many(e, (tide_arg[]){x, tide_arg_array(wide), big}, 3, outs, 3));
-    assert_true(tide_ndim(outs[0]) == 1 && tide_ndim(outs[2]) == 2); /* shapes stay */
+    assert_ok(tide_expr_apply_many(e, (tide_arg[]){x, tide_arg_array(wide), big}, 3, outs, 3));
+    assert_true(tide_array_ndim(outs[0]) == 1 && tide_array_ndim(outs[2]) == 2); /* shapes stay */
     assert_true(tide_item_f64(tide_sum(outs[2], NULL, 0, 0)) == 12);
     tide_expr_release(e);
     /* What is no comparison stays an error. */
@@ -337,7 +337,7 @@ static void test_in_expressions(void **state) {
         assert_null(tide_map_args(rt, refused[i], (tide_arg[]){x, big}, 2));
         assert_error(TIDE_E_DTYPE, "300 is out of the range of u8");
     }
-    tide_clear_error();
+    tide_error_clear();
 }
 
 /* ---- what it costs ---- */
@@ -356,8 +356,8 @@ static void counting_free(void *user, void *p) {
 /* Numbers within and beyond the range make few programs, and a warm call allocates what its result
 ** does. */
 static void test_warm(void **state) {
-    const tide_host_memory host = {counting_alloc, counting_free, NULL};
-    tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .host = &host});
+    const tide_allocator host = {counting_alloc, counting_free, NULL};
+    tide_runtime *r = test_open(&(tide_config){.collector = "refcount", .allocator = &host});
     uint64_t made = 0, applied = 0;
     uint32_t programs = 0;
     (void)state;
@@ -369,7 +369,7 @@ static void test_warm(void **state) {
         uint64_t t0 = atomic_load(&host_allocations);
         tide_array *a = tide_empty(r, TIDE_BOOL, SHAPE(8));
         uint64_t t1 = atomic_load(&host_allocations);
-        tide_array *b = tide_apply(e, args, 3);
+        tide_array *b = tide_expr_apply(e, args, 3);
         uint64_t t2 = atomic_load(&host_allocations);
         assert_array(b);
         tide_release(a);

@@ -114,9 +114,9 @@ static void compare(const char *source, tide_array *a, const value *v) {
     assert_array(a);
     if (tide_array_dtype(a) != v->dtype)
         fail_msg("%s gives %s", source, tide_dtype_name(tide_array_dtype(a)));
-    assert_int_equal(tide_ndim(a), v->ndim);
-    for (int d = 0; d < v->ndim; d++) assert_int_equal(tide_dim(a, d), v->shape[d]);
-    assert_int_equal(tide_size(a), v->n);
+    assert_int_equal(tide_array_ndim(a), v->ndim);
+    for (int d = 0; d < v->ndim; d++) assert_int_equal(tide_array_dim(a, d), v->shape[d]);
+    assert_int_equal(tide_array_size(a), v->n);
     assert_ok(tide_to_host(a, data, (size_t)v->n * size));
     for (int i = 0; i < v->n; i++) {
         double got = as_double(tidei_decode(data + (size_t)i * size, v->dtype)),
@@ -168,14 +168,14 @@ static void run_example(tide_runtime *rt, const example *e) {
             e->args[i].dtype < 0 ? e->args[i].number : tide_arg_array(make_array(rt, &e->args[i]));
     tide_expr *x = tide_expr_new(rt, e->text);
     tide_status s =
-        x ? tide_apply_many(x, args, (size_t)e->nargs, outs, e->ngives ? (size_t)e->ngives : 1)
-          : tide_last_error()->status;
+        x ? tide_expr_apply_many(x, args, (size_t)e->nargs, outs, e->ngives ? (size_t)e->ngives : 1)
+          : tide_error_last()->status;
     if (e->fails[0]) {
         assert_int_not_equal(s, TIDE_OK);
-        if (strncmp(tide_last_error()->message, e->fails, strlen(e->fails)) != 0)
-            fail_msg("%s: wanted %s, got %s", e->text, e->fails, tide_last_error()->message);
+        if (strncmp(tide_error_last()->message, e->fails, strlen(e->fails)) != 0)
+            fail_msg("%s: wanted %s, got %s", e->text, e->fails, tide_error_last()->message);
     } else {
-        if (s != TIDE_OK) fail_msg("%s: %s", e->text, tide_last_error()->message);
+        if (s != TIDE_OK) fail_msg("%s: %s", e->text, tide_error_last()->message);
         for (int i = 0; i < e->ngives; i++) compare(e->text, outs[i], &e->gives[i]);
     }
     tide_expr_release(x);

@@ -61,7 +61,7 @@ static void parses(const char *source, const char *want) {
     text t = {.n = 0};
     tidei_ast a;
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
-        fail_msg("%s: %s", source, tide_last_error()->message);
+        fail_msg("%s: %s", source, tide_error_last()->message);
     for (unsigned i = 0; i < a.nresults; i++)
         put(&t, i ? ", " : ""), put_node(&t, &a, a.results[i]);
     tidei_ast_free(NULL, &a);
@@ -74,7 +74,7 @@ static void fails(const char *source, int column, const char *part) {
     char place[32];
     tidei_ast a;
     if (tidei_ast_parse(NULL, source, "test", &a) == TIDE_OK) fail_msg("%s parses", source);
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     snprintf(place, sizeof place, "column %d: ", column);
     assert_int_equal(e->status, TIDE_E_PARSE);
     if (strncmp(e->message, place, strlen(place)) != 0 || !strstr(e->message, part))
@@ -351,7 +351,7 @@ static void test_windows(void **state) {
     char *s = repeated("(a) -> a", " + a", 100, " + @");
     tidei_ast a;
     assert_int_equal(tidei_ast_parse(NULL, s, "test", &a), TIDE_E_PARSE);
-    const char *m = tide_last_error()->message, *line = strchr(m, '\n') + 1,
+    const char *m = tide_error_last()->message, *line = strchr(m, '\n') + 1,
                *caret = strrchr(m, '\n') + 1;
     assert_int_equal(strncmp(m, "column 412: ", 12), 0);
     assert_true(strlen(line) < 200);
@@ -359,21 +359,21 @@ static void test_windows(void **state) {
     free(s);
     assert_int_equal(tidei_ast_parse(NULL, "(a) ->\n\tlet b = a;\n\tb + c1", "test", &a),
                      TIDE_E_PARSE);
-    m = tide_last_error()->message;
+    m = tide_error_last()->message;
     assert_int_equal(strncmp(m, "line 3, column 6: ", 18), 0);
     line = strchr(m, '\n') + 1, caret = strrchr(m, '\n') + 1;
     assert_int_equal(line[strlen(caret) - 1], 'c');
-    assert_string_equal(tide_last_error()->operation, "(a) ->\n\tlet b = a;\n\tb + c1");
+    assert_string_equal(tide_error_last()->operation, "(a) ->\n\tlet b = a;\n\tb + c1");
 }
 
 /* What an error of the text must look like: a window that fits a line, and a caret in it. */
 static void window_is_sound(const char *source, bool utf8) {
-    const char *m = tide_last_error()->message, *line = strchr(m, '\n'), *caret = strrchr(m, '\n');
+    const char *m = tide_error_last()->message, *line = strchr(m, '\n'), *caret = strrchr(m, '\n');
     assert_true(line && line < caret && strchr(m, '\n') == line);
     assert_true(caret - line - 1 <= 2 + 3 + 76 + 3);
     assert_int_equal(strspn(caret + 1, " ") + 1, strlen(caret + 1));
     assert_true(strlen(caret + 1) <= (size_t)(caret - line));
-    if (utf8 && !(is_utf8(m) && is_utf8(tide_last_error()->operation)))
+    if (utf8 && !(is_utf8(m) && is_utf8(tide_error_last()->operation)))
         fail_msg("%s\ngives %s", source, m);
 }
 

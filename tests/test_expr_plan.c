@@ -39,7 +39,7 @@ static void test_store_fills_an_earlier_cone(void **state) {
         args[i] = tide_arg_array(tide_from_host(rt, TIDE_I64, 1, &one, &v));
     }
     tide_expr *e = tide_expr_new(rt, text);
-    assert_ok(tide_apply_many(e, args, 32, outs, 2));
+    assert_ok(tide_expr_apply_many(e, args, 32, outs, 2));
     for (int i = 0; i < 2; i++) assert_ok(tide_to_host(outs[i], &got[i], sizeof got[i]));
     const int64_t x = 1 + 90 * 1 + 90 * 2;
     assert_int_equal(got[0], x + 32 * 33 / 2);
@@ -190,15 +190,15 @@ static bool run_one(tide_runtime *rt, generated *g, bool into) {
         arrays[i] = tide_slice_ranges(
             ground, 1, (const tide_range[]){range_of(g->dsts[i], g->values[g->results[i]].n)});
     tide_expr *e = tide_expr_new(rt, g->text);
-    if (!e) fail_msg("%s", tide_last_error()->message);
-    tide_status s =
-        into ? tide_apply_into(e, args, n, arrays, m) : tide_apply_many(e, args, n, arrays, m);
+    if (!e) fail_msg("%s", tide_error_last()->message);
+    tide_status s = into ? tide_expr_apply_into(arrays, m, e, args, n)
+                         : tide_expr_apply_many(e, args, n, arrays, m);
     tide_expr_release(e);
     if (s == TIDE_E_UNSUPPORTED) {
         assert_error(TIDE_E_UNSUPPORTED, "more than 64 passes");
         return false;
     }
-    if (s != TIDE_OK) fail_msg("%s\n%s", tide_last_error()->message, g->text);
+    if (s != TIDE_OK) fail_msg("%s\n%s", tide_error_last()->message, g->text);
     if (into) {
         uint64_t got[GROUND];
         assert_ok(tide_to_host(ground, got, sizeof got));

@@ -347,7 +347,7 @@ static int type_of(const tree *t, const char *text) {
     for (int i = 0; i < OPERANDS; i++) sig[i] = (uint8_t)t->operands[i].dtype;
     snprintf(source, sizeof source, "(a, b, c, d) -> %s", text);
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
-        fail_msg("%s: %s", source, tide_last_error()->message);
+        fail_msg("%s: %s", source, tide_error_last()->message);
     if (tidei_graph_build(NULL, &a, sig, NULL, NULL, &g) == TIDE_OK) {
         type = g.nodes[g.results[0]].dtype;
         tidei_graph_free(NULL, &g);
@@ -506,10 +506,10 @@ static bool same_item(int t, item a, item b, bool signs) {
 static void check(const char *text, tide_array *got, const slow *want, bool signs) {
     unsigned char data[SIZE_MAX_ * 8];
     size_t size = tide_dtype_size(want->dtype);
-    if (!got) fail_msg("%s: %s", text, tide_last_error()->message);
+    if (!got) fail_msg("%s: %s", text, tide_error_last()->message);
     assert_int_equal(tide_array_dtype(got), want->dtype);
-    assert_int_equal(tide_ndim(got), want->ndim);
-    for (int d = 0; d < want->ndim; d++) assert_int_equal(tide_dim(got, d), want->shape[d]);
+    assert_int_equal(tide_array_ndim(got), want->ndim);
+    for (int d = 0; d < want->ndim; d++) assert_int_equal(tide_array_dim(got, d), want->shape[d]);
     assert_ok(tide_to_host(got, data, (size_t)want->n * size));
     for (int i = 0; i < want->n; i++) {
         item x = load(want->dtype, data + (size_t)i * size);
@@ -542,9 +542,9 @@ static void one_tree(tide_runtime *rt) {
     snprintf(source, sizeof source, "(a, b, c, d) -> (%s, %s, %s)", t.text[r[0]], t.text[r[1]],
              t.text[r[2]]);
     tide_expr *e = tide_expr_new(rt, source);
-    if (!e) fail_msg("%s: %s", source, tide_last_error()->message);
-    if (tide_apply_many(e, args, OPERANDS, outs, 3) != TIDE_OK)
-        fail_msg("%s: %s", source, tide_last_error()->message);
+    if (!e) fail_msg("%s: %s", source, tide_error_last()->message);
+    if (tide_expr_apply_many(e, args, OPERANDS, outs, 3) != TIDE_OK)
+        fail_msg("%s: %s", source, tide_error_last()->message);
     for (int i = 0; i < 3; i++) check(t.text[r[i]], outs[i], &t.values[r[i]], false);
     tide_expr_release(e);
 }

@@ -15,7 +15,7 @@ enum {
 static bool graph(const char *source, const uint8_t *sig, const uint8_t *dst, tidei_graph *g) {
     tidei_ast a;
     if (tidei_ast_parse(NULL, source, "test", &a) != TIDE_OK)
-        fail_msg("%s: %s", source, tide_last_error()->message);
+        fail_msg("%s: %s", source, tide_error_last()->message);
     bool fine = tidei_graph_build(NULL, &a, sig, dst, NULL, g) == TIDE_OK;
     tidei_ast_free(NULL, &a);
     return fine;
@@ -35,7 +35,7 @@ static void types(const char *source, int a, int b, int c, int want) {
     int t = type(source, a, b, c);
     if (t != want)
         fail_msg("%s for %d, %d, %d: %s, wanted %s%s%s", source, a, b, c, tide_dtype_name(t),
-                 tide_dtype_name(want), t < 0 ? ": " : "", t < 0 ? tide_last_error()->message : "");
+                 tide_dtype_name(want), t < 0 ? ": " : "", t < 0 ? tide_error_last()->message : "");
 }
 
 static void refuses(const char *source, int a, int b, int column, const char *part) {
@@ -43,8 +43,8 @@ static void refuses(const char *source, int a, int b, int column, const char *pa
     if (type(source, a, b, 0) >= 0) fail_msg("%s for %d, %d has a type", source, a, b);
     snprintf(place, sizeof place, "column %d: ", column);
     assert_error(TIDE_E_DTYPE, part);
-    if (strncmp(tide_last_error()->message, place, strlen(place)) != 0)
-        fail_msg("%s", tide_last_error()->message);
+    if (strncmp(tide_error_last()->message, place, strlen(place)) != 0)
+        fail_msg("%s", tide_error_last()->message);
 }
 
 static const int I[] = {TIDE_I8, TIDE_I16, TIDE_I32, TIDE_I64};
@@ -180,7 +180,7 @@ static unsigned count(const char *source, int a, int b, int op) {
     const uint8_t sig[2] = {(uint8_t)a, (uint8_t)b};
     unsigned n = 0;
     tidei_graph g;
-    if (!graph(source, sig, NULL, &g)) fail_msg("%s: %s", source, tide_last_error()->message);
+    if (!graph(source, sig, NULL, &g)) fail_msg("%s: %s", source, tide_error_last()->message);
     for (unsigned i = 0; i < g.nnodes; i++) n += op < 0 || g.nodes[i].op == op;
     tidei_graph_free(NULL, &g);
     return n;
@@ -231,7 +231,7 @@ static void computes(const char *source, tide_arg want) {
     char text[96];
     snprintf(text, sizeof text, "(x) -> where(true, x, %s)", source);
     if (want.kind == TIDE_ARG_BOOL) snprintf(text, sizeof text, "(x) -> (%s) == bool(x)", source);
-    if (!graph(text, sig, NULL, &g)) fail_msg("%s: %s", text, tide_last_error()->message);
+    if (!graph(text, sig, NULL, &g)) fail_msg("%s: %s", text, tide_error_last()->message);
     for (unsigned i = 0; i < g.nnodes; i++) {
         if (g.nodes[i].op != TIDEI_OP_SCALAR) continue;
         const tidei_weak *w = &g.weaks[g.nodes[i].a];

@@ -19,12 +19,12 @@ static void check_lost(tidei_device *d) {
     *story = 0;
 #define LOST(call)                                                                                 \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         assert_true(call);                                                                         \
         assert_error(TIDE_E_LOST, d->info.name);                                                   \
-        if (!*story) snprintf(story, sizeof story, "%s", tide_last_error()->message);              \
-        assert_string_equal(tide_last_error()->message, story);                                    \
-        assert_true(is_public(tide_last_error()->operation));                                      \
+        if (!*story) snprintf(story, sizeof story, "%s", tide_error_last()->message);              \
+        assert_string_equal(tide_error_last()->message, story);                                    \
+        assert_true(is_public(tide_error_last()->operation));                                      \
     } while (0)
     LOST(!tide_map(work.rt, "(x) -> x + 1", work.in[0]));
     LOST(!tide_map(work.rt, "(x) -> sum(x)", work.in[0]));
@@ -33,7 +33,7 @@ static void check_lost(tidei_device *d) {
     LOST(!tide_copy(work.in[0]));
     LOST(!tide_matmul(work.in[0], work.in[1]));
     LOST(tide_qr(work.in[0], TIDE_REDUCED, &r, NULL) == TIDE_E_LOST);
-    LOST(tide_axpy(tide_arg_int(1), work.in[1], work.in[0]) == TIDE_E_LOST);
+    LOST(tide_axpy(work.in[0], tide_arg_int(1), work.in[1]) == TIDE_E_LOST);
     LOST(!tide_nrm2(work.in[1]));
     LOST(!tide_take(work.in[0], work.in[3], 0));
     LOST(!tide_random_uniform(work.rt, &rng, TIDE_F32, SHAPE(3)));
@@ -42,7 +42,7 @@ static void check_lost(tidei_device *d) {
     LOST(tide_fill(work.in[0], tide_arg_int(1)) == TIDE_E_LOST);
     LOST(tide_memset(work.in[0], 1) == TIDE_E_LOST);
     LOST(tide_assign(work.in[0], work.in[1]) == TIDE_E_LOST);
-    LOST(!tide_format(work.in[1], work.text, sizeof work.text));
+    LOST(!tide_array_text(work.in[1], work.text, sizeof work.text));
     LOST(tide_stream_new(work.rt, &s) == TIDE_E_LOST);
     LOST(tide_synchronize(work.rt, NULL) == TIDE_E_LOST);
     LOST(tide_device_synchronize(work.rt) == TIDE_E_LOST);
@@ -50,11 +50,11 @@ static void check_lost(tidei_device *d) {
     assert_non_null(strstr(story, "last operation of the stream: "));
     tide_array *view = tide_transpose(work.in[0], NULL); /* needs no device */
     assert_array(view);
-    assert_int_equal(tide_dim(view, 0), 5);
+    assert_int_equal(tide_array_dim(view, 0), 5);
     drop(&view);
     assert_ok(tide_collect(work.rt));
     assert_ok(tide_reclaim(work.rt, TIDE_RECLAIM_DROP, NULL));
-    assert_true(tide_memory_status(work.rt, text, sizeof text) > 0);
+    assert_true(tide_runtime_text(work.rt, text, sizeof text) > 0);
     assert_non_null(strstr(text, "Effective GPU memory usage: unknown"));
     assert_true(tidei_runtime_valid(test_rt(work.rt)));
 }
@@ -63,7 +63,7 @@ static void end_lost(tidei_device *d) {
     check_lost(d);
     after_run();
     drop_inputs();
-    tide_statistics s = test_stats(work.rt);
+    tide_runtime_figures s = test_stats(work.rt);
     assert_int_equal(s.live + s.arrays, 0);
     close_counted(work.rt);
 }
@@ -86,7 +86,8 @@ static void waits_end(void **state) {
     if (!test_on_host()) skip();
     EACH_SETTING(s) {
         tidei_device *d;
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = (size_t)16 << 20}, &d));
+        assert_ok(
+            tidei_host_open(&(tidei_device_params){.host_device_memory = (size_t)16 << 20}, &d));
         tide_runtime *rt = open_on(s, d),
                      *other = test_open(&(tide_config){.collector = "refcount"});
         atomic_int gate = 0;
@@ -99,14 +100,14 @@ static void waits_end(void **state) {
         assert_ok(tide_device_synchronize(rt));
         uint64_t waits = test_stats(rt).host_waits;
         assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
-        assert_ok(tide_host_launch(scope, stand, &gate));
+        assert_ok(tide_use_launch(scope, stand, &gate));
         assert_ok(tide_use_end(scope));
         assert_int_equal(pthread_create(&thread, NULL, wait_for_stream, rt), 0);
         usleep(2000); /* so that it waits already, usually: either way it must come back */
         tidei_host_lose(d, "an illegal address");
         pthread_join(thread, &seen);
         assert_int_equal(((tide_error *)seen)->status, TIDE_E_LOST);
-        tide_clear_error();
+        tide_error_clear();
         assert_null(tide_copy(a));
         assert_error(TIDE_E_LOST, "host:0 is lost: an illegal address");
         assert_error(TIDE_E_LOST, "last operation of the stream: tide_use_end");

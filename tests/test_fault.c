@@ -39,7 +39,8 @@ struct box {
 
 static int open_box(void **state) {
     struct box *b = calloc(1, sizeof *b);
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 4 * TIDEI_MIB}, &b->inner));
+    assert_ok(
+        tidei_host_open(&(tidei_device_params){.host_device_memory = 4 * TIDEI_MIB}, &b->inner));
     b->ops = *b->inner->ops;
     b->ops.kernel_new = fake_kernel_new;
     b->ops.kernel_release = fake_kernel_release;
@@ -187,7 +188,7 @@ static void the_nth_call_fails_and_no_other(void **state) {
         tidei_fault_set(b->d, slot, n, TIDE_E_DEVICE, false);
         EACH_SLOT(other) if (other != slot) assert_ok(call(b, other));
         for (uint64_t i = 1; i <= 5; i++) {
-            tide_clear_error();
+            tide_error_clear();
             assert_int_equal(call(b, slot), i == n ? TIDE_E_DEVICE : TIDE_OK);
             if (i == n) assert_error(TIDE_E_DEVICE, "fails on purpose");
         }
@@ -269,7 +270,7 @@ static void it_looks_like_the_device_it_wraps(void **state) {
     assert_int_equal(b->d->fault_addr, b->inner->fault_addr);
     assert_ptr_equal(tidei_fault_inner(b->d), b->inner);
     tidei_device *host, *plain;
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = TIDEI_MIB}, &host));
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = TIDEI_MIB}, &host));
     assert_ok(tidei_fault_open(host, &plain));
     assert_null(plain->ops->kernel_new); /* slots it lacks */
     assert_null(plain->ops->copy_many_prepare);

@@ -16,7 +16,7 @@ static int close_runtime(void **state) {
 static void prints(tide_array *a, const char *want) {
     static char text[16384];
     assert_array(a);
-    size_t n = tide_format(a, text, sizeof text);
+    size_t n = tide_array_text(a, text, sizeof text);
     if (strcmp(text, want) != 0) fail_msg("wanted\n%s\ngot\n%s", want, text);
     assert_int_equal(n, strlen(want));
 }
@@ -154,13 +154,13 @@ static void test_summary(void **state) {
 static void test_room_and_errors(void **state) {
     tide_array *a = tide_arange(*state, TIDE_I32, 0, 5, 1);
     char small[6] = "?????";
-    assert_int_equal(tide_format(a, NULL, 0), 11);
-    assert_int_equal(tide_format(a, small, sizeof small), 11);
+    assert_int_equal(tide_array_text(a, NULL, 0), 11);
+    assert_int_equal(tide_array_text(a, small, sizeof small), 11);
     assert_string_equal(small, "[0 1 ");
-    assert_int_equal(tide_format(a, small, 1), 11);
+    assert_int_equal(tide_array_text(a, small, 1), 11);
     assert_string_equal(small, "");
     tide_free(a);
-    assert_int_equal(tide_format(a, small, sizeof small), 0);
+    assert_int_equal(tide_array_text(a, small, sizeof small), 0);
     assert_error(TIDE_E_FREED, "freed");
 }
 

@@ -51,13 +51,13 @@ static void e18_the_script(void **state) {
     } sizes[] = {{0.9, 1024}, {1.1, 1024}, {1, 512}, {1, 2048}};
     (void)state;
     tide_runtime *rt = open_limited("tide", scaled(25));
-    tide_pool_statistics s = {.struct_size = sizeof s};
+    tide_pool_figures s = {.struct_size = sizeof s};
     tide_array *a[SCRIPT];
     for (int i = 0; i < SCRIPT; i++)
         a[i] = marked(rt, sizes[i % 4].part, sizes[i % 4].columns, i + 1);
     for (int i = 0; i < SCRIPT; i += 11) tide_free(a[i]);
     tide_array *large = marked(rt, 3.4, 1024, 99);
-    assert_ok(tide_pool_stats(tide_pool_default(rt), &s));
+    assert_ok(tide_pool_info(tide_pool_default(rt), &s));
     print_message("E18: %llu compactions, %llu bytes moved\n", (unsigned long long)s.compactions,
                   (unsigned long long)s.bytes_moved);
     assert_true(s.compactions >= 1);
@@ -99,7 +99,7 @@ static void add(tide_runtime *rt, struct blocks *b, size_t bytes) {
     b->bytes += bytes;
 }
 static void drop(struct blocks *b, unsigned i) {
-    b->bytes -= (size_t)tide_size(b->a[i]);
+    b->bytes -= (size_t)tide_array_size(b->a[i]);
     tide_free(b->a[i]);
     b->a[i] = b->a[--b->n];
 }
@@ -117,7 +117,7 @@ static void scatter(tide_runtime *rt, struct blocks *b, size_t reserved, size_t 
 /* The bytes in the report behind `name`; to three digits, as it says them. */
 static double reported(const char *name) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
-    const char *at = strstr(tide_last_error()->message, name);
+    const char *at = strstr(tide_error_last()->message, name);
     double value;
     char unit[16];
     if (!at || sscanf(at + strlen(name), " %lf %15[a-zA-Z]", &value, unit) != 2)
@@ -138,7 +138,7 @@ static void e21_the_log(void **state) {
     assert_array(first);
     assert_null(bytes_of(rt, scaled(SECOND)));
     double live = reported("live"), reserved = reported("reserved");
-    double sum = live + reported("rounding") + reported("cached") + reported("parked");
+    double sum = live + reported("rounding") + reported("cached") + reported("pending");
     assert_true(live <= (double)(b->bytes + scaled(FIRST)) * 1.001);
     assert_true(live >= (double)(b->bytes + scaled(FIRST)) * 0.999);
     assert_true(sum > reserved * 0.999 && sum < reserved * 1.001);
@@ -146,7 +146,7 @@ static void e21_the_log(void **state) {
     /* A limit that would do is named where the device has so much. */
     bool fits = b->bytes + scaled(FIRST) + scaled(SECOND) <
                 test_rt(rt)->devs[0].d->info.total_bytes - 2 * MIB;
-    assert_int_equal(strstr(tide_last_error()->message, "remedy: a limit of") != NULL, fits);
+    assert_int_equal(strstr(tide_error_last()->message, "remedy: a limit of") != NULL, fits);
     tide_free(first);
     while (b->n) drop(b, 0);
     free(b);

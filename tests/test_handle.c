@@ -25,7 +25,7 @@ static int open_without_keys(void) {
     int error = 0;
     while (!(error = pthread_key_create(&key, NULL))) last = key;
     if (error != EAGAIN || tide_open(&c, &rt) != TIDE_E_HOST_NOMEM) return 1;
-    if (!strstr(tide_last_error()->message, "thread-specific key")) return 2;
+    if (!strstr(tide_error_last()->message, "thread-specific key")) return 2;
     pthread_key_delete(last);
     if (tide_open(&c, &rt) != TIDE_OK) return 3;
     tide_close(rt);
@@ -188,7 +188,7 @@ static void callbacks_call_back_from_close(void **state) {
     (void)state;
     in_callback = test_open_rt(&(tide_config){.collector = "refcount"});
     tide_array *a = tide_empty(in_callback->ref, TIDE_U8, 0, NULL);
-    assert_ok(tide_on_death(a, collect_in_callback, NULL));
+    assert_ok(tide_array_on_death(a, collect_in_callback, NULL));
     tide_close(in_callback->ref);
     assert_non_null(in_callback);
     tide_release(a);
@@ -273,7 +273,7 @@ static void reports_in_a_forked_child(void **state) {
             tidei_forked() && tidei_drain(rt) == 0 && tide_thread_attach(rt->ref) == TIDE_E_FORKED;
         alarm(120);
         ok = ok && tide_open(NULL, &(tide_runtime *){0}) == TIDE_E_FORKED &&
-             strstr(tide_last_error()->message, "exec");
+             strstr(tide_error_last()->message, "exec");
         tide_close(rt->ref); /* its device's threads are not here: nothing is waited for */
         _exit(ok ? 0 : 1);
     }

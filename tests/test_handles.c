@@ -1,6 +1,6 @@
 /* test_handles.c: the cache of library handles, over a library that only counts: who gets which
 ** handle, the cap, what is counted for it, how it gives way, and what a status of the library's
-** leads to. E13 ("hoarding") is here: parked threads keep nothing. How room is made for a handle
+** leads to. E13 ("hoarding") is here: pending threads keep nothing. How room is made for a handle
 ** between blocks: test_handles_room.c. */
 #include "tests/fake_library.h"
 
@@ -20,7 +20,7 @@ typedef struct caller {
     step step;
     tide_status status;
     /* (may be NULL) meets there after its call, twice, then calls once more */
-    pthread_barrier_t *parked;
+    pthread_barrier_t *pending;
 } caller;
 
 static void *caller_main(void *p) {
@@ -28,9 +28,9 @@ static void *caller_main(void *p) {
     tidei_thread *t = tidei_thread_get(fake.rt);
     tidei_stream *s = tidei_thread_stream(t);
     c->status = call_on(s, c->kind, &c->step);
-    if (c->parked) {
-        pthread_barrier_wait(c->parked);
-        pthread_barrier_wait(c->parked);
+    if (c->pending) {
+        pthread_barrier_wait(c->pending);
+        pthread_barrier_wait(c->pending);
         if (c->status == TIDE_OK) c->status = call_on(s, c->kind, &(step){0});
     }
     tide_thread_detach(fake.rt->ref);
@@ -159,27 +159,27 @@ static void a_duplicate_is_not_climbed_for(void **state) {
 ** whoever wants it. */
 static void e13_hoarding(void **state) {
     (void)state;
-    pthread_barrier_t inside, parked;
+    pthread_barrier_t inside, pending;
     caller c[MANY];
     size_t before = device_free();
     pthread_barrier_init(&inside, NULL, MANY + 1);
-    pthread_barrier_init(&parked, NULL, MANY + 1);
+    pthread_barrier_init(&pending, NULL, MANY + 1);
     for (unsigned i = 0; i < MANY; i++) {
         c[i] = (caller){
-            .kind = i % 2 ? &one_kind : &other_kind, .step.inside = &inside, .parked = &parked};
+            .kind = i % 2 ? &one_kind : &other_kind, .step.inside = &inside, .pending = &pending};
         start(&c[i]);
     }
     pthread_barrier_wait(&inside); /* all are in calls: as many handles as can be */
     pthread_barrier_wait(&inside);
-    pthread_barrier_wait(&parked);
+    pthread_barrier_wait(&pending);
     assert_int_equal(library(), MANY * TAKES);
     assert_ok(tide_reclaim(fake.rt->ref, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(library(), 0);
     assert_int_equal(fake.destroyed, MANY);
     assert_int_equal(device_free(), before); /* the driver's figure and ours agree */
-    pthread_barrier_wait(&parked);           /* who wakes up is served */
+    pthread_barrier_wait(&pending);          /* who wakes up is served */
     for (unsigned i = 0; i < MANY; i++) finish(&c[i]);
-    pthread_barrier_destroy(&parked);
+    pthread_barrier_destroy(&pending);
     pthread_barrier_destroy(&inside);
     assert_int_equal(fake.runs, 2 * MANY);
 }
@@ -266,7 +266,7 @@ static void what_others_take_is_not_counted(void **state) {
 /* Beyond the soft limit what the pools hold idle goes before a handle is made. */
 static void a_handle_keeps_to_the_soft_limit(void **state) {
     (void)state;
-    assert_ok(tide_set_soft_limit(fake.rt->ref, 8 * TAKES));
+    assert_ok(tide_device_set_soft_limit(fake.rt->ref, 8 * TAKES));
     tidei_storage_release(hold(8 * TAKES)); /* cached */
     assert_int_equal(atomic_load(&fake.rt->devs[0].backed), 8 * TAKES);
     assert_ok(call());

@@ -64,7 +64,7 @@ static void a_handle_is_made_of_parts_of_pages(void **state) {
     open_with("1MiB");
     scatter(BLOCKS, GONE);
     assert_ok(call());
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     assert_int_equal(fake.made, 1);
     assert_int_equal(library(), TAKES);
     assert_int_equal(test_stats(fake.rt->ref).climbs, 1);
@@ -91,8 +91,8 @@ static void room_is_made_for_what_a_handle_takes(void **state) {
         if (earlier) (void)tidei_fail(TIDE_E_SHAPE, "tide_test", "an earlier one");
         assert_ok(call());
         if (earlier) assert_error(TIDE_E_SHAPE, "an earlier one");
-        assert_int_equal(tide_last_error()->status, earlier ? TIDE_E_SHAPE : TIDE_OK);
-        tide_clear_error();
+        assert_int_equal(tide_error_last()->status, earlier ? TIDE_E_SHAPE : TIDE_OK);
+        tide_error_clear();
         assert_int_equal(fake.made, 2);
         assert_int_equal(library(), TAKES + 2 * PAGE);
         assert_int_equal(test_stats(fake.rt->ref).climbs, 2);
@@ -198,7 +198,7 @@ static void pinned_blocks_leave_no_room(void **state) {
     assert_error(TIDE_E_NOMEM, "256.000 KiB wanted by tide_test");
     assert_error(TIDE_E_NOMEM, "(pinned 624.000 KiB)");
     assert_error(TIDE_E_NOMEM, "a libone handle takes 262144 bytes, more than the limit leaves");
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(library(), 0);
     assert_true(atomic_load(&fake.rt->devs[0].backed) <= backed);
     assert_ok(tide_use_end(scope));
@@ -214,10 +214,10 @@ static void other_pools_keep_what_they_have(void **state) {
         teardown(state);
         open_pool(NULL, test_pool(k));
         scatter(BLOCKS, GONE);
-        assert_ok(tide_set_limit(fake.rt->ref, atomic_load(&fake.rt->devs[0].backed)));
+        assert_ok(tide_device_set_limit(fake.rt->ref, atomic_load(&fake.rt->devs[0].backed)));
         tide_status status = call();
         assert_true(status == TIDE_OK || status == TIDE_E_NOMEM);
-        tide_clear_error();
+        tide_error_clear();
         assert_blocks();
         gather_up();
     }
@@ -279,7 +279,7 @@ static void larger_pages_are_cleared_too(void **state) {
                                           .collector = "refcount",
                                           .pool = "tide",
                                           .limit = "64MiB",
-                                          .host_memory = "64MiB"});
+                                          .host_device_memory = "64MiB"});
     _Static_assert(LET_GO * PIECE >= 2 * TAKES + 2 * LARGE, "it fits, with two pages to spare");
     fake.takes = 2 * TAKES;
     tidei_storage_release(hold(64 * TIDEI_MIB));
@@ -298,15 +298,15 @@ enum way { MEMORY_ENDS, CALL_FAILS, HOST_FAILS, WAYS };
 
 /* A runtime whose device and host memory can be made to fail. */
 static tidei_device *open_faulty(void) {
-    static const tide_host_memory host = {.alloc = failing_alloc, .free = plain_free};
+    static const tide_allocator host = {.alloc = failing_alloc, .free = plain_free};
     const tide_config c = {.struct_size = sizeof c,
                            .collector = "refcount",
                            .limit = "1MiB",
                            .pool = "tide",
-                           .host = &host};
+                           .allocator = &host};
     tidei_device *inner, *faulty;
     begin();
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = MEMORY}, &inner));
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = MEMORY}, &inner));
     assert_ok(tidei_fault_open(inner, &faulty));
     tide_runtime *rt;
     assert_ok(tidei_open_on(&c, faulty, &rt));
@@ -318,7 +318,7 @@ static tidei_device *open_faulty(void) {
 static tide_status lower(void) {
     size_t before = atomic_load(&fake.rt->devs[0].limit),
            wanted = (BLOCKS - GONE) * BLOCK + SPARE * PAGE;
-    tide_status status = tide_set_limit(fake.rt->ref, wanted);
+    tide_status status = tide_device_set_limit(fake.rt->ref, wanted);
     size_t limit = atomic_load(&fake.rt->devs[0].limit);
     assert_int_equal(limit, status == TIDE_OK ? tidei_round_up(wanted, PAGE) : before);
     if (status == TIDE_OK) assert_true(atomic_load(&fake.rt->devs[0].backed) <= limit);
@@ -342,7 +342,7 @@ static bool fails_at(tide_status (*wants_room)(void), tidei_device *faulty, enum
     tidei_fault_set(faulty, TIDEI_FAULT_ANY, 0, TIDE_OK, false);
     assert_true(status == TIDE_OK || status == TIDE_E_NOMEM || status == TIDE_E_DEVICE ||
                 status == TIDE_E_HOST_NOMEM);
-    tide_clear_error();
+    tide_error_clear();
     return calls >= (uint64_t)n;
 }
 
@@ -376,10 +376,10 @@ static void a_device_lost_on_the_way_is_said_to_be(void **state) {
         scatter(BLOCKS, GONE);
         tidei_fault_set(faulty, TIDEI_FAULT_COPY_MANY, 1, TIDE_E_LOST, true);
         assert_int_equal(wants_room[i](), TIDE_E_LOST);
-        assert_int_equal(tide_last_error()->status, TIDE_E_LOST);
+        assert_int_equal(tide_error_last()->status, TIDE_E_LOST);
         assert_true(atomic_load(&device()->lost));
         assert_true(tidei_runtime_valid(fake.rt));
-        tide_clear_error();
+        tide_error_clear();
         gather_up();
     }
 }
@@ -440,7 +440,7 @@ static void *maker_main(void *p) {
     }
     if (!good)
         atomic_store(&x->status,
-                     tide_last_error()->status ? tide_last_error()->status : TIDE_E_DEVICE);
+                     tide_error_last()->status ? tide_error_last()->status : TIDE_E_DEVICE);
     for (unsigned i = 0; i < MAKES; i++) maker_drops(x, i);
     tide_thread_detach(fake.rt->ref);
     return NULL;
@@ -479,7 +479,7 @@ static void a_handle_comes_and_goes_among_arrays(void **state) {
         if (!makers_keep_to(m, LARGER, MAKES) || !makers_keep_to(m, BUDGET, 1)) break;
         status = call();
     }
-    if (status != TIDE_OK) print_message("%s\n", tide_last_error()->message);
+    if (status != TIDE_OK) print_message("%s\n", tide_error_last()->message);
     atomic_store(&stop, true);
     for (unsigned i = 0; i < MAKERS; i++) {
         pthread_join(m[i].thread, NULL);

@@ -27,7 +27,7 @@ static void put_one(const void *p) { **(int *const *)p = 1; }
 
 #define assert_lost(call)                                                                          \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         assert_int_equal(call, TIDE_E_LOST);                                                       \
         assert_error(TIDE_E_LOST, "host:0 is lost: an illegal address");                           \
     } while (0)
@@ -163,8 +163,10 @@ static void unmapped_addresses_fault(void **state) {
 static void the_page_size_is_the_callers_wish(void **state) {
     (void)state;
     tidei_device *d;
-    assert_ok(tidei_host_open(
-        &(tidei_device_params){.ordinal = 3, .host_page = 8192, .host_memory = 3 * TIDEI_MIB}, &d));
+    assert_ok(tidei_host_open(&(tidei_device_params){.ordinal = 3,
+                                                     .host_page = 8192,
+                                                     .host_device_memory = 3 * TIDEI_MIB},
+                              &d));
     assert_int_equal(d->info.page_bytes, 8192);
     assert_int_equal(d->info.total_bytes, 3 * TIDEI_MIB);
     assert_int_equal(d->info.va_bytes, 12 * TIDEI_MIB);
@@ -321,8 +323,9 @@ static void every_failed_allocation_is_an_error_and_no_leak(void **state) {
     for (; !done; n++) {
         struct box *b = new_box();
         b->fail_at = n;
-        tide_clear_error();
-        tidei_device_params p = {.host_memory = 16 * TIDEI_MIB, .host_checker = true, .rt = &b->rt};
+        tide_error_clear();
+        tidei_device_params p = {
+            .host_device_memory = 16 * TIDEI_MIB, .host_checker = true, .rt = &b->rt};
         tide_status st = tidei_host_open(&p, &b->d);
         if (st == TIDE_OK) {
             b->o = b->d->ops;

@@ -10,48 +10,47 @@ static void figures_are_exact(void **state) {
     (void)state;
     tide_config c = config();
     c.pool = "none"; /* which keeps nothing */
-    c.host_limit = "1GiB";
+    c.pinned_limit = "1GiB";
     tide_runtime *rt = test_open(&c);
     char text[2000];
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_null(strstr(text, "pinned"));
     assert_null(strstr(text, "unified"));
-    tide_memory_information before = info(rt);
-    assert_int_equal(before.host_limit, (size_t)1 << 30);
-    assert_int_equal(before.host_backed, 0);
+    tide_device_figures before = info(rt);
+    assert_int_equal(before.pinned_limit, (size_t)1 << 30);
+    assert_int_equal(before.pinned_used, 0);
     assert_true(before.free <= before.total && before.limit <= before.total);
     tide_array *a[3];
     for (int i = 0; i < KINDS; i++)
         assert_array(a[i] = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(1024 << i)));
-    tide_memory_information m = info(rt);
+    tide_device_figures m = info(rt);
     assert_int_equal(m.device.live, 1024);
     assert_int_equal(m.pinned.live, 2048);
     assert_int_equal(m.unified.live, 4096);
     assert_int_equal(m.pinned.backed, 2048);
     assert_int_equal(m.unified.backed, 4096);
-    assert_int_equal(m.host_backed, 2048 + 4096);
+    assert_int_equal(m.pinned_used, 2048 + 4096);
     /* what counts against the device's limits */
     assert_int_equal(test_stats(rt).live, 1024 + 4096);
     if (test_on_host()) assert_int_equal(before.free - m.free, 1024 + 4096);
-    size_t n = tide_memory_status(rt, text, sizeof text);
+    size_t n = tide_runtime_text(rt, text, sizeof text);
     assert_true(n < sizeof text && n == strlen(text));
     assert_non_null(
         strstr(text, "none pool usage: 1.000 KiB (1.000 KiB allocated, 0 bytes cached)\n"));
     assert_non_null(
         strstr(text, "pinned memory usage: 2.000 KiB (2.000 KiB allocated, 0 bytes cached)\n"));
     assert_non_null(strstr(text, "unified memory usage: 4.000 KiB"));
-    assert_true(tide_memory_status(rt, NULL, 0) == n);
+    assert_true(tide_runtime_text(rt, NULL, 0) == n);
     for (int i = 0; i < KINDS; i++) tide_release(a[i]);
     m = info(rt);
-    assert_int_equal(m.device.live + m.pinned.live + m.unified.live + m.host_backed, 0);
-    tide_memory_information old = {.struct_size = offsetof(tide_memory_information, limit),
-                                   .limit = 77};
-    assert_ok(tide_memory_info(rt, &old)); /* an older caller's */
+    assert_int_equal(m.device.live + m.pinned.live + m.unified.live + m.pinned_used, 0);
+    tide_device_figures old = {.struct_size = offsetof(tide_device_figures, limit), .limit = 77};
+    assert_ok(tide_device_info(rt, &old)); /* an older caller's */
     assert_int_equal(old.limit, 77);
     old.struct_size = sizeof old + 1;
-    assert_int_equal(tide_memory_info(rt, &old), TIDE_E_INVALID);
-    assert_int_equal(tide_memory_info(rt, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_memory_info(NULL, &old), TIDE_E_INVALID);
+    assert_int_equal(tide_device_info(rt, &old), TIDE_E_INVALID);
+    assert_int_equal(tide_device_info(rt, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_device_info(NULL, &old), TIDE_E_INVALID);
     close_silent(rt);
 }
 
@@ -63,18 +62,18 @@ static void blocks_of_a_kind_are_cached(void **state) {
     tide_runtime *rt = test_open(&c);
     for (int i = 1; i < KINDS; i++) {
         tide_array *a = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(100000));
-        uint64_t backings = test_stats(rt).backings;
-        size_t cached = info(rt).host_backed, freed;
+        uint64_t driver_allocs = test_stats(rt).driver_allocs;
+        size_t cached = info(rt).pinned_used, freed;
         tide_release(a);
         for (int k = 0; k < 100; k++) {
             assert_array(a = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(100000)));
             tide_release(a);
         }
-        assert_int_equal(test_stats(rt).backings, backings);
-        assert_int_equal(info(rt).host_backed, cached);
+        assert_int_equal(test_stats(rt).driver_allocs, driver_allocs);
+        assert_int_equal(info(rt).pinned_used, cached);
         assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, &freed));
         assert_true(freed >= cached);
-        assert_int_equal(info(rt).host_backed, 0);
+        assert_int_equal(info(rt).pinned_used, 0);
     }
     close_silent(rt);
 }
@@ -85,7 +84,7 @@ static void the_hosts_limit_holds(void **state) {
     (void)state;
     for (int i = 1; i < KINDS; i++) {
         tide_config c = config();
-        c.host_limit = "4MiB";
+        c.pinned_limit = "4MiB";
         c.pool = "none";
         tide_runtime *rt = test_open(&c);
         tide_array *a = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(3 << 20));
@@ -97,18 +96,18 @@ static void the_hosts_limit_holds(void **state) {
                                             : "2.000 MiB of unified memory wanted by");
         assert_error(TIDE_E_HOST_NOMEM, "limit 4.000 MiB");
         assert_error(TIDE_E_HOST_NOMEM,
-                     "a limit of 5.000 MiB or more (5242880 bytes; TIDE_HOST_LIMIT)");
+                     "a limit of 5.000 MiB or more (5242880 bytes; TIDE_PINNED_LIMIT)");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(5 << 20))); /* no rung could help */
         assert_error(TIDE_E_HOST_NOMEM, "out of host memory");
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((int64_t)1 << 60)));
         assert_error(TIDE_E_HOST_NOMEM, "the machine has less than that in all");
-        tide_clear_error();
+        tide_error_clear();
         /* device memory is another budget */
         tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(2 << 20));
         assert_array(b);
         tide_release(a);
         assert_array(a = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(2 << 20)));
-        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
         tide_release(a);
         tide_release(b);
         close_silent(rt);
@@ -121,7 +120,7 @@ static size_t run_within(const char *pool, tide_memory kind, const char *limit, 
     tide_config c = config();
     size_t wanted = 0;
     c.pool = pool;
-    c.host_limit = limit;
+    c.pinned_limit = limit;
     tide_runtime *rt = test_open(&c);
     tide_array *a[7];
     for (int i = 0; i < 7; i++)
@@ -129,11 +128,11 @@ static size_t run_within(const char *pool, tide_memory kind, const char *limit, 
     for (int i = 0; i < 6; i += 2) tide_release(a[i]); /* holes that it does not fit into */
     tide_array *b = tide_empty_in(rt, kind, TIDE_U8, SHAPE(last));
     if (!b) {
-        const char *remedy = strstr(tide_last_error()->message, "remedy:");
-        assert_int_equal(tide_last_error()->status, TIDE_E_HOST_NOMEM);
+        const char *remedy = strstr(tide_error_last()->message, "remedy:");
+        assert_int_equal(tide_error_last()->status, TIDE_E_HOST_NOMEM);
         assert_non_null(remedy);
         assert_int_equal(sscanf(strstr(remedy, " or more ("), " or more (%zu bytes", &wanted), 1);
-        tide_clear_error();
+        tide_error_clear();
     }
     tide_release(b);
     for (int i = 0; i < 7; i++)
@@ -172,8 +171,8 @@ static void unified_memory_keeps_to_the_devices_limit(void **state) {
     assert_error(TIDE_E_NOMEM, "out of memory on");
     assert_null(tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(4 << 20)));
     assert_error(TIDE_E_NOMEM, "out of memory on");
-    assert_int_equal(info(rt).host_backed, 5 << 20); /* what was refused counts nowhere */
-    tide_clear_error();
+    assert_int_equal(info(rt).pinned_used, 5 << 20); /* what was refused counts nowhere */
+    tide_error_clear();
     /* not the device's */
     tide_array *b = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_U8, SHAPE(4 << 20));
     assert_array(b);
@@ -197,11 +196,11 @@ static void absurd_shapes_are_reported_by_kind(void **state) {
     }
     assert_null(tide_empty_in(rt, 99, TIDE_F64, SHAPE(most, most)));
     assert_error(TIDE_E_INVALID, "99 is no kind of memory");
-    tide_clear_error();
+    tide_error_clear();
     close_silent(rt);
 }
 
-/* The pool `none` waits for what is parked, whichever budget it fills, before anything is climbed
+/* The pool `none` waits for what is pending, whichever budget it fills, before anything is climbed
 ** for it. */
 static void none_waits_for_what_is_parked(void **state) {
     (void)state;
@@ -210,7 +209,7 @@ static void none_waits_for_what_is_parked(void **state) {
         tide_config c = config();
         c.pool = "none";
         if (i)
-            c.host_limit = "4MiB";
+            c.pinned_limit = "4MiB";
         else
             c.limit = "4MiB";
         tide_runtime *rt = test_open(&c);
@@ -222,11 +221,11 @@ static void none_waits_for_what_is_parked(void **state) {
         tide_release(a);
         /* would not fit then either */
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE((4 << 20) + 1)));
-        tide_clear_error();
+        tide_error_clear();
         assert_int_equal(atomic_load(&g.done), 0);
         assert_int_equal(pthread_create(&opener, NULL, open_gate, &g), 0);
         assert_array(b = tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(3 << 20)));
-        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
         assert_int_equal(test_stats(rt).climbs, 0);
         pthread_join(opener, NULL);
         tide_release(b);
@@ -245,11 +244,11 @@ static void the_soft_limit_leaves_other_kinds_alone(void **state) {
     for (int i = 1; i < KINDS; i++)
         tide_release(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(12 << 20)));
     tide_release(tide_empty(rt, TIDE_U8, SHAPE(6 << 20)));
-    tide_memory_information before = info(rt);
+    tide_device_figures before = info(rt);
     tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20));
     assert_array(a);
-    assert_int_equal(info(rt).host_backed, before.host_backed);
-    assert_true(before.host_backed >= 24 << 20);
+    assert_int_equal(info(rt).pinned_used, before.pinned_used);
+    assert_true(before.pinned_used >= 24 << 20);
     tide_release(a);
     close_silent(rt);
 }
@@ -273,7 +272,7 @@ static tide_runtime *open_unlimited(tide_config c) {
     static struct tidei_device_ops ops;
     tidei_device *d;
     tide_runtime *rt;
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 * MIB}, &d));
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 16 * MIB}, &d));
     ops = *d->ops;
     ops.raw_alloc = unlimited_raw_alloc;
     ops.raw_free = unlimited_raw_free;
@@ -294,13 +293,13 @@ static void device_memory_leaves_room_for_unified(void **state) {
     assert_array(a);
     assert_null(tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_U8, SHAPE(7 << 20)));
     assert_error(TIDE_E_NOMEM, "would exceed the limit of 16777216 (10485760 backed)");
-    tide_clear_error();
+    tide_error_clear();
     tide_array *b = tide_empty(rt, TIDE_U8, SHAPE(6 << 20)); /* all there is */
     assert_array(b);
     assert_null(tide_empty(rt, TIDE_U8, SHAPE(1)));
     assert_error(TIDE_E_NOMEM, "out of memory on");
     assert_true(test_stats(rt).climbs > 0);
-    tide_clear_error();
+    tide_error_clear();
     tide_release(a);
     assert_array(a = tide_empty(rt, TIDE_U8, SHAPE(10 << 20)));
     tide_release(a);
@@ -323,8 +322,8 @@ static void what_is_available_is_no_more_than_the_device_has(void **state) {
     atomic_store(&g->available_ns, 0); /* the driver is asked again */
     assert_ok(tide_device_synchronize(rt));
     tide_host_view v;
-    assert_ok(tide_host_begin(a, TIDE_READ, &v));
-    assert_ok(tide_host_end(&v));
+    assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_view_end(&v));
     assert_true(atomic_load(&g->available_ns) > 0);
     assert_int_equal(atomic_load(&g->available), 16 * MIB);
     tide_release(a);
@@ -340,7 +339,7 @@ static void a_driver_that_refuses_is_asked_again(void **state) {
     for (int i = 1; i < KINDS; i++) {
         tide_config c = config();
         tide_status refused = kinds[i] == TIDE_MEMORY_PINNED ? TIDE_E_HOST_NOMEM : TIDE_E_NOMEM;
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 64 * MIB}, &inner));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 64 * MIB}, &inner));
         assert_ok(tidei_fault_open(inner, &d));
         assert_ok(tidei_open_on(&c, d, &rt));
         tidei_fault_set(d, TIDEI_FAULT_RAW_ALLOC, 1, refused, false);
@@ -349,7 +348,7 @@ static void a_driver_that_refuses_is_asked_again(void **state) {
         tide_release(a);
         tidei_fault_set(d, TIDEI_FAULT_RAW_ALLOC, 1, refused, true);
         assert_null(tide_empty_in(rt, kinds[i], TIDE_U8, SHAPE(30 << 20)));
-        assert_int_equal(tide_last_error()->status, refused);
+        assert_int_equal(tide_error_last()->status, refused);
         assert_error(refused, "call ");
         assert_true(test_stats(rt).climbs > 0);
         assert_true(tidei_runtime_valid(test_rt(rt)));
@@ -384,12 +383,12 @@ static void garbage_in_host_memory_is_collected(void **state) {
                 mock_tracer m;
                 tide_config c = config();
                 c.collector = mock ? "refcount" : "boehm";
-                c.host_limit = "32MiB";
+                c.pinned_limit = "32MiB";
                 c.gc_early = early;
                 tide_runtime *rt = test_open(&c);
                 if (mock) mock_open(&m, rt, "mock", TIDE_COLLECTOR_MINOR, 0);
                 make_garbage(rt, mock ? &m : NULL, kinds[i], test_quick() ? 100 : 300);
-                tide_statistics s = test_stats(rt);
+                tide_runtime_figures s = test_stats(rt);
                 if (early == TIDE_ON)
                     assert_true(s.early_collections > 0);
                 else
@@ -445,13 +444,13 @@ static void budgets_are_apart(void **state) {
     static tide_array *kept[20];
     tide_config c = config();
     c.collector = "boehm";
-    c.host_memory = "256MiB";
-    c.host_limit = "256MiB";
+    c.host_device_memory = "256MiB";
+    c.pinned_limit = "256MiB";
     tide_runtime *rt = test_open(&c);
     for (int i = 0; i < 20; i++)
         assert_array(kept[i] = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_U8, SHAPE(2 << 20)));
     for (int i = 0; i < 20; i++) tide_release(tide_empty(rt, TIDE_U8, SHAPE(1000)));
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(test_stats(rt).collections, 0);
     assert_int_equal(test_stats(rt).live, 20 * 1000);
     memset(kept, 0, sizeof kept);

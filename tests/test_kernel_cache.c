@@ -214,7 +214,7 @@ static void test_in_memory(void **state) {
         get(rt, source);
     }
     assert_int_equal(atomic_load(&x.compiles), 502);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.kernels, 502);
     assert_int_equal(s.kernels_compiled, 502);
     assert_int_equal(s.kernels_loaded, 0);
@@ -256,7 +256,7 @@ static void test_on_disk(void **state) {
     tide_runtime *rt = open_on_folder(&x);
     get(rt, "text");
     get(rt, "text");
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.kernels_compiled, 0);
     assert_int_equal(s.kernels_loaded, 1);
     assert_int_equal(s.kernels, 1);
@@ -528,7 +528,7 @@ static void test_failures(void **state) {
     tidei_dev *d = &test_rt(rt)->devs[0];
     assert_int_equal(tidei_kernel_get(d, "kernel", "nonsense", "tide_test", &k), TIDE_E_DEVICE);
     assert_error(TIDE_E_DEVICE, "nonsense is not declared");
-    assert_string_equal(tide_last_error()->operation, "tide_test");
+    assert_string_equal(tide_error_last()->operation, "tide_test");
     assert_null(k);
     x.refusal = TIDE_E_LOST;
     atomic_store(&x.refusals, 1);

@@ -124,7 +124,7 @@ static void a_bad_default_kind_is_an_error_or_a_warning(void **state) {
     assert_null(tide_empty_in(rt, -1, TIDE_F32, 0, NULL));
     assert_error(TIDE_E_INVALID, "-1 is no kind of memory");
     assert_null(tide_to_memory(NULL, TIDE_MEMORY_PINNED));
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(tide_array_memory(NULL), -1);
     tide_close(rt);
 }
@@ -136,7 +136,7 @@ static void unified_memory_may_be_missing(void **state) {
     for (int how = 0; how < 3; how++) {
         tidei_device *d;
         tide_config c = config();
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 16 * MIB}, &d));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 16 * MIB}, &d));
         d->info.flags &= ~TIDEI_DEV_UNIFIED;
         logged.n = 0;
         c.log_level = 0; /* nobody chose one */
@@ -219,8 +219,8 @@ static tide_runtime *open_told(void) {
     tide_config c = config();
     c.pool = "tide"; /* what stands in for it keeps what is freed */
     memset(&told, 0, sizeof told);
-    assert_ok(
-        tidei_host_open(&(tidei_device_params){.host_memory = 64 * MIB, .host_checker = true}, &d));
+    assert_ok(tidei_host_open(
+        &(tidei_device_params){.host_device_memory = 64 * MIB, .host_checker = true}, &d));
     told.inner = d->ops;
     told.ops = *d->ops;
     told.ops.prefetch = note_prefetch;
@@ -235,34 +235,34 @@ static void T9_prefetch_and_advice_by_range(void **state) {
     tide_runtime *rt = open_told();
     tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000), *part = tide_slice(a, "100:300:2");
     tide_host_view v;
-    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
     tidei_addr at = (uintptr_t)v.data;
-    assert_ok(tide_host_end(&v));
-    assert_ok(tide_prefetch(a, 0, 1000, TIDE_TO_DEVICE));
-    assert_ok(tide_prefetch(a, 1000, 0, TIDE_TO_DEVICE)); /* of nothing */
-    assert_ok(tide_prefetch(a, 10, 20, TIDE_TO_HOST));
+    assert_ok(tide_host_view_end(&v));
+    assert_ok(tide_array_prefetch(a, 0, 1000, TIDE_TO_DEVICE));
+    assert_ok(tide_array_prefetch(a, 1000, 0, TIDE_TO_DEVICE)); /* of nothing */
+    assert_ok(tide_array_prefetch(a, 10, 20, TIDE_TO_HOST));
     assert_int_equal(told.prefetched[0], 4000);
     assert_int_equal(told.prefetched[1], 80);
     assert_int_equal(told.from, at + 40);
-    assert_ok(tide_prefetch(part, 1, 198, TIDE_TO_HOST)); /* of the stretch that it spans */
+    assert_ok(tide_array_prefetch(part, 1, 198, TIDE_TO_HOST)); /* of the stretch that it spans */
     assert_int_equal(told.from, at + 404);
-    assert_ok(tide_advise(a, 250, 250, TIDE_ADVISE_READ_MOSTLY));
+    assert_ok(tide_array_advise(a, 250, 250, TIDE_ADVISE_READ_MOSTLY));
     assert_int_equal(told.from, at + 1000);
     assert_int_equal(told.bytes, 1000);
-    assert_int_equal(tide_prefetch(a, 0, 1001, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_prefetch(a, 0, 1001, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "1001 elements from 0 on reach beyond the 1000");
-    assert_int_equal(tide_prefetch(a, 1001, 0, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
-    assert_int_equal(tide_prefetch(a, INT64_MAX, INT64_MAX, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
-    assert_int_equal(tide_prefetch(a, -1, 1, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
-    assert_int_equal(tide_prefetch(part, 0, 200, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
-    assert_int_equal(tide_advise(a, 999, 2, TIDE_ADVISE_HOST), TIDE_E_BOUNDS);
-    assert_int_equal(tide_prefetch(a, 0, 1, 2), TIDE_E_INVALID);
-    assert_int_equal(tide_advise(a, 0, 1, 4), TIDE_E_INVALID);
+    assert_int_equal(tide_array_prefetch(a, 1001, 0, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_prefetch(a, INT64_MAX, INT64_MAX, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_prefetch(a, -1, 1, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_prefetch(part, 0, 200, TIDE_TO_DEVICE), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_advise(a, 999, 2, TIDE_ADVISE_HOST), TIDE_E_BOUNDS);
+    assert_int_equal(tide_array_prefetch(a, 0, 1, 2), TIDE_E_INVALID);
+    assert_int_equal(tide_array_advise(a, 0, 1, 4), TIDE_E_INVALID);
     tide_array *pinned = counting(rt, TIDE_MEMORY_PINNED, 10),
                *device = counting(rt, TIDE_MEMORY_DEVICE, 10);
-    assert_int_equal(tide_prefetch(pinned, 0, 1, TIDE_TO_DEVICE), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tide_array_prefetch(pinned, 0, 1, TIDE_TO_DEVICE), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "in pinned memory");
-    assert_int_equal(tide_advise(device, 0, 1, TIDE_ADVISE_HOST), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tide_array_advise(device, 0, 1, TIDE_ADVISE_HOST), TIDE_E_UNSUPPORTED);
     tide_array *all[] = {a, part, pinned, device};
     for (unsigned k = 0; k < TIDEI_COUNT(all); k++) tide_release(all[k]);
     tide_close(rt);
@@ -273,9 +273,9 @@ static void advice_ends_with_the_array(void **state) {
     (void)state;
     tide_runtime *rt = open_told();
     tide_array *a = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
-    assert_ok(tide_advise(a, 0, 1000, TIDE_ADVISE_READ_MOSTLY));
-    assert_ok(tide_advise(a, 0, 1000, TIDE_ADVISE_DEVICE));
-    assert_ok(tide_advise(a, 10, 10, TIDE_ADVISE_HOST));
+    assert_ok(tide_array_advise(a, 0, 1000, TIDE_ADVISE_READ_MOSTLY));
+    assert_ok(tide_array_advise(a, 0, 1000, TIDE_ADVISE_DEVICE));
+    assert_ok(tide_array_advise(a, 10, 10, TIDE_ADVISE_HOST));
     assert_int_equal(told.advised, 3);
     tide_release(a);
     assert_ok(tide_device_synchronize(rt));
@@ -285,7 +285,7 @@ static void advice_ends_with_the_array(void **state) {
     assert_int_equal(told.bytes, 4000);
     tide_array *other = tide_empty_in(rt, TIDE_MEMORY_UNIFIED, TIDE_F32, SHAPE(1000));
     assert_int_equal(told.undone, 1);
-    assert_ok(tide_advise(b, 0, 1000, TIDE_ADVISE_DEVICE)); /* still noted at the end */
+    assert_ok(tide_array_advise(b, 0, 1000, TIDE_ADVISE_DEVICE)); /* still noted at the end */
     tide_release(b);
     tide_release(other);
     tide_close(rt);
@@ -301,29 +301,30 @@ static void notes_of_advice_stay_few(void **state) {
                *b = counting(rt, TIDE_MEMORY_UNIFIED, 1000);
     tide_array *late = tide_slice(b, "600:");
     for (int64_t i = 0; i < 1000; i++) {
-        assert_ok(tide_advise(a, i, 1, i % 3 ? TIDE_ADVISE_DEVICE : TIDE_ADVISE_READ_MOSTLY));
+        assert_ok(tide_array_advise(a, i, 1, i % 3 ? TIDE_ADVISE_DEVICE : TIDE_ADVISE_READ_MOSTLY));
         assert_int_equal(atomic_load(notes), 1);
     }
     for (int64_t i = 0; i < 1000; i++) {
         assert_int_equal(atomic_load(notes), 1);
-        assert_ok(tide_advise(a, i, 1, TIDE_ADVISE_NONE));
+        assert_ok(tide_array_advise(a, i, 1, TIDE_ADVISE_NONE));
     }
     assert_int_equal(atomic_load(notes), 0);
-    assert_ok(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE)); /* of what was not advised */
+    assert_ok(tide_array_advise(a, 0, 1000, TIDE_ADVISE_NONE)); /* of what was not advised */
     told.refuses = true;
-    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_HOST), TIDE_E_DEVICE);
+    assert_int_equal(tide_array_advise(a, 0, 1000, TIDE_ADVISE_HOST), TIDE_E_DEVICE);
     assert_int_equal(atomic_load(notes), 0);
     told.refuses = false;
-    assert_ok(tide_advise(a, 100, 200, TIDE_ADVISE_HOST));
-    assert_ok(tide_advise(b, 100, 200, TIDE_ADVISE_HOST));
-    assert_ok(tide_advise(late, 0, 10, TIDE_ADVISE_HOST)); /* of the same block */
+    assert_ok(tide_array_advise(a, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_array_advise(b, 100, 200, TIDE_ADVISE_HOST));
+    assert_ok(tide_array_advise(late, 0, 10, TIDE_ADVISE_HOST)); /* of the same block */
     assert_int_equal(atomic_load(notes), 2);
     told.refuses = true;
-    assert_int_equal(tide_advise(a, 0, 1000, TIDE_ADVISE_NONE), TIDE_E_DEVICE); /* it still holds */
+    assert_int_equal(tide_array_advise(a, 0, 1000, TIDE_ADVISE_NONE),
+                     TIDE_E_DEVICE); /* it still holds */
     assert_int_equal(atomic_load(notes), 2);
     told.refuses = false;
-    assert_ok(tide_advise(a, 150, 50, TIDE_ADVISE_NONE)); /* leaves something on both sides */
-    assert_ok(tide_advise(a, 250, 750, TIDE_ADVISE_NONE));
+    assert_ok(tide_array_advise(a, 150, 50, TIDE_ADVISE_NONE)); /* leaves something on both sides */
+    assert_ok(tide_array_advise(a, 250, 750, TIDE_ADVISE_NONE));
     assert_int_equal(atomic_load(notes), 2);
     tide_release(a);
     unsigned undone = told.undone;
@@ -366,14 +367,14 @@ static void all_kinds_under_every_pool(void **state) {
                 assert_ok(tide_fill(a[i], tide_arg_float(value[i])));
             } else if (tide_array_memory(a[i]) != TIDE_MEMORY_DEVICE && dice(&seed) % 2) {
                 tide_host_view v;
-                assert_ok(tide_host_begin(a[i], TIDE_READ | TIDE_WRITE, &v));
+                assert_ok(tide_host_view_begin(a[i], TIDE_READ | TIDE_WRITE, &v));
                 for (int64_t k = 0; k < v.shape[0]; k++) {
                     if (TIDE_AT(float, &v, k) != value[i])
                         fail_msg("%s: element %d of array %u", c.pool, (int)k, i);
                     TIDE_AT(float, &v, k) += 1;
                 }
                 value[i] += 1;
-                assert_ok(tide_host_end(&v));
+                assert_ok(tide_host_view_end(&v));
             } else if (dice(&seed) % 2) {
                 assert_ok(tide_map_into(a[i], "(a) -> a + 1", a[i]));
                 value[i] += 1;
@@ -398,11 +399,11 @@ static void *make_some(void *arg) {
     for (int k = 0; k < 50; k++) {
         tide_array *a = tide_empty_in(rt, kinds[1 + k % 2], TIDE_F32, SHAPE(1000));
         assert_array(a);
-        assert_ok(tide_set(a, (const int64_t[]){5}, tide_arg_int(k)));
+        assert_ok(tide_array_set(a, (const int64_t[]){5}, tide_arg_int(k)));
         tide_host_view v;
-        assert_ok(tide_host_begin(a, TIDE_READ, &v));
+        assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
         assert_true(TIDE_AT(float, &v, 5) == (float)k);
-        assert_ok(tide_host_end(&v));
+        assert_ok(tide_host_view_end(&v));
         tide_release(a);
     }
     tide_thread_detach(rt);
@@ -437,9 +438,9 @@ static void t10_pinned_arrays_come_and_go(void **state) {
         tide_host_view v;
         tide_array *a = tide_empty_in(rt, TIDE_MEMORY_PINNED, TIDE_I64, SHAPE(n));
         assert_array(a);
-        assert_ok(tide_host_begin(a, TIDE_WRITE, &v));
+        assert_ok(tide_host_view_begin(a, TIDE_WRITE, &v));
         for (int64_t k = 0; k < n; k++) TIDE_AT(int64_t, &v, k) = i + k;
-        assert_ok(tide_host_end(&v));
+        assert_ok(tide_host_view_end(&v));
         tide_array *b = tide_to_memory(a, TIDE_MEMORY_DEVICE),
                    *next = tide_map(rt, "(t, b) -> t + sum(b)", total, b);
         assert_array(next);

@@ -105,7 +105,7 @@ static tidei_runtime *open_double(const char *trace) {
                      .trace = trace,
                      .pool = "tide",
                      .limit = trace ? "8MiB" : NULL};
-    tidei_device_params p = {.host_memory = 64 * MIB, .host_checker = true};
+    tidei_device_params p = {.host_device_memory = 64 * MIB, .host_checker = true};
     tidei_device *d;
     tidei_runtime *rt;
     assert_ok(tidei_host_open(&p, &d));
@@ -225,7 +225,7 @@ static tide_status misbehave(struct cache *c) {
         assert_int_equal(freed, 0);
         assert_int_equal(tidei_storage_new(c->x->d, REQUEST + MIB, c->x->d->stream0, "inside", &st),
                          TIDE_E_NOMEM);
-        assert_non_null(strstr(tide_last_error()->message, "out of memory"));
+        assert_non_null(strstr(tide_error_last()->message, "out of memory"));
         assert_int_equal(atomic_load(&c->x->rt->climbs), climbs);
     }
     if (c->allocates)
@@ -419,9 +419,9 @@ static void compact_helps_who_is_outside(void **unused) {
     scene_open(&x);
     scattered(&x);
     may_move(&x, 1);
-    tide_clear_error();
+    tide_error_clear();
     assert_ok(tidei_outside_with_reclaim(x.d, REQUEST - MIB, "test", counted_outside, &x));
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     assert_true(tidei_runtime_valid(x.rt));
     tidei_library_unback(x.d, REQUEST - MIB);
     scene_close(&x);
@@ -442,9 +442,9 @@ static void run_case(const struct rung_case *k, bool among_bad_ones) {
     k->setup(&x);
     for (int i = 3; among_bad_ones && i < 6; i++) enter(&bad[i], &x, "bad", i % 2);
     struct request r = {.x = &x, .refused = k->refused, .between = k->between};
-    tide_clear_error();
-    if (request(&r) != TIDE_OK) fail_msg("%s: %s", k->rung, tide_last_error()->message);
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    tide_error_clear();
+    if (request(&r) != TIDE_OK) fail_msg("%s: %s", k->rung, tide_error_last()->message);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     request_ends(&r);
     for (int i = 0; among_bad_ones && i < 6; i++) forget(&bad[i]);
     if (giver.id) forget(&giver);
@@ -542,10 +542,10 @@ static void e14_live(void **unused) {
     (void)unused;
     five_open(&f);
     f.live = taken(&f.x, REQUEST, NULL);
-    uint64_t backings = atomic_load(&f.x.d->backings);
+    uint64_t driver_allocs = atomic_load(&f.x.d->driver_allocs);
     five_ask(&f, 3, 1); /* before and after the collections, and after the drop */
     assert_int_equal(f.x.fulls, 2);
-    assert_true(atomic_load(&f.x.d->backings) > backings);
+    assert_true(atomic_load(&f.x.d->driver_allocs) > driver_allocs);
     five_close(&f);
     assert_helped(f.x.path, "drop library state", REQUEST);
 }
@@ -572,7 +572,7 @@ static void e14_by_hand(void **unused) {
     assert_int_equal(lines_with(TIDE_LOG_WARNING, "of failing failed"), 3); /* once each */
     /* a success leaves it alone */
     assert_error(TIDE_E_SHAPE, "the user's own");
-    tide_clear_error();
+    tide_error_clear();
     five_close(&f);
     unlink(f.x.path);
 }
@@ -634,7 +634,7 @@ static void *work_and_end(void *p) {
     (void)p;
     tide_array *wrapper = tide_zeros(worker.rt->ref, TIDE_U8, SHAPE(1));
     assert_array(wrapper);
-    assert_ok(tide_on_death(wrapper, handle_returns, NULL));
+    assert_ok(tide_array_on_death(wrapper, handle_returns, NULL));
     tidei_dev *d = &worker.rt->devs[0];
     assert_ok(tidei_storage_new(d, REQUEST, d->stream0, "worker", &worker.live));
     return NULL;
@@ -703,7 +703,7 @@ static void what_kernels_report_is_not_the_allocations(void **unused) {
     assert_null(tide_zeros(rt->ref, TIDE_U8, SHAPE(6 * MIB))); /* to the last rung */
     assert_error(TIDE_E_NOMEM, "out of memory");
     assert_int_equal(test_stats(rt->ref).climbs, 1);
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(tide_synchronize(rt->ref, NULL), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "index 10 is out of range");
     tide_release(a);
@@ -732,15 +732,15 @@ static void a_wait_that_fails_ends_no_climb(void **unused) {
     assert_helped(x.path, "drop library state", REQUEST);
 }
 
-/* A thread's state goes though the thread is not there: it is parked for good. */
-struct parked {
+/* A thread's state goes though the thread is not there: it is pending for good. */
+struct pending {
     struct scene *x;
     struct cache c;
     tidei_storage *st;
     pthread_barrier_t *both;
 };
 static void *park(void *p) {
-    struct parked *w = p;
+    struct pending *w = p;
     w->st = taken(w->x, REQUEST, NULL);
     w->c.live = &w->st;
     enter(&w->c, w->x, "worker's", false);
@@ -755,7 +755,7 @@ static void a_parked_threads_state_goes(void **unused) {
     (void)unused;
     scene_open(&x);
     pthread_barrier_init(&both, NULL, 2);
-    struct parked w = {.x = &x, .both = &both};
+    struct pending w = {.x = &x, .both = &both};
     assert_int_equal(pthread_create(&thread, NULL, park, &w), 0);
     pthread_barrier_wait(&both);
     struct request r = {.x = &x};
@@ -781,7 +781,7 @@ static void the_report_has_all_rungs(void **unused) {
                  rungs[i]);
     assert_int_equal(tidei_storage_new(x.d, REQUEST + 1, x.d->stream0, "test", &st), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, list);
-    tide_clear_error();
+    tide_error_clear();
     scene_close(&x);
     unlink(x.path);
 }

@@ -69,7 +69,7 @@ static void test_make(void **state) {
     l.ndim = 77;
     assert_int_equal(tidei_layout_make(TIDE_F32, 2, negative, "tide_zeros", &l), TIDE_E_SHAPE);
     assert_error(TIDE_E_SHAPE, "dimension 1 of (2, -1)");
-    assert_string_equal(tide_last_error()->operation, "tide_zeros");
+    assert_string_equal(tide_error_last()->operation, "tide_zeros");
     assert_int_equal(tidei_layout_make(TIDE_F32, 9, shape, "test", &l), TIDE_E_SHAPE);
     assert_int_equal(tidei_layout_make(TIDE_F32, -1, shape, "test", &l), TIDE_E_SHAPE);
     assert_int_equal(tidei_layout_make(TIDE_F32, 1, NULL, "test", &l), TIDE_E_INVALID);
@@ -392,7 +392,7 @@ static void test_slice_windows(void **state) {
             if (tidei_slice_parse(edges_put(&e, text, length, last), "tide_slice", r, &n) ==
                 TIDE_OK)
                 continue;
-            const char *m = tide_last_error()->message, *line = strchr(m, '\n'),
+            const char *m = tide_error_last()->message, *line = strchr(m, '\n'),
                        *caret = strrchr(m, '\n');
             assert_true(line && line < caret && caret - line - 1 <= 2 + 3 + 76 + 3);
             assert_true(caret[1 + strspn(caret + 1, " ")] == '^' &&

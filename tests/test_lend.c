@@ -28,7 +28,7 @@ static void blocks_come_and_go(void **state) {
     static void *at[SLOTS];
     uint64_t seed = 1;
     memset(at, 0, sizeof at);
-    tide_clear_error(); /* another case's; tide_pool_free tells its own this way alone */
+    tide_error_clear(); /* another case's; tide_pool_free tells its own this way alone */
     for (unsigned i = 0, n = test_quick() ? 5000 : 20000; i < n; i++) {
         unsigned k = dice(&seed) % SLOTS;
         if (at[k]) {
@@ -44,9 +44,9 @@ static void blocks_come_and_go(void **state) {
         }
     }
     for (unsigned k = 0; k < SLOTS; k++) tide_pool_free(p, at[k], NULL);
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
-    tide_pool_statistics s = {.struct_size = sizeof s};
-    assert_ok(tide_pool_stats(p, &s));
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
+    tide_pool_figures s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_info(p, &s));
     assert_int_equal(s.live + s.pinned, 0);
     assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);
@@ -80,12 +80,12 @@ static void a_lent_block_is_pinned_and_counted(void **state) {
     tide_pool *p;
     assert_ok(tide_pool_new(rt, NULL, &p));
     void *a = tide_pool_malloc(p, 5000, NULL);
-    tide_pool_statistics s = {.struct_size = sizeof s};
-    assert_ok(tide_pool_stats(p, &s));
+    tide_pool_figures s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_info(p, &s));
     assert_int_equal(s.live, 5000);
     assert_int_equal(s.pinned, 5000);
     tide_pool_free(tide_pool_default(rt), a, NULL); /* the pool names the runtime only */
-    assert_ok(tide_pool_stats(p, &s));
+    assert_ok(tide_pool_info(p, &s));
     assert_int_equal(s.live + s.pinned, 0);
     assert_non_null(tide_pool_malloc(p, 70, NULL)); /* lent when the runtime closes */
     tide_close(rt);
@@ -158,17 +158,17 @@ static void bad_input_is_named(void **state) {
     assert_error(TIDE_E_INVALID, "the pool is NULL");
     assert_null(tide_pool_malloc(p, 1, foreign));
     assert_error(TIDE_E_INVALID, "another device's");
-    tide_clear_error();
+    tide_error_clear();
     tide_pool_free(p, NULL, NULL);
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     tide_pool_free(p, &here, NULL); /* nothing was lent yet */
     assert_error(TIDE_E_INVALID, "is lent at 0x");
     char *a = tide_pool_malloc(p, 1000, NULL);
-    tide_clear_error();
+    tide_error_clear();
     tide_pool_free(p, a + 1, NULL);
     assert_error(TIDE_E_INVALID, "is lent at 0x");
     tide_pool_free(p, a, NULL);
-    tide_clear_error();
+    tide_error_clear();
     tide_pool_free(p, a, NULL);
     assert_error(TIDE_E_INVALID, "is lent at 0x");
     if (test_on_host()) assert_int_equal(tide_stream_wrap(rt, NULL, &s), TIDE_E_UNSUPPORTED);
@@ -179,17 +179,17 @@ static void bad_input_is_named(void **state) {
 
 static void every_host_allocation_may_fail(void **state) {
     (void)state;
-    tide_host_memory hook = {failing_alloc, plain_free, NULL};
+    tide_allocator hook = {failing_alloc, plain_free, NULL};
     void *a = NULL;
     for (long n = 1; !a; n++) {
         host_fails = 0;
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .host = &hook});
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .allocator = &hook});
         tide_pool *p = tide_pool_default(rt);
         host_calls = 0;
         host_fails = n;
         a = tide_pool_malloc(p, 1000, NULL);
         host_fails = 0;
-        if (!a) assert_int_equal(tide_last_error()->status, TIDE_E_HOST_NOMEM);
+        if (!a) assert_int_equal(tide_error_last()->status, TIDE_E_HOST_NOMEM);
         assert_int_equal(test_stats(rt).live, a ? 1000 : 0);
         assert_int_equal(test_user_pool(p)->pinned, a ? 1000 : 0);
         tide_pool_free(p, a, NULL);
@@ -210,7 +210,7 @@ static tide_status adopt(tidei_device *d, void *native, tidei_dstream **out) {
 
 static void streams_of_others_are_wrapped(void **state) {
     (void)state;
-    tidei_device_params params = {.host_memory = 64 * MIB, .host_checker = true};
+    tidei_device_params params = {.host_device_memory = 64 * MIB, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = "tide"};
     tidei_device *device, *d;
     tidei_runtime *opened;
@@ -244,10 +244,10 @@ static void streams_of_others_are_wrapped(void **state) {
 static void torch_gets_memory(void **state) {
     (void)state;
     for (unsigned round = 0; round < 2; round++) { /* open again after a close */
-        tide_clear_error();
+        tide_error_clear();
         char *a = tide_torch_malloc(1000, 0, NULL), *b = tide_torch_malloc(3 * MIB, 0, NULL);
         assert_true(a && b && a != b);
-        assert_int_equal(tide_last_error()->status, TIDE_OK); /* though there may be no GPU */
+        assert_int_equal(tide_error_last()->status, TIDE_OK); /* though there may be no GPU */
         tide_torch_free(a, 1000, 0, NULL);
         tide_torch_free(b, 3 * MIB, 0, NULL);
         char *again = tide_torch_malloc(1000, 0, NULL);
@@ -261,13 +261,13 @@ static void torch_gets_memory(void **state) {
         assert_error(TIDE_E_INVALID, "-1 bytes");
         assert_null(tide_torch_malloc(1, 64, NULL));
         assert_error(TIDE_E_INVALID, "no device 64");
-        assert_string_equal(tide_last_error()->operation, "tide_torch_malloc");
+        assert_string_equal(tide_error_last()->operation, "tide_torch_malloc");
         tide_torch_free(a, 1000, 64, NULL);
         assert_error(TIDE_E_INVALID, "no device 64");
-        assert_string_equal(tide_last_error()->operation, "tide_torch_free");
+        assert_string_equal(tide_error_last()->operation, "tide_torch_free");
         assert_null(tide_torch_malloc((ptrdiff_t)1 << 60, 0, NULL));
         assert_error(TIDE_E_NOMEM, "out of memory");
-        assert_string_equal(tide_last_error()->operation, "tide_torch_malloc");
+        assert_string_equal(tide_error_last()->operation, "tide_torch_malloc");
         if (test_on_host()) {
             void *other = tide_torch_malloc(10, 3, NULL); /* another device, another runtime */
             assert_non_null(other);

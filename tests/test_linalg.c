@@ -68,8 +68,8 @@ static void one_lu(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
     assert_int_equal(tide_array_dtype(perm), TIDE_I64);
     assert_int_equal(tide_array_dtype(pivots), TIDE_I64);
     assert_int_equal(tide_array_dtype(l), wide_of(t));
-    assert_int_equal(tide_dim(l, -1), least);
-    assert_int_equal(tide_dim(u, -2), least);
+    assert_int_equal(tide_array_dim(l, -1), least);
+    assert_int_equal(tide_array_dim(u, -2), least);
     values va = read_back(a), vp = read_back(perm), vl = read_back(l), vu = read_back(u),
            vb = read_back(both), vs = read_back(pivots);
     for (int64_t w = 0; w < va.n / (m * n); w++) {
@@ -169,8 +169,8 @@ static void one_qr(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int
         assert_ok(tide_qr(a, mode, &q, &r));
         assert_ok(tide_qr(a, mode, NULL, &alone));
         values va = read_back(a), vq = read_back(q), vr = read_back(r), vs = read_back(alone);
-        assert_int_equal(tide_dim(q, -1), columns);
-        assert_int_equal(tide_dim(r, -2), columns);
+        assert_int_equal(tide_array_dim(q, -1), columns);
+        assert_int_equal(tide_array_dim(r, -2), columns);
         assert_int_equal(vr.n, vs.n);
         for (int64_t w = 0; w < va.n / (m * n); w++) {
             const number *A = va.at + w * m * n, *Q = vq.at + w * m * columns;
@@ -200,8 +200,8 @@ static void one_svd(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, in
         assert_ok(tide_svd(a, mode, &u, &s, &vh));
         assert_ok(tide_svd(a, mode, NULL, &alone, NULL));
         assert_int_equal(tide_array_dtype(s), real_of(t));
-        assert_int_equal(tide_dim(u, -1), cu);
-        assert_int_equal(tide_dim(vh, -2), cv);
+        assert_int_equal(tide_array_dim(u, -1), cu);
+        assert_int_equal(tide_array_dim(vh, -2), cv);
         values va = read_back(a), vu = read_back(u), vs = read_back(s), vv = read_back(vh),
                vl = read_back(alone);
         for (int64_t w = 0; w < va.n / (m * n); w++) {
@@ -325,12 +325,12 @@ static void check_system(tide_array *a, tide_array *b, tide_array *x, bool vecto
 }
 
 static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
-    int nbatch = tide_ndim(a) - 2;
+    int nbatch = tide_array_ndim(a) - 2;
     int64_t batch[3], shape[4], columns[] = {1, 3};
     tide_array *lu, *pivots;
     (void)m;
     assert_ok(tide_lu_factor(a, &lu, &pivots));
-    for (int i = 0; i < nbatch; i++) batch[i] = tide_dim(a, i);
+    for (int i = 0; i < nbatch; i++) batch[i] = tide_array_dim(a, i);
     for (int form = 0; form < 5;
          /* as a's batch is; one right side for all; a larger batch; a vector; b of one matrix a
          ** row */
@@ -355,14 +355,14 @@ static void one_system(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m,
         double eps = epsilon(tx);
         tide_array *x = tide_solve(a, b);
         assert_array(x);
-        assert_int_equal(tide_ndim(x), form == 2   ? nbatch + 3
-                                       : form == 3 ? nbatch + 1
-                                                   : nbatch + 2);
+        assert_int_equal(tide_array_ndim(x), form == 2   ? nbatch + 3
+                                             : form == 3 ? nbatch + 1
+                                                         : nbatch + 2);
         assert_int_equal(tide_array_dtype(x), tx);
         check_system(a, b, x, form == 3, eps);
         tide_array *again = tide_lu_solve(lu, pivots, b);
         assert_array(again);
-        assert_int_equal(tide_ndim(again), tide_ndim(x));
+        assert_int_equal(tide_array_ndim(again), tide_array_ndim(x));
         check_system(a, b, again, form == 3, eps);
     }
 }
@@ -490,16 +490,16 @@ static void test_det_exact(void **state) {
 /* ---- least squares ---- */
 
 static void one_fit(tide_runtime *rt, tide_array *a, tide_dtype t, int64_t m, int64_t n) {
-    int nbatch = tide_ndim(a) - 2;
+    int nbatch = tide_array_ndim(a) - 2;
     int64_t batch[3], least = m < n ? m : n, k = 1 + (int64_t)draw(3);
     tide_array *x, *rank, *s, *again, *b;
-    for (int i = 0; i < nbatch; i++) batch[i] = tide_dim(a, i);
+    for (int i = 0; i < nbatch; i++) batch[i] = tide_array_dim(a, i);
     bool vector = draw(4) == 0, one = draw(2);
     b = vector ? tide_slice(matrices(rt, t, RANDOM, PLAIN, 0, NULL, m, 2), ":, 1")
                : matrices(rt, t, RANDOM, (int)draw(VIEWS), one ? 0 : nbatch, batch, m, k);
     if (vector) k = 1;
     assert_ok(tide_lstsq(a, b, -1, &x, &rank, &s));
-    assert_int_equal(tide_ndim(x), nbatch + (vector ? 1 : 2));
+    assert_int_equal(tide_array_ndim(x), nbatch + (vector ? 1 : 2));
     assert_int_equal(tide_array_dtype(rank), TIDE_I64);
     assert_int_equal(tide_array_dtype(s), real_of(t));
     values va = read_back(a), vb = read_back(b), vx = read_back(x), vr = read_back(rank),
@@ -684,9 +684,9 @@ static void hold_back(tide_runtime *rt, tide_array *a) {
     void *p;
     if (!test_on_host()) return;
     atomic_store(&gate, 0);
-    assert_ok(tide_collector_attach(rt, &table, NULL));
+    assert_ok(tide_collector_register(rt, &table, NULL));
     assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
-    assert_ok(tide_host_launch(scope, stand, NULL));
+    assert_ok(tide_use_launch(scope, stand, NULL));
     assert_ok(tide_use_end(scope));
 }
 

@@ -17,10 +17,10 @@ static tide_array *ones(tide_runtime *rt, tide_dtype t, int ndim, const int64_t 
 
 #define REFUSED(call, operation_, status, part)                                                    \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         assert_false(call);                                                                        \
         assert_error(status, part);                                                                \
-        assert_string_equal(tide_last_error()->operation, operation_);                             \
+        assert_string_equal(tide_error_last()->operation, operation_);                             \
     } while (0)
 
 static tide_array *untouched;
@@ -123,7 +123,7 @@ static void test_refusals(void **state) {
     assert_null(tide_reshape(a, SHAPE(2, 2)));
     assert_null(tide_inv(tide_inv(tide_reshape(a, SHAPE(2, 2)))));
     assert_error(TIDE_E_SHAPE, "");
-    assert_string_equal(tide_last_error()->operation, "tide_reshape");
+    assert_string_equal(tide_error_last()->operation, "tide_reshape");
     assert_ok(tide_scope_end(other));
     assert_ok(tide_scope_end(rt));
     close_checked(rt);
@@ -619,7 +619,7 @@ static void test_unwanted(void **state) {
     assert_ok(tide_scope_begin(rt));
     tide_array *a = ones(rt, TIDE_F64, SHAPE(M, 2));
     assert_ok(tide_qr(a, TIDE_COMPLETE, NULL, &r));
-    assert_int_equal(tide_dim(r, 0), M);
+    assert_int_equal(tide_array_dim(r, 0), M);
     values v = read_back(r);
     assert_true(fabs(cabs(v.at[0]) - sqrt(M)) < 1e-10 && fabs(cabs(v.at[1]) - sqrt(M)) < 1e-10);
     for (int64_t i = 2; i < v.n; i++) assert_true(cabs(v.at[i]) < 1e-10);
@@ -627,9 +627,9 @@ static void test_unwanted(void **state) {
     /* Nor for the larger of the singular vectors. */
     tide_array *values_, *small;
     assert_ok(tide_svd(a, TIDE_COMPLETE, NULL, &values_, &small));
-    assert_int_equal(tide_dim(small, 0), 2);
+    assert_int_equal(tide_array_dim(small, 0), 2);
     assert_ok(tide_svd(tide_transpose(a, NULL), TIDE_COMPLETE, &small, &values_, NULL));
-    assert_int_equal(tide_dim(small, 0), 2);
+    assert_int_equal(tide_array_dim(small, 0), 2);
     v = read_back(values_);
     assert_true(fabs(creal(v.at[0]) - sqrt(2 * M)) < 1e-10 && cabs(v.at[1]) < 1e-10);
     drop(&v);

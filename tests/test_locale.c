@@ -32,9 +32,9 @@ static void say(const char *text) {
 }
 
 static void say_error(void) {
-    say(tide_status_name(tide_last_error()->status));
-    say(tide_last_error()->message);
-    tide_clear_error();
+    say(tide_status_name(tide_error_last()->status));
+    say(tide_error_last()->message);
+    tide_error_clear();
 }
 
 static void say_number(uint64_t v) {
@@ -59,7 +59,7 @@ static void say_blurred(const char *text) {
 static void say_array(tide_array *a) {
     char text[4096];
     assert_array(a);
-    tide_format(a, text, sizeof text);
+    tide_array_text(a, text, sizeof text);
     say(text);
     tide_release(a);
 }
@@ -128,7 +128,7 @@ static tide_runtime *open_said(const char *trace) {
     tide_runtime *rt = NULL;
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = "1.5GiB",
+                     .host_device_memory = "1.5GiB",
                      .limit = "50.5%",
                      .soft_limit = "33.3%",
                      .collector = "refcount",
@@ -158,9 +158,9 @@ static void figures(tide_runtime *rt) {
     say_blurred(text);
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(1000, 1000));
     assert_array(a);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     say(text);
-    tide_pool_summary(tide_pool_default(rt), text, sizeof text);
+    tide_pool_text(tide_pool_default(rt), text, sizeof text);
     say_blurred(text);
     tide_release(a);
 }
@@ -223,7 +223,7 @@ static void files(tide_runtime *rt) {
     tide_release(a);
     a = tide_npy_read(rt, path);
     assert_array(a);
-    say_number((uint64_t)tide_dim(a, 0));
+    say_number((uint64_t)tide_array_dim(a, 0));
     tide_release(a);
 }
 
@@ -294,7 +294,7 @@ static char *wanted;
 
 static int setup(void **state) {
     (void)state;
-    tide_clear_error();
+    tide_error_clear();
     clear_environment();
     strcpy(folder, "/tmp/tide_locale_XXXXXX");
     if (!mkdtemp(folder)) return -1;

@@ -65,7 +65,7 @@ static tide_runtime *open_on(const char *pool) {
     tide_runtime *rt = NULL;
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = "64MiB",
+                     .host_device_memory = "64MiB",
                      .collector = "refcount",
                      .pool = pool,
                      .log = keep_line,
@@ -75,21 +75,21 @@ static tide_runtime *open_on(const char *pool) {
 }
 
 static void check_figures(tide_runtime *rt, size_t live) {
-    tide_statistics s = {.struct_size = sizeof s};
-    must_ok(tide_stats(rt, &s));
-    must(s.live == live && s.live + s.rounding + s.cached + s.parked == s.backed);
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    must_ok(tide_runtime_info(rt, &s));
+    must(s.live == live && s.live + s.rounding + s.cached + s.pending == s.backed);
     must(tidei_runtime_valid(test_rt(rt)));
 }
 
 /* What an operation makes of it: the right value, or an error with a reason. */
 static void sum_or_tell(tide_runtime *rt, tide_array *a, double wanted) {
-    tide_clear_error();
+    tide_error_clear();
     tide_array *sum = tide_sum(a, NULL, 0, 0);
     if (sum) {
         must(tide_item_f64(sum) == wanted);
         tide_release(sum);
     } else {
-        tide_status s = tide_last_error()->status;
+        tide_status s = tide_error_last()->status;
         must(s == TIDE_E_NOMEM || s == TIDE_E_HOST_NOMEM || s == TIDE_E_DEVICE);
     }
     must(tidei_runtime_valid(test_rt(rt)));
@@ -165,13 +165,15 @@ static void refusals_are_survived(void **state) {
 /* Where there is no room at all, opening says so, and works once there is. */
 static void opens_or_tells(void) {
     tide_runtime *rt = NULL;
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "64MiB",
+                     .collector = "refcount"};
     use_up();
     tide_status status = tide_open(&c, &rt);
     must(status == TIDE_OK || status == TIDE_E_HOST_NOMEM || status == TIDE_E_NOMEM ||
          status == TIDE_E_DEVICE);
-    if (status != TIDE_OK) must(strlen(tide_last_error()->message) > 20);
+    if (status != TIDE_OK) must(strlen(tide_error_last()->message) > 20);
     tide_close(rt);
     make_room();
     must_ok(tide_open(&c, &rt));

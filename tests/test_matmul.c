@@ -107,7 +107,7 @@ static void one_product(tide_runtime *rt, tide_dtype t, int pa, int pb, int64_t 
     tide_array *z = tide_matmul(x, y);
     assert_array(z);
     assert_int_equal(tide_array_dtype(z), t);
-    assert_true(tide_is_contiguous(z));
+    assert_true(tide_array_is_contiguous(z));
     numbers va = read_back(x), vb = read_back(y), vc = read_back(z);
     assert_int_equal(vc.ndim, most + 2);
     assert_memory_equal(vc.shape, batch, sizeof *batch * (size_t)most);
@@ -146,8 +146,8 @@ static void test_larger(void **state) {
 
 static void assert_shape(tide_array *a, int ndim, const int64_t *shape) {
     assert_array(a);
-    assert_int_equal(tide_ndim(a), ndim);
-    for (int i = 0; i < ndim; i++) assert_int_equal(tide_dim(a, i), shape[i]);
+    assert_int_equal(tide_array_ndim(a), ndim);
+    for (int i = 0; i < ndim; i++) assert_int_equal(tide_array_dim(a, i), shape[i]);
 }
 
 /* A vector is a row on the left, a column on the right, and its axis goes. */
@@ -285,7 +285,7 @@ static void test_integers_wrap(void **state) {
 static void assert_refused(tide_array *result, tide_status status, const char *part) {
     assert_null(result);
     assert_error(status, part);
-    assert_string_equal(tide_last_error()->operation, "tide_matmul");
+    assert_string_equal(tide_error_last()->operation, "tide_matmul");
 }
 
 static void test_refusals(void **state) {
@@ -309,7 +309,7 @@ static void test_refusals(void **state) {
     assert_refused(tide_matmul(a, foreign), TIDE_E_INVALID,
                    "argument 2 belongs to another runtime");
     tide_release(foreign);
-    tide_clear_error();
+    tide_error_clear();
     assert_refused(tide_matmul(a, NULL), TIDE_E_INVALID, "NULL");
     tide_array *gone = ones(rt, TIDE_F32, SHAPE(3, 2));
     tide_free(gone);
@@ -477,7 +477,7 @@ static void products(tide_runtime *rt, tide_status *status) {
     all[3] = tide_matmul(tide_cast(all[0], TIDE_I16), tide_ones(rt, TIDE_I8, SHAPE(6, 3)));
     all[4] = tide_matmul(tide_cast(all[0], TIDE_F16), tide_ones(rt, TIDE_F16, SHAPE(6, 3)));
     for (int i = 0; i < 5 && *status == TIDE_OK; i++)
-        if (!all[i]) *status = tide_last_error()->status;
+        if (!all[i]) *status = tide_error_last()->status;
     if (*status == TIDE_OK) *status = tide_device_synchronize(rt);
     tide_status end = tide_scope_end(rt);
     if (*status == TIDE_OK) *status = end;

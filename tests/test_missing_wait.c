@@ -31,7 +31,7 @@ static void hand_over(tide_array *(*use)(void), bool planted) {
                      .device = "host",
                      .collector = "refcount",
                      .debug = 1,
-                     .host_memory = "16MiB"};
+                     .host_device_memory = "16MiB"};
     tide_stream *first, *second;
     assert_ok(tide_open(&c, &rt));
     assert_ok(tide_scope_begin(rt));
@@ -74,12 +74,13 @@ static void checker_is_quiet_otherwise(void **state) {
 static pthread_t spoke;
 static int spoken;
 static void ask_for_statistics(void *user, int level, const char *line) {
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     (void)user;
     if (level != TIDE_LOG_WARNING || !strstr(line, "unordered access")) return;
     spoke = pthread_self();
     spoken++;
-    assert_ok(tide_stats(rt, &s)); /* drains, and with the pool "none" that waits for streams */
+    assert_ok(
+        tide_runtime_info(rt, &s)); /* drains, and with the pool "none" that waits for streams */
 }
 /* The first write, on a worker that may begin late, has happened; the checker does not know that
 ** anybody looked. It must not come after the planted use, whose moment replaces its own in the
@@ -96,7 +97,7 @@ static void the_log_may_call_back(void **state) {
                      .collector = "refcount",
                      .pool = "none",
                      .debug = 1,
-                     .host_memory = "16MiB",
+                     .host_device_memory = "16MiB",
                      .log = ask_for_statistics,
                      .log_level = TIDE_LOG_WARNING};
     tide_stream *second;

@@ -61,7 +61,7 @@ static tide_status shared_memory(tidei_device *d, size_t *free_bytes, size_t *to
 
 static struct tidei_device_ops sharing;
 static int make_table(void **state) {
-    tidei_device_params p = {.host_memory = CEILING};
+    tidei_device_params p = {.host_device_memory = CEILING};
     tidei_device *d;
     (void)state;
     if (tidei_host_open(&p, &d) != TIDE_OK) return 1;
@@ -77,7 +77,7 @@ static int make_table(void **state) {
 }
 
 static tide_runtime *open_shared(const char *pool, const char *limit) {
-    tidei_device_params p = {.host_memory = CEILING};
+    tidei_device_params p = {.host_device_memory = CEILING};
     tide_config c = {.struct_size = sizeof c,
                      .collector = "refcount",
                      .pool = pool,
@@ -118,11 +118,11 @@ static void e12_good_neighbour(void **state) {
     for (unsigned k = 0; k < TIDEI_COUNT(pools); k++) {
         tide_runtime *one = open_shared(pools[k], NULL), *two = open_shared("tide", NULL);
         tide_array *data = hoard(one);
-        tide_statistics before = test_stats(one);
+        tide_runtime_figures before = test_stats(one);
         assert_true(before.backed >= SCALED(8));
         tide_array *big = tide_zeros(two, TIDE_U8, SHAPE(SCALED(6)));
         assert_array(big);
-        tide_statistics s = test_stats(one);
+        tide_runtime_figures s = test_stats(one);
         assert_true(s.backed <= SCALED(4));
         assert_int_equal(s.host_waits, before.host_waits);
         assert_int_equal(s.collections + s.climbs, 0);
@@ -213,7 +213,7 @@ static void unified_memory_stays(void **state) {
     assert_array(a);
     assert_int_equal(test_stats(one).backed, unified);
     assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(3))));
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(atomic_load(&test_rt(one)->devs[0].unified), unified);
     tide_release(a);
     tide_close(two);
@@ -264,8 +264,8 @@ static void *come_and_go(void *arg) {
         tide_runtime *rt = open_shared("tide", NULL);
         for (unsigned k = 0; k < 4; k++) {
             tide_array *a = tide_empty(rt, TIDE_U8, SHAPE(SCALED(6) + (int64_t)k * MIB));
-            if (!a && tide_last_error()->status != TIDE_E_NOMEM)
-                unexpected = tide_last_error()->status;
+            if (!a && tide_error_last()->status != TIDE_E_NOMEM)
+                unexpected = tide_error_last()->status;
             tide_release(a);
         }
         tide_close(rt);
@@ -317,7 +317,7 @@ static void leave_a_visit(bool knows_both) {
         fail_msg("nobody was visited");
     }
     leaves = false;
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_zeros(two, TIDE_U8, SHAPE(16)));
     assert_error(TIDE_E_INVALID, "purge of the reclaimable \"cache\" was left without a return");
     assert_null(tide_empty(two, TIDE_U8, SHAPE(SCALED(6)))); /* it climbs, and asks again */
@@ -392,10 +392,10 @@ static void closing_waits_for_visitors(void **state) {
 static tide_runtime *third;
 static unsigned looked;
 static tide_status look_at_third(void *user, int device, size_t wanted, size_t *given) {
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     (void)user, (void)device, (void)wanted, (void)given;
     looked++;
-    return third ? tide_stats(third, &s) : TIDE_OK;
+    return third ? tide_runtime_info(third, &s) : TIDE_OK;
 }
 static tide_status close_third_and_leave(void *user, int device, size_t wanted, size_t *given) {
     tide_runtime *rt = third;
@@ -431,7 +431,7 @@ static void a_third_runtime_closes_in_a_visit(void **state) {
     assert_null(third);
     tide_safepoint(two);
     assert_error(TIDE_E_INVALID, "purge of the reclaimable \"closes\" was left without a return");
-    tide_clear_error();
+    tide_error_clear();
     looked = 0;
     assert_ok(tide_reclaim(one, TIDE_RECLAIM_PURGE, NULL));
     assert_int_equal(looked, 1); /* the thread is in no slot any more */

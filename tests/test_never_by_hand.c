@@ -52,7 +52,7 @@ typedef tide_array *one_fn(tide_array *), *two_fn(tide_array *, tide_array *),
     *make_fn(tide_runtime *, tide_dtype, int, const int64_t *);
 
 static tide_status made(tide_array *a) {
-    return (w.out[0] = a) ? TIDE_OK : tide_last_error()->status;
+    return (w.out[0] = a) ? TIDE_OK : tide_error_last()->status;
 }
 
 static tide_status run_full(void) {
@@ -70,7 +70,7 @@ static tide_status run_to_host(void) {
 static tide_status run_item(void) {
     tide_arg x;
     tide_array *one = tide_slice(w.turned, "3, 4");
-    tide_status s = one ? tide_item(one, &x) : tide_last_error()->status;
+    tide_status s = one ? tide_item(one, &x) : tide_error_last()->status;
     tide_free(one);
     if (w.counted && one) tide_release(one);
     return s;
@@ -80,20 +80,20 @@ static tide_status run_item_f64(void) {
     double x = tide_item_f64(one);
     tide_free(one);
     if (w.counted && one) tide_release(one);
-    return x == x ? TIDE_OK : tide_last_error()->status;
+    return x == x ? TIDE_OK : tide_error_last()->status;
 }
 static tide_status run_npy_read(void) { return made(tide_npy_read(w.rt, w.path)); }
 static tide_status run_npy_write(void) { return tide_npy_write(w.turned, w.path); }
-static tide_status run_format(void) {
+static tide_status run_array_text(void) {
     char text[4000];
-    return tide_format(w.turned, text, sizeof text) ? TIDE_OK : tide_last_error()->status;
+    return tide_array_text(w.turned, text, sizeof text) ? TIDE_OK : tide_error_last()->status;
 }
 static tide_status run_reshape(void) { return made(tide_reshape(w.turned, SHAPE(elements()))); }
 static tide_status run_contiguous(void) { return made(tide_contiguous(w.turned)); }
 static tide_status run_cast(void) { return made(tide_cast(w.f[0], TIDE_F64)); }
 static tide_status run_assign(void) { /* overlapping: by a copy */
     tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
-    tide_status s = low && high ? tide_assign(low, high) : tide_last_error()->status;
+    tide_status s = low && high ? tide_assign(low, high) : tide_error_last()->status;
     tide_free(low), tide_free(high);
     if (w.counted) tide_release(low), tide_release(high);
     return s;
@@ -119,27 +119,27 @@ static tide_status run_normal(void) {
 static tide_status run_integers(void) {
     return made(tide_random_integers(w.rt, &w.rng, TIDE_I32, 2, shape(), -5, 5));
 }
-static tide_status run_permutation(void) {
-    return made(tide_permutation(w.rt, &w.rng, elements()));
+static tide_status run_random_permutation(void) {
+    return made(tide_random_permutation(w.rt, &w.rng, elements()));
 }
-static tide_status run_apply(void) {
+static tide_status run_expr_apply(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.turned)};
     tide_expr *e = tide_expr_new(w.rt, "(x, y) -> sum(x*x) + sum(y, axis=1)");
-    if (!e) return tide_last_error()->status;
-    tide_status s = made(tide_apply(e, args, 2));
+    if (!e) return tide_error_last()->status;
+    tide_status s = made(tide_expr_apply(e, args, 2));
     tide_expr_release(e);
     return s;
 }
-static tide_status run_apply_many(void) {
+static tide_status run_expr_apply_many(void) {
     const tide_arg args[] = {tide_arg_array(w.f[0]), tide_arg_array(w.f[1])};
-    return tide_apply_many(w.expr, args, 2, w.out, 2);
+    return tide_expr_apply_many(w.expr, args, 2, w.out, 2);
 }
-static tide_status run_apply_into(void) { /* overlapping its operand: by a copy */
+static tide_status run_expr_apply_into(void) { /* overlapping its operand: by a copy */
     tide_array *low = tide_slice(w.dst, "1:"), *high = tide_slice(w.dst, ":-1");
     tide_expr *e = tide_expr_new(w.rt, "(x) -> x + 1");
     const tide_arg arg = tide_arg_array(high);
     tide_status s =
-        low && high && e ? tide_apply_into(e, &arg, 1, &low, 1) : tide_last_error()->status;
+        low && high && e ? tide_expr_apply_into(&low, 1, e, &arg, 1) : tide_error_last()->status;
     tide_expr_release(e);
     tide_free(low), tide_free(high);
     if (w.counted) tide_release(low), tide_release(high);
@@ -160,28 +160,28 @@ static tide_status run_matmul(void) { return made(tide_matmul(w.f[0], w.turned))
 
 static tide_status run_gemm(void) {
     tide_array *c = tide_slice(w.dst, ":136, :136");
-    tide_status s = c ? tide_gemm(tide_arg_float(1), w.spd, w.spd, tide_arg_float(0.5), c)
-                      : tide_last_error()->status;
+    tide_status s = c ? tide_gemm(c, tide_arg_float(1), w.spd, w.spd, tide_arg_float(0.5))
+                      : tide_error_last()->status;
     tide_free(c);
     if (w.counted) tide_release(c);
     return s;
 }
 static tide_status run_gemv(void) {
     tide_array *y = tide_slice(w.dst, "0, :136");
-    tide_status s = y ? tide_gemv(tide_arg_float(1), w.spd, w.vec, tide_arg_float(1), y)
-                      : tide_last_error()->status;
+    tide_status s = y ? tide_gemv(y, tide_arg_float(1), w.spd, w.vec, tide_arg_float(1))
+                      : tide_error_last()->status;
     tide_free(y);
     if (w.counted) tide_release(y);
     return s;
 }
 static tide_status run_ger(void) {
     tide_array *a = tide_slice(w.dst, ":136, :136");
-    tide_status s = a ? tide_ger(tide_arg_float(1), w.vec, w.vec, a) : tide_last_error()->status;
+    tide_status s = a ? tide_ger(a, tide_arg_float(1), w.vec, w.vec) : tide_error_last()->status;
     tide_free(a);
     if (w.counted) tide_release(a);
     return s;
 }
-static tide_status run_axpy(void) { return tide_axpy(tide_arg_float(2), w.f[0], w.dst); }
+static tide_status run_axpy(void) { return tide_axpy(w.dst, tide_arg_float(2), w.f[0]); }
 static tide_status run_dot(void) { return made(tide_dot(w.f[0], w.f[1])); }
 static tide_status run_nrm2(void) { return made(tide_nrm2(w.turned)); }
 static tide_status run_triangular(void) {
@@ -242,7 +242,7 @@ static const struct row {
     OWN(item_f64, run_item_f64),
     OWN(npy_read, run_npy_read),
     OWN(npy_write, run_npy_write),
-    OWN(format, run_format),
+    OWN(array_text, run_array_text),
     OWN(reshape, run_reshape),
     ROW(copy, FLOATS_1, one),
     OWN(contiguous, run_contiguous),
@@ -334,10 +334,10 @@ static const struct row {
     OWN(random_uniform, run_uniform),
     OWN(random_normal, run_normal),
     OWN(random_integers, run_integers),
-    OWN(permutation, run_permutation),
-    OWN(apply, run_apply),
-    OWN(apply_many, run_apply_many),
-    OWN(apply_into, run_apply_into),
+    OWN(random_permutation, run_random_permutation),
+    OWN(expr_apply, run_expr_apply),
+    OWN(expr_apply_many, run_expr_apply_many),
+    OWN(expr_apply_into, run_expr_apply_into),
     OWN(map_args, run_map),
     OWN(map_into_args, run_map_into),
     /* linalg.h */
@@ -364,13 +364,13 @@ static const struct row {
 
 /* These take or make arrays, and no memory of the device. */
 static const char *const without[] = {
-    "tide_free",         "tide_retain",       "tide_release",       "tide_scope_keep",
-    "tide_on_death",     "tide_array_dtype",  "tide_array_runtime", "tide_ndim",
-    "tide_dim",          "tide_size",         "tide_stride",        "tide_is_contiguous",
-    "tide_is_freed",     "tide_slice_ranges", "tide_slice",         "tide_transpose",
-    "tide_broadcast_to", "tide_expand_dims",  "tide_squeeze",       "tide_set_ordered",
-    "tide_array_memory", "tide_host_begin",   "tide_get",           "tide_set",
-    "tide_prefetch",     "tide_advise",
+    "tide_free",           "tide_retain",          "tide_release",       "tide_scope_keep",
+    "tide_array_on_death", "tide_array_dtype",     "tide_array_runtime", "tide_array_ndim",
+    "tide_array_dim",      "tide_array_size",      "tide_array_stride",  "tide_array_is_contiguous",
+    "tide_array_is_freed", "tide_slice_ranges",    "tide_slice",         "tide_transpose",
+    "tide_broadcast_to",   "tide_expand_dims",     "tide_squeeze",       "tide_array_set_ordered",
+    "tide_array_memory",   "tide_host_view_begin", "tide_array_get",     "tide_array_set",
+    "tide_array_prefetch", "tide_array_advise",
 };
 
 static tide_status call(const struct row *r) {
@@ -555,7 +555,7 @@ static size_t live(void) { return atomic_load(&w.d->live); }
 /* Between measurements: the test's own affair. False: a word that looks like a pointer keeps
 ** something that a scanning collector ought to find, or does no longer. */
 static bool settle(void) {
-    assert_ok(tide_set_limit(w.rt, SIZE_MAX));
+    assert_ok(tide_device_set_limit(w.rt, SIZE_MAX));
     assert_ok(tide_fill(w.dst, tide_arg_float(0)));
     for (int i = 0; i < 20; i++) {
         tidei_clear_stack();
@@ -563,7 +563,7 @@ static bool settle(void) {
         if (live() == w.live) break;
     }
     assert_ok(tide_device_synchronize(w.rt));
-    tide_clear_error();
+    tide_error_clear();
     w.rng = (tide_rng){7, 0};
     bool clean = live() == w.live;
     assert_true(clean || !w.counted);
@@ -573,10 +573,10 @@ static bool settle(void) {
 
 static bool measure(const struct row *r, struct need *n) {
     if (!settle()) return false;
-    tide_reset_peaks(w.rt);
+    tide_runtime_reset_peaks(w.rt);
     uint64_t blocks = test_stats(w.rt).allocations;
     n->before = tidei_round_up(atomic_load(&w.d->backed), w.page);
-    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message);
+    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_error_last()->message);
     n->library = atomic_load(&w.d->library);
     n->least = tidei_round_up(atomic_load(&w.d->peak_live) + n->library, w.page);
     blocks = test_stats(w.rt).allocations - blocks;
@@ -621,11 +621,11 @@ static __attribute__((noinline)) void let_garbage_go(unsigned n) {
 }
 /* False: what a scanning collector keeps lies such that the limit cannot be set. */
 static bool be_short(size_t limit) {
-    bool set = tide_set_limit(w.rt, limit) == TIDE_OK;
+    bool set = tide_device_set_limit(w.rt, limit) == TIDE_OK;
     assert_true(set || !w.counted);
     if (set) let_garbage_go(fill_with_garbage());
     tidei_clear_stack();
-    tide_clear_error();
+    tide_error_clear();
     return set;
 }
 
@@ -638,7 +638,7 @@ static unsigned tried, spoiled;
 static void succeeds(const struct row *r, const struct need *n, const char *what) {
     char why[TIDEI_MESSAGE_MAX];
     bool set = be_short(n->backed), done = set && call(r) == TIDE_OK;
-    snprintf(why, sizeof why, "%s", tide_last_error()->message);
+    snprintf(why, sizeof why, "%s", tide_error_last()->message);
     bool kept = !done && !w.counted && live() != w.live;
     drop_outs();
     tried++;
@@ -665,8 +665,8 @@ static void fails(const struct row *r, const struct need *n, const char *what) {
     }
     tide_status status = call(r);
     if (status != TIDE_OK) {
-        if (status != TIDE_E_NOMEM || !strstr(tide_last_error()->message, "out of memory on"))
-            fail_msg("%s, %s: %s", what, r->name, tide_last_error()->message);
+        if (status != TIDE_E_NOMEM || !strstr(tide_error_last()->message, "out of memory on"))
+            fail_msg("%s, %s: %s", what, r->name, tide_error_last()->message);
         for (int i = 0; i < OUTS; i++) assert_null(w.out[i]);
         assert_floats(w.dst, -1);
         assert_floats(w.f[0], 0);
@@ -707,7 +707,7 @@ static struct need needs(const struct row *r, const char *what) {
 
 static void keep_promise(const struct row *r, const char *what, int repeats) {
     /* kernels, libraries */
-    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_last_error()->message);
+    if (call(r) != TIDE_OK) fail_msg("%s: %s", r->name, tide_error_last()->message);
     drop_outs();
     struct need n = needs(r, what);
     for (int k = 0; k < repeats; k++) {

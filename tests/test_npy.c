@@ -87,10 +87,10 @@ static void test_round_trips(void **state) {
             tide_array *b = tide_npy_read(rt, path);
             assert_array(b);
             assert_int_equal(tide_array_dtype(b), t);
-            assert_int_equal(tide_ndim(b), shapes[s].ndim);
+            assert_int_equal(tide_array_ndim(b), shapes[s].ndim);
             for (int i = 0; i < shapes[s].ndim; i++)
-                assert_int_equal(tide_dim(b, i), shapes[s].shape[i]);
-            has_bytes(b, data, (size_t)tide_size(a) * tide_dtype_size(t));
+                assert_int_equal(tide_array_dim(b, i), shapes[s].shape[i]);
+            has_bytes(b, data, (size_t)tide_array_size(a) * tide_dtype_size(t));
             unlink(path);
         }
     }
@@ -166,9 +166,9 @@ static void test_fortran_order(void **state) {
         read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", columns,
                   sizeof columns);
     assert_array(a);
-    assert_int_equal(tide_dim(a, 0), 2);
-    assert_int_equal(tide_stride(a, 0), 1);
-    assert_int_equal(tide_stride(a, 1), 2);
+    assert_int_equal(tide_array_dim(a, 0), 2);
+    assert_int_equal(tide_array_stride(a, 0), 1);
+    assert_int_equal(tide_array_stride(a, 1), 2);
     has_bytes(a, rows, sizeof rows);
     has_bytes(
         read_text(*state, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (), }", columns, 2),
@@ -209,7 +209,7 @@ static void test_real_file(void **state) {
     snprintf(path, sizeof path, "%s/examples/data/digits_images.npy", source ? source : ".");
     tide_array *a = tide_npy_read(*state, path);
     assert_array(a);
-    assert_int_equal(tide_dim(a, 0), 1797);
+    assert_int_equal(tide_array_dim(a, 0), 1797);
 }
 
 /* ---- hostile files ---- */

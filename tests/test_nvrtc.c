@@ -27,10 +27,10 @@ static void test_a_wrong_path(void **state) {
     if (child == 0) {
         setenv("TIDE_NVRTC_PATH", "/nowhere/libnvrtc.so.13", 1);
         if (tidei_nvrtc_open(0) != TIDE_E_NODEVICE) _exit(1);
-        if (!strstr(tide_last_error()->message, "/nowhere/libnvrtc.so.13")) _exit(2);
+        if (!strstr(tide_error_last()->message, "/nowhere/libnvrtc.so.13")) _exit(2);
         setenv("TIDE_NVRTC_PATH", "/", 1);
         if (tidei_nvrtc_open(0) != TIDE_E_NODEVICE) _exit(3);
-        if (!strstr(tide_last_error()->message, "/ has no libnvrtc")) _exit(4);
+        if (!strstr(tide_error_last()->message, "/ has no libnvrtc")) _exit(4);
         _exit(tidei_nvrtc_version() == 0 ? 0 : 5);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -41,8 +41,8 @@ static void looks_in_order(void) {
               "no NVRTC: install the CUDA toolkit's libnvrtc.so.13 or .12");
     must(!strcmp(loader.asked, "?libnvrtc.so.13 libnvrtc.so.13 ?libnvrtc.so.12 libnvrtc.so.12 "
                                "?libnvrtc.so.11.2 libnvrtc.so.11.2 "));
-    must(!strchr(tide_last_error()->message, '(') ||
-         !strstr(tide_last_error()->message, "No such file"));
+    must(!strchr(tide_error_last()->message, '(') ||
+         !strstr(tide_error_last()->message, "No such file"));
     loader.asked[0] = 0;
     must(tidei_nvrtc_open(12080) == TIDE_E_NODEVICE);
     must(!strcmp(loader.asked, "?libnvrtc.so.12 libnvrtc.so.12 ?libnvrtc.so.11.2 libnvrtc.so.11.2 "
@@ -270,12 +270,12 @@ static void test_without_a_log(void **state) {
         rtc->failing = rtc->no_log ? NULL : calls[i];
         assert_int_equal(compile_for(90, "nonsense"), TIDE_E_DEVICE);
         assert_error(TIDE_E_DEVICE, "error 6:\n");
-        assert_null(strstr(tide_last_error()->message, "nobody"));
+        assert_null(strstr(tide_error_last()->message, "nobody"));
     }
     rtc->no_log = false;
     no_malloc_at = mallocs + 1;
     assert_int_equal(compile_for(90, "nonsense"), TIDE_E_DEVICE);
-    assert_null(strstr(tide_last_error()->message, "nobody"));
+    assert_null(strstr(tide_error_last()->message, "nobody"));
     assert_int_equal(no_malloc_at <= mallocs, true);
 }
 

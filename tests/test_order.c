@@ -22,7 +22,7 @@ static tide_use_scope *scope_on(tide_stream *s, tide_array *a) {
 }
 static void hold_back_on(tide_stream *s, tide_array *a, atomic_int *gate) {
     tide_use_scope *scope = scope_on(s, a);
-    assert_ok(tide_host_launch(scope, stand, gate));
+    assert_ok(tide_use_launch(scope, stand, gate));
     assert_ok(tide_use_end(scope));
 }
 static void hold_back(tide_array *a, atomic_int *gate) { hold_back_on(NULL, a, gate); }
@@ -68,7 +68,7 @@ static void t7_threads_have_streams_of_their_own(void **state) {
 
 static void *make_one(void *arg) {
     tide_array *a = tide_ones(rt, TIDE_I32, SHAPE(100));
-    *(tide_status *)arg = a ? TIDE_OK : tide_last_error()->status;
+    *(tide_status *)arg = a ? TIDE_OK : tide_error_last()->status;
     tide_release(a);
     return NULL;
 }
@@ -264,21 +264,21 @@ static void the_hosts_view_is_of_a_stretch(void **state) {
     atomic_int gate = 0;
     assert_ok(tide_fill(a, tide_arg_int(0)));
     write_halves(s, low, high, &gate);
-    assert_ok(tide_host_begin(high, TIDE_READ, &v)); /* the gate is closed */
+    assert_ok(tide_host_view_begin(high, TIDE_READ, &v)); /* the gate is closed */
     assert_int_equal(TIDE_AT(int32_t, &v, 0), 2);
-    assert_ok(tide_host_end(&v));
+    assert_ok(tide_host_view_end(&v));
     pthread_create(&t, NULL, open_late, &gate);
-    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
     assert_int_equal(TIDE_AT(int32_t, &v, 9), 1);
-    assert_ok(tide_host_end(&v));
+    assert_ok(tide_host_view_end(&v));
     pthread_join(t, NULL);
     atomic_store(&gate, 0); /* and for all that is queued where streams do not wait */
-    assert_ok(tide_set_ordered(a, 0));
+    assert_ok(tide_array_set_ordered(a, 0));
     hold_back(low, &gate);
     pthread_create(&t, NULL, open_late, &gate);
-    assert_ok(tide_host_begin(a, TIDE_READ, &v));
+    assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
     assert_int_equal(atomic_load(&gate), 1);
-    assert_ok(tide_host_end(&v));
+    assert_ok(tide_host_view_end(&v));
     pthread_join(t, NULL);
     assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_close(rt);
@@ -293,13 +293,13 @@ static void t17_opting_out(void **state) {
     atomic_int gate = 0;
     assert_ok(tide_stream_new(rt, &s));
     assert_ok(tide_device_synchronize(rt));
-    assert_ok(tide_set_ordered(a, 0));
+    assert_ok(tide_array_set_ordered(a, 0));
     hold_back(a, &gate);
     assert_ok(tide_stream_set(rt, s));
     tide_array *b = tide_add(view, view); /* of what is there */
     assert_array(b);
     assert_ok(tide_synchronize(rt, s));
-    assert_ok(tide_set_ordered(view, 1)); /* a switch of the memory, not of the view */
+    assert_ok(tide_array_set_ordered(view, 1)); /* a switch of the memory, not of the view */
     uint64_t waits = test_stats(rt).device_waits;
     tide_array *c = tide_add(a, a);
     assert_array(c);
@@ -308,10 +308,10 @@ static void t17_opting_out(void **state) {
     assert_ok(tide_device_synchronize(rt));
     assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);
     tide_free(a);
-    assert_int_equal(tide_set_ordered(a, 0), TIDE_E_FREED);
-    tide_clear_error();
-    assert_int_equal(tide_set_ordered(NULL, 0), TIDE_E_INVALID);
-    tide_clear_error();
+    assert_int_equal(tide_array_set_ordered(a, 0), TIDE_E_FREED);
+    tide_error_clear();
+    assert_int_equal(tide_array_set_ordered(NULL, 0), TIDE_E_INVALID);
+    tide_error_clear();
     tide_close(rt);
 }
 
@@ -333,10 +333,10 @@ static void what_is_told_late_hides_nothing(void **state) {
                    *first = *rows[r].first ? tide_slice(a, rows[r].first) : a,
                    *second = *rows[r].second ? tide_slice(a, rows[r].second) : a;
         assert_ok(tide_device_synchronize(rt));
-        if (rows[r].unordered) assert_ok(tide_set_ordered(a, 0));
+        if (rows[r].unordered) assert_ok(tide_array_set_ordered(a, 0));
         tide_use_scope *scope = scope_on(s[0], first);
         hold_back_on(s[1], second, &gate);
-        if (rows[r].unordered) assert_ok(tide_set_ordered(a, 1));
+        if (rows[r].unordered) assert_ok(tide_array_set_ordered(a, 1));
         assert_ok(tide_use_end(scope));
         uint64_t waits = test_stats(rt).device_waits;
         assert_ok(tide_stream_set(rt, s[2]));
@@ -410,8 +410,8 @@ static void t12_a_captured_stream_takes_nothing(void **state) {
         tide_use_begin(rt, s, &(tide_use){.array = a, .mode = TIDE_WRITE}, 1, &p, &scope),
         TIDE_E_UNSUPPORTED);
     assert_null(tide_pool_malloc(tide_pool_default(rt), 100, s));
-    assert_int_equal(tide_last_error()->status, TIDE_E_UNSUPPORTED);
-    tide_clear_error();
+    assert_int_equal(tide_error_last()->status, TIDE_E_UNSUPPORTED);
+    tide_error_clear();
     assert_ok(tide_stream_set(rt, NULL));
     uint64_t waits = test_stats(rt).device_waits;
     assert_ok(tide_fill(a, tide_arg_int(1))); /* as if nobody had tried */

@@ -20,7 +20,7 @@ static tide_status plant_on_host(tide_runtime *rt, tide_array *a) {
     tide_use_scope *scope;
     void *at;
     tide_status s = tide_use_begin(rt, NULL, &use, 1, &at, &scope);
-    if (s == TIDE_OK) s = tide_host_launch(scope, write_past_the_end, (char *)at + BYTES);
+    if (s == TIDE_OK) s = tide_use_launch(scope, write_past_the_end, (char *)at + BYTES);
     return s == TIDE_OK ? tide_use_end(scope) : s;
 }
 
@@ -58,7 +58,7 @@ static int plant(void) {
                     : test_on_host() ? plant_on_host(rt, a)
                                      : plant_on_cuda(rt, a);
     if (s == TIDE_OK) s = tide_device_synchronize(rt);
-    if (s != TIDE_OK) fprintf(stderr, "%s\n", tide_last_error()->message);
+    if (s != TIDE_OK) fprintf(stderr, "%s\n", tide_error_last()->message);
     tide_close(rt);
     return 0;
 }

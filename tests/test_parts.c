@@ -274,8 +274,8 @@ static void *failing_alloc(void *user, size_t bytes) {
 }
 static void plain_free(void *user, void *p) { (void)user, free(p); }
 static void every_allocation_may_fail(void **state) {
-    tide_host_memory host = {.alloc = failing_alloc, .free = plain_free};
-    tide_config k = {.struct_size = sizeof k, .host = &host};
+    tide_allocator host = {.alloc = failing_alloc, .free = plain_free};
+    tide_config k = {.struct_size = sizeof k, .allocator = &host};
     bool failed = true;
     (void)state;
     for (long n = 1; failed; n++) {

@@ -129,7 +129,7 @@ static void E3_access_is_enabled_once(void **state) {
     assert_int_equal(dbl.asked, 2); /* what is forbidden is not asked for */
     tide_array *all[] = {a, there, sum};
     for (unsigned i = 0; i < TIDEI_COUNT(all); i++) tide_release(all[i]);
-    tide_clear_error();
+    tide_error_clear();
     close_devices(rt);
 }
 
@@ -179,7 +179,7 @@ static void where_there_is_no_access(void **state) {
         assert_null(tide_add(a, a));
         assert_error(TIDE_E_UNSUPPORTED, "the two have no peer access");
     }
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(dbl.asked, 1);
     tide_array *b = tide_copy(a);
     assert_counts(b, 100, 0);
@@ -208,7 +208,7 @@ static void what_brings_wrong_bytes_is_not_used(void **state) {
         assert_int_equal(dbl.copies, before + wrong);
         assert_null(tide_add(a, a));
         assert_int_equal(tide_device_reaches(rt, 1, 0), 0);
-        tide_clear_error();
+        tide_error_clear();
         assert_int_equal(dbl.copies, before + wrong); /* looked at once */
         assert_int_equal(dbl.enabled[1][0], 1);
         assert_int_equal(
@@ -235,12 +235,12 @@ static struct {
 /* Of an array of device 0, device 1 being current. */
 static tide_status use_across(void) {
     work.made = tide_map(work.rt, "(a) -> a + 1", work.a);
-    return work.made ? tide_synchronize(work.rt, NULL) : tide_last_error()->status;
+    return work.made ? tide_synchronize(work.rt, NULL) : tide_error_last()->status;
 }
 static void check_use(void) { assert_counts(work.made, 1000, 1); }
 static tide_status copy_across(void) {
     work.made = tide_copy(work.a);
-    return work.made ? tide_synchronize(work.rt, NULL) : tide_last_error()->status;
+    return work.made ? tide_synchronize(work.rt, NULL) : tide_error_last()->status;
 }
 static void check_copy(void) {
     assert_int_equal(tide_array_device(work.made), 1);
@@ -249,7 +249,7 @@ static void check_copy(void) {
 static tide_status cast_across(void) {
     tide_array *back = tide_slice(work.a, "::-1");
     if (back) work.made = tide_cast(back, TIDE_F64);
-    tide_status status = work.made ? TIDE_OK : tide_last_error()->status;
+    tide_status status = work.made ? TIDE_OK : tide_error_last()->status;
     tide_release(back);
     return status == TIDE_OK ? tide_synchronize(work.rt, NULL) : status;
 }
@@ -275,7 +275,7 @@ static const struct task {
 /* The n-th call, or allocation of host memory, fails. False: that was not reached. */
 static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     tide_config c = devices_config(2, t->peers);
-    c.host = &hooked;
+    c.allocator = &hooked;
     memset(&work, 0, sizeof work);
     work.rt = open_doubles(2, c);
     work.a = t->is_long ? patterned(work.rt, TIDE_MEMORY_DEVICE, 3 * PIECE + 5, 3)
@@ -287,18 +287,18 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
                      *fail_at = by_hook ? &hook.fail_at : &dbl.fail_at;
     atomic_store(calls, 0);
     atomic_store(fail_at, n);
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = t->run();
     atomic_store(fail_at, 0);
     bool reached = atomic_load(calls) >= n;
     if (status != TIDE_OK) {
         if (status != (by_hook ? TIDE_E_HOST_NOMEM : TIDE_E_DEVICE) ||
-            strncmp(tide_last_error()->operation, "tide_", 5))
-            if (!strstr(tide_last_error()->operation, "->"))
+            strncmp(tide_error_last()->operation, "tide_", 5))
+            if (!strstr(tide_error_last()->operation, "->"))
                 fail_msg("%s, %s %llu: %s by \"%s\": %s", t->name, by_hook ? "host memory" : "call",
                          (unsigned long long)n, tide_status_name(status),
-                         tide_last_error()->operation, tide_last_error()->message);
-        tide_clear_error();
+                         tide_error_last()->operation, tide_error_last()->message);
+        tide_error_clear();
     } else {
         t->check();
     }
@@ -309,7 +309,7 @@ static bool fails_once(const struct task *t, bool by_hook, uint64_t n) {
     assert_true(tidei_runtime_valid(test_rt(work.rt)));
     if (t->run() != TIDE_OK)
         fail_msg("%s, %llu, afterwards: %s", t->name, (unsigned long long)n,
-                 tide_last_error()->message);
+                 tide_error_last()->message);
     t->check();
     if (!strcmp(t->peers, "all")) assert_int_equal(tide_device_reaches(work.rt, 1, 0), 1);
     tide_release(work.made);
@@ -343,7 +343,7 @@ static void a_full_device_finds_out_later(void **state) {
     assert_int_equal(tide_device_reaches(rt, 1, 0), -1);
     assert_error(TIDE_E_NOMEM, "host:1"); /* the report says whose memory is short */
     assert_int_equal(tide_map_into(a, "(a) -> a + 1", a), TIDE_E_NOMEM);
-    tide_clear_error();
+    tide_error_clear();
     tide_release(full);
     assert_int_equal(live_of(rt, 1), 0);
     assert_ok(tide_map_into(a, "(a) -> a + 1", a));
@@ -357,11 +357,11 @@ static void a_full_device_finds_out_later(void **state) {
 
 #define LOST(call)                                                                                 \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         assert_true(call);                                                                         \
         assert_error(TIDE_E_LOST, "host:1 is lost: an illegal address");                           \
-        assert_int_equal(!strncmp(tide_last_error()->operation, "tide_", 5) ||                     \
-                             strstr(tide_last_error()->operation, "->"),                           \
+        assert_int_equal(!strncmp(tide_error_last()->operation, "tide_", 5) ||                     \
+                             strstr(tide_error_last()->operation, "->"),                           \
                          1);                                                                       \
     } while (0)
 
@@ -394,7 +394,7 @@ static void a_lost_device_is_lost_alone(void **state) {
                 LOST(tide_assign(x, a) == TIDE_E_LOST);
                 LOST(tide_fill(x, tide_arg_int(1)) == TIDE_E_LOST);
                 LOST(tide_to_host(x, out, sizeof out) == TIDE_E_LOST);
-                tide_clear_error();
+                tide_error_clear();
                 tide_array *fine = here ? tide_copy(a) : tide_map(rt, "(a) -> a*1", a);
                 assert_array(fine);
                 assert_counts(fine, 100, 0);
@@ -405,7 +405,7 @@ static void a_lost_device_is_lost_alone(void **state) {
             LOST(!tide_copy(a));
             LOST(!tide_map(rt, "(a) -> a + 1", a));
             LOST(tide_device_synchronize(rt) == TIDE_E_LOST);
-            tide_clear_error();
+            tide_error_clear();
             on(rt, 0);
             assert_ok(tide_assign(b, a));
             assert_ok(tide_device_synchronize(rt));
@@ -444,7 +444,7 @@ static void what_waited_for_it_ends(void **state) {
     tide_use_scope *scope;
     void *p;
     assert_ok(tide_use_begin(rt, there->ref, &use, 1, &p, &scope));
-    assert_ok(tide_host_launch(scope, stand, &g));
+    assert_ok(tide_use_launch(scope, stand, &g));
     assert_ok(tide_use_end(scope));
     while (!atomic_load(&g.began)) sched_yield();
     on(rt, 0);
@@ -484,7 +484,7 @@ static void what_was_not_written_is_an_error(void **state) {
             atomic_store(&g.open, !i);
             atomic_store(&g.began, 0);
             assert_ok(tide_use_begin(rt, s, &uses[i], 1, &p, &scope));
-            assert_ok(tide_host_launch(scope, stand, &g));
+            assert_ok(tide_use_launch(scope, stand, &g));
             assert_ok(tide_use_end(scope));
             if (!i) assert_ok(tide_synchronize(rt, s));
         }
@@ -494,10 +494,10 @@ static void what_was_not_written_is_an_error(void **state) {
         atomic_store(&g.open, 1);
         if (released) tide_stream_release(s);
         tide_host_view v;
-        LOST(tide_host_begin(late, TIDE_READ, &v) == TIDE_E_LOST);
-        tide_clear_error();
-        assert_ok(tide_host_begin(done, TIDE_READ, &v));
-        assert_ok(tide_host_end(&v));
+        LOST(tide_host_view_begin(late, TIDE_READ, &v) == TIDE_E_LOST);
+        tide_error_clear();
+        assert_ok(tide_host_view_begin(done, TIDE_READ, &v));
+        assert_ok(tide_host_view_end(&v));
         tide_release(late);
         tide_release(done);
         tide_close(rt);
@@ -527,7 +527,7 @@ static void peers_as_text(void **state) {
         assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, "all, none, or pairs of devices: 0-1,2-3");
     }
-    tide_clear_error();
+    tide_error_clear();
 }
 
 static int alone(void **state) { return (void)state, clear_environment(), 0; }

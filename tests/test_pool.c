@@ -28,7 +28,7 @@ static bed bed_open(unsigned i, const char *limit) {
     bed b = {0};
     tidei_device *device = NULL;
     tidei_device_params p = {
-        .host_memory = 64 * MIB, .host_page = beds[i].page, .host_checker = true};
+        .host_device_memory = 64 * MIB, .host_page = beds[i].page, .host_checker = true};
     tide_config c = {.struct_size = sizeof c, .pool = beds[i].pool, .limit = limit};
     assert_ok(tidei_host_open(&p, &device));
     assert_ok(tidei_runtime_open_on(&c, device, &b.rt));

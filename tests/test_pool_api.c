@@ -122,7 +122,7 @@ static void pools_outlive_their_handles(void **state) {
         assert_ok(tide_pool_set(rt, p));
         a = tide_zeros(rt, TIDE_I32, SHAPE(100));
         tide_close(rt);
-        assert_true(tide_is_freed(a));
+        assert_true(tide_array_is_freed(a));
         tide_release(a);
     }
 }
@@ -187,7 +187,7 @@ static void *crowd(void *arg) {
         assert_ok(tide_pool_set(rt, p));
         tide_array *a = tide_full(rt, TIDE_U8, SHAPE(1000), tide_arg_int(1));
         tide_pool_release(p);
-        assert_int_equal(test_stats(rt).struct_size, sizeof(tide_statistics));
+        assert_int_equal(test_stats(rt).struct_size, sizeof(tide_runtime_figures));
         if (i % 2) assert_ok(tide_pool_set(rt, NULL));
         if (i % 4 == 0) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
         tide_release(a);
@@ -231,7 +231,7 @@ static void pools_share_the_limit_and_the_ladder(void **state) {
 
 static uint64_t attribute(tide_pool *p, int which) {
     uint64_t v = 77;
-    assert_ok(tide_pool_attribute(p, which, &v));
+    assert_ok(tide_pool_get_attribute(p, which, &v));
     return v;
 }
 
@@ -242,7 +242,7 @@ static void attributes_change_while_it_works(void **state) {
     const struct {
         int which;
         uint64_t first, then;
-    } rows[] = {{TIDE_POOL_RELEASE_THRESHOLD, TIDE_THRESHOLD_ADAPTIVE, 5 * MIB},
+    } rows[] = {{TIDE_POOL_RELEASE_THRESHOLD, TIDE_POOL_THRESHOLD_ADAPTIVE, 5 * MIB},
                 {TIDE_POOL_REUSE_FOLLOW, 1, 0},
                 {TIDE_POOL_REUSE_DONE, 1, 0},
                 {TIDE_POOL_REUSE_WAIT, 0, 1},
@@ -280,7 +280,7 @@ static void new_pools_take_their_settings(void **state) {
                            .reuse_wait = TIDE_ON};
     assert_ok(tide_pool_new(rt, &k, &p));
     assert_string_equal(test_user_pool(p)->p->ops->name, "binned");
-    assert_int_equal(attribute(p, TIDE_POOL_RELEASE_THRESHOLD), TIDE_THRESHOLD_UNLIMITED);
+    assert_int_equal(attribute(p, TIDE_POOL_RELEASE_THRESHOLD), TIDE_POOL_THRESHOLD_UNLIMITED);
     assert_int_equal(attribute(p, TIDE_POOL_DETERMINISTIC), 0);
     assert_int_equal(test_user_pool(p)->p->attrs.reuse, TIDEI_REUSE_DONE | TIDEI_REUSE_WAIT);
     k = (tide_pool_config){.struct_size = sizeof k, .release_threshold = "50%"};
@@ -303,10 +303,10 @@ static void new_pools_take_their_settings(void **state) {
 
 /* ---- figures ---- */
 
-static tide_pool_statistics stats_of(tide_pool *p) {
-    tide_pool_statistics s = {.struct_size = sizeof s};
-    assert_ok(tide_pool_stats(p, &s));
-    assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);
+static tide_pool_figures stats_of(tide_pool *p) {
+    tide_pool_figures s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_info(p, &s));
+    assert_int_equal(s.live + s.rounding + s.cached + s.pending, s.backed);
     return s;
 }
 
@@ -331,7 +331,7 @@ static void blocks_are_counted_by_size(void **state) {
             assert_array(a[i] = tide_zeros(rt, TIDE_U8, SHAPE(sizes[i])));
         tide_release(a[0]);
         tide_release(a[4]);
-        tide_pool_statistics s = stats_of(p);
+        tide_pool_figures s = stats_of(p);
         assert_class(&s.classes[0], 256, (uint64_t[]){1, 2, 2, 1}, (uint64_t[]){256, 257, 257, 1});
         assert_class(&s.classes[1], 512, (uint64_t[]){2, 2, 2, 0}, (uint64_t[]){769, 769, 769, 0});
         assert_class(&s.classes[9], 131072, (uint64_t[]){0, 1, 1, 1},
@@ -341,7 +341,7 @@ static void blocks_are_counted_by_size(void **state) {
         assert_int_equal(s.peak_live, 1 + 256 + 257 + 512 + 100000);
         assert_int_equal(s.allocations, 5);
         assert_int_equal(s.frees, 2);
-        tide_reset_peaks(rt);
+        tide_runtime_reset_peaks(rt);
         s = stats_of(p);
         assert_class(&s.classes[9], 131072, (uint64_t[]){0, 0, 1, 1},
                      (uint64_t[]){0, 0, 100000, 100000});
@@ -381,7 +381,7 @@ static void counts_of_threads_add_up(void **state) {
     for (unsigned i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&t[i], NULL, many_blocks, rt), 0);
     for (unsigned i = 0; i < CROWD; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
-    tide_pool_statistics s = stats_of(tide_pool_default(rt));
+    tide_pool_figures s = stats_of(tide_pool_default(rt));
     tide_pool_class *c = &s.classes[2];
     assert_int_equal(c->allocated, 500 * CROWD);
     assert_int_equal(c->freed, 500 * CROWD);
@@ -400,7 +400,7 @@ static void refusals_and_pins_are_counted(void **state) {
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(10 * MIB));
     assert_int_equal(stats_of(mine).largest, 6 * MIB);
     assert_null(tide_zeros(rt, TIDE_U8, SHAPE(12 * MIB)));
-    tide_pool_statistics s = stats_of(mine);
+    tide_pool_figures s = stats_of(mine);
     assert_int_equal(s.ooms, 1);
     assert_true(s.retries >= 1);
     assert_int_equal(s.retries, test_stats(rt).retries);
@@ -423,7 +423,7 @@ static void a_summary_is_printed(void **state) {
     tide_pool *p = tide_pool_default(rt);
     tide_array *a = tide_zeros(rt, TIDE_F32, SHAPE(300)), *b = tide_zeros(rt, TIDE_U8, SHAPE(7));
     char text[2000], part[60];
-    size_t n = tide_pool_summary(p, text, sizeof text);
+    size_t n = tide_pool_text(p, text, sizeof text);
     assert_int_equal(n, strlen(text));
     static const char *const parts[] = {
         "pool tide on ", "live 1.179 KiB (at most 1.179 KiB)",
@@ -432,20 +432,19 @@ static void a_summary_is_printed(void **state) {
         "         2 KiB          1          1            1            0"};
     for (unsigned i = 0; i < TIDEI_COUNT(parts); i++)
         if (!strstr(text, parts[i])) fail_msg("no \"%s\" in\n%s", parts[i], text);
-    assert_int_equal(tide_pool_summary(p, part, sizeof part), n);
+    assert_int_equal(tide_pool_text(p, part, sizeof part), n);
     assert_int_equal(strlen(part), sizeof part - 1);
     assert_memory_equal(part, text, sizeof part - 1);
-    assert_int_equal(tide_pool_summary(p, NULL, 0), n);
-    assert_int_equal(tide_pool_summary(NULL, text, sizeof text), 0);
+    assert_int_equal(tide_pool_text(p, NULL, 0), n);
+    assert_int_equal(tide_pool_text(NULL, text, sizeof text), 0);
     tide_release(a);
     tide_release(b);
-    tide_pool_statistics s = {.struct_size = 2};
-    assert_int_equal(tide_pool_stats(p, &s), TIDE_E_INVALID);
+    tide_pool_figures s = {.struct_size = 2};
+    assert_int_equal(tide_pool_info(p, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size is 2");
-    assert_int_equal(tide_pool_stats(NULL, &s), TIDE_E_INVALID);
-    s = (tide_pool_statistics){.struct_size = offsetof(tide_pool_statistics, rounding),
-                               .rounding = 55};
-    assert_ok(tide_pool_stats(p, &s)); /* an older caller's */
+    assert_int_equal(tide_pool_info(NULL, &s), TIDE_E_INVALID);
+    s = (tide_pool_figures){.struct_size = offsetof(tide_pool_figures, rounding), .rounding = 55};
+    assert_ok(tide_pool_info(p, &s)); /* an older caller's */
     assert_int_equal(s.rounding, 55);
     tide_close(rt);
 }
@@ -482,8 +481,8 @@ static void bad_input_is_named(void **state) {
     assert_int_equal(tide_pool_set_attribute(p, TIDE_POOL_MAX_SPLIT, SIZE_MAX), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "this one is tide");
     assert_int_equal(tide_pool_set_attribute(NULL, TIDE_POOL_REUSE_DONE, 1), TIDE_E_INVALID);
-    assert_int_equal(tide_pool_attribute(p, TIDE_POOL_REUSE_DONE, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_pool_attribute(p, 99, &v), TIDE_E_INVALID);
+    assert_int_equal(tide_pool_get_attribute(p, TIDE_POOL_REUSE_DONE, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_pool_get_attribute(p, 99, &v), TIDE_E_INVALID);
     out = new_pool(rt, "split");
     assert_int_equal(tide_pool_set_attribute(out, TIDE_POOL_MAX_SPLIT, MIB), TIDE_E_INVALID);
     assert_null(tide_pool_default(NULL));
@@ -496,10 +495,10 @@ static void bad_input_is_named(void **state) {
 /* Every host allocation and device call of making a pool has its turn to fail. */
 static void making_one_fails_cleanly(void **state) {
     (void)state;
-    tide_host_memory hook = {failing_alloc, plain_free, NULL};
+    tide_allocator hook = {failing_alloc, plain_free, NULL};
     for (unsigned k = 0; k < TEST_POOLS; k++) {
         host_fails = 0;
-        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .host = &hook});
+        tide_runtime *rt = test_open(&(tide_config){.collector = "refcount", .allocator = &hook});
         tide_pool_config c = {.struct_size = sizeof c, .kind = test_pool(k)};
         tide_pool *p = NULL;
         for (long n = 1; !p; n++) {

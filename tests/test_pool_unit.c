@@ -114,7 +114,7 @@ static void one_stream_never_asks(void **state) {
         for (unsigned i = 0; i < 8; i++) put(p, &b[i], 0, round);
     }
     assert_int_equal(dbl.asks, 0);
-    assert_int_equal(figures(p).parked, figures(p).backed);
+    assert_int_equal(figures(p).pending, figures(p).backed);
     close_clean(p);
 }
 
@@ -142,7 +142,7 @@ static void pending_work_of_others_refuses(void **state) {
     tidei_block a = must(p, PAGE, 1), b;
     put(p, &a, 1, 5);
     assert_int_equal(get(p, PAGE, 2, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
-    assert_int_equal(figures(p).parked, PAGE);
+    assert_int_equal(figures(p).pending, PAGE);
     double_complete(1, 4);
     assert_int_equal(get(p, PAGE, 2, TIDEI_ALLOC_NO_GROW, &b), TIDE_E_NOMEM);
     double_complete(1, 5); /* found out by asking, before growing */
@@ -471,7 +471,7 @@ static void trims_what_it_may(void **state) {
     tidei_block b[10];
     for (unsigned i = 0; i < 10; i++) b[i] = must(p, PAGE, 0);
     tidei_block small = must(p, 256, 0);
-    /* all one parked piece now */
+    /* all one pending piece now */
     for (unsigned i = 0; i < 10; i++) put(p, &b[i], 0, i < 5 ? 0 : 1);
     size_t free_bytes = 11 * PAGE - 256;
     assert_int_equal(p->ops->trim(p, 0), 0);
@@ -637,7 +637,7 @@ static void a_freed_block_is_at_hand(void **state) {
     put(p, &b, 0, 0);
     put(p, &c, 1, 0);
     tidei_pool_stats s = figures(p); /* empties the caches */
-    assert_int_equal(s.live + s.rounding + s.parked, 0);
+    assert_int_equal(s.live + s.rounding + s.pending, 0);
     assert_int_equal(s.largest, PAGE);
     assert_int_equal(s.allocs, 3);
     assert_int_equal(s.frees, 3);

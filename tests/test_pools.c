@@ -23,7 +23,7 @@ static tidei_pool_stats figures(tidei_dev *d) {
     tidei_pool_stats s;
     d->pool->ops->settle(d->pool);
     d->pool->ops->stats(d->pool, &s);
-    assert_int_equal(s.live + s.rounding + s.cached + s.parked, s.backed);
+    assert_int_equal(s.live + s.rounding + s.cached + s.pending, s.backed);
     return s;
 }
 
@@ -163,7 +163,7 @@ static void arrays_run_on_every_pool(void **state) {
         }
         assert_true(tidei_runtime_valid(rt));
         tide_close(rt->ref); /* `last` still lives */
-        assert_true(tide_is_freed(last));
+        assert_true(tide_array_is_freed(last));
         tide_release(last);
     }
 }
@@ -322,7 +322,7 @@ static void every_refusal_of_the_driver_leaves_order(void **state) {
         enum tidei_fault_slot slot = slots[k / 2];
         bool sticky = k % 2, failed = true;
         for (uint64_t n = 1; failed; n++) {
-            tidei_device_params params = {.host_memory = 64 * MIB, .host_checker = true};
+            tidei_device_params params = {.host_device_memory = 64 * MIB, .host_checker = true};
             tide_config c = {.struct_size = sizeof c, .pool = "driver"};
             tidei_device *inner, *device;
             tidei_runtime *rt;
@@ -398,7 +398,7 @@ static int own_environment(void **state) { return (void)state, clear_environment
 static void driver_wants_a_driver_that_has_them(void **state) {
     (void)state;
     for (unsigned given = 0; given < 2; given++) {
-        tidei_device_params params = {.host_memory = 64 * MIB};
+        tidei_device_params params = {.host_device_memory = 64 * MIB};
         tide_config c = {.struct_size = sizeof c, .log = keep_line};
         tidei_device *d;
         tidei_runtime *rt;
@@ -455,14 +455,14 @@ static void threshold_loop(const char *pool) {
         bool settles;
     } rows[] = {{0, 0, 0, false},
                 {part, 0, part, false},
-                {TIDE_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
+                {TIDE_POOL_THRESHOLD_UNLIMITED, block, SIZE_MAX, true}};
     for (unsigned r = 0; r < TIDEI_COUNT(rows); r++) {
         tidei_runtime *rt = open_with(pool, NULL);
         tidei_dev *d = &rt->devs[0];
         /* the driver's by default: 0 */
         if (r || strcmp(pool, "driver")) set_threshold(rt, rows[r].threshold);
         for (unsigned i = 0; i < 20; i++) {
-            uint64_t backings = d->backings;
+            uint64_t driver_allocs = d->driver_allocs;
             tidei_storage_release(used_block(d, block));
             synchronize(d);
             size_t reserved = figures(d).backed;
@@ -470,9 +470,9 @@ static void threshold_loop(const char *pool) {
                 fail_msg("%s, threshold %zu, iteration %u: %zu bytes reserved", pool,
                          rows[r].threshold, i, reserved);
             if (rows[r].settles && i)
-                assert_int_equal(d->backings, backings);
+                assert_int_equal(d->driver_allocs, driver_allocs);
             else
-                assert_true(d->backings > backings);
+                assert_true(d->driver_allocs > driver_allocs);
         }
         nothing_is_kept(d);
         tide_close(rt->ref);
@@ -495,7 +495,7 @@ static void threshold_cap(const char *pool, bool kept_first) {
     tidei_dev *d = &rt->devs[0];
     tidei_storage *st[TEMPORARIES + KEPT], **left = kept_first ? st : st + TEMPORARIES,
                                            **temporaries = kept_first ? st + KEPT : st;
-    set_threshold(rt, TIDE_THRESHOLD_UNLIMITED);
+    set_threshold(rt, TIDE_POOL_THRESHOLD_UNLIMITED);
     for (unsigned i = 0; i < TEMPORARIES + KEPT; i++) st[i] = used_block(d, piece);
     for (unsigned i = 0; i < TEMPORARIES; i++) tidei_storage_release(temporaries[i]);
     synchronize(d);

@@ -83,7 +83,7 @@ static void follow_the_rules(void **state) {
             TAKES(3, 0, rows[i].done);
             p->ops->settle(p);
             TAKES(3, 0, rows[i].known);
-            assert_int_equal(figures(p).parked, 0);
+            assert_int_equal(figures(p).pending, 0);
             if (rest.priv) put(p, &rest, 4, 0);
             assert_true(p->ops->trim(p, 0) > 0); /* whatever the rules */
             assert_int_equal(figures(p).backed, 0);
@@ -340,7 +340,7 @@ static void binned_rounds_to_powers_of_two(void **state) {
         assert_int_equal(figures(p).backed, sizes[i][1]);
         put(p, &a, 0, 1);
         bool kept = sizes[i][1] <= 128 * MIB;
-        assert_int_equal(figures(p).parked, sizes[i][1]);
+        assert_int_equal(figures(p).pending, sizes[i][1]);
         assert_int_equal(figures(p).largest, kept ? sizes[i][1] : 0);
         double_complete(0, 1); /* what is too large goes as soon as it is known to be done */
         p->ops->settle(p);
@@ -581,7 +581,7 @@ static void none_keeps_nothing(void **state) {
     assert_true(balanced(p));
     /* the driver may hand it on at once, so it stays until its last use is done */
     put(p, &a, 2, 7);
-    assert_int_equal(figures(p).parked, 1024);
+    assert_int_equal(figures(p).pending, 1024);
     assert_int_equal(p->ops->trim(p, 0), 0);
     double_complete(2, 7);
     assert_int_equal(p->ops->trim(p, 0), 1024);
@@ -601,20 +601,20 @@ static void none_keeps_what_may_be_in_use(void **state) {
     put(p, &a, 2, 7);
     assert_int_equal(dbl.raw_blocks, 3);
     assert_int_equal(figures(p).live, 5100);
-    assert_int_equal(figures(p).parked, 1024);
+    assert_int_equal(figures(p).pending, 1024);
     assert_true(balanced(p));
     assert_int_equal(p->ops->settle(p), 0);
     double_complete(2, 7);
     assert_int_equal(p->ops->settle(p), 1024);
     assert_int_equal(dbl.raw_blocks, 2);
-    assert_int_equal(figures(p).parked, 0);
+    assert_int_equal(figures(p).pending, 0);
     put(p, &b, 2, 8);
     assert_int_equal(dbl.raw_blocks, 2);
     double_complete(2, 8);
     d = must(p, 100, 0);
     assert_int_equal(dbl.raw_blocks, 2); /* c and d */
     put(p, &c, 2, 9);
-    assert_int_equal(figures(p).parked, 256);
+    assert_int_equal(figures(p).pending, 256);
     assert_true(balanced(p));
     close_clean(p); /* c and d go with it */
     (void)d;

@@ -19,7 +19,7 @@ static int close_runtime(void **state) {
 
 static void *read_all(tide_array *a) {
     assert_array(a);
-    size_t bytes = (size_t)tide_size(a) * tide_dtype_size(tide_array_dtype(a));
+    size_t bytes = (size_t)tide_array_size(a) * tide_dtype_size(tide_array_dtype(a));
     void *p = malloc(bytes + 1);
     assert_ok(tide_to_host(a, p, bytes));
     return p;
@@ -246,7 +246,7 @@ static void test_errors(void **state) {
     assert_null(tide_random_integers(rt, &rng, TIDE_U8, SHAPE(2), 0, 257));
     assert_error(TIDE_E_DTYPE, "256");
     assert_array(tide_random_integers(rt, &rng, TIDE_U8, SHAPE(2), 0, 256));
-    assert_null(tide_permutation(rt, &rng, -1));
+    assert_null(tide_random_permutation(rt, &rng, -1));
     assert_error(TIDE_E_SHAPE, "negative");
     assert_null(tide_random_uniform(NULL, &rng, TIDE_F32, SHAPE(2)));
     assert_int_equal(rng.counter, 6); /* what failed drew nothing */
@@ -268,7 +268,7 @@ static void test_permutations(void **state) {
     tide_rng rng = {11, 0};
     unsigned char *seen = malloc(MOST);
     for (int64_t n = 0; n <= MOST; n = n < 1000 ? n + 1 : n * 3 + 7) {
-        tide_array *a = tide_permutation(rt, &rng, n);
+        tide_array *a = tide_random_permutation(rt, &rng, n);
         int64_t *p = read_all(a);
         is_permutation(p, n, seen);
         free(p);
@@ -276,11 +276,11 @@ static void test_permutations(void **state) {
     }
     free(seen);
     tide_rng one = {12, 3}, same = {12, 3};
-    int64_t *p = read_all(tide_permutation(rt, &one, 100)),
-            *q = read_all(tide_permutation(rt, &same, 100));
+    int64_t *p = read_all(tide_random_permutation(rt, &one, 100)),
+            *q = read_all(tide_random_permutation(rt, &same, 100));
     assert_memory_equal(p, q, 100 * sizeof *p);
     assert_int_equal(one.counter, 15);
-    int64_t *r = read_all(tide_permutation(rt, &one, 100));
+    int64_t *r = read_all(tide_random_permutation(rt, &one, 100));
     assert_true(memcmp(p, r, 100 * sizeof *p) != 0);
     free(p), free(q), free(r);
 }
@@ -318,7 +318,7 @@ static void test_places_even(void **state) {
     int first[N] = {0}, last[N] = {0};
     tide_rng rng = {5, 0};
     for (int i = 0; i < DRAWS; i++) {
-        tide_array *a = tide_permutation(rt, &rng, N);
+        tide_array *a = tide_random_permutation(rt, &rng, N);
         int64_t *p = read_all(a);
         first[p[0]]++;
         last[p[N - 1]]++;

@@ -64,7 +64,7 @@ static tidei_runtime *open_limited(size_t limit) {
     memset(&gc, 0, sizeof gc);
     nlines = 0;
     rt->gc_ops = &gc_ops;
-    assert_ok(tide_set_limit(rt->ref, limit));
+    assert_ok(tide_device_set_limit(rt->ref, limit));
     return rt;
 }
 static tide_status take(tidei_runtime *rt, tidei_stream *s, size_t bytes, tidei_storage **st) {
@@ -99,7 +99,7 @@ static void a_full_collection_helps(void **state) {
     tidei_fail(TIDE_E_SHAPE, "tide_map", "the user's own");
     assert_ok(take(rt, NULL, 6 * MIB, &st));
     assert_error(TIDE_E_SHAPE, "the user's own");
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(atomic_load(&rt->climbs), 1);
     assert_int_equal(gc.minors, 1);
     assert_int_equal(gc.fulls, 1);
@@ -220,7 +220,7 @@ static void what_is_on_its_way_back_is_waited_for(void **state) {
         struct tidei_device_ops slow = *d->ops;
         pthread_t other;
         tidei_storage *st;
-        assert_ok(tide_set_limit(rt->ref, 40 * MIB));
+        assert_ok(tide_device_set_limit(rt->ref, 40 * MIB));
         assert_ok(take(rt, NULL, 36 * MIB, &transit.st));
         transit.rt = rt;
         transit.ops = d->ops;
@@ -232,7 +232,7 @@ static void what_is_on_its_way_back_is_waited_for(void **state) {
         assert_int_equal(pthread_create(&other, NULL, give_back_slowly, NULL), 0);
         while (!atomic_load(&transit.entered)) sched_yield();
         if (take(rt, NULL, 36 * MIB, &st) != TIDE_OK)
-            fail_msg("%s: %s", c.pool, tide_last_error()->message);
+            fail_msg("%s: %s", c.pool, tide_error_last()->message);
         pthread_join(other, NULL);
         d->ops = transit.ops;
         tidei_storage_release(st);
@@ -458,7 +458,7 @@ static void the_report_names_everything(void **state) {
     (void)state;
     assert_ok(take(rt, NULL, 5 * MIB, &st));
     assert_int_equal(take(rt, NULL, 6 * MIB, &more), TIDE_E_NOMEM);
-    const char *m = tide_last_error()->message;
+    const char *m = tide_error_last()->message;
     static const char *const parts[] = {"out of memory on host:0",
                                         "6.000 MiB wanted by tide_add",
                                         "total 64.000 MiB",
@@ -466,7 +466,7 @@ static void the_report_names_everything(void **state) {
                                         "limit 8.000 MiB",
                                         "live 5.000 MiB",
                                         "cached",
-                                        "parked",
+                                        "pending",
                                         "reserved 5.000 MiB",
                                         "library state 0 bytes",
                                         "given by rung: drain 0 bytes",
@@ -476,7 +476,7 @@ static void the_report_names_everything(void **state) {
                                         "remedy: a limit of 11.000 MiB or more"};
     for (size_t i = 0; i < TIDEI_COUNT(parts); i++)
         if (!strstr(m, parts[i])) fail_msg("\"%s\" is not in: %s", parts[i], m);
-    assert_string_equal(tide_last_error()->operation, "tide_add");
+    assert_string_equal(tide_error_last()->operation, "tide_add");
     assert_true(tidei_runtime_valid(rt));
     tidei_storage_release(st);
     assert_ok(take(rt, NULL, 6 * MIB, &more)); /* nothing was lost */
@@ -496,11 +496,11 @@ static void the_remedy_is_one(void **state) {
     atomic_store(&d->library, 100); /* counts too */
     while (n < MOST && take(rt, NULL, 257, &st[n]) == TIDE_OK) n++;
     assert_true(n < MOST);
-    const char *m = strstr(tide_last_error()->message, "or more (");
+    const char *m = strstr(tide_error_last()->message, "or more (");
     assert_non_null(m);
     size_t limit = strtoul(strchr(m, '(') + 1, NULL, 10);
     assert_true(limit > atomic_load(&d->limit));
-    assert_ok(tide_set_limit(rt->ref, limit));
+    assert_ok(tide_device_set_limit(rt->ref, limit));
     assert_ok(take(rt, NULL, 257, &st[n++]));
     while (n) tidei_storage_release(st[--n]);
     atomic_store(&d->library, 0);
@@ -515,9 +515,9 @@ static void absurd_requests_fail_at_once(void **state) {
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
         assert_int_equal(take(rt, NULL, sizes[i], &st), TIDE_E_NOMEM);
-        assert_non_null(strstr(tide_last_error()->message, "out of memory"));
+        assert_non_null(strstr(tide_error_last()->message, "out of memory"));
     }
-    assert_non_null(strstr(tide_last_error()->message, "the device has less than that in all"));
+    assert_non_null(strstr(tide_error_last()->message, "the device has less than that in all"));
     assert_int_equal(gc.fulls, 0);
     assert_int_equal(atomic_load(&rt->climbs), 0);
     assert_int_equal(atomic_load(&rt->devs[0].backed), 0);
@@ -533,7 +533,7 @@ static void the_soft_limit_purges(void **state) {
     tidei_storage *a, *b;
     (void)state;
     r[0].cheap = true;
-    assert_ok(tide_set_soft_limit(rt->ref, 8 * MIB));
+    assert_ok(tide_device_set_soft_limit(rt->ref, 8 * MIB));
     for (int i = 0; i < 2; i++) tidei_reclaimable_register(rt, &r[i]);
     assert_ok(take(rt, NULL, 6 * MIB, &a));
     assert_int_equal(cheap.purges, 0);
@@ -564,7 +564,7 @@ static void other_failures_end_the_climb(void **state) {
     (void)state;
     assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
     assert_int_equal(tried, 1);
-    assert_ok(tide_set_soft_limit(rt->ref, 0));
+    assert_ok(tide_device_set_soft_limit(rt->ref, 0));
     assert_int_equal(tidei_with_reclaim(&rt->devs[0], MIB, "test", fail_to, &tried), TIDE_E_DEVICE);
     assert_int_equal(tried, 2);
     close_checked(rt);
@@ -577,12 +577,12 @@ static void limits_change_at_run_time(void **state) {
     assert_ok(take(rt, NULL, 4 * MIB, &a));
     assert_ok(take(rt, NULL, 4 * MIB, &b));
     tidei_storage_release(b);
-    assert_ok(tide_set_limit(rt->ref, 5 * MIB)); /* cached memory is given back for it */
+    assert_ok(tide_device_set_limit(rt->ref, 5 * MIB)); /* cached memory is given back for it */
     assert_true(atomic_load(&rt->devs[0].backed) <= 5 * MIB);
-    assert_int_equal(tide_set_limit(rt->ref, 3 * MIB), TIDE_E_NOMEM);
+    assert_int_equal(tide_device_set_limit(rt->ref, 3 * MIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "below what host:0 needs");
     assert_int_equal(atomic_load(&rt->devs[0].limit), 5 * MIB);
-    assert_ok(tide_set_limit(rt->ref, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
+    assert_ok(tide_device_set_limit(rt->ref, 4 * MIB + 1)); /* rounded up to a page of 64 KiB */
     assert_int_equal(atomic_load(&rt->devs[0].limit), 4 * MIB + 64 * TIDEI_KIB);
     tidei_storage_release(a);
     close_checked(rt);
@@ -601,12 +601,12 @@ static void a_limit_is_lowered_onto_parts_of_pages(void **state) {
         assert_ok(tidei_storage_new(d, BLOCK, d->stream0, "test", &st[i]));
     for (int i = 0; i < BLOCKS; i += 2) tidei_storage_release(st[i]), st[i] = NULL;
     for (int i = 1; i < BLOCKS; i += 4) tidei_storage_pin(st[i]);
-    assert_int_equal(tide_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);
+    assert_int_equal(tide_device_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "is below what");
     for (int i = 1; i < BLOCKS; i += 4) tidei_storage_unpin(st[i]);
-    tide_clear_error();
-    assert_ok(tide_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB));
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    tide_error_clear();
+    assert_ok(tide_device_set_limit(rt->ref, 5 * MIB / 2 + 128 * TIDEI_KIB));
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     assert_true(atomic_load(&d->backed) <= 5 * MIB / 2 + 128 * TIDEI_KIB);
     for (int i = 1; i < BLOCKS; i += 2) tidei_storage_release(st[i]);
     half_close(rt);

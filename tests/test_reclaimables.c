@@ -27,7 +27,7 @@ static int open_rt(void **state) {
 static int close_rt(void **state) {
     (void)state;
     tide_close(rt);
-    tide_clear_error();
+    tide_error_clear();
     return 0;
 }
 
@@ -46,7 +46,7 @@ static tide_status purge(void *user, int device, size_t wanted, size_t *given) {
     (void)wanted;
     atomic_fetch_add(&c->purges, 1);
     if (c->idle && tide_array_device(c->idle) == device) {
-        *given = (size_t)tide_size(c->idle);
+        *given = (size_t)tide_array_size(c->idle);
         tide_release(c->idle);
         c->idle = NULL;
     }
@@ -113,7 +113,7 @@ static void each_registration_is_its_own(void **state) {
     assert_true(first && c.id && first != c.id);
     c.held = MIB;
     char text[500];
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_non_null(
         strstr(text, "\nheld by what can be reclaimed: mine 1.000 MiB, mine 1.000 MiB\n"));
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
@@ -135,9 +135,9 @@ static void shorter_ones_are_known(void **state) {
     r.dear = 1;
     (void)state;
     assert_ok(tide_reclaimable_register(rt, &r, &c.id));
-    assert_ok(tide_set_soft_limit(rt, MIB));
+    assert_ok(tide_device_set_soft_limit(rt, MIB));
     tide_array *a = array(2 * MIB);
-    assert_int_equal(c.purges, 2); /* by tide_set_soft_limit, and as one that is not dear */
+    assert_int_equal(c.purges, 2); /* by tide_device_set_soft_limit, and as one that is not dear */
     tide_release(a);
     forget(&c);
 }
@@ -153,7 +153,7 @@ static void what_purge_releases_is_there(void **state) {
     assert_array(a);
     assert_int_equal(
         lines_with(TIDE_LOG_INFO, "reclaim: freed 5.000 MiB at rung purge idle caches"), 1);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.reclaimed, 5 * MIB); /* once */
     assert_int_equal(s.collections + s.host_waits, 0);
     tide_release(a);
@@ -207,7 +207,7 @@ static void others_may_come_and_go_from_inside(void **state) {
 
 /* Nothing is reclaimed from inside; above the soft limit neither: there is no end otherwise. */
 static void allocates(struct cache *c) {
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     unsigned asked = c->asked;
     size_t freed = 9;
     char text[300];
@@ -219,7 +219,7 @@ static void allocates(struct cache *c) {
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, &freed));
     assert_int_equal(freed, 0);
     assert_int_equal(test_stats(rt).climbs, s.climbs);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_int_equal(c->asked, asked); /* the slot may hold a lock that `bytes` takes */
 }
 static void nothing_is_reclaimed_from_inside(void **state) {
@@ -227,7 +227,7 @@ static void nothing_is_reclaimed_from_inside(void **state) {
     (void)state;
     assert_ok(enter(&c, "hungry"));
     tide_array *base = array(MIB);
-    assert_ok(tide_set_soft_limit(rt, 2 * MIB));
+    assert_ok(tide_device_set_soft_limit(rt, 2 * MIB));
     assert_int_equal(c.purges, 1);
     tide_array *a = array(4 * MIB);
     assert_array(a);
@@ -252,7 +252,7 @@ static void the_device_is_put_back(void **state) {
     (void)state;
     assert_ok(enter(&c, "restless"));
     tide_array *a = array(5 * MIB);
-    tide_clear_error();
+    tide_error_clear();
     assert_null(array(5 * MIB));
     assert_int_equal(tide_device_current(rt), 0);
     assert_true(c.purges > 0);
@@ -277,11 +277,11 @@ static void the_largest_come_first(void **state) {
                               "KiB, cache 7 8.000 KiB, cache 6 7.000 "
                               "KiB, cache 5 6.000 KiB, cache 4 5.000 KiB, cache 3 4.000 KiB, cache "
                               "2 3.000 KiB, others 3.000 KiB";
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     if (!strstr(text, all)) fail_msg("%s", text);
-    size_t whole = tide_memory_status(rt, text, sizeof text);
+    size_t whole = tide_runtime_text(rt, text, sizeof text);
     for (size_t cap = 0; cap < whole; cap += 7)
-        assert_int_equal(tide_memory_status(rt, text, cap), whole);
+        assert_int_equal(tide_runtime_text(rt, text, cap), whole);
     assert_null(array(9 * MIB));
     assert_error(TIDE_E_NOMEM, all);
     for (int i = 0; i < 10; i++) forget(&c[i]);
@@ -320,7 +320,7 @@ static void unregistering_waits_for_a_call(void **state) {
     assert_int_equal(pthread_create(&b, NULL, forget_it, &c), 0);
     do {
         sched_yield();
-        tide_memory_status(rt, text, sizeof text);
+        tide_runtime_text(rt, text, sizeof text);
     } while (strstr(text, "slow")); /* until it is out of the list */
     assert_int_equal(tide_reclaimable_unregister(rt, c.id), TIDE_E_INVALID);
     atomic_store(&gate.leave, 1);
@@ -337,7 +337,7 @@ static void *come_and_go(void *p) {
         struct cache c = {.fails = i % 3 ? TIDE_OK : TIDE_E_DEVICE};
         if (enter(&c, "guest") != TIDE_OK) atomic_store(&unexpected, 1);
         tide_array *a = array(3 * MIB), *b = array(3 * MIB);
-        if (!a && tide_last_error()->status != TIDE_E_NOMEM) atomic_store(&unexpected, 2);
+        if (!a && tide_error_last()->status != TIDE_E_NOMEM) atomic_store(&unexpected, 2);
         tide_release(a);
         tide_release(b);
         if (i % 8 == 0 && tide_reclaim(rt, i % 4, NULL) != TIDE_OK) atomic_store(&unexpected, 3);
@@ -395,7 +395,7 @@ static void who_left_a_slot_reclaims_elsewhere(void **state) {
     pthread_join(t, NULL);
     tide_safepoint(rt);
     assert_error(TIDE_E_INVALID, "purge of the reclaimable \"left\" was left without a return");
-    tide_clear_error();
+    tide_error_clear();
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
     assert_int_equal(c.purges, 2); /* of two devices */
     tide_array *a = array(5 * MIB);
@@ -428,15 +428,15 @@ static void unregistering_is_left(void **state) {
     for (volatile int returns_first = 0; returns_first < 2; returns_first++) {
         struct cache c = {.in = dwells};
         pthread_t other;
-        int id;
+        uint64_t id;
         assert_int_equal(host_held, 0);
-        rt = test_open(
-            &(tide_config){.device = "host", .collector = "refcount", .host = &counted_memory});
+        rt = test_open(&(tide_config){
+            .device = "host", .collector = "refcount", .allocator = &counted_memory});
         const tide_collector table = {.struct_size = sizeof table,
                                       .name = "host",
                                       .collect = collect_nothing,
                                       .blocking = wait_or_leave};
-        assert_ok(tide_collector_attach(rt, &table, &id));
+        assert_ok(tide_collector_register(rt, &table, &id));
         atomic_store(&gate.inside, 0);
         atomic_store(&gate.leave, 0);
         assert_ok(enter(&c, "slow"));
@@ -459,7 +459,7 @@ static void unregistering_is_left(void **state) {
         assert_error(TIDE_E_INVALID, "is not registered");
         tide_close(rt);
         assert_int_equal(host_held, 0);
-        tide_clear_error();
+        tide_error_clear();
     }
 }
 
@@ -502,7 +502,7 @@ static void makes_an_array_here(struct cache *c) {
     assert_int_equal(c->purges, 1);
 }
 static void a_neighbours_thread_climbs_nowhere(void **state) {
-    tidei_device_params p = {.host_memory = CEILING};
+    tidei_device_params p = {.host_device_memory = CEILING};
     tidei_device *d[2];
     (void)state;
     for (int i = 0; i < 2; i++) assert_ok(tidei_host_open(&p, &d[i]));
@@ -533,14 +533,14 @@ static void a_neighbours_thread_climbs_nowhere(void **state) {
 /* ---- host memory ends ---- */
 
 static void registering_may_fail(void **state) {
-    static const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    static const tide_allocator host = {failing_alloc, plain_free, NULL};
     struct cache c = {0};
     (void)state;
-    rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .host = &host});
+    rt = test_open(&(tide_config){.device = "host", .collector = "refcount", .allocator = &host});
     host_calls = 0;
     host_fails = 1;
     assert_int_equal(enter(&c, "none"), TIDE_E_HOST_NOMEM);
-    assert_string_equal(tide_last_error()->operation, "tide_reclaimable_register");
+    assert_string_equal(tide_error_last()->operation, "tide_reclaimable_register");
     assert_int_equal(c.id, 0);
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL));
     assert_int_equal(c.purges + c.drops, 0);

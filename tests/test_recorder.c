@@ -17,7 +17,7 @@ static void round_trip(void **state) {
     (void)state;
     tide_runtime *rt = open_recording(path, BUSY_LIMIT);
     busy_program(rt);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     tide_close(rt);
     read_recording(path, &t);
     assert_int_equal(t.blocks, s.allocations);
@@ -69,7 +69,7 @@ static void perfetto(void **state) {
     (void)state;
     tide_runtime *rt = open_recording(path, BUSY_LIMIT);
     busy_program(rt);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     tide_close(rt);
     check_perfetto(path, "", report, sizeof report);
     assert_int_equal(counted(report, "C live "), 2 * s.allocations);
@@ -167,7 +167,7 @@ static void several_threads(void **state) {
     const char *json = in_folder("run.json"), *csv = in_folder("run.csv");
     tide_runtime *rt = open_recording(json, NULL);
     work_together(rt);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     tide_close(rt);
     check_perfetto(json, "", report, sizeof report);
     assert_int_equal(counted(report, "C live "), 2 * s.allocations);
@@ -264,7 +264,7 @@ static void hand_over(const char *path) {
         pthread_barrier_destroy(&x.all);
     }
     for (unsigned i = 0; i < SHELVES; i++) tide_free(atomic_load(&x.shelf[i]));
-    tide_statistics s = test_stats(x.rt);
+    tide_runtime_figures s = test_stats(x.rt);
     tide_close(x.rt);
     if (strstr(path, ".csv")) {
         assert_int_equal(check_order(path), s.allocations);

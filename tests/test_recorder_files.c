@@ -21,7 +21,7 @@ static void bad_names(void **state) {
         assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, "the field for TIDE_TRACE is \"");
         assert_error(TIDE_E_INVALID, "a file's name that ends in .csv or .json");
-        tide_clear_error();
+        tide_error_clear();
         logged.n = 0;
         setenv("TIDE_TRACE", bad[i], 1);
         rt = open_logged(false);
@@ -46,13 +46,13 @@ static void no_file(void **state) {
         assert_int_equal(tide_open(&c, &rt), TIDE_E_IO);
         assert_error(TIDE_E_IO, bad[i]);
         assert_error(TIDE_E_IO, "cannot be recorded into");
-        tide_clear_error();
+        tide_error_clear();
         logged.n = 0;
         setenv("TIDE_TRACE", bad[i], 1);
         rt = open_logged(false);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "TIDE_TRACE"), 1);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "nothing is recorded"), 1);
-        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
         works(rt);
         tide_close(rt);
         unsetenv("TIDE_TRACE");
@@ -84,7 +84,7 @@ static void full_disk(void **state) {
         logged.n = 0;
         tide_runtime *rt = open_recording(path, BUSY_LIMIT);
         busy_program(rt);
-        assert_int_equal(tide_last_error()->status, TIDE_OK);
+        assert_int_equal(tide_error_last()->status, TIDE_OK);
         tide_close(rt);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "recording ends here"), 1);
         assert_int_equal(lines_with(TIDE_LOG_WARNING, "No space left"), 1);
@@ -226,7 +226,7 @@ static void forked_child(void **state) {
     assert_true(child >= 0);
     if (!child) {
         tide_array *b = bytes(rt, 1000);
-        bool refused = !b && tide_last_error()->status == TIDE_E_FORKED;
+        bool refused = !b && tide_error_last()->status == TIDE_E_FORKED;
         tide_free(a);
         tide_close(rt);
         exit(refused ? 0 : 1);
@@ -236,7 +236,7 @@ static void forked_child(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     tide_free(a);
     works(rt);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     tide_close(rt);
     check_perfetto(path, "", report, sizeof report);
     assert_int_equal(counted(report, "C live "), 2 * s.allocations);
@@ -272,14 +272,14 @@ static void after_a_crash(void **state) {
 
 /* Each allocation of host memory gets its turn to fail: no leak, a clear error. */
 static void host_memory_ends(void **state) {
-    const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    const tide_allocator host = {failing_alloc, plain_free, NULL};
     tide_status status = TIDE_E_HOST_NOMEM;
     (void)state;
     for (long turn = 1; status != TIDE_OK; turn++) {
         tide_config c = {.struct_size = sizeof c,
                          .device = test_device(),
                          .collector = "refcount",
-                         .host = &host,
+                         .allocator = &host,
                          .trace = in_folder("run.csv")};
         tide_runtime *rt = NULL;
         host_calls = 0;
@@ -287,7 +287,7 @@ static void host_memory_ends(void **state) {
         status = tide_open(&c, &rt);
         host_fails = 0;
         assert_true(turn < 1000 && (status == TIDE_OK || status == TIDE_E_HOST_NOMEM));
-        tide_clear_error();
+        tide_error_clear();
         if (status == TIDE_OK) works(rt);
         tide_close(rt);
     }

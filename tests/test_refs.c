@@ -14,13 +14,13 @@ static const char *const names[] = {NULL,         "runtime",   "stream",    "poo
 #define EACH_REF_KIND(k) for (tidei_ref_kind k = TIDEI_REF_RUNTIME; k <= TIDEI_REF_BATCHES; k++)
 
 static void refused(tidei_ref_kind k, const void *ref, tide_status status, const char *part) {
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tidei_ref_look(k, ref));
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     assert_null(tidei_ref_find(k, ref, "tide_test"));
     assert_error(status, part);
     assert_error(status, names[k]);
-    assert_string_equal(tide_last_error()->operation, "tide_test");
+    assert_string_equal(tide_error_last()->operation, "tide_test");
 }
 
 /* ---- no memory for the table ---- */
@@ -39,12 +39,12 @@ static void opens_without(const void *unused) {
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
                      .collector = "refcount",
-                     .host = &counted_memory};
+                     .allocator = &counted_memory};
     tide_runtime *rt = NULL;
     (void)unused;
     refusing = true;
     must(tide_open(&c, &rt) == TIDE_E_HOST_NOMEM);
-    must(strcmp(tide_last_error()->operation, "tide_open") == 0);
+    must(strcmp(tide_error_last()->operation, "tide_open") == 0);
     must(refusals > 0 && !rt);
     must(host_held == 0);
     refusing = false;
@@ -193,7 +193,7 @@ static held everything(void) {
     assert_array(h.a = tide_to_memory(tide_ones(h.rt, TIDE_F32, SHAPE(4)), TIDE_MEMORY_PINNED));
     tide_use use = {.array = h.a, .mode = TIDE_READ};
     assert_ok(tide_use_begin(h.rt, h.stream, &use, 1, &p, &h.scope));
-    assert_ok(tide_host_begin(h.a, TIDE_READ, &h.view));
+    assert_ok(tide_host_view_begin(h.a, TIDE_READ, &h.view));
     tide_data d = tide_data_host(TIDE_F32, 1, &four, samples);
     tide_batches_config c = {.struct_size = sizeof c, .arrays = &d, .narrays = 1, .batch = 2};
     assert_ok(tide_batches_new(h.rt, &c, &h.batches));
@@ -202,17 +202,17 @@ static held everything(void) {
 
 #define CLOSED(call)                                                                               \
     do {                                                                                           \
-        tide_clear_error();                                                                        \
+        tide_error_clear();                                                                        \
         (void)!(call);                                                                             \
-        if (tide_last_error()->status != TIDE_E_CLOSED)                                            \
-            fail_msg("%s: %s, %s", #call, tide_status_name(tide_last_error()->status),             \
-                     tide_last_error()->message);                                                  \
+        if (tide_error_last()->status != TIDE_E_CLOSED)                                            \
+            fail_msg("%s: %s, %s", #call, tide_status_name(tide_error_last()->status),             \
+                     tide_error_last()->message);                                                  \
     } while (0)
 
 static void call_all(held *h) {
-    tide_statistics stats = {.struct_size = sizeof stats};
-    tide_memory_information info = {.struct_size = sizeof info};
-    tide_pool_statistics pool = {.struct_size = sizeof pool};
+    tide_runtime_figures stats = {.struct_size = sizeof stats};
+    tide_device_figures info = {.struct_size = sizeof info};
+    tide_pool_figures pool = {.struct_size = sizeof pool};
     tide_stream *s = NULL;
     tide_pool *p = NULL;
     tide_rng rng = {1, 0};
@@ -225,13 +225,13 @@ static void call_all(held *h) {
     CLOSED(tide_npy_read(h->rt, "nowhere"));
     CLOSED(tide_map_args(h->rt, "(x) -> x", &arg, 1));
     CLOSED(tide_expr_new(h->rt, "(x) -> x"));
-    CLOSED(tide_stats(h->rt, &stats));
-    CLOSED(tide_memory_info(h->rt, &info));
-    CLOSED(tide_memory_status(h->rt, text, sizeof text));
+    CLOSED(tide_runtime_info(h->rt, &stats));
+    CLOSED(tide_device_info(h->rt, &info));
+    CLOSED(tide_runtime_text(h->rt, text, sizeof text));
     CLOSED(tide_device_text(h->rt, text, sizeof text));
     CLOSED(tide_device_count(h->rt));
     CLOSED(tide_device_set(h->rt, 0));
-    CLOSED(tide_set_limit(h->rt, SIZE_MAX));
+    CLOSED(tide_device_set_limit(h->rt, SIZE_MAX));
     CLOSED(tide_collect(h->rt));
     CLOSED(tide_reclaim(h->rt, 0, NULL));
     CLOSED(tide_scope_begin(h->rt));
@@ -243,13 +243,13 @@ static void call_all(held *h) {
     CLOSED(tide_thread_attach(h->rt));
     CLOSED(tide_pool_new(h->rt, NULL, &p));
     CLOSED(tide_stream_native(h->stream) ? 1 : 0);
-    CLOSED(tide_pool_stats(h->pool, &pool));
-    CLOSED(tide_pool_attribute(h->pool, TIDE_POOL_REUSE_DONE, &value));
+    CLOSED(tide_pool_info(h->pool, &pool));
+    CLOSED(tide_pool_get_attribute(h->pool, TIDE_POOL_REUSE_DONE, &value));
     CLOSED(tide_pool_malloc(h->pool, 1, NULL) ? 1 : 0);
-    CLOSED(tide_apply(h->expr, &arg, 1) ? 1 : 0);
+    CLOSED(tide_expr_apply(h->expr, &arg, 1) ? 1 : 0);
     CLOSED(tide_batches_next(h->batches, &arg));
     CLOSED(tide_use_end(h->scope));
-    CLOSED(tide_host_end(&h->view));
+    CLOSED(tide_host_view_end(&h->view));
     CLOSED(tide_copy(h->a) ? 1 : 0);
     CLOSED((tide_close(h->rt), 0));
 }
@@ -279,10 +279,10 @@ static void nothing_of_a_closed_runtime_is_reached(void **state) {
     tide_thread_detach(h.rt);
     tide_release(h.a);
     tide_array *sum =
-        tide_apply(next.expr, &(tide_arg){.kind = TIDE_ARG_ARRAY, .value.array = next.a}, 1);
+        tide_expr_apply(next.expr, &(tide_arg){.kind = TIDE_ARG_ARRAY, .value.array = next.a}, 1);
     assert_array(sum);
     assert_ok(tide_use_end(next.scope));
-    assert_ok(tide_host_end(&next.view));
+    assert_ok(tide_host_view_end(&next.view));
     tide_close(next.rt);
 }
 
@@ -292,14 +292,14 @@ static void what_was_released_is_an_error(void **state) {
     tide_host_view view = h.view;
     (void)state;
     tide_expr_release(h.expr);
-    assert_null(tide_apply(h.expr, &arg, 1));
+    assert_null(tide_expr_apply(h.expr, &arg, 1));
     assert_error(TIDE_E_INVALID, "the expression was released");
     tide_expr_release(h.expr); /* twice */
     assert_ok(tide_use_end(h.scope));
     assert_int_equal(tide_use_end(h.scope), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the use scope was ended");
-    assert_ok(tide_host_end(&h.view));
-    assert_int_equal(tide_host_end(&view), TIDE_E_INVALID);
+    assert_ok(tide_host_view_end(&h.view));
+    assert_int_equal(tide_host_view_end(&view), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "the host view was ended");
     tide_stream_release(h.stream);
     assert_int_equal(tide_synchronize(h.rt, h.stream), TIDE_E_INVALID);

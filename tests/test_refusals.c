@@ -108,7 +108,7 @@ static struct work {
 } work;
 
 static tide_status status_of(const void *made) {
-    return made ? TIDE_OK : tide_last_error()->status;
+    return made ? TIDE_OK : tide_error_last()->status;
 }
 #define DO(call)                                                                                   \
     do {                                                                                           \
@@ -128,9 +128,9 @@ static tide_status check(tide_array *a, int value) {
     tide_array *low = tide_min(a, NULL, 0, 0), *high = tide_max(a, NULL, 0, 0);
     tide_status status = status_of(low && high ? a : NULL);
     for (int i = 0; i < 2 && status == TIDE_OK; i++) {
-        tide_clear_error();
+        tide_error_clear();
         double v = tide_item_f64(i ? high : low);
-        status = tide_last_error()->status;
+        status = tide_error_last()->status;
         if (status == TIDE_OK) assert_true(v == value);
     }
     tide_release(low);
@@ -196,9 +196,9 @@ static void *elsewhere(void *arg) {
     tide_array *a = tide_ones(work.rt, TIDE_I32, 1, &n), *sum = tide_sum(a, NULL, 0, 0);
     (void)arg;
     if (sum) {
-        tide_clear_error();
+        tide_error_clear();
         double v = tide_item_f64(sum);
-        assert_true(v == (double)n || tide_last_error()->status != TIDE_OK);
+        assert_true(v == (double)n || tide_error_last()->status != TIDE_OK);
     }
     tidei_error_save(&there);
     tide_release(a);
@@ -228,7 +228,7 @@ static tide_status open_it(const char *pool, char *trace, size_t cap) {
     snprintf(trace, cap, "%s/run%u.csv", folder, number++);
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = "4MiB",
+                     .host_device_memory = "4MiB",
                      .limit = "3328KiB",
                      .collector = "refcount",
                      .pool = pool,
@@ -250,7 +250,7 @@ struct plan {
 };
 
 static void check_error(const struct plan *p, tide_status status) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     bool known = status == TIDE_E_NOMEM || status == TIDE_E_HOST_NOMEM || status == TIDE_E_DEVICE;
     bool told = strlen(e->message) > 20 &&
                 (!strncmp(e->operation, "tide_", 5) || strstr(e->operation, "->"));
@@ -284,7 +284,7 @@ static bool refuse_one(const struct plan *p) {
     atomic_store(&hook.refused, 0);
     atomic_store(&hook.sticky, p->sticky);
     atomic_store(&hook.fail_at[p->call], p->n);
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = open_it(p->pool, trace, sizeof trace);
     if (status == TIDE_OK) {
         status = all_of_it();
@@ -292,10 +292,10 @@ static bool refuse_one(const struct plan *p) {
         check_idle(p);
         if (!p->to_the_end) {
             disarm();
-            tide_clear_error();
+            tide_error_clear();
             if ((status = all_of_it()) != TIDE_OK)
                 fail_msg("%s, %s %d, afterwards: %s", p->pool, names[p->call], (int)p->n,
-                         tide_last_error()->message);
+                         tide_error_last()->message);
             check_idle(p);
         }
         tide_close(work.rt);

@@ -30,7 +30,7 @@ static tide_runtime *open_on(tidei_device *device, size_t pages) {
 }
 
 static tidei_device *open_device(void) {
-    tidei_device_params params = {.host_memory = (size_t)256 << 20, .host_checker = true};
+    tidei_device_params params = {.host_device_memory = (size_t)256 << 20, .host_checker = true};
     tidei_device *inner;
     if (test_on_host())
         assert_ok(tidei_host_open(&params, &inner));
@@ -306,7 +306,7 @@ static void islands_make(tide_runtime *rt, unsigned n, size_t whole) {
     blocks.d->pool->ops->trim(blocks.d->pool, 0);
     assert_int_equal(figures().backed, n * (whole + 1) * page);
     assert_true(figures().largest < page);
-    assert_ok(tide_set_limit(rt, figures().backed));
+    assert_ok(tide_device_set_limit(rt, figures().backed));
     /* under way, maybe */
     for (unsigned i = 0; i < n; i++) assert_ok(fill(blocks.st[i], mark_of(i)));
 }

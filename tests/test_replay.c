@@ -282,7 +282,7 @@ static void half_pinned_fits(void **state) {
 
 static tidei_runtime *gauged(tidei_gauge *g, bool ticks_only, uint64_t lag) {
     tide_config c = {.struct_size = sizeof c, .collector = "refcount", .pool = "tide"};
-    tidei_device_params p = {.host_memory = 64 * TIDEI_MIB};
+    tidei_device_params p = {.host_device_memory = 64 * TIDEI_MIB};
     tidei_device *d;
     tide_runtime *rt;
     assert_ok(tidei_host_open(&p, &d));
@@ -325,7 +325,7 @@ static void missing_slots_stay_missing(void **state) {
     tidei_gauge g;
     tidei_device *d;
     (void)state;
-    assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 64 * TIDEI_MIB}, &d));
+    assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 64 * TIDEI_MIB}, &d));
     struct tidei_device_ops bare = *d->ops;
     bare.mempool_new = NULL;
     bare.mempool_release = NULL;
@@ -566,7 +566,7 @@ static int compile_patterns(void) {
         void *image;
         size_t bytes;
         if (tidei_nvrtc_compile(tidei_pattern_text, kernels[i], 90, &image, &bytes) != TIDE_OK) {
-            fprintf(stderr, "%s\n", tide_last_error()->message);
+            fprintf(stderr, "%s\n", tide_error_last()->message);
             return 1;
         }
         free(image);

@@ -301,7 +301,7 @@ static void giving_back_does_not_wait(void **state) {
         tidei_storage_release(x);
         if (how == 0) assert_ok(tide_synchronize(rt, s[1]));
         if (how == 1) assert_ok(tide_reclaim(rt, TIDE_RECLAIM_PURGE, NULL));
-        if (how == 2) assert_ok(tide_set_soft_limit(rt, BLOCK));
+        if (how == 2) assert_ok(tide_device_set_soft_limit(rt, BLOCK));
         if (how == 3) test_stats(rt);
         tidei_storage *z = block_on(s[1], BLOCK);
         assert_true(d->backed >= 3 * BLOCK);
@@ -326,7 +326,7 @@ static void e11_a_free_that_does_not_wait(void **state) {
         tide_runtime *rt = open_with(pools[p], 0);
         tidei_dev *d = &test_rt(rt)->devs[0];
         tidei_storage *a = block_on(d->stream0->ref, gib), *none;
-        tide_reset_peaks(rt);
+        tide_runtime_reset_peaks(rt);
         use_for_long(d->stream0, a);
         tidei_stamp held = {
             .tick = atomic_load(&d->stream0->submitted), .stream = d->stream0->slot, .write = 1};

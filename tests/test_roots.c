@@ -69,10 +69,10 @@ static void *made_up(void) {
 static int child(const char *how) {
     atomic_store(&tidei_boehm_test.scan_device_libraries, !strcmp(how, "all"));
     tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "boehm"};
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     tide_runtime *rt;
     if (tide_open(&c, &rt) != TIDE_OK || !(cublas() || made_up())) return 1;
-    if (tide_collect(rt) != TIDE_OK || tide_stats(rt, &s) != TIDE_OK) return 1;
+    if (tide_collect(rt) != TIDE_OK || tide_runtime_info(rt, &s) != TIDE_OK) return 1;
     printf("gc_root_bytes %zu\n", s.gc_root_bytes);
     tide_close(rt);
     return 0;
@@ -110,7 +110,7 @@ static void *open_there(void *p) {
 static int child_with_malloc_collected(void) {
     void (*redirect)(int on) = (void (*)(int))dlsym(RTLD_DEFAULT, "redirect_malloc");
     tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "boehm"};
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     tide_runtime *rt;
     if (!redirect) return 1;
     GC_INIT();
@@ -118,7 +118,7 @@ static int child_with_malloc_collected(void) {
     tide_status status = tide_open(&c, &rt);
     redirect(0);
     if (status != TIDE_OK || !(cublas() || made_up())) return 1;
-    if (tide_collect(rt) != TIDE_OK || tide_stats(rt, &s) != TIDE_OK) return 1;
+    if (tide_collect(rt) != TIDE_OK || tide_runtime_info(rt, &s) != TIDE_OK) return 1;
     printf("gc_root_bytes %zu\n", s.gc_root_bytes);
     tide_close(rt);
     return 0;
@@ -137,7 +137,7 @@ static int GC_CALLBACK count_segment(const char *name, void *start, size_t bytes
     if (!segments.first) segments.first = start;
     if (strstr(name, "/libtidepool.so") || strstr(name, "/libopenblas"))
         segments.own += bytes;
-    else if (tide_is_device_library(name))
+    else if (tide_collector_is_device_library(name))
         segments.device += bytes;
     else
         segments.others += bytes;
@@ -149,15 +149,15 @@ static int GC_CALLBACK count_segment(const char *name, void *start, size_t bytes
 static int child_of_the_shared_library(const char *path) {
     void *so = dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
     tide_config c = {.struct_size = sizeof c, .device = test_device(), .collector = "boehm"};
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     tide_runtime *rt;
     if (!so) return 1;
     tide_status (*open)(const tide_config *, tide_runtime **) =
         (tide_status(*)(const tide_config *, tide_runtime **))dlsym(so, "tide_open");
     tide_status (*collect)(tide_runtime *) =
         (tide_status(*)(tide_runtime *))dlsym(so, "tide_collect");
-    tide_status (*stats)(tide_runtime *, tide_statistics *) =
-        (tide_status(*)(tide_runtime *, tide_statistics *))dlsym(so, "tide_stats");
+    tide_status (*stats)(tide_runtime *, tide_runtime_figures *) =
+        (tide_status(*)(tide_runtime *, tide_runtime_figures *))dlsym(so, "tide_runtime_info");
     if (!open || !collect || !stats || open == tide_open || open(&c, &rt) != TIDE_OK) return 1;
     if (collect(rt) != TIDE_OK || stats(rt, &s) != TIDE_OK) return 1;
     GC_register_has_static_roots_callback(count_segment);

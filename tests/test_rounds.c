@@ -22,38 +22,38 @@ static void test_attach_arguments(void **state) {
     (void)state;
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){0});
     tide_collector c = {.struct_size = sizeof c, .name = "c", .collect = never_collects};
-    int ids[TIDE_COLLECTOR_TRACING + 8];
-    assert_int_equal(tide_collector_attach(NULL, &c, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_collector_attach(rt, NULL, NULL), TIDE_E_INVALID);
+    uint64_t ids[TIDE_COLLECTOR_TRACING + 8];
+    assert_int_equal(tide_collector_register(NULL, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_register(rt, NULL, NULL), TIDE_E_INVALID);
     c.caps = 64;
-    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "0x40");
     c.caps = 0;
     c.struct_size = 8;
-    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     c.struct_size = sizeof c + 8;
-    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     c.struct_size = sizeof c;
     c.collect = NULL;
-    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     c.collect = never_collects;
     /* an older caller: the other slots are NULL */
     c.struct_size = offsetof(tide_collector, may_collect);
-    for (int i = 0; i < 8; i++) assert_ok(tide_collector_attach(rt, &c, &ids[i]));
-    assert_int_equal(tide_collector_attach(rt, &c, NULL), TIDE_E_INVALID);
+    for (int i = 0; i < 8; i++) assert_ok(tide_collector_register(rt, &c, &ids[i]));
+    assert_int_equal(tide_collector_register(rt, &c, NULL), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "8 collectors");
-    assert_ok(tide_collector_detach(rt, ids[3]));
-    assert_int_equal(tide_collector_detach(rt, ids[3]), TIDE_E_INVALID);
+    assert_ok(tide_collector_unregister(rt, ids[3]));
+    assert_int_equal(tide_collector_unregister(rt, ids[3]), TIDE_E_INVALID);
     assert_int_equal(tide_collector_use(rt, ids[3]), TIDE_E_INVALID);
-    assert_ok(tide_collector_attach(rt, &c, &ids[8]));
+    assert_ok(tide_collector_register(rt, &c, &ids[8]));
     assert_true(ids[8] != ids[3]); /* ids are not used twice */
-    assert_int_equal(tide_collector_detach(rt, 0), TIDE_E_INVALID);
-    assert_int_equal(tide_collector_detach(rt, -1), TIDE_E_INVALID);
-    assert_error(TIDE_E_INVALID, "no collector -1 is attached");
-    assert_int_equal(tide_collector_detach(NULL, ids[0]), TIDE_E_INVALID);
-    assert_int_equal(tide_collector_use(NULL, -1), TIDE_E_INVALID);
-    assert_int_equal(tide_collector_use(rt, -2), TIDE_E_INVALID);
-    assert_ok(tide_collector_use(rt, -1));
+    assert_int_equal(tide_collector_unregister(rt, 0), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_unregister(rt, UINT64_MAX), TIDE_E_INVALID);
+    assert_error(TIDE_E_INVALID, "no collector 18446744073709551615 is registered");
+    assert_int_equal(tide_collector_unregister(NULL, ids[0]), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_use(NULL, 0), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_use(rt, UINT64_MAX), TIDE_E_INVALID);
+    assert_ok(tide_collector_use(rt, 0));
     keeper_close();
 }
 
@@ -68,7 +68,7 @@ static void test_owner_is_fixed_at_birth(void **state) {
     tide_array *of_b = make(rt, 64);
     assert_ok(tide_collector_use(rt, a.id));
     tide_array *of_a2 = make(rt, 64);
-    assert_ok(tide_collector_use(rt, -1));
+    assert_ok(tide_collector_use(rt, 0));
     tide_array *own2 = make(rt, 64);
     assert_int_equal(tidei_cell_handle(own)->owner, 0);
     assert_int_equal(tidei_cell_handle(own2)->owner, 0);
@@ -83,7 +83,7 @@ static void test_owner_is_fixed_at_birth(void **state) {
     assert_int_equal(atomic_load(&b.fulls), 1);
     assert_int_equal(test_stats(rt).arrays, 2);
     assert_ok(tide_collector_use(rt, b.id));
-    assert_ok(tide_collector_detach(rt, b.id));
+    assert_ok(tide_collector_unregister(rt, b.id));
     assert_int_equal(atomic_load(&b.detached), 1);
     tide_array *orphan = make(rt, 64); /* the thread's collector is gone: the runtime's first */
     assert_int_equal(tidei_cell_handle(orphan)->owner, 0);
@@ -103,7 +103,7 @@ static void test_arrays_of_a_detached_collector(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     mock_open(&m, rt, "m", 0, 0);
     tide_array *a = make(rt, 64), *b = tide_retain(make(rt, 64));
-    assert_ok(tide_collector_detach(rt, m.id));
+    assert_ok(tide_collector_unregister(rt, m.id));
     tide_release(a);
     tide_release(b);
     assert_int_equal(test_stats(rt).arrays, 1);
@@ -188,7 +188,7 @@ static void test_pressure(void **state) {
 
 static void *detach_in_thread(void *p) {
     mock_tracer *m = p;
-    assert_ok(tide_collector_detach(m->rt, m->id));
+    assert_ok(tide_collector_unregister(m->rt, m->id));
     return NULL;
 }
 
@@ -217,7 +217,7 @@ static void test_pressure_of_a_bound_collector_that_leaves(void **state) {
 ** makes arrays of whichever is there and drops them: none is told of what was another's. */
 static struct takers {
     tide_runtime *rt;
-    atomic_int id;
+    _Atomic uint64_t id;
     atomic_bool over;
 } takers;
 static void *make_for_whoever_is_there(void *p) {
@@ -232,7 +232,7 @@ static void test_weight_stays_with_its_collector(void **state) {
     pthread_t maker;
     (void)state;
     takers.rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
-    atomic_store(&takers.over, false), atomic_store(&takers.id, -1);
+    atomic_store(&takers.over, false), atomic_store(&takers.id, UINT64_MAX);
     assert_int_equal(pthread_create(&maker, NULL, make_for_whoever_is_there, &takers), 0);
     for (int i = 0; i < (test_quick() ? 2000 : 20000); i++) {
         mock_tracer m;
@@ -241,10 +241,10 @@ static void test_weight_stays_with_its_collector(void **state) {
         for (int k = 0; k < 3; k++) {
             tide_safepoint(takers.rt);
             if (atomic_load(&m.pressure) < 0)
-                fail_msg("collector %d: told of %lld bytes", m.id,
+                fail_msg("collector %llu: told of %lld bytes", (unsigned long long)m.id,
                          (long long)atomic_load(&m.pressure));
         }
-        assert_ok(tide_collector_detach(takers.rt, m.id));
+        assert_ok(tide_collector_unregister(takers.rt, m.id));
         assert_int_equal(atomic_load(&m.pressure), 0);
         mock_end(&m);
     }
@@ -263,7 +263,7 @@ static void test_place_in_which_somebody_weighs(void **state) {
     tidei_collector *place = &tidei_gc_of(test_rt(rt))->at[1];
     assert_int_equal(atomic_load(&place->id), gone.id);
     atomic_fetch_add(&place->weighing, 1); /* as that thread says */
-    assert_ok(tide_collector_detach(rt, gone.id));
+    assert_ok(tide_collector_unregister(rt, gone.id));
     mock_open(&next, rt, "next", 0, 0);
     atomic_fetch_add(&place->weight, 1000);
     atomic_fetch_sub(&place->weighing, 1);
@@ -278,7 +278,7 @@ static void test_place_in_which_somebody_weighs(void **state) {
 }
 
 static void detach_itself(mock_tracer *m) {
-    assert_int_equal(tide_collector_detach(m->rt, m->id), TIDE_E_INVALID);
+    assert_int_equal(tide_collector_unregister(m->rt, m->id), TIDE_E_INVALID);
     assert_ok(tide_collect(m->rt)); /* inside a collection: does nothing */
     tidei_fail(TIDE_E_IO, "mock", "an error of the collector's own");
 }
@@ -289,10 +289,10 @@ static void test_from_inside_a_collection(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.gc_early = TIDE_OFF});
     mock_open(&m, rt, "m", 0, 0);
     m.during = detach_itself;
-    tide_clear_error();
+    tide_error_clear();
     assert_ok(tide_collect(rt));
     assert_int_equal(atomic_load(&m.fulls), 1);
-    assert_int_equal(tide_last_error()->status, TIDE_OK); /* the caller's record is as it was */
+    assert_int_equal(tide_error_last()->status, TIDE_OK); /* the caller's record is as it was */
     keeper_close();
     mock_end(&m);
 }
@@ -397,7 +397,7 @@ enum { LEAVERS = 6, LEAVES = 40 };
 static struct {
     pthread_barrier_t at_once;
     tide_runtime *rt;
-    int shared; /* the id that all detach */
+    uint64_t shared; /* the id that all detach */
     atomic_int attached, left, refused;
 } leavers;
 
@@ -405,24 +405,25 @@ static void runs_in_region(void *self, void (*fn)(void *arg), void *arg) {
     (void)self;
     fn(arg);
 }
-static int attach_one(void) {
+static uint64_t attach_one(void) {
     const tide_collector c = {.struct_size = sizeof c,
                               .name = "short",
                               .collect = never_collects,
                               .blocking = runs_in_region};
-    int id = -1;
-    if (tide_collector_attach(leavers.rt, &c, &id) == TIDE_OK)
+    uint64_t id = 0;
+    if (tide_collector_register(leavers.rt, &c, &id) == TIDE_OK)
         atomic_fetch_add(&leavers.attached, 1);
     return id;
 }
 static void *come_and_go(void *first) {
     for (int i = 0; i < LEAVES; i++) {
-        int id = attach_one();
+        uint64_t id = attach_one();
         pthread_barrier_wait(&leavers.at_once);
-        if (tide_collector_detach(leavers.rt, id) == TIDE_OK) atomic_fetch_add(&leavers.left, 1);
+        if (tide_collector_unregister(leavers.rt, id) == TIDE_OK)
+            atomic_fetch_add(&leavers.left, 1);
         if (first) leavers.shared = attach_one();
         pthread_barrier_wait(&leavers.at_once);
-        tide_status s = tide_collector_detach(leavers.rt, leavers.shared);
+        tide_status s = tide_collector_unregister(leavers.rt, leavers.shared);
         if (s == TIDE_OK) atomic_fetch_add(&leavers.left, 1);
         if (s == TIDE_E_INVALID) atomic_fetch_add(&leavers.refused, 1);
     }
@@ -459,7 +460,7 @@ static void test_follower_wants_more_than_a_minor_round(void **state) {
                            .name = "late",
                            .collect = never_collects,
                            .blocking = blocks_late};
-    assert_ok(tide_collector_attach(rt, &late, NULL));
+    assert_ok(tide_collector_register(rt, &late, NULL));
     m.during = pause_each_time;
     assert_int_equal(pthread_create(&leader, NULL, minor_then_full, rt), 0);
     sem_wait(&inside); /* the minor round runs */
@@ -590,7 +591,7 @@ static void *wait_and_quit(void *p) {
                         .blocking = quit_after_waiting};
     quitter.thread = pthread_self();
     quitter.left = 0;
-    assert_ok(tide_collector_attach(rt, &c, NULL));
+    assert_ok(tide_collector_register(rt, &c, NULL));
     sem_post(&go_on); /* the leader may begin */
     sem_wait(&inside);
     if (!setjmp(quitter.catcher)) collect_deep(rt);
@@ -715,8 +716,8 @@ typedef struct climber {
 static void *climb_and_tell(void *p) {
     climber *c = p;
     tide_array *a = make(c->rt, part_of_limit(c->rt, 60));
-    c->status = a ? TIDE_OK : tide_last_error()->status;
-    snprintf(c->message, sizeof c->message, "%s", tide_last_error()->message);
+    c->status = a ? TIDE_OK : tide_error_last()->status;
+    snprintf(c->message, sizeof c->message, "%s", tide_error_last()->message);
     tide_release(a);
     atomic_store(&c->done, true);
     return NULL;
@@ -843,7 +844,7 @@ static void test_bound_collector_whose_thread_has_ended(void **state) {
     uint64_t patience = 1;
     assert_false(tidei_gc_await(test_rt(rt), &patience));
     assert_int_equal(patience, 1);
-    assert_ok(tide_collector_detach(rt, m.id));
+    assert_ok(tide_collector_unregister(rt, m.id));
     assert_string_equal(collect_and_look(rt), "");
     keeper_close();
     mock_end(&m);
@@ -868,16 +869,16 @@ static void test_answers(void **state) {
     tide_collector odd = {.struct_size = sizeof odd,
                           .name = "odd",
                           .caps = traces,
-                          .self = &sevens,
+                          .user = &sevens,
                           .collect = answers_seven};
     tide_collector blank = odd, busy = odd;
     blank.name = "blank", blank.caps |= TIDE_COLLECTOR_MINOR;
-    blank.self = &nothings, blank.collect = knows_nothing;
+    blank.user = &nothings, blank.collect = knows_nothing;
     busy.name = NULL;
-    busy.self = &busies, busy.collect = is_busy;
-    assert_ok(tide_collector_attach(rt, &odd, NULL));
-    assert_ok(tide_collector_attach(rt, &blank, NULL));
-    assert_ok(tide_collector_attach(rt, &busy, NULL));
+    busy.user = &busies, busy.collect = is_busy;
+    assert_ok(tide_collector_register(rt, &odd, NULL));
+    assert_ok(tide_collector_register(rt, &blank, NULL));
+    assert_ok(tide_collector_register(rt, &busy, NULL));
     for (int i = 0; i < 2; i++) assert_ok(tide_collect(rt));
     assert_int_equal(test_stats(rt).collections, 0);
     assert_int_equal(sevens, 2);
@@ -992,7 +993,7 @@ static void test_early_before_climbs(void **state) {
     tide_runtime *rt = keeper_open(&kinds[0], (tide_config){.limit = "4MiB", .policy = "reserve"});
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 400; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_in_range(s.early_collections, 6, 18); /* every 97 to 35 % of the limit */
     assert_int_equal(s.climbs, 0);
     assert_int_equal(s.collections, s.early_collections);
@@ -1009,7 +1010,7 @@ static void test_early_off(void **state) {
     mock_open(&m, rt, "m", 0, 0);
     for (unsigned i = 0; i < 100; i++) mock_drop(&m, mock_hold(&m, make(rt, 63 << 10)));
     tidei_ask(test_rt(rt), &test_rt(rt)->devs[0], TIDEI_AT_SYNC, 0);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.early_collections, 0);
     assert_true(s.climbs > 0); /* and yet nothing failed */
     keeper_close();
@@ -1091,9 +1092,10 @@ static void test_device_libraries(void **state) {
                                      "libcurandom.so"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(yes); i++)
-        assert_int_equal(tide_is_device_library(yes[i]), 1);
-    for (size_t i = 0; i < TIDEI_COUNT(no); i++) assert_int_equal(tide_is_device_library(no[i]), 0);
-    assert_int_equal(tide_is_device_library(NULL), 0);
+        assert_int_equal(tide_collector_is_device_library(yes[i]), 1);
+    for (size_t i = 0; i < TIDEI_COUNT(no); i++)
+        assert_int_equal(tide_collector_is_device_library(no[i]), 0);
+    assert_int_equal(tide_collector_is_device_library(NULL), 0);
 }
 
 static void test_libraries_without_roots(void **state) {

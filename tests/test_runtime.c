@@ -29,7 +29,7 @@ static void one_full_the_other_not(void **state) {
     (void)state;
     assert_ok(tide_scope_begin(a));
     assert_int_equal(fill_up(a), 32);
-    tide_statistics full = test_stats(a), none = test_stats(b);
+    tide_runtime_figures full = test_stats(a), none = test_stats(b);
     assert_int_equal(full.backed, 2 * MIB);
     assert_int_equal(full.limit, 2 * MIB);
     assert_true(full.climbs > 0);
@@ -63,7 +63,7 @@ static void own_collectors(void **state) {
     assert_int_equal(test_stats(a).collections, 1);
     assert_true(test_stats(a).arrays < 20); /* a stale word may keep some */
     assert_int_equal(test_stats(b).arrays, 1);
-    assert_int_equal(tide_size(held), 1000);
+    assert_int_equal(tide_array_size(held), 1000);
     tide_release(held);
     tide_close(a);
     works(b);
@@ -83,7 +83,7 @@ static void arrays_stay_with_their_runtime(void **state) {
     tide_stream *s;
     void *ptr;
 #define FOREIGN(call)                                                                              \
-    tide_clear_error();                                                                            \
+    tide_error_clear();                                                                            \
     assert_true(call);                                                                             \
     assert_error(TIDE_E_INVALID, "runtime")
     FOREIGN(!tide_map(a, "(x) -> x + 1", y));
@@ -100,7 +100,7 @@ static void arrays_stay_with_their_runtime(void **state) {
     assert_null(scope);
     assert_ok(tide_stream_new(b, &s));
     FOREIGN(tide_use_begin(a, s, &use, 1, &ptr, &scope) == TIDE_E_INVALID);
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(tide_stream_set(a, s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "another runtime");
     assert_int_equal(tide_synchronize(a, s), TIDE_E_INVALID);
@@ -122,26 +122,27 @@ static void limits_at_run_time(void **state) {
     tide_array *a = bytes(rt, 4 * MIB), *b = bytes(rt, 4 * MIB);
     assert_array(b);
     tide_release(b);
-    assert_ok(tide_set_limit(rt, 4 * MIB)); /* what is cached goes for it */
+    assert_ok(tide_device_set_limit(rt, 4 * MIB)); /* what is cached goes for it */
     assert_int_equal(test_stats(rt).limit, 4 * MIB);
     assert_true(test_stats(rt).backed <= 4 * MIB);
     assert_null(bytes(rt, 2 * MIB));
     assert_error(TIDE_E_NOMEM, "limit 4.000 MiB");
     assert_error(TIDE_E_NOMEM, "remedy: a limit of 6.000 MiB or more");
-    assert_int_equal(tide_set_limit(rt, 2 * MIB), TIDE_E_NOMEM);
+    assert_int_equal(tide_device_set_limit(rt, 2 * MIB), TIDE_E_NOMEM);
     assert_error(TIDE_E_NOMEM, "4194304 live");
     assert_int_equal(test_stats(rt).limit, 4 * MIB); /* as it was */
-    assert_ok(tide_set_limit(rt, 6 * MIB));
+    assert_ok(tide_device_set_limit(rt, 6 * MIB));
     b = bytes(rt, 2 * MIB);
     assert_array(b);
     tide_release(a);
     tide_release(b);
-    assert_ok(tide_set_limit(rt, SIZE_MAX));
+    assert_ok(tide_device_set_limit(rt, SIZE_MAX));
     assert_true(test_stats(rt).limit == SIZE_MAX);
     works(rt);
     tide_close(rt);
-    rt = test_open(&(tide_config){.collector = "refcount", .limit = "50%", .host_memory = "16MiB"});
-    tide_statistics s = test_stats(rt);
+    rt = test_open(
+        &(tide_config){.collector = "refcount", .limit = "50%", .host_device_memory = "16MiB"});
+    tide_runtime_figures s = test_stats(rt);
     size_t total = test_rt(rt)->devs[0].d->info.total_bytes,
            page = test_rt(rt)->devs[0].d->info.page_bytes;
     assert_true(s.limit >= total / 2 && s.limit < total / 2 + page);
@@ -155,7 +156,7 @@ static void soft_limit_purges(void **state) {
     for (int i = 0; i < 4; i++) assert_array(a[i] = bytes(rt, 4 * MIB));
     for (int i = 0; i < 4; i++) tide_release(a[i]);
     assert_int_equal(test_stats(rt).cached, 16 * MIB);
-    assert_ok(tide_set_soft_limit(rt, 8 * MIB)); /* what is idle is given back at once */
+    assert_ok(tide_device_set_soft_limit(rt, 8 * MIB)); /* what is idle is given back at once */
     assert_int_equal(test_stats(rt).soft_limit, 8 * MIB);
     assert_int_equal(test_stats(rt).backed, 0);
     /* Growing past it gives back first: a piece that does not fit what is cached takes its place
@@ -169,7 +170,7 @@ static void soft_limit_purges(void **state) {
     assert_int_equal(test_stats(rt).backed, 22 * MIB);
     assert_int_equal(test_stats(rt).climbs, 0);
     for (int i = 0; i < 3; i++) tide_release(a[i]);
-    assert_ok(tide_set_soft_limit(rt, SIZE_MAX));
+    assert_ok(tide_device_set_soft_limit(rt, SIZE_MAX));
     tide_close(rt);
 }
 
@@ -181,12 +182,12 @@ static void peaks(void **state) {
     tide_array *a = bytes(rt, 2 * MIB), *b = bytes(rt, 2 * MIB);
     assert_array(b);
     tide_release(b);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.live, 2 * MIB);
     assert_int_equal(s.peak_live, 4 * MIB);
     assert_int_equal(s.peak_backed, 4 * MIB);
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
-    tide_reset_peaks(rt);
+    tide_runtime_reset_peaks(rt);
     s = test_stats(rt);
     assert_int_equal(s.peak_live, 2 * MIB); /* what is there now */
     assert_int_equal(s.peak_backed, 2 * MIB);
@@ -194,8 +195,8 @@ static void peaks(void **state) {
     tide_release(c);
     assert_int_equal(test_stats(rt).peak_live, 3 * MIB);
     tide_release(a);
-    tide_reset_peaks(rt);
-    tide_reset_peaks(NULL);
+    tide_runtime_reset_peaks(rt);
+    tide_runtime_reset_peaks(NULL);
     assert_int_equal(test_stats(rt).peak_live, 0);
     tide_close(rt);
 }
@@ -222,10 +223,10 @@ static void figures_add_up(void **state) {
                 live += size[k];
                 made++;
             }
-            tide_statistics s = test_stats(rt);
-            if (s.live + s.rounding + s.cached + s.parked != s.backed)
-                fail_msg("%zu live + %zu rounding + %zu cached + %zu parked is not %zu backed",
-                         s.live, s.rounding, s.cached, s.parked, s.backed);
+            tide_runtime_figures s = test_stats(rt);
+            if (s.live + s.rounding + s.cached + s.pending != s.backed)
+                fail_msg("%zu live + %zu rounding + %zu cached + %zu pending is not %zu backed",
+                         s.live, s.rounding, s.cached, s.pending, s.backed);
             unsigned held = 0;
             for (int j = 0; j < N; j++) held += a[j] != NULL;
             assert_int_equal(s.live, live);
@@ -234,11 +235,11 @@ static void figures_add_up(void **state) {
             assert_int_equal(s.allocations - s.frees, held);
             assert_int_equal(s.launches, made); /* one fill each */
             assert_true(s.peak_backed >= s.backed && s.peak_live >= s.live &&
-                        s.backings >= s.droppings);
+                        s.driver_allocs >= s.driver_frees);
         }
         for (int j = 0; j < N; j++) tide_release(a[j]);
         assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SYNC, NULL));
-        tide_statistics s = test_stats(rt);
+        tide_runtime_figures s = test_stats(rt);
         assert_int_equal(s.live + s.backed + s.arrays, 0);
         assert_int_equal(s.copies, 0);
         tide_array *x = tide_from_host(rt, TIDE_I32, SHAPE(1), &(int32_t){5});
@@ -254,13 +255,13 @@ static void figures_of_an_older_caller(void **state) {
     struct {
         size_t struct_size, live;
         char behind[64];
-    } old = {.struct_size = offsetof(tide_statistics, rounding)};
+    } old = {.struct_size = offsetof(tide_runtime_figures, rounding)};
     (void)state;
     memset(old.behind, 0x5A, sizeof old.behind);
-    assert_ok(tide_stats(rt, (tide_statistics *)&old));
+    assert_ok(tide_runtime_info(rt, (tide_runtime_figures *)&old));
     for (size_t i = 0; i < sizeof old.behind; i++) assert_int_equal(old.behind[i], 0x5A);
-    tide_statistics s = {.struct_size = sizeof s + 8};
-    assert_int_equal(tide_stats(rt, &s), TIDE_E_INVALID);
+    tide_runtime_figures s = {.struct_size = sizeof s + 8};
+    assert_int_equal(tide_runtime_info(rt, &s), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "struct_size");
     tide_close(rt);
 }
@@ -295,32 +296,32 @@ static void status_text(void **state) {
         tidei_device *d;
         tide_runtime *rt;
         char text[400], cut[400];
-        assert_ok(tidei_host_open(&(tidei_device_params){.host_memory = 4 * MIB}, &d));
+        assert_ok(tidei_host_open(&(tidei_device_params){.host_device_memory = 4 * MIB}, &d));
         told_ops = *d->ops;
         told_ops.memory = told_memory;
         d->ops = &told_ops;
         assert_ok(tidei_open_on(&c, d, &rt));
-        tide_memory_status(rt, text, sizeof text);
+        tide_runtime_text(rt, text, sizeof text);
         assert_string_equal(text, rows[i].empty);
         tide_array *a = bytes(rt, 8192);
         assert_array(a);
-        size_t n = tide_memory_status(rt, text, sizeof text);
+        size_t n = tide_runtime_text(rt, text, sizeof text);
         assert_string_equal(text, rows[i].text);
         assert_int_equal(n, strlen(text));
-        assert_int_equal(tide_memory_status(rt, NULL, 0), n);
+        assert_int_equal(tide_runtime_text(rt, NULL, 0), n);
         for (size_t cap = 1; cap <= n; cap++) { /* like snprintf */
             memset(cut, 'x', sizeof cut);
-            assert_int_equal(tide_memory_status(rt, cut, cap), n);
+            assert_int_equal(tide_runtime_text(rt, cut, cap), n);
             assert_int_equal(strlen(cut), cap - 1);
             assert_memory_equal(cut, text, cap - 1);
             assert_int_equal(cut[cap], 'x');
         }
         tide_release(a); /* dead arrays no longer count */
-        tide_memory_status(rt, text, sizeof text);
+        tide_runtime_text(rt, text, sizeof text);
         assert_non_null(strstr(text, "(0 bytes allocated, "));
         tide_close(rt);
     }
-    assert_int_equal(tide_memory_status(NULL, NULL, 0), 0);
+    assert_int_equal(tide_runtime_text(NULL, NULL, 0), 0);
     assert_int_equal(tide_device_text(NULL, NULL, 0), 0);
 }
 
@@ -329,7 +330,7 @@ static void status_text_of_the_device_under_test(void **state) {
     double percent, used, whole;
     char text[400], unit[2][8], pool[16], rest[64];
     (void)state;
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     int n = sscanf(text,
                    "Effective GPU memory usage: %lf%% (%lf %7[a-zA-Z]/%lf %7[a-zA-Z])\n%15s pool "
                    "usage: %63[^\n]",
@@ -380,13 +381,13 @@ static void log_levels(void **state) {
 static tide_runtime *looked_at;
 static atomic_int looks;
 static void look_from_log(void *user, int level, const char *line) {
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     char text[400];
     (void)level, (void)line;
     assert_string_equal(user, "mine");
     if (!looked_at) return;
-    assert_ok(tide_stats(looked_at, &s));
-    assert_true(tide_memory_status(looked_at, text, sizeof text) > 0);
+    assert_ok(tide_runtime_info(looked_at, &s));
+    assert_true(tide_runtime_text(looked_at, text, sizeof text) > 0);
     atomic_fetch_add(&looks, 1);
 }
 
@@ -446,8 +447,8 @@ static void debug_level_1(void **state) {
     for (int i = 0; i < 100; i++) stale[i] = make_and_release(rt);
     for (int i = 0; i < 100; i++) assert_array(bytes(rt, 64));
     for (int i = 0; i < 100; i++) { /* none of the new ones took a dead one's place */
-        tide_clear_error();
-        assert_int_equal(tide_ndim(stale[i]), -1);
+        tide_error_clear();
+        assert_int_equal(tide_array_ndim(stale[i]), -1);
         assert_error(TIDE_E_FREED, "");
     }
     if (test_on_host()) assert_non_null(((tidei_host *)test_rt(rt)->devs[0].d)->checker);
@@ -475,8 +476,8 @@ static void zero_bytes(void **state) {
         assert_array(joined);
         assert_array(product);
         assert_array(tide_random_uniform(rt, &rng, TIDE_F32, SHAPE(0, 5)));
-        assert_true(tide_size(e) == 0 && tide_size(m) == 0 && tide_size(joined) == 0 &&
-                    tide_size(product) == 0);
+        assert_true(tide_array_size(e) == 0 && tide_array_size(m) == 0 &&
+                    tide_array_size(joined) == 0 && tide_array_size(product) == 0);
         assert_true(tide_item_f64(s) == 0);
         assert_ok(tide_to_host(m, NULL, 0));
         tide_use use = {.array = e, .mode = TIDE_READ | TIDE_WRITE};
@@ -533,13 +534,13 @@ static void absurd_requests(void **state) {
         tide_runtime *rt = test_open(&c);
         tide_array *held = tide_arange(rt, TIDE_I32, 0, 1000, 1);
         for (int how = 0; how < HUGE_MAKERS; how++) {
-            tide_statistics before = test_stats(rt);
-            tide_clear_error();
+            tide_runtime_figures before = test_stats(rt);
+            tide_error_clear();
             assert_null(make_huge(rt, how));
             for (size_t i = 0; i < TIDEI_COUNT(parts); i++) assert_error(TIDE_E_NOMEM, parts[i]);
             assert_error(TIDE_E_NOMEM, "the device has less than that in all");
-            assert_null(strstr(tide_last_error()->message, "none wanted"));
-            tide_statistics after = test_stats(rt);
+            assert_null(strstr(tide_error_last()->message, "none wanted"));
+            tide_runtime_figures after = test_stats(rt);
             assert_int_equal(after.live, before.live);
             assert_int_equal(after.arrays, before.arrays);
             assert_int_equal(after.climbs, before.climbs);
@@ -549,7 +550,7 @@ static void absurd_requests(void **state) {
             works(rt);
         }
         /* More than the limit, less than the device. */
-        tide_statistics before = test_stats(rt);
+        tide_runtime_figures before = test_stats(rt);
         assert_null(bytes(rt, 9 * MIB));
         for (size_t i = 0; i < TIDEI_COUNT(parts); i++) assert_error(TIDE_E_NOMEM, parts[i]);
         assert_error(TIDE_E_NOMEM, "9.000 MiB wanted by tide_empty");
@@ -561,7 +562,7 @@ static void absurd_requests(void **state) {
         assert_int_equal(test_stats(rt).climbs, before.climbs);
         assert_int_equal(test_stats(rt).live, before.live);
         works(rt);
-        assert_int_equal(tide_size(held), 1000);
+        assert_int_equal(tide_array_size(held), 1000);
         tide_free(held);
         tide_close(rt);
     }
@@ -583,11 +584,11 @@ static void *visit(void *arg) {
     struct guest *g = arg;
     if (g->scope) assert_ok(tide_scope_begin(g->rt));
     g->array = tide_full(g->rt, TIDE_I32, SHAPE(100), tide_arg_int(3));
-    g->used = g->array ? TIDE_OK : tide_last_error()->status;
+    g->used = g->array ? TIDE_OK : tide_error_last()->status;
     pthread_barrier_wait(g->met);
     pthread_barrier_wait(g->met);
-    tide_clear_error();
-    g->freed = tide_copy(g->array) ? TIDE_OK : tide_last_error()->status;
+    tide_error_clear();
+    g->freed = tide_copy(g->array) ? TIDE_OK : tide_error_last()->status;
     tide_free(g->array);
     if (!g->scope) tide_release(g->array);
     tide_thread_detach(g->rt); /* of a runtime that is gone: nothing to do */
@@ -608,9 +609,9 @@ static void close_with_threads(tide_config c) {
     tide_array *mine = tide_zeros(rt, TIDE_F32, SHAPE(3, 3)), *view = tide_transpose(mine, NULL);
     assert_array(view);
     tide_close(rt);
-    assert_true(tide_is_freed(mine) && tide_is_freed(view));
+    assert_true(tide_array_is_freed(mine) && tide_array_is_freed(view));
     assert_null(tide_map_args(NULL, "(a) -> a", &(tide_arg){0}, 1));
-    tide_clear_error();
+    tide_error_clear();
     assert_null(tide_slice(mine, "0"));
     assert_error(TIDE_E_CLOSED, "closed");
     /* The next one, perhaps at the same address, is not taken for it. */
@@ -668,7 +669,7 @@ static void closing_waits_for_work(void **state) {
     assert_ok(tide_use_begin(rt, s, &use, 1, &p, &scope));
     atomic_store(&ran, 0);
     if (test_on_host())
-        assert_ok(tide_host_launch(scope, note_run, &gate));
+        assert_ok(tide_use_launch(scope, note_run, &gate));
     else
         own_fill(test_stream(s), p, 1, 64);
     assert_ok(tide_use_end(scope));
@@ -687,10 +688,10 @@ static void null_arguments(void **state) {
     tide_stream_release(NULL);
     tide_thread_detach(NULL);
     tide_safepoint(rt);
-    assert_int_equal(tide_stats(NULL, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_stats(rt, NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_set_limit(NULL, 1), TIDE_E_INVALID);
-    assert_int_equal(tide_set_soft_limit(NULL, 1), TIDE_E_INVALID);
+    assert_int_equal(tide_runtime_info(NULL, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_runtime_info(rt, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_device_set_limit(NULL, 1), TIDE_E_INVALID);
+    assert_int_equal(tide_device_set_soft_limit(NULL, 1), TIDE_E_INVALID);
     assert_int_equal(tide_reclaim(NULL, TIDE_RECLAIM_GC, NULL), TIDE_E_INVALID);
     assert_int_equal(tide_reclaim(rt, -1, NULL), TIDE_E_INVALID);
     assert_int_equal(tide_reclaim(rt, 5, NULL), TIDE_E_INVALID);

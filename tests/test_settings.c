@@ -88,12 +88,21 @@ static void config_wins_over_environment(void **state) {
 /* Each bad value of the environment warns, naming variable and value, and the default stays; in the
 ** config it fails. */
 static void bad_values(void **state) {
-    static const char *const rows[][2] = {
-        {"TIDE_DEVICE", "gpu"},      {"TIDE_DEVICE", "cuda:x"},  {"TIDE_DEVICE", "cuda:99999"},
-        {"TIDE_GC_EARLY", "maybe"},  {"TIDE_HOST_MEMORY", "1"},  {"TIDE_HOST_DEVICES", "0"},
-        {"TIDE_LOG", "loud"},        {"TIDE_CACHE_DIR", "here"}, {"TIDE_DEBUG", "3"},
-        {"TIDE_DEBUG", "sample:0"},  {"TIDE_DEBUG", "sample:"},  {"TIDE_DEBUG", "sample:9x"},
-        {"TIDE_DEBUG", "sample: 9"}, {"TIDE_CACHE_MAX", "big"},  {"TIDE_HANDLE_CACHE", "50%"}};
+    static const char *const rows[][2] = {{"TIDE_DEVICE", "gpu"},
+                                          {"TIDE_DEVICE", "cuda:x"},
+                                          {"TIDE_DEVICE", "cuda:99999"},
+                                          {"TIDE_GC_EARLY", "maybe"},
+                                          {"TIDE_HOST_DEVICE_MEMORY", "1"},
+                                          {"TIDE_HOST_DEVICES", "0"},
+                                          {"TIDE_LOG", "loud"},
+                                          {"TIDE_CACHE_DIR", "here"},
+                                          {"TIDE_DEBUG", "3"},
+                                          {"TIDE_DEBUG", "sample:0"},
+                                          {"TIDE_DEBUG", "sample:"},
+                                          {"TIDE_DEBUG", "sample:9x"},
+                                          {"TIDE_DEBUG", "sample: 9"},
+                                          {"TIDE_CACHE_MAX", "big"},
+                                          {"TIDE_HANDLE_CACHE", "50%"}};
     tidei_settings plain, s;
     (void)state;
     assert_ok(read_settings(NULL, &plain));
@@ -206,9 +215,10 @@ static void bad_limits_fail(void **state) {
         {"TIDE_LIMIT", "120%", "bytes, 4GiB or 50%", offsetof(tide_config, limit)},
         {"TIDE_LIMIT", "-1", "bytes, 4GiB or 50%", offsetof(tide_config, limit)},
         {"TIDE_SOFT_LIMIT", "4 GoB", "bytes, 4GiB or 50%", offsetof(tide_config, soft_limit)},
-        {"TIDE_HOST_LIMIT", "50 percent", "bytes, 4GiB or 25%", offsetof(tide_config, host_limit)},
-        {"TIDE_HOST_LIMIT", "00000000000000000000000000000001GiB", "bytes, 4GiB or 25%",
-         offsetof(tide_config, host_limit)},
+        {"TIDE_PINNED_LIMIT", "50 percent", "bytes, 4GiB or 25%",
+         offsetof(tide_config, pinned_limit)},
+        {"TIDE_PINNED_LIMIT", "00000000000000000000000000000001GiB", "bytes, 4GiB or 25%",
+         offsetof(tide_config, pinned_limit)},
     };
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
@@ -220,10 +230,10 @@ static void bad_limits_fail(void **state) {
         setenv(rows[i].variable, rows[i].value, 1);
         snprintf(said, sizeof said, "%s=%s is not understood; wanted: %s", rows[i].variable,
                  rows[i].value, rows[i].wanted);
-        tide_clear_error();
+        tide_error_clear();
         assert_int_equal(tide_open(&c, &rt), TIDE_E_INVALID);
         assert_error(TIDE_E_INVALID, said);
-        assert_string_equal(tide_last_error()->operation, "tide_open");
+        assert_string_equal(tide_error_last()->operation, "tide_open");
         assert_null(rt);
         assert_int_equal(read_settings(NULL, &s), TIDE_E_INVALID);
         assert_true(warnings == 1 && bad.vital);
@@ -240,7 +250,7 @@ static void bad_limits_fail(void **state) {
 /* ---- as a runtime shows it ---- */
 
 static void good_environment(void **state) {
-    tide_statistics s;
+    tide_runtime_figures s;
     char text[400];
     (void)state;
     setenv("TIDE_DEVICE", test_device(), 1);
@@ -250,7 +260,7 @@ static void good_environment(void **state) {
     setenv("TIDE_POLICY", "cudajl", 1);
     setenv("TIDE_GC_EARLY", "0", 1);
     setenv("TIDE_POOL", "none", 1);
-    setenv("TIDE_HOST_MEMORY", "64MiB", 1);
+    setenv("TIDE_HOST_DEVICE_MEMORY", "64MiB", 1);
     setenv("TIDE_LOG", "info", 1);
     setenv("TIDE_DEBUG", "1", 1);
     setenv("TIDE_CACHE_MAX", "1MiB", 1);
@@ -259,7 +269,7 @@ static void good_environment(void **state) {
     s = test_stats(rt);
     assert_int_equal(s.limit, 32 * TIDEI_MIB);
     assert_int_equal(s.soft_limit, 16 * TIDEI_MIB);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_non_null(strstr(text, "none pool usage"));
     tide_device_text(rt, text, sizeof text);
     if (test_on_host()) assert_non_null(strstr(text, "64.0 MiB"));
@@ -277,7 +287,7 @@ static void bad_environment_warns(void **state) {
                                           {"TIDE_POOL", "buddy"},
                                           {"TIDE_POOL", "split:20MiB"},
                                           {"TIDE_GC_EARLY", "often"},
-                                          {"TIDE_HOST_MEMORY", "1"},
+                                          {"TIDE_HOST_DEVICE_MEMORY", "1"},
                                           {"TIDE_HOST_DEVICES", "100"},
                                           {"TIDE_DEBUG", "3"},
                                           {"TIDE_DEBUG", "sample:-5"},
@@ -297,7 +307,7 @@ static void bad_environment_warns(void **state) {
         tide_runtime *rt = NULL;
         c.device = strcmp(rows[i][0], "TIDE_DEVICE") ? test_device() : NULL;
         if (tide_open(&c, &rt) != TIDE_OK)
-            fail_msg("%s=%s: %s", rows[i][0], rows[i][1], tide_last_error()->message);
+            fail_msg("%s=%s: %s", rows[i][0], rows[i][1], tide_error_last()->message);
         unsetenv(rows[i][0]);
         snprintf(said, sizeof said, "%s=%s is not understood", rows[i][0], rows[i][1]);
         assert_int_equal(logged.n, 1);
@@ -324,7 +334,7 @@ static void bad_environment_is_heard(void **state) {
                                           {"TIDE_LOG", "loud"},
                                           {"TIDE_GC_EARLY", "perhaps"},
                                           {"TIDE_DEFAULT_MEMORY", "clay"},
-                                          {"TIDE_HOST_MEMORY", "few"},
+                                          {"TIDE_HOST_DEVICE_MEMORY", "few"},
                                           {"TIDE_POOL", "two\nlines\t"},
                                           {"NVTX_INJECTION64_PATH", "/absent/tool.so"}};
     static const struct {
@@ -376,13 +386,24 @@ static void bad_environment_is_heard(void **state) {
 
 /* However many are wrong, each is told. */
 static void all_bad_values_are_heard(void **state) {
-    static const char *const names[] = {
-        "TIDE_GC_EARLY",     "TIDE_THREAD_STREAMS", "TIDE_SPILL",
-        "TIDE_HOST_DEVICES", "TIDE_PEERS",          "TIDE_LOG",
-        "TIDE_DEBUG",        "TIDE_CACHE",          "TIDE_CACHE_DIR",
-        "TIDE_CACHE_MAX",    "TIDE_HANDLE_CACHE",   "TIDE_DEFAULT_MEMORY",
-        "TIDE_HOST_MEMORY",  "TIDE_TRACE",          "TIDE_POOL",
-        "TIDE_POLICY",       "TIDE_COLLECTOR",      "TIDE_RELEASE_THRESHOLD"};
+    static const char *const names[] = {"TIDE_GC_EARLY",
+                                        "TIDE_THREAD_STREAMS",
+                                        "TIDE_SPILL",
+                                        "TIDE_HOST_DEVICES",
+                                        "TIDE_PEERS",
+                                        "TIDE_LOG",
+                                        "TIDE_DEBUG",
+                                        "TIDE_CACHE",
+                                        "TIDE_CACHE_DIR",
+                                        "TIDE_CACHE_MAX",
+                                        "TIDE_HANDLE_CACHE",
+                                        "TIDE_DEFAULT_MEMORY",
+                                        "TIDE_HOST_DEVICE_MEMORY",
+                                        "TIDE_TRACE",
+                                        "TIDE_POOL",
+                                        "TIDE_POLICY",
+                                        "TIDE_COLLECTOR",
+                                        "TIDE_RELEASE_THRESHOLD"};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(names); i++) setenv(names[i], "?", 1);
     tide_close(test_open(&(tide_config){.log = keep_line}));
@@ -418,7 +439,7 @@ static void long_values_are_cut(void **state) {
 }
 
 static void bad_config_fails(void **state) {
-    const tide_host_memory half = {.free = (void (*)(void *, void *))(void (*)(void))free};
+    const tide_allocator half = {.free = (void (*)(void *, void *))(void (*)(void))free};
     const struct {
         tide_config c;
         tide_status status;
@@ -441,14 +462,14 @@ static void bad_config_fails(void **state) {
         {{.deterministic = 5}, TIDE_E_INVALID, {"TIDE_POOL_DETERMINISTIC", "0 or 1"}},
         {{.gc_early = 3}, TIDE_E_INVALID, {"TIDE_GC_EARLY", "0 or 1"}},
         {{.cache = -1}, TIDE_E_INVALID, {"TIDE_CACHE", "0 or 1"}},
-        {{.host_memory = "12"}, TIDE_E_INVALID, {"TIDE_HOST_MEMORY", "64KiB"}},
+        {{.host_device_memory = "12"}, TIDE_E_INVALID, {"TIDE_HOST_DEVICE_MEMORY", "64KiB"}},
         {{.host_devices = 17}, TIDE_E_INVALID, {"TIDE_HOST_DEVICES", "17"}},
         {{.log_level = 9}, TIDE_E_INVALID, {"TIDE_LOG", "debug"}},
         {{.debug = 3}, TIDE_E_INVALID, {"TIDE_DEBUG", "\"3\""}},
         {{.debug_sample = -1}, TIDE_E_INVALID, {"tide_config.debug_sample is -1", "wanted: 1 to"}},
         {{.cache_max = "big"}, TIDE_E_INVALID, {"TIDE_CACHE_MAX", "\"big\""}},
         {{.handle_cache = "some"}, TIDE_E_INVALID, {"TIDE_HANDLE_CACHE", "\"some\""}},
-        {{.host = &half}, TIDE_E_INVALID, {"tide_config.host", "alloc and free"}},
+        {{.allocator = &half}, TIDE_E_INVALID, {"tide_config.allocator", "alloc and free"}},
     };
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(rows); i++) {
@@ -456,11 +477,11 @@ static void bad_config_fails(void **state) {
         tide_runtime *rt = (tide_runtime *)&c;
         c.struct_size = sizeof c;
         if (!c.device) c.device = "host";
-        tide_clear_error();
+        tide_error_clear();
         assert_int_equal(tide_open(&c, &rt), rows[i].status);
         for (int k = 0; k < 2; k++) assert_error(rows[i].status, rows[i].part[k]);
-        assert_true(strlen(tide_last_error()->message) > 10);
-        assert_string_equal(tide_last_error()->operation, "tide_open");
+        assert_true(strlen(tide_error_last()->message) > 10);
+        assert_string_equal(tide_error_last()->operation, "tide_open");
         assert_ptr_equal(rt, (tide_runtime *)&c); /* out is untouched */
     }
     assert_int_equal(tide_open(NULL, NULL), TIDE_E_INVALID);
@@ -470,7 +491,7 @@ static void bad_config_fails(void **state) {
 ** others. */
 static void older_config(void **state) {
     static const size_t sizes[] = {offsetof(tide_config, limit), offsetof(tide_config, log_level),
-                                   offsetof(tide_config, log), offsetof(tide_config, host)};
+                                   offsetof(tide_config, log), offsetof(tide_config, allocator)};
     (void)state;
     for (size_t i = 0; i < TIDEI_COUNT(sizes); i++) {
         tide_config whole, *c = malloc(sizes[i]);

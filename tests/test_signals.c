@@ -92,7 +92,7 @@ static void works(tide_runtime *rt, const char *file) {
 static tide_runtime *open_as(const char *collector, const char *trace) {
     tide_config c = {.struct_size = sizeof c,
                      .device = test_device(),
-                     .host_memory = "64MiB",
+                     .host_device_memory = "64MiB",
                      .collector = collector,
                      .trace = trace,
                      .log = keep_line,
@@ -298,15 +298,17 @@ static void test_dropping_in_a_handler(void **state) {
 
 static int child(const char *what) {
     tide_runtime *rt = NULL;
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "boehm"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "64MiB",
+                     .collector = "boehm"};
     sigset_t all;
     if (strcmp(what, "blocked") == 0) {
         sigfillset(&all);
         __real_pthread_sigmask(SIG_BLOCK, &all, NULL);
         if (tide_open(&c, &rt) != TIDE_E_UNSUPPORTED) return 3;
-        if (!strstr(tide_last_error()->message, "SIGPWR") ||
-            !strstr(tide_last_error()->message, "refcount"))
+        if (!strstr(tide_error_last()->message, "SIGPWR") ||
+            !strstr(tide_error_last()->message, "refcount"))
             return 4;
         if (!blocked_here(SIGPWR) || !blocked_here(SIGXCPU)) return 5;
         c.collector = "refcount";
@@ -358,10 +360,10 @@ static void *attach_blocked(void *rt) {
     static char wrong[200];
     mask(SIG_BLOCK, SIGPWR);
     if (tide_thread_attach(rt) != TIDE_E_UNSUPPORTED) return "attached";
-    snprintf(wrong, sizeof wrong, "%s", tide_last_error()->message);
+    snprintf(wrong, sizeof wrong, "%s", tide_error_last()->message);
     if (!strstr(wrong, "this thread blocks SIGPWR") || !strstr(wrong, "SIGXCPU")) return wrong;
     if (tide_ones(rt, TIDE_F32, 0, NULL)) return "an array was made";
-    if (tide_last_error()->status != TIDE_E_UNSUPPORTED) return "another error";
+    if (tide_error_last()->status != TIDE_E_UNSUPPORTED) return "another error";
     mask(SIG_UNBLOCK, SIGPWR);
     mask(SIG_BLOCK, SIGXCPU); /* with this one bdwgc gets along */
     return tide_thread_attach(rt) == TIDE_OK && tide_ones(rt, TIDE_F32, 0, NULL) ? NULL
@@ -527,8 +529,10 @@ static void *spins(void *unused) {
 static void *opens_and_closes(void *unused) {
     for (int left; (left = atomic_fetch_sub(&rounds_left, 1)) > 0;) {
         tide_runtime *rt = NULL;
-        tide_config c = {
-            .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+        tide_config c = {.struct_size = sizeof c,
+                         .device = "host",
+                         .host_device_memory = "8MiB",
+                         .collector = "boehm"};
         if (tide_open(&c, &rt) != TIDE_OK) abort();
         for (int i = 0; i < 20; i++) {
             tide_array *x = tide_ones(rt, TIDE_F64, SHAPE(100));

@@ -52,7 +52,7 @@ static size_t size_of_type(const char *type, size_t *align) {
                  {"uint64_t", 8, 8},
                  {"tide_log_fn", 8, 8},
                  {"tide_batches_fill", 8, 8},
-                 {"tide_memory_figures", sizeof(tide_memory_figures), 8},
+                 {"tide_kind_figures", sizeof(tide_kind_figures), 8},
                  {"tide_pool_class", sizeof(tide_pool_class), 8}};
     for (size_t i = 0; i < TIDEI_COUNT(types); i++)
         if (!strcmp(type, types[i].name)) return *align = types[i].align, types[i].bytes;
@@ -118,9 +118,9 @@ static tide_status call_open(void *x) {
     tide_close(opened);
     return status;
 }
-static tide_status call_stats(void *x) { return tide_stats(rt, x); }
-static tide_status call_memory_info(void *x) { return tide_memory_info(rt, x); }
-static tide_status call_pool_stats(void *x) { return tide_pool_stats(tide_pool_default(rt), x); }
+static tide_status call_stats(void *x) { return tide_runtime_info(rt, x); }
+static tide_status call_memory_info(void *x) { return tide_device_info(rt, x); }
+static tide_status call_pool_stats(void *x) { return tide_pool_info(tide_pool_default(rt), x); }
 static tide_status call_pool_new(void *x) {
     tide_pool *pool = NULL;
     tide_status status = tide_pool_new(rt, x, &pool);
@@ -133,9 +133,9 @@ static tide_status call_register(void *x) {
     return status == TIDE_OK ? tide_reclaimable_unregister(rt, id) : status;
 }
 static tide_status call_attach(void *x) {
-    int id;
-    tide_status status = tide_collector_attach(rt, x, &id);
-    return status == TIDE_OK ? tide_collector_detach(rt, id) : status;
+    uint64_t id;
+    tide_status status = tide_collector_register(rt, x, &id);
+    return status == TIDE_OK ? tide_collector_unregister(rt, id) : status;
 }
 static tide_status call_batches(void *x) {
     tide_batches *b = NULL;
@@ -150,9 +150,9 @@ static tide_status purge(void *user, int device, size_t wanted, size_t *given) {
 }
 
 static const tide_config config = {.struct_size = 0};
-static const tide_statistics statistics = {.struct_size = 0};
-static const tide_memory_information memory = {.struct_size = 0};
-static const tide_pool_statistics pool_statistics = {.struct_size = 0};
+static const tide_runtime_figures statistics = {.struct_size = 0};
+static const tide_device_figures memory = {.struct_size = 0};
+static const tide_pool_figures pool_statistics = {.struct_size = 0};
 static const tide_pool_config pool_config = {.struct_size = 0};
 static const tide_reclaimable reclaimable = {.name = "a cache", .purge = purge};
 static const tide_collector collector = {.collect = collect};
@@ -167,10 +167,10 @@ static const struct sized {
     tide_status bad; /* what may go wrong with what is accepted: it lacks fields */
 } structs[] = {
     {"runtime.h", "tide_config", call_open, &config, sizeof config, 8, false, TIDE_OK},
-    {"runtime.h", "tide_statistics", call_stats, &statistics, sizeof statistics, 8, true, TIDE_OK},
-    {"memory.h", "tide_memory_information", call_memory_info, &memory, sizeof memory, 8, true,
+    {"runtime.h", "tide_runtime_figures", call_stats, &statistics, sizeof statistics, 8, true,
      TIDE_OK},
-    {"pool.h", "tide_pool_statistics", call_pool_stats, &pool_statistics, sizeof pool_statistics, 8,
+    {"memory.h", "tide_device_figures", call_memory_info, &memory, sizeof memory, 8, true, TIDE_OK},
+    {"pool.h", "tide_pool_figures", call_pool_stats, &pool_statistics, sizeof pool_statistics, 8,
      true, TIDE_OK},
     {"pool.h", "tide_pool_config", call_pool_new, &pool_config, sizeof pool_config, 8, false,
      TIDE_OK},
@@ -190,11 +190,11 @@ static void try_size(const struct sized *s, const struct layout *x, size_t bytes
     memset(room, 0xA5, s->bytes + 64);
     memcpy(room, s->filled, tidei_min_size(bytes, s->bytes));
     memcpy(room, &bytes, sizeof bytes);
-    tide_clear_error();
+    tide_error_clear();
     tide_status status = s->call(room);
-    bool refused = strstr(tide_last_error()->message, "struct_size") != NULL;
+    bool refused = strstr(tide_error_last()->message, "struct_size") != NULL;
     if (refused == right)
-        fail_msg("%s of %zu bytes: %s", s->name, bytes, tide_last_error()->message);
+        fail_msg("%s of %zu bytes: %s", s->name, bytes, tide_error_last()->message);
     if (refused) {
         assert_int_equal(status, TIDE_E_INVALID);
         snprintf((char *)said, sizeof said, "%s.struct_size is %zu", s->name, bytes);
@@ -232,7 +232,7 @@ static int setup(void **state) {
     clear_environment();
     setenv("TIDE_DEVICE", test_device(), 1);
     setenv("TIDE_COLLECTOR", "refcount", 1);
-    setenv("TIDE_HOST_MEMORY", "16MiB", 1);
+    setenv("TIDE_HOST_DEVICE_MEMORY", "16MiB", 1);
     rt = test_open(NULL);
     return 0;
 }

@@ -51,9 +51,9 @@ static void check(tide_array *a, int mark) {
 }
 static size_t spilled(tide_runtime *rt) { return test_stats(rt).spilled; }
 static void spill_all(tide_runtime *rt) { assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SPILL, NULL)); }
-static tide_memory_information info_of(tide_runtime *rt) {
-    tide_memory_information m = {.struct_size = sizeof m};
-    assert_ok(tide_memory_info(rt, &m));
+static tide_device_figures info_of(tide_runtime *rt) {
+    tide_device_figures m = {.struct_size = sizeof m};
+    assert_ok(tide_device_info(rt, &m));
     return m;
 }
 
@@ -68,7 +68,7 @@ static tide_array *some_of(tide_array *a) {
 }
 static tide_status add_one_to_some_of(tide_array *a) {
     tide_array *v = some_of(a);
-    tide_status s = v ? add_one(v) : tide_last_error()->status;
+    tide_status s = v ? add_one(v) : tide_error_last()->status;
     tide_release(v);
     return s;
 }
@@ -88,7 +88,7 @@ static void twice_the_limit(void **state) {
         for (int i = 0; i < MANY; i++) a[i] = filled(rt, i);
         for (int round = 0; round < rounds; round++)
             for (int i = 0; i < MANY; i++) assert_ok(add_one_to_some_of(a[i]));
-        tide_statistics s = test_stats(rt);
+        tide_runtime_figures s = test_stats(rt);
         assert_true(s.spills > s.returns && s.returns >= MANY);
         assert_int_equal(s.spilled, (s.spills - s.returns) * bytes_each);
         assert_int_equal(s.live + s.spilled, MANY * bytes_each);
@@ -111,8 +111,8 @@ static void off_it_is_out_of_memory(void **state) {
     while (n < MANY && (a[n] = make(rt, n))) n++;
     assert_in_range(n, MANY / 2, MANY - 1);
     assert_error(TIDE_E_NOMEM, "ask neighbours 0 bytes, spill 0 bytes");
-    tide_clear_error();
-    tide_statistics s = test_stats(rt);
+    tide_error_clear();
+    tide_runtime_figures s = test_stats(rt);
     assert_int_equal(s.spills + s.returns + s.spilled, 0);
     spill_all(rt);
     assert_int_equal(test_stats(rt).spills, n);
@@ -133,7 +133,7 @@ static void it_comes_last(void **state) {
     tide_free(filled(rt, 9)); /* cached there, where the next one does not come from */
     assert_ok(tide_pool_set(rt, NULL));
     tide_array *b = filled(rt, 2);
-    tide_statistics s = test_stats(rt);
+    tide_runtime_figures s = test_stats(rt);
     assert_true(s.climbs > 0);
     assert_int_equal(s.spills, 0);
     tide_array *c = filled(rt, 3);
@@ -215,11 +215,11 @@ static void by_hand(void **state) {
     tide_array *a = filled(rt, 1), *view = tide_slice(a, "::-1"), *b = filled(rt, 2);
     assert_ok(tide_reclaim(rt, TIDE_RECLAIM_SPILL, &freed));
     assert_true(freed >= 2 * bytes_each);
-    tide_memory_information m = info_of(rt);
+    tide_device_figures m = info_of(rt);
     assert_int_equal(m.spilled, 2 * bytes_each);
     assert_int_equal(m.pinned.live, 2 * bytes_each);
     assert_int_equal(m.device.live, 0);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_non_null(strstr(text, "spilled to pinned memory: 24.000 MiB"));
     spill_all(rt); /* nothing is left */
     assert_int_equal(test_stats(rt).spills, 2);
@@ -232,7 +232,7 @@ static void by_hand(void **state) {
     check(a, 2);
     assert_int_equal(spilled(rt), 0);
     assert_int_equal(info_of(rt).pinned.live, 0);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_null(strstr(text, "spilled"));
     spill_all(rt);
     assert_int_equal(tide_reclaim(rt, TIDE_RECLAIM_SPILL + 1, NULL), TIDE_E_INVALID);
@@ -246,7 +246,7 @@ static void what_stays(void **state) {
     tide_array *pinned = tide_to_memory(plain, TIDE_MEMORY_PINNED),
                *fresh = tide_empty(rt, TIDE_I32, SHAPE(100));
     tide_array *unified = tide_to_memory(plain, TIDE_MEMORY_UNIFIED);
-    tide_clear_error(); /* there may be none */
+    tide_error_clear(); /* there may be none */
     tide_use use = {.array = lent, .mode = TIDE_READ};
     tide_use_scope *scope;
     void *before, *after;
@@ -303,7 +303,7 @@ static void a_lower_limit(void **state) {
     tide_runtime *rt = open_limited(4);
     tide_array *a[4];
     for (int i = 0; i < 4; i++) a[i] = filled(rt, i);
-    assert_ok(tide_set_limit(rt, 2 * UNIT * MIB));
+    assert_ok(tide_device_set_limit(rt, 2 * UNIT * MIB));
     assert_true(test_stats(rt).backed <= 2 * UNIT * MIB);
     assert_int_equal(test_stats(rt).spills, 2);
     for (int i = 0; i < 4; i++) check(a[i], i);
@@ -314,21 +314,21 @@ static void a_lower_limit(void **state) {
 
 static void no_room_on_the_host(void **state) {
     (void)state;
-    tide_runtime *rt = open_in("tide", 3, (tide_config){.host_limit = "30MiB"});
+    tide_runtime *rt = open_in("tide", 3, (tide_config){.pinned_limit = "30MiB"});
     tide_array *a[MANY] = {0};
     int n = 0;
     while (n < MANY && (a[n] = make(rt, n))) n++;
     assert_in_range(n, 4, MANY - 1);
     assert_error(TIDE_E_NOMEM, "spilled to pinned memory");
     assert_error(TIDE_E_NOMEM, "tide_from_host");
-    tide_clear_error();
+    tide_error_clear();
     assert_int_equal(spilled(rt), 2 * bytes_each); /* each has one place, of which all take turns */
-    assert_true(info_of(rt).host_backed <= info_of(rt).host_limit);
+    assert_true(info_of(rt).pinned_used <= info_of(rt).pinned_limit);
     for (int i = 0; i < n; i++) {
         tide_status status = tide_to_host(a[i], host, bytes_each);
         assert_true(status == TIDE_OK || status == TIDE_E_NOMEM);
     }
-    tide_clear_error();
+    tide_error_clear();
     tide_free(a[n - 1]);
     for (int i = 0; i < n - 1; i++) check(a[i], i);
     close_checked(rt);
@@ -338,7 +338,7 @@ static void no_room_on_the_host(void **state) {
 static void no_room_to_come_back(void **state) {
     (void)state;
     tide_runtime *rt = open_limited(2);
-    assert_ok(tide_set_limit(rt, 28 * MIB)); /* for two */
+    assert_ok(tide_device_set_limit(rt, 28 * MIB)); /* for two */
     tide_array *a = filled(rt, 1), *b = filled(rt, 2), *c = filled(rt, 3);
     tide_use uses[2] = {{.array = b, .mode = TIDE_READ}, {.array = c, .mode = TIDE_READ}};
     tide_use_scope *scope;
@@ -349,8 +349,8 @@ static void no_room_to_come_back(void **state) {
     assert_error(TIDE_E_NOMEM, "spilled to pinned memory 12.000 MiB");
     assert_error(TIDE_E_NOMEM,
                  "largest holders: 12.000 MiB i32 (3145728), 12.000 MiB i32 (3145728)\n");
-    assert_string_equal(tide_last_error()->operation, "tide_to_host");
-    tide_clear_error();
+    assert_string_equal(tide_error_last()->operation, "tide_to_host");
+    tide_error_clear();
     assert_int_equal(spilled(rt), bytes_each);
     assert_true(tidei_runtime_valid(test_rt(rt)));
     assert_ok(tide_use_end(scope));
@@ -368,10 +368,10 @@ static void the_listing_says_so(void **state) {
     tide_runtime *rt = open_in("tide", 2, (tide_config){.debug = 2, .log_level = TIDE_LOG_SILENT});
     tide_array *a = filled(rt, 1);
     spill_all(rt);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_non_null(strstr(text, "12.000 MiB spilled, device, i32 (3145728)"));
     check(a, 1);
-    tide_memory_status(rt, text, sizeof text);
+    tide_runtime_text(rt, text, sizeof text);
     assert_non_null(strstr(text, "12.000 MiB at 0x"));
     tide_free(a);
     close_checked(rt);
@@ -421,7 +421,7 @@ static void *read_shared(void *own) {
     for (int i = 0; i < atomic_load(&crew.rounds); i++) {
         tide_array *d = tide_map(crew.rt, "(a, b) -> max(abs(a - b))", shared, mine);
         if (!d || tide_item_f64(d) != 0) {
-            fprintf(stderr, "reader, round %d: %s\n", i, tide_last_error()->message);
+            fprintf(stderr, "reader, round %d: %s\n", i, tide_error_last()->message);
             atomic_store(&crew.wrong, 1);
         }
         tide_free(d);
@@ -434,7 +434,7 @@ static void *read_shared(void *own) {
 static void *climb(void *unused) {
     for (int i = 0; i < atomic_load(&crew.rounds); i++) {
         if (add_one_to_some_of(crew.cold[i % 4]) != TIDE_OK) {
-            fprintf(stderr, "climber, round %d: %s\n", i, tide_last_error()->message);
+            fprintf(stderr, "climber, round %d: %s\n", i, tide_error_last()->message);
             atomic_store(&crew.wrong, 1);
         }
         if (i % 8 == 0 && tide_reclaim(crew.rt, TIDE_RECLAIM_SPILL, NULL) != TIDE_OK)
@@ -497,7 +497,7 @@ static void deaths_meanwhile(void **state) {
     atomic_store(&done, 1);
     pthread_join(t[2], NULL);
     assert_int_equal(atomic_load(&crew.wrong), 0);
-    tide_statistics s = test_stats(crew.rt);
+    tide_runtime_figures s = test_stats(crew.rt);
     assert_int_equal(s.live + s.spilled + s.arrays, 0);
     close_checked(crew.rt);
 }
@@ -534,7 +534,7 @@ static bool step(void) {
     case 6:
     case 7: return tide_reclaim(world.rt, TIDE_RECLAIM_SPILL, NULL) == TIDE_OK;
     case 8: return step_scope(d);
-    case 9: return tide_set_ordered(world.x[d], true) == TIDE_OK;
+    case 9: return tide_array_set_ordered(world.x[d], true) == TIDE_OK;
     default: return step_compute(d, f, g);
     }
 }
@@ -552,7 +552,7 @@ static void random_programs(void **state) {
             tide_release(world.x[i]);
         }
         run_program(seed);
-        tide_statistics s = test_stats(rt);
+        tide_runtime_figures s = test_stats(rt);
         assert_int_equal(s.spilled, 0);
         assert_true(s.spills > 0 && s.returns > 0);
         if (test_on_host()) assert_int_equal(tidei_host_checker_reports(test_rt(rt)->devs[0].d), 0);

@@ -453,7 +453,7 @@ static void a_refused_operation_leaves_no_trace(void **state) {
     assert_ok(tidei_streams_wait_all(d, true));
     d->pool->ops->settle(d->pool);
     d->pool->ops->stats(d->pool, &ps);
-    assert_int_equal(ps.parked, 0);
+    assert_int_equal(ps.pending, 0);
     tidei_storage_release(y);
     half_close(rt);
     half_close(other);
@@ -801,7 +801,7 @@ static void events_may_fail(void **state) {
         enum tidei_fault_slot slot = slots[k / 2];
         bool sticky = k % 2, failed = true, passed = false;
         for (uint64_t n = 1; failed; n++) {
-            tidei_device_params params = {.host_memory = TIDEI_MIB, .host_checker = true};
+            tidei_device_params params = {.host_device_memory = TIDEI_MIB, .host_checker = true};
             tide_config c = {.struct_size = sizeof c, .pool = "tide"};
             tidei_device *inner, *device;
             tidei_runtime *rt;

@@ -43,13 +43,13 @@ static void test_take_rows_and_columns(void **state) {
     tide_array *one =
         /* a 0-d index drops the axis */
         tide_take(a, tide_full(rt, TIDE_U8, 0, NULL, tide_arg_int(1)), 0);
-    assert_int_equal(tide_ndim(one), 1);
+    assert_int_equal(tide_array_ndim(one), 1);
     HAS_I32(one, 4, 5, 6, 7);
     tide_array *square =
         tide_take(a, tide_from_host(rt, TIDE_I16, SHAPE(2, 2), (int16_t[]){0, 1, 1, 2}), 0);
-    assert_int_equal(tide_ndim(square), 3);
-    assert_int_equal(tide_dim(square, 1), 2);
-    assert_int_equal(tide_dim(square, 2), 4);
+    assert_int_equal(tide_array_ndim(square), 3);
+    assert_int_equal(tide_array_dim(square, 1), 2);
+    assert_int_equal(tide_array_dim(square, 2), 4);
 }
 
 /* Every element size, every index type, strided sources and indices, one subscript at a time. */
@@ -108,7 +108,7 @@ static void test_take_out_of_range(void **state) {
     assert_int_equal(tide_to_host(t, got, sizeof got), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "tide_take: index ");
     assert_error(TIDE_E_BOUNDS, " is out of range for 4 elements");
-    assert_string_equal(tide_last_error()->operation, "tide_to_host");
+    assert_string_equal(tide_error_last()->operation, "tide_to_host");
     assert_memory_equal(got, clipped, sizeof got);
     assert_ok(tide_to_host(t, got, sizeof got));
 }
@@ -151,11 +151,11 @@ static void t19_an_index_out_of_range_is_no_lack_of_memory(void **state) {
     assert_array(more);
     assert_null(tide_zeros(rt, TIDE_U8, SHAPE(64 << 20))); /* climbs, and waits for the kernel */
     assert_error(TIDE_E_NOMEM, "out of memory");
-    assert_null(strstr(tide_last_error()->message, "index"));
-    tide_clear_error();
+    assert_null(strstr(tide_error_last()->message, "index"));
+    tide_error_clear();
     assert_int_equal(tide_synchronize(rt, NULL), TIDE_E_BOUNDS);
     assert_error(TIDE_E_BOUNDS, "tide_take: index 9 is out of range for 4 elements");
-    tide_clear_error();
+    tide_error_clear();
     assert_ok(tide_synchronize(rt, NULL));
     tide_release(more);
     assert_array(more = tide_zeros(rt, TIDE_U8, SHAPE(1 << 20)));
@@ -169,7 +169,7 @@ static void *look_for_faults(void *p) {
     for (int n = test_quick() ? 200 : 2000; n; n--)
         if (tide_synchronize(p, NULL) == TIDE_E_BOUNDS) {
             told++;
-            if (!strstr(tide_last_error()->message, "index 7 is out of range for 4 elements"))
+            if (!strstr(tide_error_last()->message, "index 7 is out of range for 4 elements"))
                 told = -1000000;
         }
     return (void *)told;
@@ -203,11 +203,11 @@ static void test_take_told_at_close(void **state) {
     tide_runtime *rt = test_open(&(tide_config){.log = keep_line, .log_level = TIDE_LOG_WARNING});
     tide_array *a = tide_arange(rt, TIDE_I32, 0, 4, 1);
     assert_array(tide_take(a, tide_full(rt, TIDE_I32, SHAPE(1), tide_arg_int(-5)), 0));
-    tide_clear_error();
+    tide_error_clear();
     tide_close(rt);
     assert_int_equal(
         lines_with(TIDE_LOG_WARNING, "tide_take: index -5 is out of range for 4 elements"), 1);
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
 }
 
 static void test_take_errors_and_nothing(void **state) {
@@ -229,9 +229,9 @@ static void test_take_errors_and_nothing(void **state) {
     assert_null(tide_take(a, tide_zeros(rt, TIDE_I64, SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), 0));
     assert_error(TIDE_E_SHAPE, "9 dimensions");
     assert_null(tide_take(a, NULL, 0));
-    assert_int_equal(tide_dim(tide_take(a, none, 0), 0), 0);
-    assert_int_equal(tide_dim(tide_take(empty, none, 0), 1), 3);
-    assert_int_equal(tide_dim(tide_take(empty, i, 1), 1), 2);
+    assert_int_equal(tide_array_dim(tide_take(a, none, 0), 0), 0);
+    assert_int_equal(tide_array_dim(tide_take(empty, none, 0), 1), 3);
+    assert_int_equal(tide_array_dim(tide_take(empty, i, 1), 1), 2);
 }
 
 /* ---- concat ---- */
@@ -245,7 +245,7 @@ static void test_concat(void **state) {
     HAS_I32(tide_concat((tide_array *[]){a, tide_transpose(a, NULL)}, 2, -1), 0, 1, 0, 2, 2, 3, 1,
             3);
     HAS_I32(tide_concat((tide_array *[]){tide_slice(a, ":, ::-1")}, 1, 0), 1, 0, 3, 2);
-    assert_int_equal(tide_size(tide_concat((tide_array *[]){none, none}, 2, 0)), 0);
+    assert_int_equal(tide_array_size(tide_concat((tide_array *[]){none, none}, 2, 0)), 0);
 }
 
 static void test_concat_promotes(void **state) {

@@ -91,8 +91,8 @@ static void read_bomb(const void *arg) {
     must(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}) == 0);
 #endif
     must(tidei_trace_read_fd(fd, "bomb.csv.gz", 0, &t) == TIDE_E_FORMAT);
-    must(strstr(tide_last_error()->message, "bomb.csv.gz:4194306: more than 4194304 events"));
-    must(strstr(tide_last_error()->message, "--events N"));
+    must(strstr(tide_error_last()->message, "bomb.csv.gz:4194306: more than 4194304 events"));
+    must(strstr(tide_error_last()->message, "--events N"));
 }
 
 static void a_bomb_is_refused(void **state) {
@@ -369,7 +369,7 @@ static void bad_input(void **state) {
     for (size_t i = 0; i < TIDEI_COUNT(bad); i++) {
         tidei_trace t;
         assert_int_equal(read_text(bad[i].text, &t), TIDE_E_FORMAT);
-        assert_string_equal(tide_last_error()->message, bad[i].message);
+        assert_string_equal(tide_error_last()->message, bad[i].message);
     }
 }
 
@@ -396,10 +396,10 @@ static void files_that_are_none(void **state) {
     tidei_trace t;
     (void)state;
     assert_int_equal(tidei_trace_read("/nowhere/t.csv", &t), TIDE_E_IO);
-    assert_string_equal(tide_last_error()->message,
+    assert_string_equal(tide_error_last()->message,
                         "/nowhere/t.csv: cannot be opened: No such file or directory");
     assert_int_equal(tidei_trace_read("/", &t), TIDE_E_IO);
-    assert_string_equal(tide_last_error()->message, "/: cannot be read: Is a directory");
+    assert_string_equal(tide_error_last()->message, "/: cannot be read: Is a directory");
 }
 
 /* Each allocation of host memory gets its turn to fail. What it leaves behind, AddressSanitizer

@@ -34,7 +34,7 @@ static void *produce(void *unused) {
             tide_use_scope *scope;
             void *p;
             if (tide_use_begin(two.rt, NULL, &use, 1, &p, &scope) != TIDE_OK ||
-                tide_host_launch(scope, stand, (void *)(intptr_t)i) != TIDE_OK ||
+                tide_use_launch(scope, stand, (void *)(intptr_t)i) != TIDE_OK ||
                 tide_use_end(scope) != TIDE_OK)
                 return two.wrong = true, unused;
         }
@@ -62,7 +62,7 @@ static void e02_two_threads_and_no_synchronisation(void **state) {
                *off = tide_zeros(two.rt, TIDE_F32, SHAPE(SIDE, SIDE));
     assert_array(off);
     assert_ok(tide_device_synchronize(two.rt));
-    tide_statistics before = test_stats(two.rt);
+    tide_runtime_figures before = test_stats(two.rt);
     assert_int_equal(pthread_create(&t, NULL, produce, NULL), 0);
     for (int i = 1; i <= two.rounds; i++) {
         while (atomic_load(&two.produced) < i) sched_yield();
@@ -80,7 +80,7 @@ static void e02_two_threads_and_no_synchronisation(void **state) {
     }
     pthread_join(t, NULL);
     assert_false(two.wrong);
-    tide_statistics after = test_stats(two.rt);
+    tide_runtime_figures after = test_stats(two.rt);
     assert_int_equal(after.host_waits, before.host_waits);
     assert_true(after.device_waits > before.device_waits);
     tide_array *sum = tide_sum(off, NULL, 0, 0);
@@ -103,16 +103,16 @@ static void e04_a_fold_waits_once(void **state) {
         tide_array *a = tide_empty_in(rt, reached[k], TIDE_F32, SHAPE(N));
         if (!a) { /* there is no unified memory here */
             assert_error(TIDE_E_UNSUPPORTED, "unified");
-            tide_clear_error();
+            tide_error_clear();
             continue;
         }
         assert_ok(tide_fill(a, tide_arg_int(3)));
         uint64_t waits = test_stats(rt).host_waits;
         tide_host_view v;
         double sum = 0;
-        assert_ok(tide_host_begin(a, TIDE_READ, &v));
+        assert_ok(tide_host_view_begin(a, TIDE_READ, &v));
         for (int64_t i = 0; i < N; i++) sum += (double)TIDE_AT(float, &v, i);
-        assert_ok(tide_host_end(&v));
+        assert_ok(tide_host_view_end(&v));
         assert_true(sum == 3.0 * N);
         assert_true(test_stats(rt).host_waits <= waits + 1);
         tide_release(a);
@@ -125,12 +125,12 @@ static void e04_device_memory_names_its_remedies(void **state) {
     (void)state;
     tide_runtime *rt = test_open(&(tide_config){.collector = "refcount"});
     tide_array *a = tide_full(rt, TIDE_F32, SHAPE(10), tide_arg_int(7));
-    assert_int_equal(tide_get(a, (int64_t[]){3}, &x), TIDE_E_UNSUPPORTED);
+    assert_int_equal(tide_array_get(a, (int64_t[]){3}, &x), TIDE_E_UNSUPPORTED);
     assert_error(TIDE_E_UNSUPPORTED, "tide_to_host");
     assert_error(TIDE_E_UNSUPPORTED, "tide_to_memory");
-    tide_clear_error();
-    assert_int_equal(tide_allow_scalar(rt, 1), 0);
-    assert_ok(tide_get(a, (int64_t[]){3}, &x));
+    tide_error_clear();
+    assert_int_equal(tide_thread_allow_scalar(rt, 1), 0);
+    assert_ok(tide_array_get(a, (int64_t[]){3}, &x));
     assert_true(x.value.f == 7);
     tide_release(a);
     tide_close(rt);
@@ -144,11 +144,11 @@ static void e06_freed_early(void **state) {
     tide_array *a = tide_zeros(rt, TIDE_F64, SHAPE(1));
     tide_free(a);
     tide_free(a); /* nothing more */
-    assert_int_equal(tide_last_error()->status, TIDE_OK);
+    assert_int_equal(tide_error_last()->status, TIDE_OK);
     assert_int_equal(test_stats(rt).live, 0);
     assert_null(tide_copy(a));
     assert_error(TIDE_E_FREED, "the array was freed");
-    tide_clear_error();
+    tide_error_clear();
     tide_release(a);
     tide_close(rt);
 }

@@ -79,7 +79,7 @@ static void a_scope_keeps_its_stream(void **state) {
     assert_int_equal(out[0], 7);
     tide_free(a);
     assert_ok(tide_device_synchronize(rt));
-    assert_int_equal(test_stats(rt).parked, 0);
+    assert_int_equal(test_stats(rt).pending, 0);
     tidei_streams_sweep(&test_rt(rt)->devs[0], false);
     assert_null(inner->ds);
     tide_close(rt);
@@ -108,7 +108,7 @@ static tide_status step_on(tide_runtime *rt, tide_stream *s, struct step *x, tid
     if (status != TIDE_OK) return status;
     x->to = p[0];
     x->from = p[1];
-    status = tide_host_launch(scope, run_step, x);
+    status = tide_use_launch(scope, run_step, x);
     tide_status end = tide_use_end(scope);
     return status == TIDE_OK ? end : status;
 }
@@ -124,7 +124,7 @@ static void scopes_order_streams(void **state) {
         tide_use_scope *scope;
         void *p;
         assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
-        assert_int_equal(tide_host_launch(scope, run_step, &gate), TIDE_E_UNSUPPORTED);
+        assert_int_equal(tide_use_launch(scope, run_step, &gate), TIDE_E_UNSUPPORTED);
         assert_error(TIDE_E_UNSUPPORTED, "tide_stream_native");
         assert_ok(tide_use_end(scope));
         tide_close(rt);
@@ -134,13 +134,13 @@ static void scopes_order_streams(void **state) {
     tide_array *a = bytes(rt, 64), *b = bytes(rt, 64), *c = bytes(rt, 64), *d = bytes(rt, 64);
     struct step first = {.gate = &gate, .add = 1}, second = {.add = 2}, third = {.add = 3},
                 apart = {.add = 9};
-    tide_statistics before = test_stats(rt);
+    tide_runtime_figures before = test_stats(rt);
     assert_ok(step_on(rt, s[0], &first, a, NULL));
     assert_ok(step_on(rt, s[1], &second, b, a)); /* waits, on the device */
     assert_ok(step_on(rt, s[2], &third, c, b));
     assert_ok(step_on(rt, NULL, &apart, d, NULL));
     assert_ok(tide_synchronize(rt, NULL)); /* the default stream has nothing to wait for */
-    tide_statistics after = test_stats(rt);
+    tide_runtime_figures after = test_stats(rt);
     assert_int_equal(after.device_waits - before.device_waits, 2);
     assert_int_equal(after.launches - before.launches, 4);
     assert_true(after.host_waits - before.host_waits <= 1);
@@ -195,7 +195,7 @@ static void lending_errors(void **state) {
     many[3] = (tide_use){.array = bytes(rt, 8), .mode = TIDE_WRITE};
     tide_free(many[3].array);
     assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_FREED);
-    tide_clear_error();
+    tide_error_clear();
     many[3].array = NULL;
     assert_int_equal(tide_use_begin(rt, NULL, many, 64, p, &scope), TIDE_E_INVALID);
     assert_error(TIDE_E_INVALID, "NULL");
@@ -204,13 +204,13 @@ static void lending_errors(void **state) {
     many[3] = use;
     assert_ok(tide_use_begin(rt, NULL, many, 64, p, &scope)); /* 64 uses, of one array */
     for (int i = 0; i < 64; i++) assert_ptr_equal(p[i], p[0]);
-    assert_int_equal(tide_host_launch(scope, NULL, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_use_launch(scope, NULL, NULL), TIDE_E_INVALID);
     assert_ok(tide_use_end(scope));
     /* nothing lent: a tick all the same */
     assert_ok(tide_use_begin(rt, NULL, NULL, 0, NULL, &scope));
     assert_ok(tide_use_end(scope));
     assert_int_equal(tide_use_end(NULL), TIDE_E_INVALID);
-    assert_int_equal(tide_host_launch(NULL, run_step, NULL), TIDE_E_INVALID);
+    assert_int_equal(tide_use_launch(NULL, run_step, NULL), TIDE_E_INVALID);
     tide_stream *s;
     assert_ok(tide_stream_new(rt, &s));
     tide_stream_release(s);
@@ -251,23 +251,24 @@ static __attribute__((noinline)) void end_deep(tide_use_scope *scope) {
 /* There is no host memory for the history of a part, so the end waits; left there, it gives back
 ** all that the scope had, once the work is over. */
 static void an_end_that_waits_is_left(void **state) {
-    static const tide_host_memory host = {failing_alloc, plain_free, NULL};
+    static const tide_allocator host = {failing_alloc, plain_free, NULL};
     tide_stream *second;
     tide_use_scope *scope;
     void *p;
-    int id;
+    uint64_t id;
     (void)state;
     if (!test_on_host()) skip();
-    tide_runtime *volatile rt = test_open(&(tide_config){.collector = "refcount", .host = &host});
+    tide_runtime *volatile rt =
+        test_open(&(tide_config){.collector = "refcount", .allocator = &host});
     const tide_collector table = {.struct_size = sizeof table,
                                   .name = "host",
                                   .collect = collect_nothing,
                                   .blocking = wait_or_leave};
-    assert_ok(tide_collector_attach(rt, &table, &id));
+    assert_ok(tide_collector_register(rt, &table, &id));
     tide_array *a = tide_zeros(rt, TIDE_U8, SHAPE(64)), *half = tide_slice(a, ":32");
     tide_use use = {.array = half, .mode = TIDE_WRITE};
     assert_ok(tide_use_begin(rt, NULL, &use, 1, &p, &scope));
-    assert_ok(tide_host_launch(scope, stand_at_the_gate, NULL));
+    assert_ok(tide_use_launch(scope, stand_at_the_gate, NULL));
     tide_release(half);
     tide_release(a);
     assert_ok(tide_stream_new(rt, &second)); /* from here on parts are told apart */
@@ -284,10 +285,10 @@ static void an_end_that_waits_is_left(void **state) {
     assert_error(TIDE_E_INVALID, "blocking of the collector \"host\" was left without a return");
     assert_int_equal(atomic_load(&work.done), 1);
     assert_int_equal(tide_use_end(scope), TIDE_E_INVALID);
-    tide_clear_error();
+    tide_error_clear();
     tide_safepoint(rt);
-    tide_pool_statistics s = {.struct_size = sizeof s};
-    assert_ok(tide_pool_stats(tide_pool_default(rt), &s));
+    tide_pool_figures s = {.struct_size = sizeof s};
+    assert_ok(tide_pool_info(tide_pool_default(rt), &s));
     assert_int_equal(s.live + s.pinned, 0);
     assert_true(tidei_runtime_valid(test_rt(rt)));
     tide_close(rt);

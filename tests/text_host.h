@@ -66,7 +66,7 @@ static tide_status text_host_launch(tidei_device *d, tidei_dstream *s, const tid
 }
 
 static inline tide_status text_host_open(size_t host_memory, tidei_device **out) {
-    tide_status s = tidei_host_open(&(tidei_device_params){.host_memory = host_memory}, out);
+    tide_status s = tidei_host_open(&(tidei_device_params){.host_device_memory = host_memory}, out);
     if (s != TIDE_OK) return s;
     text_host_inner = (*out)->ops;
     text_host_ops = *text_host_inner;

@@ -91,7 +91,7 @@ static inline tide_runtime *test_open(const tide_config *c) {
     k.struct_size = sizeof k;
     if (!k.device) k.device = test_device();
     if (strncmp(k.device, "cuda", 4) == 0) test_keep_context();
-    if (tide_open(&k, &rt) != TIDE_OK) fail_msg("tide_open: %s", tide_last_error()->message);
+    if (tide_open(&k, &rt) != TIDE_OK) fail_msg("tide_open: %s", tide_error_last()->message);
     return rt;
 }
 
@@ -106,9 +106,9 @@ static inline tidei_user_pool *test_user_pool(tide_pool *p) {
 
 static inline tidei_runtime *test_open_rt(const tide_config *c) { return test_rt(test_open(c)); }
 
-static inline tide_statistics test_stats(tide_runtime *rt) {
-    tide_statistics s = {.struct_size = sizeof s};
-    assert_int_equal(tide_stats(rt, &s), TIDE_OK);
+static inline tide_runtime_figures test_stats(tide_runtime *rt) {
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    assert_int_equal(tide_runtime_info(rt, &s), TIDE_OK);
     return s;
 }
 
@@ -118,19 +118,19 @@ static inline tide_statistics test_stats(tide_runtime *rt) {
 
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
-        if ((call) != TIDE_OK) fail_msg("%s: %s", #call, tide_last_error()->message);              \
+        if ((call) != TIDE_OK) fail_msg("%s: %s", #call, tide_error_last()->message);              \
     } while (0)
 #define assert_array(a)                                                                            \
     do {                                                                                           \
-        if (!(a)) fail_msg("%s: %s", #a, tide_last_error()->message);                              \
+        if (!(a)) fail_msg("%s: %s", #a, tide_error_last()->message);                              \
     } while (0)
 /* The call failed with `status`, and its message contains `part`. */
 #define assert_error(status_wanted, part)                                                          \
     do {                                                                                           \
-        if (tide_last_error()->status != (status_wanted) ||                                        \
-            !strstr(tide_last_error()->message, (part)))                                           \
+        if (tide_error_last()->status != (status_wanted) ||                                        \
+            !strstr(tide_error_last()->message, (part)))                                           \
             fail_msg("wanted %s with \"%s\", got %s: %s", tide_status_name(status_wanted), (part), \
-                     tide_status_name(tide_last_error()->status), tide_last_error()->message);     \
+                     tide_status_name(tide_error_last()->status), tide_error_last()->message);     \
     } while (0)
 
 #endif

@@ -24,6 +24,7 @@ typedef struct tree {
     tide_adapt_rule rules[TREE_RULES];
     tide_adapt_field fields[TREE_RULES][TREE_FIELDS];
     char names[TREE_RULES][24];
+    uint64_t ids[TREE_RULES];
     char *x; /* the structure */
     size_t nleaves;
     size_t offsets[TREE_LEAVES]; /* in the order in which they come */
@@ -186,12 +187,13 @@ static tree *tree_new(tide_runtime *rt, int64_t samples) {
     assert_non_null(t->x);
     for (size_t i = 0; i < bytes; i++) t->x[i] = (char)tree_random(256);
     tree_fill(t, tree_top(t), 0, samples);
-    for (unsigned i = 0; i < t->nrules; i++) assert_ok(tide_adapt_register(rt, &t->rules[i]));
+    for (unsigned i = 0; i < t->nrules; i++)
+        assert_ok(tide_adapt_register(rt, &t->rules[i], &t->ids[i]));
     return t;
 }
 
 static void tree_free(tide_runtime *rt, tree *t) {
-    for (unsigned i = 0; i < t->nrules; i++) tide_adapt_unregister(rt, t->names[i]);
+    for (unsigned i = 0; i < t->nrules; i++) assert_ok(tide_adapt_unregister(rt, t->ids[i]));
     for (size_t i = 0; i < t->nleaves; i++) free(t->memory[i]);
     free(t->x);
     free(t);

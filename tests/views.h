@@ -18,11 +18,11 @@ typedef struct numbers {
 } numbers;
 
 static inline numbers read_back(tide_array *a) {
-    numbers x = {.ndim = tide_ndim(a), .n = tide_size(a)};
+    numbers x = {.ndim = tide_array_ndim(a), .n = tide_array_size(a)};
     tide_dtype t = tide_array_dtype(a);
     size_t size = tide_dtype_size(t), bytes = (size_t)x.n * size;
     unsigned char *raw = malloc(bytes + 1);
-    for (int i = 0; i < x.ndim; i++) x.shape[i] = tide_dim(a, i);
+    for (int i = 0; i < x.ndim; i++) x.shape[i] = tide_array_dim(a, i);
     assert_ok(tide_to_host(a, raw, bytes));
     x.re = calloc((size_t)x.n + 1, sizeof *x.re);
     x.im = calloc((size_t)x.n + 1, sizeof *x.im);

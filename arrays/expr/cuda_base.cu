@@ -4,12 +4,12 @@
 
 /* N elements that move together: one load or store of up to 16 bytes. */
 template <class E, int N> struct alignas(sizeof(E) * N) tide_vec { E v[N]; };
-template <int N, class E> TD_FN tide_vec<E, N> tide_get(const E *p) {
+template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p) {
     return *reinterpret_cast<const tide_vec<E, N> *>(p);
 }
 /* `flat`: the operand stretches along the vector, one element serves it all. */
-template <int N, class E> TD_FN tide_vec<E, N> tide_get(const E *p, bool flat) {
-    if (N == 1 || !flat) return tide_get<N>(p);
+template <int N, class E> TD_FN tide_vec<E, N> tide_array_get(const E *p, bool flat) {
+    if (N == 1 || !flat) return tide_array_get<N>(p);
     tide_vec<E, N> x;
     const E e = *p;
 #pragma unroll

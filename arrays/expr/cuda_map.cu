@@ -4,7 +4,7 @@
 **   tide_p            the parameters
 **   tide_at           where a group lies: element offsets of all operands
 **   tide_x, tide_y    the inputs and results of a group
-**   tide_step, tide_load, tide_apply, tide_store; tide_stretches: whether some input stretches
+**   tide_step, tide_load, tide_expr_apply, tide_store; tide_stretches: whether some input stretches
 **   along the vectors
 ** Flat: every operand is contiguous, one offset serves all. Else a group's number is taken apart
 ** into indices, innermost dimension first; offsets fit 32 bits, as the host cuts larger calls. A
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
     for (int u = 0; u < tide_U; u++)
         if (t + u * 256 < count) {
             tide_y<tide_V> y;
-            tide_apply(p, at[u], x[u], y);
+            tide_expr_apply(p, at[u], x[u], y);
             tide_store(p, at[u], y);
         }
 #if TIDE_FLAT
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
         tide_y<1> y1;
         at[0].all = p.groups * tide_V + t;
         tide_load(p, at[0], x1, false);
-        tide_apply(p, at[0], x1, y1);
+        tide_expr_apply(p, at[0], x1, y1);
         tide_store(p, at[0], y1);
     }
 #endif

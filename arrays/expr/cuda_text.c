@@ -349,17 +349,17 @@ static void say_operands(text *t, const tidei_program *p, const tidei_cuda_trait
            "{\n");
     for (unsigned i = 0; i < nin; i++) {
         if (flat)
-            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.all);\n", i, i);
+            sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.all);\n", i, i);
         else if (!splats)
-            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u);\n", i, i, i);
+            sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.i%u);\n", i, i, i);
         else
-            sayf(t, "    x.i%u = tide_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n", i, i,
-                 i, i);
+            sayf(t, "    x.i%u = tide_array_get<N>(p.i%u + at.i%u, flat && (p.flat >> %u & 1));\n",
+                 i, i, i, i);
     }
     say(t, "}\n");
 }
 
-/* tide_y, tide_apply, tide_store: for programs without a fold. */
+/* tide_y, tide_expr_apply, tide_store: for programs without a fold. */
 static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits *k,
                         tidei_cuda_class cls) {
     const char *linear = !k->linear     ? "0"
@@ -369,7 +369,7 @@ static void say_results(text *t, const tidei_program *p, const tidei_cuda_traits
     for (unsigned i = 0; i < p->nouts; i++)
         sayf(t, "    tide_vec<td_%s, N> o%u;\n", tide_dtype_name(p->out_dtype[i]), i);
     say(t, "};\ntemplate <int N>\n"
-           "TD_FN void tide_apply(const tide_p &p, const tide_at &at, const tide_x<N> &x, "
+           "TD_FN void tide_expr_apply(const tide_p &p, const tide_at &at, const tide_x<N> &x, "
            "tide_y<N> &y) {\n"
            "#pragma unroll\n    for (int k = 0; k < N; k++) {\n        const tide_r r = ");
     say_call(t, p, linear, "k");

@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) tide_k(const __grid_constant__
                 tide_at to = at;
                 tide_y<1> r;
                 tide_move(p, i, j, to);
-                tide_apply(p, to, x[u], r);
+                tide_expr_apply(p, to, x[u], r);
                 tide_store(p, to, r);
             }
         }

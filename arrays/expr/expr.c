@@ -143,32 +143,34 @@ static tidei_expr *find_expr(tide_expr *ref, const char *op) {
     return tidei_ref_find(TIDEI_REF_EXPR, ref, op);
 }
 
-tide_array *tide_apply(tide_expr *ref, const tide_arg *args, size_t n) {
+tide_array *tide_expr_apply(tide_expr *ref, const tide_arg *args, size_t n) {
     tide_array *out = NULL;
-    if (no_nulls("tide_apply", args, n, NULL, 0) != TIDE_OK) return NULL;
-    tidei_expr *e = find_expr(ref, "tide_apply");
+    if (no_nulls("tide_expr_apply", args, n, NULL, 0) != TIDE_OK) return NULL;
+    tidei_expr *e = find_expr(ref, "tide_expr_apply");
     if (!e) return NULL;
-    return tidei_expr_run(e, "tide_apply", args, n, NULL, &out, NULL, 1) == TIDE_OK ? out : NULL;
+    return tidei_expr_run(e, "tide_expr_apply", args, n, NULL, &out, NULL, 1) == TIDE_OK ? out
+                                                                                         : NULL;
 }
 
-tide_status tide_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs,
-                            size_t m) {
-    tide_status s = no_nulls("tide_apply_many", args, n, NULL, 0);
+tide_status tide_expr_apply_many(tide_expr *ref, const tide_arg *args, size_t n, tide_array **outs,
+                                 size_t m) {
+    tide_status s = no_nulls("tide_expr_apply_many", args, n, NULL, 0);
     if (s != TIDE_OK) return s;
-    tidei_expr *e = find_expr(ref, "tide_apply_many");
+    tidei_expr *e = find_expr(ref, "tide_expr_apply_many");
     if (!e) return tidei_last_status();
-    return tidei_expr_run(e, "tide_apply_many", args, n, NULL, outs, NULL, m);
+    return tidei_expr_run(e, "tide_expr_apply_many", args, n, NULL, outs, NULL, m);
 }
 
-tide_status tide_apply_into(tide_expr *ref, const tide_arg *args, size_t n, tide_array *const *dsts,
-                            size_t m) {
-    tide_status s = no_nulls("tide_apply_into", args, n, dsts, m);
+tide_status tide_expr_apply_into(tide_array *const *dsts, size_t m, tide_expr *ref,
+                                 const tide_arg *args, size_t n) {
+    tide_status s = no_nulls("tide_expr_apply_into", args, n, dsts, m);
     if (s != TIDE_OK) return s;
-    tidei_expr *e = find_expr(ref, "tide_apply_into");
+    tidei_expr *e = find_expr(ref, "tide_expr_apply_into");
     if (!e) return tidei_last_status();
     if (!dsts)
-        return tidei_fail(TIDE_E_INVALID, "tide_apply_into", "the list of destinations is NULL");
-    return tidei_expr_run(e, "tide_apply_into", args, n, NULL, NULL, dsts, m);
+        return tidei_fail(TIDE_E_INVALID, "tide_expr_apply_into",
+                          "the list of destinations is NULL");
+    return tidei_expr_run(e, "tide_expr_apply_into", args, n, NULL, NULL, dsts, m);
 }
 
 static tide_status map_text(tidei_runtime *rt, const char *text, const char *op,

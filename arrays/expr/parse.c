@@ -45,7 +45,7 @@ tide_status tidei_ast_fail(const tidei_ast *ast, uint32_t at, tide_status s, con
 }
 
 void tidei_ast_name_error(const tidei_ast *ast) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     if (ast->text) tidei_fail(e->status, kept_text(ast->text), "%s", e->message);
 }
 

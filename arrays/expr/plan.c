@@ -73,7 +73,7 @@ static tide_status encode_constants(const tidei_ast *ast, const tidei_graph *g,
         const tidei_weak *w = &g->weaks[pass->scalar[i]];
         if (!w->constant) continue;
         tide_status s = tidei_encode(w->value, p->scalar_dtype[i], ast->op, pass->values[i]);
-        if (s != TIDE_OK) return tidei_ast_fail(ast, w->at, s, "%s", tide_last_error()->message);
+        if (s != TIDE_OK) return tidei_ast_fail(ast, w->at, s, "%s", tide_error_last()->message);
     }
     return TIDE_OK;
 }

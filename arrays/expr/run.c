@@ -112,7 +112,7 @@ static tide_status encode_scalars(const run *r, const tidei_pass *pass, tidei_ca
         if (w->constant) continue;
         tide_status s =
             tidei_encode(r->numbers[w->slot], pass->prog->scalar_dtype[i], r->op, c->scalars[i]);
-        if (s != TIDE_OK) return tidei_ast_fail(r->ast, w->at, s, "%s", tide_last_error()->message);
+        if (s != TIDE_OK) return tidei_ast_fail(r->ast, w->at, s, "%s", tide_error_last()->message);
     }
     return TIDE_OK;
 }
@@ -179,7 +179,7 @@ static tide_status fold_axis(const run *r, const tidei_stored *v, int axis, int 
     uint32_t at = r->plan->graph.nodes[v->node].at;
     int i;
     tide_status s = tidei_axis(axis, ndim, r->op, &i);
-    if (s != TIDE_OK) return tidei_ast_fail(r->ast, at, s, "%s", tide_last_error()->message);
+    if (s != TIDE_OK) return tidei_ast_fail(r->ast, at, s, "%s", tide_error_last()->message);
     if (*folded >> i & 1)
         return tidei_ast_fail(r->ast, at, TIDE_E_SHAPE, "axis %d stands twice", i);
     *folded |= 1u << i;

@@ -163,7 +163,7 @@ static tide_status common(builder *b, const value *in, int from, int n, uint32_t
         } else if (t < 0)
             t = in[i].dtype;
         else if (tidei_promote(t, in[i].dtype, b->ast->op, &t) != TIDE_OK)
-            return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s", tide_last_error()->message);
+            return tidei_ast_fail(b->ast, at, TIDE_E_DTYPE, "%s", tide_error_last()->message);
     }
     *out = t < 0 ? w : w < 0 ? t : beside_number(t, w);
     return TIDE_OK;

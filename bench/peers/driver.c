@@ -310,7 +310,7 @@ int main(int argc, char **argv) {
     }
     peer p = {.traces = traces ? argv[4] : "tests/traces"};
     bench b = {.name = argv[1], .json = true};
-    if (tidei_cu_open(&p.cu) != TIDE_OK) return bench_skipped(tide_last_error()->message);
+    if (tidei_cu_open(&p.cu) != TIDE_OK) return bench_skipped(tide_error_last()->message);
     if (!open_peer(&p, kind) || !runs[which].run(&p, &b)) return 1;
     b.bar = b.figure[0].name;
     return bench_show(&b, "cuda:0", kind);

@@ -81,7 +81,7 @@ static int update(struct model *m, tide_array **w, tide_array *g, tide_array **m
                              tide_arg_float(1 / (1 - m->c1)),
                              tide_arg_float(1 / (1 - m->c2))};
     tide_array *outs[3];
-    if (tide_apply_many(m->adam, args, 7, outs, 3) != TIDE_OK) return 0;
+    if (tide_expr_apply_many(m->adam, args, 7, outs, 3) != TIDE_OK) return 0;
     let_go(m, *w), let_go(m, g), let_go(m, *moment1), let_go(m, *moment2);
     *w = outs[0];
     *moment1 = outs[1];
@@ -110,7 +110,7 @@ static NOINLINE int gradients(struct model *m, int64_t at, int64_t to, tide_arra
     m->args[2] = tide_arg_array(m->w);
     m->args[3] = tide_arg_array(m->b);
     m->args[4] = tide_arg_float(2.0 / (double)(to - at));
-    if (tide_apply_many(m->gradients, m->args, 5, m->outs, 3) != TIDE_OK) return 0;
+    if (tide_expr_apply_many(m->gradients, m->args, 5, m->outs, 3) != TIDE_OK) return 0;
     *gw = m->outs[0];
     *gb = m->outs[1];
     let_go(m, x), let_go(m, y), let_go(m, m->outs[2]);
@@ -129,8 +129,8 @@ static int step(struct model *m, int64_t at, int64_t to) {
 }
 
 static void note_memory(tide_runtime *rt, FILE *f, double start) {
-    tide_statistics s = {.struct_size = sizeof s};
-    if (f && tide_stats(rt, &s) == TIDE_OK)
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    if (f && tide_runtime_info(rt, &s) == TIDE_OK)
         fprintf(f, "%.6f %zu %zu\n", seconds() - start, s.live, s.backed);
 }
 
@@ -159,10 +159,10 @@ static int by_time(const void *a, const void *b) {
 /* Steps of the first epoch are left out: they load kernels and libraries. */
 static void summarise(tide_runtime *rt, const struct options *o, double *times, int64_t n,
                       double total) {
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     int64_t per_epoch = (o->rows + o->batch - 1) / o->batch, skip = o->epochs > 1 ? per_epoch : 0;
     qsort(times + skip, (size_t)(n - skip), sizeof *times, by_time);
-    if (tide_stats(rt, &s) != TIDE_OK) return;
+    if (tide_runtime_info(rt, &s) != TIDE_OK) return;
     printf("summary free=%s total_s=%.4f median_step_us=%.1f worst_step_us=%.1f collections=%llu "
            "climbs=%llu "
            "collected=%zu reclaimed=%zu "
@@ -267,8 +267,8 @@ int main(int argc, char **argv) {
     c.gc_early = strcmp(o.free, "eager") ? TIDE_OFF : TIDE_ON;
     tide_runtime *rt;
     if (tide_open(&c, &rt) != TIDE_OK || !run(rt, &o)) {
-        if (tide_last_error()->status)
-            fprintf(stderr, "dense: %s\n", tide_last_error()->message); /* else: it was said */
+        if (tide_error_last()->status)
+            fprintf(stderr, "dense: %s\n", tide_error_last()->message); /* else: it was said */
         return 1;
     }
     tide_close(rt);

@@ -68,7 +68,7 @@ static int update(struct net *n, struct parameter *p, tide_array *gradient) {
                              tide_arg_float(2e-3),        tide_arg_float(1 / (1 - c1)),
                              tide_arg_float(1 / (1 - c2))};
     tide_array *outs[3];
-    if (tide_apply_many(n->adam, args, 7, outs, 3) != TIDE_OK) return 0;
+    if (tide_expr_apply_many(n->adam, args, 7, outs, 3) != TIDE_OK) return 0;
     *p = (struct parameter){outs[0], outs[1], outs[2]};
     return 1;
 }
@@ -76,18 +76,18 @@ static int update(struct net *n, struct parameter *p, tide_array *gradient) {
 /* One step of training on a mini-batch; 0 on failure. */
 static int step(struct net *n, tide_array *x, tide_array *label) {
     n->steps++;
-    tide_array *h = tide_apply(
+    tide_array *h = tide_expr_apply(
         n->hidden,
         (const tide_arg[]){tide_arg_array(tide_matmul(x, n->w1.w)), tide_arg_array(n->b1.w)}, 2);
     const tide_arg args[] = {tide_arg_array(tide_matmul(h, n->w2.w)), tide_arg_array(n->b2.w),
                              tide_arg_array(tide_expand_dims(label, 1)), tide_arg_array(n->classes),
-                             tide_arg_float(1.0 / (double)tide_dim(x, 0))};
-    tide_array *g = tide_apply(n->loss, args, 5);
-    tide_array *gh =
-        tide_apply(n->back,
-                   (const tide_arg[]){tide_arg_array(tide_matmul(g, tide_transpose(n->w2.w, NULL))),
-                                      tide_arg_array(h)},
-                   2);
+                             tide_arg_float(1.0 / (double)tide_array_dim(x, 0))};
+    tide_array *g = tide_expr_apply(n->loss, args, 5);
+    tide_array *gh = tide_expr_apply(
+        n->back,
+        (const tide_arg[]){tide_arg_array(tide_matmul(g, tide_transpose(n->w2.w, NULL))),
+                           tide_arg_array(h)},
+        2);
     return update(n, &n->w2, tide_matmul(tide_transpose(h, NULL), g)) &&
            update(n, &n->b2, column_sums(g)) &&
            update(n, &n->w1, tide_matmul(tide_transpose(x, NULL), gh)) &&
@@ -110,16 +110,16 @@ static int64_t count_right(struct net *n, tide_array *x, tide_array *label) {
 /* The hard limit of the exercise: what is live now, garbage taken away, and 1 MiB; what
 ** library handles hold is live too. */
 static int set_limit(tide_runtime *rt) {
-    tide_statistics s = {.struct_size = sizeof s};
-    return tide_collect(rt) == TIDE_OK && tide_stats(rt, &s) == TIDE_OK &&
-           tide_set_limit(rt, s.live + s.library + (1 << 20)) == TIDE_OK;
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    return tide_collect(rt) == TIDE_OK && tide_runtime_info(rt, &s) == TIDE_OK &&
+           tide_device_set_limit(rt, s.live + s.library + (1 << 20)) == TIDE_OK;
 }
 
 static int train(struct net *n, tide_rng *rng, tide_array *x, tide_array *label, int epochs,
                  int progress) {
-    int64_t rows = tide_dim(x, 0);
+    int64_t rows = tide_array_dim(x, 0);
     for (int e = 0; e < epochs; e++) {
-        tide_array *order = tide_permutation(n->rt, rng, rows);
+        tide_array *order = tide_random_permutation(n->rt, rng, rows);
         for (int64_t at = 0; at + BATCH <= rows; at += BATCH) {
             tide_array *batch = tide_slice_ranges(
                 order, 1, (const tide_range[]){{.start = at, .stop = at + BATCH, .step = 1}});
@@ -159,7 +159,7 @@ static int run(tide_runtime *rt, int epochs, int progress) {
     pixels = labels = images = NULL;
     net_init(&n, rt, &rng);
     if (!train(&n, &rng, x, y, epochs, progress)) return 0;
-    int64_t right = count_right(&n, held_x, held_y), all = tide_dim(held_x, 0);
+    int64_t right = count_right(&n, held_x, held_y), all = tide_array_dim(held_x, 0);
     if (right < 0 || all <= 0) return 0;
     printf("accuracy %.2f %% (%lld of %lld)\n", 100.0 * (double)right / (double)all,
            (long long)right, (long long)all);
@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
     }
     tide_runtime *rt;
     if (tide_open(NULL, &rt) != TIDE_OK || !run(rt, epochs, progress)) {
-        fprintf(stderr, "digits: %s\n", tide_last_error()->message);
+        fprintf(stderr, "digits: %s\n", tide_error_last()->message);
         return 1;
     }
     tide_close(rt);

@@ -56,7 +56,7 @@ static int analyse(const struct digits *d, struct components *c) {
     tide_array *x = tide_sub(d->x, c->mean);
     tide_array *covariance =
         tide_map(d->rt, "(s, n) -> s / n", tide_matmul(tide_transpose(x, NULL), x),
-                 (double)(tide_dim(d->x, 0) - 1));
+                 (double)(tide_array_dim(d->x, 0) - 1));
     if (tide_eigh(covariance, TIDE_LOWER, &w, &v) != TIDE_OK) return 0;
     c->variance = tide_slice(w, "::-1");
     c->vectors = tide_slice(v, ":, ::-1");
@@ -97,7 +97,7 @@ static int step_of(float v, float lo, float hi, int n) {
 
 static int print_plot(const struct digits *d, const struct components *c) {
     char grid[HEIGHT][WIDTH + 1];
-    int64_t n = tide_dim(d->held_x, 0);
+    int64_t n = tide_array_dim(d->held_x, 0);
     float(*at)[2] = malloc((size_t)n * sizeof *at), lo[2], hi[2];
     unsigned char *label = malloc((size_t)n);
     tide_array *two = project(c, d->held_x, 2);
@@ -144,7 +144,7 @@ static int write_picture(const struct digits *d, const struct components *c, con
 /* The components and a constant. */
 static tide_array *features(const struct digits *d, const struct components *c, tide_array *x,
                             int64_t n) {
-    const int64_t shape[] = {tide_dim(x, 0), 1};
+    const int64_t shape[] = {tide_array_dim(x, 0), 1};
     tide_array *parts[2] = {project(c, x, n), tide_ones(d->rt, TIDE_F32, 2, shape)};
     return tide_concat(parts, 2, 1);
 }
@@ -161,7 +161,7 @@ static int classify(const struct digits *d, const struct components *c, int64_t 
     double right =
         tide_item_f64(tide_map(d->rt, "(b, l) -> sum(i64(b == l))", best, d->held_labels));
     double condition = tide_item_f64(tide_map(d->rt, "(s) -> max(s) / min(s)", s)),
-           held = (double)tide_dim(best, 0);
+           held = (double)tide_array_dim(best, 0);
     if (!(right >= 0) || !(condition > 0)) return 0; /* NaN: it failed */
     printf("\nleast squares on %lld components: rank %.0f, condition %.0f\n", (long long)n,
            tide_item_f64(rank), condition);
@@ -201,7 +201,7 @@ int main(int argc, char **argv) {
     }
     tide_runtime *rt;
     if (tide_open(NULL, &rt) != TIDE_OK || !run(rt, components, path)) {
-        if (tide_last_error()->status) fprintf(stderr, "pca: %s\n", tide_last_error()->message);
+        if (tide_error_last()->status) fprintf(stderr, "pca: %s\n", tide_error_last()->message);
         return 1;
     }
     tide_close(rt);

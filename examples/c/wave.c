@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     tide_runtime *rt;
     if (tide_open(NULL, &rt) != TIDE_OK || !run(rt, size, steps, path)) {
         fprintf(stderr, "wave: %s\n",
-                tide_last_error()->status ? tide_last_error()->message
+                tide_error_last()->status ? tide_error_last()->message
                                           : "could not write the picture");
         return 1;
     }

@@ -76,10 +76,10 @@ typedef struct tide_adapt_rule {
 ** runtime closed. The types of inner structures are looked up where the rule is used.
 ** TIDE_E_INVALID: the type is registered already, or a field lies beyond the structure. */
 TIDE_API TIDE_NODISCARD tide_status tide_adapt_register(tide_runtime *rt,
-                                                        const tide_adapt_rule *rule);
+                                                        const tide_adapt_rule *rule, uint64_t *id);
 /* Moves that are under way, and open tide_batches, are done with the rule, but for `user`. An
 ** unknown type does nothing. */
-TIDE_API void tide_adapt_unregister(tide_runtime *rt, const char *type);
+TIDE_API TIDE_NODISCARD tide_status tide_adapt_unregister(tide_runtime *rt, uint64_t id);
 
 /* ---- moving ---- */
 

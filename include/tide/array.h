@@ -64,28 +64,27 @@ TIDE_API void tide_release(tide_array *a);
 ** closes the innermost; a thread's end closes all. Without effect on arrays of "boehm". */
 TIDE_API TIDE_NODISCARD tide_status tide_scope_begin(tide_runtime *rt);
 TIDE_API TIDE_NODISCARD tide_status tide_scope_end(tide_runtime *rt);
-TIDE_API tide_array *
-/* moves it to the next outer scope (or to the caller); returns it */
-tide_scope_keep(tide_array *a);
+/* Moves it to the next outer scope (or to the caller); returns it. */
+TIDE_API tide_array *tide_scope_keep(tide_array *a);
 /* Calls fn(user) once the array is dead and its memory returned, from a safe point of some thread
 ** (or from tide_close). It may drop arrays and make none. Several may be attached; they run in the
 ** order of attachment. One that is left by longjmp has had its turn (docs/embedding.md). */
-TIDE_API TIDE_NODISCARD tide_status tide_on_death(tide_array *a, void (*fn)(void *user),
-                                                  void *user);
+TIDE_API TIDE_NODISCARD tide_status tide_array_on_death(tide_array *a, void (*fn)(void *user),
+                                                        void *user);
 
 /* ---- looking ---- On a NULL or freed array: 0, -1 or NULL with the error set. */
 TIDE_API tide_runtime *tide_array_runtime(tide_array *a);
 TIDE_API tide_dtype tide_array_dtype(tide_array *a); /* -1 on failure */
-TIDE_API int tide_ndim(tide_array *a);               /* -1 on failure */
+TIDE_API int tide_array_ndim(tide_array *a);         /* -1 on failure */
 /* axis may count from the end; -1 on failure */
-TIDE_API int64_t tide_dim(tide_array *a, int axis);
-TIDE_API int64_t tide_size(tide_array *a);             /* number of elements; -1 on failure */
-TIDE_API int64_t tide_stride(tide_array *a, int axis); /* in elements; 0 on failure */
-TIDE_API int tide_is_contiguous(tide_array *a);        /* row-major without gaps */
-TIDE_API int tide_is_freed(tide_array *a);
+TIDE_API int64_t tide_array_dim(tide_array *a, int axis);
+TIDE_API int64_t tide_array_size(tide_array *a);             /* number of elements; -1 on failure */
+TIDE_API int64_t tide_array_stride(tide_array *a, int axis); /* in elements; 0 on failure */
+TIDE_API int tide_array_is_contiguous(tide_array *a);        /* row-major without gaps */
+TIDE_API int tide_array_is_freed(tide_array *a);
 /* NumPy-like text, summarised above 1000 elements. Returns the whole length like snprintf; 0 on
 ** failure. Blocks. */
-TIDE_API size_t tide_format(tide_array *a, char *buf, size_t cap);
+TIDE_API size_t tide_array_text(tide_array *a, char *buf, size_t cap);
 
 /* ---- views ---- share memory with `a`; never copy, but where it says so. */
 #define TIDE_NONE INT64_MIN /* "not given" in a range */
@@ -131,17 +130,17 @@ TIDE_API TIDE_NODISCARD tide_status tide_fill(tide_array *dst, tide_arg value);
 /* on = 0: from now on uses of the array's memory, by it and all views on it, wait for no use on
 ** another stream that comes after this call: the caller orders them (tide_synchronize, or by what
 ** they compute). Work on another device, a copy that goes there among it, is on another stream. The
-** host's views (tide_host_begin) wait as ever. What was queued before is still waited for, and the
+** host's views (tide_host_view_begin) wait as ever. What was queued before is still waited for, and the
 ** memory is not used for anything else before all of it is over. on = 1 (as at first): later uses
 ** wait for all earlier ones again. TIDE_E_HOST_NOMEM, and nothing has changed. Does not collect. */
-TIDE_API TIDE_NODISCARD tide_status tide_set_ordered(tide_array *a, int on);
+TIDE_API TIDE_NODISCARD tide_status tide_array_set_ordered(tide_array *a, int on);
 /* Sets each byte of the elements to `value`, as memset does: of any type, of any view (and of
 ** nothing that lies between a view's elements). Bool: any byte but 0 becomes 1. Queued on the
 ** current stream as tide_fill is; returns without waiting. */
 TIDE_API TIDE_NODISCARD tide_status tide_memset(tide_array *dst, unsigned char value);
 /* Elements of `a` along `axis` at integer `indices` (any rank: its shape replaces the axis).
 ** Negative ones count from the end. Indices are looked at on the device: one out of range reads as
-** the nearest valid one, and the next sync point (tide_to_host, tide_item, tide_format,
+** the nearest valid one, and the next sync point (tide_to_host, tide_item, tide_array_text,
 ** tide_synchronize) fails once with TIDE_E_BOUNDS: its message names tide_take, the index that was
 ** found first, and how many elements there are. At tide_close it is a warning in the log. */
 TIDE_API tide_array *tide_take(tide_array *a, tide_array *indices, int axis);

@@ -12,7 +12,7 @@
 **   argument 2 is NULL". A formula needs one check at its end, which tells what went wrong first.
 **   Where no error stands it is TIDE_E_INVALID, naming the function and the argument (of tide_map
 **   and its like the expression's own arguments are counted). Success clears no error: who has
-**   dealt with one and goes on calls tide_clear_error, or else what is NULL for another reason is
+**   dealt with one and goes on calls tide_error_clear, or else what is NULL for another reason is
 **   told with that old error, and the line. To tide_free and tide_release NULL is legal.
 ** - Every other function that can fail returns a `tide_status`; its out parameters are untouched on
 **   failure.
@@ -105,8 +105,8 @@ typedef struct tide_error {
 } tide_error;
 
 /* never NULL; status TIDE_OK before the first failure */
-TIDE_API const tide_error *tide_last_error(void);
-TIDE_API void tide_clear_error(void);
+TIDE_API const tide_error *tide_error_last(void);
+TIDE_API void tide_error_clear(void);
 /* "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown code; static */
 TIDE_API const char *tide_status_name(tide_status s);
 TIDE_API const char *tide_version(void); /* "0.1.0"; static */

@@ -37,43 +37,43 @@ typedef struct tide_collector {
     const char *name; /* for logs and reports; borrowed while attached */
     uint32_t caps;
     uint32_t reserved;
-    void *self;
+    void *user;
     /* Collects now, and returns how it went. Called at safe points only: allocation, sync points,
     ** tide_collect; by one thread at a time; never from a finalizer of ours. May drop arrays, must
     ** make none. */
-    int (*collect)(void *self, int level);
+    int (*collect)(void *user, int level);
     /* (optional) False while a collection is out of the question (inside a finalizer). Cheap; any
     ** thread. */
-    int (*may_collect)(void *self);
+    int (*may_collect)(void *user);
     /* (optional) Signed change, since the last call, of the device bytes that its arrays keep alive
     ** (views weigh nothing). Accounting only: must not collect, must not block. Called when an
     ** array is made after a MiB of growth, else at sync and safe points and after collections, and
     ** before `detach`; by several threads at once, for a bound collector on its own thread only.
     ** But the call before `detach` comes on the thread of `detach`; after it all that was told adds
     ** up to 0. */
-    void (*pressure)(void *self, int64_t delta_bytes);
-    /* (optional) Runs fn(arg), once, on the calling thread; it touches no object of the collector:
+    void (*pressure)(void *user, int64_t delta_bytes);
+    /* (optional) Runs fn(wait), once, on the calling thread; it touches no object of the collector:
     ** the thread may be treated as stopped meanwhile. Called by any thread that is about to wait,
     ** for a bound collector too; by several at once, and inside `blocking` of other collectors. */
-    void (*blocking)(void *self, void (*fn)(void *arg), void *arg);
+    void (*blocking)(void *user, void (*fn)(void *wait), void *wait);
     /* (optional) The runtime closes or the collector is detached: the last call, on the thread that
     ** does it. If `blocking` or `pressure` is left by longjmp before that, the collector is still
     ** attached. */
-    void (*detach)(void *self);
+    void (*detach)(void *user);
 } tide_collector;
 
 /* Attaches a copy of the table. Arrays that this thread makes from now on are its own (their maker
 ** holds one reference, as under "refcount"); other threads choose with tide_collector_use. At most
 ** 8 a runtime. `id` (may be NULL) names it. */
-TIDE_API TIDE_NODISCARD tide_status tide_collector_attach(tide_runtime *rt, const tide_collector *c,
-                                                          int *id);
+TIDE_API TIDE_NODISCARD tide_status tide_collector_register(tide_runtime *rt,
+                                                            const tide_collector *c, uint64_t *id);
 /* Arrays it owns stay reference-counted. Waits until no thread is inside its slots, in the blocking
 ** regions: so no thread that holds what these want (an interpreter's lock) may wait meanwhile for
 ** this one. Threads that detach at once take turns; of two with the same id one is
 ** TIDE_E_INVALID. */
-TIDE_API TIDE_NODISCARD tide_status tide_collector_detach(tide_runtime *rt, int id);
-/* Arrays this thread makes from now on belong to collector `id`; -1: the runtime's first. */
-TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, int id);
+TIDE_API TIDE_NODISCARD tide_status tide_collector_unregister(tide_runtime *rt, uint64_t id);
+/* Arrays this thread makes from now on belong to collector `id`; 0: the runtime's own. */
+TIDE_API TIDE_NODISCARD tide_status tide_collector_use(tide_runtime *rt, uint64_t id);
 /* A safe point of the embedder's own (a loop's back edge): drains, answers a pending request to
 ** collect, asks the policy. */
 TIDE_API void tide_safepoint(tide_runtime *rt);
@@ -82,7 +82,7 @@ TIDE_API void tide_safepoint(tide_runtime *rt);
 ** and should be kept out of the roots (cuBLAS alone makes a collection 40 ms longer). The collector
 ** "boehm" installs such a filter when the first runtime opens with it; the slot is single, so a
 ** host with a filter of its own installs that afterwards. */
-TIDE_API int tide_is_device_library(const char *name);
+TIDE_API int tide_collector_is_device_library(const char *name);
 
 #if defined(__cplusplus)
 }

@@ -6,8 +6,8 @@
 ** opened, when somebody first names them here.
 **
 ** What goes by the current device: where results are made, on what streams work is queued (each
-** thread has its own current stream and pool on each device), and what tide_set_limit,
-** tide_set_soft_limit, tide_memory_info, tide_device_synchronize, tide_stream_new and tide_pool_new
+** thread has its own current stream and pool on each device), and what tide_device_set_limit,
+** tide_device_set_soft_limit, tide_device_info, tide_device_synchronize, tide_stream_new and tide_pool_new
 ** speak of; limits of the configuration hold for each device by itself. No call changes it but
 ** tide_device_set, and tide_stream_set for a stream of another device. An array belongs to the
 ** device that was current when it was made, and dies there, whoever drops it. Other devices use it

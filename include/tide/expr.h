@@ -25,15 +25,16 @@ TIDE_API void tide_expr_release(tide_expr *e);
 /* Applies it to n arguments; n must be its number of parameters. The first form wants exactly one
 ** result. Results are allocated on the caller's current stream, may collect, and are ordered after
 ** all earlier writes of the operands. A NULL array among the arguments: tide/base.h. */
-TIDE_API tide_array *tide_apply(tide_expr *e, const tide_arg *args, size_t n);
-TIDE_API TIDE_NODISCARD tide_status tide_apply_many(tide_expr *e, const tide_arg *args, size_t n,
-                                                    tide_array **outs, size_t m);
+TIDE_API tide_array *tide_expr_apply(tide_expr *e, const tide_arg *args, size_t n);
+TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_many(tide_expr *e, const tide_arg *args,
+                                                         size_t n, tide_array **outs, size_t m);
 /* Writes the results into existing arrays (views too), whose shape must be the results' own; a
 ** value is stored in another type as tide_assign would, and a number that no array met as in
 ** tide_full; else TIDE_E_DTYPE. Overlap with operands is handled. What is refused is refused before
 ** anything is written. */
-TIDE_API TIDE_NODISCARD tide_status tide_apply_into(tide_expr *e, const tide_arg *args, size_t n,
-                                                    tide_array *const *dsts, size_t m);
+TIDE_API TIDE_NODISCARD tide_status tide_expr_apply_into(tide_array *const *dsts, size_t m,
+                                                         tide_expr *e, const tide_arg *args,
+                                                         size_t n);
 
 /* The same by text; the parsed expression is found by its content. */
 TIDE_API tide_array *tide_map_args(tide_runtime *rt, const char *text, const tide_arg *args,

@@ -32,18 +32,17 @@ extern "C" {
 ** complex array (TIDE_E_DTYPE). With beta 0 what was there does not count, not even NaN. Batches of
 ** the others broadcast to the updated operand's. Transposed operands are views (tide_transpose);
 ** nothing is conjugated but where it says so. */
-TIDE_API TIDE_NODISCARD tide_status
-tide_gemm(tide_arg alpha, tide_array *a, tide_array *b, tide_arg beta,
-          tide_array *c); /* c = alpha a b + beta c: (..., m, k), (..., k, n), (..., m, n) */
-TIDE_API TIDE_NODISCARD tide_status
-tide_gemv(tide_arg alpha, tide_array *a, tide_array *x, tide_arg beta,
-          tide_array *y); /* y = alpha a x + beta y: (..., m, n), (..., n), (..., m) */
-TIDE_API TIDE_NODISCARD tide_status tide_ger(tide_arg alpha, tide_array *x, tide_array *y,
-                                             /* a += alpha x y^T: (..., m), (..., n), (..., m, n) */
-                                             tide_array *a);
-TIDE_API TIDE_NODISCARD tide_status tide_axpy(tide_arg alpha, tide_array *x,
-                                              /* y += alpha x: any shapes, x broadcasts to y's */
-                                              tide_array *y);
+/* c = alpha a b + beta c: (..., m, k), (..., k, n), (..., m, n). */
+TIDE_API TIDE_NODISCARD tide_status tide_gemm(tide_array *c, tide_arg alpha, tide_array *a,
+                                              tide_array *b, tide_arg beta);
+/* y = alpha a x + beta y: (..., m, n), (..., n), (..., m). */
+TIDE_API TIDE_NODISCARD tide_status tide_gemv(tide_array *y, tide_arg alpha, tide_array *a,
+                                              tide_array *x, tide_arg beta);
+/* a += alpha x y^T: (..., m), (..., n), (..., m, n). */
+TIDE_API TIDE_NODISCARD tide_status tide_ger(tide_array *a, tide_arg alpha, tide_array *x,
+                                             tide_array *y);
+/* y += alpha x: any shapes, x broadcasts to y's. */
+TIDE_API TIDE_NODISCARD tide_status tide_axpy(tide_array *y, tide_arg alpha, tide_array *x);
 /* sum(conj(x) * y) over the last axis, the axes before it broadcast: the array API's vecdot. Of
 ** integers in their common type, where it wraps, as tide_matmul; of bool alone TIDE_E_DTYPE. */
 TIDE_API tide_array *tide_dot(tide_array *x, tide_array *y);

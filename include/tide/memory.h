@@ -14,7 +14,7 @@
 ** does, for all work of all streams: pools do so when they trim (the reclaim ladder, tide_reclaim,
 ** sync points by TIDE_RELEASE_THRESHOLD), not when an array dies; the pool `none`, which keeps
 ** nothing, whenever one does. The first touch of a page of unified memory after the other side's
-** brings it over, by a fault of tens of microseconds: tide_prefetch does that ahead, for many pages
+** brings it over, by a fault of tens of microseconds: tide_array_prefetch does that ahead, for many pages
 ** at once. It counts against the device's limit as if it were all on the card, and against the
 ** host's limit. No more of it is made than the card has free, and while there is some, it and
 ** device memory together are no more than the card has. */
@@ -38,7 +38,7 @@ enum {
 /* ---- arrays of a kind ---- */
 
 /* tide_empty in memory of that kind. TIDE_E_UNSUPPORTED where the device lacks it;
-** TIDE_E_HOST_NOMEM where the host's limit (TIDE_HOST_LIMIT) or the driver refuses, and nothing can
+** TIDE_E_HOST_NOMEM where the host's limit (TIDE_PINNED_LIMIT) or the driver refuses, and nothing can
 ** be collected or given back for it. May collect. */
 TIDE_API tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                    const int64_t *shape);
@@ -67,10 +67,11 @@ typedef struct tide_host_view {
 ** (TIDE_E_INVALID). An array in device memory is TIDE_E_UNSUPPORTED, also on a host device: copy it
 ** (tide_to_host), or make it where the host can reach it. Never collects but as a sync point
 ** does. */
-TIDE_API TIDE_NODISCARD tide_status tide_host_begin(tide_array *a, int mode, tide_host_view *view);
+TIDE_API TIDE_NODISCARD tide_status tide_host_view_begin(tide_array *a, int mode,
+                                                         tide_host_view *view);
 /* Ends the view, whose fields become zero; an ended one is TIDE_E_INVALID, one whose runtime was
 ** closed TIDE_E_CLOSED. */
-TIDE_API TIDE_NODISCARD tide_status tide_host_end(tide_host_view *view);
+TIDE_API TIDE_NODISCARD tide_status tide_host_view_end(tide_host_view *view);
 
 /* An element of an open view, as an lvalue: TIDE_AT(float, &view, i, j) = 1. As many indices as the
 ** array has axes, from 0 on, not checked, nor is the type. Costs what a pointer and the strides
@@ -93,16 +94,18 @@ TIDE_API TIDE_NODISCARD tide_status tide_host_end(tide_host_view *view);
 #define TIDE_AT_8_(s, a, b, c, d, e, f, g, h)                                                      \
     (TIDE_AT_7_(s, a, b, c, d, e, f, g) + (int64_t)(h) * (s)[7])
 
-/* ---- one element ---- `index` has tide_ndim entries, each from its axis' end if negative;
+/* ---- one element ---- `index` has tide_array_ndim entries, each from its axis' end if negative;
 ** TIDE_E_BOUNDS beyond. Both wait as begin does. Where the host reaches the array they load or
 ** store; in device memory they are TIDE_E_UNSUPPORTED, since a program that goes on like this
 ** spends 10 us an element, unless the thread has said that it may. A loop opens a view. */
-TIDE_API TIDE_NODISCARD tide_status tide_get(tide_array *a, const int64_t *index, tide_arg *out);
+TIDE_API TIDE_NODISCARD tide_status tide_array_get(tide_array *a, const int64_t *index,
+                                                   tide_arg *out);
 /* `value` as in tide_full. */
-TIDE_API TIDE_NODISCARD tide_status tide_set(tide_array *a, const int64_t *index, tide_arg value);
-/* Whether tide_get and tide_set of the calling thread may copy single elements of device memory; at
+TIDE_API TIDE_NODISCARD tide_status tide_array_set(tide_array *a, const int64_t *index,
+                                                   tide_arg value);
+/* Whether tide_array_get and tide_array_set of the calling thread may copy single elements of device memory; at
 ** first they may not. Returns what was so before; 0 on failure. */
-TIDE_API int tide_allow_scalar(tide_runtime *rt, int on);
+TIDE_API int tide_thread_allow_scalar(tide_runtime *rt, int on);
 
 /* ---- where unified memory is ---- Of the stretch of memory that the array spans, in elements,
 ** `count` from `first` on: of a row-major array elements in order. TIDE_E_BOUNDS beyond it. Arrays
@@ -111,8 +114,8 @@ TIDE_API int tide_allow_scalar(tide_runtime *rt, int on);
 enum { TIDE_TO_DEVICE = 0, TIDE_TO_HOST = 1 };
 /* Queues the move on the thread's current stream, after what writes the array so far; what only
 ** reads it may run meanwhile. */
-TIDE_API TIDE_NODISCARD tide_status tide_prefetch(tide_array *a, int64_t first, int64_t count,
-                                                  int where);
+TIDE_API TIDE_NODISCARD tide_status tide_array_prefetch(tide_array *a, int64_t first, int64_t count,
+                                                        int where);
 enum {
     TIDE_ADVISE_NONE = 0,        /* takes earlier advice back */
     TIDE_ADVISE_READ_MOSTLY = 1, /* both sides may keep a copy, which a write drops */
@@ -120,32 +123,31 @@ enum {
     TIDE_ADVISE_HOST = 3
 };
 /* Until the next advice or the end of the memory's life as this array's. */
-TIDE_API TIDE_NODISCARD tide_status tide_advise(tide_array *a, int64_t first, int64_t count,
-                                                int advice);
+TIDE_API TIDE_NODISCARD tide_status tide_array_advise(tide_array *a, int64_t first, int64_t count,
+                                                      int advice);
 
 /* ---- figures ---- */
-typedef struct tide_memory_figures {
+typedef struct tide_kind_figures {
     size_t live;   /* requested by arrays and workspaces, garbage not yet found included */
     size_t backed; /* taken from the driver: live, lost to rounding, free in the pools */
-} tide_memory_figures;
-typedef struct tide_memory_information {
-    size_t struct_size; /* set by the caller to sizeof(tide_memory_information) */
+} tide_kind_figures;
+typedef struct tide_device_figures {
+    size_t struct_size; /* set by the caller to sizeof(tide_device_figures) */
     size_t free, total; /* of the thread's device, as its driver says: all users counted */
     /* what device.backed + unified.backed + library may reach: the hard limit, or the device's
     ** size */
     size_t limit;
     size_t library; /* held by library state, as measured */
-    size_t host_backed,
+    size_t pinned_used,
         /* of pinned and unified memory, all devices of the runtime; what it may reach */
-        host_limit;
-    tide_memory_figures device, pinned, unified; /* of the thread's device */
+        pinned_limit;
+    tide_kind_figures device, pinned, unified; /* of the thread's device */
     /* of its device memory's arrays, in pinned memory, and in that one's figures, until they are
     ** used */
     size_t spilled;
-} tide_memory_information;
+} tide_device_figures;
 /* Drains first. Never collects. */
-TIDE_API TIDE_NODISCARD tide_status tide_memory_info(tide_runtime *rt,
-                                                     tide_memory_information *out);
+TIDE_API TIDE_NODISCARD tide_status tide_device_info(tide_runtime *rt, tide_device_figures *out);
 
 #if defined(__cplusplus)
 }

@@ -55,9 +55,8 @@ TIDE_API tide_array *tide_bit_and(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_or(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_xor(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_not(tide_array *a);
-TIDE_API tide_array *
 /* a count of bits or more shifts everything out, a negative one gives 0 */
-tide_shl(tide_array *a, tide_array *b);
+TIDE_API tide_array *tide_shl(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_shr(tide_array *a, tide_array *b); /* arithmetic for signed types */
 /* rounding: identity on integers */
 TIDE_API tide_array *tide_floor(tide_array *a);

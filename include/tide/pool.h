@@ -21,9 +21,9 @@ typedef struct tide_pool tide_pool; /* belongs to its runtime, and ends with it 
 
 /* Release thresholds: how much free memory a pool keeps when the host has waited for the device
 ** (sync points). */
-#define TIDE_THRESHOLD_UNLIMITED SIZE_MAX /* all of it */
+#define TIDE_POOL_THRESHOLD_UNLIMITED SIZE_MAX /* all of it */
 /* what has been of use lately: docs/pools.md. The default, but 0 for the pool `driver` */
-#define TIDE_THRESHOLD_ADAPTIVE (SIZE_MAX - 1)
+#define TIDE_POOL_THRESHOLD_ADAPTIVE (SIZE_MAX - 1)
 
 /* How to make a pool. Zero everything, set struct_size = sizeof(tide_pool_config), fill in what
 ** matters; a field left zero or NULL takes what the runtime's default pool was opened with. */
@@ -49,14 +49,13 @@ TIDE_API void tide_pool_release(tide_pool *pool);
 TIDE_API tide_pool *
 tide_pool_default(tide_runtime *rt); /* of the thread's device; NULL if the thread cannot enter */
 TIDE_API tide_pool *tide_pool_current(tide_runtime *rt);
-TIDE_API TIDE_NODISCARD tide_status
 /* for this thread, on the pool's device; NULL: the current device's default */
-tide_pool_set(tide_runtime *rt, tide_pool *pool);
+TIDE_API TIDE_NODISCARD tide_status tide_pool_set(tide_runtime *rt, tide_pool *pool);
 
 /* What can be changed while a pool works; a change counts from the next call on, a threshold from
 ** the next sync point. */
 enum {
-    TIDE_POOL_RELEASE_THRESHOLD = 1, /* bytes, or TIDE_THRESHOLD_* */
+    TIDE_POOL_RELEASE_THRESHOLD = 1, /* bytes, or TIDE_POOL_THRESHOLD_* */
     /* When freed memory may serve another stream than the one whose work is pending on it. 0 or
     ** 1. */
     TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
@@ -72,8 +71,8 @@ enum {
 };
 TIDE_API TIDE_NODISCARD tide_status tide_pool_set_attribute(tide_pool *pool, int attribute,
                                                             uint64_t value);
-TIDE_API TIDE_NODISCARD tide_status tide_pool_attribute(tide_pool *pool, int attribute,
-                                                        uint64_t *value);
+TIDE_API TIDE_NODISCARD tide_status tide_pool_get_attribute(tide_pool *pool, int attribute,
+                                                            uint64_t *value);
 
 /* Blocks by size: class 0 holds requests up to 256 bytes, each next one those up to twice as many,
 ** the last all larger. */
@@ -86,15 +85,15 @@ typedef struct tide_pool_class {
     uint64_t current_bytes, peak_bytes, allocated_bytes, freed_bytes; /* as requested */
 } tide_pool_class;
 
-/* Sizes in bytes. live + rounding + cached + parked = backed. Peaks are since the pool was made or
-** tide_reset_peaks. Those of classes are samples, taken when somebody asks, and at allocations: a
+/* Sizes in bytes. live + rounding + cached + pending = backed. Peaks are since the pool was made or
+** tide_runtime_reset_peaks. Those of classes are samples, taken when somebody asks, and at allocations: a
 ** thread's first 64 of a class, then every 64th. */
-typedef struct tide_pool_statistics {
-    size_t struct_size;     /* set by the caller to sizeof(tide_pool_statistics) */
+typedef struct tide_pool_figures {
+    size_t struct_size;     /* set by the caller to sizeof(tide_pool_figures) */
     size_t live, peak_live; /* requested by arrays and workspaces not yet returned */
     size_t rounding;        /* lost to granules */
     size_t cached;          /* free, ready for anyone */
-    size_t parked;          /* freed, with device work pending */
+    size_t pending;         /* freed, with device work pending */
     size_t backed;          /* taken from the driver */
     /* the largest request that fits now, without collecting, waiting or giving anything back */
     size_t largest;
@@ -108,13 +107,13 @@ typedef struct tide_pool_statistics {
     /* free memory that got other addresses, as pinned blocks stood between it */
     uint64_t bytes_remapped;
     tide_pool_class classes[TIDE_POOL_CLASSES];
-} tide_pool_statistics;
+} tide_pool_figures;
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
-TIDE_API TIDE_NODISCARD tide_status tide_pool_stats(tide_pool *pool, tide_pool_statistics *out);
+TIDE_API TIDE_NODISCARD tide_status tide_pool_info(tide_pool *pool, tide_pool_figures *out);
 /* The same for people: some lines of figures, then a table of the classes in use. Returns the
 ** length that the whole text has, like snprintf. */
-TIDE_API size_t tide_pool_summary(tide_pool *pool, char *buf, size_t cap);
+TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 
 /* ---- lending a pool ----
 ** Memory by address, in the order of a stream (NULL: the thread's current one on the pool's

@@ -31,7 +31,7 @@ TIDE_API tide_array *tide_random_integers(tide_runtime *rt, tide_rng *rng, tide_
 /* A permutation of 0 .. n-1 as i64, made on the device without a sort: a keyed bijection on the
 ** next power of two, walked until it lands below n (Mitchell et al., "Bandwidth-optimal random
 ** shuffling for GPUs", 2022). */
-TIDE_API tide_array *tide_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);
+TIDE_API tide_array *tide_random_permutation(tide_runtime *rt, tide_rng *rng, int64_t n);
 
 #if defined(__cplusplus)
 }

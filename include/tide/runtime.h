@@ -24,7 +24,7 @@ enum {
 };
 
 /* Called with one line without its newline. May come from any thread of the program's that is in a
-** call, or ends; no lock of the runtime is held. It may call tide_stats and tide_memory_status,
+** call, or ends; no lock of the runtime is held. It may call tide_runtime_info and tide_runtime_text,
 ** nothing else of the library, and must return (no longjmp, no exception, no pthread_exit): the
 ** call goes on behind the line. */
 typedef void (*tide_log_fn)(void *user, int level, const char *line);
@@ -32,11 +32,11 @@ typedef void (*tide_log_fn)(void *user, int level, const char *line);
 /* Host memory for the runtime's own records. `alloc` returns memory aligned for any object, or
 ** NULL. Both are called from any thread, the library's own too, also with locks of the runtime
 ** held: they must not call the library, and must return (no longjmp, no exception). */
-typedef struct tide_host_memory {
+typedef struct tide_allocator {
     void *(*alloc)(void *user, size_t bytes);
     void (*free)(void *user, void *p);
     void *user;
-} tide_host_memory;
+} tide_allocator;
 
 /* How to open a runtime. Zero everything, set struct_size = sizeof(tide_config), fill in what
 ** matters. A field left zero or NULL takes the environment variable named beside it, then the
@@ -62,9 +62,9 @@ typedef struct tide_config {
         release_threshold;
     /* TIDE_POOL_DETERMINISTIC: the same program gets the same addresses. Default: off */
     int deterministic;
-    /* TIDE_HOST_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
+    /* TIDE_HOST_DEVICE_MEMORY: memory of one host device. Default: half of min(RAM, cgroup limit), or a
     ** quarter of the addresses that RLIMIT_AS leaves, where that is less */
-    const char *host_memory;
+    const char *host_device_memory;
     int host_devices; /* TIDE_HOST_DEVICES: how many host devices there are. Default: 1 */
     /* TIDE_LOG: TIDE_LOG_SILENT, TIDE_LOG_ERROR, ... Default: silent but for what is wrong in the
     ** environment; warning where allocations are tracked */
@@ -72,14 +72,14 @@ typedef struct tide_config {
     tide_log_fn log; /* default: stderr */
     void *log_user;
     /* TIDE_DEBUG: 1 checks more (dead cells are quarantined, host accesses are checked); 2 and
-    ** tracks allocations: tide_memory_status lists what is held, tide_close logs it
+    ** tracks allocations: tide_runtime_text lists what is held, tide_close logs it
     ** (docs/debugging.md) */
     int debug;
     int cache; /* TIDE_CACHE: keep compiled kernels on disk. Default: on */
     /* TIDE_CACHE_DIR, an absolute path. Default: $XDG_CACHE_HOME/tidepool, $HOME/.cache/tidepool */
     const char *cache_dir;
-    const char *cache_max;        /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
-    const tide_host_memory *host; /* default: malloc and free */
+    const char *cache_max;           /* TIDE_CACHE_MAX: bound on that folder. Default: 256MiB */
+    const tide_allocator *allocator; /* default: malloc and free */
     /* TIDE_TRACE: a file in which is recorded what the runtime does: .csv for tide replay, .json
     ** for Perfetto (docs/tracing.md). One that cannot be opened is TIDE_E_IO. Where another runtime
     ** of the process has recorded, or another process is recording, the next name is taken:
@@ -93,8 +93,8 @@ typedef struct tide_config {
     int debug_sample;
     /* TIDE_DEFAULT_MEMORY: the kind of new arrays: "device" (default), "pinned", "unified" */
     const char *default_memory;
-    /* TIDE_HOST_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
-    const char *host_limit;
+    /* TIDE_PINNED_LIMIT: bound on pinned and unified memory, "4GiB", "25%" of RAM. Default: "50%" */
+    const char *pinned_limit;
     /* TIDE_PEERS: which devices may use each other's memory where they can: "all" (default),
     ** "none", or pairs: "0-1,2-3". The others' arrays are copied through the host
     ** (tide/device.h) */
@@ -134,25 +134,25 @@ TIDE_API size_t tide_device_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* ---- memory ---- */
 
-/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + parked = backed. Of the device's
-** memory, and unified memory; pinned memory is told by tide_memory_info. */
-typedef struct tide_statistics {
-    size_t struct_size; /* set by the caller to sizeof(tide_statistics) */
+/* Runtime-wide figures. Sizes in bytes. live + rounding + cached + pending = backed. Of the device's
+** memory, and unified memory; pinned memory is told by tide_device_info. */
+typedef struct tide_runtime_figures {
+    size_t struct_size; /* set by the caller to sizeof(tide_runtime_figures) */
     /* requested by arrays and workspaces not yet returned (garbage not yet found included) */
     size_t live;
     size_t rounding;               /* lost to granules */
     size_t cached;                 /* free in the pool, ready for anyone */
-    size_t parked;                 /* freed, with device work pending */
+    size_t pending;                /* freed, with device work pending */
     size_t backed;                 /* taken from the driver */
     size_t library;                /* held by library state (handles), as measured */
-    size_t peak_live, peak_backed; /* since open or tide_reset_peaks */
+    size_t peak_live, peak_backed; /* since open or tide_runtime_reset_peaks */
     /* effective, of the thread's device; SIZE_MAX where there is none */
     size_t limit, soft_limit;
-    uint64_t allocations, frees;  /* device blocks handed out, returned */
-    uint64_t retries;             /* driver attempts after everything cached was given back */
-    uint64_t backings, droppings; /* driver calls that took memory, gave memory back */
-    uint64_t collections;         /* all collections asked for by the runtime */
-    uint64_t early_collections;   /* of these, asked for by the policy before memory ran out */
+    uint64_t allocations, frees; /* device blocks handed out, returned */
+    uint64_t retries;            /* driver attempts after everything cached was given back */
+    uint64_t driver_allocs, driver_frees; /* driver calls that took memory, gave memory back */
+    uint64_t collections;                 /* all collections asked for by the runtime */
+    uint64_t early_collections; /* of these, asked for by the policy before memory ran out */
     uint64_t collect_ns, collect_max_ns;
     size_t collected;    /* bytes that came back in the drains after collections */
     uint64_t climbs;     /* times the reclaim ladder was climbed */
@@ -170,11 +170,12 @@ typedef struct tide_statistics {
     ** them */
     size_t spilled;
     uint64_t spills, returns; /* arrays' memory that went there; that came back */
-} tide_statistics;
+} tide_runtime_figures;
 
 /* Drains first, so that arrays known dead no longer count. Never collects. */
-TIDE_API TIDE_NODISCARD tide_status tide_stats(tide_runtime *rt, tide_statistics *out);
-TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed now; drains first */
+TIDE_API TIDE_NODISCARD tide_status tide_runtime_info(tide_runtime *rt, tide_runtime_figures *out);
+TIDE_API void
+tide_runtime_reset_peaks(tide_runtime *rt); /* to what is live and backed now; drains first */
 
 /* Status text, for people:
 **   Effective GPU memory usage: 10.51% (1.654 GiB/15.744 GiB)
@@ -183,15 +184,15 @@ TIDE_API void tide_reset_peaks(tide_runtime *rt); /* to what is live and backed 
 ** or with sampling, the arrays held follow, with the backtraces of their allocations:
 ** docs/debugging.md. Returns the length the whole text has, like snprintf. Drains; never
 ** collects. */
-TIDE_API size_t tide_memory_status(tide_runtime *rt, char *buf, size_t cap);
+TIDE_API size_t tide_runtime_text(tide_runtime *rt, char *buf, size_t cap);
 
 /* Changes a limit at run time; SIZE_MAX: none. The limits bound backed bytes and library state. A
 ** hard limit is rounded up to a whole page of the device (host 64 KiB, cuda 2 MiB). Lowering it
 ** below what is backed gives back what can be, for which arrays may move; with tide_config.spill
 ** what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and the limit is left as
 ** it was. */
-TIDE_API TIDE_NODISCARD tide_status tide_set_limit(tide_runtime *rt, size_t bytes);
-TIDE_API TIDE_NODISCARD tide_status tide_set_soft_limit(tide_runtime *rt, size_t bytes);
+TIDE_API TIDE_NODISCARD tide_status tide_device_set_limit(tide_runtime *rt, size_t bytes);
+TIDE_API TIDE_NODISCARD tide_status tide_device_set_soft_limit(tide_runtime *rt, size_t bytes);
 
 /* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for
 ** the first one's. */
@@ -206,7 +207,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 ** An array made on one stream may be used on another without any call: the second stream waits on
 ** the device. Readers never wait for readers, nor views that share no byte for each other (by the
 ** stretch of memory that a view spans from its first element to its last; of a few such stretches
-** an array). tide_set_ordered opts an array out. */
+** an array). tide_array_set_ordered opts an array out. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
 /* queued work still runs; NULL is legal; default streams stay */
 TIDE_API void tide_stream_release(tide_stream *s);
@@ -248,11 +249,11 @@ TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream
                                                    const tide_use *uses, size_t n, void **ptrs,
                                                    tide_use_scope **out);
 TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
-/* On a host device: queues `fn(arg)` on the scope's stream, to run when the work before it is done,
+/* On a host device: queues `fn(user)` on the scope's stream, to run when the work before it is done,
 ** on a thread of the library's, which no collector knows. It may drop arrays, calls nothing else of
 ** the library, and must return. It does not run if the device is lost; tide_close waits for it. */
-TIDE_API TIDE_NODISCARD tide_status tide_host_launch(tide_use_scope *scope, void (*fn)(void *arg),
-                                                     void *arg);
+TIDE_API TIDE_NODISCARD tide_status tide_use_launch(tide_use_scope *scope, void (*fn)(void *user),
+                                                    void *user);
 
 /* ---- threads ---- A thread is attached at its first call. Before that, arrays it got from
 ** elsewhere must be retained by somebody (tide_retain), because a collector does not see its stack.

@@ -291,10 +291,10 @@ static inline unsigned tidei_fault_by(uint64_t word) { return (unsigned)(word >>
 
 typedef struct tidei_device_params {
     int ordinal;
-    int count;          /* host: how many host devices there are; 0: nobody says */
-    size_t host_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
-    size_t host_page;   /* host: page_bytes; 0: 64 KiB */
-    bool host_checker;  /* host: check the order of accesses */
+    int count;                 /* host: how many host devices there are; 0: nobody says */
+    size_t host_device_memory; /* host: ceiling; 0: half of min(RAM, cgroup limit) */
+    size_t host_page;          /* host: page_bytes; 0: 64 KiB */
+    bool host_checker;         /* host: check the order of accesses */
     /* (may be NULL) host: another one, that stays open as long, with which it shares the checker:
     ** work of both may use the same memory */
     tidei_device *host_sibling;
@@ -305,9 +305,8 @@ tide_status tidei_host_open(const tidei_device_params *p, tidei_device **out);
 tide_status tidei_cuda_open(const tidei_device_params *p, tidei_device **out);
 
 /* ---- host device: for tests and reports (runtime/device/host.c) ---- */
-uint64_t
 /* unordered accesses found so far; each logs one line (warning) */
-tidei_host_checker_reports(tidei_device *d);
+uint64_t tidei_host_checker_reports(tidei_device *d);
 /* as after an illegal address: its `lose` */
 void tidei_host_lose(tidei_device *d, const char *why);
 size_t tidei_host_default_memory(void);

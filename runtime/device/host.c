@@ -503,7 +503,7 @@ static void describe(tidei_device_info *info, const tidei_device_params *p, size
     info->staged_bytes = TIDEI_STAGED_MAX;
     info->align = TIDEI_HOST_ALIGN;
     size_t room = tidei_host_address_room();
-    info->total_bytes = p->host_memory ? p->host_memory : default_ceiling(room, page);
+    info->total_bytes = p->host_device_memory ? p->host_device_memory : default_ceiling(room, page);
     info->va_bytes = address_space(info->total_bytes, room, page);
     tidei_format(info->name, sizeof info->name, "host:%d", p->ordinal);
     tidei_format(info->model, sizeof info->model, "%ld processors", sysconf(_SC_NPROCESSORS_ONLN));

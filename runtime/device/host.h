@@ -79,7 +79,7 @@ typedef struct tidei_finding {
     tidei_addr addr;             /* of the operation's range */
     size_t bytes;
 } tidei_finding;
-/* in place of a stream: the program itself, between tide_host_begin and tide_host_end */
+/* in place of a stream: the program itself, between tide_host_view_begin and tide_host_view_end */
 #define TIDEI_BY_HOST UINT_MAX
 void tidei_finding_log(tidei_runtime *rt, const char *device, const tidei_finding *r);
 

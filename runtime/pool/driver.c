@@ -6,7 +6,7 @@
 ** Model. A record for each block handed out. An allocation is work on its stream: it takes a tick,
 ** and the block comes with that stamp, so that a first use elsewhere waits for it. A free is queued
 ** on a stream that the last uses are on, once that waits, on the device, for the others; from then
-** on the block is the driver's. Only where that fails the block stays here, parked, until a settle
+** on the block is the driver's. Only where that fails the block stays here, pending, until a settle
 ** has better luck.
 ** `charged` is what is counted against the limits and called backed; `reserved` is what the driver
 ** had taken when it was last asked, which is after every allocation, at settles and trims. What a
@@ -16,7 +16,7 @@
 ** or until the work before it on the stream is done. What the driver keeps counts as cached, ready
 ** or not: it does not tell. The driver's threshold counts the blocks handed out too, so it keeps
 ** less than ours would.
-** What must stay true: used + parked <= charged. A look is used only if none that began later was:
+** What must stay true: used + pending <= charged. A look is used only if none that began later was:
 ** so what is counted in `used` under the lock was in `reserved` before. No device call is made with
 ** `lock` held, nor tidei_back, which may come back here to trim; `growing` is held over both, and
 ** trim does not take it. */
@@ -27,7 +27,7 @@ struct record {
     record *prev, *next; /* prev only while handed out */
     tidei_addr addr;
     size_t bytes, rounded; /* rounded 0: not counted */
-    tidei_stamps stamps;   /* of a parked one */
+    tidei_stamps stamps;   /* of a pending one */
     uint16_t slot;         /* of the stream that it was taken on */
 };
 
@@ -41,7 +41,7 @@ typedef struct driver {
     pthread_mutex_t growing; /* before lock */
     pthread_mutex_t lock;
     /* under lock */
-    record *live, *parked;
+    record *live, *pending;
     size_t live_bytes, used, parked_bytes; /* requested; the last two rounded */
     size_t charged, reserved;
     uint64_t newest; /* the look that `reserved` is of */
@@ -195,8 +195,8 @@ static bool queue_free(driver *p, record *r) {
 
 static void park(driver *p, record *r) {
     pthread_mutex_lock(&p->lock);
-    r->next = p->parked;
-    p->parked = r;
+    r->next = p->pending;
+    p->pending = r;
     p->parked_bytes += r->rounded;
     pthread_mutex_unlock(&p->lock);
 }
@@ -220,7 +220,7 @@ static void driver_free(tidei_pool *pool, tidei_block *b) {
     if (!queue_free(p, r)) park(p, r);
 }
 
-/* A parked one again: at once where all is done, so that a trim behind it finds it free. */
+/* A pending one again: at once where all is done, so that a trim behind it finds it free. */
 static bool free_again(driver *p, record *r) {
     tidei_stamps_prune(p->base.dev, &r->stamps);
     if (r->stamps.n) return queue_free(p, r);
@@ -229,12 +229,12 @@ static bool free_again(driver *p, record *r) {
     return true;
 }
 
-/* Tries the parked ones again. Returns the bytes that the driver has now. */
+/* Tries the pending ones again. Returns the bytes that the driver has now. */
 static size_t free_parked(driver *p) {
     size_t bytes = 0;
     pthread_mutex_lock(&p->lock);
-    record *r = p->parked;
-    p->parked = NULL;
+    record *r = p->pending;
+    p->pending = NULL;
     p->parked_bytes = 0;
     pthread_mutex_unlock(&p->lock);
     for (record *next; r; r = next) {
@@ -414,7 +414,7 @@ static void driver_stats(tidei_pool *pool, tidei_pool_stats *out) {
     *out = (tidei_pool_stats){.live = p->live_bytes,
                               .rounding = p->used - p->live_bytes,
                               .cached = p->charged - p->used - p->parked_bytes,
-                              .parked = p->parked_bytes,
+                              .pending = p->parked_bytes,
                               .backed = p->charged,
                               .largest = 0, /* the driver does not tell */
                               .allocs = p->allocs,
@@ -424,7 +424,7 @@ static void driver_stats(tidei_pool *pool, tidei_pool_stats *out) {
 
 static bool driver_valid(tidei_pool *pool) {
     driver *p = (driver *)pool;
-    size_t live = 0, used = 0, parked = 0;
+    size_t live = 0, used = 0, pending = 0;
     uint64_t n = 0;
     bool ok = true;
     pthread_mutex_lock(&p->lock);
@@ -434,9 +434,9 @@ static bool driver_valid(tidei_pool *pool) {
         used += r->rounded;
         n++;
     }
-    for (record *r = p->parked; r; r = r->next) parked += r->rounded;
-    ok = ok && live == p->live_bytes && used == p->used && parked == p->parked_bytes;
-    ok = ok && n == p->allocs - p->frees && used + parked <= p->charged;
+    for (record *r = p->pending; r; r = r->next) pending += r->rounded;
+    ok = ok && live == p->live_bytes && used == p->used && pending == p->parked_bytes;
+    ok = ok && n == p->allocs - p->frees && used + pending <= p->charged;
     pthread_mutex_unlock(&p->lock);
     return ok;
 }
@@ -479,7 +479,7 @@ static void close_all(driver *p, record *r) {
 static void driver_close(tidei_pool *pool) {
     driver *p = (driver *)pool;
     close_all(p, p->live);
-    close_all(p, p->parked);
+    close_all(p, p->pending);
     ops_of(p)->mempool_release(pool->dev->d, p->mp);
     if (p->charged) tidei_unback(pool->dev, p->charged);
     pthread_mutex_destroy(&p->lock);

@@ -2,11 +2,11 @@
 ** that see the driver's allocations only, for memory that has no pages, and to compare with.
 **
 ** Model. A list of the blocks handed out. Nothing is kept, so nothing is cached: backed = live +
-** rounding + parked. The driver is asked for the exact size, so that a checker sees the first byte
+** rounding + pending. The driver is asked for the exact size, so that a checker sees the first byte
 ** too many; the figures round up to the device's alignment. Since the driver may reuse what it gets
-** back at once, a block whose last uses are not done stays parked until an allocation or a settle
+** back at once, a block whose last uses are not done stays pending until an allocation or a settle
 ** finds that they are. A free never waits: a drain may be in other threads' way. An allocation that
-** does not fit waits for what is parked, as the driver's own free would have, before it gives
+** does not fit waits for what is pending, as the driver's own free would have, before it gives
 ** up. */
 #include "runtime/pool/pool.h"
 #include "runtime/runtime.h"
@@ -16,18 +16,18 @@ struct record {
     record *prev, *next;
     tidei_addr addr;
     size_t bytes, rounded;
-    tidei_stamps stamps; /* of a parked one */
+    tidei_stamps stamps; /* of a pending one */
 };
 
 typedef struct none {
     tidei_pool base;
     size_t align; /* fixed once open */
-    /* held, before lock, while a settle has the parked ones in hand: it asks the device */
+    /* held, before lock, while a settle has the pending ones in hand: it asks the device */
     pthread_mutex_t settling;
     pthread_mutex_t lock;
     /* under lock */
     /* handed out; freed, but perhaps in use. The second is linked by next alone. */
-    record *records, *parked;
+    record *records, *pending;
     size_t live, backed, parked_bytes; /* the last two rounded */
     uint64_t allocs, frees;
 } none;
@@ -60,7 +60,7 @@ static void give_all_back(none *p, record *r) {
 static void none_close(tidei_pool *pool) {
     none *p = (none *)pool;
     give_all_back(p, p->records);
-    give_all_back(p, p->parked);
+    give_all_back(p, p->pending);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->settling);
     tidei_host_free(pool->dev->rt, p);
@@ -71,14 +71,14 @@ static size_t none_settle(tidei_pool *pool) {
     record *done = NULL, *rest = NULL;
     size_t bytes = 0;
     pthread_mutex_lock(&p->lock);
-    bool any = p->parked != NULL;
+    bool any = p->pending != NULL;
     pthread_mutex_unlock(&p->lock);
     if (!any) return 0;
     pthread_mutex_lock(&p->settling);
     tidei_transit_begin(pool->dev);
     pthread_mutex_lock(&p->lock);
-    record *all = p->parked;
-    p->parked = NULL;
+    record *all = p->pending;
+    p->pending = NULL;
     pthread_mutex_unlock(&p->lock);
     for (record *r = all, *next; r; r = next) {
         next = r->next;
@@ -89,7 +89,7 @@ static size_t none_settle(tidei_pool *pool) {
         *to = r;
     }
     pthread_mutex_lock(&p->lock);
-    record **end = &p->parked; /* frees may have parked more meanwhile */
+    record **end = &p->pending; /* frees may have pending more meanwhile */
     while (*end) end = &(*end)->next;
     *end = rest;
     p->parked_bytes -= bytes;
@@ -112,26 +112,26 @@ static tide_status take(none *p, record *r) {
     return st;
 }
 
-static bool would_fit(size_t limit, size_t backed, size_t parked, size_t wanted) {
-    size_t rest = backed > parked ? backed - parked : 0;
+static bool would_fit(size_t limit, size_t backed, size_t pending, size_t wanted) {
+    size_t rest = backed > pending ? backed - pending : 0;
     return rest <= limit && wanted <= limit - rest;
 }
 
-/* Waits for the device where something is parked without which so many bytes would fit, and gives
+/* Waits for the device where something is pending without which so many bytes would fit, and gives
 ** it back. Returns the bytes. */
 static size_t wait_for_parked(none *p, size_t wanted) {
     tidei_dev *dev = p->base.dev;
     tidei_mem_kind kind = p->base.kind;
     tidei_host_budget *host = &dev->rt->host_budget;
     pthread_mutex_lock(&p->lock);
-    size_t parked = p->parked_bytes;
+    size_t pending = p->parked_bytes;
     pthread_mutex_unlock(&p->lock);
-    if (!parked) return 0;
-    if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), parked, wanted))
+    if (!pending) return 0;
+    if (tidei_on_host(kind) && !would_fit(host->limit, atomic_load(&host->backed), pending, wanted))
         return 0;
     if (tidei_on_device(kind) &&
         (wanted > dev->d->info.total_bytes ||
-         !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), parked, wanted)))
+         !would_fit(tidei_hard_limit(dev), atomic_load(&dev->backed), pending, wanted)))
         return 0;
     return tidei_streams_wait_users(dev) == TIDE_OK ? none_settle(&p->base) : 0;
 }
@@ -208,8 +208,8 @@ static void none_free(tidei_pool *pool, tidei_block *b) {
         p->backed -= r->rounded;
     } else {
         p->parked_bytes += r->rounded;
-        r->next = p->parked;
-        p->parked = r;
+        r->next = p->pending;
+        p->pending = r;
     }
     pthread_mutex_unlock(&p->lock);
     if (!over) return;
@@ -227,7 +227,7 @@ static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {
     pthread_mutex_lock(&p->lock);
     *out = (tidei_pool_stats){.live = p->live,
                               .rounding = p->backed - p->parked_bytes - p->live,
-                              .parked = p->parked_bytes,
+                              .pending = p->parked_bytes,
                               .backed = p->backed,
                               .allocs = p->allocs,
                               .frees = p->frees};
@@ -236,7 +236,7 @@ static void none_stats(tidei_pool *pool, tidei_pool_stats *out) {
 
 static bool none_valid(tidei_pool *pool) {
     none *p = (none *)pool;
-    size_t live = 0, backed = 0, parked = 0;
+    size_t live = 0, backed = 0, pending = 0;
     uint64_t n = 0;
     bool links = true;
     pthread_mutex_lock(&p->settling);
@@ -247,9 +247,9 @@ static bool none_valid(tidei_pool *pool) {
         backed += r->rounded;
         n++;
     }
-    for (record *r = p->parked; r; r = r->next) parked += r->rounded;
-    backed += parked;
-    bool ok = links && live == p->live && parked == p->parked_bytes && backed == p->backed &&
+    for (record *r = p->pending; r; r = r->next) pending += r->rounded;
+    backed += pending;
+    bool ok = links && live == p->live && pending == p->parked_bytes && backed == p->backed &&
               n == p->allocs - p->frees;
     pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&p->settling);

@@ -8,7 +8,7 @@
 ** All slots are callable from any thread. A pool never climbs the ladder, never collects, never
 ** waits for a stream but where a slot says so. It takes memory from the device only through
 ** tidei_back and returns it through tidei_unback, which keep the limits.
-** What must stay true: live + rounding + cached + parked == backed, at any moment outside the
+** What must stay true: live + rounding + cached + pending == backed, at any moment outside the
 ** pool's lock. */
 #ifndef TIDEI_POOL_H
 #define TIDEI_POOL_H
@@ -43,7 +43,7 @@ typedef struct tidei_pool_stats {
     size_t live;     /* requested by blocks handed out */
     size_t rounding; /* lost to granules in those */
     size_t cached;   /* free and done */
-    size_t parked;   /* free, with pending stamps as of the last settle */
+    size_t pending;  /* free, with pending stamps as of the last settle */
     size_t backed;
     size_t largest; /* largest request that would be served without growing, stamps aside */
     uint64_t allocs, frees;
@@ -125,7 +125,7 @@ struct tidei_pool_ops {
     void (*own)(tidei_pool *p, tidei_block *b, void *owner);
     /* Takes block and stamps. Cannot fail, waits for nothing. */
     void (*free)(tidei_pool *p, tidei_block *b);
-    /* Looks which parked blocks are done, and joins them with their neighbours. Returns bytes that
+    /* Looks which pending blocks are done, and joins them with their neighbours. Returns bytes that
     ** became cached. */
     size_t (*settle)(tidei_pool *p);
     /* (may be NULL) The host has just waited for all streams: the same where the rules forbid

@@ -47,7 +47,7 @@ typedef struct split {
     segment *segments;
     tidei_shelf small, large; /* free pieces */
     /* requested; handed out; of segments; free but not done */
-    size_t live_bytes, used, backed, parked;
+    size_t live_bytes, used, backed, pending;
     uint64_t allocs, frees;
     piece *spares; /* linked by x.left */
     uint32_t rank; /* of the latest descriptor */
@@ -98,12 +98,12 @@ static tidei_shelf *shelf_of(split *p, const piece *a) {
 
 static void shelve(split *p, piece *a) {
     a->x.state = TIDEI_EXTENT_FREE;
-    if (!a->done) p->parked += a->x.size;
+    if (!a->done) p->pending += a->x.size;
     tidei_shelf_put(shelf_of(p, a), &a->x);
 }
 
 static void unshelve(split *p, piece *a) {
-    if (!a->done) p->parked -= a->x.size;
+    if (!a->done) p->pending -= a->x.size;
     tidei_shelf_take(shelf_of(p, a), &a->x);
 }
 
@@ -340,7 +340,7 @@ static piece *look(split *p, piece *a, piece *chain) {
     if (!(tidei_reuse_rules(&p->base) & TIDEI_REUSE_DONE)) {
         if (!tidei_reuse_over(p->base.dev, &a->many)) return chain;
         a->done = true;
-        p->parked -= a->x.size;
+        p->pending -= a->x.size;
         return chain;
     }
     uint16_t before = a->many.n;
@@ -360,14 +360,14 @@ static size_t split_settle(tidei_pool *pool) {
     tidei_reuse_ticks ticks = {0};
     piece *chain = NULL;
     pthread_mutex_lock(&p->lock);
-    bool any = p->parked > 0;
+    bool any = p->pending > 0;
     for (tidei_extent *x = any ? free_after(p, NULL) : NULL; x; x = free_after(p, x))
         if (!piece_of(x)->done) tidei_reuse_want(&ticks, &piece_of(x)->many);
     pthread_mutex_unlock(&p->lock);
     if (!any) return 0;
     tidei_reuse_ask(pool->dev, &ticks);
     pthread_mutex_lock(&p->lock);
-    size_t before = p->backed - p->used - p->parked;
+    size_t before = p->backed - p->used - p->pending;
     for (tidei_extent *x = free_after(p, NULL), *next; x; x = next) {
         next = free_after(p, x);
         if (!piece_of(x)->done) chain = look(p, piece_of(x), chain);
@@ -376,7 +376,7 @@ static size_t split_settle(tidei_pool *pool) {
         next = piece_of(chain->x.left);
         release(p, chain);
     }
-    size_t after = p->backed - p->used - p->parked;
+    size_t after = p->backed - p->used - p->pending;
     pthread_mutex_unlock(&p->lock);
     return after > before ? after - before : 0;
 }
@@ -444,8 +444,8 @@ static void split_stats(tidei_pool *pool, tidei_pool_stats *out) {
     *out =
         (tidei_pool_stats){.live = p->live_bytes,
                            .rounding = p->used - p->live_bytes,
-                           .cached = p->backed - p->used - p->parked,
-                           .parked = p->parked,
+                           .cached = p->backed - p->used - p->pending,
+                           .pending = p->pending,
                            .backed = p->backed,
                            .largest = tidei_max_size(tidei_min_size(largest_on(&p->small), SMALL),
                                                      largest_on(&p->large)),
@@ -456,7 +456,7 @@ static void split_stats(tidei_pool *pool, tidei_pool_stats *out) {
 
 /* What a walk over all segments adds up to. */
 typedef struct census {
-    size_t live_bytes, used, backed, parked;
+    size_t live_bytes, used, backed, pending;
     size_t free_bytes[2], free_count; /* of large, of small pieces */
     uint64_t blocks;
 } census;
@@ -471,7 +471,7 @@ static bool count_piece(const split *p, const segment *seg, piece *a, census *c)
     }
     c->free_bytes[seg->small] += a->x.size;
     c->free_count++;
-    if (!a->done) c->parked += a->x.size;
+    if (!a->done) c->pending += a->x.size;
     piece *next = piece_of(a->x.next);
     if (next && next->x.state == TIDEI_EXTENT_FREE && joinable(a, next)) return false;
     return a->x.state == TIDEI_EXTENT_FREE && (a->done || a->many.n);
@@ -499,7 +499,7 @@ static bool valid_locked(split *p) {
         return false;
     return on_shelves == c.free_count && p->small.bytes == c.free_bytes[true] &&
            p->large.bytes == c.free_bytes[false] && c.live_bytes == p->live_bytes &&
-           c.used == p->used && c.backed == p->backed && c.parked == p->parked &&
+           c.used == p->used && c.backed == p->backed && c.pending == p->pending &&
            c.blocks == p->allocs - p->frees;
 }
 

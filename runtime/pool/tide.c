@@ -362,7 +362,7 @@ static tide_status no_addresses(const tidei_tide *p, tide_status st, size_t want
         st, "pool tide",
         "%s; the pool wanted %zu bytes at first, and %zu at least, for as much as %s has%s",
         tidei_error_record.message, wanted, p->span, info->name,
-        host ? ": a smaller TIDE_HOST_MEMORY, or a higher ulimit -v, would do" : "");
+        host ? ": a smaller TIDE_HOST_DEVICE_MEMORY, or a higher ulimit -v, would do" : "");
 }
 
 /* Addresses for as much as the device recommends, or by halves for less: without some to spare,

@@ -37,7 +37,7 @@ void tidei_tide_stats(tidei_pool *pool, tidei_pool_stats *out) {
     *out = (tidei_pool_stats){.live = live,
                               .rounding = p->used - live,
                               .cached = cached,
-                              .parked = p->backed - p->used - cached,
+                              .pending = p->backed - p->used - cached,
                               .backed = p->backed,
                               .largest = largest(p),
                               .allocs = t.allocs,

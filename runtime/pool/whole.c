@@ -72,7 +72,7 @@ static bool take_held(tidei_whole *p, const sizes *z, tidei_stream *s, bool wait
     if (x) {
         unlink_from(&p->bins[p->rules->bin(x->size)], x);
         p->held -= x->size;
-        if (!x->done) p->parked -= x->size;
+        if (!x->done) p->pending -= x->size;
         hand_out(p, x, z->bytes, out);
     }
     pthread_mutex_unlock(&p->lock);
@@ -150,7 +150,7 @@ void tidei_whole_free(tidei_pool *pool, tidei_block *b) {
     x->next = NULL;
     if (!goes) {
         p->held += x->size;
-        if (!done) p->parked += x->size;
+        if (!done) p->pending += x->size;
         push(&p->bins[bin], x);
     }
     pthread_mutex_unlock(&p->lock);
@@ -166,7 +166,7 @@ static size_t mark_done(tidei_whole *p, block **gone) {
             next = x->next;
             if (x->done || !tidei_reuse_over(p->base.dev, &x->stamps)) continue;
             x->done = true;
-            p->parked -= x->size;
+            p->pending -= x->size;
             bytes += x->size;
             if (bin == TIDEI_WHOLE_LEAVING) *gone = let_go(p, &p->bins[bin], x, *gone);
         }
@@ -178,7 +178,7 @@ size_t tidei_whole_settle(tidei_pool *pool) {
     tidei_reuse_ticks ticks = {0};
     block *gone = NULL;
     pthread_mutex_lock(&p->lock);
-    bool any = p->parked > 0;
+    bool any = p->pending > 0;
     for (unsigned bin = 0; bin <= TIDEI_WHOLE_BINS && any; bin++)
         for (block *x = p->bins[bin]; x; x = x->next)
             if (!x->done) tidei_reuse_want(&ticks, &x->stamps);
@@ -213,8 +213,8 @@ void tidei_whole_stats(tidei_pool *pool, tidei_pool_stats *out) {
     pthread_mutex_lock(&p->lock);
     *out = (tidei_pool_stats){.live = p->live_bytes,
                               .rounding = p->used - p->live_bytes,
-                              .cached = p->held - p->parked,
-                              .parked = p->parked,
+                              .cached = p->held - p->pending,
+                              .pending = p->pending,
                               .backed = p->used + p->held,
                               .allocs = p->allocs,
                               .frees = p->frees};
@@ -225,15 +225,15 @@ void tidei_whole_stats(tidei_pool *pool, tidei_pool_stats *out) {
 }
 
 static bool bins_valid(tidei_whole *p) {
-    size_t held = 0, parked = 0;
+    size_t held = 0, pending = 0;
     for (unsigned bin = 0; bin <= TIDEI_WHOLE_BINS; bin++)
         for (block *x = p->bins[bin], *prev = NULL; x; prev = x, x = x->next) {
             if (x->prev != prev || x->bytes || p->rules->bin(x->size) != bin) return false;
             if (x->size % p->granule || (!x->done && !x->stamps.n)) return false;
             held += x->size;
-            if (!x->done) parked += x->size;
+            if (!x->done) pending += x->size;
         }
-    return held == p->held && parked == p->parked;
+    return held == p->held && pending == p->pending;
 }
 
 bool tidei_whole_valid(tidei_pool *pool) {

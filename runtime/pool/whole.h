@@ -5,7 +5,7 @@
 ** Model. A block is handed out, free in one of the bins, or leaving: freed, too large to be kept,
 ** and not done yet. A free one bears the stamps of its last uses until it is handed out again.
 ** `done`: nothing was pending on it when somebody last asked; such blocks are cached, the others
-** parked, and only such go back to the driver.
+** pending, and only such go back to the driver.
 ** What must stay true: nothing is called with the lock held but the rules; neither the device nor
 ** the limits, which may come back here to trim. free takes no memory. */
 #ifndef TIDEI_WHOLE_H
@@ -41,7 +41,7 @@ struct tidei_whole {
     tidei_whole_block *live;
     tidei_whole_block *bins[TIDEI_WHOLE_BINS + 1]; /* the latest freed first */
     size_t live_bytes, used, held,
-        parked; /* requested; of the blocks handed out, of the others, of those not done */
+        pending; /* requested; of the blocks handed out, of the others, of those not done */
     uint64_t allocs, frees;
 };
 

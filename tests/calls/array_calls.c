@@ -168,7 +168,7 @@ static void on_free(world *w) {
     w->frame->must_fail = false;
     calling(w, "tide_free(%s)", x ? x->name : "NULL");
     tide_free(x ? x->a : NULL);
-    if (x && x->a && !tide_is_freed(x->a)) broken(w, "has not freed it");
+    if (x && x->a && !tide_array_is_freed(x->a)) broken(w, "has not freed it");
     done(w);
     if (x && x->a) x->freed = true;
 }
@@ -242,7 +242,7 @@ static note *room_for_note(world *w) {
     return NULL;
 }
 
-static void on_on_death(world *w) {
+static void on_array_on_death(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
     note *n = room_for_note(w);
     bool none = !n || chance(w, 4);
@@ -251,8 +251,8 @@ static void on_on_death(world *w) {
     if (!x || !x->a) expect(w, TIDE_E_INVALID), w->frame->null_array = true;
     if (n) *n = (note){.w = w, .used = true, .rt = x ? x->rt : NOBODY};
     may(w, TIDE_E_CLOSED);
-    calling(w, "tide_on_death(%s, %s, user)", x ? x->name : "NULL", none ? "NULL" : "fn");
-    if (!gave(w, tide_on_death(x ? x->a : NULL, none ? NULL : on_death_of, n)) && n)
+    calling(w, "tide_array_on_death(%s, %s, user)", x ? x->name : "NULL", none ? "NULL" : "fn");
+    if (!gave(w, tide_array_on_death(x ? x->a : NULL, none ? NULL : on_death_of, n)) && n)
         n->used = false;
 }
 
@@ -272,10 +272,10 @@ static void on_array_dtype(world *w) {
     if (told(w, t < 0) && t != x->dtype) broken(w, "gives %d", t);
 }
 
-static void on_ndim(world *w) {
+static void on_array_ndim(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
-    calling(w, "tide_ndim(%s)", x->name);
-    int n = tide_ndim(x->a);
+    calling(w, "tide_array_ndim(%s)", x->name);
+    int n = tide_array_ndim(x->a);
     if (told(w, n < 0) && n != x->ndim) broken(w, "gives %d", n);
 }
 
@@ -285,50 +285,50 @@ static int axis_of(world *w, const array *x) {
     return axis;
 }
 
-static void on_dim(world *w) {
+static void on_array_dim(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
     int axis = axis_of(w, x);
-    calling(w, "tide_dim(%s, %d)", x->name, axis);
-    int64_t n = tide_dim(x->a, axis);
+    calling(w, "tide_array_dim(%s, %d)", x->name, axis);
+    int64_t n = tide_array_dim(x->a, axis);
     if (told(w, n < 0) && n != x->shape[axis < 0 ? axis + x->ndim : axis])
         broken(w, "gives %" PRId64, n);
 }
 
-static void on_size(world *w) {
+static void on_array_size(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
-    calling(w, "tide_size(%s)", x->name);
-    int64_t n = tide_size(x->a);
+    calling(w, "tide_array_size(%s)", x->name);
+    int64_t n = tide_array_size(x->a);
     if (told(w, n < 0) && n != x->size) broken(w, "gives %" PRId64, n);
 }
 
-static void on_stride(world *w) {
+static void on_array_stride(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
     int axis = axis_of(w, x);
     bool sure = x->a && x->valid && axis >= -x->ndim && axis < x->ndim;
-    calling(w, "tide_stride(%s, %d)", x->name, axis);
-    int64_t n = tide_stride(x->a, axis); /* 0 is a stride, too */
+    calling(w, "tide_array_stride(%s, %d)", x->name, axis);
+    int64_t n = tide_array_stride(x->a, axis); /* 0 is a stride, too */
     (void)told(w, n == 0 && !sure);
 }
 
-static void on_is_contiguous(world *w) {
+static void on_array_is_contiguous(world *w) {
     array *x = draw_array(w, FROZEN | VAST);
-    calling(w, "tide_is_contiguous(%s)", x->name);
-    int yes = tide_is_contiguous(x->a);
+    calling(w, "tide_array_is_contiguous(%s)", x->name);
+    int yes = tide_array_is_contiguous(x->a);
     if (told(w, !yes && !x->valid) && yes != x->dense) broken(w, "gives %d", yes);
 }
 
-static void on_is_freed(world *w) {
+static void on_array_is_freed(world *w) {
     array *x = draw_array(w, FROZEN | VAST | FREED | CLOSED);
-    calling(w, "tide_is_freed(%s)", x->name);
-    int yes = tide_is_freed(x->a);
+    calling(w, "tide_array_is_freed(%s)", x->name);
+    int yes = tide_array_is_freed(x->a);
     if (told(w, !x->a) && x->rt != NOBODY && yes != x->freed) broken(w, "gives %d", yes);
 }
 
-static void on_format(world *w) {
+static void on_array_text(world *w) {
     array *x = draw_array(w, 0);
     size_t cap = draw_cap(w);
-    calling(w, "tide_format(%s, buf, %zu)", x->name, cap);
-    judge_text(w, tide_format(x->a, cap ? room(w) : NULL, cap), cap);
+    calling(w, "tide_array_text(%s, buf, %zu)", x->name, cap);
+    judge_text(w, tide_array_text(x->a, cap ? room(w) : NULL, cap), cap);
 }
 
 /* ---- views ---- */
@@ -512,11 +512,11 @@ static void on_memset(world *w) {
     (void)gave(w, s);
 }
 
-static void on_set_ordered(world *w) {
+static void on_array_set_ordered(world *w) {
     array *x = draw_target(w, VAST);
     int on = chance(w, 70) ? 1 : ONE_OF(w, int, 0, 2, -1);
-    calling(w, "tide_set_ordered(%s, %d)", x->name, on);
-    tide_status s = tide_set_ordered(x->a, on);
+    calling(w, "tide_array_set_ordered(%s, %d)", x->name, on);
+    tide_status s = tide_array_set_ordered(x->a, on);
     /* what was queued since stays unknown */
     if (x->a && x->in && s == TIDE_OK && !on) x->in->unordered = true;
     (void)gave(w, s);
@@ -581,7 +581,7 @@ static void touch_view(const tide_host_view *v, int mode) {
     last[size - 1] = b & 1;
 }
 
-static void on_host_begin(world *w) {
+static void on_host_view_begin(world *w) {
     array *x = draw_array(w, REACHABLE | VAST);
     int mode = (x->in && x->in->common) || x->stretched
                    ? TIDE_READ
@@ -591,9 +591,10 @@ static void on_host_begin(world *w) {
     if (x->a && x->memory == TIDE_MEMORY_DEVICE) expect(w, TIDE_E_UNSUPPORTED);
     tide_host_view v;
     mark(&v, sizeof v);
-    calling(w, "tide_host_begin(%s, %d, %s)", x->name, mode,
+    calling(w, "tide_host_view_begin(%s, %d, %s)", x->name, mode,
             nowhere ? "NULL" : say(w, "&v%u", w->serial + 1));
-    if (!gave(w, tide_host_begin(x->a, mode, nowhere ? NULL : &v))) return marked(w, &v, sizeof v);
+    if (!gave(w, tide_host_view_begin(x->a, mode, nowhere ? NULL : &v)))
+        return marked(w, &v, sizeof v);
     if (v.ndim != x->ndim || v.dtype != x->dtype || (x->size && !v.data))
         broken(w, "gives another array's view");
     thing *t = world_thing(w, TIDEI_REF_VIEW, (void *)(uintptr_t)v.reserved[0], x->rt);
@@ -603,14 +604,14 @@ static void on_host_begin(world *w) {
     if (!x->in->unordered) touch_view(&v, mode);
 }
 
-static void on_host_end(world *w) {
+static void on_host_view_end(world *w) {
     thing *t = draw_thing(w, TIDEI_REF_VIEW, 0);
     tide_host_view v = t->view, zero = {0};
     bool nowhere = chance(w, 2);
     if (t->over) v.reserved[0] = (uintptr_t)t->ref; /* a copy of an ended one */
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_host_end(%s)", nowhere ? "NULL" : t->name);
-    bool ok = gave(w, tide_host_end(nowhere ? NULL : &v));
+    calling(w, "tide_host_view_end(%s)", nowhere ? "NULL" : t->name);
+    bool ok = gave(w, tide_host_view_end(nowhere ? NULL : &v));
     if (!ok) return;
     if (memcmp(&v, &zero, sizeof v)) broken(w, "leaves fields of the view");
     world_ended(t);
@@ -625,7 +626,7 @@ static void draw_index(world *w, const array *x, int64_t *index) {
     }
 }
 
-static void on_get(world *w) {
+static void on_array_get(world *w) {
     array *x = draw_array(w, VAST | (chance(w, 70) ? REACHABLE : 0));
     int64_t index[TIDE_MAX_RANK];
     tide_arg v;
@@ -633,57 +634,61 @@ static void on_get(world *w) {
     bool nowhere = chance(w, 3), none = chance(w, 3);
     if (nowhere || (none && x->ndim)) expect(w, TIDE_E_INVALID);
     mark(&v, sizeof v);
-    calling(w, "tide_get(%s, %s, %s)", x->name, none ? "NULL" : say_dims(w, x->ndim, index),
+    calling(w, "tide_array_get(%s, %s, %s)", x->name, none ? "NULL" : say_dims(w, x->ndim, index),
             nowhere ? "NULL" : "&v");
-    if (!gave(w, tide_get(x->a, none ? NULL : index, nowhere ? NULL : &v))) marked(w, &v, sizeof v);
+    if (!gave(w, tide_array_get(x->a, none ? NULL : index, nowhere ? NULL : &v)))
+        marked(w, &v, sizeof v);
 }
 
-static void on_set(world *w) {
+static void on_array_set(world *w) {
     array *x = draw_target(w, VAST | (chance(w, 70) ? REACHABLE : 0));
     int64_t index[TIDE_MAX_RANK];
     draw_index(w, x, index);
     tide_arg v = draw_number(w, x->a ? x->dtype : TIDE_F32);
-    calling(w, "tide_set(%s, %s, %s)", x->name, say_dims(w, x->ndim, index), say_number(w, v));
-    tide_status s = tide_set(x->a, index, v);
+    calling(w, "tide_array_set(%s, %s, %s)", x->name, say_dims(w, x->ndim, index),
+            say_number(w, v));
+    tide_status s = tide_array_set(x->a, index, v);
     wrote(w, x, s);
     (void)gave(w, s);
 }
 
-static void on_allow_scalar(world *w) {
+static void on_thread_allow_scalar(world *w) {
     runtime *r = draw_runtime(w);
     int on = ONE_OF(w, int, 0, 1, 1, 2, -1);
-    calling(w, "tide_allow_scalar(%s, %d)", r->name, on);
-    int before = tide_allow_scalar(r->ref, on);
+    calling(w, "tide_thread_allow_scalar(%s, %d)", r->name, on);
+    int before = tide_thread_allow_scalar(r->ref, on);
     (void)told(w, !before && !r->valid);
 }
 
-static void on_prefetch(world *w) {
+static void on_array_prefetch(world *w) {
     array *x = draw_array(w, UNIFIED);
     int64_t first = chance(w, 80) ? 0 : draw_int(w), count = chance(w, 80) ? x->size : draw_int(w);
     int where = draw_enum(w, TIDE_TO_DEVICE, TIDE_TO_HOST);
-    calling(w, "tide_prefetch(%s, %" PRId64 ", %" PRId64 ", %d)", x->name, first, count, where);
-    (void)gave(w, tide_prefetch(x->a, first, count, where));
+    calling(w, "tide_array_prefetch(%s, %" PRId64 ", %" PRId64 ", %d)", x->name, first, count,
+            where);
+    (void)gave(w, tide_array_prefetch(x->a, first, count, where));
 }
 
-static void on_advise(world *w) {
+static void on_array_advise(world *w) {
     array *x = draw_array(w, UNIFIED);
     int64_t first = chance(w, 80) ? 0 : draw_int(w), count = chance(w, 80) ? x->size : draw_int(w);
     int advice = draw_enum(w, TIDE_ADVISE_NONE, TIDE_ADVISE_HOST);
-    calling(w, "tide_advise(%s, %" PRId64 ", %" PRId64 ", %d)", x->name, first, count, advice);
-    (void)gave(w, tide_advise(x->a, first, count, advice));
+    calling(w, "tide_array_advise(%s, %" PRId64 ", %" PRId64 ", %d)", x->name, first, count,
+            advice);
+    (void)gave(w, tide_array_advise(x->a, first, count, advice));
 }
 
-static void on_memory_info(world *w) {
+static void on_device_info(world *w) {
     runtime *r = draw_runtime(w);
     bool nowhere = chance(w, 3);
-    tide_memory_information m;
+    tide_device_figures m;
     mark(&m, sizeof m);
     m.struct_size = draw_struct_size(w, sizeof m, sizeof(size_t));
     size_t size = m.struct_size;
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_memory_info(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&m",
+    calling(w, "tide_device_info(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&m",
             size);
-    bool ok = gave(w, tide_memory_info(r->ref, nowhere ? NULL : &m));
+    bool ok = gave(w, tide_device_info(r->ref, nowhere ? NULL : &m));
     size_t written = ok ? size : sizeof size;
     marked(w, (char *)&m + written, sizeof m - written);
 }
@@ -706,16 +711,16 @@ const call array_calls[] = {
     ROW(scope_begin, OUTSIDE),
     ROW(scope_end, OUTSIDE),
     ROW(scope_keep, OUTSIDE),
-    ROW(on_death, 0),
+    ROW(array_on_death, 0),
     ROW(array_runtime, DROPS),
     ROW(array_dtype, DROPS),
-    ROW(ndim, DROPS),
-    ROW(dim, DROPS),
-    ROW(size, DROPS),
-    ROW(stride, DROPS),
-    ROW(is_contiguous, DROPS),
-    ROW(is_freed, DROPS),
-    ROW(format, 0),
+    ROW(array_ndim, DROPS),
+    ROW(array_dim, DROPS),
+    ROW(array_size, DROPS),
+    ROW(array_stride, DROPS),
+    ROW(array_is_contiguous, DROPS),
+    ROW(array_is_freed, DROPS),
+    ROW(array_text, 0),
     ROW(slice_ranges, 0),
     ROW(slice, MAY_PARSE),
     ROW(transpose, 0),
@@ -728,20 +733,20 @@ const call array_calls[] = {
     ROW(cast, 0),
     ROW(assign, 0),
     ROW(fill, OFTEN),
-    ROW(set_ordered, 0),
+    ROW(array_set_ordered, 0),
     ROW(memset, 0),
     ROW(take, 0),
     ROW(concat, 0),
     ROW(empty_in, OFTEN),
     ROW(to_memory, OFTEN),
     ROW(array_memory, 0),
-    ROW(host_begin, 0),
-    ROW(host_end, 0),
-    ROW(get, 0),
-    ROW(set, 0),
-    ROW(allow_scalar, 0),
-    ROW(prefetch, 0),
-    ROW(advise, 0),
-    ROW(memory_info, 0),
+    ROW(host_view_begin, 0),
+    ROW(host_view_end, 0),
+    ROW(array_get, 0),
+    ROW(array_set, 0),
+    ROW(thread_allow_scalar, 0),
+    ROW(array_prefetch, 0),
+    ROW(array_advise, 0),
+    ROW(device_info, 0),
     LAST_ROW,
 };

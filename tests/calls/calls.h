@@ -72,7 +72,8 @@ typedef struct runtime {
     bool checked;       /* the host device compares orders: it must report nothing */
     bool closing;
     _Atomic bool opening;
-    tide_host_memory host;
+    uint64_t rules[2]; /* ids of the world's rules that are registered there; 0: it is not */
+    tide_allocator host;
     /* pieces held; the allocation from now that fails, 0: none */
     _Atomic long host_held, host_fails;
 } runtime;
@@ -148,7 +149,8 @@ typedef struct cache { /* a tide_reclaimable */
 
 typedef struct foreign { /* a tide_collector */
     world *w;
-    int id, rt;
+    uint64_t id; /* 0: the caller did not ask for it */
+    int rt;
     _Atomic bool attached;
 } foreign;
 

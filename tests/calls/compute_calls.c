@@ -99,9 +99,9 @@ static void on_gemm(world *w) {
     array *a = draw_array(w, SQUARE | FLOATS), *b = draw_factor(w, a, FLOATS),
           *c = draw_target(w, SQUARE | FLOATS);
     tide_arg alpha = draw_factor_number(w), beta = draw_factor_number(w);
-    calling(w, "tide_gemm(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, b->name,
-            say_number(w, beta), c->name);
-    tide_status s = tide_gemm(alpha, a->a, b->a, beta, c->a);
+    calling(w, "tide_gemm(%s, %s, %s, %s, %s)", c->name, say_number(w, alpha), a->name, b->name,
+            say_number(w, beta));
+    tide_status s = tide_gemm(c->a, alpha, a->a, b->a, beta);
     wrote(w, c, s);
     (void)gave(w, s);
 }
@@ -110,9 +110,9 @@ static void on_gemv(world *w) {
     array *a = draw_array(w, SQUARE | FLOATS), *x = draw_partner(w, a, VECTOR | FLOATS);
     array *y = draw_target(w, VECTOR | FLOATS);
     tide_arg alpha = draw_factor_number(w), beta = draw_factor_number(w);
-    calling(w, "tide_gemv(%s, %s, %s, %s, %s)", say_number(w, alpha), a->name, x->name,
-            say_number(w, beta), y->name);
-    tide_status s = tide_gemv(alpha, a->a, x->a, beta, y->a);
+    calling(w, "tide_gemv(%s, %s, %s, %s, %s)", y->name, say_number(w, alpha), a->name, x->name,
+            say_number(w, beta));
+    tide_status s = tide_gemv(y->a, alpha, a->a, x->a, beta);
     wrote(w, y, s);
     (void)gave(w, s);
 }
@@ -121,8 +121,8 @@ static void on_ger(world *w) {
     array *a = draw_target(w, SQUARE | FLOATS), *x = draw_partner(w, a, VECTOR | FLOATS);
     array *y = chance(w, 50) ? x : draw_partner(w, a, VECTOR | FLOATS);
     tide_arg alpha = draw_factor_number(w);
-    calling(w, "tide_ger(%s, %s, %s, %s)", say_number(w, alpha), x->name, y->name, a->name);
-    tide_status s = tide_ger(alpha, x->a, y->a, a->a);
+    calling(w, "tide_ger(%s, %s, %s, %s)", a->name, y->name, say_number(w, alpha), x->name);
+    tide_status s = tide_ger(a->a, alpha, x->a, y->a);
     wrote(w, a, s);
     (void)gave(w, s);
 }
@@ -130,8 +130,8 @@ static void on_ger(world *w) {
 static void on_axpy(world *w) {
     array *y = draw_target(w, FLOATS), *x = draw_partner(w, y, FLOATS);
     tide_arg alpha = draw_factor_number(w);
-    calling(w, "tide_axpy(%s, %s, %s)", say_number(w, alpha), x->name, y->name);
-    tide_status s = tide_axpy(alpha, x->a, y->a);
+    calling(w, "tide_axpy(%s, %s, %s)", y->name, say_number(w, alpha), x->name);
+    tide_status s = tide_axpy(y->a, alpha, x->a);
     wrote(w, y, s);
     (void)gave(w, s);
 }
@@ -310,13 +310,13 @@ static void on_random_integers(world *w) {
     (void)made(w, tide_random_integers(r->ref, &rng, t, s.ndim, s.at, low, high), NULL, ROW_MAJOR);
 }
 
-static void on_permutation(world *w) {
+static void on_random_permutation(world *w) {
     runtime *r = draw_runtime(w);
     tide_rng rng = draw_rng(w);
     int64_t n = chance(w, 85) ? below(w, 50) : draw_int(w);
     if (n < 0) expect(w, TIDE_E_INVALID), may(w, TIDE_E_SHAPE);
-    calling(w, "tide_permutation(%s, &rng, %" PRId64 ")", r->name, n);
-    (void)made(w, tide_permutation(r->ref, &rng, n), NULL, ROW_MAJOR);
+    calling(w, "tide_random_permutation(%s, &rng, %" PRId64 ")", r->name, n);
+    (void)made(w, tide_random_permutation(r->ref, &rng, n), NULL, ROW_MAJOR);
 }
 
 /* ---- tide/expr.h ---- */
@@ -377,16 +377,16 @@ static void draw_arguments(world *w, int params, const array *like, arguments *a
     a->text = a->n ? say(w, "(tide_arg[]){%s}, %zu", text, a->n) : "NULL, 0";
 }
 
-static void on_apply(world *w) {
+static void on_expr_apply(world *w) {
     arguments a;
     thing *e = draw_thing(w, TIDEI_REF_EXPR, 0);
     draw_arguments(w, e->params, NULL, &a);
     w->frame->subject = e->text;
-    calling(w, "tide_apply(%s, %s) /* %s */", e->name, a.text, e->text);
-    (void)made(w, tide_apply(e->ref, a.n ? a.at : NULL, a.n), NULL, ROW_MAJOR);
+    calling(w, "tide_expr_apply(%s, %s) /* %s */", e->name, a.text, e->text);
+    (void)made(w, tide_expr_apply(e->ref, a.n ? a.at : NULL, a.n), NULL, ROW_MAJOR);
 }
 
-static void on_apply_many(world *w) {
+static void on_expr_apply_many(world *w) {
     enum { MOST = 12 };
     arguments a;
     tide_array *outs[MOST];
@@ -397,9 +397,9 @@ static void on_apply_many(world *w) {
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(outs, sizeof outs);
     w->frame->subject = e->text;
-    calling(w, "tide_apply_many(%s, %s, %s, %zu) /* %s */", e->name, a.text,
+    calling(w, "tide_expr_apply_many(%s, %s, %s, %zu) /* %s */", e->name, a.text,
             nowhere ? "NULL" : "outs", m, e->text);
-    if (!gave(w, tide_apply_many(e->ref, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m)))
+    if (!gave(w, tide_expr_apply_many(e->ref, a.n ? a.at : NULL, a.n, nowhere ? NULL : outs, m)))
         return marked(w, outs, sizeof outs);
     for (size_t i = 0; i < m; i++)
         if (!made_beside(w, outs[i], NULL, ROW_MAJOR))
@@ -407,7 +407,7 @@ static void on_apply_many(world *w) {
     marked(w, outs + m, sizeof outs - m * sizeof *outs);
 }
 
-static void on_apply_into(world *w) {
+static void on_expr_apply_into(world *w) {
     enum { MOST = 4 };
     arguments a;
     tide_array *dsts[MOST];
@@ -425,9 +425,10 @@ static void on_apply_into(world *w) {
     draw_arguments(w, e->params, m ? of[0] : NULL, &a);
     if (none) expect(w, TIDE_E_INVALID);
     w->frame->subject = e->text;
-    calling(w, "tide_apply_into(%s, %s, %s, %zu) /* %s */", e->name, a.text,
-            none ? "NULL" : say(w, "(tide_array *[]){%s, ...}", m ? of[0]->name : ""), m, e->text);
-    tide_status s = tide_apply_into(e->ref, a.n ? a.at : NULL, a.n, none ? NULL : dsts, m);
+    calling(w, "tide_expr_apply_into(%s, %zu, %s, %s) /* %s */",
+            none ? "NULL" : say(w, "(tide_array *[]){%s, ...}", m ? of[0]->name : ""), m, e->name,
+            a.text, e->text);
+    tide_status s = tide_expr_apply_into(none ? NULL : dsts, m, e->ref, a.n ? a.at : NULL, a.n);
     for (size_t i = 0; i < m; i++) wrote(w, of[i], s);
     (void)gave(w, s);
 }
@@ -560,12 +561,12 @@ const call compute_calls[] = {
     {"tide_random_uniform", on_random, {NULL}, OFTEN},
     {"tide_random_normal", on_random, {NULL}, 0},
     ROW(random_integers, OFTEN),
-    ROW(permutation, 0),
+    ROW(random_permutation, 0),
     ROW(expr_new, MAY_PARSE),
     ROW(expr_release, 0),
-    ROW(apply, MAY_EMPTY),
-    ROW(apply_many, MAY_EMPTY),
-    ROW(apply_into, MAY_EMPTY),
+    ROW(expr_apply, MAY_EMPTY),
+    ROW(expr_apply_many, MAY_EMPTY),
+    ROW(expr_apply_into, MAY_EMPTY),
     ROW(map_args, MAY_PARSE | MAY_EMPTY),
     ROW(map_into_args, MAY_PARSE | MAY_EMPTY),
     LAST_ROW,

@@ -93,24 +93,31 @@ static void on_adapt_register(world *w) {
         rule = k < TIDEI_COUNT(bad) ? &bad[k] : NULL;
         expect(w, TIDE_E_INVALID);
     }
-    calling(w, "tide_adapt_register(%s, %s)", r->name, rule ? quote(w, rule->type) : "NULL");
-    (void)gave(w, tide_adapt_register(r->ref, rule));
+    uint64_t id;
+    bool nowhere = chance(w, 5);
+    mark(&id, sizeof id);
+    calling(w, "tide_adapt_register(%s, %s, %s)", r->name, rule ? quote(w, rule->type) : "NULL",
+            nowhere ? "NULL" : "&id");
+    if (!gave(w, tide_adapt_register(r->ref, rule, nowhere ? NULL : &id)))
+        return marked(w, &id, sizeof id);
+    if (!nowhere) r->rules[rule - w->rules] = id;
 }
 
-static void register_rules(world *w, const runtime *r) {
+static void register_rules(world *w, runtime *r) {
     if (!w->rules[0].type) make_rules(w);
-    for (int i = 0; i < 2 && r->valid; i++) (void)!tide_adapt_register(r->ref, &w->rules[i]);
+    for (int i = 0; i < 2 && r->valid; i++)
+        (void)!tide_adapt_register(r->ref, &w->rules[i], &r->rules[i]);
 }
 
 /* What is on the host would never be given back without its rule. */
 static void on_adapt_unregister(world *w) {
     runtime *r = draw_runtime(w);
-    const char *type = draw_text(w, w->types[below(w, 2)]);
-    w->frame->must_fail = false;
+    uint64_t *id = chance(w, 85) ? &r->rules[below(w, 2)] : NULL;
+    uint64_t given = id ? *id : ONE_OF(w, uint64_t, 0, UINT64_MAX, (uint64_t)INT64_MAX + 1);
+    if (!id || !*id) expect(w, TIDE_E_INVALID);
     if (r->valid) world_give_moved(w, w->frame->rt);
-    calling(w, "tide_adapt_unregister(%s, %s)", r->name, quote(w, type));
-    tide_adapt_unregister(r->ref, type);
-    done(w);
+    calling(w, "tide_adapt_unregister(%s, %" PRIu64 ")", r->name, given);
+    if (gave(w, tide_adapt_unregister(r->ref, given))) *id = 0;
 }
 
 /* ---- moving ---- */
@@ -125,7 +132,7 @@ static moved *room_for_moved(world *w) {
 
 /* After the scopes that may hold its arrays: nothing is kept across the end of one. */
 void give_moved(world *w, moved *m) {
-    const runtime *r = runtime_of(w, m->rt);
+    runtime *r = runtime_of(w, m->rt);
     if (r && r->ref) register_rules(w, r);
     if (r && r->ref) tide_adapt_release(r->ref, w->types[m->outer], &m->x);
     m->used = false;
@@ -279,7 +286,7 @@ static void keep_one(world *w, const thing *t, const tide_data *at, size_t n) {
     for (size_t i = 0; i < n; i++) {
         tide_array *a = at[i].array;
         if (!a) continue;
-        if (tide_ndim(a) != at[i].ndim) broken(w, "gives an array of another rank");
+        if (tide_array_ndim(a) != at[i].ndim) broken(w, "gives an array of another rank");
         if (!chance(w, 20) || w->runtimes[t->rt].scopes || !tide_retain(a)) continue;
         array *x = made_beside(w, a, NULL, ROW_MAJOR);
         x->refs = 1;

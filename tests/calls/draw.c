@@ -437,9 +437,9 @@ static thing *refused_thing(world *w, tidei_ref_kind kind, unsigned wanted) {
 
 thing *draw_thing(world *w, tidei_ref_kind kind, unsigned wanted) {
     static const char *const makers[] = {
-        [TIDEI_REF_STREAM] = "tide_stream_new", [TIDEI_REF_POOL] = "tide_pool_new",
-        [TIDEI_REF_EXPR] = "tide_expr_new",     [TIDEI_REF_SCOPE] = "tide_use_begin",
-        [TIDEI_REF_VIEW] = "tide_host_begin",   [TIDEI_REF_BATCHES] = "tide_batches_new"};
+        [TIDEI_REF_STREAM] = "tide_stream_new",    [TIDEI_REF_POOL] = "tide_pool_new",
+        [TIDEI_REF_EXPR] = "tide_expr_new",        [TIDEI_REF_SCOPE] = "tide_use_begin",
+        [TIDEI_REF_VIEW] = "tide_host_view_begin", [TIDEI_REF_BATCHES] = "tide_batches_new"};
     thing *t = !w->frame->outer && chance(w, 12) ? refused_thing(w, kind, wanted) : NULL;
     w->frame->settled = true;
     if (!t) {

@@ -112,10 +112,10 @@ void hold(world *w, unsigned *busy) {
 /* Mostly there was no error before; else one stands from an earlier call. */
 static void set_record(world *w) {
     frame *f = w->frame;
-    tide_clear_error();
+    tide_error_clear();
     if (!f->outer && chance(w, 12) && tide_open(NULL, NULL) == TIDE_OK)
         broken(w, "tide_open takes a NULL");
-    f->before = *tide_last_error();
+    f->before = *tide_error_last();
     snprintf(f->before_text, sizeof f->before_text, "%s", f->before.message);
 }
 
@@ -138,7 +138,7 @@ void calling(world *w, const char *format, ...) {
 /* ---- after ---- */
 
 static bool record_is_as_before(const frame *f) {
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     return e->status == f->before.status && !strcmp(e->message, f->before_text) &&
            !strcmp(e->operation, f->before.operation);
 }
@@ -163,7 +163,7 @@ static void judge_success(world *w) {
     if (f->must_fail) broken(w, "gives no failure where it should");
     if (!f->nested && !record_is_as_before(f))
         broken(w, "succeeds, and leaves an error that was not there before: %s: %s",
-               tide_last_error()->operation, tide_last_error()->message);
+               tide_error_last()->operation, tide_error_last()->message);
     atomic_fetch_add(&tally_of(f->c)->worked, 1);
     judged(w);
 }
@@ -215,7 +215,7 @@ static bool names(const frame *f, const char *operation) {
 ** call. */
 static void judge_null(world *w, tide_status s) {
     const frame *f = w->frame;
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     size_t n = strlen(f->before_text);
     const char *added = e->message + n, *then = "\nthen: ";
     if (!f->before.status) {
@@ -237,7 +237,7 @@ static void judge_null(world *w, tide_status s) {
 
 static void judge_failure(world *w, tide_status s) {
     frame *f = w->frame;
-    const tide_error *e = tide_last_error();
+    const tide_error *e = tide_error_last();
     if (e->status != s)
         broken(w, "gives %s, but the error record has %s", tide_status_name(s),
                tide_status_name(e->status));
@@ -266,8 +266,8 @@ bool gave(world *w, tide_status s) {
 
 bool told(world *w, bool failed) {
     if (failed) {
-        if (tide_last_error()->status != TIDE_OK)
-            return judge_failure(w, tide_last_error()->status), false;
+        if (tide_error_last()->status != TIDE_OK)
+            return judge_failure(w, tide_error_last()->status), false;
         broken(w, "gives what stands for a failure, and sets no error");
         judged(w);
         return false;
@@ -277,7 +277,7 @@ bool told(world *w, bool failed) {
 
 void done(world *w) {
     frame *f = w->frame;
-    if (!f->nested && !record_is_as_before(f)) return judge_failure(w, tide_last_error()->status);
+    if (!f->nested && !record_is_as_before(f)) return judge_failure(w, tide_error_last()->status);
     f->must_fail = false;
     if (f->nested) { /* others' errors may stand */
         outcome(w, ";");
@@ -298,23 +298,23 @@ static bool is_within(tide_array *a) {
 }
 
 static void look_at_array(world *w, tide_array *a, const runtime *r, unsigned promises) {
-    int n = tide_ndim(a);
+    int n = tide_array_ndim(a);
     int64_t size = 1;
-    if (tide_is_freed(a)) broken(w, "gives an array that is freed");
+    if (tide_array_is_freed(a)) broken(w, "gives an array that is freed");
     if (tide_array_runtime(a) != r->ref) broken(w, "gives an array of another runtime");
     if (tide_dtype_size(tide_array_dtype(a)) == 0)
         broken(w, "gives an array of dtype %d", tide_array_dtype(a));
     if (n < 0 || n > TIDE_MAX_RANK) broken(w, "gives an array of rank %d", n);
     for (int i = 0; i < n; i++) {
-        if (tide_dim(a, i) < 0)
-            broken(w, "gives an array whose axis %d has %" PRId64, i, tide_dim(a, i));
-        size = tide_dim(a, i) == 0 ? 0 : size * tide_dim(a, i);
+        if (tide_array_dim(a, i) < 0)
+            broken(w, "gives an array whose axis %d has %" PRId64, i, tide_array_dim(a, i));
+        size = tide_array_dim(a, i) == 0 ? 0 : size * tide_array_dim(a, i);
     }
     for (int i = 0; i < n; i++)
-        if (tide_dim(a, i) == 0) size = 0;
-    if (tide_size(a) != size)
-        broken(w, "gives an array of size %" PRId64 ", not %" PRId64, tide_size(a), size);
-    if (promises & ROW_MAJOR && !tide_is_contiguous(a))
+        if (tide_array_dim(a, i) == 0) size = 0;
+    if (tide_array_size(a) != size)
+        broken(w, "gives an array of size %" PRId64 ", not %" PRId64, tide_array_size(a), size);
+    if (promises & ROW_MAJOR && !tide_array_is_contiguous(a))
         broken(w, "gives an array that is not row-major");
     if (!is_within(a)) broken(w, "gives an array that reaches beyond its memory");
 }

@@ -89,41 +89,42 @@ static void on_pool_set_attribute(world *w) {
     (void)gave(w, tide_pool_set_attribute(p->ref, attribute, value));
 }
 
-static void on_pool_attribute(world *w) {
+static void on_pool_get_attribute(world *w) {
     thing *p = draw_pool(w, 0);
     int attribute = draw_enum(w, TIDE_POOL_RELEASE_THRESHOLD, TIDE_POOL_DETERMINISTIC);
     bool nowhere = chance(w, 3);
     uint64_t value;
     if (nowhere) expect(w, TIDE_E_INVALID);
     mark(&value, sizeof value);
-    calling(w, "tide_pool_attribute(%s, %d, %s)", p->name, attribute, nowhere ? "NULL" : "&value");
-    if (!gave(w, tide_pool_attribute(p->ref, attribute, nowhere ? NULL : &value)))
+    calling(w, "tide_pool_get_attribute(%s, %d, %s)", p->name, attribute,
+            nowhere ? "NULL" : "&value");
+    if (!gave(w, tide_pool_get_attribute(p->ref, attribute, nowhere ? NULL : &value)))
         marked(w, &value, sizeof value);
 }
 
-static void on_pool_stats(world *w) {
+static void on_pool_info(world *w) {
     thing *p = draw_pool(w, 0);
     bool nowhere = chance(w, 3);
-    tide_pool_statistics s;
+    tide_pool_figures s;
     mark(&s, sizeof s);
     s.struct_size = draw_struct_size(w, sizeof s, sizeof(size_t));
     size_t size = s.struct_size;
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_pool_stats(%s, %s) /* struct_size %zu */", p->name, nowhere ? "NULL" : "&s",
+    calling(w, "tide_pool_info(%s, %s) /* struct_size %zu */", p->name, nowhere ? "NULL" : "&s",
             size);
-    bool ok = gave(w, tide_pool_stats(p->ref, nowhere ? NULL : &s));
+    bool ok = gave(w, tide_pool_info(p->ref, nowhere ? NULL : &s));
     if (ok && size == sizeof s && !p->shared &&
-        s.live + s.rounding + s.cached + s.parked != s.backed)
-        broken(w, "says live %zu + rounding %zu + cached %zu + parked %zu and backed %zu", s.live,
-               s.rounding, s.cached, s.parked, s.backed);
+        s.live + s.rounding + s.cached + s.pending != s.backed)
+        broken(w, "says live %zu + rounding %zu + cached %zu + pending %zu and backed %zu", s.live,
+               s.rounding, s.cached, s.pending, s.backed);
     marked(w, (char *)&s + (ok ? size : sizeof size), sizeof s - (ok ? size : sizeof size));
 }
 
-static void on_pool_summary(world *w) {
+static void on_pool_text(world *w) {
     thing *p = draw_pool(w, 0);
     size_t cap = draw_cap(w);
-    calling(w, "tide_pool_summary(%s, buf, %zu)", p->name, cap);
-    judge_text(w, tide_pool_summary(p->ref, cap ? room(w) : NULL, cap), cap);
+    calling(w, "tide_pool_text(%s, buf, %zu)", p->name, cap);
+    judge_text(w, tide_pool_text(p->ref, cap ? room(w) : NULL, cap), cap);
 }
 
 /* ---- lending ---- */
@@ -168,13 +169,13 @@ static void free_there(const runtime *r, const loan *l) {
 void give_loan(world *w, loan *l, int rt) {
     if (!l->at || l->rt != rt) return;
     look_at_loan(w, l);
-    tide_clear_error();
+    tide_error_clear();
     if (rt == NOBODY)
         tide_torch_free(l->at, (ptrdiff_t)l->bytes, l->device, NULL);
     else
         free_there(&w->runtimes[rt], l);
-    if (tide_last_error()->status)
-        broken(w, "lent memory is not taken back: %s", tide_last_error()->message);
+    if (tide_error_last()->status)
+        broken(w, "lent memory is not taken back: %s", tide_error_last()->message);
     l->at = NULL;
 }
 
@@ -218,7 +219,7 @@ static void on_pool_free(world *w) {
             s ? s->name : "NULL");
     tide_pool_free(p->ref, at, s ? s->ref : NULL);
     bool failed =
-        !w->frame->nested && strcmp(tide_last_error()->message, w->frame->before_text) != 0;
+        !w->frame->nested && strcmp(tide_error_last()->message, w->frame->before_text) != 0;
     /* whose errors hide its own: once more, which changes nothing if it is back */
     if (l && w->frame->nested) free_there(runtime_of(w, l->rt), l);
     done(w);
@@ -382,10 +383,10 @@ static void on_blocking(void *self, void (*fn)(void *arg), void *arg) {
 }
 static void on_detach(void *self) { of_collector(self)->attached = false; }
 
-static void on_collector_attach(world *w) {
+static void on_collector_register(world *w) {
     runtime *r = draw_runtime(w);
     foreign *c = NULL;
-    int id;
+    uint64_t id;
     bool nowhere = w->alone && chance(w, 10), none = chance(w, 3), bad_caps = chance(w, 4);
     for (int i = 0; i < COLLECTORS; i++)
         if (!w->collectors[i].attached) c = &w->collectors[i];
@@ -396,7 +397,7 @@ static void on_collector_attach(world *w) {
                          : ONE_OF(w, uint32_t, 0, TIDE_COLLECTOR_TRACING, TIDE_COLLECTOR_TRACING,
                                   TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_MINOR,
                                   TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND),
-        .self = c,
+        .user = c,
         .collect = none || !c ? NULL : on_round,
         .may_collect = chance(w, 60) ? on_may_collect : NULL,
         .pressure = chance(w, 60) ? on_pressure : NULL,
@@ -405,12 +406,12 @@ static void on_collector_attach(world *w) {
     if (!table.collect || bad_caps) expect(w, TIDE_E_INVALID);
     mark(&id, sizeof id);
     if (c) *c = (foreign){.w = w, .rt = w->frame->rt, .attached = true};
-    calling(w,
-            "tide_collector_attach(%s, &(tide_collector){.caps = %u%s}, %s) /* struct_size %zu */",
-            r->name, table.caps, table.collect ? ", .collect" : "", nowhere ? "NULL" : "&id",
-            table.struct_size);
-    if (gave(w, tide_collector_attach(r->ref, &table, nowhere ? NULL : &id))) {
-        c->id = nowhere ? NOBODY : id;
+    calling(
+        w, "tide_collector_register(%s, &(tide_collector){.caps = %u%s}, %s) /* struct_size %zu */",
+        r->name, table.caps, table.collect ? ", .collect" : "", nowhere ? "NULL" : "&id",
+        table.struct_size);
+    if (gave(w, tide_collector_register(r->ref, &table, nowhere ? NULL : &id))) {
+        c->id = nowhere ? 0 : id;
         return;
     }
     marked(w, &id, sizeof id);
@@ -421,27 +422,29 @@ static foreign *draw_collector(world *w) {
     unsigned from = below(w, COLLECTORS);
     for (unsigned i = 0; i < COLLECTORS; i++) {
         foreign *c = &w->collectors[(from + i) % COLLECTORS];
-        if (c->attached && c->id != NOBODY && c->rt == w->frame->rt) return c;
+        if (c->attached && c->id && c->rt == w->frame->rt) return c;
     }
     return NULL;
 }
 
-static void on_collector_detach(world *w) {
+static void on_collector_unregister(world *w) {
     runtime *r = draw_runtime(w);
     foreign *c = chance(w, 85) ? draw_collector(w) : NULL;
-    int id = c ? c->id : ONE_OF(w, int, 0, -1, -2, INT32_MAX, INT32_MIN);
+    uint64_t id =
+        c ? c->id : ONE_OF(w, uint64_t, 0, INT32_MAX, (uint64_t)INT32_MAX + 2, UINT64_MAX);
     if (!c) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_collector_detach(%s, %d)", r->name, id);
-    if (gave(w, tide_collector_detach(r->ref, id)) && c->attached)
+    calling(w, "tide_collector_unregister(%s, %" PRIu64 ")", r->name, id);
+    if (gave(w, tide_collector_unregister(r->ref, id)) && c->attached)
         broken(w, "has not told the collector");
 }
 
 static void on_collector_use(world *w) {
     runtime *r = draw_runtime(w);
     foreign *c = chance(w, 50) ? draw_collector(w) : NULL;
-    int id = c ? c->id : ONE_OF(w, int, 0, -1, -1, -1, -2, INT32_MAX, INT32_MIN);
-    if (!c && id != 0 && id != -1) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_collector_use(%s, %d)", r->name, id);
+    uint64_t id =
+        c ? c->id : ONE_OF(w, uint64_t, 0, 0, 0, 0, INT32_MAX, (uint64_t)INT32_MAX + 2, UINT64_MAX);
+    if (!c && id != 0) expect(w, TIDE_E_INVALID);
+    calling(w, "tide_collector_use(%s, %" PRIu64 ")", r->name, id);
     (void)gave(w, tide_collector_use(r->ref, id));
 }
 
@@ -452,12 +455,12 @@ static void on_safepoint(world *w) {
     done(w);
 }
 
-static void on_is_device_library(world *w) {
+static void on_collector_is_device_library(world *w) {
     const char *name =
         ONE_OF(w, const char *, "libcublas.so.12", "/usr/lib/libcuda.so.1", "libc.so.6", "", "\xff",
                "/a/libcusolver.so", "libtidepool.so.0", NULL);
-    calling(w, "tide_is_device_library(%s)", quote(w, name));
-    int is = tide_is_device_library(name);
+    calling(w, "tide_collector_is_device_library(%s)", quote(w, name));
+    int is = tide_collector_is_device_library(name);
     if (is != 0 && is != 1) broken(w, "gives %d", is);
     if (name && !strcmp(name, "libc.so.6") && is) broken(w, "takes %s for CUDA's", name);
     done(w);
@@ -470,9 +473,9 @@ const call memory_calls[] = {
     ROW(pool_current, 0),
     ROW(pool_set, OUTSIDE),
     ROW(pool_set_attribute, 0),
-    ROW(pool_attribute, 0),
-    ROW(pool_stats, 0),
-    ROW(pool_summary, 0),
+    ROW(pool_get_attribute, 0),
+    ROW(pool_info, 0),
+    ROW(pool_text, 0),
     ROW(pool_malloc, 0),
     ROW(pool_free, 0),
     ROW(torch_malloc, MAY_NODEVICE),
@@ -481,10 +484,10 @@ const call memory_calls[] = {
     ROW(reclaim, 0),
     ROW(reclaimable_register, 0),
     ROW(reclaimable_unregister, WAITS),
-    ROW(collector_attach, OUTSIDE),
-    ROW(collector_detach, OUTSIDE),
+    ROW(collector_register, OUTSIDE),
+    ROW(collector_unregister, OUTSIDE),
     ROW(collector_use, OUTSIDE),
     ROW(safepoint, 0),
-    ROW(is_device_library, NEVER_FAILS | DROPS),
+    ROW(collector_is_device_library, NEVER_FAILS | DROPS),
     LAST_ROW,
 };

@@ -14,19 +14,19 @@ static void on_version(world *w) {
     done(w);
 }
 
-static void on_last_error(world *w) {
-    calling(w, "tide_last_error()");
-    const tide_error *e = tide_last_error();
+static void on_error_last(world *w) {
+    calling(w, "tide_error_last()");
+    const tide_error *e = tide_error_last();
     if (!e || !e->message || !e->operation) broken(w, "gives NULL");
     done(w);
 }
 
-static void on_clear_error(world *w) {
-    calling(w, "tide_clear_error()");
-    tide_clear_error();
-    w->frame->before = *tide_last_error(); /* which is what it is for */
+static void on_error_clear(world *w) {
+    calling(w, "tide_error_clear()");
+    tide_error_clear();
+    w->frame->before = *tide_error_last(); /* which is what it is for */
     *w->frame->before_text = 0;
-    if (tide_last_error()->status != TIDE_OK) broken(w, "leaves an error");
+    if (tide_error_last()->status != TIDE_OK) broken(w, "leaves an error");
     done(w);
 }
 
@@ -126,10 +126,10 @@ static void hook_free(void *user, void *p) {
 static void ask_figures(runtime *r) {
     static _Atomic unsigned lines;
     char text[64];
-    tide_statistics s = {.struct_size = sizeof s};
+    tide_runtime_figures s = {.struct_size = sizeof s};
     if (atomic_fetch_add(&lines, 1) % 8 || r->opening || !r->ref) return;
-    (void)!tide_stats(r->ref, &s);
-    (void)tide_memory_status(r->ref, text, sizeof text);
+    (void)!tide_runtime_info(r->ref, &s);
+    (void)tide_runtime_text(r->ref, text, sizeof text);
 }
 
 static void on_line(void *user, int level, const char *line) {
@@ -151,7 +151,7 @@ static const char *bad_size(world *w) {
 
 /* One field that no library takes. */
 static void spoil(world *w, tide_config *c) {
-    static const tide_host_memory halves[] = {{hook_alloc, NULL, NULL}, {NULL, hook_free, NULL}};
+    static const tide_allocator halves[] = {{hook_alloc, NULL, NULL}, {NULL, hook_free, NULL}};
     expect(w, TIDE_E_INVALID);
     may(w, TIDE_E_NODEVICE);
     may(w, TIDE_E_IO);
@@ -173,20 +173,20 @@ static void spoil(world *w, tide_config *c) {
         break;
     case 7: c->release_threshold = bad_size(w); break;
     case 8: c->deterministic = ONE_OF(w, int, 3, -1, INT32_MIN); break;
-    case 9: c->host_memory = ONE_OF(w, const char *, "1", "65535", "50%", "lots"); break;
+    case 9: c->host_device_memory = ONE_OF(w, const char *, "1", "65535", "50%", "lots"); break;
     case 10: c->host_devices = ONE_OF(w, int, 17, -1, INT32_MAX); break;
     case 11: c->log_level = ONE_OF(w, int, 5, -2, INT32_MAX, INT32_MIN); break;
     case 12: c->debug = ONE_OF(w, int, 3, -1, INT32_MIN); break;
     case 13: c->cache = 9; break;
     case 14: c->cache_dir = ONE_OF(w, const char *, "here", ""); break;
     case 15: c->cache_max = bad_size(w); break;
-    case 16: c->host = &halves[below(w, 2)]; break;
+    case 16: c->allocator = &halves[below(w, 2)]; break;
     case 17:
         c->trace = ONE_OF(w, const char *, "/tmp/no/such/folder/run.csv", "run.txt", "", ".csv");
         break;
     case 18: c->debug_sample = ONE_OF(w, int, -1, INT32_MIN, 1000000001); break;
     case 19: c->default_memory = ONE_OF(w, const char *, "fast", "", "Pinned"); break;
-    case 20: c->host_limit = bad_size(w); break;
+    case 20: c->pinned_limit = bad_size(w); break;
     case 21: c->peers = ONE_OF(w, const char *, "0-", "some", "0-1,", "1", "0-99"); break;
     case 22: c->handle_cache = bad_size(w); break;
     case 23:
@@ -212,7 +212,7 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
     static const size_t sizes[] = {1, 2, 2, 4, 8};
     r->memory = sizes[below(w, TIDEI_COUNT(sizes))] * TIDEI_MIB;
     r->devices = 1 + (int)below(w, 3);
-    r->host = (tide_host_memory){hook_alloc, hook_free, r};
+    r->host = (tide_allocator){hook_alloc, hook_free, r};
 #if defined(TIDEI_HAVE_BOEHM) && !defined(__SANITIZE_THREAD__)
     r->boehm = w->alone && chance(w, 25);
 #endif
@@ -228,7 +228,7 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .release_threshold =
             ONE_OF(w, const char *, NULL, NULL, "0", "256KiB", "50%", "unlimited", "adaptive"),
         .deterministic = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON, TIDE_OFF),
-        .host_memory = say(w, "%zu", r->memory),
+        .host_device_memory = say(w, "%zu", r->memory),
         .host_devices = r->devices,
         .log_level = ONE_OF(w, int, TIDE_LOG_SILENT, 0, TIDE_LOG_ERROR, TIDE_LOG_WARNING,
                             TIDE_LOG_INFO, TIDE_LOG_DEBUG),
@@ -237,14 +237,14 @@ static void draw_config(world *w, runtime *r, tide_config *c) {
         .debug = ONE_OF(w, int, 0, 0, 0, 1, 1, 2),
         .cache = (int)below(w, 3),
         .cache_dir = say(w, "%s/cache", w->folder),
-        .host = &r->host,
+        .allocator = &r->host,
         .trace = chance(w, 6)
                      ? say(w, "%s/run.%s", w->folder, ONE_OF(w, const char *, "csv", "json"))
                      : NULL,
         .thread_streams = (int)below(w, 3),
         .debug_sample = ONE_OF(w, int, 0, 0, 0, 1, 3),
         .default_memory = ONE_OF(w, const char *, NULL, NULL, NULL, "device", "pinned", "unified"),
-        .host_limit = ONE_OF(w, const char *, "1MiB", "2MiB", "4MiB"),
+        .pinned_limit = ONE_OF(w, const char *, "1MiB", "2MiB", "4MiB"),
         .peers = ONE_OF(w, const char *, NULL, NULL, "all", "none", "0-1"),
         .handle_cache = ONE_OF(w, const char *, NULL, "0", "1MiB"),
         .spill = ONE_OF(w, int, TIDE_DEFAULT, TIDE_DEFAULT, TIDE_ON),
@@ -258,9 +258,9 @@ static const char *say_config(world *w, const tide_config *c) {
     const char *start = say(w, ".device = %s, %s%s%s", quote(w, c->device), NAMED(limit),
                             NAMED(soft_limit), NAMED(collector));
     const char *more = say(w, "%s%s%s%s", NAMED(policy), NAMED(pool), NAMED(release_threshold),
-                           NAMED(host_memory));
+                           NAMED(host_device_memory));
     const char *rest =
-        say(w, "%s%s%s%s", NAMED(default_memory), NAMED(host_limit), NAMED(peers), NAMED(trace));
+        say(w, "%s%s%s%s", NAMED(default_memory), NAMED(pinned_limit), NAMED(peers), NAMED(trace));
     return say(w,
                "%zu, %s%s%s.gc_early = %d, .deterministic = %d, .host_devices = %d, .log_level = "
                "%d, .debug = %d, "
@@ -358,11 +358,11 @@ static void on_device_text(world *w) {
     judge_text(w, tide_device_text(r->ref, cap ? room(w) : NULL, cap), cap);
 }
 
-static void on_memory_status(world *w) {
+static void on_runtime_text(world *w) {
     runtime *r = draw_runtime(w);
     size_t cap = draw_cap(w);
-    calling(w, "tide_memory_status(%s, buf, %zu)", r->name, cap);
-    judge_text(w, tide_memory_status(r->ref, cap ? room(w) : NULL, cap), cap);
+    calling(w, "tide_runtime_text(%s, buf, %zu)", r->name, cap);
+    judge_text(w, tide_runtime_text(r->ref, cap ? room(w) : NULL, cap), cap);
 }
 
 /* ---- figures and limits ---- */
@@ -377,25 +377,26 @@ size_t draw_struct_size(world *w, size_t whole, size_t least) {
     return ONE_OF(w, size_t, 0, 1, 7, whole + 1, whole + 8, SIZE_MAX);
 }
 
-static void on_stats(world *w) {
+static void on_runtime_info(world *w) {
     runtime *r = draw_runtime(w);
     bool nowhere = chance(w, 3);
-    tide_statistics s;
+    tide_runtime_figures s;
     mark(&s, sizeof s);
     s.struct_size = draw_struct_size(w, sizeof s, sizeof(size_t));
     size_t size = s.struct_size;
     if (nowhere) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_stats(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&s", size);
-    bool ok = gave(w, tide_stats(r->ref, nowhere ? NULL : &s));
+    calling(w, "tide_runtime_info(%s, %s) /* struct_size %zu */", r->name, nowhere ? "NULL" : "&s",
+            size);
+    bool ok = gave(w, tide_runtime_info(r->ref, nowhere ? NULL : &s));
     if (s.struct_size != size) broken(w, "changes struct_size");
     size_t written = ok ? size : sizeof size;
     marked(w, (char *)&s + written, sizeof s - written);
 }
 
-static void on_reset_peaks(world *w) {
+static void on_runtime_reset_peaks(world *w) {
     runtime *r = draw_runtime(w);
-    calling(w, "tide_reset_peaks(%s)", r->name);
-    tide_reset_peaks(r->ref);
+    calling(w, "tide_runtime_reset_peaks(%s)", r->name);
+    tide_runtime_reset_peaks(r->ref);
     done(w);
 }
 
@@ -405,17 +406,17 @@ static size_t draw_limit(world *w, const runtime *r) {
     return draw_size(w);
 }
 
-static void on_set_limit(world *w) {
+static void on_device_set_limit(world *w) {
     runtime *r = draw_runtime(w);
     size_t n = draw_limit(w, r);
-    calling(w, "tide_set_limit(%s, %zu)", r->name, n);
-    (void)gave(w, tide_set_limit(r->ref, n));
+    calling(w, "tide_device_set_limit(%s, %zu)", r->name, n);
+    (void)gave(w, tide_device_set_limit(r->ref, n));
 }
-static void on_set_soft_limit(world *w) {
+static void on_device_set_soft_limit(world *w) {
     runtime *r = draw_runtime(w);
     size_t n = draw_limit(w, r);
-    calling(w, "tide_set_soft_limit(%s, %zu)", r->name, n);
-    (void)gave(w, tide_set_soft_limit(r->ref, n));
+    calling(w, "tide_device_set_soft_limit(%s, %zu)", r->name, n);
+    (void)gave(w, tide_device_set_soft_limit(r->ref, n));
 }
 static void on_collect(world *w) {
     runtime *r = draw_runtime(w);
@@ -567,21 +568,21 @@ static void touch(void *arg) {
 }
 static void nothing(void *arg) { (void)arg; }
 
-static void on_host_launch(world *w) {
+static void on_use_launch(world *w) {
     thing *t = draw_thing(w, TIDEI_REF_SCOPE, 0);
     bool none = chance(w, 3);
     uintptr_t at = (uintptr_t)t->lent;
     bool touches = at && !(at & 1); /* the lowest bit says whether to write */
     if (none) expect(w, TIDE_E_INVALID);
-    calling(w, "tide_host_launch(%s, %s, arg)", t->name,
+    calling(w, "tide_use_launch(%s, %s, arg)", t->name,
             none      ? "NULL"
             : touches ? "touch"
                       : "nothing");
-    (void)gave(w, tide_host_launch(t->ref,
-                                   none      ? NULL
-                                   : touches ? touch
-                                             : nothing,
-                                   (void *)(at | (touches && t->may_write))));
+    (void)gave(w, tide_use_launch(t->ref,
+                                  none      ? NULL
+                                  : touches ? touch
+                                            : nothing,
+                                  (void *)(at | (touches && t->may_write))));
 }
 
 /* ---- threads ---- */
@@ -648,8 +649,8 @@ static void on_device_reaches(world *w) {
 
 const call runtime_calls[] = {
     ROW(version, NEVER_FAILS | FIGURES),
-    ROW(last_error, NEVER_FAILS | DROPS),
-    ROW(clear_error, NEVER_FAILS | OUTSIDE),
+    ROW(error_last, NEVER_FAILS | DROPS),
+    ROW(error_clear, NEVER_FAILS | OUTSIDE),
     ROW(status_name, NEVER_FAILS | DROPS),
     ROW(dtype_name, NEVER_FAILS | DROPS),
     ROW(dtype_size, NEVER_FAILS | DROPS),
@@ -662,11 +663,11 @@ const call runtime_calls[] = {
     ROW(open, OUTSIDE | MAY_NODEVICE),
     ROW(close, OUTSIDE),
     ROW(device_text, 0),
-    ROW(memory_status, FIGURES),
-    ROW(stats, FIGURES),
-    ROW(reset_peaks, 0),
-    ROW(set_limit, 0),
-    ROW(set_soft_limit, 0),
+    ROW(runtime_text, FIGURES),
+    ROW(runtime_info, FIGURES),
+    ROW(runtime_reset_peaks, 0),
+    ROW(device_set_limit, 0),
+    ROW(device_set_soft_limit, 0),
     ROW(collect, 0),
     ROW(stream_new, 0),
     ROW(stream_wrap, NEVER_WORKS),
@@ -678,7 +679,7 @@ const call runtime_calls[] = {
     ROW(device_synchronize, 0),
     ROW(use_begin, 0),
     ROW(use_end, 0),
-    ROW(host_launch, 0),
+    ROW(use_launch, 0),
     ROW(thread_attach, 0),
     ROW(thread_detach, OUTSIDE),
     ROW(device_count, 0),

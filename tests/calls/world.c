@@ -125,14 +125,14 @@ static void learn_layout(array *x) {
     const tidei_handle *h = tidei_cell_handle(x->a);
     x->counted = x->a == &h->cell;
     x->dtype = tide_array_dtype(x->a);
-    x->ndim = tide_ndim(x->a);
-    x->size = tide_size(x->a);
-    x->dense = tide_is_contiguous(x->a);
+    x->ndim = tide_array_ndim(x->a);
+    x->size = tide_array_size(x->a);
+    x->dense = tide_array_is_contiguous(x->a);
     x->device = tide_array_device(x->a);
     x->memory = tide_array_memory(x->a);
     for (int i = 0; i < x->ndim; i++) {
-        x->shape[i] = tide_dim(x->a, i);
-        if (x->shape[i] > 1 && tide_stride(x->a, i) == 0) x->stretched = true;
+        x->shape[i] = tide_array_dim(x->a, i);
+        if (x->shape[i] > 1 && tide_array_stride(x->a, i) == 0) x->stretched = true;
     }
 }
 
@@ -162,17 +162,19 @@ void scopes_ended(world *w, int rt, unsigned from) {
 
 /* By the ordinary call; scopes in the order in which they began. */
 static void end_thing(world *w, thing *t) {
-    static const char *const names[] = {
-        [TIDEI_REF_STREAM] = "tide_stream_release", [TIDEI_REF_POOL] = "tide_pool_release",
-        [TIDEI_REF_EXPR] = "tide_expr_release",     [TIDEI_REF_SCOPE] = "(void)tide_use_end",
-        [TIDEI_REF_VIEW] = "(void)tide_host_end",   [TIDEI_REF_BATCHES] = "tide_batches_release"};
+    static const char *const names[] = {[TIDEI_REF_STREAM] = "tide_stream_release",
+                                        [TIDEI_REF_POOL] = "tide_pool_release",
+                                        [TIDEI_REF_EXPR] = "tide_expr_release",
+                                        [TIDEI_REF_SCOPE] = "(void)tide_use_end",
+                                        [TIDEI_REF_VIEW] = "(void)tide_host_view_end",
+                                        [TIDEI_REF_BATCHES] = "tide_batches_release"};
     note_line(w, "%s(%s);", names[t->kind], t->name);
     switch (t->kind) {
     case TIDEI_REF_STREAM: tide_stream_release(t->ref); break;
     case TIDEI_REF_POOL: tide_pool_release(t->ref); break;
     case TIDEI_REF_EXPR: tide_expr_release(t->ref); break;
     case TIDEI_REF_SCOPE: (void)!tide_use_end(t->ref); break;
-    case TIDEI_REF_VIEW: (void)!tide_host_end(&t->view); break;
+    case TIDEI_REF_VIEW: (void)!tide_host_view_end(&t->view); break;
     default: tide_batches_release(t->ref);
     }
 }
@@ -273,12 +275,12 @@ void world_drop_all(world *w, int rt) {
 /* ---- what must be true ---- */
 
 static void look_at_figures(world *w, runtime *r) {
-    tide_statistics s = {.struct_size = sizeof s};
-    if (tide_stats(r->ref, &s) != TIDE_OK)
-        return broken(w, "tide_stats: %s", tide_last_error()->message);
-    if (s.live + s.rounding + s.cached + s.parked != s.backed)
-        broken(w, "%s: live %zu + rounding %zu + cached %zu + parked %zu are not backed %zu",
-               r->name, s.live, s.rounding, s.cached, s.parked, s.backed);
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    if (tide_runtime_info(r->ref, &s) != TIDE_OK)
+        return broken(w, "tide_runtime_info: %s", tide_error_last()->message);
+    if (s.live + s.rounding + s.cached + s.pending != s.backed)
+        broken(w, "%s: live %zu + rounding %zu + cached %zu + pending %zu are not backed %zu",
+               r->name, s.live, s.rounding, s.cached, s.pending, s.backed);
 }
 
 /* A missing wait within the library: the world keeps the order that users owe. */
@@ -298,11 +300,11 @@ void look_at_runtime(world *w, runtime *r, bool quiet) {
 }
 
 void look_that_all_is_gone(world *w, runtime *r) {
-    tide_statistics s = {.struct_size = sizeof s};
-    tide_memory_information m = {.struct_size = sizeof m};
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    tide_device_figures m = {.struct_size = sizeof m};
     if (r->boehm && r->forgotten) return;
-    if (tide_stats(r->ref, &s) != TIDE_OK || tide_memory_info(r->ref, &m) != TIDE_OK)
-        return broken(w, "%s: %s", r->name, tide_last_error()->message);
+    if (tide_runtime_info(r->ref, &s) != TIDE_OK || tide_device_info(r->ref, &m) != TIDE_OK)
+        return broken(w, "%s: %s", r->name, tide_error_last()->message);
     if (s.live || m.pinned.live || s.spilled)
         broken(w, "%s: all was dropped, and %zu bytes live, %zu pinned, %zu spilled", r->name,
                s.live, m.pinned.live, s.spilled);
@@ -413,11 +415,12 @@ static void leave_shared(world *w, int rt) {
     runtime *r = &w->runtimes[rt];
     for (int i = 0; i < COLLECTORS; i++)
         if (w->collectors[i].attached && w->collectors[i].rt == rt)
-            (void)!tide_collector_detach(r->ref, w->collectors[i].id);
+            (void)!tide_collector_unregister(r->ref, w->collectors[i].id);
     for (int i = 0; i < CACHES; i++)
         if (w->caches[i].registered && w->caches[i].rt == rt)
             (void)!tide_reclaimable_unregister(r->ref, w->caches[i].id);
-    for (int i = 0; i < 2; i++) tide_adapt_unregister(r->ref, w->types[i]);
+    for (int i = 0; i < 2; i++)
+        if (r->rules[i]) (void)!tide_adapt_unregister(r->ref, r->rules[i]);
 }
 
 static void forget_closed(world *w) {

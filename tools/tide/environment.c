@@ -202,7 +202,7 @@ static tide_status look_around(struct rows *r, char *device, size_t cap) {
         tide_close(rt);
     } else if (status == TIDE_E_NODEVICE) {
         struct row *x = find(r, "TIDE_DEVICE", strlen("TIDE_DEVICE"));
-        if (x->set && !x->bad) condemn(x, "%s", tide_last_error()->message);
+        if (x->set && !x->bad) condemn(x, "%s", tide_error_last()->message);
     }
     return status;
 }
@@ -216,7 +216,7 @@ static const char *default_of(const char *name, const char *device) {
     } words[] = {{"TIDE_DEVICE", device},
                  {"TIDE_COLLECTOR", TIDEI_COLLECTOR_DEFAULT},
                  {"TIDE_RELEASE_THRESHOLD", "adaptive"},
-                 {"TIDE_HOST_LIMIT", "50%"},
+                 {"TIDE_PINNED_LIMIT", "50%"},
                  {"TIDE_PEERS", "all"}};
     for (size_t i = 0; i < TIDEI_COUNT(words); i++)
         if (!strcmp(name, words[i].name)) return words[i].value;
@@ -225,7 +225,7 @@ static const char *default_of(const char *name, const char *device) {
 
 static void fill_in(struct rows *r, tidei_settings *s, const char *device) {
     char text[1024]; /* as long as the longest setting */
-    if (!s->host_memory) s->host_memory = tidei_host_default_memory();
+    if (!s->host_device_memory) s->host_device_memory = tidei_host_default_memory();
     for (size_t i = 0; i < r->known; i++) {
         struct row *x = &r->at[i];
         if (x->set) continue;
@@ -286,6 +286,6 @@ int tidei_environment_command(void) {
         fill_in(&rows, &s, device);
     }
     bool good = print(&rows);
-    if (status != TIDE_OK) fprintf(stderr, "tide info: %s\n", tide_last_error()->message);
+    if (status != TIDE_OK) fprintf(stderr, "tide info: %s\n", tide_error_last()->message);
     return good && status == TIDE_OK ? 0 : 1;
 }

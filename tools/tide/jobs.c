@@ -44,12 +44,12 @@ static size_t threads_here(void) {
 /* The device's name and free memory; opening it is part of what a program needs. */
 static tide_status look(tidei_jobs *x, char *device, size_t cap) {
     tide_runtime *rt;
-    tide_memory_information m = {.struct_size = sizeof m};
+    tide_device_figures m = {.struct_size = sizeof m};
     tide_status status = tide_open(NULL, &rt);
     if (status != TIDE_OK) return status;
     tide_device_text(rt, device, cap);
     device[strcspn(device, ";")] = 0;
-    status = tide_memory_info(rt, &m);
+    status = tide_device_info(rt, &m);
     x->gpu = strncmp(device, "cuda", 4) == 0;
     x->free_bytes = m.free;
     tide_close(rt);
@@ -77,7 +77,7 @@ int tidei_jobs_command(int argc, char **argv) {
         given.gpu |= out == &given.free_bytes;
     }
     if (look(&x, device, sizeof device) != TIDE_OK) {
-        fprintf(stderr, "tide info: %s\n", tide_last_error()->message);
+        fprintf(stderr, "tide info: %s\n", tide_error_last()->message);
         return 1;
     }
     if (given.gpu) {

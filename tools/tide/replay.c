@@ -196,7 +196,7 @@ tide_status tidei_replay_pass(tidei_replay *r, tidei_replay_figures *out) {
     uint64_t events;
     r->passes++;
     r->failed = r->verified = 0;
-    tide_reset_peaks(r->rt->ref);
+    tide_runtime_reset_peaks(r->rt->ref);
     uint64_t start = tidei_now_ns();
     tide_status status = play_all(r, &events);
     uint64_t ns = tidei_now_ns() - start;
@@ -230,13 +230,13 @@ static tide_status open_device(const tidei_settings *set, size_t memory, tidei_d
     if (cuda || !*set->device) {
         tide_status status = tidei_cuda_open(&p, out);
         if (status == TIDE_OK || cuda) return status;
-        tide_clear_error();
+        tide_error_clear();
     }
     if (p.ordinal >= set->host_devices)
         return tidei_fail(TIDE_E_NODEVICE, OP,
                           "there is no host:%d; host devices: %d (TIDE_HOST_DEVICES)", p.ordinal,
                           set->host_devices);
-    p.host_memory = memory;
+    p.host_device_memory = memory;
     return tidei_host_open(&p, out);
 }
 
@@ -261,9 +261,9 @@ static tide_status open_runtime(tidei_replay *r, size_t untouched) {
     tidei_device *d;
     char limit[32];
     tide_status status = tidei_settings_read(&c, &set);
-    r->untouched = status == TIDE_OK && !set.host_memory && !r->o.touch;
+    r->untouched = status == TIDE_OK && !set.host_device_memory && !r->o.touch;
     if (status == TIDE_OK)
-        status = open_device(&set, r->untouched ? untouched : set.host_memory, &d);
+        status = open_device(&set, r->untouched ? untouched : set.host_device_memory, &d);
     if (status != TIDE_OK) return status;
     tidei_gauge_put(&r->gauge, d, !r->o.touch, r->o.lag);
     if (r->o.limit_factor > 0) {

@@ -155,8 +155,8 @@ static void print_table(const struct options *o, const tidei_replay *r,
 /* ---- the command ---- */
 
 static int failed(void) {
-    fprintf(stderr, "tide replay: %s\n", tide_last_error()->message);
-    switch (tide_last_error()->status) {
+    fprintf(stderr, "tide replay: %s\n", tide_error_last()->message);
+    switch (tide_error_last()->status) {
     case TIDE_E_INVALID:
     case TIDE_E_FORMAT:
     case TIDE_E_IO: return 2;

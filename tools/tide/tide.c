@@ -26,7 +26,7 @@ static int info(int device_only) {
     tide_runtime *rt;
     char text[1024];
     if (tide_open(NULL, &rt) != TIDE_OK) {
-        fprintf(stderr, "tide info: %s\n", tide_last_error()->message);
+        fprintf(stderr, "tide info: %s\n", tide_error_last()->message);
         return 1;
     }
     tide_device_text(rt, text, sizeof text);
@@ -34,7 +34,7 @@ static int info(int device_only) {
         printf("%s\n", text);
     } else {
         printf("Tidepool %s\ndevice: %s\n", tide_version(), text);
-        tide_memory_status(rt, text, sizeof text);
+        tide_runtime_text(rt, text, sizeof text);
         printf("%s", text);
     }
     tide_close(rt);

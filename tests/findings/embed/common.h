@@ -10,11 +10,11 @@
 
 #define OK(call)                                                                                   \
     do {                                                                                           \
-        if ((call) != TIDE_OK) printf("%s: %s\n", #call, tide_last_error()->message), exit(1);     \
+        if ((call) != TIDE_OK) printf("%s: %s\n", #call, tide_error_last()->message), exit(1);     \
     } while (0)
 #define NN(p)                                                                                      \
     do {                                                                                           \
-        if (!(p)) printf("%s: %s\n", #p, tide_last_error()->message), exit(1);                     \
+        if (!(p)) printf("%s: %s\n", #p, tide_error_last()->message), exit(1);                     \
     } while (0)
 #define S(...)                                                                                     \
     (const int64_t[]) { __VA_ARGS__ }

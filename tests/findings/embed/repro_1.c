@@ -15,8 +15,8 @@ int main(void) {
     clock_gettime(CLOCK_MONOTONIC, &b);
     struct rusage r;
     getrusage(RUSAGE_SELF, &r);
-    tide_statistics s = {.struct_size = sizeof s};
-    OK(tide_stats(rt, &s));
+    tide_runtime_figures s = {.struct_size = sizeof s};
+    OK(tide_runtime_info(rt, &s));
     printf("value %g: wall %.3f s, cpu %.3f s (sys %.3f), minor faults %ld, peak backed %zu MiB, "
            "collections %lu\n",
            v, (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) * 1e-9,

@@ -8,7 +8,7 @@ int main(int c, char **v) {
     tide_close(rt);
     tide_array *y = tide_add(x, x);
     (void)y;
-    printf("array: %s\n", tide_last_error()->message);
+    printf("array: %s\n", tide_error_last()->message);
     if (c > 1) {
         printf("tide_close again: ");
         tide_close(rt);
@@ -16,5 +16,5 @@ int main(int c, char **v) {
         printf("tide_ones: ");
         y = tide_ones(rt, TIDE_F32, 1, S(4));
     }
-    printf("%s\n", tide_last_error()->message);
+    printf("%s\n", tide_error_last()->message);
 }

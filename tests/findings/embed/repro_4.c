@@ -31,19 +31,19 @@ int main(int c, char **v) {
                         .name = "mine",
                         .caps = TIDE_COLLECTOR_TRACING,
                         .collect = collect};
-    OK(tide_collector_attach(R, &t, NULL));
+    OK(tide_collector_register(R, &t, NULL));
     if (setjmp(j)) printf("raised in call %d; ", calls);
     for (int i = 0; i < 100000; i++) {
         tide_array *a = tide_ones(R, TIDE_F32, 1, S(4096));
         /* once: the next call tells of the longjmp */
-        if (!a && tide_last_error()->status == TIDE_E_INVALID) {
-            printf("told: %s; ", tide_last_error()->message);
-            tide_clear_error();
+        if (!a && tide_error_last()->status == TIDE_E_INVALID) {
+            printf("told: %s; ", tide_error_last()->message);
+            tide_error_clear();
             a = tide_ones(R, TIDE_F32, 1, S(4096));
         }
         if (!a) {
             printf("at %d, garbage arrays held %d, calls %d: %s\n", i, n, calls,
-                   tide_last_error()->message);
+                   tide_error_last()->message);
             return 1;
         }
         G[n++] = a;

@@ -5,7 +5,7 @@
 /* a bound collector whose thread reaches a safe point every 0.2 ms; a worker's request is refused
 ** at once although all is garbage */
 static tide_runtime *R;
-static int id;
+static uint64_t id;
 static tide_array *G[100000];
 static int n;
 static pthread_mutex_t M = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +25,7 @@ static void *w(void *p) {
     for (int i = 0; i < 5000; i++) {
         tide_array *a = tide_ones(R, TIDE_F32, 1, S(4096));
         if (!a) {
-            if (!f++) puts(tide_last_error()->message);
+            if (!f++) puts(tide_error_last()->message);
             usleep(1000);
             continue;
         }
@@ -44,7 +44,7 @@ int main(void) {
                         .name = "mine",
                         .caps = TIDE_COLLECTOR_TRACING | TIDE_COLLECTOR_BOUND,
                         .collect = collect};
-    OK(tide_collector_attach(R, &t, &id));
+    OK(tide_collector_register(R, &t, &id));
     pthread_t p;
     pthread_create(&p, 0, w, 0);
     while (!done) {

@@ -40,23 +40,23 @@ int main() {
         Arr z(tide_map(rt, "() -> 1"));
         Arr zz(tide_map(rt, "(c, f) -> where(c, f, 0)", 'c' > 'b', static_cast<short>(2)));
         std::printf("%g %g %g %s\n", tide_item_f64(y.get()), z ? tide_item_f64(z.get()) : -1,
-                    tide_item_f64(zz.get()), tide_last_error()->message);
+                    tide_item_f64(zz.get()), tide_error_last()->message);
         tide_status s = tide_map_into(x.get(), "(x) -> x*2", x.get());
         static const tide_adapt_field lf[] = {TIDE_FIELD(Layer, w), TIDE_FIELD(Layer, b)};
         static const tide_adapt_field nf[] = {TIDE_FIELD_OF(Net, l, Layer, "Layer")};
         tide_adapt_rule r1{"Layer", sizeof(Layer), lf, 2, nullptr, nullptr},
             r2{"Net", sizeof(Net), nf, 1, nullptr, nullptr};
-        if (tide_adapt_register(rt, &r1) || tide_adapt_register(rt, &r2)) return 2;
+        if (tide_adapt_register(rt, &r1, NULL) || tide_adapt_register(rt, &r2, NULL)) return 2;
         Arr u(tide_to_memory(x.get(), TIDE_MEMORY_UNIFIED));
         tide_host_view v;
-        if (tide_host_begin(u.get(), TIDE_READ, &v) == TIDE_OK) {
+        if (tide_host_view_begin(u.get(), TIDE_READ, &v) == TIDE_OK) {
             std::printf("AT %g\n", static_cast<double>(TIDE_AT(float, &v, 1, 2)));
-            s |= tide_host_end(&v);
+            s |= tide_host_view_end(&v);
         }
         tide_array *bad = nullptr;
         Arr n(tide_map(rt, "(x) -> x", bad));
         std::printf("null: %p %s %s; s %d\n", static_cast<void *>(n.get()),
-                    tide_status_name(tide_last_error()->status), tide_last_error()->message, s);
+                    tide_status_name(tide_error_last()->status), tide_error_last()->message, s);
     }
     tide_close(rt);
 }

@@ -13,7 +13,7 @@ int main(void) {
     memset(t, 0x87, 120);
     t[120] = 0; /* 120 continuation bytes: the error is at column 0, the line longer than 76 */
     tide_expr *e = tide_expr_new(rt, t);
-    printf("%p: %.300s\n", (void *)e, tide_last_error()->message);
+    printf("%p: %.300s\n", (void *)e, tide_error_last()->message);
     tide_close(rt);
     free(t);
 }

@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
     (void)!tide_reclaim(rt, TIDE_RECLAIM_DROP, NULL);
     printf("memory kind %d\n", tide_array_memory(a));
     tide_host_view v;
-    printf("begin %d\n", tide_host_begin(a, TIDE_READ, &v));
+    printf("begin %d\n", tide_host_view_begin(a, TIDE_READ, &v));
     tide_array *b = tide_copy(a);
     printf("copy %p\n", (void *)b);
     tide_release(a);

@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 int main(void) {
     tide_runtime *rt;
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "64MiB", .collector = "refcount"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "64MiB",
+                     .collector = "refcount"};
     if (tide_open(&c, &rt)) return 1;
     int64_t n = 100000;
     tide_array *k[20];
@@ -25,7 +27,7 @@ int main(void) {
     printf("reclaim %s, %zu\n", tide_status_name(s), freed);
     fflush(stdout);
     tide_array *y = tide_sum(k[1], NULL, 0, 0);
-    printf("sum %g %s\n", tide_item_f64(y), y ? "" : tide_last_error()->message);
+    printf("sum %g %s\n", tide_item_f64(y), y ? "" : tide_error_last()->message);
     fflush(stdout);
     tide_close(rt);
     puts("closed");

@@ -7,7 +7,7 @@ int main(void) {
     tide_runtime *rt;
     tide_config c = {.struct_size = sizeof c,
                      .device = "host",
-                     .host_memory = "1.5GiB",
+                     .host_device_memory = "1.5GiB",
                      .limit = "50.5%",
                      .collector = "refcount"};
     tide_status s = tide_open(&c, &rt);
@@ -15,6 +15,6 @@ int main(void) {
     if (!s) tide_close(rt);
     printf("locale %s\n", setlocale(LC_NUMERIC, "de_DE.UTF-8"));
     s = tide_open(&c, &rt);
-    printf("de_DE: %s %s\n", tide_status_name(s), s ? tide_last_error()->message : "");
+    printf("de_DE: %s %s\n", tide_status_name(s), s ? tide_error_last()->message : "");
     if (!s) tide_close(rt);
 }

@@ -18,8 +18,10 @@ static void *work(void *v) {
     return NULL;
 }
 int main(void) {
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "refcount"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "8MiB",
+                     .collector = "refcount"};
     if (tide_open(&c, &rt)) return 1;
     alarm(300); /* against a hang only */
     for (int r = 0; r < 200; r++) {

@@ -10,7 +10,7 @@ int main(int c, char **v) { /* v[1]: folder; v[2] "die": is killed inside the fi
     tide_runtime *rt;
     tide_config q = {.struct_size = sizeof q,
                      .device = "host",
-                     .host_memory = "256MiB",
+                     .host_device_memory = "256MiB",
                      .collector = "refcount"};
     if (tide_open(&q, &rt)) return 1;
     int64_t n = 20000000;
@@ -28,7 +28,7 @@ int main(int c, char **v) { /* v[1]: folder; v[2] "die": is killed inside the fi
     for (int i = 0; i < 3; i++) {
         tide_status s = tide_npy_write(a, p);
         printf("pid %d: %s %s\n", (int)getpid(), tide_status_name(s),
-               s ? tide_last_error()->message : "");
+               s ? tide_error_last()->message : "");
         if (c > 2) continue;
         break;
     }

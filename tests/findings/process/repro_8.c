@@ -17,8 +17,10 @@ static void *shy(void *v) {
     return NULL;
 }
 int main(void) {
-    tide_config c = {
-        .struct_size = sizeof c, .device = "host", .host_memory = "8MiB", .collector = "boehm"};
+    tide_config c = {.struct_size = sizeof c,
+                     .device = "host",
+                     .host_device_memory = "8MiB",
+                     .collector = "boehm"};
     if (tide_open(&c, &rt)) return 1;
     pthread_t t;
     pthread_create(&t, NULL, shy, NULL);

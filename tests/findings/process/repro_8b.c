@@ -17,8 +17,8 @@ int main(void) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    tide_config c = {.struct_size = sizeof c, .device = "host", .host_memory = "8MiB"};
-    if (tide_open(&c, &rt)) return puts(tide_last_error()->message), 0;
+    tide_config c = {.struct_size = sizeof c, .device = "host", .host_device_memory = "8MiB"};
+    if (tide_open(&c, &rt)) return puts(tide_error_last()->message), 0;
     pthread_t t;
     pthread_create(&t, NULL, worker, NULL);
     usleep(500000);
