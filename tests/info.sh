@@ -28,7 +28,7 @@ host*)
         jobs "$threads" "no GPU, $threads threads"
     ;;
 esac
-for bad in '--free' '--free much' '--threads -1' '--hosts 3' '--jobs'; do
+for bad in '--free' '--free much' '--threads -1' '--hosts 3'; do
     status=0
     "$tide" info --jobs $bad >/dev/null 2>&1 || status=$?
     [ $status = 2 ] || fail "--jobs $bad ends with $status"

@@ -44,4 +44,19 @@ for u in user_c user_cpp user_static; do
     got=$(LD_LIBRARY_PATH="$libdir" "$work/$u")
     [ "$got" = "12 0.1.0" ] || { echo "$u printed: $got"; exit 1; }
 done
+
+# Pages and examples come along; the examples are built where they lie, and find their data there.
+share=$(dirname "$(find "$work" -path '*/tidepool/examples/c' -type d)")
+for page in "$TIDE_TEST_SOURCE"/docs/*.md; do
+    cmp -s "$page" "$share/../../doc/tidepool/$(basename "$page")" ||
+        { echo "$(basename "$page") was not installed"; exit 1; }
+done
+cd "$share/c"
+for e in *.c; do
+    ${CC:-cc} -Wall -Wextra -Werror -pthread "$e" -o "$work/${e%.c}" $(flags) -lm ||
+        { echo "$e is not built where it is installed"; exit 1; }
+done
+LD_LIBRARY_PATH="$libdir" TIDE_DEVICE=host "$work/pca" --out "$work/pca.pgm" | grep -q accuracy ||
+    { echo "pca finds no data where it is installed"; exit 1; }
+cd /
 rm -rf "$work"
