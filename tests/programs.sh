@@ -73,12 +73,14 @@ wave)
     refused --steps -1
     ;;
 demo)
-    TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
+    DEMO_ROUNDS=1 TIDE_BUILD=$build "$source/tools/demo.sh" --rows 10000 --epochs 20 --limit 136.5MiB >"$work/log" || fail "$(cat "$work/log")"
     # The table's columns: free, total, median, worst, collections, climbs.
     LC_ALL=C awk '$1 == "eager" { if ($5 < 5 || $6 != 0) exit 1; n++ }
          $1 == "lazy" { if ($6 < 1) exit 1; n++ }
          $1 == "hand" { if ($5 != 0 || $6 != 0) exit 1; n++ }
          END { if (n != 3) exit 1 }' "$work/log" || fail "$(cat "$work/log")"
+    grep -q '^Shown: .* % \(more\|less\) time .*, [0-9]* % \(more\|less\) where' "$work/log" ||
+        fail "no word about what was shown: $(cat "$work/log")"
     picture=$(sed -n 's/^memory over time: //p' "$work/log")
     if [ -n "$picture" ]; then
         head -c 4 "$picture" | grep -q PNG || fail "$picture is no picture"
