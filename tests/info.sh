@@ -1,6 +1,6 @@
 #!/bin/sh
-# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed where,
-# exit codes; and what it makes of the environment.
+# info.sh BUILD: `tide info` as scripts use it: E15's table by injected figures, what is printed
+# where, exit codes; and what it makes of the environment.
 set -eu
 tide=$1/tools/tide
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"

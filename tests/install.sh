@@ -1,6 +1,7 @@
 #!/bin/sh
-# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and in C++, built against the
-# installed copy by pkg-config and run, with the shared library and with the static one.
+# install.sh BUILD WORK: `meson install` into a prefix, and a program of somebody else's, in C and
+# in C++, built against the installed copy by pkg-config and run, with the shared library and with
+# the static one.
 set -eu
 build=$1 work=$2/prefix
 rm -rf "$work"
@@ -9,7 +10,8 @@ pc=$(find "$work" -name tidepool.pc)
 [ -n "$pc" ] || { echo "no tidepool.pc was installed"; exit 1; }
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="$(dirname "$pc")"
-# The copy lies below $work and not where it was configured to go; pkg-config's own knows no multiarch.
+# The copy lies below $work and not where it was configured to go; pkg-config's own knows no
+# multiarch.
 sed -i "s|^prefix=|prefix=$work|" "$pc"
 flags() { pkg-config --cflags --libs "$@" tidepool; }
 cat >"$work/user.c" <<'END'

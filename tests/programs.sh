@@ -1,6 +1,7 @@
 #!/bin/sh
-# programs.sh NAME BUILD WORK: one of the example programs, or the demonstration, as a user runs it; on TIDE_TEST_DEVICE.
-# They run in the user's locale; what reads their figures, which have a point, does not.
+# programs.sh NAME BUILD WORK: one of the example programs, or the demonstration, as a user runs it;
+# on TIDE_TEST_DEVICE. They run in the user's locale; what reads their figures, which have a point,
+# does not.
 set -eu
 name=$1 build=$2 work=$3/programs-$1
 source=${TIDE_TEST_SOURCE:?}
@@ -18,7 +19,8 @@ refused() { # ARGS: bad input
 
 case $name in
 digits)
-    # Twice from different folders: the same line both times. Under its limit: it would end with an error otherwise.
+    # Twice from different folders: the same line both times. Under its limit: it would end with an
+    # error otherwise.
     first=$(cd / && "$bin/digits" | tail -n 1)
     second=$(cd "$work" && "$bin/digits" | tail -n 1)
     [ "$first" = "$second" ] || fail "two runs differ: $first; $second"

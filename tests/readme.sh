@@ -1,6 +1,6 @@
 #!/bin/sh
-# readme.sh BUILD WORK: README's programs are what they say: each C block compiles without a warning and runs, and the first
-# has ten lines; the files and folders that it names are there.
+# readme.sh BUILD WORK: README's programs are what they say: each C block compiles without a warning
+# and runs, and the first has ten lines; the files and folders that it names are there.
 set -eu
 build=$1 work=$2/readme
 cd "$TIDE_TEST_SOURCE"

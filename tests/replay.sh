@@ -1,5 +1,6 @@
 #!/bin/sh
-# replay.sh BUILD WORK: `tide replay` as a user runs it: exit codes, messages, the table and the JSON.
+# replay.sh BUILD WORK: `tide replay` as a user runs it: exit codes, messages, the table and the
+# JSON.
 set -eu
 tide=$1/tools/tide work=$2/replay traces=${TIDE_TEST_SOURCE:?}/tests/traces
 export TIDE_DEVICE="${TIDE_TEST_DEVICE:-host}"
@@ -68,8 +69,8 @@ ends 2 abacus replay "$work/small.csv" --device abacus
 ends 2 "there is no command 'frob'" frob
 ends 2 'which command?'
 
-# Few addresses: a host device that nobody writes to has as much memory as they allow, and the figures
-# are the same. Not on a GPU, which wants far more of them.
+# Few addresses: a host device that nobody writes to has as much memory as they allow, and the
+# figures are the same. Not on a GPU, which wants far more of them.
 case $TIDE_DEVICE in
 host*)
     for streams in 1 3; do
