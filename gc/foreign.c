@@ -5,8 +5,8 @@
 ** (`leaving`), and nobody but who unregisters it enters its region any more: who unregisters
 ** another meanwhile waits for his turn outside of it, or each would wait for the other.
 ** Weight: what a collector was told of in all is `told`, what it is still to be told `weight`;
-** their sum is what its arrays keep alive. When it leaves its arrays are nobody's weight, so it is told
-** the rest.
+** their sum is what its arrays keep alive. When it leaves its arrays are nobody's weight, so it is
+** told the rest.
 ** Weight comes and goes without a lock, so a place is not given to the next collector while
 ** somebody may add to the last one's (`weighing`).
 ** A callback that is left before `detach` was called leaves the collector registered. */

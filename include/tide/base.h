@@ -129,11 +129,11 @@ typedef struct tide_error {
 /* The calling thread's error record, borrowed (see above); never NULL. Its status is TIDE_OK before
 ** the first failure and after tide_error_clear. Never collects. Never blocks. */
 TIDE_API const tide_error *tide_error_last(void);
-/* Makes the calling thread's record one of TIDE_OK, with empty texts. Never collects. Never
-** blocks. */
+/* Makes the calling thread's record one of TIDE_OK, with empty texts. Never collects.
+** Never blocks. */
 TIDE_API void tide_error_clear(void);
-/* A status' name, "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown one. Static. Never collects. Never
-** blocks. */
+/* A status' name, "TIDE_E_NOMEM"; "TIDE_E_?" for an unknown one. Static. Never collects.
+** Never blocks. */
 TIDE_API const char *tide_status_name(tide_status s);
 /* The library's version, "0.1.0". Static. Never collects. Never blocks. */
 TIDE_API const char *tide_version(void);
@@ -188,8 +188,8 @@ enum {
     TIDE_ARG_COMPLEX = 5
 };
 
-/* An array as an argument; its reference stays the caller's. NULL is told by whoever gets it. Never
-** collects. Never blocks. */
+/* An array as an argument; its reference stays the caller's. NULL is told by whoever gets it.
+** Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_array(tide_array *a);
 /* A truth value: any v but 0 is true. Never collects. Never blocks. */
 TIDE_API tide_arg tide_arg_bool(int v);

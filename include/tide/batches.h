@@ -57,8 +57,8 @@ typedef struct tide_batches_config {
 ** thread's current device, is taken with the first batch. TIDE_E_INVALID: the configuration, as the
 ** message says; TIDE_E_SHAPE: an array whose length differs, or that has no axis; TIDE_E_BOUNDS: a
 ** number in `order`. An iterator serves one thread at a time, any; it is released before its
-** runtime is closed, or ends with it. May collect. May block: where its pinned memory is one that
-** an earlier iterator's upload still reads. */
+** runtime is closed, or ends with it. Waits where its pinned memory is one that an earlier
+** iterator's upload still reads. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_batches_new(tide_runtime *rt,
                                                      const tide_batches_config *config,
                                                      tide_batches **out);
@@ -72,12 +72,12 @@ TIDE_API TIDE_NODISCARD tide_status tide_batches_new(tide_runtime *rt,
 ** prepared of the batch to come is no error yet, and is tried again when it is asked for: where one
 ** batch fits into memory and two do not, nothing fails and nothing overlaps. After a failure the
 ** call may be repeated. TIDE_E_BOUNDS: a number in `order`; another status: that of `fill`, or of a
-** rule's `moved`. From inside `fill` it is TIDE_E_INVALID. May collect. May block: until the buffer
-** that is filled next has been read. */
+** rule's `moved`. From inside `fill` it is TIDE_E_INVALID. Waits until the buffer that is filled
+** next has been read. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_batches_next(tide_batches *b, void *batch);
 
-/* How many batches there are from first to last; 0 for NULL, and on failure. Never collects. Never
-** blocks. */
+/* How many batches there are from first to last; 0 for NULL, and on failure. Never collects.
+** Never blocks. */
 TIDE_API int64_t tide_batches_count(const tide_batches *b);
 /* Before the first batch again. The current batch is freed. NULL is legal; from inside `fill` it is
 ** the error TIDE_E_INVALID, and does nothing. Never collects. Never blocks. */

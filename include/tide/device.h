@@ -29,23 +29,22 @@
 extern "C" {
 #endif
 
-/* How many devices the runtime has, at most 32; -1 on failure. Opens none. Never collects. Never
-** blocks. */
+/* How many devices the runtime has, at most 32; -1 on failure. Opens none. Never collects.
+** Never blocks. */
 TIDE_API int tide_device_count(tide_runtime *rt);
 /* Makes a device the calling thread's current one, and opens it at its first use. TIDE_E_NODEVICE
 ** where there is none of that number; whatever opening it may fail with. On failure the current
 ** device stays. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_set(tide_runtime *rt, int device);
-/* The number of the calling thread's current device; -1 on failure. Never collects. Never
-** blocks. */
+/* The number of the calling thread's current device; -1 on failure. Never collects.
+** Never blocks. */
 TIDE_API int tide_device_current(tide_runtime *rt);
-/* The number of the device that the array belongs to; -1 on failure, also of a freed array. Never
-** collects. Never blocks. */
+/* The number of the device that the array belongs to; -1 on failure, also of a freed array.
+** Never collects. Never blocks. */
 TIDE_API int tide_array_device(tide_array *a);
 /* Whether work of `device` can use arrays of `owner` as they are: 1, or 0 where they must be
-** copied; -1 on failure. TIDE_E_NODEVICE as tide_device_set. Opens both. May collect. May block:
-** where it is not known yet it is found out, by the pattern that both devices pass on (see
-** above). */
+** copied; -1 on failure. TIDE_E_NODEVICE as tide_device_set. Opens both. Where it is not known yet
+** it is found out, by the pattern that the host waits for (see above). May collect. May block. */
 TIDE_API int tide_device_reaches(tide_runtime *rt, int device, int owner);
 
 #if defined(__cplusplus)

@@ -37,8 +37,8 @@ extern "C" {
 ** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_gemm(tide_array *c, tide_arg alpha, tide_array *a,
                                               tide_array *b, tide_arg beta);
-/* y = alpha a x + beta y: y (..., m), a (..., m, n), x (..., n); updates y. May collect. Never
-** blocks. */
+/* y = alpha a x + beta y: y (..., m), a (..., m, n), x (..., n); updates y. May collect.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_gemv(tide_array *y, tide_arg alpha, tide_array *a,
                                               tide_array *x, tide_arg beta);
 /* a += alpha x y^T: a (..., m, n), x (..., m), y (..., n); updates a. May collect. Never blocks. */

@@ -43,8 +43,8 @@ enum {
 TIDE_API tide_array *tide_empty_in(tide_runtime *rt, tide_memory kind, tide_dtype t, int ndim,
                                    const int64_t *shape);
 /* A fresh, row-major copy in memory of that kind, on the thread's device, made by it; errors as
-** tide_empty_in. May collect. May block: on a GPU from pinned to pinned memory, where the driver
-** waits. */
+** tide_empty_in. On a GPU the driver waits where it copies from pinned to pinned memory.
+** May collect. May block. */
 TIDE_API tide_array *tide_to_memory(tide_array *a, tide_memory kind);
 /* The kind that the array has, device memory where it is spilled; -1 on failure. Never collects.
 ** Never blocks. */
@@ -108,9 +108,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_host_view_end(tide_host_view *view);
 ** Blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_get(tide_array *a, const int64_t *index,
                                                    tide_arg *out);
-/* Writes one element; `value` as in tide_full. May collect. May block: where the host reaches the
-** array, until what uses it is done; into device memory the element is queued on the current
-** stream. */
+/* Writes one element; `value` as in tide_full. Where the host reaches the array it waits until what
+** uses that is done; into device memory the element is queued on the current stream. May collect.
+** May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_array_set(tide_array *a, const int64_t *index,
                                                    tide_arg value);
 /* Whether tide_array_get and tide_array_set of the calling thread may copy single elements of
@@ -159,8 +159,8 @@ typedef struct tide_device_figures {
     size_t spilled;
 } tide_device_figures;
 /* The memory figures of the calling thread's device. Drains first, so that arrays known dead no
-** longer count. TIDE_E_INVALID: out is NULL, or out->struct_size is none. Never collects. Never
-** blocks. */
+** longer count. TIDE_E_INVALID: out is NULL, or out->struct_size is none. Never collects.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_info(tide_runtime *rt, tide_device_figures *out);
 
 #if defined(__cplusplus)

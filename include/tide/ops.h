@@ -28,12 +28,12 @@ TIDE_API tide_array *tide_sub(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_mul(tide_array *a, tide_array *b);
 /* a / b, of floats, complex; integers and bool give f64. May collect. Never blocks. */
 TIDE_API tide_array *tide_div(tide_array *a, tide_array *b);
-/* floor(a / b), of integers, floats: towards -inf. Integers: x // 0 is 0, min // -1 is min. May
-** collect. Never blocks. */
+/* floor(a / b), of integers, floats: towards -inf. Integers: x // 0 is 0, min // -1 is min.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_floordiv(tide_array *a, tide_array *b);
 /* The remainder of tide_floordiv, of integers, floats: it has the sign of b, zeros too. Integers: x
-** % 0 is 0. Floats: x % 0 is NaN; x % inf is x, or inf where the signs differ. May collect. Never
-** blocks. */
+** % 0 is 0. Floats: x % 0 is NaN; x % inf is x, or inf where the signs differ. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_rem(tide_array *a, tide_array *b);
 /* trunc(a / b), C's / of integers; of integers, floats: towards zero. Integers: x / 0 is 0, min /
 ** -1 is min. May collect. Never blocks. */
@@ -44,11 +44,11 @@ TIDE_API tide_array *tide_fmod(tide_array *a, tide_array *b);
 /* a to the power b, of integers, floats. Integers wrap, and a negative exponent gives 0. x to the 0
 ** is 1, of NaN too; 1 to the NaN is 1. May collect. Never blocks. */
 TIDE_API tide_array *tide_pow(tide_array *a, tide_array *b);
-/* The larger one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come. May
-** collect. Never blocks. */
+/* The larger one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_maximum(tide_array *a, tide_array *b);
-/* The smaller one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come. May
-** collect. Never blocks. */
+/* The smaller one, of bool, integers, floats. NaN wins; of 0.0 and -0.0 either may come.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_minimum(tide_array *a, tide_array *b);
 /* The angle of the point (b, a), in [-pi, pi], of floats; complex is TIDE_E_DTYPE. May collect.
 ** Never blocks. */
@@ -61,11 +61,11 @@ TIDE_API tide_array *tide_hypot(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_copysign(tide_array *a, tide_array *b);
 /* -a, of integers (which wrap), floats, complex. Of 0.0 it is -0.0. May collect. Never blocks. */
 TIDE_API tide_array *tide_neg(tide_array *a);
-/* |a|, of integers (of the least one it is that one), floats, complex: there the modulus, real. May
-** collect. Never blocks. */
+/* |a|, of integers (of the least one it is that one), floats, complex: there the modulus, real.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_abs(tide_array *a);
-/* -1, 0 or 1, of integers, floats, complex: there a / |a|. Of -0.0 it is 0.0, of NaN NaN. May
-** collect. Never blocks. */
+/* -1, 0 or 1, of integers, floats, complex: there a / |a|. Of -0.0 it is 0.0, of NaN NaN.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_sign(tide_array *a);
 /* a * a, of integers (which wrap), floats, complex. May collect. Never blocks. */
 TIDE_API tide_array *tide_square(tide_array *a);
@@ -88,11 +88,11 @@ TIDE_API tide_array *tide_gt(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_ge(tide_array *a, tide_array *b);
 /* Whether a is NaN, of complex either part; of floats, complex; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_isnan(tide_array *a);
-/* Whether a is an infinity, of complex either part; of floats, complex; bool. May collect. Never
-** blocks. */
+/* Whether a is an infinity, of complex either part; of floats, complex; bool. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_isinf(tide_array *a);
-/* Whether a is neither NaN nor an infinity, of complex both parts; of floats, complex; bool. May
-** collect. Never blocks. */
+/* Whether a is neither NaN nor an infinity, of complex both parts; of floats, complex; bool.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_isfinite(tide_array *a);
 /* Whether the sign bit is set, of zeros and NaN too (of a NaN that was computed it is the device's
 ** choice); of floats; bool. May collect. Never blocks. */
@@ -102,8 +102,8 @@ TIDE_API tide_array *tide_signbit(tide_array *a);
 
 /* Whether both differ from 0, as NaN does; of anything; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_logical_and(tide_array *a, tide_array *b);
-/* Whether one at least differs from 0, as NaN does; of anything; bool. May collect. Never
-** blocks. */
+/* Whether one at least differs from 0, as NaN does; of anything; bool. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_logical_or(tide_array *a, tide_array *b);
 /* Whether exactly one differs from 0, as NaN does; of anything; bool. May collect. Never blocks. */
 TIDE_API tide_array *tide_logical_xor(tide_array *a, tide_array *b);
@@ -117,8 +117,8 @@ TIDE_API tide_array *tide_bit_or(tide_array *a, tide_array *b);
 TIDE_API tide_array *tide_bit_xor(tide_array *a, tide_array *b);
 /* The bits that a has not, of bool (not a), integers. May collect. Never blocks. */
 TIDE_API tide_array *tide_bit_not(tide_array *a);
-/* a with its bits b places up, of integers. A count outside [0, bits) gives 0. May collect. Never
-** blocks. */
+/* a with its bits b places up, of integers. A count outside [0, bits) gives 0. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_shl(tide_array *a, tide_array *b);
 /* a with its bits b places down, of integers; signed ones keep their sign. A count of bits or more
 ** leaves 0, of a negative a -1; a negative count gives 0. May collect. Never blocks. */
@@ -148,14 +148,14 @@ TIDE_API tide_array *tide_expm1(tide_array *a);
 TIDE_API tide_array *tide_exp2(tide_array *a);
 /* The natural logarithm, of floats. Of 0 it is -inf, below zero NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_log(tide_array *a);
-/* log(1 + a), exact near 0; of floats; keeps -0.0. Of -1 it is -inf, below NaN. May collect. Never
-** blocks. */
+/* log(1 + a), exact near 0; of floats; keeps -0.0. Of -1 it is -inf, below NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log1p(tide_array *a);
-/* The logarithm to base 2, of floats. Of 0 it is -inf, below zero NaN. May collect. Never
-** blocks. */
+/* The logarithm to base 2, of floats. Of 0 it is -inf, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log2(tide_array *a);
-/* The logarithm to base 10, of floats. Of 0 it is -inf, below zero NaN. May collect. Never
-** blocks. */
+/* The logarithm to base 10, of floats. Of 0 it is -inf, below zero NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_log10(tide_array *a);
 /* The sine, of floats. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_sin(tide_array *a);
@@ -163,11 +163,11 @@ TIDE_API tide_array *tide_sin(tide_array *a);
 TIDE_API tide_array *tide_cos(tide_array *a);
 /* The tangent, of floats. Of an infinity NaN. May collect. Never blocks. */
 TIDE_API tide_array *tide_tan(tide_array *a);
-/* The angle whose sine is a, in [-pi/2, pi/2], of floats. NaN outside [-1, 1]. May collect. Never
-** blocks. */
+/* The angle whose sine is a, in [-pi/2, pi/2], of floats. NaN outside [-1, 1]. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_asin(tide_array *a);
-/* The angle whose cosine is a, in [0, pi], of floats. NaN outside [-1, 1]. May collect. Never
-** blocks. */
+/* The angle whose cosine is a, in [0, pi], of floats. NaN outside [-1, 1]. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_acos(tide_array *a);
 /* The angle whose tangent is a, in [-pi/2, pi/2], of floats. May collect. Never blocks. */
 TIDE_API tide_array *tide_atan(tide_array *a);
@@ -182,8 +182,8 @@ TIDE_API tide_array *tide_asinh(tide_array *a);
 /* The number, not negative, whose hyperbolic cosine is a, of floats. NaN below 1. May collect.
 ** Never blocks. */
 TIDE_API tide_array *tide_acosh(tide_array *a);
-/* The number whose hyperbolic tangent is a, of floats. Of 1 it is inf, NaN outside [-1, 1]. May
-** collect. Never blocks. */
+/* The number whose hyperbolic tangent is a, of floats. Of 1 it is inf, NaN outside [-1, 1].
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_atanh(tide_array *a);
 
 /* ---- choice ---- */
@@ -215,14 +215,14 @@ TIDE_API tide_array *tide_min(tide_array *a, const int *axes, int n, int keepdim
 /* The largest element, of bool, integers, floats; NaN wins. Of no elements TIDE_E_EMPTY, but where
 ** the result has none either. May collect. Never blocks. */
 TIDE_API tide_array *tide_max(tide_array *a, const int *axes, int n, int keepdims);
-/* The mean, of anything; bool and integers give f64. Of no elements NaN. May collect. Never
-** blocks. */
+/* The mean, of anything; bool and integers give f64. Of no elements NaN. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_mean(tide_array *a, const int *axes, int n, int keepdims);
-/* Whether an element differs from 0, as NaN does; of anything; bool. Of no elements false. May
-** collect. Never blocks. */
+/* Whether an element differs from 0, as NaN does; of anything; bool. Of no elements false.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_any(tide_array *a, const int *axes, int n, int keepdims);
-/* Whether all elements differ from 0, as NaN does; of anything; bool. Of no elements true. May
-** collect. Never blocks. */
+/* Whether all elements differ from 0, as NaN does; of anything; bool. Of no elements true.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_all(tide_array *a, const int *axes, int n, int keepdims);
 /* Where the least element is: its number, counting row-major within the reduced axes; of bool,
 ** integers, floats; i64. Of equals the first, and the first NaN wins. Of no elements TIDE_E_EMPTY,

@@ -50,11 +50,11 @@ TIDE_API TIDE_NODISCARD tide_status tide_pool_new(tide_runtime *rt, const tide_p
 ** stays; a second time is the error TIDE_E_INVALID. Never collects. Never blocks. */
 TIDE_API void tide_pool_release(tide_pool *pool);
 
-/* The default pool of the thread's current device, borrowed; NULL on failure. Never collects. Never
-** blocks. */
+/* The default pool of the thread's current device, borrowed; NULL on failure. Never collects.
+** Never blocks. */
 TIDE_API tide_pool *tide_pool_default(tide_runtime *rt);
-/* The calling thread's current pool on its current device, borrowed; NULL on failure. Never
-** collects. Never blocks. */
+/* The calling thread's current pool on its current device, borrowed; NULL on failure.
+** Never collects. Never blocks. */
 TIDE_API tide_pool *tide_pool_current(tide_runtime *rt);
 /* Makes a pool the calling thread's current one on that pool's device; NULL: the current device's
 ** default. A pool of another runtime is TIDE_E_INVALID. Never collects. Never blocks. */
@@ -126,8 +126,8 @@ typedef struct tide_pool_figures {
 ** is NULL, or out->struct_size is none. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_pool_info(tide_pool *pool, tide_pool_figures *out);
 /* The same for people: some lines of figures, then a table of the classes in use. Returns the
-** length that the whole text has, like snprintf; 0 on failure. Drains first. Never collects. Never
-** blocks. */
+** length that the whole text has, like snprintf; 0 on failure. Drains first. Never collects.
+** Never blocks. */
 TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 
 /* ---- lending a pool ----
@@ -151,8 +151,8 @@ TIDE_API void tide_pool_free(tide_pool *pool, void *ptr, tide_stream *s);
 /* tide_pool_malloc of the default pool of the device's runtime; NULL on failure, with the error set
 ** (size < 0 and a device that cannot be are TIDE_E_INVALID). May collect. Never blocks. */
 TIDE_API void *tide_torch_malloc(ptrdiff_t size, int device, void *stream);
-/* tide_pool_free of such a block; NULL is legal, `size` is not looked at. Never collects. Never
-** blocks. */
+/* tide_pool_free of such a block; NULL is legal, `size` is not looked at. Never collects.
+** Never blocks. */
 TIDE_API void tide_torch_free(void *ptr, ptrdiff_t size, int device, void *stream);
 /* Closes the runtimes, as tide_close: all their memory goes back. Nobody may use it or call these
 ** any more. May collect. Blocks. */

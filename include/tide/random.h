@@ -21,12 +21,12 @@ typedef struct tide_rng {
 /* What the four have in common: `rng` is only read and written by the call itself, on the host;
 ** NULL is TIDE_E_INVALID. `shape` as for tide_empty. A failed draw leaves the counter as it was. */
 
-/* Uniform in [0, 1), multiples of 2^-24 (f32) or 2^-53 (f64); another type is TIDE_E_DTYPE. May
-** collect. Never blocks. */
+/* Uniform in [0, 1), multiples of 2^-24 (f32) or 2^-53 (f64); another type is TIDE_E_DTYPE.
+** May collect. Never blocks. */
 TIDE_API tide_array *tide_random_uniform(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                          const int64_t *shape);
-/* Standard normal, by Box and Muller; f32 or f64, another type is TIDE_E_DTYPE. May collect. Never
-** blocks. */
+/* Standard normal, by Box and Muller; f32 or f64, another type is TIDE_E_DTYPE. May collect.
+** Never blocks. */
 TIDE_API tide_array *tide_random_normal(tide_runtime *rt, tide_rng *rng, tide_dtype t, int ndim,
                                         const int64_t *shape);
 /* Integers in [low, high), of any integer type that holds them, else TIDE_E_DTYPE; low >= high is

@@ -27,9 +27,10 @@ enum {
 /* Gives memory back, of all open devices. Each level is complete at its strength and ends with the
 ** purge and the trim of what it freed. Never necessary before an array operation. `freed` (may be
 ** NULL) receives the bytes returned to the driver. TIDE_E_INVALID: there is no such level. From
-** inside a slot of a tide_reclaimable, or a collection, it does nothing, and gives 0. May collect.
-** May block: TIDE_RECLAIM_SYNC and above wait for the streams; TIDE_RECLAIM_PURGE waits where
-** pinned or unified memory goes back to the driver (tide/memory.h), or a library's handle does. */
+** inside a slot of a tide_reclaimable, or a collection, it does nothing, and gives 0.
+** TIDE_RECLAIM_SYNC and above wait for the streams; TIDE_RECLAIM_PURGE waits where pinned or
+** unified memory goes back to the driver (tide/memory.h), or a library's handle goes. May collect.
+** May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_reclaim(tide_runtime *rt, int level, size_t *freed);
 
 /* A cache that can give memory back. Zero everything, set struct_size = sizeof(tide_reclaimable),

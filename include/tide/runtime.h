@@ -198,12 +198,12 @@ TIDE_API size_t tide_runtime_text(tide_runtime *rt, char *buf, size_t cap);
 ** library state, and is rounded up to a whole page of the device (host 64 KiB, cuda 2 MiB).
 ** Lowering it below what is backed gives back what can be, for which arrays may move; with
 ** tide_config.spill what is not in use may be spilled; TIDE_E_NOMEM if live data do not fit, and
-** the limit is left as it was. May collect. May block: where more is backed than the new limit
-** allows, as tide_reclaim. */
+** the limit is left as it was. Waits, as tide_reclaim does, where more is backed than the new limit
+** allows. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_set_limit(tide_runtime *rt, size_t bytes);
 /* Changes the soft limit of the thread's current device, above which it starts giving back;
-** SIZE_MAX: none. Then gives back what is idle there, as tide_reclaim with TIDE_RECLAIM_PURGE. May
-** collect. May block: as that does. */
+** SIZE_MAX: none. Then gives back what is idle there, as tide_reclaim with TIDE_RECLAIM_PURGE, and
+** waits where that does. May collect. May block. */
 TIDE_API TIDE_NODISCARD tide_status tide_device_set_soft_limit(tide_runtime *rt, size_t bytes);
 
 /* Asks the collectors for a full collection, then drains. Single-flight: a second thread waits for
@@ -223,14 +223,14 @@ TIDE_API TIDE_NODISCARD tide_status tide_collect(tide_runtime *rt);
 ** an array). tide_array_set_ordered opts an array out. */
 
 /* Makes a stream on the thread's current device; *out is the caller's until tide_stream_release.
-** TIDE_E_INVALID: the runtime has no more of them (256 for all its devices). Never collects. Never
-** blocks. */
+** TIDE_E_INVALID: the runtime has no more of them (256 for all its devices). Never collects.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_new(tide_runtime *rt, tide_stream **out);
 /* The caller is done with it: queued work still runs, and a thread whose current stream it is goes
 ** back to its default one. NULL is legal; default streams stay. Never collects. Never blocks. */
 TIDE_API void tide_stream_release(tide_stream *s);
-/* The calling thread's current stream on its current device, borrowed; NULL on failure. Never
-** collects. Never blocks. */
+/* The calling thread's current stream on its current device, borrowed; NULL on failure.
+** Never collects. Never blocks. */
 TIDE_API tide_stream *tide_stream_current(tide_runtime *rt);
 /* Makes a stream the calling thread's current one, and its device the current one; NULL: the
 ** current device's default stream of the thread. A stream of another runtime is TIDE_E_INVALID.
@@ -244,8 +244,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_strea
 ** there, which would repeat the work at moments of its own. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native,
                                                      tide_stream **out);
-/* The stream's native handle, borrowed: a CUstream on cuda, NULL on host, and on failure. Never
-** collects. Never blocks. */
+/* The stream's native handle, borrowed: a CUstream on cuda, NULL on host, and on failure.
+** Never collects. Never blocks. */
 TIDE_API void *tide_stream_native(tide_stream *s);
 
 /* Waits until the work queued on the stream (NULL: the current one) is complete; the policy may
@@ -270,8 +270,8 @@ typedef struct tide_use_scope tide_use_scope;
 /* Opens a scope on a stream (NULL: the current one) for n uses, 64 at most. `ptrs[i]` receives the
 ** device address of the first element of uses[i], NULL where it has none. *out is the caller's
 ** until tide_use_end. TIDE_E_INVALID: more uses, a mode that is none, or a stretched view
-** (tide_broadcast_to) that is to be written. What is spilled comes back first. May collect. Never
-** blocks. */
+** (tide_broadcast_to) that is to be written. What is spilled comes back first. May collect.
+** Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_use_begin(tide_runtime *rt, tide_stream *s,
                                                    const tide_use *uses, size_t n, void **ptrs,
                                                    tide_use_scope **out);
@@ -281,8 +281,8 @@ TIDE_API TIDE_NODISCARD tide_status tide_use_end(tide_use_scope *scope);
 /* On a host device: queues `fn(user)` on the scope's stream, to run when the work before it is
 ** done, on a thread of the library's, which no collector knows. It may drop arrays, calls nothing
 ** else of the library, and must return. It does not run if the device is lost; tide_close waits for
-** it. TIDE_E_INVALID: fn is NULL, or the scope was ended; TIDE_E_UNSUPPORTED on a GPU. Never
-** collects. Never blocks. */
+** it. TIDE_E_INVALID: fn is NULL, or the scope was ended; TIDE_E_UNSUPPORTED on a GPU.
+** Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_use_launch(tide_use_scope *scope, void (*fn)(void *user),
                                                     void *user);
 
