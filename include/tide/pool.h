@@ -64,8 +64,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_pool_set(tide_runtime *rt, tide_pool *p
 ** the next sync point. */
 enum {
     TIDE_POOL_RELEASE_THRESHOLD = 1, /* bytes, or TIDE_POOL_THRESHOLD_* */
-    /* When freed memory may serve another stream than the one whose work is pending on it. 0 or
-    ** 1. */
+    /* 0 or 1: when freed memory may serve another stream than that whose work is pending on it */
     TIDE_POOL_REUSE_FOLLOW = 2, /* if that stream waits for the work anyway */
     TIDE_POOL_REUSE_DONE = 3,   /* if the work happens to be done */
     /* always, rather than take more from the driver: the stream is made to wait; `tide` leaves a
