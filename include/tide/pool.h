@@ -133,8 +133,8 @@ TIDE_API size_t tide_pool_text(tide_pool *pool, char *buf, size_t cap);
 ** Memory by address, in the order of a stream (NULL: the thread's current one on the pool's device;
 ** another device's is TIDE_E_INVALID), for allocators of others. A lent block is pinned. */
 
-/* A block that what is queued on the stream's native handle from now on may use at once. Climbs the
-** reclaim ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one.
+/* A block that what is queued on the native stream from now on may use at once. Climbs the reclaim
+** ladder as arrays do; NULL on failure, with the error set. Zero bytes are served as one.
 ** It is the caller's until tide_pool_free, or tide_close. May collect. Never blocks. */
 TIDE_API void *tide_pool_malloc(tide_pool *pool, size_t bytes, tide_stream *s);
 /* Gives a block back: its uses end with what is queued on the stream by now. A block used on

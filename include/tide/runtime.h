@@ -168,7 +168,7 @@ typedef struct tide_runtime_figures {
     uint64_t launches, copies;                 /* submitted to the device */
     uint64_t kernels_compiled, kernels_loaded; /* compiled; found in the disk cache */
     uint64_t kernels;                          /* distinct kernels in memory */
-    uint64_t arrays;                           /* handles whose array was not yet found dead */
+    uint64_t arrays;                           /* arrays not yet found dead */
     /* static data of the process that the collector boehm scanned at its last collection */
     size_t gc_root_bytes;
     /* of arrays that are in pinned memory until they are used; none of the figures above has
@@ -244,7 +244,7 @@ TIDE_API TIDE_NODISCARD tide_status tide_stream_set(tide_runtime *rt, tide_strea
 ** there, which would repeat the work at moments of its own. Never collects. Never blocks. */
 TIDE_API TIDE_NODISCARD tide_status tide_stream_wrap(tide_runtime *rt, void *native,
                                                      tide_stream **out);
-/* The stream's native handle, borrowed: a CUstream on cuda, NULL on host, and on failure.
+/* The stream as the driver has it, borrowed: a CUstream on cuda, NULL on host, and on failure.
 ** Never collects. Never blocks. */
 TIDE_API void *tide_stream_native(tide_stream *s);
 
@@ -257,9 +257,9 @@ TIDE_API TIDE_NODISCARD tide_status tide_device_synchronize(tide_runtime *rt);
 
 /* ---- one's own kernels and library calls ----
 ** Between begin and end the arrays' addresses are lent: their memory is pinned, and everything
-** queued on the stream's native handle in between is ordered after their earlier uses; later uses
-** anywhere are ordered after it. A released or freed array stays usable until end. Scopes whose
-** arrays overlap end in the order in which they began. */
+** queued on the native stream (tide_stream_native) in between is ordered after their earlier
+** uses; later uses anywhere are ordered after it. A released or freed array stays usable until
+** end. Scopes whose arrays overlap end in the order in which they began. */
 enum { TIDE_READ = 1, TIDE_WRITE = 2 };
 typedef struct tide_use {
     tide_array *array;
